@@ -1,0 +1,119 @@
+-- The change feed: every statement that changes a hotel or a key leaves what it changed in a queue,
+-- in the same transaction, and rings a doorbell. The queue is the truth; the doorbell only says "look".
+-- One row holds up to 1000 changes: writers pay for a few wide rows, not for one a hotel.
+
+create table hotel_api_changes (
+  kind text not null check (kind in ('hotels', 'hotels_removed', 'hotels_truncated', 'keys', 'keys_truncated')),
+  -- hotel ids, or sha256 of keys in hexadecimal
+  ids text[] not null,
+  -- the version of each; of what was removed, the version that it had
+  versions bigint[] not null,
+  -- inserts and deletes move the positions of the list, updates do not
+  moves_positions boolean not null,
+  committed_after timestamptz not null default clock_timestamp()
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+create function hotel_api_stamp_version() returns trigger language plpgsql as $$
+begin
+  new.version := nextval('hotel_api_versions');
+  return new;
+end $$;
+
+-- An UPDATE may change the primary key: the old id is then gone, and the queue must say so.
+create function hotel_api_note_renamed_hotel() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, ids, versions, moves_positions)
+    values ('hotels_removed', array[old.id], array[old.version], true);
+  insert into hotel_api_changes (kind, ids, versions, moves_positions)
+    values ('hotels', array[new.id], array[new.version], true);
+  return null;
+end $$;
+
+-- Expects a transition table named "changed"; trigger arguments: kind, moves_positions.
+create function hotel_api_note_hotels() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, ids, versions, moves_positions)
+    select tg_argv[0], array_agg(id), array_agg(version), tg_argv[1]::boolean
+    from (select id, version, (row_number() over () - 1) / 1000 as chunk from changed) as numbered
+    group by chunk;
+  if found then
+    notify hotel_api_changes;
+  end if;
+  return null;
+end $$;
+
+create function hotel_api_note_keys() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, ids, versions, moves_positions)
+    select 'keys', array_agg(encode(key_sha256, 'hex')), array_agg(version), false
+    from (select key_sha256, version, (row_number() over () - 1) / 1000 as chunk from changed) as numbered
+    group by chunk;
+  if found then
+    notify hotel_api_changes;
+  end if;
+  return null;
+end $$;
+
+create function hotel_api_note_truncate() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, ids, versions, moves_positions) values (tg_argv[0], '{}', '{}', true);
+  notify hotel_api_changes;
+  return null;
+end $$;
+
+create trigger hotel_api_version before insert or update on hotels
+  for each row execute function hotel_api_stamp_version();
+create trigger hotel_api_renamed after update on hotels
+  for each row when (old.id is distinct from new.id) execute function hotel_api_note_renamed_hotel();
+create trigger hotel_api_inserted after insert on hotels referencing new table as changed
+  for each statement execute function hotel_api_note_hotels('hotels', 'true');
+create trigger hotel_api_updated after update on hotels referencing new table as changed
+  for each statement execute function hotel_api_note_hotels('hotels', 'false');
+create trigger hotel_api_deleted after delete on hotels referencing old table as changed
+  for each statement execute function hotel_api_note_hotels('hotels_removed', 'true');
+create trigger hotel_api_truncated after truncate on hotels
+  for each statement execute function hotel_api_note_truncate('hotels_truncated');
+
+create trigger hotel_api_version before insert or update on api_keys
+  for each row execute function hotel_api_stamp_version();
+create trigger hotel_api_inserted after insert on api_keys referencing new table as changed
+  for each statement execute function hotel_api_note_keys();
+create trigger hotel_api_updated after update on api_keys referencing new table as changed
+  for each statement execute function hotel_api_note_keys();
+create trigger hotel_api_replaced after update on api_keys referencing old table as changed
+  for each statement execute function hotel_api_note_keys();
+create trigger hotel_api_deleted after delete on api_keys referencing old table as changed
+  for each statement execute function hotel_api_note_keys();
+create trigger hotel_api_truncated after truncate on api_keys
+  for each statement execute function hotel_api_note_truncate('keys_truncated');
+
+-- Replication and restores set session_replication_role = replica; these triggers fire there too.
+alter table hotels enable always trigger hotel_api_version;
+alter table hotels enable always trigger hotel_api_renamed;
+alter table hotels enable always trigger hotel_api_inserted;
+alter table hotels enable always trigger hotel_api_updated;
+alter table hotels enable always trigger hotel_api_deleted;
+alter table hotels enable always trigger hotel_api_truncated;
+alter table api_keys enable always trigger hotel_api_version;
+alter table api_keys enable always trigger hotel_api_inserted;
+alter table api_keys enable always trigger hotel_api_updated;
+alter table api_keys enable always trigger hotel_api_replaced;
+alter table api_keys enable always trigger hotel_api_deleted;
+alter table api_keys enable always trigger hotel_api_truncated;
+
+-- Takes up to max_rows rows off the queue for the caller's transaction: rolled back, they are back.
+create function hotel_api_drain_changes(max_rows integer) returns setof hotel_api_changes
+  language sql security definer set search_path from current as $$
+  delete from hotel_api_changes
+  where ctid = any (array(select ctid from hotel_api_changes limit max_rows for update skip locked))
+  returning *
+$$;
+revoke all on function hotel_api_drain_changes(integer) from public;
+
+-- Keys in Redis begin with a generation. A new one is drawn whenever Redis may have missed or lost a change:
+-- what stands under the older ones is never read again and expires.
+create sequence hotel_api_generations;

@@ -1,0 +1,21 @@
+import type { FeedMessage } from '../invalidation/messages.ts';
+
+/** What the primary tells its workers. */
+export type ToWorker =
+  /** the first message: the worker opens its port upon it */
+  | { type: 'start'; generation: number }
+  | { type: 'feed'; message: FeedMessage }
+  /** changes may have been missed */
+  | { type: 'reset' }
+  | { type: 'report metrics' }
+  | { type: 'drain' };
+
+/** What a worker tells the primary. */
+export type ToPrimary =
+  /** waits for `start` */
+  | { type: 'up' }
+  | { type: 'listening' }
+  /** its metrics, once a second and when asked: also a sign of life */
+  | { type: 'metrics'; metrics: object[] }
+  /** cannot go on; the reason is for the log of the primary too */
+  | { type: 'failed'; reason: string };

@@ -1,0 +1,156 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { Registry } from 'prom-client';
+import { requireSchema } from '../cli/migrate.ts';
+import type { Config } from '../config.ts';
+import { openDatabase } from '../database.ts';
+import { SharedCache } from '../hotels/shared.ts';
+import { openAdmin } from '../http/admin.ts';
+import { currentGeneration, Invalidator } from '../invalidation/invalidator.ts';
+import { Listener } from '../invalidation/listener.ts';
+import { RedisWriter } from '../invalidation/redis-writer.ts';
+import { SharedKeys } from '../keys/shared.ts';
+import { Lifecycle } from '../lifecycle.ts';
+import { Events, Metrics, openLog } from '../observe.ts';
+import { Redis } from '../stores/redis.ts';
+import { Workers } from './workers.ts';
+
+/** How often the start is tried again while PostgreSQL is away or not migrated. */
+const START_AGAIN_MS = 500;
+/** After this time without the first word of an invalidator the workers start all the same. */
+const FEED_PATIENCE_MS = 1_000;
+/** How long the invalidator waits for Redis before it starts without it. */
+const REDIS_PATIENCE_MS = 500;
+/** What the workers' own drain may take beyond its deadline. */
+const DRAIN_MARGIN_MS = 2_000;
+
+/**
+ * Runs one instance until a signal ends it: the admin port, the instance's ear for the change feed, its
+ * invalidator (active in one instance of all) and the workers. Never returns; exits 0 when all ended in order.
+ */
+export async function runPrimary(config: Config): Promise<void> {
+  const lifecycle = new Lifecycle();
+  const events = new Events(openLog(config.LOG_LEVEL, 'primary'));
+  const metrics = new Metrics();
+  let workers: Workers | undefined;
+  let stopping = false;
+
+  const stop = async (signal: string) => {
+    if (stopping) {
+      workers?.kill();
+      process.exit(1);
+    }
+    stopping = true;
+    events.stopping(signal);
+    if (workers?.listening) await wait(config.DRAIN_WAIT_MS);
+    events.stopped(await lifecycle.close());
+    process.exit(0);
+  };
+  process.on('SIGTERM', () => stop('SIGTERM'));
+  process.on('SIGINT', () => stop('SIGINT'));
+
+  events.starting({
+    workers: config.WORKERS,
+    port: config.PORT,
+    adminPort: config.ADMIN_PORT,
+    redis: config.REDIS_URL !== '',
+  });
+  if (config.REDIS_URL === '') events.withoutRedis();
+  const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {
+    isReady: () => !stopping && workers?.listening === true,
+    metrics: () => (workers ? workers.gather(metrics.registry) : metrics.registry.metrics()),
+    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
+  });
+  lifecycle.push('admin port', () => admin.close());
+
+  let generation = await untilDatabaseServes(config, events, () => stopping);
+  const { invalidator, listener, redis } = followChanges(config, lifecycle, metrics, events, {
+    onMessage: (message) => {
+      generation = message.g;
+      workers?.tellAll({ type: 'feed', message });
+    },
+    onReset: () => workers?.tellAll({ type: 'reset' }),
+  });
+  await redis?.connected(REDIS_PATIENCE_MS);
+  invalidator.start();
+  const patientUntilMs = performance.now() + FEED_PATIENCE_MS;
+  while (!listener.linked && performance.now() < patientUntilMs) await wait(10);
+
+  if (stopping) return;
+  workers = new Workers(config.WORKERS, () => generation, metrics, events);
+  lifecycle.push('workers', () => workers!.stop(config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS), 60_000);
+}
+
+/** Waits until PostgreSQL answers with this release's schema. Returns the generation of keys in Redis. */
+async function untilDatabaseServes(
+  config: Config,
+  events: Events,
+  isStopping: () => boolean,
+): Promise<number> {
+  let told = '';
+  while (!isStopping()) {
+    const sql = openDatabase(config.DATABASE_URL, 1, { kind: 'serve', statementTimeoutMs: 2_000 });
+    try {
+      await requireSchema(sql);
+      return await currentGeneration(sql);
+    } catch (error) {
+      const { message } = error as Error;
+      if (message !== told) events.notReadyYet(message);
+      told = message;
+    } finally {
+      await sql.end({ timeout: 0 });
+    }
+    await wait(START_AGAIN_MS);
+  }
+  return 0;
+}
+
+function followChanges(
+  config: Config,
+  lifecycle: Lifecycle,
+  metrics: Metrics,
+  events: Events,
+  hear: Pick<ConstructorParameters<typeof Listener>[0], 'onMessage' | 'onReset'>,
+): { invalidator: Invalidator; listener: Listener; redis: Redis | undefined } {
+  let redis: Redis | undefined;
+  if (config.REDIS_URL !== '') {
+    // the invalidator's writes are large, and nobody waits for them
+    redis = new Redis(config.REDIS_URL, Math.max(config.REDIS_TIMEOUT_MS, 500), (open, reason) => {
+      events.breaker('redis', open, reason);
+    });
+    lifecycle.push('Redis', () => redis!.close());
+  }
+  const sharing = {
+    ttlMs: config.REDIS_TTL_S * 1000,
+    absentTtlMs: config.ABSENT_TTL_S * 1000,
+    onPoison: () => {},
+  };
+  const open = (purpose: Parameters<typeof openDatabase>[2]): Sql =>
+    openDatabase(config.DATABASE_URL, 1, purpose);
+
+  const invalidator: Invalidator = new Invalidator({
+    open: (onClose) => open({ kind: 'invalidate', onClose }),
+    redisWriter:
+      redis &&
+      ((term, lastBeat) =>
+        new RedisWriter(
+          redis,
+          new SharedCache(redis, sharing),
+          new SharedKeys(redis, sharing),
+          term,
+          lastBeat,
+        )),
+    lastBeat: () => listener.lastBeat,
+    metrics,
+    events,
+  });
+  const listener = new Listener({
+    open: () => open({ kind: 'listen' }),
+    onDoorbell: () => invalidator.ring(),
+    events,
+    ...hear,
+  });
+  lifecycle.push('change feed', () => listener.stop());
+  lifecycle.push('invalidator', () => invalidator.stop());
+  return { invalidator, listener, redis };
+}

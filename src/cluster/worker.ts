@@ -1,0 +1,172 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Config, readConfig } from '../config.ts';
+import { openDatabase } from '../database.ts';
+import { Listing } from '../hotels/listing.ts';
+import { Origin } from '../hotels/origin.ts';
+import { Reader } from '../hotels/reader.ts';
+import { RecentChanges } from '../hotels/recent.ts';
+import { SharedCache } from '../hotels/shared.ts';
+import { Gate } from '../http/gate.ts';
+import { operationsOn } from '../http/hotels.ts';
+import { openServer } from '../http/server.ts';
+import { Follower, Link } from '../invalidation/follower.ts';
+import { Keyring } from '../keys/keyring.ts';
+import { SharedKeys } from '../keys/shared.ts';
+import { Lifecycle } from '../lifecycle.ts';
+import { Events, Metrics, openLog } from '../observe.ts';
+import { Postgres } from '../stores/postgres.ts';
+import { Redis } from '../stores/redis.ts';
+import type { ToPrimary, ToWorker } from './messages.ts';
+
+/** How long the worker waits for Redis before it starts without it. */
+const REDIS_PATIENCE_MS = 500;
+const REPORT_EVERY_MS = 1_000;
+/** A connection on which nothing was asked for this long may be closed when the worker stops. */
+const IDLE_MS = 500;
+
+/** Builds one worker from its parts and runs it until the primary says that it is over. */
+async function runWorker(config: Config): Promise<void> {
+  const lifecycle = new Lifecycle();
+  const events = new Events(openLog(config.LOG_LEVEL, 'worker'));
+  const metrics = new Metrics();
+  const link = new Link();
+  const hotelChanges = new RecentChanges();
+  const keyChanges = new RecentChanges();
+  const onBreaker = (dependency: 'redis' | 'postgres') => (open: boolean, reason: string) => {
+    metrics.breaker(dependency, open);
+    events.breaker(dependency, open, reason);
+  };
+
+  const postgres = new Postgres(
+    () =>
+      openDatabase(config.DATABASE_URL, config.DATABASE_POOL_SIZE, {
+        kind: 'serve',
+        statementTimeoutMs: config.DATABASE_TIMEOUT_MS,
+      }),
+    {
+      connections: config.DATABASE_POOL_SIZE,
+      queueLimit: config.DATABASE_QUEUE_LIMIT,
+      timeoutMs: config.DATABASE_TIMEOUT_MS,
+    },
+    onBreaker('postgres'),
+  );
+  lifecycle.push('PostgreSQL', () => postgres.close());
+
+  let redis: Redis | undefined;
+  if (config.REDIS_URL !== '') {
+    redis = new Redis(config.REDIS_URL, config.REDIS_TIMEOUT_MS, onBreaker('redis'));
+    lifecycle.push('Redis', () => redis!.close());
+  }
+  const sharing = {
+    ttlMs: config.REDIS_TTL_S * 1000,
+    absentTtlMs: config.ABSENT_TTL_S * 1000,
+    onPoison: () => metrics.unsoundValue(),
+  };
+  const sharedHotels = redis && new SharedCache(redis, sharing);
+  const sharedKeys = redis && new SharedKeys(redis, sharing);
+
+  const origin = new Origin(postgres);
+  const reader = new Reader(sharedHotels, origin, hotelChanges, (...answer) =>
+    metrics.cacheAnswers(...answer),
+  );
+  const keyring = new Keyring({
+    shared: sharedKeys,
+    postgres,
+    recent: keyChanges,
+    isLinked: () => link.up,
+    unknownTtlMs: config.ABSENT_TTL_S * 1000,
+    onLookup: (tier) => metrics.keyLookup(tier),
+  });
+  const follower = new Follower({
+    hotelChanges,
+    keyChanges,
+    reader,
+    keyring,
+    sharedHotels,
+    sharedKeys,
+    link,
+    metrics,
+  });
+  const gate = new Gate(keyring, metrics, events);
+  const operations = operationsOn(reader, new Listing(origin), config.BASE_PATH);
+  const server = openServer(operations, gate, config.BASE_PATH);
+  lifecycle.push('connections', () => server.close());
+  metrics.watch([
+    {
+      name: 'hotel_api_requests_in_progress',
+      help: 'Requests without an answer yet',
+      read: () => gate.inProgress,
+    },
+    { name: 'hotel_api_connections', help: 'Open client connections', read: () => server.connections },
+    {
+      name: 'hotel_api_postgres_queries_waiting',
+      help: 'Queries that wait for a connection',
+      read: () => postgres.waiting,
+    },
+    { name: 'hotel_api_postgres_queries_running', help: 'Queries under way', read: () => postgres.running },
+  ]);
+
+  const report = async () => tell({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
+  const reporting = setInterval(report, REPORT_EVERY_MS);
+  lifecycle.push('reports', () => clearInterval(reporting));
+
+  const start = async (generation: number) => {
+    follower.useGeneration(generation);
+    await redis?.connected(REDIS_PATIENCE_MS);
+    await server.listen(config.HOST, config.PORT);
+    events.listening(config.PORT);
+    tell({ type: 'listening' });
+  };
+  /** Answers what is under way, then ends the connections, the pools and the process. */
+  const drain = async () => {
+    server.stopAccepting();
+    const untilMs = performance.now() + config.DRAIN_TIMEOUT_MS;
+    while (server.connections > 0 && performance.now() < untilMs) {
+      if (gate.inProgress === 0 && performance.now() - gate.lastRequestAtMs > IDLE_MS) break;
+      await wait(10);
+    }
+    await report();
+    const faults = await lifecycle.close();
+    if (faults.length > 0) events.stopped(faults);
+    process.disconnect?.();
+    process.exit(0);
+  };
+
+  process.on('message', (message: ToWorker) => {
+    switch (message.type) {
+      case 'start':
+        start(message.generation).catch(fail);
+        break;
+      case 'feed':
+        follower.hear(message.message);
+        break;
+      case 'reset':
+        follower.reset();
+        break;
+      case 'report metrics':
+        report();
+        break;
+      case 'drain':
+        drain();
+        break;
+    }
+  });
+  tell({ type: 'up' });
+}
+
+function tell(message: ToPrimary): void {
+  if (process.connected) process.send!(message, () => {});
+}
+
+function fail(error: unknown): void {
+  tell({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
+  setTimeout(() => process.exit(1), 50);
+}
+
+// signals are for the primary, which tells the workers what to do; without it there is nothing to do
+process.on('SIGINT', () => {});
+process.on('SIGTERM', () => {});
+process.on('disconnect', () => process.exit(0));
+process.on('uncaughtException', fail);
+process.on('unhandledRejection', fail);
+runWorker(readConfig(process.env)).catch(fail);

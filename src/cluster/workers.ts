@@ -1,0 +1,157 @@
+import cluster, { type Worker } from 'node:cluster';
+import { Registry } from 'prom-client';
+import type { Events, Metrics } from '../observe.ts';
+import type { ToPrimary, ToWorker } from './messages.ts';
+
+/** A worker that lived this long was not ended by its start: the next one follows at once. */
+const STEADY_MS = 10_000;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 10_000;
+/** Workers report once a second; one that is silent for this long is frozen and is ended. */
+const FROZEN_MS = 2_500;
+/** How long a scrape waits for the workers' present counts. */
+const REPORT_PATIENCE_MS = 500;
+
+type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+interface Charge {
+  worker: Worker;
+  startedAtMs: number;
+  heardAtMs: number;
+  listening: boolean;
+  metrics: MetricsJson;
+  reported: (() => void) | undefined;
+}
+
+/** The workers of this instance: started, replaced when they end, counted together. */
+export class Workers {
+  readonly #events: Events;
+  readonly #metrics: Metrics;
+  readonly #generation: () => number;
+  readonly #charges = new Map<number, Charge>();
+  /** counters of workers that have ended */
+  #legacy: MetricsJson = [];
+  #pauseMs = FIRST_PAUSE_MS;
+  #stopping = false;
+  readonly #watch: NodeJS.Timeout;
+
+  /** Starts `count` workers; `generation` is asked for whenever one opens. */
+  constructor(count: number, generation: () => number, metrics: Metrics, events: Events) {
+    this.#generation = generation;
+    this.#metrics = metrics;
+    this.#events = events;
+    cluster.setupPrimary({
+      exec: new URL('./worker.ts', import.meta.url).pathname,
+      serialization: 'advanced',
+    });
+    for (let i = 0; i < count; i++) this.#start();
+    this.#watch = setInterval(() => this.#endFrozen(), 250);
+  }
+
+  /** True when at least one worker accepts connections. */
+  get listening(): boolean {
+    return [...this.#charges.values()].some(({ listening }) => listening);
+  }
+
+  tellAll(message: ToWorker): void {
+    for (const { worker } of this.#charges.values()) if (worker.isConnected()) worker.send(message);
+  }
+
+  /** The metrics of all workers, those that have ended included, and `own`. */
+  async gather(own: Registry): Promise<string> {
+    const asked = [...this.#charges.values()].map((charge) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      charge.reported = resolve;
+      return promise;
+    });
+    this.tellAll({ type: 'report metrics' });
+    await Promise.race([
+      Promise.all(asked),
+      new Promise((resolve) => setTimeout(resolve, REPORT_PATIENCE_MS)),
+    ]);
+    const all = [...this.#charges.values()].map(({ metrics }) => metrics);
+    return Registry.aggregate([await own.getMetricsAsJSON(), this.#legacy, ...all] as never).metrics();
+  }
+
+  /** Tells every worker to finish; resolves when all have ended, or have been killed after `deadlineMs`. */
+  async stop(deadlineMs: number): Promise<void> {
+    this.#stopping = true;
+    clearInterval(this.#watch);
+    const ended = [...this.#charges.values()].map(
+      ({ worker }) => new Promise((resolve) => worker.once('exit', resolve)),
+    );
+    this.tellAll({ type: 'drain' });
+    const timer = setTimeout(() => this.kill(), deadlineMs);
+    await Promise.all(ended);
+    clearTimeout(timer);
+  }
+
+  kill(): void {
+    for (const { worker } of this.#charges.values()) worker.process.kill('SIGKILL');
+  }
+
+  #start(): void {
+    const worker = cluster.fork();
+    const nowMs = performance.now();
+    const charge: Charge = {
+      worker,
+      startedAtMs: nowMs,
+      // the start itself may take its time
+      heardAtMs: nowMs + 10_000,
+      listening: false,
+      metrics: [],
+      reported: undefined,
+    };
+    this.#charges.set(worker.id, charge);
+    worker.on('message', (message: ToPrimary) => this.#hear(charge, message));
+    worker.on('exit', (code, signal) => this.#ended(charge, code, signal));
+  }
+
+  #hear(charge: Charge, message: ToPrimary): void {
+    charge.heardAtMs = Math.max(charge.heardAtMs, performance.now());
+    switch (message.type) {
+      case 'up':
+        charge.worker.send({ type: 'start', generation: this.#generation() } satisfies ToWorker);
+        break;
+      case 'listening':
+        charge.listening = true;
+        this.#events.workerStarted(charge.worker.process.pid!);
+        break;
+      case 'metrics':
+        charge.heardAtMs = performance.now();
+        charge.metrics = message.metrics as MetricsJson;
+        charge.reported?.();
+        break;
+      case 'failed':
+        this.#events.workerFailed(charge.worker.process.pid!, message.reason);
+        break;
+    }
+  }
+
+  #ended(charge: Charge, code: number | null, signal: string | null): void {
+    this.#charges.delete(charge.worker.id);
+    charge.reported?.();
+    if (this.#stopping) return;
+    this.#metrics.workerRestarted();
+    this.#remember(charge.metrics);
+    const steady = performance.now() - charge.startedAtMs >= STEADY_MS;
+    const restartInMs = steady ? 0 : this.#pauseMs;
+    this.#pauseMs = steady ? FIRST_PAUSE_MS : Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS);
+    this.#events.workerEnded({ workerPid: charge.worker.process.pid!, code, signal, restartInMs });
+    setTimeout(() => {
+      if (!this.#stopping) this.#start();
+    }, restartInMs);
+  }
+
+  /** A worker's counters outlive it; what it gauged does not. */
+  async #remember(metrics: MetricsJson): Promise<void> {
+    const counters = metrics.filter(({ type }) => String(type) === 'counter' || String(type) === 'histogram');
+    this.#legacy = await Registry.aggregate([this.#legacy, counters] as never).getMetricsAsJSON();
+  }
+
+  #endFrozen(): void {
+    for (const { worker, heardAtMs } of this.#charges.values()) {
+      if (performance.now() - heardAtMs > FROZEN_MS) worker.process.kill('SIGKILL');
+    }
+  }
+}

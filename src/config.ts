@@ -1,0 +1,110 @@
+import { availableParallelism } from 'node:os';
+import Type, { type Static } from 'typebox';
+import Value from 'typebox/value';
+
+const text = (description: string, options: { default?: string; pattern?: string } = {}) =>
+  Type.String({ description, ...options });
+const whole = (description: string, fallback: number, minimum: number, maximum: number) =>
+  Type.Integer({ description, default: fallback, minimum, maximum });
+
+/** Every variable the service reads, with its default and bounds. The README's table says the same. */
+const Environment = Type.Object({
+  DATABASE_URL: text('PostgreSQL, 15 or newer: postgres://user:password@host:5432/database', {
+    pattern: '^postgres(ql)?://.+',
+  }),
+  DATABASE_POOL_SIZE: whole('connections to PostgreSQL of each worker', 8, 1, 100),
+  DATABASE_QUEUE_LIMIT: whole(
+    'queries of a worker that may wait for a connection; past it the answer is 503',
+    200,
+    1,
+    100_000,
+  ),
+  DATABASE_TIMEOUT_MS: whole('deadline of a query, waiting included', 500, 10, 60_000),
+  REDIS_URL: text('Redis: redis://host:6379/0; empty: no Redis', {
+    default: '',
+    pattern: '^$|^rediss?://.+',
+  }),
+  REDIS_TIMEOUT_MS: whole('deadline of a Redis command', 100, 5, 10_000),
+  REDIS_TTL_S: whole('how long Redis keeps a hotel or a key', 86_400, 1, 2_592_000),
+  ABSENT_TTL_S: whole('how long an id that was not found is remembered as absent', 60, 1, 3_600),
+  HOST: text('address of the public port', { default: '0.0.0.0' }),
+  PORT: whole('public port; 0 lets the system choose', 8080, 0, 65_535),
+  ADMIN_HOST: text('address of the admin port', { default: '0.0.0.0' }),
+  ADMIN_PORT: whole('admin port: /livez, /readyz, /metrics', 9090, 0, 65_535),
+  WORKERS: whole('worker processes', availableParallelism(), 1, 256),
+  BASE_PATH: text('stands before every path of the contract, e.g. /v1', {
+    default: '',
+    pattern: '^$|^(/[A-Za-z0-9._~-]+)+$',
+  }),
+  L1_MAX_BYTES: whole("a worker's local cache; 0 turns it off", 256 * 1024 * 1024, 0, 3 * 1024 ** 3),
+  DRAIN_WAIT_MS: whole('after SIGTERM: how long requests are still accepted, not ready', 3_000, 0, 60_000),
+  DRAIN_TIMEOUT_MS: whole('after SIGTERM: how long requests under way may take', 8_000, 100, 60_000),
+  LOG_LEVEL: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+    description: 'least level that is logged',
+    default: 'info',
+  }),
+});
+
+/** The effective configuration: one frozen record, read once. */
+export type Config = Readonly<Static<typeof Environment>>;
+
+/** What is wrong with the environment: every fault, one a line. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+}
+
+/**
+ * Reads the configuration from an environment. An empty variable counts as unset.
+ * Throws a `ConfigError` that names every fault, with the variable, its bounds and never its value.
+ */
+export function readConfig(environment: NodeJS.ProcessEnv): Config {
+  const given: Record<string, unknown> = {};
+  for (const [name, schema] of Object.entries(Environment.properties)) {
+    const value = environment[name]?.trim();
+    if (value) given[name] = 'minimum' in schema && /^-?\d+$/.test(value) ? Number(value) : value;
+  }
+  const config = Value.Default(Environment, given);
+  const faults = new Set(
+    Value.Errors(Environment, config).map((fault) => explain(fault.instancePath, config)),
+  );
+  if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
+  return Object.freeze(config as Static<typeof Environment>);
+}
+
+/** The configuration as it may be shown: passwords in addresses are replaced. */
+export function redact(config: Config): Record<string, string | number> {
+  const shown: Record<string, string | number> = { ...config };
+  for (const name of ['DATABASE_URL', 'REDIS_URL'] as const) {
+    shown[name] = config[name]
+      .split(',')
+      .map((address) =>
+        address.replace(
+          /^([a-z]+:\/\/)(?:[^/]*@)?/,
+          (_, scheme: string) => `${scheme}${address.includes('@') ? '***@' : ''}`,
+        ),
+      )
+      .map((address) => address.replace(/(password=)[^&]*/gi, '$1***'))
+      .join(',');
+  }
+  return shown;
+}
+
+function explain(path: string, config: unknown): string {
+  const name = path.slice(1).split('/')[0] as keyof typeof Environment.properties | '';
+  if (name === '') {
+    return Object.keys(Environment.properties)
+      .filter((key) => !(key in (config as object)))
+      .map((key) => `${key} is required: ${describe(key)}`)
+      .join('\n');
+  }
+  const schema = Environment.properties[name] as { minimum?: number; maximum?: number; enum?: string[] };
+  if (schema.minimum !== undefined) {
+    return `${name} must be a whole number from ${schema.minimum} to ${schema.maximum}: ${describe(name)}`;
+  }
+  if (schema.enum) return `${name} must be one of ${schema.enum.join(', ')}: ${describe(name)}`;
+  return `${name} is malformed: ${describe(name)}`;
+}
+
+function describe(name: string): string {
+  return (Environment.properties as unknown as Record<string, { description: string }>)[name]!.description;
+}

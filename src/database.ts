@@ -1,0 +1,60 @@
+import postgres, { type Sql } from 'postgres';
+
+/** What connections are for; all but `operate` assume the role that cannot write. */
+export type Purpose =
+  /** the workers' queries: read only */
+  | { kind: 'serve'; statementTimeoutMs: number }
+  /** the active invalidator: holds a lock, takes changes off the queue */
+  | { kind: 'invalidate'; onClose: () => void }
+  /** hears the change feed and the doorbell */
+  | { kind: 'listen' }
+  /** the operator's command line */
+  | { kind: 'operate' };
+
+/** The role of 004-serving-role.sql. */
+const SERVING_ROLE = 'hotel_api_serve';
+
+/**
+ * Opens a pool of at most `connections` to PostgreSQL; connects lazily. Nothing is pipelined, so a quick
+ * query never waits behind a slow one on its connection: queue before the pool. A lost server is tried
+ * again after 200 to 400 ms; queries fail meanwhile.
+ */
+export function openDatabase(url: string, connections: number, purpose: Purpose): Sql {
+  const { kind } = purpose;
+  const options = {
+    max: connections,
+    max_pipeline: 1,
+    max_lifetime: kind === 'serve' ? 1_800 : null,
+    backoff: () => 0.2 + Math.random() * 0.2,
+    connect_timeout: kind === 'operate' ? 30 : 2,
+    onnotice: () => {},
+    onclose: kind === 'invalidate' ? purpose.onClose : undefined,
+    connection: { application_name: `hotel-api ${kind}`, ...settingsFor(purpose) },
+  };
+  // max_pipeline is missing in the published types
+  return postgres(url, options as postgres.Options<Record<string, never>>) as unknown as Sql;
+}
+
+function settingsFor(purpose: Purpose): Record<string, string> {
+  switch (purpose.kind) {
+    case 'serve':
+      return {
+        role: SERVING_ROLE,
+        default_transaction_read_only: 'on',
+        statement_timeout: String(purpose.statementTimeoutMs),
+      };
+    case 'invalidate':
+      // a process that is frozen or cut off must not keep the lock: it speaks every 500 ms or is ended
+      return {
+        role: SERVING_ROLE,
+        idle_session_timeout: '1500',
+        idle_in_transaction_session_timeout: '1500',
+        tcp_user_timeout: '1500',
+        statement_timeout: '10000',
+      };
+    case 'listen':
+      return { role: SERVING_ROLE };
+    case 'operate':
+      return {};
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * Every error a client may be given: code → status, sentence. The bodies are encoded once.
+ * Sentences of specification and contract are verbatim.
+ */
+const table = {
+  registryIdNotInteger: [400, 'registry_id must be an integer'],
+  limitOutOfBounds: [400, 'limit must be an integer from 1 to 100'],
+  offsetOutOfBounds: [400, 'offset must be an integer of at least 0'],
+  bodyNotJson: [400, 'Request body must be valid JSON'],
+  channelIdsMissing: [400, 'Request body must include a `channel_ids` array'],
+  registryIdsMissing: [400, 'Request body must include a `registry_ids` array'],
+  channelIdNotString: [400, 'channel_ids must hold strings only'],
+  tooManyChannelIds: [400, 'channel_ids must hold at most 1000 ids'],
+  tooManyRegistryIds: [400, 'registry_ids must hold at most 1000 ids'],
+  unauthorized: [401, 'Unauthorized'],
+  forbidden: [403, 'Forbidden'],
+  hotelNotFound: [404, 'Hotel not found'],
+  pathNotFound: [404, 'Not found'],
+  methodNotAllowed: [405, 'Method not allowed'],
+  bodyTooLarge: [413, 'Request body must be at most 1 MiB'],
+  internal: [500, 'Internal server error'],
+  unavailable: [503, 'Service unavailable'],
+} as const satisfies Record<string, readonly [status: number, sentence: string]>;
+
+export type ErrorCode = keyof typeof table;
+
+/** An error as it goes out: HTTP status and JSON body. */
+export interface PublicError {
+  readonly status: number;
+  readonly sentence: string;
+  readonly body: Buffer;
+}
+
+export const publicErrors = Object.fromEntries(
+  Object.entries(table).map(([code, [status, sentence]]) => [
+    code,
+    { status, sentence, body: Buffer.from(JSON.stringify({ error: sentence })) },
+  ]),
+) as Readonly<Record<ErrorCode, PublicError>>;
+
+/** Thrown where an answer cannot be had in time because a dependency is away or the queue is full: 503. */
+export class Unavailable extends Error {
+  override name = 'Unavailable';
+}

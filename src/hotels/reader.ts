@@ -1,0 +1,187 @@
+import type { Entry } from './entry.ts';
+import type { Origin } from './origin.ts';
+import type { RecentChanges } from './recent.ts';
+import type { Namespace, SharedCache } from './shared.ts';
+
+/** Is told what a tier said of the keys it was asked for. */
+export type CountAnswers = (
+  tier: 'redis' | 'postgres',
+  answer: 'hit' | 'absent' | 'miss',
+  keys: number,
+) => void;
+
+/** A hotel, or null: none carries the key. */
+export type Found = Entry | null;
+
+/** What the requests of one turn of the event loop ask for in one namespace. */
+interface Turn {
+  keys: string[];
+  places: Map<string, number>;
+  answer: Promise<Found[]>;
+}
+
+/**
+ * Reads hotels through Redis and falls back to PostgreSQL. What is asked for in one turn of the event loop goes
+ * to Redis as one MGET (two where pointers are followed) and to PostgreSQL as one query; a key that is being
+ * loaded from PostgreSQL is not loaded a second time.
+ */
+export class Reader {
+  readonly #shared: SharedCache | undefined;
+  readonly #origin: Origin;
+  readonly #recent: RecentChanges;
+  readonly #count: CountAnswers;
+  readonly #turns = new Map<Namespace, Turn>();
+  readonly #flights: Record<Namespace, Map<string, Promise<Map<string, Entry>>>> = {
+    id: new Map(),
+    channel: new Map(),
+    registry: new Map(),
+  };
+
+  constructor(shared: SharedCache | undefined, origin: Origin, recent: RecentChanges, count: CountAnswers) {
+    this.#shared = shared;
+    this.#origin = origin;
+    this.#recent = recent;
+    this.#count = count;
+  }
+
+  /** The hotels that carry these keys, in the order of the keys. Throws `Unavailable`. */
+  async load(namespace: Namespace, keys: readonly string[]): Promise<Found[]> {
+    let turn = this.#turns.get(namespace);
+    if (!turn) {
+      const { promise, resolve, reject } = Promise.withResolvers<Found[]>();
+      const opened: Turn = { keys: [], places: new Map(), answer: promise };
+      this.#turns.set(namespace, opened);
+      setImmediate(() => {
+        this.#turns.delete(namespace);
+        this.#read(namespace, opened.keys).then(resolve, reject);
+      });
+      turn = opened;
+    }
+    const places: number[] = [];
+    for (const key of keys) {
+      let place = turn.places.get(key);
+      if (place === undefined) {
+        place = turn.keys.push(key) - 1;
+        turn.places.set(key, place);
+      }
+      places.push(place);
+    }
+    const found = await turn.answer;
+    return places.map((place) => found[place]!);
+  }
+
+  /** A change was heard of: who asks from now on does not share a load that began before it. */
+  forgetLoads(namespace: Namespace, key: string): void {
+    this.#flights[namespace].delete(key);
+  }
+
+  /** The same for every load under way. */
+  forgetAllLoads(): void {
+    for (const flights of Object.values(this.#flights)) flights.clear();
+  }
+
+  async #read(namespace: Namespace, keys: string[]): Promise<Found[]> {
+    const found: (Found | undefined)[] = this.#shared
+      ? await this.#readShared(namespace, keys)
+      : new Array(keys.length);
+    const missing: number[] = [];
+    let absent = 0;
+    for (let i = 0; i < keys.length; i++) {
+      if (found[i] === undefined) missing.push(i);
+      else if (found[i] === null) absent++;
+    }
+    if (this.#shared) {
+      this.#count('redis', 'hit', keys.length - absent - missing.length);
+      this.#count('redis', 'absent', absent);
+      this.#count('redis', 'miss', missing.length);
+    }
+    if (missing.length > 0) await this.#readOrigin(namespace, keys, missing, found);
+    return found as Found[];
+  }
+
+  async #readShared(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
+    const shared = this.#shared!;
+    if (namespace === 'id') return this.#checked(await shared.entries(keys));
+
+    const ids = await shared.pointers(namespace, keys);
+    const asked = ids.filter((id) => typeof id === 'string');
+    const entries = this.#checked(asked.length > 0 ? await shared.entries(asked) : []);
+    let next = 0;
+    return ids.map((id, i) => {
+      if (typeof id !== 'string') return id;
+      const entry = entries[next++];
+      // the hotel no longer carries this id: the pointer is out of date and tells nothing of who does
+      if (!entry || keys[i] !== (namespace === 'channel' ? entry.channelId : entry.registryId))
+        return undefined;
+      return entry;
+    });
+  }
+
+  /** What Redis held, as it reads today; undefined where a newer version was heard of. */
+  #checked(entries: (Entry | undefined)[]): (Found | undefined)[] {
+    const nowMs = Date.now();
+    return entries.map((entry) => {
+      if (!entry || this.#recent.isOutdated(`h:${entry.id}`, entry.version)) return undefined;
+      if (!entry.present) return null;
+      const turned = entry.at(nowMs);
+      if (turned !== entry) this.#shared?.fill([turned]);
+      return turned;
+    });
+  }
+
+  async #readOrigin(
+    namespace: Namespace,
+    keys: string[],
+    missing: number[],
+    found: (Found | undefined)[],
+  ): Promise<void> {
+    const flights = this.#flights[namespace];
+    const joined = new Set<Promise<Map<string, Entry>>>();
+    const own: string[] = [];
+    for (const i of missing) {
+      const flight = flights.get(keys[i]!);
+      if (flight) joined.add(flight);
+      else own.push(keys[i]!);
+    }
+    if (own.length > 0) {
+      const flight = this.#fly(namespace, own);
+      for (const key of own) flights.set(key, flight);
+      flight
+        .finally(() => {
+          for (const key of own) if (flights.get(key) === flight) flights.delete(key);
+        })
+        .catch(() => {});
+      joined.add(flight);
+    }
+    const loads = await Promise.all(joined);
+    for (const i of missing) {
+      const key = keys[i]!;
+      found[i] = null;
+      for (const load of loads) found[i] = load.get(key) ?? found[i]!;
+    }
+  }
+
+  /** Loads keys from PostgreSQL and fills Redis with what was found and what was not; nobody waits for the filling. */
+  async #fly(namespace: Namespace, keys: string[]): Promise<Map<string, Entry>> {
+    const began = this.#recent.position;
+    const entries = await this.#origin.load(namespace, keys);
+    const byKey = new Map<string, Entry>();
+    for (const entry of entries) {
+      const key =
+        namespace === 'id' ? entry.id : namespace === 'channel' ? entry.channelId : entry.registryId;
+      byKey.set(key!, entry);
+    }
+    this.#count('postgres', 'hit', entries.length);
+    this.#count('postgres', 'absent', keys.length - entries.length);
+    if (this.#shared) {
+      const storable = entries.filter((entry) => this.#recent.mayStore(`h:${entry.id}`, began));
+      const letter = namespace === 'id' ? 'h' : namespace === 'channel' ? 'c' : 'r';
+      const absent = keys.filter(
+        (key) => !byKey.has(key) && this.#recent.mayStore(`${letter}:${key}`, began),
+      );
+      if (storable.length > 0) this.#shared.fill(storable);
+      if (absent.length > 0) this.#shared.rememberAbsent(namespace, absent);
+    }
+    return byKey;
+  }
+}

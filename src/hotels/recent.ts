@@ -1,0 +1,55 @@
+/** Changes are remembered at least this long: longer than any load takes. */
+const REMEMBER_MS = 30_000;
+
+/**
+ * What this process has heard of changes lately. It answers two questions: may a load that began at some
+ * position still be stored, and is a version that a cache holds older than one that was heard of.
+ */
+export class RecentChanges {
+  #position = 0;
+  /** loads that began before this position are stored under no key */
+  #floor = 0;
+  #young = new Map<string, { position: number; version: number }>();
+  #old = new Map<string, { position: number; version: number }>();
+  #turnAtMs = performance.now() + REMEMBER_MS;
+
+  /** To be taken when a load begins. */
+  get position(): number {
+    return this.#position;
+  }
+
+  get size(): number {
+    return this.#young.size + this.#old.size;
+  }
+
+  /** Hears of a change of what `key` names; `version` 0 where it carries none. */
+  note(key: string, version: number): void {
+    const nowMs = performance.now();
+    if (nowMs >= this.#turnAtMs) {
+      this.#old = this.#young;
+      this.#young = new Map();
+      this.#turnAtMs = nowMs + REMEMBER_MS;
+    }
+    const known = this.#find(key)?.version ?? 0;
+    this.#young.set(key, { position: ++this.#position, version: Math.max(version, known) });
+  }
+
+  /** Hears that anything may have changed. */
+  noteAll(): void {
+    this.#floor = ++this.#position;
+  }
+
+  /** True when a load of `key` that began at `position` may be stored. */
+  mayStore(key: string, position: number): boolean {
+    return position >= this.#floor && (this.#find(key)?.position ?? 0) <= position;
+  }
+
+  /** True when a newer version of `key` than this was heard of. */
+  isOutdated(key: string, version: number): boolean {
+    return this.size > 0 && (this.#find(key)?.version ?? 0) > version;
+  }
+
+  #find(key: string): { position: number; version: number } | undefined {
+    return this.#young.get(key) ?? this.#old.get(key);
+  }
+}

@@ -1,0 +1,46 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Admin {
+  port: number;
+  close(): Promise<void>;
+}
+
+/** Opens the admin port: `/livez`, `/readyz` and `/metrics`. It asks no dependency, so it answers when they hang. */
+export function openAdmin(
+  host: string,
+  port: number,
+  source: { isReady: () => boolean; metrics: () => Promise<string>; contentType: string },
+): Promise<Admin> {
+  const server = createServer(async (request, response) => {
+    const send = (status: number, text: string, type = 'text/plain; charset=utf-8') =>
+      response.writeHead(status, { 'content-type': type }).end(request.method === 'HEAD' ? undefined : text);
+    if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'method not allowed\n');
+    switch (request.url?.split('?')[0]) {
+      case '/livez':
+        return send(200, 'alive\n');
+      case '/readyz':
+        return source.isReady() ? send(200, 'ready\n') : send(503, 'not ready\n');
+      case '/metrics':
+        return source.metrics().then(
+          (text) => send(200, text, source.contentType),
+          () => send(500, 'the metrics could not be gathered\n'),
+        );
+      default:
+        return send(404, 'not found: /livez, /readyz and /metrics are here\n');
+    }
+  });
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) => reject(new Error(`cannot listen on ${host}:${port}: ${error.message}`)));
+    server.listen(port, host, () => {
+      resolve({
+        port: (server.address() as AddressInfo).port,
+        close: () =>
+          new Promise((done) => {
+            server.close(() => done());
+            server.closeAllConnections();
+          }),
+      });
+    });
+  });
+}

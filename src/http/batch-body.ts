@@ -1,0 +1,74 @@
+import type { ErrorCode } from '../errors.ts';
+import { mayBeId, readRegistryId } from './ids.ts';
+
+/** Most ids of one batch, counted before duplicates are dropped. */
+const MAX_IDS = 1000;
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+/** A number that is written with a fraction or an exponent; it may also stand in a string, so it only warns. */
+const MAY_HOLD_NO_INTEGER = /\d[.eE]/;
+
+/** The ids a batch asks for, each once, in the order of their first places; or what is wrong with the body. */
+export type BatchIds = { ids: string[] } | { error: ErrorCode };
+
+/** Reads the body of a batch by channel ids. Ids that no hotel can carry are left out. */
+export function readChannelBatch(body: Uint8Array): BatchIds {
+  const json = parse(body);
+  if (json === undefined) return { error: 'bodyNotJson' };
+  const asked = (json.value as { channel_ids?: unknown } | null)?.channel_ids;
+  if (!Array.isArray(asked)) return { error: 'channelIdsMissing' };
+  if (asked.length > MAX_IDS) return { error: 'tooManyChannelIds' };
+  const ids = new Set<string>();
+  for (const id of asked) {
+    if (typeof id !== 'string') return { error: 'channelIdNotString' };
+    if (mayBeId(id)) ids.add(id);
+  }
+  return { ids: [...ids] };
+}
+
+/** Reads the body of a batch by registry ids: integers and integer-valued strings, as canonical digits. */
+export function readRegistryBatch(body: Uint8Array): BatchIds {
+  const json = parse(body);
+  if (json === undefined) return { error: 'bodyNotJson' };
+  let asked = (json.value as { registry_ids?: unknown } | null)?.registry_ids;
+  if (!Array.isArray(asked)) return { error: 'registryIdsMissing' };
+  if (asked.length > MAX_IDS) return { error: 'tooManyRegistryIds' };
+  if (
+    MAY_HOLD_NO_INTEGER.test(json.text) ||
+    asked.some((id) => typeof id === 'number' && !Number.isSafeInteger(id))
+  ) {
+    asked = (parseKeepingNumbers(json.text) as { registry_ids: unknown[] }).registry_ids;
+  }
+  const ids = new Set<string>();
+  for (const element of asked as unknown[]) {
+    const written = element instanceof WrittenNumber ? element.source : element;
+    if (typeof written !== 'string' && typeof written !== 'number') return { error: 'registryIdNotInteger' };
+    const id = readRegistryId(String(written));
+    if (id === undefined) return { error: 'registryIdNotInteger' };
+    if (id !== null) ids.add(id);
+  }
+  return { ids: [...ids] };
+}
+
+function parse(body: Uint8Array): { text: string; value: unknown } | undefined {
+  try {
+    const text = utf8.decode(body);
+    return { text, value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** A number of a JSON text as it is written there. */
+class WrittenNumber {
+  readonly source: string;
+  constructor(source: string) {
+    this.source = source;
+  }
+}
+
+/** Parses JSON (known to be sound) with every number as it is written: 1e3 and 2^53 + 1 are told apart. */
+function parseKeepingNumbers(text: string): unknown {
+  const keep = (_: string, value: unknown, context: { source: string }) =>
+    typeof value === 'number' ? new WrittenNumber(context.source) : value;
+  return JSON.parse(text, keep as (key: string, value: unknown) => unknown);
+}

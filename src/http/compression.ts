@@ -1,0 +1,38 @@
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
+import Negotiator from 'negotiator';
+import type { Suffix } from './etag.ts';
+
+/** Bodies up to this size go out as they are. */
+export const MIN_COMPRESSED_BYTES = 1025;
+
+type Encoding = 'zstd' | 'br' | 'gzip';
+const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
+
+const compressors: Record<Encoding, (body: Buffer) => Promise<Buffer>> = {
+  zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
+  br: (body) =>
+    promisify(brotliCompress)(body, {
+      params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: body.length },
+    }),
+  gzip: (body) => promisify(gzip)(body, { level: 6 }),
+};
+
+/** The encoding that a client's Accept-Encoding prefers among ours; undefined: as it is. */
+export function chooseEncoding(acceptEncoding: string): Encoding | undefined {
+  if (acceptEncoding === '' || acceptEncoding === 'identity') return undefined;
+  const accepted = new Negotiator({ headers: { 'accept-encoding': acceptEncoding } });
+  // the published types are of an older version
+  const encodings = accepted.encodings.bind(accepted) as (available: string[], options: object) => string[];
+  const chosen = encodings([...PREFERENCE, 'identity'], { preferred: PREFERENCE })[0];
+  return chosen === undefined || chosen === 'identity' ? undefined : (chosen as Encoding);
+}
+
+/** Compresses off the event loop. */
+export function compress(body: Buffer, encoding: Encoding): Promise<Buffer> {
+  return compressors[encoding](body);
+}
+
+export function suffixOf(encoding: Encoding): Suffix {
+  return `-${encoding}`;
+}

@@ -1,0 +1,171 @@
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import type { PublicError } from '../errors.ts';
+import type { View } from '../hotels/entry.ts';
+import type { Access } from '../keys/keyring.ts';
+import { RequestHistogram, ROUTES, type Route } from '../request-histogram.ts';
+import { chooseEncoding, compress, MIN_COMPRESSED_BYTES, suffixOf } from './compression.ts';
+import { matches } from './etag.ts';
+import { requestIdOf } from './request-id.ts';
+
+/** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
+const MAX_SINGLE_WRITE_BYTES = 16_384;
+
+const STATUS_LINES: Record<number, string> = {
+  304: '304 Not Modified',
+  400: '400 Bad Request',
+  401: '401 Unauthorized',
+  403: '403 Forbidden',
+  404: '404 Not Found',
+  405: '405 Method Not Allowed',
+  413: '413 Content Too Large',
+  500: '500 Internal Server Error',
+  503: '503 Service Unavailable',
+};
+
+/** What is told of an exchange when it is over. */
+export interface Observer {
+  /** status 0: the client went away first */
+  finished(exchange: Exchange, status: number, seconds: number): void;
+}
+
+/**
+ * One request and its answer. It copies from the request what is needed later, for nothing of it can be read
+ * once the handler has returned; and it answers once, whoever is late, or not at all when the client has left.
+ */
+export class Exchange {
+  readonly route: Route;
+  readonly requestId: string;
+  /** set by the gate */
+  access: Access | undefined;
+  readonly #response: HttpResponse;
+  readonly #observer: Observer;
+  readonly #startedAtMs = performance.now();
+  readonly #method: number;
+  readonly #isHead: boolean;
+  readonly #ifNoneMatch: string;
+  readonly #acceptEncoding: string;
+  #over = false;
+  #deferred = false;
+
+  constructor(response: HttpResponse, request: HttpRequest, route: Route, observer: Observer) {
+    this.#response = response;
+    this.route = route;
+    this.#observer = observer;
+    const method = request.getCaseSensitiveMethod();
+    this.#isHead = method === 'HEAD';
+    this.#method = RequestHistogram.methodOf(
+      method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other',
+    );
+    this.requestId = requestIdOf(request.getHeader('x-request-id'));
+    this.#ifNoneMatch = request.getHeader('if-none-match');
+    this.#acceptEncoding = request.getHeader('accept-encoding');
+  }
+
+  get routeNumber(): number {
+    return ROUTES.indexOf(this.route);
+  }
+
+  get method(): number {
+    return this.#method;
+  }
+
+  get view(): View {
+    return this.access!.view;
+  }
+
+  /** True when nothing more can be said to the client. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** To be called before the handler returns without having answered. */
+  defer(): void {
+    if (this.#deferred) return;
+    this.#deferred = true;
+    this.#response.onAborted(() => this.#finish(0));
+  }
+
+  /** Answers 200 with JSON. `tag` is that of the identity bytes; POST has none. The body may be overwritten after the call. */
+  ok(body: Uint8Array, tag: string, headers = ''): void {
+    if (this.#over) return;
+    if (tag !== '' && matches(this.#ifNoneMatch, tag)) {
+      this.#write(304, `${headers}\r\netag: "${tag}"`, undefined);
+      return;
+    }
+    const encoding = body.length >= MIN_COMPRESSED_BYTES ? chooseEncoding(this.#acceptEncoding) : undefined;
+    if (encoding === undefined) {
+      this.#write(200, tag === '' ? headers : `${headers}\r\netag: "${tag}"`, body);
+      return;
+    }
+    this.defer();
+    compress(Buffer.from(body), encoding).then((compressed) => {
+      const tagged = tag === '' ? '' : `\r\netag: "${tag}${suffixOf(encoding)}"`;
+      this.#write(200, `${headers}\r\ncontent-encoding: ${encoding}${tagged}`, compressed);
+    });
+  }
+
+  /** Answers with an error of the table. */
+  fail(error: PublicError, headers = ''): void {
+    const retry = error.status === 503 ? '\r\nretry-after: 1' : '';
+    this.#write(error.status, headers + retry, error.body);
+  }
+
+  /** Closes the connection without an answer: for what must not be answered. */
+  close(): void {
+    this.#response.close();
+    if (!this.#deferred) this.#finish(0);
+  }
+
+  #write(status: number, headers: string, body: Uint8Array | undefined): void {
+    if (this.#over) return;
+    if (this.#deferred) this.#response.cork(() => this.#writeNow(status, headers, body));
+    else this.#writeNow(status, headers, body);
+  }
+
+  #writeNow(status: number, headers: string, body: Uint8Array | undefined): void {
+    const response = this.#response;
+    if (status !== 200) response.writeStatus(STATUS_LINES[status]!);
+    // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
+    response.writeHeader(
+      'content-type',
+      `application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key\r\nx-request-id: ${this.requestId}${headers}`,
+    );
+    if (body === undefined) {
+      this.#finish(status);
+      response.endWithoutBody();
+    } else if (this.#isHead) {
+      this.defer();
+      this.#finish(status);
+      response.writeHeader('content-length', String(body.length)).endWithoutBody();
+    } else if (body.length <= MAX_SINGLE_WRITE_BYTES) {
+      this.#finish(status);
+      response.end(body);
+    } else {
+      this.#writeLarge(status, body);
+    }
+  }
+
+  #writeLarge(status: number, body: Uint8Array): void {
+    this.defer();
+    const response = this.#response;
+    const [, done] = response.tryEnd(body, body.length);
+    if (done) {
+      this.#finish(status);
+      return;
+    }
+    // the rest is ours to keep until the kernel has taken it
+    const written = response.getWriteOffset();
+    const rest = Buffer.from(body.subarray(written));
+    response.onWritable((offset) => {
+      const [ok, ended] = response.tryEnd(rest.subarray(offset - written), body.length);
+      if (ended) this.#finish(status);
+      return ok;
+    });
+  }
+
+  #finish(status: number): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#observer.finished(this, status, (performance.now() - this.#startedAtMs) / 1000);
+  }
+}

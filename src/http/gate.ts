@@ -1,0 +1,170 @@
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { publicErrors, Unavailable } from '../errors.ts';
+import type { Access, Keyring } from '../keys/keyring.ts';
+import type { Events, Metrics } from '../observe.ts';
+import type { Route } from '../request-histogram.ts';
+import { collectBody, MAX_BODY_BYTES } from './body.ts';
+import { Exchange, type Observer } from './exchange.ts';
+
+/** A handler as uWebSockets.js calls it. */
+export type Handler = (response: HttpResponse, request: HttpRequest) => void;
+
+/** A route of the contract that reads a hotel or the list. */
+export interface GetRule<Input> {
+  route: Route;
+  /** takes from the request what the answer needs; nothing can be read from it later */
+  read: (request: HttpRequest) => Input;
+  /** true when what is asked for needs the `registry` scope */
+  needsRegistry: (input: Input) => boolean;
+  answer: (exchange: Exchange, input: Input) => void | Promise<void>;
+}
+
+/** A route of the contract that takes a body. */
+export interface PostRule {
+  route: Route;
+  needsRegistry: boolean;
+  /** the body is valid until the first await */
+  answer: (exchange: Exchange, body: Uint8Array) => void | Promise<void>;
+}
+
+/**
+ * The door of every route: it makes the exchange, judges the key (401) and the scope (403), and turns whatever
+ * goes wrong behind it into an answer. No exception reaches uWebSockets.js: it would end the worker.
+ */
+export class Gate implements Observer {
+  readonly #keyring: Keyring;
+  readonly #metrics: Metrics;
+  readonly #events: Events;
+  #inProgress = 0;
+  #lastRequestAtMs = 0;
+
+  constructor(keyring: Keyring, metrics: Metrics, events: Events) {
+    this.#keyring = keyring;
+    this.#metrics = metrics;
+    this.#events = events;
+  }
+
+  /** Requests that have no answer yet. */
+  get inProgress(): number {
+    return this.#inProgress;
+  }
+
+  /** When the last answer went out, on the clock of `performance.now()`. */
+  get lastRequestAtMs(): number {
+    return this.#lastRequestAtMs;
+  }
+
+  /** A handler for GET and HEAD. A request with a body is closed: what follows it might be another's. */
+  get<Input>(rule: GetRule<Input>): Handler {
+    return (response, request) => {
+      const exchange = this.#open(response, request, rule.route);
+      this.#guard(exchange, () => {
+        if (hasBody(request)) return exchange.close();
+        const key = request.getHeader('x-api-key');
+        const input = rule.read(request);
+        const access = this.#keyring.find(key);
+        if (access !== undefined) {
+          if (this.#admits(exchange, access, rule.needsRegistry(input))) return rule.answer(exchange, input);
+          return;
+        }
+        return this.#keyring.load(key).then((loaded) => {
+          if (this.#admits(exchange, loaded, rule.needsRegistry(input))) return rule.answer(exchange, input);
+        });
+      });
+    };
+  }
+
+  /** A handler for POST. */
+  post(rule: PostRule): Handler {
+    return (response, request) => {
+      const exchange = this.#open(response, request, rule.route);
+      this.#guard(exchange, () => {
+        const key = request.getHeader('x-api-key');
+        const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
+        const access = this.#keyring.find(key);
+        if (access !== undefined && !this.#admits(exchange, access, rule.needsRegistry)) return;
+        const answer = (body: Uint8Array | undefined) =>
+          body === undefined ? exchange.fail(publicErrors.bodyTooLarge) : rule.answer(exchange, body);
+        if (access !== undefined && declaredTooLarge) return answer(undefined);
+
+        exchange.defer();
+        if (access !== undefined) {
+          collectBody(response, (body) => this.#guard(exchange, () => answer(body)));
+          return;
+        }
+        // the key is looked up while the body arrives
+        const body = Promise.withResolvers<Uint8Array | undefined>();
+        if (declaredTooLarge) body.resolve(undefined);
+        else collectBody(response, (bytes) => body.resolve(bytes && Uint8Array.from(bytes)));
+        return this.#keyring.load(key).then(async (loaded) => {
+          if (this.#admits(exchange, loaded, rule.needsRegistry)) await answer(await body.promise);
+        });
+      });
+    };
+  }
+
+  /** A handler for what the contract does not know; needs no key. */
+  refuse(refuse: (exchange: Exchange, request: HttpRequest) => void): Handler {
+    return (response, request) => {
+      const exchange = this.#open(response, request, 'other');
+      this.#guard(exchange, () => refuse(exchange, request));
+    };
+  }
+
+  finished(exchange: Exchange, status: number, seconds: number): void {
+    this.#inProgress--;
+    this.#lastRequestAtMs = performance.now();
+    if (status === 0) {
+      this.#metrics.aborted();
+      return;
+    }
+    this.#metrics.requests.observe(exchange.routeNumber, exchange.method, status, seconds);
+    const { requestId, route, access } = exchange;
+    this.#events.request(requestId, route, status, access?.keyId, seconds);
+  }
+
+  #open(response: HttpResponse, request: HttpRequest, route: Route): Exchange {
+    this.#inProgress++;
+    return new Exchange(response, request, route, this);
+  }
+
+  #admits(exchange: Exchange, access: Access | null, needsRegistry: boolean): boolean {
+    if (access === null) {
+      exchange.fail(publicErrors.unauthorized);
+      return false;
+    }
+    exchange.access = access;
+    if (!needsRegistry || access.view === 'full') return true;
+    exchange.fail(publicErrors.forbidden);
+    return false;
+  }
+
+  #guard(exchange: Exchange, work: () => void | Promise<void>): void {
+    try {
+      const pending = work();
+      if (pending) {
+        exchange.defer();
+        pending.catch((error) => this.#failed(exchange, error));
+      }
+    } catch (error) {
+      this.#failed(exchange, error);
+    }
+  }
+
+  #failed(exchange: Exchange, error: unknown): void {
+    const { requestId, route, access } = exchange;
+    if (error instanceof Unavailable) {
+      this.#metrics.unavailable();
+      this.#events.requestUnavailable({ requestId, route, keyId: access?.keyId, reason: error.message });
+    } else {
+      this.#metrics.internalError();
+      this.#events.requestFailed({ requestId, route, keyId: access?.keyId }, error);
+    }
+    exchange.fail(error instanceof Unavailable ? publicErrors.unavailable : publicErrors.internal);
+  }
+}
+
+function hasBody(request: HttpRequest): boolean {
+  const length = request.getHeader('content-length');
+  return (length !== '' && length !== '0') || request.getHeader('transfer-encoding') !== '';
+}

@@ -1,0 +1,86 @@
+import type { Reader } from '../hotels/reader.ts';
+import type { RecentChanges } from '../hotels/recent.ts';
+import type { SharedCache } from '../hotels/shared.ts';
+import type { Keyring } from '../keys/keyring.ts';
+import type { SharedKeys } from '../keys/shared.ts';
+import type { Metrics } from '../observe.ts';
+import { SILENCE_MS } from './listener.ts';
+import type { FeedMessage } from './messages.ts';
+
+/** When a worker last heard of the change feed; every worker judges its link by its own clock. */
+export class Link {
+  #heardAtMs = -Infinity;
+
+  heard(): void {
+    this.#heardAtMs = performance.now();
+  }
+
+  /** False when changes may have been made that this worker has not heard of. */
+  get up(): boolean {
+    return performance.now() - this.#heardAtMs < SILENCE_MS;
+  }
+}
+
+/** All that a worker remembers, and must forget. */
+export interface Memory {
+  hotelChanges: RecentChanges;
+  keyChanges: RecentChanges;
+  reader: Reader;
+  keyring: Keyring;
+  sharedHotels: SharedCache | undefined;
+  sharedKeys: SharedKeys | undefined;
+  link: Link;
+  metrics: Metrics;
+}
+
+/** Applies what the change feed says to the memory of one worker. */
+export class Follower {
+  readonly #parts: Memory;
+
+  constructor(parts: Memory) {
+    this.#parts = parts;
+  }
+
+  hear(message: FeedMessage): void {
+    const { link, keyring, reader, keyChanges, hotelChanges } = this.#parts;
+    link.heard();
+    this.useGeneration(message.g);
+    for (const [id, version, channelId, registryId] of message.h ?? []) {
+      this.#changed('id', `h:${id}`, id, version);
+      if (channelId !== null) this.#changed('channel', `c:${channelId}`, channelId, 0);
+      if (registryId !== null) this.#changed('registry', `r:${registryId}`, registryId, 0);
+    }
+    for (const [sha256, version] of message.k ?? []) {
+      keyChanges.note(sha256, version);
+      keyring.drop(sha256);
+    }
+    if (message.t?.includes('hotels')) {
+      hotelChanges.noteAll();
+      reader.forgetAllLoads();
+    }
+    if (message.t?.includes('keys')) {
+      keyChanges.noteAll();
+      keyring.doubtAll();
+    }
+  }
+
+  /** Messages may have been missed: nothing that is remembered is to be trusted. */
+  reset(): void {
+    const { hotelChanges, keyChanges, reader, keyring, metrics } = this.#parts;
+    metrics.feedReset();
+    hotelChanges.noteAll();
+    keyChanges.noteAll();
+    reader.forgetAllLoads();
+    keyring.doubtAll();
+  }
+
+  useGeneration(generation: number): void {
+    this.#parts.sharedHotels?.useGeneration(generation);
+    this.#parts.sharedKeys?.useGeneration(generation);
+  }
+
+  #changed(namespace: 'id' | 'channel' | 'registry', noted: string, key: string, version: number): void {
+    this.#parts.hotelChanges.note(noted, version);
+    this.#parts.reader.forgetLoads(namespace, key);
+  }
+}

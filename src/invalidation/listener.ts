@@ -1,0 +1,95 @@
+import type { Sql } from 'postgres';
+import type { Events } from '../observe.ts';
+import { FEED_CHANNEL } from './invalidator.ts';
+import type { FeedMessage } from './messages.ts';
+
+/** The channel on which writers ring: see 003-changes.sql. */
+const DOORBELL_CHANNEL = 'hotel_api_changes';
+/** Without a message for this long the link counts as lost: heartbeats come every 500 ms. */
+export const SILENCE_MS = 1_500;
+/** A link that stays silent is opened anew: a half-open one would never say that it is dead. */
+const REOPEN_MS = 3_000;
+
+export interface ListenerOptions {
+  open: () => Sql;
+  onDoorbell: () => void;
+  onMessage: (message: FeedMessage) => void;
+  /** messages may have been missed: whoever caches must start anew */
+  onReset: () => void;
+  events: Events;
+}
+
+/** Hears the change feed for one instance, and notices when it can no longer be sure of having heard all. */
+export class Listener {
+  readonly #options: ListenerOptions;
+  #sql: Sql;
+  #term = '';
+  #count = 0;
+  #heardAtMs = -Infinity;
+  #openedAtMs = 0;
+  #silent = true;
+  #connections = 0;
+  readonly #watch: NodeJS.Timeout;
+  /** the last sign of life in Redis that was told of */
+  lastBeat: string | null = null;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    this.#sql = this.#open();
+    this.#watch = setInterval(() => this.#lookAtClock(), 250);
+  }
+
+  /** True while messages come. */
+  get linked(): boolean {
+    return !this.#silent;
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#watch);
+    await this.#sql.end({ timeout: 1 });
+  }
+
+  #open(): Sql {
+    const sql = this.#options.open();
+    this.#openedAtMs = performance.now();
+    const ignore = () => {};
+    const listened = () => {
+      // what was said between two connections is lost
+      if (sql === this.#sql && this.#connections++ > 0) this.#reset('reconnected');
+      this.#options.onDoorbell();
+    };
+    sql.listen(FEED_CHANNEL, (payload) => sql === this.#sql && this.#hear(payload), listened).catch(ignore);
+    sql.listen(DOORBELL_CHANNEL, () => this.#options.onDoorbell()).catch(ignore);
+    return sql;
+  }
+
+  #hear(payload: string): void {
+    const message: FeedMessage = JSON.parse(payload);
+    this.#heardAtMs = performance.now();
+    if (message.e === this.#term && message.n !== this.#count + 1) this.#reset('gap');
+    this.#term = message.e;
+    this.#count = message.n;
+    this.lastBeat = message.b;
+    if (this.#silent) this.#options.events.feed('heard');
+    this.#silent = false;
+    this.#options.onMessage(message);
+  }
+
+  #reset(event: 'gap' | 'reconnected'): void {
+    this.#options.events.feed(event);
+    this.#options.onReset();
+  }
+
+  #lookAtClock(): void {
+    const nowMs = performance.now();
+    if (nowMs - this.#heardAtMs > SILENCE_MS && !this.#silent) {
+      this.#silent = true;
+      this.#options.events.feed('silent');
+    }
+    if (nowMs - Math.max(this.#heardAtMs, this.#openedAtMs) > REOPEN_MS) {
+      const old = this.#sql;
+      this.#sql = this.#open();
+      old.end({ timeout: 0 }).catch(() => {});
+    }
+  }
+}

@@ -1,0 +1,110 @@
+import { crc32 } from 'node:zlib';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { hashOf, isWellFormed, makeKey } from './key.ts';
+
+const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const digit = fc.constantFrom(...DIGITS);
+const random = fc.string({ unit: digit, minLength: 32, maxLength: 32 });
+const made = fc.constant(undefined).map(makeKey);
+
+/** The checksum by the format's description, in big integers. */
+function checksumOf(text: string): string {
+  let digits = '';
+  for (let rest = BigInt(crc32(text)); rest > 0n; rest /= 62n) digits = DIGITS[Number(rest % 62n)] + digits;
+  return digits.padStart(6, '0');
+}
+
+describe('a key', () => {
+  it('that is made is well-formed, and no two are alike', () => {
+    const keys = Array.from({ length: 2_000 }, makeKey);
+    for (const key of keys) expect(key).toMatch(/^hk_[0-9A-Za-z]{38}$/);
+    expect(keys.every(isWellFormed)).toBe(true);
+    expect(new Set(keys).size).toBe(keys.length);
+  });
+
+  it('favours no character', () => {
+    const keys = Array.from({ length: 2_000 }, makeKey);
+    const counts = new Map<string, number>();
+    for (const key of keys)
+      for (const character of key.slice(3, 35)) counts.set(character, (counts.get(character) ?? 0) + 1);
+    const expected = (2_000 * 32) / DIGITS.length;
+    // eight standard deviations: 32 of 1032
+    for (const character of DIGITS)
+      expect(Math.abs((counts.get(character) ?? 0) - expected)).toBeLessThan(expected / 4);
+  });
+
+  it('is well-formed exactly when it ends in the checksum of what stands before', () => {
+    fc.assert(
+      fc.property(random, fc.string({ unit: digit, minLength: 6, maxLength: 6 }), (characters, ending) => {
+        const body = `hk_${characters}`;
+        expect(isWellFormed(body + checksumOf(body))).toBe(true);
+        expect(isWellFormed(body + ending)).toBe(ending === checksumOf(body));
+      }),
+    );
+  });
+
+  it('is refused when one character is another', () => {
+    fc.assert(
+      fc.property(
+        made,
+        fc.nat(40),
+        fc.oneof(digit, fc.string({ minLength: 1, maxLength: 1 })),
+        (key, place, other) => {
+          fc.pre(key[place] !== other);
+          expect(isWellFormed(key.slice(0, place) + other + key.slice(place + 1))).toBe(false);
+        },
+      ),
+    );
+  });
+
+  it('is refused when two neighbours change places', () => {
+    fc.assert(
+      fc.property(made, fc.integer({ min: 3, max: 33 }), (key, place) => {
+        fc.pre(key[place] !== key[place + 1]);
+        const slip = key.slice(0, place) + key[place + 1] + key[place] + key.slice(place + 2);
+        expect(isWellFormed(slip)).toBe(false);
+      }),
+    );
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['the prefix alone', 'hk_'],
+    ['a line end behind it', `${makeKey()}\n`],
+    ['a blank before it', ` ${makeKey()}`],
+    ['one character too few', makeKey().slice(0, -1)],
+    ['one character too many', `${makeKey()}0`],
+    ['another prefix', makeKey().replace('hk_', 'sk_')],
+    ['a full-width digit', makeKey().replace(/.$/, '１')],
+    ['two keys', `${makeKey()}, ${makeKey()}`],
+  ])('is not: %s', (_, text) => {
+    expect(isWellFormed(text)).toBe(false);
+  });
+
+  it('is not, by chance, any other text', () => {
+    fc.assert(fc.property(fc.string(), (text) => !isWellFormed(text)));
+    fc.assert(
+      fc.property(
+        fc.string({ unit: digit, minLength: 38, maxLength: 38 }),
+        (text) => !isWellFormed(`hk_${text}`),
+      ),
+    );
+  });
+});
+
+describe('the hash of a key', () => {
+  it('is sha256 in hexadecimal', () => {
+    expect(hashOf('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad');
+    expect(hashOf('')).toBe('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855');
+  });
+
+  it('holds nothing of the key', () => {
+    fc.assert(
+      fc.property(made, (key) => {
+        expect(hashOf(key)).toMatch(/^[0-9a-f]{64}$/);
+        expect(hashOf(key)).not.toContain(key.slice(3, 11));
+      }),
+    );
+  });
+});

@@ -1,0 +1,185 @@
+import { Unavailable } from '../errors.ts';
+import type { View } from '../hotels/entry.ts';
+import type { RecentChanges } from '../hotels/recent.ts';
+import type { Postgres } from '../stores/postgres.ts';
+import { hashOf, isWellFormed } from './key.ts';
+import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from './record.ts';
+import type { SharedKeys } from './shared.ts';
+
+/** What the holder of a valid key may do. */
+export interface Access {
+  readonly keyId: string;
+  readonly view: View;
+  readonly expiresAtMs: number;
+}
+
+interface Known {
+  access: Access | null;
+  sha256: string;
+  checkedAtMs: number;
+  /** changes may have been missed: it is asked for again before it is believed */
+  doubted: boolean;
+}
+
+/** Changes are heard of within a second; this only bounds what a lost one would do: then it is asked for in the background. */
+const FRESH_MS = 30_000;
+/** While the change feed is silent nothing older than this is believed without asking. */
+const UNLINKED_FRESH_MS = 5_000;
+/** While nobody can be asked, a key that is known is asked for this often. */
+const RETRY_MS = 1_000;
+/** Keys and guesses remembered by a worker; past it the oldest go. */
+const MAX_KNOWN = 10_000;
+const MAX_UNKNOWN = 5_000;
+
+/**
+ * The API keys as a worker knows them: its own memory, then Redis, then PostgreSQL. While these are away a key
+ * that is known goes on being accepted, one that is not cannot be judged (`Unavailable`).
+ */
+export class Keyring {
+  readonly #shared: SharedKeys | undefined;
+  readonly #postgres: Postgres;
+  readonly #recent: RecentChanges;
+  readonly #isLinked: () => boolean;
+  readonly #onLookup: (tier: 'redis' | 'postgres') => void;
+  readonly #unknownTtlMs: number;
+  /** by the key itself: a request brings the key, and hashing it costs more than all the rest of a hit */
+  readonly #known = new Map<string, Known>();
+  readonly #unknown = new Map<string, Known>();
+  readonly #keyBySha256 = new Map<string, string>();
+  readonly #flights = new Map<string, Promise<Access | null>>();
+
+  constructor(options: {
+    shared: SharedKeys | undefined;
+    postgres: Postgres;
+    recent: RecentChanges;
+    isLinked: () => boolean;
+    unknownTtlMs: number;
+    onLookup: (tier: 'redis' | 'postgres') => void;
+  }) {
+    this.#shared = options.shared;
+    this.#postgres = options.postgres;
+    this.#recent = options.recent;
+    this.#isLinked = options.isLinked;
+    this.#unknownTtlMs = options.unknownTtlMs;
+    this.#onLookup = options.onLookup;
+  }
+
+  /** What the key may do as far as this worker knows: null is refused, undefined must be asked for with `load`. */
+  find(key: string): Access | null | undefined {
+    const nowMs = Date.now();
+    const known = this.#known.get(key);
+    if (known !== undefined) {
+      const ageMs = nowMs - known.checkedAtMs;
+      if (known.doubted || (ageMs > UNLINKED_FRESH_MS && !this.#isLinked())) return undefined;
+      if (ageMs > FRESH_MS) {
+        known.checkedAtMs = nowMs - FRESH_MS + RETRY_MS;
+        this.load(key).catch(() => {});
+      }
+      const { access } = known;
+      return access !== null && nowMs < access.expiresAtMs ? access : null;
+    }
+    const unknown = this.#unknown.get(key);
+    if (unknown !== undefined && !unknown.doubted && nowMs - unknown.checkedAtMs < this.#unknownTtlMs)
+      return null;
+    return isWellFormed(key) ? undefined : null;
+  }
+
+  /**
+   * Asks Redis and PostgreSQL for a well-formed key. Throws `Unavailable` when neither can tell and the key
+   * is not known; one that is known goes on being judged by what is known of it.
+   */
+  load(key: string): Promise<Access | null> {
+    let flight = this.#flights.get(key);
+    if (!flight) {
+      flight = this.#loadOrKeep(key).finally(() => {
+        if (this.#flights.get(key) === flight) this.#flights.delete(key);
+      });
+      this.#flights.set(key, flight);
+    }
+    return flight;
+  }
+
+  /** The key with this sha256 has changed. */
+  drop(sha256: string): void {
+    const key = this.#keyBySha256.get(sha256);
+    if (key === undefined) return;
+    this.#forget(key, sha256);
+    this.#flights.delete(key);
+  }
+
+  /** Any key may have changed. What is known is asked for again at its next use. */
+  doubtAll(): void {
+    this.#flights.clear();
+    for (const known of this.#known.values()) known.doubted = true;
+    for (const unknown of this.#unknown.values()) unknown.doubted = true;
+  }
+
+  async #loadOrKeep(key: string): Promise<Access | null> {
+    try {
+      return await this.#load(key);
+    } catch (error) {
+      const known = this.#known.get(key);
+      if (!known || !(error instanceof Unavailable)) throw error;
+      known.doubted = false;
+      known.checkedAtMs = Date.now() - UNLINKED_FRESH_MS + RETRY_MS;
+      return known.access;
+    }
+  }
+
+  async #load(key: string): Promise<Access | null> {
+    const sha256 = hashOf(key);
+    const began = this.#recent.position;
+    this.#onLookup('redis');
+    let found = this.#isLinked() ? await this.#shared?.read(sha256) : undefined;
+    if (!found || this.#recent.isOutdated(sha256, found.version))
+      found = await this.#loadOrigin(sha256, began);
+
+    const { record } = found;
+    const access: Access | null =
+      record === null || record.revoked
+        ? null
+        : {
+            keyId: record.id,
+            view: record.scopes.includes('registry') ? 'full' : 'narrow',
+            expiresAtMs: record.expiresAtMs ?? Infinity,
+          };
+    if (this.#recent.mayStore(sha256, began)) this.#remember(key, sha256, access, record === null);
+    return access !== null && Date.now() < access.expiresAtMs ? access : null;
+  }
+
+  async #loadOrigin(sha256: string, began: number): Promise<VersionedKey> {
+    this.#onLookup('postgres');
+    const rows = await this.#postgres.query((sql) =>
+      sql.unsafe<KeyRow[]>(
+        `select ${KEY_COLUMNS} from api_keys where key_sha256 = decode($1, 'hex')`,
+        [sha256],
+        {
+          prepare: true,
+        },
+      ),
+    );
+    const found = rows[0] ? keyOf(rows[0]) : { version: 0, record: null };
+    if (this.#recent.mayStore(sha256, began)) {
+      if (found.record) this.#shared?.fill([[sha256, found]]);
+      else this.#shared?.rememberUnknown(sha256);
+    }
+    return found;
+  }
+
+  #remember(key: string, sha256: string, access: Access | null, unknown: boolean): void {
+    this.#forget(key, sha256);
+    const table = unknown ? this.#unknown : this.#known;
+    table.set(key, { access, sha256, checkedAtMs: Date.now(), doubted: false });
+    this.#keyBySha256.set(sha256, key);
+    if (table.size > (unknown ? MAX_UNKNOWN : MAX_KNOWN)) {
+      const [oldest, { sha256: oldestSha256 }] = table.entries().next().value!;
+      this.#forget(oldest, oldestSha256);
+    }
+  }
+
+  #forget(key: string, sha256: string): void {
+    this.#known.delete(key);
+    this.#unknown.delete(key);
+    this.#keyBySha256.delete(sha256);
+  }
+}

@@ -1,0 +1,59 @@
+import { crc32 } from 'node:zlib';
+
+/** What is known of a key, as PostgreSQL says it; `null` fields of time mean never. */
+export interface KeyRecord {
+  id: string;
+  scopes: string[];
+  expiresAtMs: number | null;
+  revoked: boolean;
+}
+
+/** A row of `api_keys` as `KEY_COLUMNS` selects it. */
+export interface KeyRow {
+  sha256: string;
+  id: string;
+  scopes: string[];
+  expires_at_ms: number | null;
+  revoked: boolean;
+  version: number;
+}
+
+/** The select list that yields a `KeyRow`. */
+export const KEY_COLUMNS = `encode(key_sha256, 'hex') as sha256, id, scopes,
+  (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, revoked_at is not null as revoked, version::float8`;
+
+/** A record with its version; `record` null: no such key is known. */
+export interface VersionedKey {
+  version: number;
+  record: KeyRecord | null;
+}
+
+const MAGIC = 0x314b4548;
+const HEADER_BYTES = 16;
+
+/** Reads a row. */
+export function keyOf(row: KeyRow): VersionedKey {
+  const { id, scopes, expires_at_ms, revoked, version } = row;
+  return { version, record: { id, scopes, expiresAtMs: expires_at_ms, revoked } };
+}
+
+/**
+ * A key as Redis holds it, with the same head as a hotel's entry: u32 crc32 of the rest, u32 magic,
+ * f64 version, then the record as JSON.
+ */
+export function encodeKey({ version, record }: VersionedKey): Buffer {
+  const json = JSON.stringify(record);
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + Buffer.byteLength(json));
+  bytes.writeUInt32LE(MAGIC, 4);
+  bytes.writeDoubleLE(version, 8);
+  bytes.write(json, HEADER_BYTES);
+  bytes.writeUInt32LE(crc32(bytes.subarray(4)), 0);
+  return bytes;
+}
+
+/** Reads what Redis held; undefined when it is damaged or no such value. */
+export function decodeKey(bytes: Buffer): VersionedKey | undefined {
+  if (bytes.length <= HEADER_BYTES || bytes.readUInt32LE(4) !== MAGIC) return undefined;
+  if (crc32(bytes.subarray(4)) !== bytes.readUInt32LE(0)) return undefined;
+  return { version: bytes.readDoubleLE(8), record: JSON.parse(bytes.toString('utf8', HEADER_BYTES)) };
+}

@@ -1,0 +1,47 @@
+import type { Redis } from '../stores/redis.ts';
+import { decodeKey, encodeKey, type VersionedKey } from './record.ts';
+
+/** Keys in Redis, under `<generation>k:<sha256>`. */
+export class SharedKeys {
+  readonly #redis: Redis;
+  readonly #ttlMs: number;
+  readonly #absentTtlMs: number;
+  readonly #onPoison: () => void;
+  #prefix = '';
+
+  constructor(redis: Redis, options: { ttlMs: number; absentTtlMs: number; onPoison: () => void }) {
+    this.#redis = redis;
+    this.#ttlMs = options.ttlMs;
+    this.#absentTtlMs = options.absentTtlMs;
+    this.#onPoison = options.onPoison;
+  }
+
+  /** From now on only keys of this generation are read and written. */
+  useGeneration(generation: number): void {
+    this.#prefix = `${generation}:k:`;
+  }
+
+  /** What Redis knows of the key with this sha256; undefined: nothing. */
+  async read(sha256: string): Promise<VersionedKey | undefined> {
+    const value = (await this.#redis.readMany([this.#prefix + sha256]))?.[0];
+    if (!value) return undefined;
+    const key = decodeKey(value);
+    if (!key) this.#onPoison();
+    return key;
+  }
+
+  /** Stores keys unless Redis holds newer versions. Returns false when Redis did not take all of it. */
+  async fill(keys: [sha256: string, key: VersionedKey][]): Promise<boolean> {
+    const values = keys.map(([sha256, key]): [string, Buffer] => [this.#prefix + sha256, encodeKey(key)]);
+    return (await this.#redis.storeNewer(values, this.#ttlMs)) !== undefined;
+  }
+
+  /** Remembers for a short time that this key is unknown, unless Redis has heard otherwise meanwhile. */
+  async rememberUnknown(sha256: string): Promise<void> {
+    await this.#redis.setMany(
+      [[this.#prefix + sha256, encodeKey({ version: 0, record: null })]],
+      this.#absentTtlMs,
+      true,
+    );
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * What is opened pushes its release; releases run in reverse, once, each with a deadline.
+ * A release that fails or is late does not keep the others from running.
+ */
+export class Lifecycle {
+  #releases: { name: string; release: () => unknown; deadlineMs: number }[] = [];
+  #closing: Promise<string[]> | undefined;
+
+  /** Registers how to undo what was just opened. */
+  push(name: string, release: () => unknown, deadlineMs = 2_000): void {
+    this.#releases.push({ name, release, deadlineMs });
+  }
+
+  /** Runs the releases, last first. Returns a sentence for each that failed or was late; the same promise when called again. */
+  close(): Promise<string[]> {
+    this.#closing ??= this.#run();
+    return this.#closing;
+  }
+
+  async #run(): Promise<string[]> {
+    const faults: string[] = [];
+    for (let next = this.#releases.pop(); next; next = this.#releases.pop()) {
+      const { name, release, deadlineMs } = next;
+      try {
+        await withDeadline(Promise.resolve(release()), deadlineMs);
+      } catch (error) {
+        faults.push(`${name}: ${error instanceof Error ? error.message : error}`);
+      }
+    }
+    return faults;
+  }
+}
+
+/** Thrown by `withDeadline` when the time is over. */
+export class DeadlineExceeded extends Error {
+  override name = 'DeadlineExceeded';
+}
+
+/** Settles as `work` does, or rejects with `DeadlineExceeded` after `deadlineMs`; `work` itself goes on unheard. */
+export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const timer = setTimeout(
+    () => reject(new DeadlineExceeded(`not done within ${deadlineMs} ms`)),
+    deadlineMs,
+  );
+  work.then(resolve, reject).finally(() => clearTimeout(timer));
+  return promise;
+}

@@ -1,0 +1,149 @@
+import { Redis as Client } from 'ioredis';
+import { Breaker } from './breaker.ts';
+
+/**
+ * Stores versioned values: KEYS the keys, ARGV[1] the time to live in ms, then one value a key. Every value
+ * carries a magic number at byte 4 and its version as a little-endian double at byte 8; what stands there
+ * with a larger version stays, anything that is no such value is replaced. Returns how many were stored.
+ */
+const STORE_NEWER = `
+local stored = 0
+for i = 1, #KEYS do
+  local value = ARGV[i + 1]
+  local head = redis.pcall('getrange', KEYS[i], 4, 15)
+  local newer = false
+  if type(head) == 'string' and #head == 12 and string.sub(head, 1, 4) == string.sub(value, 5, 8) then
+    newer = struct.unpack('<d', string.sub(head, 5, 12)) > struct.unpack('<d', string.sub(value, 9, 16))
+  end
+  if not newer then
+    redis.call('set', KEYS[i], value, 'PX', ARGV[1])
+    stored = stored + 1
+  end
+end
+return stored`;
+
+/** Scripts block the server: more keys than these go in several calls. */
+const KEYS_PER_SCRIPT = 100;
+
+/** Replies of a server that can answer nothing at present. */
+const AWAY = /^(LOADING|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)/;
+
+interface Scripted extends Client {
+  storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<number>;
+}
+
+/**
+ * Redis as the service uses it: values that carry versions, one deadline, one breaker. Nothing here throws:
+ * while Redis is away reads find nothing and writes do nothing, and both say so by returning undefined.
+ */
+export class Redis {
+  readonly #client: Scripted;
+  readonly #breaker: Breaker;
+
+  /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
+  constructor(url: string, timeoutMs: number, onBreaker: (open: boolean, reason: string) => void) {
+    this.#client = new Client(url, {
+      protocol: 2,
+      commandTimeout: timeoutMs,
+      socketTimeout: 10 * timeoutMs,
+      connectTimeout: 500,
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      autoResendUnfulfilledCommands: false,
+      enableReadyCheck: true,
+      retryStrategy: (attempt: number) => Math.min(50 * attempt, 500),
+      scripts: { storeNewer: { lua: STORE_NEWER } },
+    }) as Scripted;
+    // without a listener each failed connection would be printed; the breaker reports instead
+    this.#client.on('error', () => {});
+    this.#breaker = new Breaker({
+      probe: () => this.#client.ping(),
+      failuresToOpen: 1,
+      probeEveryMs: 200,
+      onChange: onBreaker,
+    });
+  }
+
+  get breakerOpen(): boolean {
+    return this.#breaker.open;
+  }
+
+  /** Resolves when the first connection stands, or after `timeoutMs` without one. */
+  async connected(timeoutMs: number): Promise<boolean> {
+    const until = performance.now() + timeoutMs;
+    while (this.#client.status !== 'ready' && performance.now() < until) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    return this.#client.status === 'ready';
+  }
+
+  /** The values in the order of the keys, null where there is none; views of the reply, not to be kept. */
+  readMany(keys: string[]): Promise<(Buffer | null)[] | undefined> {
+    return this.#guard(() => this.#client.mgetBuffer(keys));
+  }
+
+  /** The same for short texts. */
+  readTexts(keys: string[]): Promise<(string | null)[] | undefined> {
+    return this.#guard(() => this.#client.mget(keys));
+  }
+
+  /** Stores versioned values unless a newer one stands there. Returns undefined when not all were sent. */
+  async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number | undefined> {
+    let stored = 0;
+    for (let start = 0; start < values.length; start += KEYS_PER_SCRIPT) {
+      const part = values.slice(start, start + KEYS_PER_SCRIPT);
+      const sent = await this.#guard(() =>
+        this.#client.storeNewer(
+          part.length,
+          ...part.map(([key]) => key),
+          ttlMs,
+          ...part.map(([, value]) => value),
+        ),
+      );
+      if (sent === undefined) return undefined;
+      stored += sent;
+    }
+    return stored;
+  }
+
+  /** Sets texts, where `onlyIfNone` only those that have no value yet. Returns undefined when not all were sent. */
+  setMany(
+    values: [key: string, value: string | Buffer][],
+    ttlMs: number,
+    onlyIfNone: boolean,
+  ): Promise<true | undefined> {
+    return this.#guard(async (): Promise<true> => {
+      const pipeline = this.#client.pipeline();
+      for (const [key, value] of values) {
+        if (onlyIfNone) pipeline.set(key, value, 'PX', ttlMs, 'NX');
+        else pipeline.set(key, value, 'PX', ttlMs);
+      }
+      for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
+      return true;
+    });
+  }
+
+  /** Sets a text and returns what stood there before (null: nothing); undefined when Redis is away. */
+  exchange(key: string, value: string): Promise<string | null | undefined> {
+    return this.#guard(() => this.#client.getset(key, value));
+  }
+
+  close(): void {
+    this.#breaker.close();
+    this.#client.disconnect();
+  }
+
+  async #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
+    if (this.#breaker.open) return undefined;
+    try {
+      const result = await command();
+      this.#breaker.succeeded();
+      return result;
+    } catch (error) {
+      const { name, message } = error as Error;
+      // a server that refuses one command (READONLY, OOM, NOPERM) is not away: others of its answers are good
+      if (name !== 'ReplyError' || AWAY.test(message)) this.#breaker.failed(message);
+      return undefined;
+    }
+  }
+}
