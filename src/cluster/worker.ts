@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { Listing } from '../hotels/listing.ts';
+import { LocalCache } from '../hotels/local.ts';
 import { Origin } from '../hotels/origin.ts';
 import { Reader } from '../hotels/reader.ts';
 import { RecentChanges } from '../hotels/recent.ts';
@@ -66,7 +67,16 @@ async function runWorker(config: Config): Promise<void> {
   const sharedKeys = redis && new SharedKeys(redis, sharing);
 
   const origin = new Origin(postgres);
-  const reader = new Reader(sharedHotels, origin, hotelChanges, (...answer) =>
+  const local =
+    config.L1_MAX_BYTES === 0
+      ? undefined
+      : new LocalCache(config.L1_MAX_BYTES, {
+          isLinked: () => link.up,
+          absentTtlMs: config.ABSENT_TTL_S * 1000,
+          refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),
+          count: (answer, keys) => metrics.cacheAnswers('local', answer, keys),
+        });
+  const reader: Reader = new Reader(local, sharedHotels, origin, hotelChanges, (...answer) =>
     metrics.cacheAnswers(...answer),
   );
   const keyring = new Keyring({
@@ -81,6 +91,7 @@ async function runWorker(config: Config): Promise<void> {
     hotelChanges,
     keyChanges,
     reader,
+    local,
     keyring,
     sharedHotels,
     sharedKeys,
@@ -88,7 +99,7 @@ async function runWorker(config: Config): Promise<void> {
     metrics,
   });
   const gate = new Gate(keyring, metrics, events);
-  const operations = operationsOn(reader, new Listing(origin), config.BASE_PATH);
+  const operations = operationsOn(local, reader, new Listing(origin), config.BASE_PATH);
   const server = openServer(operations, gate, config.BASE_PATH);
   lifecycle.push('connections', () => server.close());
   metrics.watch([

@@ -1,7 +1,9 @@
+import { Unavailable } from '../errors.ts';
 import type { Entry } from './entry.ts';
+import type { LocalCache } from './local.ts';
 import type { Origin } from './origin.ts';
 import type { RecentChanges } from './recent.ts';
-import type { Namespace, SharedCache } from './shared.ts';
+import { LETTER, type Namespace, type SharedCache } from './shared.ts';
 
 /** Is told what a tier said of the keys it was asked for. */
 export type CountAnswers = (
@@ -37,7 +39,16 @@ export class Reader {
     registry: new Map(),
   };
 
-  constructor(shared: SharedCache | undefined, origin: Origin, recent: RecentChanges, count: CountAnswers) {
+  readonly #local: LocalCache | undefined;
+
+  constructor(
+    local: LocalCache | undefined,
+    shared: SharedCache | undefined,
+    origin: Origin,
+    recent: RecentChanges,
+    count: CountAnswers,
+  ) {
+    this.#local = local;
     this.#shared = shared;
     this.#origin = origin;
     this.#recent = recent;
@@ -81,6 +92,7 @@ export class Reader {
   }
 
   async #read(namespace: Namespace, keys: string[]): Promise<Found[]> {
+    const began = this.#recent.position;
     const found: (Found | undefined)[] = this.#shared
       ? await this.#readShared(namespace, keys)
       : new Array(keys.length);
@@ -95,8 +107,32 @@ export class Reader {
       this.#count('redis', 'absent', absent);
       this.#count('redis', 'miss', missing.length);
     }
-    if (missing.length > 0) await this.#readOrigin(namespace, keys, missing, found);
+    if (missing.length > 0) {
+      try {
+        await this.#readOrigin(namespace, keys, missing, found);
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error;
+        for (const i of missing) {
+          found[i] = this.#local?.lastKnown(namespace, keys[i]!);
+          if (found[i] === undefined) throw error;
+        }
+        return found as Found[];
+      }
+    }
+    this.#storeLocally(namespace, keys, found as Found[], began);
     return found as Found[];
+  }
+
+  #storeLocally(namespace: Namespace, keys: string[], found: Found[], began: number): void {
+    const local = this.#local;
+    if (!local) return;
+    for (let i = 0; i < keys.length; i++) {
+      const entry = found[i];
+      if (entry) {
+        if (this.#recent.mayStore(`h:${entry.id}`, began)) local.store(entry);
+      } else if (this.#recent.mayStore(LETTER[namespace] + keys[i], began))
+        local.storeAbsent(namespace, keys[i]!);
+    }
   }
 
   async #readShared(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
@@ -175,9 +211,8 @@ export class Reader {
     this.#count('postgres', 'absent', keys.length - entries.length);
     if (this.#shared) {
       const storable = entries.filter((entry) => this.#recent.mayStore(`h:${entry.id}`, began));
-      const letter = namespace === 'id' ? 'h' : namespace === 'channel' ? 'c' : 'r';
       const absent = keys.filter(
-        (key) => !byKey.has(key) && this.#recent.mayStore(`${letter}:${key}`, began),
+        (key) => !byKey.has(key) && this.#recent.mayStore(LETTER[namespace] + key, began),
       );
       if (storable.length > 0) this.#shared.fill(storable);
       if (absent.length > 0) this.#shared.rememberAbsent(namespace, absent);

@@ -4,8 +4,8 @@ import { type Entry, encodeAbsence, readEntry } from './entry.ts';
 /** By what a hotel is looked up. */
 export type Namespace = 'id' | 'channel' | 'registry';
 
-/** Of what a namespace's Redis keys begin with, after the generation. */
-const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
+/** What the names of a namespace begin with, in Redis (after the generation) and among the recent changes. */
+export const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
 /** What a pointer holds when no hotel carries the id; a hotel id is never empty. */
 const NOBODY = '';
 

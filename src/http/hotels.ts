@@ -2,8 +2,11 @@ import { hash } from 'node:crypto';
 import { publicErrors } from '../errors.ts';
 import type { Entry, View } from '../hotels/entry.ts';
 import type { Listing } from '../hotels/listing.ts';
+import type { LocalCache } from '../hotels/local.ts';
 import type { Found, Reader } from '../hotels/reader.ts';
 import type { Namespace } from '../hotels/shared.ts';
+import type { Gathered } from '../hotels/slab/gathered.ts';
+import { ABSENT } from '../hotels/slab/slab.ts';
 import type { BatchIds } from './batch-body.ts';
 import { readChannelBatch, readRegistryBatch } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
@@ -22,35 +25,77 @@ export interface Operations {
 }
 
 /** Binds the operations to what they read. `basePath` stands before the paths of Link headers. */
-export function operationsOn(reader: Reader, listing: Listing, basePath: string): Operations {
-  const answerSingle = async (exchange: Exchange, namespace: Namespace, key: string | null | undefined) => {
-    const [hotel] = key === null || key === undefined ? [null] : await reader.load(namespace, [key]);
+export function operationsOn(
+  local: LocalCache | undefined,
+  reader: Reader,
+  listing: Listing,
+  basePath: string,
+): Operations {
+  const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | null | undefined) => {
+    if (key === null || key === undefined) return exchange.fail(publicErrors.hotelNotFound);
+    if (local) {
+      const ref = local.find(namespace, key);
+      if (ref > 0)
+        return exchange.ok(local.slab.body(ref, exchange.view), local.slab.tag(ref, exchange.view));
+      if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
+    }
+    return loadSingle(exchange, namespace, key);
+  };
+  const loadSingle = async (exchange: Exchange, namespace: Namespace, key: string) => {
+    const [hotel] = await reader.load(namespace, [key]);
     if (!hotel) return exchange.fail(publicErrors.hotelNotFound);
     exchange.ok(hotel.body(exchange.view), hotel.tag(exchange.view));
   };
 
-  const answerBatch = async (exchange: Exchange, namespace: Namespace, batch: BatchIds) => {
+  /**
+   * Sends the JSON array of the hotels that carry these keys. The bytes hold until the next look into the local
+   * cache, so they are sent in the very turn in which they are made: a turn later they could be another client's.
+   */
+  const sendMany = (namespace: Namespace, keys: string[], view: View, send: (body: Uint8Array) => void) => {
+    if (keys.length === 0) return send(EMPTY_ARRAY);
+    const gathered = local?.gatherKeys(namespace, keys, view);
+    if (gathered) return sendGathered(namespace, gathered, view, send);
+    return reader.load(namespace, keys).then((found) => send(joinBodies(found, view)));
+  };
+  const sendGathered = (
+    namespace: Namespace,
+    gathered: Gathered,
+    view: View,
+    send: (body: Uint8Array) => void,
+  ) => {
+    if (gathered.misses === 0) return send(gathered.output);
+    const answer = gathered.takeGapped();
+    return reader.load(namespace, answer.keys).then((found) => send(answer.complete(found, view)));
+  };
+
+  const answerBatch = (
+    exchange: Exchange,
+    namespace: 'channel' | 'registry',
+    body: Uint8Array,
+    parse: (body: Uint8Array) => BatchIds,
+  ) => {
+    const { view } = exchange;
+    const send = (answer: Uint8Array) => exchange.ok(answer, '');
+    const gathered = local?.gatherBody(namespace, body, view);
+    if (gathered) return sendGathered(namespace, gathered, view, send);
+    const batch = parse(body);
     if ('error' in batch) return exchange.fail(publicErrors[batch.error]);
-    const found = batch.ids.length > 0 ? await reader.load(namespace, batch.ids) : [];
-    exchange.ok(joinBodies(found, exchange.view), '');
+    return sendMany(namespace, batch.ids, view, send);
   };
 
   const answerList = async (exchange: Exchange, parameters: Map<string, string | undefined>) => {
     const query = readListQuery(parameters);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
-    let body: Buffer;
-    let link = '';
-    if (registryId === undefined) {
-      const page = await listing.page(offset, limit);
-      // a hotel deleted between the two looks is left out
-      body = joinBodies(page.ids.length > 0 ? await reader.load('id', page.ids) : [], exchange.view);
-      link = linkHeader(`${basePath}/hotels`, limit, offset, page.more);
-    } else {
-      const found = registryId === null || offset > 0 ? [] : await reader.load('registry', [registryId]);
-      body = joinBodies(found, exchange.view);
+    const tagOf = (body: Uint8Array) => hash('sha1', body, 'base64url').slice(0, 16);
+    if (registryId !== undefined) {
+      const ids = registryId === null || offset > 0 ? [] : [registryId];
+      return sendMany('registry', ids, exchange.view, (body) => exchange.ok(body, tagOf(body)));
     }
-    exchange.ok(body, hash('sha1', body, 'base64url').slice(0, 16), link);
+    const page = await listing.page(offset, limit);
+    const link = linkHeader(`${basePath}/hotels`, limit, offset, page.more);
+    // a hotel deleted between the two looks is left out
+    return sendMany('id', page.ids, exchange.view, (body) => exchange.ok(body, tagOf(body), link));
   };
 
   const anyone = () => false;
@@ -88,16 +133,17 @@ export function operationsOn(reader: Reader, listing: Listing, basePath: string)
     batchByChannel: {
       route: 'batch_by_channel',
       needsRegistry: false,
-      answer: (exchange, body) => answerBatch(exchange, 'channel', readChannelBatch(body)),
+      answer: (exchange, body) => answerBatch(exchange, 'channel', body, readChannelBatch),
     },
     batchByRegistry: {
       route: 'batch_by_registry',
       needsRegistry: true,
-      answer: (exchange, body) => answerBatch(exchange, 'registry', readRegistryBatch(body)),
+      answer: (exchange, body) => answerBatch(exchange, 'registry', body, readRegistryBatch),
     },
   };
 }
 
+const EMPTY_ARRAY = Buffer.from('[]');
 const OPEN = 0x5b;
 const COMMA = 0x2c;
 const CLOSE = 0x5d;

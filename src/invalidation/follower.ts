@@ -1,6 +1,7 @@
+import type { LocalCache } from '../hotels/local.ts';
 import type { Reader } from '../hotels/reader.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
-import type { SharedCache } from '../hotels/shared.ts';
+import { LETTER, type Namespace, type SharedCache } from '../hotels/shared.ts';
 import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import type { Metrics } from '../observe.ts';
@@ -26,6 +27,7 @@ export interface Memory {
   hotelChanges: RecentChanges;
   keyChanges: RecentChanges;
   reader: Reader;
+  local: LocalCache | undefined;
   keyring: Keyring;
   sharedHotels: SharedCache | undefined;
   sharedKeys: SharedKeys | undefined;
@@ -42,13 +44,13 @@ export class Follower {
   }
 
   hear(message: FeedMessage): void {
-    const { link, keyring, reader, keyChanges, hotelChanges } = this.#parts;
+    const { link, keyring, reader, local, keyChanges, hotelChanges } = this.#parts;
     link.heard();
     this.useGeneration(message.g);
     for (const [id, version, channelId, registryId] of message.h ?? []) {
-      this.#changed('id', `h:${id}`, id, version);
-      if (channelId !== null) this.#changed('channel', `c:${channelId}`, channelId, 0);
-      if (registryId !== null) this.#changed('registry', `r:${registryId}`, registryId, 0);
+      this.#changed('id', id, version);
+      if (channelId !== null) this.#changed('channel', channelId, 0);
+      if (registryId !== null) this.#changed('registry', registryId, 0);
     }
     for (const [sha256, version] of message.k ?? []) {
       keyChanges.note(sha256, version);
@@ -57,6 +59,7 @@ export class Follower {
     if (message.t?.includes('hotels')) {
       hotelChanges.noteAll();
       reader.forgetAllLoads();
+      local?.clear();
     }
     if (message.t?.includes('keys')) {
       keyChanges.noteAll();
@@ -66,11 +69,12 @@ export class Follower {
 
   /** Messages may have been missed: nothing that is remembered is to be trusted. */
   reset(): void {
-    const { hotelChanges, keyChanges, reader, keyring, metrics } = this.#parts;
+    const { hotelChanges, keyChanges, reader, local, keyring, metrics } = this.#parts;
     metrics.feedReset();
     hotelChanges.noteAll();
     keyChanges.noteAll();
     reader.forgetAllLoads();
+    local?.clear();
     keyring.doubtAll();
   }
 
@@ -79,8 +83,9 @@ export class Follower {
     this.#parts.sharedKeys?.useGeneration(generation);
   }
 
-  #changed(namespace: 'id' | 'channel' | 'registry', noted: string, key: string, version: number): void {
-    this.#parts.hotelChanges.note(noted, version);
+  #changed(namespace: Namespace, key: string, version: number): void {
+    this.#parts.hotelChanges.note(LETTER[namespace] + key, version);
     this.#parts.reader.forgetLoads(namespace, key);
+    this.#parts.local?.drop(namespace, key);
   }
 }

@@ -1,0 +1,152 @@
+/**
+ * Answers a batch. Pass by pass, so that the cache misses of one element overlap with those of the next:
+ * hash every key, look up every record, copy every body.
+ */
+import { hashOf } from './hash';
+import { candidateAtHome } from './index-table';
+import { ELEMENT_BYTES, ELEMENTS, GAPS, outputEnd, outputStart, RESULT } from './layout';
+import { recordOf } from './links';
+import {
+  answersTo,
+  bodyStartOf,
+  fullLengthOf,
+  setStamp,
+  sharedLengthOf,
+  softUntilOf,
+  stampOf,
+  storedAtOf,
+} from './record';
+import { unstampAll } from './ring';
+import { ABSENT, judge, MISS, touch } from './store';
+
+export const OK: u32 = 0;
+export const TOO_LARGE: u32 = 2;
+/** Ref of an element that adds nothing to the answer: known to be absent, or answered already. */
+const NOTHING: u32 = 1;
+/** `null}` as little-endian numbers */
+const NULL: u32 = 0x6c6c756e;
+const CLOSING: u8 = 0x7d;
+
+/** Number of the batch; each record it answers bears it, so that none is answered twice. */
+let batch: u32 = 0;
+
+/** Looks up the first `count` elements and writes the array of their bodies to the output. */
+export function gather(count: u32, namespace: u32, isFull: bool, nowMs: f64, minStoredAtMs: f64): u32 {
+  nextBatch();
+  store<u32>(RESULT, count, 32);
+  const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
+  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
+    const hash = <u32>(hashOf(namespace, load<u32>(element), load<u32>(element, 4)) >> 32);
+    store<u32>(element, hash, 8);
+    store<u32>(element, <u32>(candidateAtHome(hash) >> 3), 12);
+  }
+  warm(end);
+  lookUp(end, namespace, nowMs, minStoredAtMs);
+  return copy(end, isFull);
+}
+
+/**
+ * Reads the head of every candidate, in a loop so short that many reads are under way at once; wasm has no prefetch.
+ * 1000 of 200,000 hotels with bodies of 964 bytes: 220 µs a batch, without this pass 238. Reading the bodies ahead
+ * too won nothing, copying them by v128 instead of memory.copy cost 60 µs. All in the processor's cache: 55 µs.
+ */
+function warm(end: usize): void {
+  let sum: u32 = 0;
+  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
+    const record = (<usize>load<u32>(element, 12)) << 3;
+    sum += load<u8>(record) + load<u8>(record, 64) + load<u8>(record, 128);
+  }
+  // Stored, lest the compiler drop the reads.
+  store<u32>(RESULT, sum, 36);
+}
+
+function nextBatch(): void {
+  batch++;
+  if (batch === 0) {
+    // After 2^32 batches: lest a record bear the number of a batch of the last round.
+    unstampAll();
+    batch = 1;
+  }
+}
+
+/** Turns the candidates of the elements into refs and counts them. */
+function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): void {
+  let hits: u32 = 0;
+  let absences: u32 = 0;
+  let misses: u32 = 0;
+  let oldestStoredAtMs: f64 = Infinity;
+  let soonestSoftMs: f64 = Infinity;
+  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
+    const key: usize = load<u32>(element);
+    const length = load<u32>(element, 4);
+    let record = (<usize>load<u32>(element, 12)) << 3;
+    if (record === 0 || !answersTo(record, namespace, key, length)) {
+      record = recordOf(load<u32>(element, 8), namespace, key, length);
+    }
+    let ref = judge(record, nowMs, minStoredAtMs);
+    if (ref === MISS) misses++;
+    else if (ref === ABSENT) {
+      absences++;
+      ref = NOTHING;
+    } else if (stampOf(record) === batch) ref = NOTHING;
+    else {
+      hits++;
+      setStamp(record, batch);
+      touch(record);
+      oldestStoredAtMs = min(oldestStoredAtMs, storedAtOf(record));
+      soonestSoftMs = min(soonestSoftMs, softUntilOf(record));
+    }
+    store<u32>(element, ref, 12);
+  }
+  store<u32>(RESULT, hits);
+  store<u32>(RESULT, absences, 4);
+  store<u32>(RESULT, misses, 8);
+  store<f64>(RESULT, oldestStoredAtMs, 16);
+  store<f64>(RESULT, soonestSoftMs, 24);
+}
+
+/** Writes `[body,body,…]`, and for each miss how long the output was when its turn came. */
+function copy(end: usize, isFull: bool): u32 {
+  let output = outputStart + 1;
+  let gap = GAPS;
+  store<u8>(outputStart, 0x5b);
+  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
+    const ref = load<u32>(element, 12);
+    if (ref === NOTHING) continue;
+    if (ref === MISS) {
+      store<u32>(gap, <u32>((element - ELEMENTS) / ELEMENT_BYTES));
+      store<u32>(gap, <u32>(output - outputStart), 4);
+      gap += 8;
+      continue;
+    }
+    const record = (<usize>ref) << 3;
+    const length = isFull ? fullLengthOf(record) : sharedLengthOf(record);
+    if (length + 8 > outputEnd - output) {
+      store<u32>(RESULT, 0, 12);
+      return TOO_LARGE;
+    }
+    memory.copy(output, bodyStartOf(record), length);
+    output += length;
+    if (!isFull) output = endNarrow(output);
+    store<u8>(output, 0x2c);
+    output++;
+  }
+  // The last comma becomes the bracket; without a body there is none.
+  if (output === outputStart + 1) output++;
+  store<u8>(output - 1, 0x5d);
+  store<u32>(RESULT, <u32>(output - outputStart), 12);
+  return OK;
+}
+
+function endNarrow(output: usize): usize {
+  store<u32>(output, NULL);
+  store<u8>(output, CLOSING, 4);
+  return output + 5;
+}
+
+/** Writes the narrow view of one record to the output. */
+export function writeNarrow(record: usize): void {
+  const length = sharedLengthOf(record);
+  memory.copy(outputStart, bodyStartOf(record), length);
+  endNarrow(outputStart + length);
+}

@@ -1,0 +1,98 @@
+/**
+ * The one index of all keys: open addressing, linear probing, backward shift on removal (Knuth, TAOCP 3, 6.4,
+ * algorithm R), so no tombstones. A slot is u32 hash and u32 record address in units of 8 bytes; 0 is empty.
+ * The hash, scaled to the number of slots, is the slot's home: nothing is hashed again to move a slot.
+ */
+import { indexSlots, indexStart, SLOT_BYTES } from './layout';
+import { answersTo } from './record';
+
+export const NONE: u32 = 0xffffffff;
+/** keys in the index */
+export let used: u32 = 0;
+
+function slotAt(slot: u32): usize {
+  return indexStart + <usize>slot * SLOT_BYTES;
+}
+
+export function homeOf(hash: u32): u32 {
+  return <u32>((<u64>hash * indexSlots) >> 32);
+}
+
+function after(slot: u32): u32 {
+  return slot + 1 === indexSlots ? 0 : slot + 1;
+}
+
+/** True when so many more keys would fill more than 7/8 of the slots: probes get long beyond. */
+export function isCrowded(more: u32): bool {
+  return used + more > indexSlots - (indexSlots >> 3);
+}
+
+export function recordIn(slot: u32): usize {
+  return (<usize>load<u32>(slotAt(slot), 4)) << 3;
+}
+
+/** The record that a slot holds if the hash agrees, else 0. The key is still to be compared. */
+export function candidateAtHome(hash: u32): usize {
+  const slot = load<u64>(slotAt(homeOf(hash)));
+  return <u32>slot === hash ? (<usize>(slot >> 32)) << 3 : 0;
+}
+
+/** The slot that leads to the record of a key, or NONE. */
+export function slotOf(hash: u32, namespace: u32, key: usize, length: u32): u32 {
+  let slot = homeOf(hash);
+  while (true) {
+    const held = load<u64>(slotAt(slot));
+    if (held === 0) return NONE;
+    if (<u32>held === hash && answersTo((<usize>(held >> 32)) << 3, namespace, key, length)) return slot;
+    slot = after(slot);
+  }
+}
+
+/** The slot that holds this hash and this record, or NONE. */
+export function slotTo(hash: u32, record: usize): u32 {
+  const wanted = <u64>hash | ((<u64>(record >> 3)) << 32);
+  let slot = homeOf(hash);
+  while (true) {
+    const held = load<u64>(slotAt(slot));
+    if (held === wanted) return slot;
+    if (held === 0) return NONE;
+    slot = after(slot);
+  }
+}
+
+export function point(slot: u32, record: usize): void {
+  store<u32>(slotAt(slot), <u32>(record >> 3), 4);
+}
+
+export function insert(hash: u32, record: usize): void {
+  let slot = homeOf(hash);
+  while (load<u64>(slotAt(slot)) !== 0) slot = after(slot);
+  store<u32>(slotAt(slot), hash);
+  store<u32>(slotAt(slot), <u32>(record >> 3), 4);
+  used++;
+}
+
+export function remove(slot: u32): void {
+  let hole = slot;
+  let at = slot;
+  while (true) {
+    at = after(at);
+    const held = load<u64>(slotAt(at));
+    if (held === 0) break;
+    if (distance(homeOf(<u32>held), at) >= distance(hole, at)) {
+      store<u64>(slotAt(hole), held);
+      hole = at;
+    }
+  }
+  store<u64>(slotAt(hole), 0);
+  used--;
+}
+
+function distance(from: u32, to: u32): u32 {
+  return to >= from ? to - from : to + indexSlots - from;
+}
+
+export function clearIndex(): void {
+  memory.fill(indexStart, 0, <usize>indexSlots * SLOT_BYTES);
+  used = 0;
+}

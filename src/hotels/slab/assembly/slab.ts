@@ -1,0 +1,89 @@
+/** The calls that slab.ts makes. Keys and bodies stand at INPUT, an entry at the output, when they are made. */
+import { evictions } from './eviction';
+import { gather, writeNarrow } from './gather';
+import { seedHash } from './hash';
+import { clearIndex, used } from './index-table';
+import {
+  divide,
+  ELEMENTS,
+  GAPS,
+  INPUT,
+  INPUT_BYTES,
+  mainEnd,
+  mainStart,
+  outputStart,
+  RESULT,
+  smallStart,
+} from './layout';
+import { absences, entries, forgetCounts } from './links';
+import { NOT_PLAIN, parse } from './parse';
+import { emptyRing, MAIN, openRing, SMALL } from './ring';
+import { dropKey, findKey, maxEntryBytes, putAbsence, putEntry, puts, refused } from './store';
+
+export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, maxEntryBytes, outputStart, RESULT };
+
+const STATUS_NOT_PLAIN: u32 = 1;
+
+export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d: u64): void {
+  divide(maxBytes, outputBytes);
+  seedHash(a, b, c, d);
+  openRing(SMALL, smallStart, mainStart);
+  openRing(MAIN, mainStart, mainEnd);
+}
+
+export function put(length: u32, nowMs: f64, softUntilMs: f64): bool {
+  return putEntry(outputStart, length, nowMs, softUntilMs);
+}
+
+export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64): void {
+  putAbsence(namespace, INPUT, length, nowMs, untilMs);
+}
+
+/** Ref, 0 or -1. */
+export function find(namespace: u32, length: u32, nowMs: f64, minStoredAtMs: f64): i32 {
+  return <i32>findKey(namespace, INPUT, length, nowMs, minStoredAtMs);
+}
+
+export function drop(namespace: u32, length: u32): void {
+  dropKey(namespace, INPUT, length);
+}
+
+export function narrow(ref: u32): void {
+  writeNarrow((<usize>ref) << 3);
+}
+
+/** Answers the request body of `length` bytes at INPUT. */
+export function gatherBody(length: u32, namespace: u32, isFull: bool, nowMs: f64, minStoredAtMs: f64): u32 {
+  const count = parse(length, namespace === 2);
+  if (count === NOT_PLAIN) return STATUS_NOT_PLAIN;
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs);
+}
+
+/** Answers the `count` elements whose keys the caller wrote. */
+export function gatherElements(
+  count: u32,
+  namespace: u32,
+  isFull: bool,
+  nowMs: f64,
+  minStoredAtMs: f64,
+): u32 {
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs);
+}
+
+export function clear(): void {
+  clearIndex();
+  forgetCounts();
+  emptyRing(SMALL);
+  emptyRing(MAIN);
+}
+
+/** Writes to RESULT, as f64, what SlabStats has but `maxBytes`; `bytes` is all that was ever written, less the output. */
+export function stats(): void {
+  store<f64>(RESULT, entries);
+  store<f64>(RESULT, absences, 8);
+  store<f64>(RESULT, used, 16);
+  store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart), 24);
+  store<f64>(RESULT, <f64>evictions, 32);
+  store<f64>(RESULT, <f64>puts, 40);
+  store<f64>(RESULT, <f64>refused, 48);
+}

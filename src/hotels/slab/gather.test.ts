@@ -1,0 +1,205 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Entry } from '../entry.ts';
+import { NOT_PLAIN, OK, TOO_LARGE } from './gathered.ts';
+import { hotel, NOW_MS } from './slab.fixture.ts';
+import { CHANNEL_ID, ID, REGISTRY_ID, Slab } from './slab.ts';
+
+const MIB = 1024 ** 2;
+const SOFT_MS = NOW_MS + 60_000;
+const entries = Array.from({ length: 100 }, (_, i) =>
+  hotel({ id: `h${i}`, channel_id: `ch-${i}`, registry_id: i % 2 === 0 ? String(i) : String(-i) }),
+);
+const slab = new Slab(MIB);
+for (const entry of entries) slab.put(entry.bytes, NOW_MS, SOFT_MS);
+
+let gathered = slab.gatherKeys(ID, [], 'full', NOW_MS);
+
+function arrayOf(...bodies: Entry[]): string {
+  return `[${bodies.map((entry) => entry.body('full')).join()}]`;
+}
+
+function gather(namespace: typeof CHANNEL_ID | typeof REGISTRY_ID, body: string): string | number {
+  gathered = slab.gather(namespace, Buffer.from(body), 'full', NOW_MS);
+  return gathered.status === OK ? Buffer.from(gathered.output).toString() : gathered.status;
+}
+
+describe('the body of a batch request', () => {
+  it('is answered in the order asked, each hotel once', () => {
+    expect(gather(CHANNEL_ID, '{"channel_ids":["ch-3","ch-1","ch-3"]}')).toBe(
+      arrayOf(entries[3]!, entries[1]!),
+    );
+    expect(gather(CHANNEL_ID, ' {\n"channel_ids" :\t[ "ch-3" ,\r"ch-1" ] } ')).toBe(
+      arrayOf(entries[3]!, entries[1]!),
+    );
+    expect(gather(REGISTRY_ID, '{"registry_ids":["004",4,-7,"-07"]}')).toBe(
+      arrayOf(entries[4]!, entries[7]!),
+    );
+    expect(gather(REGISTRY_ID, '{"registry_ids":["-0"]}')).toBe(arrayOf(entries[0]!));
+    expect(gather(REGISTRY_ID, '{"registry_ids":[-0]}')).toBe(arrayOf(entries[0]!));
+    expect(gather(CHANNEL_ID, '{"channel_ids":[]}')).toBe('[]');
+    expect([gathered.hits, gathered.absences, gathered.misses]).toEqual([0, 0, 0]);
+  });
+
+  it.each([
+    [
+      '',
+      '{',
+      '{}',
+      '[]',
+      '{"channel_ids":',
+      '{"channel_ids":[',
+      '{"channel_ids":["a"',
+      '{"channel_ids":["a"]',
+    ],
+    [
+      '{"channel_ids":["a"]}x',
+      '{"channel_ids":["a"]}\0',
+      '{"channel_ids":["a",]}',
+      '{"channel_ids":["a" "b"]}',
+    ],
+    [
+      '{"channel_ids":["a\\n"]}',
+      '{"channel_ids":["a\tb"]}',
+      '{"channel_ids":["é"]}',
+      '{"channel_ids":["\x7f\x01"]}',
+    ],
+    [
+      '{"channel_ids":[1]}',
+      '{"channel_ids":[null]}',
+      '{"channel_ids":["a"],"b":1}',
+      '{"registry_ids":["a"]}',
+    ],
+    [
+      '{"channel_idz":["a"]}',
+      '{channel_ids:["a"]}',
+      '{"channel_ids":"a"}',
+      '{"channel_ids":["a]}',
+      '{"channel_ids"}',
+    ],
+    ['\ufeff{"channel_ids":["a"]}', '{"channel_ids":[,"a"]}', `{"channel_ids":["${'x'.repeat(300_000)}"]}`],
+  ])('is left to JSON.parse where it is not plain: %j', (...bodies) => {
+    for (const body of bodies) expect(gather(CHANNEL_ID, body)).toBe(NOT_PLAIN);
+  });
+
+  it.each([
+    ['01', '-', '-01', '00', '1.0', '1e3', '+1', '--1', 'null', '"1'],
+    ['""', '"-"', '"1 "', '" 1"', '"1.0"', '"a"', '"1e3"', '"+1"', '"--1"', '"0x10"'],
+  ])('is left to JSON.parse where an element is no integer: %j', (...elements) => {
+    for (const element of elements)
+      expect(gather(REGISTRY_ID, `{"registry_ids":[${element}]}`)).toBe(NOT_PLAIN);
+  });
+
+  it('holds at most 1000 ids', () => {
+    const body = (count: number) =>
+      JSON.stringify({ registry_ids: Array.from({ length: count }, (_, i) => i) });
+    expect(gather(REGISTRY_ID, body(1000))).not.toBe(NOT_PLAIN);
+    expect(gathered.hits).toBe(50);
+    expect(gathered.misses).toBe(950);
+    expect(gather(REGISTRY_ID, body(1001))).toBe(NOT_PLAIN);
+    expect(() => slab.gatherKeys(ID, Array(1001).fill('a'), 'full', NOW_MS)).toThrow(RangeError);
+  });
+
+  it('is read as JSON.parse reads it, whatever its bytes', () => {
+    const element = fc.oneof(
+      fc.string({ unit: 'binary-ascii', maxLength: 40 }),
+      fc.constantFrom('ch-1', 'ch-2', '007', '-0', '-08', 4, -7, 0, 1.5, 1e300, null, 'x'.repeat(256)),
+      fc.integer(),
+    );
+    const value = fc.oneof(
+      fc.record({ channel_ids: fc.array(element) }),
+      fc.record({ registry_ids: fc.array(fc.oneof(fc.integer(), fc.bigInt().map(String))) }),
+      fc.jsonValue(),
+    );
+    const spaced = fc
+      .tuple(value, fc.constantFrom('', ' ', '\n\t'))
+      .map(([of, space]) => JSON.stringify(of, null, space));
+    const damaged = fc
+      .tuple(spaced, fc.nat(), fc.string({ unit: 'binary-ascii', maxLength: 2 }))
+      .map(
+        ([body, at, patch]) =>
+          body.slice(0, at % (body.length + 1)) + patch + body.slice((at % (body.length + 1)) + 1),
+      );
+    fc.assert(
+      fc.property(fc.oneof(spaced, damaged), fc.constantFrom(CHANNEL_ID, REGISTRY_ID), (body, namespace) => {
+        const gathered = slab.gather(namespace, Buffer.from(body), 'full', NOW_MS);
+        if (gathered.status === NOT_PLAIN) return;
+        const { hits, misses, absences } = gathered;
+        const fields = JSON.parse(body);
+        const ids: unknown[] = fields[namespace === CHANNEL_ID ? 'channel_ids' : 'registry_ids'];
+        expect(Object.keys(fields).length).toBe(1);
+        // JSON.parse rounds these, the slab does not.
+        if (ids.some((of) => typeof of === 'number' && !Number.isSafeInteger(of))) return;
+        const texts = ids.map((of) =>
+          namespace === CHANNEL_ID ? (of as string) : BigInt(of as string).toString(),
+        );
+        const answer = Buffer.from(gathered.output).toString();
+        const gaps = gathered.takeGapped().keys;
+        slab.gatherKeys(namespace, texts, 'full', NOW_MS);
+        expect(Buffer.from(gathered.output).toString()).toBe(answer);
+        expect([gathered.hits, gathered.misses, gathered.absences]).toEqual([hits, misses, absences]);
+        expect(gathered.takeGapped().keys).toEqual(gaps);
+      }),
+      { numRuns: 3000 },
+    );
+  });
+});
+
+describe('what a batch reports', () => {
+  it('the oldest hit, the first to be refreshed, and which are past it', () => {
+    const own = new Slab(MIB);
+    own.put(entries[1]!.bytes, NOW_MS - 5, SOFT_MS);
+    own.put(entries[2]!.bytes, NOW_MS, NOW_MS + 1);
+    own.putAbsent(ID, 'none', NOW_MS, SOFT_MS);
+    const batch = own.gatherKeys(ID, ['h1', 'h2', 'none', 'h3', 'h1'], 'full', NOW_MS);
+    expect([batch.hits, batch.absences, batch.misses]).toEqual([2, 1, 1]);
+    expect([batch.oldestStoredAtMs, batch.soonestSoftMs]).toEqual([NOW_MS - 5, NOW_MS + 1]);
+    expect(batch.softKeys(NOW_MS)).toEqual([]);
+    expect(batch.softKeys(NOW_MS + 1)).toEqual(['h2']);
+    own.gatherKeys(ID, ['h1', 'h2', 'none'], 'full', NOW_MS, NOW_MS);
+    expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
+    expect(batch.takeGapped().keys).toEqual(['h1']);
+  });
+
+  it('an answer that is larger than the output', () => {
+    const own = new Slab(MIB);
+    const large = Array.from({ length: 40 }, (_, i) => hotel({ id: `h${i}`, description: 'x'.repeat(6000) }));
+    for (const entry of large) own.put(entry.bytes, NOW_MS, SOFT_MS);
+    const ids = large.map((entry) => entry.id);
+    const batch = own.gatherKeys(ID, ids, 'full', NOW_MS);
+    expect(batch.status).toBe(TOO_LARGE);
+    expect(batch.output.length).toBe(0);
+    expect(own.gatherKeys(ID, ids.slice(0, 5), 'full', NOW_MS).status).toBe(OK);
+    expect(batch.output.length).toBe(arrayOf(...large.slice(0, 5)).length);
+  });
+});
+
+describe('a gapped answer', () => {
+  it('is completed in the order asked, whatever was missing and whatever of it was found', () => {
+    const held = fc.uniqueArray(fc.nat(30), { maxLength: 31 });
+    const asked = fc.array(fc.nat(30), { maxLength: 60 });
+    const own = new Slab(MIB);
+    fc.assert(
+      fc.property(held, held, asked, fc.constantFrom('full', 'narrow'), (inSlab, elsewhere, order, view) => {
+        own.clear();
+        for (const i of inSlab) own.put(entries[i]!.bytes, NOW_MS, SOFT_MS);
+        const batch = own.gatherKeys(
+          CHANNEL_ID,
+          order.map((i) => `ch-${i}`),
+          view,
+          NOW_MS,
+        );
+        const gapped = batch.takeGapped();
+        own.clear();
+        const loaded = gapped.keys.map((key) => {
+          const i = Number(key.slice(3));
+          return elsewhere.includes(i) ? entries[i] : undefined;
+        });
+        const found = [...new Set(order)].filter((i) => inSlab.includes(i) || elsewhere.includes(i));
+        const expected = `[${found.map((i) => entries[i]!.body(view)).join()}]`;
+        expect(gapped.complete(loaded, view).toString()).toBe(expected);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

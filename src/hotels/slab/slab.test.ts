@@ -1,0 +1,278 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { encodeAbsence } from '../entry.ts';
+import { compileSlab, WASM_FILE } from './build.ts';
+import { hotel, NOW_MS } from './slab.fixture.ts';
+import { ABSENT, CHANNEL_ID, ID, MISS, REGISTRY_ID, Slab } from './slab.ts';
+
+const MIB = 1024 ** 2;
+const LATER_MS = NOW_MS + 60_000;
+
+function text(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString();
+}
+
+describe('one hotel', () => {
+  it('is found by each of its keys, with its bytes, times and tags', () => {
+    const slab = new Slab(MIB);
+    const entry = hotel({ id: 'é-1', channel_id: 'ch', registry_id: '-7', version: 3 });
+    expect(slab.put(entry.bytes, NOW_MS, LATER_MS)).toBe(true);
+    for (const [namespace, key] of [
+      [ID, 'é-1'],
+      [CHANNEL_ID, 'ch'],
+      [REGISTRY_ID, '-7'],
+    ] as const) {
+      const ref = slab.find(namespace, key, NOW_MS);
+      expect(ref).toBeGreaterThan(0);
+      expect(slab.read(ref).equals(entry.bytes)).toBe(true);
+      expect(text(slab.body(ref, 'full'))).toBe(text(entry.body('full')));
+      expect(text(slab.body(ref, 'narrow'))).toBe(text(entry.body('narrow')));
+      expect(slab.tag(ref, 'full')).toBe(entry.tag('full'));
+      expect(slab.tag(ref, 'narrow')).toBe(entry.tag('narrow'));
+      expect([slab.version(ref), slab.storedAt(ref), slab.softUntil(ref)]).toEqual([3, NOW_MS, LATER_MS]);
+    }
+    expect(slab.find(CHANNEL_ID, 'é-1', NOW_MS)).toBe(MISS);
+  });
+
+  it('is never replaced by an older version', () => {
+    const slab = new Slab(MIB);
+    slab.put(hotel({ id: 'a', version: 2, name: 'new' }).bytes, NOW_MS, LATER_MS);
+    expect(slab.put(hotel({ id: 'a', version: 1, name: 'old' }).bytes, NOW_MS, LATER_MS)).toBe(false);
+    expect(text(slab.body(slab.find(ID, 'a', NOW_MS), 'full'))).toContain('"new"');
+    expect(slab.put(hotel({ id: 'a', version: 2, name: 'again' }).bytes, NOW_MS, LATER_MS)).toBe(true);
+    expect(slab.stats()).toMatchObject({ entries: 1, puts: 2, refused: 1 });
+  });
+
+  it('loses the keys that its new version no longer has', () => {
+    const slab = new Slab(MIB);
+    slab.put(hotel({ id: 'a', version: 1, channel_id: 'x1', registry_id: '1' }).bytes, NOW_MS, LATER_MS);
+    slab.put(hotel({ id: 'a', version: 2, channel_id: 'x2', registry_id: null }).bytes, NOW_MS, LATER_MS);
+    expect(slab.find(CHANNEL_ID, 'x1', NOW_MS)).toBe(MISS);
+    expect(slab.find(REGISTRY_ID, '1', NOW_MS)).toBe(MISS);
+    expect(slab.find(CHANNEL_ID, 'x2', NOW_MS)).toBeGreaterThan(0);
+  });
+
+  it('gives its channel id to the hotel with the larger version, whichever came first', () => {
+    const [old, young] = [
+      hotel({ id: 'a', version: 1, channel_id: 'x' }),
+      hotel({ id: 'b', version: 2, channel_id: 'x' }),
+    ];
+    for (const order of [
+      [old, young],
+      [young, old],
+    ]) {
+      const slab = new Slab(MIB);
+      for (const entry of order) slab.put(entry.bytes, NOW_MS, LATER_MS);
+      expect(slab.version(slab.find(CHANNEL_ID, 'x', NOW_MS))).toBe(2);
+      expect(slab.find(ID, 'a', NOW_MS)).toBeGreaterThan(0);
+      slab.drop(ID, 'a');
+      expect(slab.version(slab.find(CHANNEL_ID, 'x', NOW_MS))).toBe(2);
+    }
+  });
+
+  it('is a miss from the moment its certification flips, and where it was stored too early', () => {
+    const slab = new Slab(MIB);
+    const entry = hotel({ id: 'a', certified_from: '2026-01-01', certified_until: '2026-12-31' });
+    slab.put(entry.bytes, NOW_MS, LATER_MS);
+    expect(slab.find(ID, 'a', entry.turnsAtMs - 1)).toBeGreaterThan(0);
+    expect(slab.find(ID, 'a', entry.turnsAtMs)).toBe(MISS);
+    expect(slab.find(ID, 'a', NOW_MS, NOW_MS)).toBeGreaterThan(0);
+    expect(slab.find(ID, 'a', NOW_MS, NOW_MS + 1)).toBe(MISS);
+  });
+
+  it('is refused when it is too large, absent, or its header lies about its lengths', () => {
+    const slab = new Slab(MIB);
+    expect(slab.put(hotel({ id: 'a', description: 'x'.repeat(20_000) }).bytes, NOW_MS, LATER_MS)).toBe(false);
+    const broken = Buffer.from(hotel({ id: 'a' }).bytes);
+    broken.writeUInt32LE(0xffffffff, 56);
+    expect(slab.put(broken, NOW_MS, LATER_MS)).toBe(false);
+    expect(slab.put(new Uint8Array(0), NOW_MS, LATER_MS)).toBe(false);
+    expect(slab.put(encodeAbsence('a', 1).bytes, NOW_MS, LATER_MS)).toBe(false);
+    expect(slab.stats()).toMatchObject({ entries: 0, refused: 4 });
+  });
+});
+
+describe('an absence', () => {
+  it('is known until its time, and a put of the key ends it at once', () => {
+    const slab = new Slab(MIB);
+    slab.putAbsent(CHANNEL_ID, 'x', NOW_MS, NOW_MS + 10);
+    expect(slab.find(CHANNEL_ID, 'x', NOW_MS + 9)).toBe(ABSENT);
+    expect(slab.find(CHANNEL_ID, 'x', NOW_MS + 10)).toBe(MISS);
+    expect(slab.find(ID, 'x', NOW_MS)).toBe(MISS);
+    slab.put(hotel({ id: 'a', channel_id: 'x' }).bytes, NOW_MS, LATER_MS);
+    expect(slab.find(CHANNEL_ID, 'x', NOW_MS)).toBeGreaterThan(0);
+    expect(slab.stats()).toMatchObject({ entries: 1, absences: 0 });
+  });
+
+  it('takes the place of the hotel that its key led to', () => {
+    const slab = new Slab(MIB);
+    slab.put(hotel({ id: 'a', channel_id: 'x' }).bytes, NOW_MS, LATER_MS);
+    slab.putAbsent(ID, 'a', NOW_MS, LATER_MS);
+    expect(slab.find(ID, 'a', NOW_MS)).toBe(ABSENT);
+    expect(slab.find(CHANNEL_ID, 'x', NOW_MS)).toBe(MISS);
+    slab.drop(ID, 'a');
+    expect(slab.find(ID, 'a', NOW_MS)).toBe(MISS);
+  });
+
+  it('is never remembered for a key that no hotel can have', () => {
+    const slab = new Slab(MIB);
+    for (const key of ['', '\0', 'a\0', '\ud800', 'x'.repeat(256), 'é'.repeat(128)]) {
+      slab.putAbsent(ID, key, NOW_MS, LATER_MS);
+      expect(slab.find(ID, key, NOW_MS)).toBe(MISS);
+    }
+    expect(slab.stats().absences).toBe(0);
+    const long = 'é'.repeat(127);
+    slab.putAbsent(ID, long, NOW_MS, LATER_MS);
+    expect(slab.find(ID, long, NOW_MS)).toBe(ABSENT);
+  });
+});
+
+describe('eviction', () => {
+  const id = (i: number) => `hotel-${i}`;
+  /** Reads through the slab, as a client's request does. */
+  const read = (slab: Slab, key: string): boolean => {
+    if (slab.find(ID, key, NOW_MS) > 0) return true;
+    slab.put(hotel({ id: key }).bytes, NOW_MS, LATER_MS);
+    return false;
+  };
+
+  /** Asks for hotels that nobody asks for again, as a crawler does. */
+  const scan = (slab: Slab, count: number): void => {
+    const bytes = Buffer.from(hotel({ id: 'scan-0000000' }).bytes);
+    for (let i = 0; i < count; i++) {
+      const digits = String(i).padStart(7, '0');
+      slab.find(ID, `scan-${digits}`, NOW_MS);
+      bytes.write(digits, 85);
+      slab.put(bytes, NOW_MS, LATER_MS);
+    }
+  };
+  const countHeld = (slab: Slab, from: number, to: number): number => {
+    let held = 0;
+    for (let i = from; i < to; i++) if (slab.find(ID, id(i), NOW_MS) > 0) held++;
+    return held;
+  };
+
+  it('keeps a hot set through a scan of a million hotels', () => {
+    const slab = new Slab(16 * MIB);
+    for (let round = 0; round < 4; round++) for (let i = 0; i < 10_000; i++) read(slab, id(i));
+    scan(slab, 1_000_000);
+    expect(slab.stats().evictions).toBeGreaterThan(980_000);
+    expect(countHeld(slab, 0, 10_000)).toBeGreaterThan(9_900);
+  }, 30_000);
+
+  it('takes a hot hotel back as such after it was dropped', () => {
+    const slab = new Slab(4 * MIB);
+    for (let round = 0; round < 4; round++) for (let i = 0; i < 1000; i++) read(slab, id(i));
+    scan(slab, 10_000);
+    for (let i = 0; i < 1000; i++) slab.drop(ID, id(i));
+    for (let i = 0; i < 1000; i++) read(slab, id(i));
+    scan(slab, 10_000);
+    expect(countHeld(slab, 0, 1000)).toBeGreaterThan(950);
+  });
+
+  it('takes up a new hot set when the old one is no longer asked for', () => {
+    const slab = new Slab(4 * MIB);
+    for (let round = 0; round < 4; round++) for (let i = 0; i < 3000; i++) read(slab, id(i));
+    for (let round = 0; round < 8; round++) for (let i = 5000; i < 6500; i++) read(slab, id(i));
+    expect(countHeld(slab, 5000, 6500)).toBeGreaterThan(1400);
+  });
+
+  it('uses the whole budget before anything goes, and never more', () => {
+    const slab = new Slab(4 * MIB);
+    let bytes = 0;
+    for (let i = 0; slab.stats().evictions === 0; i++) {
+      const entry = hotel({ id: id(i) });
+      slab.put(entry.bytes, NOW_MS, LATER_MS);
+      bytes += entry.bytes.length;
+    }
+    expect(bytes).toBeGreaterThan(0.75 * 4 * MIB);
+    for (let i = 0; i < 10_000; i++) slab.putAbsent(ID, `no-${i}`, NOW_MS, LATER_MS);
+    expect(slab.stats().bytes).toBeLessThanOrEqual(4 * MIB);
+  });
+
+  it('bounds small hotels by the room in the index, and still keeps the hot ones', () => {
+    const slab = new Slab(MIB);
+    const template = hotel({ id: 'small-00000' }).bytes;
+    const small = (i: number) => {
+      // The shortest entry there can be: a header, a key and a body of two bytes.
+      const bytes = Buffer.alloc(80 + 11 + 2, '{}');
+      template.copy(bytes, 0, 0, 80);
+      bytes.writeUInt32LE(2, 56);
+      bytes.writeUInt32LE(1, 60);
+      bytes.fill(0, 72, 77);
+      bytes.write(`small-${String(i).padStart(5, '0')}`, 80);
+      return bytes;
+    };
+    const readSmall = (i: number) => {
+      if (slab.find(ID, `small-${String(i).padStart(5, '0')}`, NOW_MS) > 0) return 1;
+      slab.put(small(i), NOW_MS, LATER_MS);
+      return 0;
+    };
+    for (let round = 0; round < 4; round++) for (let i = 0; i < 1000; i++) readSmall(i);
+    for (let i = 1000; i < 50_000; i++) readSmall(i);
+    expect(slab.stats().entries).toBeGreaterThan(3000);
+    expect(slab.stats().entries).toBeLessThan(4096 * 0.875);
+    let hits = 0;
+    for (let i = 0; i < 1000; i++) hits += readSmall(i);
+    expect(hits).toBeGreaterThan(900);
+  });
+
+  it('leaves nothing behind after clear', () => {
+    const slab = new Slab(MIB);
+    for (let i = 0; i < 3000; i++) read(slab, id(i));
+    slab.clear();
+    expect(slab.stats()).toMatchObject({ entries: 0, absences: 0 });
+    for (let i = 0; i < 3000; i++) expect(slab.find(ID, id(i), NOW_MS)).toBe(MISS);
+    read(slab, id(1));
+    expect(slab.find(ID, id(1), NOW_MS)).toBeGreaterThan(0);
+  });
+});
+
+describe('memory', () => {
+  it('stays within 150 MiB of resident memory for a budget of 128 MiB and 400,000 hotels', () => {
+    const script = `
+      import { hotel, NOW_MS } from '${new URL('./slab.fixture.ts', import.meta.url).pathname}';
+      import { Slab } from '${new URL('./slab.ts', import.meta.url).pathname}';
+      const template = hotel({ id: 'hotel-000000', description: 'x'.repeat(750) }).bytes;
+      gc();
+      const before = process.memoryUsage().rss;
+      const slab = new Slab(128 * 1024 ** 2);
+      for (let i = 0; i < 400000; i++) {
+        template.latin1Write(String(i).padStart(6, '0'), 86);
+        slab.put(template, NOW_MS, NOW_MS);
+      }
+      const added = process.memoryUsage().rss - before;
+      console.log(JSON.stringify({ added, length: template.length, ...slab.stats() }));`;
+    const { stdout, stderr } = spawnSync(
+      process.execPath,
+      ['--expose-gc', '--no-warnings', '--input-type=module', '-e', script],
+      { encoding: 'utf8' },
+    );
+    expect(stderr).toBe('');
+    const { added, length, puts, entries, bytes } = JSON.parse(stdout);
+    expect(length).toBeGreaterThan(1100);
+    expect(puts).toBe(400_000);
+    expect(entries).toBeGreaterThan(85_000);
+    expect(bytes).toBeLessThanOrEqual(128 * MIB);
+    expect(added).toBeLessThan(150 * MIB);
+  });
+
+  it('works at addresses beyond 2 GiB', () => {
+    const slab = new Slab(3.5 * 1024 * MIB);
+    const entry = hotel({ id: 'far' });
+    slab.put(entry.bytes, NOW_MS, LATER_MS);
+    const ref = slab.find(ID, 'far', NOW_MS);
+    expect(text(slab.body(ref, 'narrow'))).toBe(text(entry.body('narrow')));
+    expect(text(slab.gatherKeys(ID, ['far'], 'full', NOW_MS).output)).toBe(`[${text(entry.body('full'))}]`);
+  });
+
+  it('is refused outside 1 MiB to 3.5 GiB', () => {
+    for (const bytes of [0, MIB - 1, 3.6 * 1024 * MIB, Number.NaN])
+      expect(() => new Slab(bytes)).toThrow(RangeError);
+  });
+});
+
+it('the committed wasm is what its source yields', async () => {
+  expect(readFileSync(WASM_FILE).equals(await compileSlab())).toBe(true);
+}, 30_000);

@@ -1,0 +1,232 @@
+import { randomBytes } from 'node:crypto';
+import type { View } from '../entry.ts';
+import { Gathered, NOT_PLAIN } from './gathered.ts';
+import { writeKey } from './key-bytes.ts';
+import { instantiate, type SlabWasm } from './wasm.ts';
+
+/** What a text is a key of; the numbers are those of assembly/. */
+export const ID = 0;
+export const CHANNEL_ID = 1;
+export const REGISTRY_ID = 2;
+export type Namespace = typeof ID | typeof CHANNEL_ID | typeof REGISTRY_ID;
+
+/** What `find` returns beside the ref of a hit. */
+export const MISS = 0;
+export const ABSENT = -1;
+
+/** The most keys of one batch. */
+export const MAX_KEYS = 1000;
+const MIN_BYTES = 1024 ** 2;
+const MAX_BYTES = 3.5 * 1024 ** 3;
+const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
+const NARROW_END_BYTES = 5;
+/** Of a record, before its entry: assembly/record.ts. */
+const RECORD_HEADER_BYTES = 32;
+
+export interface SlabStats {
+  entries: number;
+  absences: number;
+  /** keys in the index, of entries and absences */
+  keys: number;
+  /** the part of the budget that was ever written, which is what may be resident */
+  bytes: number;
+  maxBytes: number;
+  /** entries that went to make room for others */
+  evictions: number;
+  puts: number;
+  /** entries not stored: older than the one that is held, or too large */
+  refused: number;
+}
+
+/**
+ * The local cache: one WebAssembly memory that holds entries (their layout: entry.ts), an index of their keys,
+ * and nothing in JavaScript for each. A hotel is reachable by its id, its channel id and its registry id.
+ *
+ * A ref names a record from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory
+ * (`body`, `output`) hold until the next call. Nothing here waits, so neither may be kept across an await.
+ */
+export class Slab {
+  readonly #maxBytes: number;
+  readonly #maxEntryBytes: number;
+  readonly #wasm: SlabWasm;
+  readonly #memory: ArrayBuffer;
+  readonly #bytes: Buffer;
+  readonly #words: Uint32Array;
+  readonly #floats: Float64Array;
+  readonly #input: number;
+  readonly #inputBytes: number;
+  readonly #result: number;
+  readonly #outputStart: number;
+  readonly #gathered: Gathered;
+
+  /**
+   * `maxBytes` (1 MiB to 3.5 GiB) bounds all that is resident: entries, keys, index and ghosts, and answers of up to
+   * 1/64 of it. Only answers larger than that add to it, up to an eighth of it or 64 MiB.
+   */
+  constructor(maxBytes: number) {
+    if (!(maxBytes >= MIN_BYTES && maxBytes <= MAX_BYTES)) {
+      throw new RangeError(`a slab has 1 MiB to 3.5 GiB, not ${maxBytes} bytes`);
+    }
+    this.#maxBytes = maxBytes;
+    const outputBytes = Math.min(Math.floor(maxBytes / 8), MAX_OUTPUT_BYTES);
+    const { wasm, memory } = instantiate(maxBytes + outputBytes);
+    const seed = new BigUint64Array(new Uint8Array(randomBytes(32)).buffer);
+    wasm.init(maxBytes, outputBytes, seed[0]!, seed[1]!, seed[2]!, seed[3]!);
+    this.#wasm = wasm;
+    this.#memory = memory;
+    this.#bytes = Buffer.from(memory);
+    this.#words = new Uint32Array(memory);
+    this.#floats = new Float64Array(memory);
+    this.#maxEntryBytes = wasm.maxEntryBytes();
+    this.#input = wasm.INPUT.value;
+    this.#inputBytes = wasm.INPUT_BYTES.value;
+    this.#result = wasm.RESULT.value;
+    this.#outputStart = wasm.outputStart.value >>> 0;
+    this.#gathered = new Gathered(wasm, memory, outputBytes);
+  }
+
+  /**
+   * Stores an entry that `readEntry` or `encodeHotel` gave and that is present; copies the bytes. It replaces what
+   * is held of that id, unless that has a larger version. A channel or registry id that another entry holds goes
+   * over to the one with the larger version. Returns false when the entry was not stored.
+   */
+  put(entry: Uint8Array, nowMs: number, softUntilMs: number): boolean {
+    // A longer one would not fit the output, where wasm takes it from; wasm refuses it by its length.
+    if (entry.length <= this.#maxEntryBytes) this.#bytes.set(entry, this.#outputStart);
+    return this.#wasm.put(entry.length, nowMs, softUntilMs) !== 0;
+  }
+
+  /** Remembers until `untilMs` that no hotel has this key. An entry that is reachable by it is forgotten. */
+  putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number): void {
+    const length = writeKey(this.#bytes, key, this.#input);
+    if (length > 0) this.#wasm.putAbsent(namespace, length, nowMs, untilMs);
+  }
+
+  /**
+   * The ref of the hotel with this key; ABSENT when it is known that there is none; else MISS, so also for what was
+   * stored before `minStoredAtMs` and for a hotel whose `certified` has flipped.
+   */
+  find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0): number {
+    const length = writeKey(this.#bytes, key, this.#input);
+    return length === 0 ? MISS : this.#wasm.find(namespace, length, nowMs, minStoredAtMs);
+  }
+
+  /** When the entry was put, epoch ms. */
+  storedAt(ref: number): number {
+    return this.#floats[ref + 1]!;
+  }
+
+  /** When the entry is to be refreshed, epoch ms. */
+  softUntil(ref: number): number {
+    return this.#floats[ref + 2]!;
+  }
+
+  version(ref: number): number {
+    return this.#floats[ref + 5]!;
+  }
+
+  /** Twelve characters that differ where the bytes of the view differ. */
+  tag(ref: number, view: View): string {
+    const bytes = this.#bytes;
+    const at = ref * 8 + RECORD_HEADER_BYTES + (view === 'full' ? 36 : 24);
+    // 16 ns; latin1Slice takes 35.
+    // biome-ignore format: four a line
+    return String.fromCharCode(
+      bytes[at]!, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!,
+      bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!, bytes[at + 7]!,
+      bytes[at + 8]!, bytes[at + 9]!, bytes[at + 10]!, bytes[at + 11]!,
+    );
+  }
+
+  /**
+   * The JSON of a view, in the slab's memory, until the next call. A new view of it takes 12 ns; one kept for each
+   * length would take 3, but the body would have to be copied to one place (15 ns and more).
+   */
+  body(ref: number, view: View): Uint8Array {
+    const words = this.#words;
+    const word = ref * 2;
+    if (view === 'full') {
+      const length = words[word + 22]!;
+      return new Uint8Array(this.#memory, ref * 8 + RECORD_HEADER_BYTES + words[word + 7]! - length, length);
+    }
+    this.#wasm.narrow(ref);
+    return new Uint8Array(this.#memory, this.#outputStart, words[word + 23]! + NARROW_END_BYTES);
+  }
+
+  /** A copy of the entry. */
+  read(ref: number): Buffer {
+    const start = ref * 8 + RECORD_HEADER_BYTES;
+    return Buffer.from(this.#bytes.subarray(start, start + this.#words[ref * 2 + 7]!));
+  }
+
+  /** Forgets the hotel or the absence that this key leads to, with all its keys. */
+  drop(namespace: Namespace, key: string): void {
+    const length = writeKey(this.#bytes, key, this.#input);
+    if (length > 0) this.#wasm.drop(namespace, length);
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    this.#wasm.clear();
+  }
+
+  /**
+   * Answers the body of a batch request by channel or registry ids: in the order asked, without what is absent or
+   * missed. Times as in `find`. What it returns is the slab's one Gathered, written anew with each batch.
+   *
+   * 1000 of 200,000 hotels with bodies of 964 bytes take 0.22 ms, when all are in the processor's cache 0.06.
+   */
+  gather(
+    namespace: typeof CHANNEL_ID | typeof REGISTRY_ID,
+    body: Uint8Array,
+    view: View,
+    nowMs: number,
+    minStoredAtMs = 0,
+  ): Gathered {
+    if (body.length > this.#inputBytes) return this.#gathered.take(NOT_PLAIN, undefined);
+    this.#bytes.set(body, this.#input);
+    const isFull = view === 'full' ? 1 : 0;
+    const status = this.#wasm.gatherBody(body.length, namespace, isFull, nowMs, minStoredAtMs);
+    return this.#gathered.take(status, undefined);
+  }
+
+  /** The same for at most MAX_KEYS keys that JavaScript has parsed; registry ids in canonical decimal digits. */
+  gatherKeys(
+    namespace: Namespace,
+    keys: readonly string[],
+    view: View,
+    nowMs: number,
+    minStoredAtMs = 0,
+  ): Gathered {
+    if (keys.length > MAX_KEYS) throw new RangeError(`${keys.length} keys in one batch`);
+    let at = this.#input;
+    let word = this.#wasm.ELEMENTS.value / 4;
+    for (const key of keys) {
+      const length = writeKey(this.#bytes, key, at);
+      this.#words[word] = at;
+      this.#words[word + 1] = length;
+      word += 4;
+      at += length;
+    }
+    const isFull = view === 'full' ? 1 : 0;
+    const status = this.#wasm.gatherElements(keys.length, namespace, isFull, nowMs, minStoredAtMs);
+    return this.#gathered.take(status, keys);
+  }
+
+  stats(): SlabStats {
+    this.#wasm.stats();
+    const [entries, absences, keys, bytes, evictions, puts, refused] = this.#floats.subarray(
+      this.#result / 8,
+    );
+    return {
+      entries: entries!,
+      absences: absences!,
+      keys: keys!,
+      bytes: bytes!,
+      maxBytes: this.#maxBytes,
+      evictions: evictions!,
+      puts: puts!,
+      refused: refused!,
+    };
+  }
+}
