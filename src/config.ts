@@ -75,15 +75,10 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
 export function redact(config: Config): Record<string, string | number> {
   const shown: Record<string, string | number> = { ...config };
   for (const name of ['DATABASE_URL', 'REDIS_URL'] as const) {
+    // whatever stands before the last @ may be a password, whatever characters it holds
     shown[name] = config[name]
-      .split(',')
-      .map((address) =>
-        address.replace(
-          /^([a-z]+:\/\/)(?:[^/]*@)?/,
-          (_, scheme: string) => `${scheme}${address.includes('@') ? '***@' : ''}`,
-        ),
-      )
-      .map((address) => address.replace(/(password=)[^&]*/gi, '$1***'))
+      .split(/,(?=rediss?:\/\/)/)
+      .map((address) => address.replace(/^([a-z]+:\/\/).*@/, '$1***@').replace(/(password=)[^&]*/gi, '$1***'))
       .join(',');
   }
   return shown;

@@ -1,4 +1,4 @@
-import type { Sql, TransactionSql } from 'postgres';
+import type { Sql } from 'postgres';
 import {
   type Entry,
   encodeAbsence,
@@ -29,13 +29,15 @@ export interface Drained {
 }
 
 /**
- * Takes changes off the queue in the caller's transaction and reads what the tables hold now: never older than
+ * Takes changes off the queue in the transaction that is open on the only connection of `sql`, as long as that is
+ * still the one of `backendPid` (on a new connection there would be no transaction to undo it), and reads what the tables hold now: never older than
  * the change. What is no longer there becomes an absence with a version above all it had.
  */
-export async function drain(transaction: TransactionSql): Promise<Drained> {
-  const rows = await transaction.unsafe<QueueRow[]>(
-    'select kind, ids, versions, moves_positions from hotel_api_drain_changes($1)',
-    [MAX_ROWS],
+export async function drain(sql: Sql, backendPid: number): Promise<Drained> {
+  const rows = await sql.unsafe<QueueRow[]>(
+    `select kind, ids, versions, moves_positions
+    from hotel_api_drain_changes(case when pg_backend_pid() = $2 then $1::integer else 0 end)`,
+    [MAX_ROWS, backendPid],
     { prepare: true },
   );
   const hotels = new Map<string, number>();
@@ -50,15 +52,11 @@ export async function drain(transaction: TransactionSql): Promise<Drained> {
       target.set(id, Math.max(target.get(id) ?? 0, Number(versions[i])));
     });
   }
-  const entries = await readHotels(transaction, hotels, changes);
-  return { rows: rows.length, changes, entries, keys: await readKeys(transaction, keys, changes) };
+  const entries = await readHotels(sql, hotels, changes);
+  return { rows: rows.length, changes, entries, keys: await readKeys(sql, keys, changes) };
 }
 
-async function readHotels(
-  sql: Sql | TransactionSql,
-  changed: Map<string, number>,
-  changes: Changes,
-): Promise<Entry[]> {
+async function readHotels(sql: Sql, changed: Map<string, number>, changes: Changes): Promise<Entry[]> {
   if (changed.size === 0) return [];
   const rows = await sql.unsafe<HotelRow[]>(
     `select ${HOTEL_COLUMNS} from hotels where id = any($1::text[])`,
@@ -81,7 +79,7 @@ async function readHotels(
 }
 
 async function readKeys(
-  sql: Sql | TransactionSql,
+  sql: Sql,
   changed: Map<string, number>,
   changes: Changes,
 ): Promise<[string, VersionedKey][]> {

@@ -95,20 +95,19 @@ export class Invalidator {
     const term = randomBytes(6).toString('base64url');
     const writer = redisWriter?.(term, lastBeat());
     let count = 0;
+    const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
     let generation = await currentGeneration(sql);
     writer?.useGeneration(generation);
     let spokeAtMs = -Infinity;
     while (!this.#stopped && !isLost()) {
-      const rows = await sql.begin(async (transaction) => {
-        const drained = await drain(transaction);
+      const rows = await inTransaction(sql, async () => {
+        const drained = await drain(sql, backend!.pid);
         const nowMs = performance.now();
         if (drained.rows === 0 && nowMs - spokeAtMs < HEARTBEAT_MS) return 0;
         spokeAtMs = nowMs;
         const doubt = await writer?.write(drained);
         if (doubt !== undefined || drained.changes.truncated.length > 0) {
-          const [next] = await transaction<
-            { g: number }[]
-          >`select nextval('hotel_api_generations')::float8 as g`;
+          const [next] = await sql<{ g: number }[]>`select nextval('hotel_api_generations')::float8 as g`;
           generation = next!.g;
           writer?.useGeneration(generation);
           if (writer) events.newGeneration(generation, doubt ?? 'a table was truncated');
@@ -118,7 +117,7 @@ export class Invalidator {
           const message: FeedMessage = { e: term, n: ++count, g: generation, b: beat, ...part };
           return JSON.stringify(message);
         });
-        await transaction`select pg_notify(${FEED_CHANNEL}, payload) from unnest(${payloads}::text[]) as payload`;
+        await sql`select pg_notify(${FEED_CHANNEL}, payload) from unnest(${payloads}::text[]) as payload`;
         metrics.changes('hotels', drained.changes.hotels.length);
         metrics.changes('keys', drained.changes.keys.length);
         metrics.changes('truncated', drained.changes.truncated.length);
@@ -137,6 +136,22 @@ export class Invalidator {
       this.#wake = Promise.withResolvers();
     } while (!forBell && !this.#stopped && !waiting.signal.aborted);
     waiting.abort();
+  }
+}
+
+/**
+ * Runs `work` between begin and commit on the only connection of `sql`. postgres.js' own `begin` ends the process
+ * when the connection is lost inside it: its rollback is then written to a socket that is gone.
+ */
+async function inTransaction<T>(sql: Sql, work: () => Promise<T>): Promise<T> {
+  await sql`begin`;
+  try {
+    const result = await work();
+    await sql`commit`;
+    return result;
+  } catch (error) {
+    await sql`rollback`.catch(() => {});
+    throw error;
   }
 }
 

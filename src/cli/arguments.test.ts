@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { collectScope, parseDay, parseDuration, parseExpiry, parseName, parseWhole } from './arguments.ts';
+
+const now = Date.parse('2026-06-01T10:00:00Z');
+
+test.each([
+  ['2026-06-02', '2026-06-02T00:00:00.000Z'],
+  ['2026-06-01T10:00:01Z', '2026-06-01T10:00:01.000Z'],
+  ['2026-06-01T12:30', '2026-06-01T12:30:00.000Z'],
+  ['2026-06-01 12:30:15.250+01:00', '2026-06-01T11:30:15.250Z'],
+])('an expiry %s is %s', (text, time) => {
+  expect(parseExpiry(text, now)).toBe(time);
+});
+
+test.each([
+  '2026-06-01',
+  '2026-06-01T10:00:00Z',
+  '2027-02-29',
+  '2027-13-01',
+  '2027-01-01T25:00',
+  'tomorrow',
+  '',
+  '1790000000',
+])('an expiry %s is refused: past, unreal or no time', (text) => {
+  expect(() => parseExpiry(text, now)).toThrow(/future|date/);
+});
+
+test('a duration is a whole number with a unit, in seconds', () => {
+  expect(['0s', '90s', '15m', '24h', '7d'].map(parseDuration)).toEqual([0, 90, 900, 86_400, 604_800]);
+  for (const text of ['', '24', 'h', '1.5h', '-1h', '1w', '99999d', '24H']) {
+    expect(() => parseDuration(text), text).toThrow(/such as 24h/);
+  }
+});
+
+test('a whole number stays within its bounds', () => {
+  const parse = parseWhole(1, 100);
+  expect([parse('1'), parse('100')]).toEqual([1, 100]);
+  for (const text of ['0', '101', '1.5', '1e2', '-1', '', '0x10'])
+    expect(() => parse(text), text).toThrow(/from 1 to 100/);
+});
+
+test('a day is a real one', () => {
+  expect(parseDay('2028-02-29')).toBe('2028-02-29');
+  for (const text of ['2027-02-29', '2027-1-1', 'now']) expect(() => parseDay(text), text).toThrow(/date/);
+});
+
+test('a scope is known and counts once, a name is not blank', () => {
+  expect(collectScope('registry', ['registry'])).toEqual(['registry']);
+  expect(() => collectScope('admin', [])).toThrow(/registry/);
+  expect(() => parseName(' ')).toThrow();
+  expect(() => parseName('x'.repeat(201))).toThrow();
+});

@@ -1,0 +1,64 @@
+import { InvalidArgumentError } from 'commander';
+
+const UNIT_S = { s: 1, m: 60, h: 3600, d: 86_400 };
+const LONGEST_GRACE_S = 3650 * UNIT_S.d;
+
+/** A date (its first moment, UTC) or an ISO time (UTC unless it names its offset) in the future, as ISO time in UTC. */
+export function parseExpiry(text: string, nowMs = Date.now()): string {
+  const parts =
+    /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(Z|[+-]\d{2}:\d{2})?)?$/i.exec(text);
+  const [, day, time = '00:00', zone = 'Z'] = parts ?? [];
+  const at = new Date(`${day}T${time}${zone.toUpperCase()}`);
+  if (!parts || Number.isNaN(at.getTime()) || !isRealDay(day!)) {
+    throw new InvalidArgumentError('Give a date or a time, such as 2030-01-31 or 2030-01-31T12:00:00Z.');
+  }
+  if (at.getTime() <= nowMs) throw new InvalidArgumentError('The time must be in the future.');
+  return at.toISOString();
+}
+
+/** A real calendar day, YYYY-MM-DD. */
+export function parseDay(text: string): string {
+  if (!isRealDay(text)) throw new InvalidArgumentError('Give a date, such as 2030-01-31.');
+  return text;
+}
+
+/** A duration such as `90s`, `15m`, `24h` or `7d`, in seconds. */
+export function parseDuration(text: string): number {
+  const [, digits, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  const seconds = Number(digits) * UNIT_S[unit as keyof typeof UNIT_S];
+  if (!(seconds <= LONGEST_GRACE_S)) {
+    throw new InvalidArgumentError(
+      'Give a whole number and a unit (s, m, h or d), such as 24h, up to 3650d.',
+    );
+  }
+  return seconds;
+}
+
+/** A whole number from `minimum` to `maximum`. */
+export function parseWhole(minimum: number, maximum: number): (text: string) => number {
+  return (text) => {
+    if (!/^\d{1,15}$/.test(text) || Number(text) < minimum || Number(text) > maximum) {
+      throw new InvalidArgumentError(`Give a whole number from ${minimum} to ${maximum}.`);
+    }
+    return Number(text);
+  };
+}
+
+/** A name for a key: 1 to 200 characters. */
+export function parseName(text: string): string {
+  if (text.trim() === '' || [...text].length > 200)
+    throw new InvalidArgumentError('Give 1 to 200 characters.');
+  return text;
+}
+
+/** Collects the scopes of a repeated option. */
+export function collectScope(text: string, before: string[]): string[] {
+  if (text !== 'registry') throw new InvalidArgumentError('The only scope is registry.');
+  return before.includes(text) ? before : [...before, text];
+}
+
+function isRealDay(text: string): boolean {
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
+  const at = new Date(`${text}T00:00:00Z`);
+  return !Number.isNaN(at.getTime()) && at.toISOString().startsWith(text);
+}

@@ -1,0 +1,79 @@
+import { ConfigError } from '../config.ts';
+
+/** An error that was foreseen: its message is for the operator, says what to do, and is printed without a stack. Exit code 1. */
+export class Failure extends Error {
+  override name = 'Failure';
+}
+
+/** What to print on standard error, line by line, and the exit code. Never holds the password of `databaseUrl`. */
+export function explainError(error: unknown, databaseUrl = ''): { lines: string[]; exitCode: number } {
+  if (error instanceof ConfigError) return { lines: error.message.split('\n'), exitCode: 2 };
+  if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: 1 };
+  const { code = '', message = '', stack, name } = error as Error & { code?: string };
+  if (code === 'ERR_INVALID_URL') {
+    return {
+      lines: ['DATABASE_URL cannot be read as an address: percent-encode special characters of the password'],
+      exitCode: 2,
+    };
+  }
+  const advice = connectionAdvice[code];
+  if (advice)
+    return {
+      lines: [hide(`cannot use PostgreSQL: ${message || code}. ${advice}`, databaseUrl)],
+      exitCode: 1,
+    };
+  if (name === 'PostgresError') {
+    return {
+      lines: [
+        hide(
+          `PostgreSQL refused (${code}): ${message}. ${statementAdvice[code] ?? 'Nothing was changed.'}`,
+          databaseUrl,
+        ),
+      ],
+      exitCode: 1,
+    };
+  }
+  return { lines: hide(stack ?? String(error), databaseUrl).split('\n'), exitCode: 1 };
+}
+
+const REACH = 'Check host and port in DATABASE_URL and that the server runs.';
+const LOST =
+  'The connection was lost: nothing was changed, unless it was lost at the very end. Look, then try again.';
+const connectionAdvice: Record<string, string> = {
+  ECONNREFUSED: REACH,
+  ENOTFOUND: REACH,
+  EAI_AGAIN: REACH,
+  EHOSTUNREACH: REACH,
+  ETIMEDOUT: REACH,
+  ECONNRESET: LOST,
+  CONNECT_TIMEOUT: REACH,
+  CONNECTION_CLOSED: LOST,
+  CONNECTION_DESTROYED: LOST,
+  '28P01': 'Check user and password in DATABASE_URL.',
+  '28000': 'Check the user in DATABASE_URL and pg_hba.conf.',
+  '3D000': 'Create the database first, or check its name in DATABASE_URL.',
+  '57P01': LOST,
+  '57P03': 'The server is starting or stopping; try again.',
+  '53300': 'The server has no connection left; raise max_connections or close some.',
+};
+const statementAdvice: Record<string, string> = {
+  '42P01': 'Run: hotel-api migrate',
+  '42501': 'The user of DATABASE_URL must own the tables of hotel-api.',
+  '55P03': 'Another transaction holds the table; nothing was changed, try again when it has ended.',
+  '40P01': 'Nothing was changed, try again.',
+};
+
+function hide(text: string, databaseUrl: string): string {
+  const password = /^[a-z]+:\/\/[^:@/]*:(.+)@/.exec(databaseUrl)?.[1];
+  // Shorter ones would be found in every word, and tell nobody anything.
+  if (!password || password.length < 4) return text;
+  return text.replaceAll(password, '***').replaceAll(decode(password), '***');
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,120 @@
+import { expect, test } from 'vitest';
+import { IMPORTED_COLUMNS, LineFault, parseHotel } from './hotel.ts';
+
+const read = (more: object) => parseHotel(JSON.stringify({ id: 'a', name: 'A', ...more }));
+
+test('id and name are enough: the rest is null, the images are none', () => {
+  const hotel = read({});
+  expect(Object.keys(hotel)).toEqual(IMPORTED_COLUMNS);
+  expect(Object.values(hotel).filter((value) => value !== null)).toEqual(['a', 'A', []]);
+});
+
+test('a hotel of the API is taken as it is; certified is ignored', () => {
+  const fields = {
+    description: 'line\nline',
+    address: 'Rua Direita, 1',
+    postal_code: '1000-001',
+    city: 'Lisboa',
+    country_code: 'PT',
+    latitude: -90,
+    longitude: 180,
+    language: 'pt',
+    star_rating: 4.5,
+    room_count: 0,
+    website_url: 'https://example.com/?a=b',
+    email: 'a@example.com',
+    images: [{ url: 'https://cdn.example.com/1.jpg', caption: 'Lobby' }],
+    certified_from: '2028-02-29',
+    certified_until: '9999-12-31',
+    certification_url: 'https://example.com/c',
+    channel_id: 'CH1',
+    registry_id: 500_001,
+  };
+  expect(read({ ...fields, certified: 'anything' })).toEqual({
+    id: 'a',
+    name: 'A',
+    ...fields,
+    registry_id: '500001',
+  });
+});
+
+test.each([
+  ['{"id":"a","name":"A","registry_id":9007199254740993}', '9007199254740993'],
+  ['{"id":"a","name":"A","registry_id":-9223372036854775808}', '-9223372036854775808'],
+  ['{"id":"a","name":"A","registry_id":"0500001"}', '500001'],
+])('a registry id keeps all its digits: %s', (line, registryId) => {
+  expect(parseHotel(line).registry_id).toBe(registryId);
+});
+
+test.each([
+  [{ id: '' }, 'id must be a string of 1 to 255 characters, without NUL and broken characters'],
+  [{ id: 7 }, 'id must be'],
+  [{ name: '' }, 'name must be'],
+  [{ name: null }, 'name must be'],
+  [{ description: 'a\0b' }, 'description must be a string without NUL and broken characters or null'],
+  [{ city: '\ud800' }, 'city must be'],
+  [{ country_code: 'PRT' }, 'country_code must be'],
+  [{ country_code: 'pt' }, 'country_code must be'],
+  [{ latitude: 90.1 }, 'latitude must be a number from -90 to 90 or null'],
+  [{ latitude: '1' }, 'latitude must be'],
+  [{ longitude: -181 }, 'longitude must be'],
+  [{ language: 'por' }, 'language must be'],
+  [{ star_rating: 4.3 }, 'star_rating must be a number from 0 to 5 in half steps or null'],
+  [{ star_rating: 5.5 }, 'star_rating must be'],
+  [{ room_count: -1 }, 'room_count must be'],
+  [{ room_count: 2 ** 31 }, 'room_count must be'],
+  [{ room_count: 1.5 }, 'room_count must be'],
+  [{ website_url: 'example.com' }, 'website_url must be an absolute URI of at most 2048 characters or null'],
+  [{ website_url: 'https://a b' }, 'website_url must be'],
+  [{ email: 'nobody' }, 'email must be'],
+  [{ email: 'a@b@c' }, 'email must be'],
+  [{ images: null }, 'images must be an array of at most 3 images'],
+  [{ images: Array(4).fill({ url: 'https://a/b' }) }, 'images must be an array of at most 3 images'],
+  [{ images: [{ caption: 'x' }] }, 'images must be'],
+  [{ images: [{ url: 'x' }] }, 'images/0/url must be an absolute URI'],
+  [{ images: [{ url: 'https://a/b', caption: 1 }] }, 'images/0/caption must be'],
+  [{ images: [{ url: 'https://a/b', size: 1 }] }, 'unknown field "images/0/size"'],
+  [{ certified_from: '2027-02-29' }, 'certified_from must be a real date, YYYY-MM-DD, or null'],
+  [{ certified_until: '0000-01-01' }, 'certified_until must be'],
+  [{ certified_until: '2027-01-01T00:00:00Z' }, 'certified_until must be'],
+  [{ certification_url: '' }, 'certification_url must be'],
+  [{ channel_id: '' }, 'channel_id must be'],
+  [{ channel_id: 5 }, 'channel_id must be'],
+  [{ registry_id: 1.5 }, 'registry_id must be an integer of 64 bits or a string that holds one or null'],
+  [{ registry_id: '1e3' }, 'registry_id must be'],
+  [{ registry_id: '9223372036854775808' }, 'registry_id must be'],
+  [{ stars: 4 }, 'unknown field "stars"'],
+  [{ version: 4 }, 'unknown field "version"'],
+])('%j is refused: %s', (fields, reason) => {
+  expect(() => read(fields)).toThrow(reason);
+});
+
+test('every wrong field of a line is named', () => {
+  expect(() => parseHotel('{"latitude":91,"stars":4}')).toThrow(
+    /^(?=.*id is missing)(?=.*name is missing)(?=.*latitude must)(?=.*unknown field "stars")/,
+  );
+});
+
+test('255 characters are counted as PostgreSQL counts them', () => {
+  expect(read({ channel_id: '😀'.repeat(255) }).channel_id).toHaveLength(510);
+  expect(() => read({ channel_id: 'x'.repeat(256) })).toThrow('channel_id must be');
+  expect(() => read({ website_url: `https:${'x'.repeat(2048)}` })).toThrow('website_url must be');
+});
+
+test.each(['{', '[]', '1', 'null', '"x"', '{"id":"a"} {}'])('%s is no hotel', (line) => {
+  expect(() => parseHotel(line)).toThrow(LineFault);
+});
+
+test('a wrong line still tells its id where it has a good one', () => {
+  expect.assertions(2);
+  for (const [line, id] of [
+    ['{"id":"a","name":7}', 'a'],
+    ['{"id":["a"],"name":"A"}', undefined],
+  ] as const) {
+    try {
+      parseHotel(line);
+    } catch (error) {
+      expect((error as LineFault).id).toBe(id);
+    }
+  }
+});

@@ -1,0 +1,184 @@
+import Type, { type TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+
+/** A hotel as a line of an import may give it, checked. What is absent stands as null. */
+export interface ImportedHotel {
+  id: string;
+  name: string;
+  description: string | null;
+  address: string | null;
+  postal_code: string | null;
+  city: string | null;
+  country_code: string | null;
+  latitude: number | null;
+  longitude: number | null;
+  language: string | null;
+  star_rating: number | null;
+  room_count: number | null;
+  website_url: string | null;
+  email: string | null;
+  images: { url: string; caption: string | null }[];
+  /** YYYY-MM-DD */
+  certified_from: string | null;
+  certified_until: string | null;
+  certification_url: string | null;
+  channel_id: string | null;
+  /** decimal digits */
+  registry_id: string | null;
+}
+
+/** Thrown for a line that cannot be imported; the message is the reason. `id` is there when the line told it. */
+export class LineFault extends Error {
+  override name = 'LineFault';
+  readonly id: string | undefined;
+
+  constructor(reason: string, id?: string) {
+    super(reason);
+    this.id = id;
+  }
+}
+
+// Patterns count characters as PostgreSQL does: by code point, for typebox compiles them with the flag u.
+// PostgreSQL stores neither NUL nor half a surrogate pair.
+const CHARACTER = '[^\\0\\uD800-\\uDFFF]';
+const NO_BLANK = '[^\\s\\x00-\\x20\\x7f-\\x9f\\u180e\\uD800-\\uDFFF]';
+const URI = `^(?=.{1,2048}$)[A-Za-z][A-Za-z0-9+.\\-]*:${NO_BLANK}+$`;
+const SENTENCE_OF_TEXT = 'a string without NUL and broken characters';
+
+const text = (must: string, pattern: string) => Type.String({ pattern, must });
+const orNull = <T extends TSchema & { must?: string }>(schema: T) =>
+  Type.Optional(Type.Union([schema, Type.Null()], { must: `${schema.must} or null` }));
+const plain = orNull(text(SENTENCE_OF_TEXT, `^${CHARACTER}*$`));
+const identifier = text(
+  'a string of 1 to 255 characters, without NUL and broken characters',
+  `^${CHARACTER}{1,255}$`,
+);
+const SENTENCE_OF_URI = 'an absolute URI of at most 2048 characters';
+const SENTENCE_OF_REGISTRY_ID = 'an integer of 64 bits or a string that holds one';
+const uri = text(SENTENCE_OF_URI, URI);
+const day = orNull(Type.String({ format: 'date', pattern: '^(?!0000)', must: 'a real date, YYYY-MM-DD,' }));
+const within = (minimum: number, maximum: number) =>
+  Type.Number({ minimum, maximum, must: `a number from ${minimum} to ${maximum}` });
+
+const fields = {
+  id: identifier,
+  name: text('a string that is not empty, without NUL and broken characters', `^${CHARACTER}+$`),
+  description: plain,
+  address: plain,
+  postal_code: plain,
+  city: plain,
+  country_code: orNull(text('an ISO 3166-1 alpha-2 code of two capital letters', '^[A-Z]{2}$')),
+  latitude: orNull(within(-90, 90)),
+  longitude: orNull(within(-180, 180)),
+  language: orNull(text('an ISO 639-1 code of two small letters', '^[a-z]{2}$')),
+  star_rating: orNull(
+    Type.Number({ minimum: 0, maximum: 5, multipleOf: 0.5, must: 'a number from 0 to 5 in half steps' }),
+  ),
+  room_count: orNull(
+    Type.Integer({ minimum: 0, maximum: 2_147_483_647, must: 'an integer from 0 to 2147483647' }),
+  ),
+  website_url: orNull(uri),
+  email: orNull(text('an e-mail address', `^(?:(?!@)${NO_BLANK})+@(?:(?!@)${NO_BLANK})+$`)),
+  images: Type.Optional(
+    Type.Array(
+      Type.Object(
+        { url: uri, caption: plain },
+        { additionalProperties: false, must: 'an object with url and caption' },
+      ),
+      { maxItems: 3, must: 'an array of at most 3 images, each {"url","caption"}' },
+    ),
+  ),
+  certified: Type.Optional(Type.Unknown()),
+  certified_from: day,
+  certified_until: day,
+  certification_url: orNull(uri),
+  channel_id: orNull(identifier),
+  registry_id: orNull(
+    Type.Union([Type.Integer(), Type.String({ pattern: '^-?[0-9]{1,400}$' })], {
+      must: SENTENCE_OF_REGISTRY_ID,
+    }),
+  ),
+};
+
+/** The columns that an import writes, in the order of `ImportedHotel`. */
+export const IMPORTED_COLUMNS = Object.keys(fields).filter(
+  (name) => name !== 'certified',
+) as (keyof ImportedHotel)[];
+
+const Hotel = Compile(Type.Object(fields, { additionalProperties: false }));
+const isId = Compile(fields.id);
+
+/** Reads one line of NDJSON. Throws a `LineFault` that names every wrong field. */
+export function parseHotel(line: string): ImportedHotel {
+  const value = parseJson(line);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new LineFault('not a JSON object');
+  const given = value as Partial<ImportedHotel>;
+  const id = isId.Check(given.id) ? (given.id as string) : undefined;
+  if (!Hotel.Check(value)) throw new LineFault(explain(Hotel.Errors(value)), id);
+  const registryId = given.registry_id == null ? null : BigInt(given.registry_id);
+  if (registryId !== null && BigInt.asIntN(64, registryId) !== registryId) {
+    throw new LineFault(`registry_id must be ${SENTENCE_OF_REGISTRY_ID} or null`, id);
+  }
+  const { images = [] } = given;
+  return {
+    id: given.id!,
+    name: given.name!,
+    description: given.description ?? null,
+    address: given.address ?? null,
+    postal_code: given.postal_code ?? null,
+    city: given.city ?? null,
+    country_code: given.country_code ?? null,
+    latitude: given.latitude ?? null,
+    longitude: given.longitude ?? null,
+    language: given.language ?? null,
+    star_rating: given.star_rating ?? null,
+    room_count: given.room_count ?? null,
+    website_url: given.website_url ?? null,
+    email: given.email ?? null,
+    images: images.map(({ url, caption }) => ({ url, caption: caption ?? null })),
+    certified_from: given.certified_from ?? null,
+    certified_until: given.certified_until ?? null,
+    certification_url: given.certification_url ?? null,
+    channel_id: given.channel_id ?? null,
+    registry_id: registryId === null ? null : String(registryId),
+  };
+}
+
+/** JSON whose large registry ids keep all their digits: a number holds 53 bits, the column 64. */
+function parseJson(line: string): unknown {
+  try {
+    return /"registry_id"\s*:\s*-?\d{16}/.test(line) ? JSON.parse(line, keepDigits) : JSON.parse(line);
+  } catch (error) {
+    throw new LineFault(`not valid JSON: ${(error as Error).message}`);
+  }
+}
+
+function keepDigits(this: unknown, name: string, value: unknown, context?: { source?: string }): unknown {
+  return name === 'registry_id' && typeof value === 'number' && !Number.isSafeInteger(value)
+    ? context?.source
+    : value;
+}
+
+function explain(faults: { instancePath: string; keyword: string; params: object }[]): string {
+  const reasons = new Set<string>();
+  for (const { instancePath, keyword, params } of faults) {
+    const [field = '', index, part] = instancePath.slice(1).split('/');
+    if (keyword === 'additionalProperties') {
+      for (const name of (params as { additionalProperties: string[] }).additionalProperties) {
+        reasons.add(`unknown field ${JSON.stringify(field ? `${field}/${index}/${name}` : name)}`);
+      }
+    } else if (keyword === 'required' && field === '') {
+      for (const name of (params as { requiredProperties: string[] }).requiredProperties)
+        reasons.add(`${name} is missing`);
+    } else if (part === 'url' || part === 'caption') {
+      reasons.add(
+        `images/${index}/${part} must be ${part === 'url' ? SENTENCE_OF_URI : `${SENTENCE_OF_TEXT} or null`}`,
+      );
+      // `boolean` is the second report of an unknown field
+    } else if (keyword !== 'boolean') {
+      reasons.add(`${field} must be ${(fields as Record<string, { must?: string }>)[field]!.must}`);
+    }
+  }
+  return [...reasons].join('; ');
+}

@@ -1,0 +1,76 @@
+import { createKey, type ListedKey, listKeys, type NewKey, revokeKey, rotateKey } from './keys.ts';
+import { print, withDatabase } from './session.ts';
+
+/** `keys create`. */
+export async function create(options: {
+  name: string;
+  scope: string[];
+  expires?: string;
+  json?: boolean;
+}): Promise<void> {
+  const { name, scope, expires = null, json } = options;
+  const key = await withDatabase((sql) => createKey(sql, { name, scopes: scope, expiresAt: expires }));
+  print(json, key, describeNewKey(key));
+}
+
+/** `keys list`. */
+export async function list({ json }: { json?: boolean }): Promise<void> {
+  const keys = await withDatabase(listKeys);
+  print(
+    json,
+    keys,
+    keys.length === 0 ? 'There are no keys yet. Make one: hotel-api keys create --name NAME' : table(keys),
+  );
+}
+
+/** `keys revoke ID`. */
+export async function revoke(id: string, { json }: { json?: boolean }): Promise<void> {
+  const revoked = await withDatabase((sql) => revokeKey(sql, id));
+  const successor = revoked.rotated_to
+    ? `\nIt was rotated to ${revoked.rotated_to}, which goes on working unless it is revoked too.`
+    : '';
+  print(json, revoked, `Key ${id} (${revoked.name}) is revoked since ${revoked.revoked_at}.${successor}`);
+}
+
+/** `keys rotate ID`. */
+export async function rotate(id: string, { grace, json }: { grace: number; json?: boolean }): Promise<void> {
+  const { created, replaced, replaced_expires_at } = await withDatabase((sql) => rotateKey(sql, id, grace));
+  print(
+    json,
+    created,
+    `${describeNewKey(created)}\n\nThe old key ${replaced} works until ${replaced_expires_at}.`,
+  );
+}
+
+function describeNewKey({ id, name, key, scopes, expires_at }: NewKey): string {
+  return [
+    `id       ${id}`,
+    `name     ${name}`,
+    `scopes   ${scopes.join(', ') || 'none'}`,
+    `expires  ${expires_at ?? 'never'}`,
+    `key      ${key}`,
+    '',
+    'The key is shown this once: only its hash is stored.',
+  ].join('\n');
+}
+
+function table(keys: ListedKey[]): string {
+  const rows = keys.map((key) => [
+    key.id,
+    key.name.replace(/\p{Cc}/gu, ' '),
+    key.scopes.join(',') || '-',
+    key.created_at.slice(0, 19),
+    key.expires_at?.slice(0, 19) ?? 'never',
+    key.state === 'rotated' ? `rotated to ${key.rotated_to}, works until ${key.expires_at}` : key.state,
+  ]);
+  rows.unshift(['ID', 'NAME', 'SCOPES', 'CREATED (UTC)', 'EXPIRES (UTC)', 'STATE']);
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column]!))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}

@@ -1,0 +1,115 @@
+import { randomBytes } from 'node:crypto';
+import type { Sql, TransactionSql } from 'postgres';
+import { hashOf, makeKey } from '../keys/key.ts';
+import { Failure } from './failure.ts';
+
+/** What is printed of a new key, once. `expires_at` is an ISO time in UTC or null. */
+export interface NewKey {
+  id: string;
+  name: string;
+  key: string;
+  scopes: string[];
+  expires_at: string | null;
+}
+
+/** A key as lists show it. Times are ISO, in UTC. */
+export interface ListedKey {
+  id: string;
+  name: string;
+  scopes: string[];
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  /** the key that took its place */
+  rotated_to: string | null;
+  /** `rotated`: still works, until `expires_at` */
+  state: 'active' | 'rotated' | 'expired' | 'revoked';
+}
+
+/** Makes a key and stores its hash. The key itself is known to the caller alone, and only now. */
+export async function createKey(
+  sql: Sql | TransactionSql,
+  { name, scopes, expiresAt }: { name: string; scopes: string[]; expiresAt: string | null },
+): Promise<NewKey> {
+  const key = makeKey();
+  const id = `key_${randomBytes(9).toString('base64url')}`;
+  const [row] = await sql`
+    insert into api_keys (id, name, key_sha256, scopes, expires_at)
+    values (${id}, ${name}, ${Buffer.from(hashOf(key), 'hex')}, ${scopes}, ${expiresAt})
+    returning expires_at`;
+  return { id, name, key, scopes, expires_at: iso(row!.expires_at) };
+}
+
+/** All keys, oldest first. */
+export async function listKeys(sql: Sql): Promise<ListedKey[]> {
+  const rows = await sql`
+    select id, name, scopes, created_at, expires_at, revoked_at, rotated_to,
+      case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
+        when rotated_to is not null then 'rotated' else 'active' end as state
+    from api_keys order by created_at, id`;
+  return rows.map((row) => ({
+    id: row.id,
+    name: row.name,
+    scopes: row.scopes,
+    created_at: iso(row.created_at)!,
+    expires_at: iso(row.expires_at),
+    revoked_at: iso(row.revoked_at),
+    rotated_to: row.rotated_to,
+    state: row.state,
+  }));
+}
+
+/** Revokes a key; to revoke it again changes nothing. Throws a `Failure` for an unknown id. */
+export async function revokeKey(
+  sql: Sql,
+  id: string,
+): Promise<{ id: string; name: string; revoked_at: string; rotated_to: string | null }> {
+  await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null`;
+  const [row] = await sql`select name, revoked_at, rotated_to from api_keys where id = ${id}`;
+  if (!row) throw unknownKey(id);
+  return { id, name: row.name, revoked_at: iso(row.revoked_at)!, rotated_to: row.rotated_to };
+}
+
+/**
+ * Makes a key with the name, scopes and expiry of the old one, which goes on working for `graceS` seconds,
+ * though never past its own expiry. Throws a `Failure` for a key that is unknown or no longer the current one.
+ */
+export async function rotateKey(
+  sql: Sql,
+  id: string,
+  graceS: number,
+): Promise<{ created: NewKey; replaced: string; replaced_expires_at: string }> {
+  return sql.begin(async (transaction) => {
+    const [old] = await transaction`
+      select name, scopes, expires_at, rotated_to, revoked_at is not null as revoked,
+        coalesce(expires_at <= now(), false) as expired
+      from api_keys where id = ${id} for update`;
+    if (!old) throw unknownKey(id);
+    if (old.revoked) throw new Failure(`Key ${id} is revoked. Make a new one: hotel-api keys create`);
+    if (old.rotated_to)
+      throw new Failure(
+        `Key ${id} was already rotated. Rotate its successor: hotel-api keys rotate ${old.rotated_to}`,
+      );
+    if (old.expired)
+      throw new Failure(`Key ${id} expired at ${iso(old.expires_at)}. Make a new one: hotel-api keys create`);
+    const created = await createKey(transaction, {
+      name: old.name,
+      scopes: old.scopes,
+      expiresAt: iso(old.expires_at),
+    });
+    const [row] = await transaction`
+      update api_keys
+      set rotated_to = ${created.id}, expires_at = least(expires_at, now() + ${graceS} * interval '1 second')
+      where id = ${id} returning expires_at`;
+    return { created, replaced: id, replaced_expires_at: iso(row!.expires_at)! };
+  });
+}
+
+function unknownKey(id: string): Failure {
+  return new Failure(`There is no key with the id ${JSON.stringify(id)}. See them with: hotel-api keys list`);
+}
+
+function iso(time: Date | null): string | null {
+  // `infinity`, which SQL can store, is no time for JavaScript: such a key does not expire.
+  return time === null || Number.isNaN(time.getTime()) ? null : time.toISOString();
+}

@@ -1,0 +1,162 @@
+import { hash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { Sql, TransactionSql } from 'postgres';
+import { Failure } from './failure.ts';
+import { print, withDatabase } from './session.ts';
+
+const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
+const MINIMUM_SERVER = 150_000;
+/** pg_advisory_xact_lock: one starter at a time works on the schema of a database. */
+const LOCK = 0x686f74656c;
+const ATTEMPTS = 20;
+
+interface Migration {
+  version: number;
+  /** file name */
+  name: string;
+  text: string;
+  /** hexadecimal */
+  sha256: string;
+}
+
+/**
+ * Applies the files `NNN-name.sql` of `directory` that the database lacks, in order, each in a transaction
+ * of its own together with its row in `schema_migrations`. Any number may start at once: the first works,
+ * the others wait and find it done. Throws a `Failure` when the server is too old, the database is newer
+ * than the files, or a file was changed after it was applied.
+ */
+export async function migrate(
+  sql: Sql,
+  directory = SQL_DIRECTORY,
+): Promise<{ applied: string[]; version: number }> {
+  const migrations = await readMigrations(directory);
+  await requireServer(sql);
+  const applied: string[] = [];
+  for (;;) {
+    const done = await retried(() => sql.begin((transaction) => applyNext(transaction, migrations)));
+    if (done === undefined) return { applied, version: migrations.at(-1)?.version ?? 0 };
+    applied.push(done);
+  }
+}
+
+/** The version of the database's schema; 0 when it was never migrated. */
+export async function schemaVersion(sql: Sql): Promise<number> {
+  const [found] = await sql`select to_regclass('schema_migrations') is not null as present`;
+  if (!found!.present) return 0;
+  const [row] = await sql`select coalesce(max(version), 0) as version from schema_migrations`;
+  return row!.version;
+}
+
+/** For the service at its start: throws a `Failure` that says what to do unless server and schema are those of this release. */
+export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promise<void> {
+  const expected = (await readMigrations(directory)).at(-1)?.version ?? 0;
+  let version: number;
+  try {
+    await requireServer(sql);
+    version = await schemaVersion(sql);
+  } catch (error) {
+    // The service connects in a role that the migrations make.
+    if (!/role "hotel_api_serve" does not exist/.test((error as Error).message)) throw error;
+    version = 0;
+  }
+  if (version < expected) {
+    throw new Failure(
+      `The database's schema is at version ${version}, this release needs ${expected}. Run: hotel-api migrate`,
+    );
+  }
+  if (version > expected) throw newerThanCode(version, expected);
+}
+
+/** `migrate`. */
+export async function migrateCommand({ json }: { json?: boolean }): Promise<void> {
+  const result = await withDatabase((sql) => migrate(sql));
+  const applied = result.applied.map((name) => `applied ${name}`);
+  print(json, result, [...applied, `The schema is at version ${result.version}.`].join('\n'));
+}
+
+/** In one transaction: waits for its turn, checks what is applied, applies the first file that is not. Returns its name. */
+async function applyNext(transaction: TransactionSql, migrations: Migration[]): Promise<string | undefined> {
+  // A lock of the transaction and not of the session: it works behind PgBouncer and dies with its holder.
+  await transaction`select pg_advisory_xact_lock(${LOCK})`;
+  await transaction`
+    create table if not exists schema_migrations (
+      version integer primary key,
+      name text not null,
+      sha256 text not null,
+      applied_at timestamptz not null default now()
+    )`;
+  const rows = await transaction<{ version: number; name: string; sha256: string }[]>`
+    select version, name, sha256 from schema_migrations order by version`;
+  for (const row of rows) {
+    const file = migrations.find(({ version }) => version === row.version);
+    if (!file) throw newerThanCode(rows.at(-1)!.version, migrations.at(-1)?.version ?? 0, row.name);
+    if (file.sha256 !== row.sha256) {
+      throw new Failure(
+        `sql/${file.name} was changed after it was applied to this database as version ${file.version}. ` +
+          'Restore the file as it was released, and put the change into a new file with the next number.',
+      );
+    }
+  }
+  const present = new Set(rows.map(({ version }) => version));
+  const next = migrations.find(({ version }) => !present.has(version));
+  if (!next) return undefined;
+  try {
+    await transaction.unsafe(next.text).simple();
+  } catch (error) {
+    if (isRaceOverRoles(error)) throw error;
+    const { message, code } = error as { message: string; code?: string };
+    throw new Failure(`sql/${next.name} failed and was rolled back (${code}): ${message}`);
+  }
+  await transaction`
+    insert into schema_migrations (version, name, sha256) values (${next.version}, ${next.name}, ${next.sha256})`;
+  return next.name;
+}
+
+async function readMigrations(directory: string): Promise<Migration[]> {
+  const names = (await readdir(directory)).filter((name) => /^\d{3}-.+\.sql$/.test(name)).sort();
+  const migrations = names.map(async (name) => {
+    const text = await readFile(`${directory}/${name}`, 'utf8');
+    return { version: Number(name.slice(0, 3)), name, text, sha256: hash('sha256', text, 'hex') };
+  });
+  return Promise.all(migrations);
+}
+
+async function requireServer(sql: Sql): Promise<void> {
+  const [row] =
+    await sql`select current_setting('server_version_num')::int as number, current_setting('server_version') as name`;
+  if (row!.number < MINIMUM_SERVER) {
+    throw new Failure(
+      `The server is PostgreSQL ${row!.name}; hotel-api needs PostgreSQL 15 or newer. Upgrade it.`,
+    );
+  }
+}
+
+function newerThanCode(found: number, known: number, name = ''): Failure {
+  return new Failure(
+    `The database's schema is at version ${found}${name && ` (${name})`}, this release knows versions up to ${known}. ` +
+      'Deploy the release that made it, or a newer one.',
+  );
+}
+
+/** Roles belong to the whole server, so the advisory lock of one database does not order two of them. */
+function isRaceOverRoles(error: unknown): boolean {
+  const { code, message, table_name } = error as { code?: string; message: string; table_name?: string };
+  return (
+    (code === 'XX000' && message.includes('tuple concurrently')) ||
+    (code === '23505' && /^pg_auth/.test(table_name ?? '')) ||
+    (code === '42710' && message.includes('role'))
+  );
+}
+
+async function retried<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt === ATTEMPTS || !isRaceOverRoles(error)) throw error;
+      await sleep(20 + Math.random() * 80);
+    }
+  }
+}

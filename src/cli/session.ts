@@ -1,0 +1,39 @@
+import type { Sql } from 'postgres';
+import { readConfig } from '../config.ts';
+import { openDatabase } from '../database.ts';
+
+/** Runs `work` with one connection to the database of DATABASE_URL, the only variable it reads, and closes it afterwards. */
+export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+  const { DATABASE_URL } = readConfig({ DATABASE_URL: process.env.DATABASE_URL });
+  const sql = openDatabase(DATABASE_URL, 1, { kind: 'operate' });
+  const { promise: lost, reject } = Promise.withResolvers<never>();
+  // postgres.js 3.4 rolls a transaction back even where its connection is gone, and the failing write is thrown
+  // at the process. It may come after `work` has failed for the same reason, so the listener stays.
+  process.on('uncaughtException', (error) => reject(isWriteAfterLoss(error) ? connectionLost() : error));
+  let graceS = 0;
+  try {
+    const result = await Promise.race([work(sql), lost]);
+    graceS = 2;
+    return result;
+  } finally {
+    // After a failure there is nothing to wait for, and a lost connection would not end by itself.
+    await sql.end({ timeout: graceS });
+  }
+}
+
+function isWriteAfterLoss(error: Error): boolean {
+  return (
+    error instanceof TypeError &&
+    /reading 'write'/.test(error.message) &&
+    /postgres.src.connection/.test(error.stack ?? '')
+  );
+}
+
+function connectionLost(): Error {
+  return Object.assign(new Error('write to a closed connection'), { code: 'CONNECTION_CLOSED' });
+}
+
+/** Prints a command's result on standard output: one JSON document, or lines for a person. */
+export function print(asJson: boolean | undefined, result: unknown, human: string): void {
+  process.stdout.write(asJson ? `${JSON.stringify(result, null, 2)}\n` : `${human}\n`);
+}

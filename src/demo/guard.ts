@@ -1,0 +1,94 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { rm } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Order, Report } from './guarded.ts';
+import { groupOf } from './processes.ts';
+
+/**
+ * A process of its own between a server and who started it. It runs the server, reports its pid and its end, and
+ * ends it and removes its folder when told to, or when the starter is gone, however that died: then the channel
+ * closes. It leads a session of its own, so a Ctrl-C in the terminal reaches the starter alone.
+ */
+let server: ChildProcess | undefined;
+let order: Order | undefined;
+let stopping = false;
+let forced = false;
+
+/** Processes that the server started end with it; those that have not by then are killed. */
+const OUTLIVE_MS = 5_000;
+
+process.once('message', (message) => {
+  order = message as Order;
+  run(order).then(finish, (error: Error) => {
+    report({ failed: error.message });
+    return finish();
+  });
+});
+// a second message is the order to stop
+process.on('message', (message) => {
+  if (message === 'stop') stop();
+});
+process.on('disconnect', stop);
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
+// what the server prints goes to the starter; when that is gone nobody reads it
+process.stdout.on('error', () => {});
+process.stderr.on('error', () => {});
+
+async function run({ before, command }: Order): Promise<void> {
+  if (before) {
+    const { code, signal } = await ended(start(before));
+    if (code !== 0) throw new Error(`${before[0]} ended with ${signal ?? `code ${code}`}`);
+  }
+  if (stopping) return;
+  const child = start(command);
+  const end = ended(child);
+  if (child.pid !== undefined) report({ pid: child.pid });
+  const { code, signal } = await end;
+  const until = performance.now() + OUTLIVE_MS;
+  while ((await groupOf(child.pid!)).length > 0) {
+    if (performance.now() > until) forced = signalGroup('SIGKILL');
+    await sleep(20);
+  }
+  report({ exit: { code, signal, forced } });
+}
+
+function start([file, ...args]: [string, ...string[]]): ChildProcess {
+  const { env, cwd, user } = order!;
+  server = spawn(file, args, { env, cwd, ...user, stdio: ['ignore', 'inherit', 'inherit'], detached: true });
+  return server;
+}
+
+function ended(child: ChildProcess): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });
+}
+
+function stop(): void {
+  if (stopping) return;
+  stopping = true;
+  if (!order) process.exit();
+  server?.kill(order.stopSignal);
+  setTimeout(() => {
+    forced = signalGroup('SIGKILL');
+  }, order.killAfterMs).unref();
+}
+
+async function finish(): Promise<void> {
+  if (order?.folder) await rm(order.folder, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
+  process.exit();
+}
+
+/** The server leads a group of its own, of all it started; false when none of it runs. */
+function signalGroup(signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(-server!.pid!, signal);
+  } catch {
+    return false;
+  }
+}
+
+function report(report: Report): void {
+  if (process.connected) process.send!(report, () => {});
+}

