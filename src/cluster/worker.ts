@@ -79,6 +79,7 @@ async function runWorker(config: Config): Promise<void> {
   const reader: Reader = new Reader(local, sharedHotels, origin, hotelChanges, (...answer) =>
     metrics.cacheAnswers(...answer),
   );
+  const listing = new Listing(origin, () => link.up);
   const keyring = new Keyring({
     shared: sharedKeys,
     postgres,
@@ -92,6 +93,7 @@ async function runWorker(config: Config): Promise<void> {
     keyChanges,
     reader,
     local,
+    positions: listing.positions,
     keyring,
     sharedHotels,
     sharedKeys,
@@ -99,7 +101,7 @@ async function runWorker(config: Config): Promise<void> {
     metrics,
   });
   const gate = new Gate(keyring, metrics, events);
-  const operations = operationsOn(local, reader, new Listing(origin), config.BASE_PATH);
+  const operations = operationsOn(local, reader, listing, config.BASE_PATH);
   const server = openServer(operations, gate, config.BASE_PATH);
   lifecycle.push('connections', () => server.close());
   metrics.watch([

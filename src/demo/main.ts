@@ -21,6 +21,12 @@ const SAME_SIGNAL_MS = 500;
 const lifecycle = new Lifecycle();
 const { promise: ending, resolve: end } = Promise.withResolvers<{ code: number; sentence: string }>();
 
+let isEnding = false;
+void ending.then(() => {
+  isEnding = true;
+});
+const say = (sentence: string) => isEnding || console.log(sentence);
+
 let signalledAtMs: number | undefined;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
@@ -33,7 +39,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 // the terminal or the reader of a pipe may be gone before us
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
-runDemo(program.opts(), lifecycle).then(
+runDemo(program.opts(), lifecycle, say).then(
   (sentence) => end({ code: 1, sentence }),
   (error: Error) => end({ code: 1, sentence: `The demo cannot go on: ${error.message}` }),
 );

@@ -28,35 +28,37 @@ const STOP_DEADLINE_MS = 12_000;
  * Starts all and prints how to use it. Whatever is started is pushed to `lifecycle` before it runs, so that it may
  * be closed at any moment. Resolves, with a sentence that says so, when the service has ended by itself.
  */
-export async function runDemo(options: DemoOptions, lifecycle: Lifecycle): Promise<string> {
+export async function runDemo(
+  options: DemoOptions,
+  lifecycle: Lifecycle,
+  say: (sentence: string) => void,
+): Promise<string> {
   const startedAtMs = performance.now();
   if (options.port !== undefined && options.port === options.adminPort)
     throw new Error('--port and --admin-port must differ');
-  const port = await choosePort(options.port, 8080, 'port', console.log);
-  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', console.log);
+  const port = await choosePort(options.port, 8080, 'port', say);
+  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', say);
 
-  console.log('Starting PostgreSQL and Redis …');
+  say('Starting PostgreSQL and Redis …');
   const startingPostgres = startPostgres({ maxConnections: 50 + CONNECTIONS_PER_WORKER * options.workers });
   lifecycle.push(
     'PostgreSQL',
     async () => (await startingPostgres.catch(() => undefined))?.stop(),
     STOP_DEADLINE_MS,
   );
-  const findingRedis = findRedis(process.env, console.log);
+  const findingRedis = findRedis(process.env, say);
   lifecycle.push(
     'Redis',
     async () => (await findingRedis.catch(() => undefined))?.server?.stop(),
     STOP_DEADLINE_MS,
   );
   const [postgres, redis] = await Promise.all([startingPostgres, findingRedis]);
-  if (!redis) console.log('Going on without Redis: local caches and PostgreSQL.');
+  if (!redis) say('Going on without Redis: local caches and PostgreSQL.');
 
-  console.log(`Making ${options.hotels} hotels …`);
+  say(`Making ${options.hotels} hotels …`);
   const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels, lifecycle);
 
-  console.log(
-    `Starting the service with ${options.workers} ${options.workers === 1 ? 'worker' : 'workers'} …`,
-  );
+  say(`Starting the service with ${options.workers} ${options.workers === 1 ? 'worker' : 'workers'} …`);
   const service = await startService({
     databaseUrl: serviceUrl,
     redisUrl: redis?.url,
@@ -67,7 +69,7 @@ export async function runDemo(options: DemoOptions, lifecycle: Lifecycle): Promi
   });
 
   const etag = await service.etagOf(`/hotels/${examples.hotels[0]!.id}`, examples.fullKey);
-  console.log(
+  say(
     screen({
       ...options,
       port,
@@ -79,17 +81,12 @@ export async function runDemo(options: DemoOptions, lifecycle: Lifecycle): Promi
       redis,
     }),
   );
-  console.log(
+  say(
     `Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s. Ctrl-C ends it and removes all its files.`,
   );
 
-  let ending = false;
-  lifecycle.push('notices', () => {
-    ending = true;
-  });
-  const notice = (sentence: string) => () => ending || console.error(sentence);
-  postgres.exited.then(notice('PostgreSQL has ended: what is cached is still served.'));
-  redis?.server?.exited.then(notice('Redis has ended: the service goes on without it.'));
+  postgres.exited.then(() => say('PostgreSQL has ended: what is cached is still served.'));
+  redis?.server?.exited.then(() => say('Redis has ended: the service goes on without it.'));
   const { code, signal } = await service.exited;
   return `The service has ended by itself (${signal ?? `code ${code}`}), so everything ends.`;
 }

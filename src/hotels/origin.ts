@@ -27,12 +27,57 @@ export class Origin {
     return rows.map((row) => encodeHotel(row, nowMs));
   }
 
-  /** Ids of the list, ordered by their bytes. Throws `Unavailable`. */
-  async idsAt(offset: number, limit: number): Promise<string[]> {
-    const rows = await this.#postgres.query(
-      (sql) => sql<{ id: string }[]>`
-        select id from hotels order by id collate "C" offset ${offset}::bigint limit ${limit}`,
+  /** Ids of the list, ordered by their bytes, after passing `skip` ids from `mark` on (null: from the start). Throws `Unavailable`. */
+  async idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
+    const rows = await this.#postgres.query((sql) =>
+      mark === null
+        ? sql<{ id: string }[]>`
+            select id from hotels order by id collate "C" offset ${skip}::bigint limit ${limit}`
+        : sql<{ id: string }[]>`
+            select id from hotels where id collate "C" >= ${mark}
+            order by id collate "C" offset ${skip}::bigint limit ${limit}`,
     );
     return rows.map(({ id }) => id);
+  }
+
+  /**
+   * At most `most` ids at a distance of `stride` from one another, the first `stride` after `mark` (null: after
+   * the start). Fewer than `most`: there are no more. Throws `Unavailable`.
+   */
+  async marksAfter(mark: string | null, stride: number, most: number): Promise<string[]> {
+    const first =
+      mark === null
+        ? `select id from hotels order by id collate "C" offset $1 limit 1`
+        : `select id from hotels where id collate "C" >= $3 order by id collate "C" offset $1 limit 1`;
+    const rows = await this.#postgres.query((sql) =>
+      sql.unsafe<{ id: string }[]>(
+        `with recursive marks (id, n) as (
+          (select (${first}), 1)
+          union all
+          select (select h.id from hotels h where h.id collate "C" >= marks.id order by h.id collate "C" offset $1 limit 1), n + 1
+          from marks where marks.id is not null and n < $2
+        )
+        select id from marks where id is not null`,
+        mark === null ? [stride, most] : [stride, most, mark],
+        { prepare: true },
+      ),
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  /** How many hotels have ids from each of `from` (null: the start) to before the one of `to` (null: the end). Throws `Unavailable`. */
+  async countBetween(from: (string | null)[], to: (string | null)[]): Promise<number[]> {
+    const rows = await this.#postgres.query(
+      (sql) => sql<{ count: number }[]>`
+        select (
+          select count(*)::float8 from hotels
+          where id collate "C" >= coalesce(bounds.lower, '')
+            -- no id is longer than 255 characters, so this one stands after all
+            and id collate "C" < coalesce(bounds.upper, repeat(chr(1114111), 256))
+        ) as count
+        from unnest(${from}::text[], ${to}::text[]) with ordinality as bounds (lower, upper, place)
+        order by place`,
+    );
+    return rows.map(({ count }) => count);
   }
 }

@@ -1,4 +1,5 @@
 import type { LocalCache } from '../hotels/local.ts';
+import type { Positions } from '../hotels/positions.ts';
 import type { Reader } from '../hotels/reader.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
 import { LETTER, type Namespace, type SharedCache } from '../hotels/shared.ts';
@@ -28,6 +29,7 @@ export interface Memory {
   keyChanges: RecentChanges;
   reader: Reader;
   local: LocalCache | undefined;
+  positions: Positions;
   keyring: Keyring;
   sharedHotels: SharedCache | undefined;
   sharedKeys: SharedKeys | undefined;
@@ -44,11 +46,12 @@ export class Follower {
   }
 
   hear(message: FeedMessage): void {
-    const { link, keyring, reader, local, keyChanges, hotelChanges } = this.#parts;
+    const { link, keyring, reader, local, positions, keyChanges, hotelChanges } = this.#parts;
     link.heard();
     this.useGeneration(message.g);
     for (const [id, version, channelId, registryId] of message.h ?? []) {
       this.#changed('id', id, version);
+      if (message.m) positions.moved(id);
       if (channelId !== null) this.#changed('channel', channelId, 0);
       if (registryId !== null) this.#changed('registry', registryId, 0);
     }
@@ -60,6 +63,7 @@ export class Follower {
       hotelChanges.noteAll();
       reader.forgetAllLoads();
       local?.clear();
+      positions.forget();
     }
     if (message.t?.includes('keys')) {
       keyChanges.noteAll();
@@ -69,12 +73,13 @@ export class Follower {
 
   /** Messages may have been missed: nothing that is remembered is to be trusted. */
   reset(): void {
-    const { hotelChanges, keyChanges, reader, local, keyring, metrics } = this.#parts;
+    const { hotelChanges, keyChanges, reader, local, positions, keyring, metrics } = this.#parts;
     metrics.feedReset();
     hotelChanges.noteAll();
     keyChanges.noteAll();
     reader.forgetAllLoads();
     local?.clear();
+    positions.forget();
     keyring.doubtAll();
   }
 
