@@ -11,7 +11,7 @@ create function hotel_images_are_valid(images jsonb) returns boolean
     and jsonb_array_length(images) <= 3
     and not jsonb_path_exists(images, 'strict $[*] ? (@.type() != "object")')
     and not jsonb_path_exists(images, 'lax $[*] ? (!exists(@.url) || !(@.url.type() == "string"))')
-    and not jsonb_path_exists(images, 'lax $[*].caption ? (@.type() != "string" && @.type() != "null")');
+    and not jsonb_path_exists(images, 'lax $[*] ? (@.caption.type() != "string" && @.caption.type() != "null")');
 
 create function hotel_date_can_be_shown(day date) returns boolean
   language sql immutable parallel safe

@@ -115,5 +115,9 @@ $$;
 revoke all on function hotel_api_drain_changes(integer) from public;
 
 -- Keys in Redis begin with a generation. A new one is drawn whenever Redis may have missed or lost a change:
--- what stands under the older ones is never read again and expires.
-create sequence hotel_api_generations;
+-- what stands under the older ones is never read again and expires. They start at a number of this database's
+-- own, so that two databases that share a Redis do not read each other's keys.
+do $$
+begin
+  execute format('create sequence hotel_api_generations start %1$s minvalue %1$s', (random() * 1e14)::bigint);
+end $$;

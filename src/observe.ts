@@ -234,7 +234,7 @@ export class Events {
   feed(event: 'heard' | 'silent' | 'gap' | 'reconnected'): void {
     this.#log[event === 'heard' ? 'info' : 'warn']({ event }, 'change feed');
   }
-  newGeneration(generation: number, reason: string): void {
+  newGeneration(generation: string, reason: string): void {
     this.#log.info({ generation, reason }, 'what Redis holds is given up');
   }
   stopping(signal: string): void {

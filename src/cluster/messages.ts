@@ -3,7 +3,7 @@ import type { FeedMessage } from '../invalidation/messages.ts';
 /** What the primary tells its workers. */
 export type ToWorker =
   /** the first message: the worker opens its port upon it */
-  | { type: 'start'; generation: number }
+  | { type: 'start'; generation: string }
   | { type: 'feed'; message: FeedMessage }
   /** changes may have been missed */
   | { type: 'reset' }

@@ -86,13 +86,13 @@ async function untilDatabaseServes(
   config: Config,
   events: Events,
   isStopping: () => boolean,
-): Promise<number> {
+): Promise<string> {
   let told = '';
   while (!isStopping()) {
     const sql = openDatabase(config.DATABASE_URL, 1, { kind: 'serve', statementTimeoutMs: 2_000 });
     try {
       await requireSchema(sql);
-      return await currentGeneration(sql);
+      return (await currentGeneration(sql)).generation;
     } catch (error) {
       const { message } = error as Error;
       if (message !== told) events.notReadyYet(message);
@@ -102,7 +102,7 @@ async function untilDatabaseServes(
     }
     await wait(START_AGAIN_MS);
   }
-  return 0;
+  return '';
 }
 
 function followChanges(
@@ -132,11 +132,12 @@ function followChanges(
     open: (onClose) => open({ kind: 'invalidate', onClose }),
     redisWriter:
       redis &&
-      ((term, lastBeat) =>
+      ((database, term, lastBeat) =>
         new RedisWriter(
           redis,
           new SharedCache(redis, sharing),
           new SharedKeys(redis, sharing),
+          database,
           term,
           lastBeat,
         )),

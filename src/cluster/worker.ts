@@ -123,7 +123,7 @@ async function runWorker(config: Config): Promise<void> {
   const reporting = setInterval(report, REPORT_EVERY_MS);
   lifecycle.push('reports', () => clearInterval(reporting));
 
-  const start = async (generation: number) => {
+  const start = async (generation: string) => {
     follower.useGeneration(generation);
     await redis?.connected(REDIS_PATIENCE_MS);
     await server.listen(config.HOST, config.PORT);

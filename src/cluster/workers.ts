@@ -27,7 +27,7 @@ interface Charge {
 export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
-  readonly #generation: () => number;
+  readonly #generation: () => string;
   readonly #charges = new Map<number, Charge>();
   /** counters of workers that have ended */
   #legacy: MetricsJson = [];
@@ -36,7 +36,7 @@ export class Workers {
   readonly #watch: NodeJS.Timeout;
 
   /** Starts `count` workers; `generation` is asked for whenever one opens. */
-  constructor(count: number, generation: () => number, metrics: Metrics, events: Events) {
+  constructor(count: number, generation: () => string, metrics: Metrics, events: Events) {
     this.#generation = generation;
     this.#metrics = metrics;
     this.#events = events;

@@ -46,7 +46,7 @@ async function run({ before, command }: Order): Promise<void> {
   const { code, signal } = await end;
   const until = performance.now() + OUTLIVE_MS;
   while ((await groupOf(child.pid!)).length > 0) {
-    if (performance.now() > until) forced = signalGroup('SIGKILL');
+    if (performance.now() > until && signalGroup('SIGKILL')) forced = true;
     await sleep(20);
   }
   report({ exit: { code, signal, forced } });
@@ -71,7 +71,7 @@ function stop(): void {
   if (!order) process.exit();
   server?.kill(order.stopSignal);
   setTimeout(() => {
-    forced = signalGroup('SIGKILL');
+    if (signalGroup('SIGKILL')) forced = true;
   }, order.killAfterMs).unref();
 }
 

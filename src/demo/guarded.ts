@@ -33,7 +33,7 @@ export type Report = { pid: number } | { exit: Exit } | { failed: string };
 export interface Guarded {
   /** of the server itself, not of its guard */
   pid: number;
-  /** resolves when the server has ended and its folder is gone */
+  /** resolves when the server and all it started have ended and its folder is gone */
   exited: Promise<Exit>;
   /** sends the stop signal and waits for the end, as `exited` does */
   stop(): Promise<Exit>;

@@ -1,7 +1,7 @@
 import type { View } from './entry.ts';
 import { Entry } from './entry.ts';
+import type { Namespace } from './namespace.ts';
 import type { Found } from './reader.ts';
-import type { Namespace } from './shared.ts';
 import { type Gathered, OK } from './slab/gathered.ts';
 import { ABSENT, CHANNEL_ID, ID, MISS, REGISTRY_ID, Slab } from './slab/slab.ts';
 

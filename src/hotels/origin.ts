@@ -1,6 +1,6 @@
 import type { Postgres } from '../stores/postgres.ts';
 import { type Entry, encodeHotel, HOTEL_COLUMNS, type HotelRow } from './entry.ts';
-import type { Namespace } from './shared.ts';
+import type { Namespace } from './namespace.ts';
 
 const WHERE = {
   id: 'id = any($1::text[])',

@@ -1,9 +1,10 @@
 import { Unavailable } from '../errors.ts';
 import type { Entry } from './entry.ts';
 import type { LocalCache } from './local.ts';
+import { LETTER, mayExist, type Namespace } from './namespace.ts';
 import type { Origin } from './origin.ts';
 import type { RecentChanges } from './recent.ts';
-import { LETTER, type Namespace, type SharedCache } from './shared.ts';
+import type { SharedCache } from './shared.ts';
 
 /** Is told what a tier said of the keys it was asked for. */
 export type CountAnswers = (
@@ -14,6 +15,9 @@ export type CountAnswers = (
 
 /** A hotel, or null: none carries the key. */
 export type Found = Entry | null;
+
+/** The place of a key that no hotel can carry. */
+const NOWHERE = -1;
 
 /** What the requests of one turn of the event loop ask for in one namespace. */
 interface Turn {
@@ -70,6 +74,10 @@ export class Reader {
     }
     const places: number[] = [];
     for (const key of keys) {
+      if (!mayExist(namespace, key)) {
+        places.push(NOWHERE);
+        continue;
+      }
       let place = turn.places.get(key);
       if (place === undefined) {
         place = turn.keys.push(key) - 1;
@@ -78,7 +86,7 @@ export class Reader {
       places.push(place);
     }
     const found = await turn.answer;
-    return places.map((place) => found[place]!);
+    return places.map((place) => (place === NOWHERE ? null : found[place]!));
   }
 
   /** A change was heard of: who asks from now on does not share a load that began before it. */
@@ -92,6 +100,7 @@ export class Reader {
   }
 
   async #read(namespace: Namespace, keys: string[]): Promise<Found[]> {
+    if (keys.length === 0) return [];
     const began = this.#recent.position;
     const found: (Found | undefined)[] = this.#shared
       ? await this.#readShared(namespace, keys)
@@ -143,14 +152,17 @@ export class Reader {
     const asked = ids.filter((id) => typeof id === 'string');
     const entries = this.#checked(asked.length > 0 ? await shared.entries(asked) : []);
     let next = 0;
-    return ids.map((id, i) => {
+    const unconfirmed: string[] = [];
+    const found = ids.map((id, i) => {
       if (typeof id !== 'string') return id;
       const entry = entries[next++];
-      // the hotel no longer carries this id: the pointer is out of date and tells nothing of who does
-      if (!entry || keys[i] !== (namespace === 'channel' ? entry.channelId : entry.registryId))
-        return undefined;
-      return entry;
+      if (entry && keys[i] === (namespace === 'channel' ? entry.channelId : entry.registryId)) return entry;
+      // the pointer is out of date and tells nothing of who carries the id now
+      unconfirmed.push(keys[i]!);
+      return undefined;
     });
+    if (unconfirmed.length > 0) shared.removePointers(namespace, unconfirmed);
+    return found;
   }
 
   /** What Redis held, as it reads today; undefined where a newer version was heard of. */

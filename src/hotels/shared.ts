@@ -1,13 +1,11 @@
 import type { Redis } from '../stores/redis.ts';
 import { type Entry, encodeAbsence, readEntry } from './entry.ts';
+import { LETTER, type Namespace } from './namespace.ts';
 
-/** By what a hotel is looked up. */
-export type Namespace = 'id' | 'channel' | 'registry';
-
-/** What the names of a namespace begin with, in Redis (after the generation) and among the recent changes. */
-export const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
-/** What a pointer holds when no hotel carries the id; a hotel id is never empty. */
-const NOBODY = '';
+/** What a pointer begins with; behind it stands the hotel's id. */
+const TO = '>';
+/** What stands in a pointer's place when no hotel carries the id. */
+const NOBODY = '-';
 
 /**
  * Hotels in Redis: entries under `<generation>h:<hotel id>`, and pointers from channel ids and registry ids to
@@ -29,16 +27,32 @@ export class SharedCache {
   }
 
   /** From now on only keys of this generation are read and written. */
-  useGeneration(generation: number): void {
+  useGeneration(generation: string): void {
     this.#prefix = `${generation}:`;
   }
 
   /** For each key the hotel id, null when no hotel carries it, undefined when Redis does not know. */
   async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(string | null | undefined)[]> {
     const start = this.#prefix + LETTER[namespace];
-    const ids = await this.#redis.readTexts(keys.map((key) => start + key));
-    if (ids === undefined) return new Array(keys.length);
-    return ids.map((id) => (id === null ? undefined : id === NOBODY ? null : id));
+    const values = await this.#redis.readTexts(keys.map((key) => start + key));
+    if (values === undefined) return new Array(keys.length);
+    const unsound: string[] = [];
+    const ids = values.map((value, i) => {
+      if (value === null) return undefined;
+      if (value.startsWith(TO)) return value.slice(TO.length);
+      if (value === NOBODY) return null;
+      this.#onPoison();
+      unsound.push(keys[i]!);
+      return undefined;
+    });
+    if (unsound.length > 0) this.removePointers(namespace, unsound);
+    return ids;
+  }
+
+  /** Forgets where these keys point to: the hotel there does not carry them, or is not known. */
+  async removePointers(namespace: 'channel' | 'registry', keys: string[]): Promise<void> {
+    const start = this.#prefix + LETTER[namespace];
+    await this.#redis.remove(keys.map((key) => start + key));
   }
 
   /**
@@ -46,16 +60,21 @@ export class SharedCache {
    * What is damaged or belongs to another id counts as unknown. The entries view the reply: not to be kept.
    */
   async entries(ids: string[]): Promise<(Entry | undefined)[]> {
-    const start = this.#prefix + LETTER.id;
-    const values = await this.#redis.readMany(ids.map((id) => start + id));
+    const names = ids.map((id) => this.#prefix + LETTER.id + id);
+    const values = await this.#redis.readMany(names);
     if (values === undefined) return new Array(ids.length);
-    return values.map((value, i) => {
+    const unsound: string[] = [];
+    const entries = values.map((value, i) => {
       if (value === null) return undefined;
       const entry = readEntry(value);
       if (entry?.id === ids[i]) return entry;
       this.#onPoison();
+      unsound.push(names[i]!);
       return undefined;
     });
+    // it goes before the right one comes: it might claim a version that none exceeds
+    if (unsound.length > 0) this.#redis.remove(unsound);
+    return entries;
   }
 
   /**
@@ -68,8 +87,8 @@ export class SharedCache {
     for (const entry of entries) {
       const { id, channelId, registryId } = entry;
       values.push([`${this.#prefix}h:${id}`, entry.bytes]);
-      if (channelId !== null) pointers.push([`${this.#prefix}c:${channelId}`, id]);
-      if (registryId !== null) pointers.push([`${this.#prefix}r:${registryId}`, id]);
+      if (channelId !== null) pointers.push([`${this.#prefix}c:${channelId}`, TO + id]);
+      if (registryId !== null) pointers.push([`${this.#prefix}r:${registryId}`, TO + id]);
     }
     const [stored, pointed] = await Promise.all([
       this.#redis.storeNewer(values, this.#ttlMs),

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../errors.ts';
-import { mayBeId, readRegistryId } from './ids.ts';
+import { readRegistryId } from './ids.ts';
 
 /** Most ids of one batch, counted before duplicates are dropped. */
 const MAX_IDS = 1000;
@@ -10,7 +10,7 @@ const MAY_HOLD_NO_INTEGER = /\d[.eE]/;
 /** The ids a batch asks for, each once, in the order of their first places; or what is wrong with the body. */
 export type BatchIds = { ids: string[] } | { error: ErrorCode };
 
-/** Reads the body of a batch by channel ids. Ids that no hotel can carry are left out. */
+/** Reads the body of a batch by channel ids. */
 export function readChannelBatch(body: Uint8Array): BatchIds {
   const json = parse(body);
   if (json === undefined) return { error: 'bodyNotJson' };
@@ -20,7 +20,7 @@ export function readChannelBatch(body: Uint8Array): BatchIds {
   const ids = new Set<string>();
   for (const id of asked) {
     if (typeof id !== 'string') return { error: 'channelIdNotString' };
-    if (mayBeId(id)) ids.add(id);
+    ids.add(id);
   }
   return { ids: [...ids] };
 }
@@ -44,7 +44,7 @@ export function readRegistryBatch(body: Uint8Array): BatchIds {
     if (typeof written !== 'string' && typeof written !== 'number') return { error: 'registryIdNotInteger' };
     const id = readRegistryId(String(written));
     if (id === undefined) return { error: 'registryIdNotInteger' };
-    if (id !== null) ids.add(id);
+    ids.add(id);
   }
   return { ids: [...ids] };
 }

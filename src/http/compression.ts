@@ -1,12 +1,12 @@
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
 import Negotiator from 'negotiator';
-import type { Suffix } from './etag.ts';
 
 /** Bodies up to this size go out as they are. */
 export const MIN_COMPRESSED_BYTES = 1025;
 
-type Encoding = 'zstd' | 'br' | 'gzip';
+/** A content coding of ours. */
+export type Encoding = 'zstd' | 'br' | 'gzip';
 const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 
 const compressors: Record<Encoding, (body: Buffer) => Promise<Buffer>> = {
@@ -31,8 +31,4 @@ export function chooseEncoding(acceptEncoding: string): Encoding | undefined {
 /** Compresses off the event loop. */
 export function compress(body: Buffer, encoding: Encoding): Promise<Buffer> {
   return compressors[encoding](body);
-}
-
-export function suffixOf(encoding: Encoding): Suffix {
-  return `-${encoding}`;
 }

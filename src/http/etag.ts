@@ -1,5 +1,5 @@
-/** What an entity tag carries behind the tag of the identity bytes when the body is compressed. */
-export type Suffix = '' | '-gzip' | '-br' | '-zstd';
+/** Stands between the tag of the identity bytes and the name of a coding: no tag holds it. */
+const SEPARATOR = '.';
 
 /** The tags of a list are quoted strings; a weak mark before one does not matter for If-None-Match (RFC 9110, 13.1.2). */
 const LISTED = /(?:W\/)?"([^"]*)"/g;
@@ -9,7 +9,12 @@ export function matches(ifNoneMatch: string, tag: string): boolean {
   if (ifNoneMatch === '') return false;
   if (ifNoneMatch.trim() === '*') return true;
   for (const [, listed] of ifNoneMatch.matchAll(LISTED)) {
-    if (listed!.replace(/-(gzip|br|zstd)$/, '') === tag) return true;
+    if (listed!.split(SEPARATOR, 1)[0] === tag) return true;
   }
   return false;
+}
+
+/** The header's value for a body: bytes of another coding are another representation (RFC 9110, 8.8.3.3). */
+export function quote(tag: string, encoding: string | undefined): string {
+  return encoding === undefined ? `"${tag}"` : `"${tag}${SEPARATOR}${encoding}"`;
 }

@@ -1,10 +1,10 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import type { PublicError } from '../errors.ts';
+import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/keyring.ts';
 import { RequestHistogram, ROUTES, type Route } from '../request-histogram.ts';
-import { chooseEncoding, compress, MIN_COMPRESSED_BYTES, suffixOf } from './compression.ts';
-import { matches } from './etag.ts';
+import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
+import { matches, quote } from './etag.ts';
 import { requestIdOf } from './request-id.ts';
 
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
@@ -80,7 +80,7 @@ export class Exchange {
 
   /** To be called before the handler returns without having answered. */
   defer(): void {
-    if (this.#deferred) return;
+    if (this.#deferred || this.#over) return;
     this.#deferred = true;
     this.#response.onAborted(() => this.#finish(0));
   }
@@ -88,20 +88,11 @@ export class Exchange {
   /** Answers 200 with JSON. `tag` is that of the identity bytes; POST has none. The body may be overwritten after the call. */
   ok(body: Uint8Array, tag: string, headers = ''): void {
     if (this.#over) return;
-    if (tag !== '' && matches(this.#ifNoneMatch, tag)) {
-      this.#write(304, `${headers}\r\netag: "${tag}"`, undefined);
-      return;
-    }
     const encoding = body.length >= MIN_COMPRESSED_BYTES ? chooseEncoding(this.#acceptEncoding) : undefined;
-    if (encoding === undefined) {
-      this.#write(200, tag === '' ? headers : `${headers}\r\netag: "${tag}"`, body);
-      return;
-    }
-    this.defer();
-    compress(Buffer.from(body), encoding).then((compressed) => {
-      const tagged = tag === '' ? '' : `\r\netag: "${tag}${suffixOf(encoding)}"`;
-      this.#write(200, `${headers}\r\ncontent-encoding: ${encoding}${tagged}`, compressed);
-    });
+    const tagged = tag === '' ? headers : `${headers}\r\netag: ${quote(tag, encoding)}`;
+    if (tag !== '' && matches(this.#ifNoneMatch, tag)) this.#write(304, tagged, undefined);
+    else if (encoding === undefined) this.#write(200, tagged, body);
+    else this.#writeCompressed(encoding, tagged, body);
   }
 
   /** Answers with an error of the table. */
@@ -114,6 +105,14 @@ export class Exchange {
   close(): void {
     this.#response.close();
     if (!this.#deferred) this.#finish(0);
+  }
+
+  #writeCompressed(encoding: Encoding, headers: string, body: Uint8Array): void {
+    this.defer();
+    compress(Buffer.from(body), encoding).then(
+      (compressed) => this.#write(200, `${headers}\r\ncontent-encoding: ${encoding}`, compressed),
+      () => this.fail(publicErrors.internal),
+    );
   }
 
   #write(status: number, headers: string, body: Uint8Array | undefined): void {

@@ -3,15 +3,15 @@ import { publicErrors } from '../errors.ts';
 import type { Entry, View } from '../hotels/entry.ts';
 import type { Listing } from '../hotels/listing.ts';
 import type { LocalCache } from '../hotels/local.ts';
+import type { Namespace } from '../hotels/namespace.ts';
 import type { Found, Reader } from '../hotels/reader.ts';
-import type { Namespace } from '../hotels/shared.ts';
 import type { Gathered } from '../hotels/slab/gathered.ts';
 import { ABSENT } from '../hotels/slab/slab.ts';
 import type { BatchIds } from './batch-body.ts';
 import { readChannelBatch, readRegistryBatch } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
 import type { GetRule, PostRule } from './gate.ts';
-import { decodeId, readRegistryId } from './ids.ts';
+import { decodeParameter, readRegistryId } from './ids.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
 
 /** The six operations of the contract, behind the gate. */
@@ -31,8 +31,8 @@ export function operationsOn(
   listing: Listing,
   basePath: string,
 ): Operations {
-  const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | null | undefined) => {
-    if (key === null || key === undefined) return exchange.fail(publicErrors.hotelNotFound);
+  const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | undefined) => {
+    if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
     if (local) {
       const ref = local.find(namespace, key);
       if (ref > 0)
@@ -89,7 +89,7 @@ export function operationsOn(
     const { limit, offset, registryId } = query;
     const tagOf = (body: Uint8Array) => hash('sha1', body, 'base64url').slice(0, 16);
     if (registryId !== undefined) {
-      const ids = registryId === null || offset > 0 ? [] : [registryId];
+      const ids = offset > 0 ? [] : [registryId];
       return sendMany('registry', ids, exchange.view, (body) => exchange.ok(body, tagOf(body)));
     }
     const page = await listing.page(offset, limit);
@@ -104,7 +104,7 @@ export function operationsOn(
   return {
     list: {
       route: 'list',
-      read: (request) => parseQuery(request.getQuery()),
+      read: (request) => parseQuery(request.getQuery() ?? ''),
       needsRegistry: asksForRegistryId,
       answer: answerList,
     },
@@ -112,20 +112,20 @@ export function operationsOn(
       route: 'hotel',
       read: parameter,
       needsRegistry: anyone,
-      answer: (exchange, id) => answerSingle(exchange, 'id', decodeId(id)),
+      answer: (exchange, id) => answerSingle(exchange, 'id', decodeParameter(id)),
     },
     hotelByChannel: {
       route: 'hotel_by_channel',
       read: parameter,
       needsRegistry: anyone,
-      answer: (exchange, id) => answerSingle(exchange, 'channel', decodeId(id)),
+      answer: (exchange, id) => answerSingle(exchange, 'channel', decodeParameter(id)),
     },
     hotelByRegistry: {
       route: 'hotel_by_registry',
       read: parameter,
       needsRegistry: () => true,
       answer: (exchange, written) => {
-        const id = readRegistryId(decodeId(written) ?? '');
+        const id = readRegistryId(decodeParameter(written) ?? '');
         if (id === undefined) return exchange.fail(publicErrors.registryIdNotInteger);
         return answerSingle(exchange, 'registry', id);
       },

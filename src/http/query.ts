@@ -9,8 +9,8 @@ export interface ListQuery {
   limit: number;
   /** at most 2^53-1: past it no list goes */
   offset: number;
-  /** undefined: no filter; null: an integer that no hotel carries */
-  registryId: string | null | undefined;
+  /** undefined: no filter */
+  registryId: string | undefined;
 }
 
 /** True when the list is filtered by registry id: that needs the scope, whatever the value. */

@@ -1,8 +1,9 @@
 import type { LocalCache } from '../hotels/local.ts';
+import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { Positions } from '../hotels/positions.ts';
 import type { Reader } from '../hotels/reader.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
-import { LETTER, type Namespace, type SharedCache } from '../hotels/shared.ts';
+import type { SharedCache } from '../hotels/shared.ts';
 import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import type { Metrics } from '../observe.ts';
@@ -83,7 +84,7 @@ export class Follower {
     keyring.doubtAll();
   }
 
-  useGeneration(generation: number): void {
+  useGeneration(generation: string): void {
     this.#parts.sharedHotels?.useGeneration(generation);
     this.#parts.sharedKeys?.useGeneration(generation);
   }

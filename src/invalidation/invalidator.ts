@@ -6,6 +6,12 @@ import { drain } from './drain.ts';
 import { type FeedMessage, split } from './messages.ts';
 import type { RedisWriter } from './redis-writer.ts';
 
+/** Both in base 36. */
+export interface Generation {
+  database: string;
+  generation: string;
+}
+
 /** Advisory lock of the active invalidator; the one of the migrations is another. */
 const LOCK = 0x686f74656d;
 /** On this channel the active invalidator speaks to every instance. */
@@ -21,7 +27,7 @@ export interface InvalidatorOptions {
   /** opens a pool of one connection; `onClose` is called whenever that connection ends */
   open: (onClose: () => void) => Sql;
   /** undefined without Redis */
-  redisWriter: ((term: string, lastBeat: string | null) => RedisWriter) | undefined;
+  redisWriter: ((database: string, term: string, lastBeat: string | null) => RedisWriter) | undefined;
   /** the last sign of life in Redis that any invalidator told of */
   lastBeat: () => string | null;
   metrics: Metrics;
@@ -93,10 +99,11 @@ export class Invalidator {
   async #lead(sql: Sql, isLost: () => boolean): Promise<void> {
     const { metrics, events, redisWriter, lastBeat } = this.#options;
     const term = randomBytes(6).toString('base64url');
-    const writer = redisWriter?.(term, lastBeat());
+    const current = await currentGeneration(sql);
+    const writer = redisWriter?.(current.database, term, lastBeat());
     let count = 0;
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
-    let generation = await currentGeneration(sql);
+    let { generation } = current;
     writer?.useGeneration(generation);
     let spokeAtMs = -Infinity;
     while (!this.#stopped && !isLost()) {
@@ -108,7 +115,7 @@ export class Invalidator {
         const doubt = await writer?.write(drained);
         if (doubt !== undefined || drained.changes.truncated.length > 0) {
           const [next] = await sql<{ g: number }[]>`select nextval('hotel_api_generations')::float8 as g`;
-          generation = next!.g;
+          generation = next!.g.toString(36);
           writer?.useGeneration(generation);
           if (writer) events.newGeneration(generation, doubt ?? 'a table was truncated');
         }
@@ -155,9 +162,10 @@ async function inTransaction<T>(sql: Sql, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The generation of keys in Redis that is in force. */
-export async function currentGeneration(sql: Sql): Promise<number> {
-  const [row] = await sql<{ g: number }[]>`
-    select (case when is_called then last_value else 0 end)::float8 as g from hotel_api_generations`;
-  return row!.g;
+/** What keys in Redis begin with: the database's own number, and the generation that is in force. */
+export async function currentGeneration(sql: Sql): Promise<Generation> {
+  const [row] = await sql<{ start: number; last: number }[]>`
+    select start_value::float8 as start, coalesce(last_value, start_value)::float8 as last
+    from pg_sequences where schemaname = current_schema() and sequencename = 'hotel_api_generations'`;
+  return { database: row!.start.toString(36), generation: row!.last.toString(36) };
 }

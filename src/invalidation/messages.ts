@@ -8,7 +8,7 @@ export interface FeedMessage {
   /** counts the messages of a term from 1: a gap means that something was lost */
   n: number;
   /** generation of the keys in Redis */
-  g: number;
+  g: string;
   /** what the invalidator last wrote in Redis as a sign of life; null: it could not */
   b: string | null;
   /** hotels that changed or went: id, version, channel id, registry id (of the present row; null where it has none) */

@@ -3,8 +3,8 @@ import type { SharedKeys } from '../keys/shared.ts';
 import type { Redis } from '../stores/redis.ts';
 import type { Drained } from './drain.ts';
 
-/** Under this key the active invalidator leaves a sign of life behind every write. */
-const BEAT_KEY = 'hotel-api:beat';
+/** Under this name the active invalidator leaves a sign of life behind every write. */
+const BEAT = 'beat';
 
 /**
  * Writes changes to Redis and knows whether Redis still holds all that was written. Behind each write it leaves
@@ -15,15 +15,24 @@ export class RedisWriter {
   readonly #redis: Redis;
   readonly #hotels: SharedCache;
   readonly #keys: SharedKeys;
+  readonly #beatKey: string;
   readonly #term: string;
   #beat: string | null;
   #count = 0;
 
-  /** `lastBeat`: the sign that the last invalidator left, as it told; null: unknown. */
-  constructor(redis: Redis, hotels: SharedCache, keys: SharedKeys, term: string, lastBeat: string | null) {
+  /** `database`: what tells its keys from those of others; `lastBeat`: the sign that the last invalidator left, as it told; null: unknown. */
+  constructor(
+    redis: Redis,
+    hotels: SharedCache,
+    keys: SharedKeys,
+    database: string,
+    term: string,
+    lastBeat: string | null,
+  ) {
     this.#redis = redis;
     this.#hotels = hotels;
     this.#keys = keys;
+    this.#beatKey = `${database}:${BEAT}`;
     this.#term = term;
     this.#beat = lastBeat;
   }
@@ -33,7 +42,7 @@ export class RedisWriter {
     return this.#beat;
   }
 
-  useGeneration(generation: number): void {
+  useGeneration(generation: string): void {
     this.#hotels.useGeneration(generation);
     this.#keys.useGeneration(generation);
   }
@@ -49,7 +58,7 @@ export class RedisWriter {
     ]);
     const expected = this.#beat;
     const left = `${this.#term}:${++this.#count}`;
-    const found = await this.#redis.exchange(BEAT_KEY, left);
+    const found = await this.#redis.exchange(this.#beatKey, left);
     const complete = taken.every(Boolean);
     this.#beat = complete && found !== undefined ? left : null;
     if (!complete) return 'it did not take a change';

@@ -44,6 +44,17 @@ describe('a key', () => {
     );
   });
 
+  it.each([
+    '',
+    'hk_',
+    `sk_${'a'.repeat(32)}`,
+    `hk_${'a'.repeat(31)}`,
+    `hk_${'a'.repeat(33)}`,
+    `hk_${'a'.repeat(31)}-`,
+  ])('is refused for its form, though its checksum is right: %j', (body) => {
+    expect(isWellFormed(body + checksumOf(body))).toBe(false);
+  });
+
   it('is refused when one character is another', () => {
     fc.assert(
       fc.property(

@@ -17,7 +17,7 @@ export class SharedKeys {
   }
 
   /** From now on only keys of this generation are read and written. */
-  useGeneration(generation: number): void {
+  useGeneration(generation: string): void {
     this.#prefix = `${generation}:k:`;
   }
 
@@ -26,8 +26,11 @@ export class SharedKeys {
     const value = (await this.#redis.readMany([this.#prefix + sha256]))?.[0];
     if (!value) return undefined;
     const key = decodeKey(value);
-    if (!key) this.#onPoison();
-    return key;
+    if (key) return key;
+    this.#onPoison();
+    // it goes before the right one comes: it might claim a version that none exceeds
+    this.#redis.remove([this.#prefix + sha256]);
+    return undefined;
   }
 
   /** Stores keys unless Redis holds newer versions. Returns false when Redis did not take all of it. */

@@ -123,6 +123,11 @@ export class Redis {
     });
   }
 
+  /** Removes keys: for values that are no values of ours, whatever version they claim to have. */
+  remove(keys: string[]): Promise<number | undefined> {
+    return this.#guard(() => this.#client.unlink(keys));
+  }
+
   /** Sets a text and returns what stood there before (null: nothing); undefined when Redis is away. */
   exchange(key: string, value: string): Promise<string | null | undefined> {
     return this.#guard(() => this.#client.getset(key, value));

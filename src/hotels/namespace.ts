@@ -1,0 +1,23 @@
+/** By what a hotel is looked up: its own id, its channel id, its registry id (canonical decimal digits). */
+export type Namespace = 'id' | 'channel' | 'registry';
+
+/** What the names of a namespace begin with, in Redis (after the generation) and among the recent changes. */
+export const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
+
+/** Longest id a hotel can carry, in characters (the schema's constraint). */
+const MAX_ID_CHARACTERS = 255;
+const MIN_BIGINT = -(2n ** 63n);
+const MAX_BIGINT = 2n ** 63n - 1n;
+
+/** False for a key that no hotel can carry: it needs no look-up, and PostgreSQL would refuse it. */
+export function mayExist(namespace: Namespace, key: string): boolean {
+  const { length } = key;
+  if (namespace !== 'registry') {
+    // an astral character counts once for the schema and twice here
+    return length > 0 && length <= 2 * MAX_ID_CHARACTERS && !key.includes('\0') && key.isWellFormed();
+  }
+  if (length < 19) return true;
+  if (length > 20) return false;
+  const value = BigInt(key);
+  return value >= MIN_BIGINT && value <= MAX_BIGINT;
+}

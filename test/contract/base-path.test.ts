@@ -1,0 +1,58 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type Service, startService } from '../support/service.ts';
+
+let service: Service;
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: 5 }, (_, i) => ({
+    id: `h${i}`,
+    channel_id: `CH-${i}`,
+    registry_id: 500_000 + i,
+  }));
+  service = await startService({ env: { BASE_PATH: '/data/v1' }, hotels });
+});
+
+describe('a base path', () => {
+  it.each([
+    '/hotels',
+    '/hotels/h1',
+    '/hotels/channel/CH-1',
+    '/hotels/registry/500001',
+    '/hotels?registry_id=500001',
+  ])('stands before %s, which is unknown without it', async (path) => {
+    const answer = await service.get(`/data/v1${path}`);
+    expect(answer.status).toBe(200);
+    expect(answer.text).toContain('"id":"h1"');
+    for (const other of [
+      path,
+      `/data${path}`,
+      `/data/v2${path}`,
+      `/data/v1/data/v1${path}`,
+      `/DATA/v1${path}`,
+    ]) {
+      const unknown = await service.get(other);
+      expect([unknown.status, unknown.text]).toEqual([404, '{"error":"Not found"}']);
+    }
+  });
+
+  it('stands before the batches', async () => {
+    const byChannel = await service.post('/data/v1/hotels/channel/batch', { channel_ids: ['CH-1'] });
+    const byRegistry = await service.post('/data/v1/hotels/registry/batch', { registry_ids: [500001] });
+    expect([byChannel.status, byRegistry.text]).toEqual([200, byChannel.text]);
+    expect((await service.post('/hotels/channel/batch', { channel_ids: ['CH-1'] })).status).toBe(404);
+  });
+
+  it('stands in the links', async () => {
+    const { headers } = await service.get('/data/v1/hotels?limit=2&offset=2');
+    const paths = [...String(headers.link).matchAll(/<([^>]*)>/g)].map(
+      ([, target]) => new URL(target!, service.url).pathname,
+    );
+    expect(paths).toEqual(new Array(3).fill('/data/v1/hotels'));
+  });
+
+  it('does not hide which methods a path knows', async () => {
+    const answer = await service.get('/data/v1/hotels/channel/batch', { method: 'PUT' });
+    expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD, POST']);
+    expect((await service.get('/hotels/channel/batch', { method: 'PUT' })).status).toBe(404);
+  });
+});

@@ -1,0 +1,263 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Answer } from '../support/client.ts';
+import type { HotelRow } from '../support/hotel.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const DAY_MS = 86_400_000;
+/** The fields of the specification's table, in its order. */
+const FIELDS = [
+  'id',
+  'name',
+  'description',
+  'address',
+  'postal_code',
+  'city',
+  'country_code',
+  'latitude',
+  'longitude',
+  'language',
+  'star_rating',
+  'room_count',
+  'website_url',
+  'email',
+  'images',
+  'certified',
+  'certified_from',
+  'certified_until',
+  'certification_url',
+  'channel_id',
+  'registry_id',
+];
+
+const complete: Partial<HotelRow> = {
+  id: 'complete',
+  name: 'Grand Hôtel "Zur Sonne"',
+  description: 'By the lake.',
+  address: 'Seestraße 1, 6353 Weggis',
+  postal_code: '06353',
+  city: 'Weggis',
+  country_code: 'CH',
+  latitude: 47.032199,
+  longitude: 8.4338,
+  language: 'de',
+  star_rating: 4.5,
+  room_count: 120,
+  website_url: 'https://sonne.example/?a=1&b="2"',
+  email: 'reception@sonne.example',
+  images: [
+    { url: 'https://cdn.example/3.jpg', caption: 'Third first' },
+    { url: 'https://cdn.example/1.jpg', caption: null },
+    { url: 'https://cdn.example/2.jpg' },
+  ],
+  certified_from: '2020-02-29',
+  certified_until: '2020-12-31',
+  certification_url: 'https://badge.example/complete',
+  channel_id: 'CH-complete',
+  registry_id: 500001,
+};
+
+const odd: Partial<HotelRow> = {
+  id: 'odd',
+  name: '"\\/\b\f\n\r\t\u0001\u001f\u007f',
+  description: '\u2028\u2029 \ufeff\ufffd\uffff 😀👩‍👩‍👧 é e\u0301 中文 العربية </script> %00 null}',
+  address: '","registry_id":7}',
+  city: '',
+  images: [{ url: 'https://cdn.example/"', caption: '\u0001"],[' }],
+  channel_id: '"odd" \\ 😀',
+  registry_id: 500002,
+};
+
+describe('the fields of a hotel', () => {
+  let service: Service;
+  const one = async (id: string, key: 'full' | 'narrow' = 'full') => {
+    const answer = await service.get(`/hotels/${encodeURIComponent(id)}`, { key });
+    expect(answer.status).toBe(200);
+    return answer;
+  };
+
+  beforeAll(async () => {
+    service = await startService({ hotels: [complete, { id: 'bare', name: 'Bare' }, odd] });
+  });
+
+  it('are all 21, in the order of the specification', async () => {
+    for (const id of ['complete', 'bare', 'odd']) {
+      for (const key of ['full', 'narrow'] as const) {
+        expect(Object.keys((await one(id, key)).json())).toEqual(FIELDS);
+      }
+    }
+  });
+
+  it('hold what is stored', async () => {
+    const images = complete.images!.map(({ url, caption = null }) => ({ url, caption }));
+    const expected = { ...complete, images, certified: false, certification_url: null };
+    expect((await one('complete')).json()).toEqual(expected);
+  });
+
+  it('are null where there is no value, and images an empty array', async () => {
+    const nothing = Object.fromEntries(FIELDS.map((field) => [field, null]));
+    const expected = { ...nothing, id: 'bare', name: 'Bare', images: [], certified: false };
+    expect((await one('bare')).json()).toEqual(expected);
+  });
+
+  it('keep quotes, control characters and all of Unicode', async () => {
+    const { name, description, address, city, images, channel_id } = (await one('odd')).json();
+    expect({ name, description, address, city, images, channel_id }).toEqual({
+      name: odd.name,
+      description: odd.description,
+      address: odd.address,
+      city: '',
+      images: odd.images,
+      channel_id: odd.channel_id,
+    });
+  });
+
+  it('keep the order of the images, each with its url and its caption', async () => {
+    const { images } = (await one('complete')).json();
+    expect(images.map((image: object) => Object.keys(image))).toEqual(new Array(3).fill(['url', 'caption']));
+    expect(images.map(({ url }: { url: string }) => url)).toEqual(complete.images!.map(({ url }) => url));
+    expect(images.map(({ caption }: { caption: unknown }) => caption)).toEqual(['Third first', null, null]);
+  });
+
+  it.each([0, 0.5, 1, 3.5, 4, 4.5, 5])('show a star rating of %s as that number', async (rating) => {
+    const id = await service.insert({ star_rating: rating });
+    expect((await one(id)).text).toContain(`"star_rating":${rating},`);
+  });
+
+  it.each([0, -0.1278, 1e-7, 90, -89.99999999999999, 48.208_174_123_456_7])(
+    'show a latitude of %s as that number',
+    async (latitude) => {
+      const id = await service.insert({ latitude, longitude: latitude * 2 });
+      const hotel = (await one(id)).json();
+      expect([hotel.latitude, hotel.longitude]).toEqual([latitude, latitude * 2]);
+    },
+  );
+
+  it.each([
+    ['0'],
+    ['-5'],
+    ['9007199254740991'],
+    // beyond 2^53 a client that reads numbers as doubles rounds; the digits are right nevertheless
+    ['9007199254740993'],
+    ['9223372036854775807'],
+    ['-9223372036854775808'],
+  ])('show a registry id of %s digit for digit', async (registry_id) => {
+    const id = await service.insert({ registry_id });
+    expect((await one(id)).text).toContain(`,"registry_id":${registry_id}}`);
+    const found = await service.get(`/hotels/registry/${registry_id}`);
+    expect(found.text).toBe((await one(id)).text);
+    expect((await service.get(`/hotels?registry_id=${registry_id}`)).text).toBe(`[${found.text}]`);
+    const batch = `{"registry_ids":["${registry_id}"]}`;
+    expect((await service.post('/hotels/registry/batch', batch)).text).toBe(`[${found.text}]`);
+  });
+
+  it.each([
+    ['an array with a text', ['a']],
+    ['an empty array', []],
+    ['an object', {}],
+    ['a number', 1],
+  ])('can hold no caption that is %s, for the table refuses it', async (_, caption) => {
+    const images = JSON.stringify([{ url: 'https://cdn.example/1.jpg', caption }]);
+    const insert = service.sql`insert into hotels (id, name, images) values (gen_random_uuid(), 'No', ${images}::text::jsonb)`;
+    await expect(insert).rejects.toThrow(/hotels_images_are_at_most_three/);
+  });
+});
+
+describe('the two views', () => {
+  let service: Service;
+  const operations: [string, (key: 'full' | 'narrow') => Promise<Answer>][] = [
+    ['GET /hotels', (key) => service.get('/hotels?limit=1', { key })],
+    ['GET /hotels/{id}', (key) => service.get('/hotels/complete', { key })],
+    ['GET /hotels/channel/{channelId}', (key) => service.get('/hotels/channel/CH-complete', { key })],
+    [
+      'POST /hotels/channel/batch',
+      (key) => service.post('/hotels/channel/batch', { channel_ids: ['CH-complete'] }, { key }),
+    ],
+    ['GET /hotels/registry/{registryId}', (key) => service.get('/hotels/registry/500001', { key })],
+    [
+      'POST /hotels/registry/batch',
+      (key) => service.post('/hotels/registry/batch', { registry_ids: [500001] }, { key }),
+    ],
+    ['GET /hotels?registry_id', (key) => service.get('/hotels?registry_id=500001', { key })],
+  ];
+
+  beforeAll(async () => {
+    service = await startService({ hotels: [complete, { ...odd, id: 'p' }] });
+  });
+
+  it.each(operations.slice(0, 4))('of %s differ in registry_id and in nothing else', async (_, ask) => {
+    // the first answers come from the database, the later ones from caches
+    for (let round = 0; round < 3; round++) {
+      const [full, narrow] = [await ask('full'), await ask('narrow')];
+      expect([full.status, narrow.status]).toEqual([200, 200]);
+      expect(full.text).toContain('"registry_id":500001}');
+      expect(narrow.text).toBe(full.text.replace('"registry_id":500001}', '"registry_id":null}'));
+    }
+  });
+
+  it.each(operations)('%s shows the same bytes as every other operation', async (_, ask) => {
+    const { text } = await service.get('/hotels/complete');
+    expect((await ask('full')).text.replace(/^\[|\]$/g, '')).toBe(text);
+  });
+
+  it('are JSON', async () => {
+    for (const [, ask] of operations)
+      expect((await ask('full')).headers['content-type']).toBe('application/json');
+  });
+
+  it('hide nothing but registry_id from hotels whose values look like the end of the JSON', async () => {
+    const [full, narrow] = [
+      await service.get('/hotels/p'),
+      await service.get('/hotels/p', { key: 'narrow' }),
+    ];
+    expect(narrow.json()).toEqual({ ...full.json(), registry_id: null });
+    expect(full.json().registry_id).toBe(500002);
+  });
+});
+
+describe('certified', () => {
+  let service: Service;
+  let today: string;
+  const dayAfter = (days: number) => new Date(Date.parse(today) + days * DAY_MS).toISOString().slice(0, 10);
+
+  beforeAll(async () => {
+    service = await startService();
+  });
+
+  it.each<[from: number | string | null, until: number | string | null, certified: boolean]>([
+    [0, 0, true],
+    [-1, 0, true],
+    [0, 1, true],
+    [-400, 400, true],
+    ['0001-01-01', '9999-12-31', true],
+    [1, 1, false],
+    [1, 30, false],
+    [-30, -1, false],
+    [-1, -1, false],
+    [1, -1, false],
+    [1, 0, false],
+    [0, -1, false],
+    [null, 1, false],
+    [-1, null, false],
+    [null, null, false],
+  ])('from day %s until day %s of today is %s', async (from, until, certified) => {
+    const dateOf = (day: number | string | null) => (typeof day === 'number' ? dayAfter(day) : day);
+    let hotel: Record<string, unknown>;
+    let expected: Record<string, unknown>;
+    // should midnight fall between, the question is put again
+    do {
+      today = new Date().toISOString().slice(0, 10);
+      const dates = { certified_from: dateOf(from), certified_until: dateOf(until) };
+      const certification_url = 'https://badge.example/1';
+      const id = await service.insert({ ...dates, certification_url });
+      hotel = (await service.get(`/hotels/${id}`)).json();
+      expected = { ...dates, certified, certification_url: certified ? certification_url : null };
+    } while (today !== new Date().toISOString().slice(0, 10));
+    expect(hotel).toMatchObject(expected);
+  });
+
+  it('may be true of a hotel that has no badge to link to', async () => {
+    const id = await service.insert({ certified_from: '2000-01-01', certified_until: '9999-12-31' });
+    const hotel = (await service.get(`/hotels/${id}`)).json();
+    expect(hotel).toMatchObject({ certified: true, certification_url: null });
+  });
+});

@@ -1,0 +1,273 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hashOf, makeKey } from '../../src/keys/key.ts';
+import type { Answer } from '../support/client.ts';
+import { type Service, startService } from '../support/service.ts';
+
+/** A case with as much of it as a title holds. */
+const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
+
+const WITHIN_MS = 1_000;
+
+let service: Service;
+
+beforeAll(async () => {
+  // two workers: what is in force must be in force in both
+  service = await startService({
+    workers: 2,
+    hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }],
+  });
+});
+
+let made = 0;
+
+interface KeyRow {
+  scopes?: string[];
+  expires_at?: Date | null;
+  revoked_at?: Date | null;
+}
+
+/** Inserts a key as another system would. */
+async function insertKey(row: KeyRow = {}, key = makeKey()): Promise<{ id: string; key: string }> {
+  const id = `key-${++made}`;
+  await service.sql`insert into api_keys ${service.sql({
+    id,
+    name: 'a test',
+    key_sha256: Buffer.from(hashOf(key), 'hex'),
+    scopes: row.scopes ?? [],
+    expires_at: row.expires_at ?? null,
+    revoked_at: row.revoked_at ?? null,
+  })}`;
+  return { id, key };
+}
+
+function expectUnauthorized(answer: Answer): void {
+  expect([answer.status, answer.text, answer.headers['content-type']]).toEqual([
+    401,
+    '{"error":"Unauthorized"}',
+    'application/json',
+  ]);
+}
+
+/** Asks on so many connections at once that both workers are met. */
+async function statusesOf(key: string, path: string): Promise<number[]> {
+  const answers = await Promise.all(Array.from({ length: 12 }, () => service.get(path, { key })));
+  return answers.map(({ status }) => status);
+}
+
+/** Asks until every answer has this status, and says how long it took since `sinceMs`. */
+async function elapsedUntilAll(status: number, key: string, path: string, sinceMs: number): Promise<number> {
+  for (;;) {
+    const statuses = await statusesOf(key, path);
+    const elapsedMs = performance.now() - sinceMs;
+    if (statuses.every((one) => one === status) || elapsedMs > 5 * WITHIN_MS) return elapsedMs;
+  }
+}
+
+describe('a key', () => {
+  it('that is missing or empty is refused', async () => {
+    expectUnauthorized(await service.get('/hotels', { key: 'none' }));
+    expectUnauthorized(await service.get('/hotels', { key: '' }));
+    expectUnauthorized(await service.post('/hotels/channel/batch', { channel_ids: [] }, { key: 'none' }));
+  });
+
+  it.each(
+    [
+      'x',
+      'hk_',
+      'undefined',
+      '__proto__',
+      '*',
+      'Bearer x',
+      `hk_${'0'.repeat(38)}`,
+      'é',
+      'x'.repeat(3_000),
+      ['a', 'b'].join(', '),
+    ].map(titled),
+  )('that is malformed is refused: %s', async (_, key) => {
+    expectUnauthorized(await service.get('/hotels', { key }));
+  });
+
+  it('that is almost right is refused', async () => {
+    const { fullKey } = service;
+    const altered = [
+      fullKey.slice(0, -1),
+      `${fullKey}0`,
+      fullKey.toUpperCase(),
+      fullKey.toLowerCase(),
+      `${fullKey},${fullKey}`,
+      `"${fullKey}"`,
+      fullKey.replace(/.$/, (last) => (last === '0' ? '1' : '0')),
+    ];
+    for (const key of altered) expectUnauthorized(await service.get('/hotels', { key }));
+  });
+
+  it('that is well-formed and was never given out is refused, at the first time and later', async () => {
+    const key = makeKey();
+    for (let round = 0; round < 3; round++) expectUnauthorized(await service.get('/hotels/h1', { key }));
+  });
+
+  it('that was revoked or has expired is refused, whatever its scopes', async () => {
+    const past = new Date(Date.now() - 1_000);
+    for (const row of [{ revoked_at: past }, { expires_at: past }, { expires_at: past, revoked_at: past }]) {
+      const { key } = await insertKey({ ...row, scopes: ['registry'] });
+      for (const path of ['/hotels', '/hotels/h1', '/hotels/registry/500001']) {
+        expectUnauthorized(await service.get(path, { key }));
+      }
+    }
+  });
+
+  it('that expires later is good until then, and not a moment longer than a second', async () => {
+    const expiresAt = Date.now() + 700;
+    const { key } = await insertKey({ expires_at: new Date(expiresAt) });
+    expect(await statusesOf(key, '/hotels/h1')).toEqual(new Array(12).fill(200));
+    const expiryMs = performance.now() + (expiresAt - Date.now());
+    const elapsedMs = await elapsedUntilAll(401, key, '/hotels/h1', expiryMs);
+    expect(elapsedMs).toBeGreaterThanOrEqual(-1);
+    expect(elapsedMs).toBeLessThan(WITHIN_MS);
+  });
+
+  it('sees no more than its scopes allow', async () => {
+    const narrow = await insertKey();
+    const full = await insertKey({ scopes: ['registry'] });
+    expect((await service.get('/hotels/h1', { key: narrow.key })).json().registry_id).toBeNull();
+    expect((await service.get('/hotels/h1', { key: full.key })).json().registry_id).toBe(500001);
+    expect((await service.get('/hotels/registry/500001', { key: narrow.key })).status).toBe(403);
+    expect((await service.get('/hotels/registry/500001', { key: full.key })).status).toBe(200);
+  });
+});
+
+describe('the header', () => {
+  const status = async (headers: string) => {
+    const answer = await service.raw(
+      `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\n${headers}Connection: close\r\n\r\n`,
+    );
+    return Number(answer.toString().slice(9, 12));
+  };
+
+  it('may be written in any case, with blanks around the value', async () => {
+    expect(await status(`X-API-KEY: ${service.fullKey}\r\n`)).toBe(200);
+    expect(await status(`x-Api-Key:${service.fullKey}\r\n`)).toBe(200);
+    expect(await status(`x-api-key:   ${service.fullKey}  \r\n`)).toBe(200);
+  });
+
+  it('counts once: of two the first', async () => {
+    expect(await status(`x-api-key: ${service.fullKey}\r\nx-api-key: nonsense\r\n`)).toBe(200);
+    expect(await status(`x-api-key: nonsense\r\nx-api-key: ${service.fullKey}\r\n`)).toBe(401);
+    expect(await status(`x-api-key: \r\nX-Api-Key: ${service.fullKey}\r\n`)).toBe(401);
+  });
+
+  it('is the only place for a key', async () => {
+    expect(await status(`Authorization: Bearer ${service.fullKey}\r\n`)).toBe(401);
+    expect(await status(`Cookie: x-api-key=${service.fullKey}\r\n`)).toBe(401);
+    expectUnauthorized(await service.get(`/hotels?x-api-key=${service.fullKey}`, { key: 'none' }));
+  });
+});
+
+describe('within a second, in every worker,', () => {
+  const changes: [
+    claim: string,
+    row: KeyRow,
+    path: string,
+    before: number,
+    after: number,
+    change: (id: string) => Promise<unknown>,
+  ][] = [
+    [
+      'a key that is revoked is refused',
+      { scopes: ['registry'] },
+      '/hotels/registry/500001',
+      200,
+      401,
+      (id) => service.sql`update api_keys set revoked_at = now() where id = ${id}`,
+    ],
+    [
+      'a key whose revocation is taken back is good',
+      { revoked_at: new Date(0) },
+      '/hotels/h1',
+      401,
+      200,
+      (id) => service.sql`update api_keys set revoked_at = null where id = ${id}`,
+    ],
+    [
+      'a key that is deleted is refused',
+      {},
+      '/hotels/h1',
+      200,
+      401,
+      (id) => service.sql`delete from api_keys where id = ${id}`,
+    ],
+    [
+      'a key that is given the scope may use it',
+      {},
+      '/hotels/registry/500001',
+      403,
+      200,
+      (id) => service.sql`update api_keys set scopes = '{registry}' where id = ${id}`,
+    ],
+    [
+      'a key that loses the scope may not',
+      { scopes: ['registry'] },
+      '/hotels/registry/500001',
+      200,
+      403,
+      (id) => service.sql`update api_keys set scopes = '{}' where id = ${id}`,
+    ],
+    [
+      'a key that expires at once is refused',
+      {},
+      '/hotels/h1',
+      200,
+      401,
+      (id) => service.sql`update api_keys set expires_at = now() where id = ${id}`,
+    ],
+    [
+      'a key that is another by now is refused',
+      {},
+      '/hotels/h1',
+      200,
+      401,
+      (id) => service.sql`update api_keys set key_sha256 = sha256(random()::text::bytea) where id = ${id}`,
+    ],
+  ];
+
+  it.each(changes)('%s', async (_, row, path, before, after, change) => {
+    const { id, key } = await insertKey(row);
+    await elapsedUntilAll(before, key, path, performance.now());
+    expect(await statusesOf(key, path)).toEqual(new Array(12).fill(before));
+    await change(id);
+    expect(await elapsedUntilAll(after, key, path, performance.now())).toBeLessThan(WITHIN_MS);
+    expect(await statusesOf(key, path)).toEqual(new Array(12).fill(after));
+  });
+
+  it('a key that was unknown is good', async () => {
+    const key = makeKey();
+    expect(await statusesOf(key, '/hotels/h1')).toEqual(new Array(12).fill(401));
+    await insertKey({}, key);
+    expect(await elapsedUntilAll(200, key, '/hotels/h1', performance.now())).toBeLessThan(WITHIN_MS);
+  });
+
+  it('all keys are refused when the table is emptied', async () => {
+    const keys = await service.sql`select * from api_keys`;
+    expect(await statusesOf(service.fullKey, '/hotels/h1')).toEqual(new Array(12).fill(200));
+    await service.sql`truncate api_keys`;
+    expect(await elapsedUntilAll(401, service.fullKey, '/hotels/h1', performance.now())).toBeLessThan(
+      WITHIN_MS,
+    );
+    await service.sql`insert into api_keys ${service.sql(keys as never)}`;
+    expect(await elapsedUntilAll(200, service.fullKey, '/hotels/h1', performance.now())).toBeLessThan(
+      WITHIN_MS,
+    );
+  });
+});
+
+it('nothing of it was an error', () => {
+  const isError = (line: string) => ['error', 'fatal'].includes(JSON.parse(line).level);
+  expect(service.logs().filter(isError)).toEqual([]);
+});
+
+it('nothing that was printed holds a key', () => {
+  const printed = service.logs().join('\n');
+  expect(printed).not.toContain(service.fullKey);
+  expect(printed).not.toContain(service.narrowKey);
+  expect(printed).not.toMatch(/hk_[0-9A-Za-z]{38}/);
+});

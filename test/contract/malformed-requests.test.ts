@@ -1,0 +1,365 @@
+import { connect } from 'node:net';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type Service, startService } from '../support/service.ts';
+
+const SEED = 20_260_401;
+const REQUESTS = 1_000;
+const AT_ONCE = 50;
+/** What says nothing for so long is waiting for more, and is left. */
+const SILENCE_MS = 100;
+
+let service: Service;
+let pidsBefore: number[];
+
+beforeAll(async () => {
+  const hotels = [
+    { id: 'h1', channel_id: 'CH-1', registry_id: 500001 },
+    ...Array.from({ length: 200 }, (_, i) => ({
+      id: `x${i}`,
+      channel_id: `CH-x${i}`,
+      description: 'x'.repeat(500),
+    })),
+  ];
+  service = await startService({ workers: 2, hotels });
+  pidsBefore = (await service.workerPids()).sort();
+});
+
+/** Mulberry32: numbers from 0 to 1 that are the same for the same seed. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Writes, and reads until the connection closes or says nothing more. */
+function send(bytes: Buffer, silenceMs = SILENCE_MS): Promise<{ text: string; closed: boolean }> {
+  const { promise, resolve } = Promise.withResolvers<{ text: string; closed: boolean }>();
+  const socket = connect({ port: service.port, host: '127.0.0.1' });
+  const chunks: Buffer[] = [];
+  let closed = true;
+  socket.on('data', (chunk) => chunks.push(chunk));
+  socket.on('error', () => {});
+  socket.on('close', () => resolve({ text: Buffer.concat(chunks).toString('latin1'), closed }));
+  socket.setTimeout(silenceMs, () => {
+    closed = false;
+    socket.destroy();
+  });
+  socket.write(bytes);
+  return promise;
+}
+
+const key = () => `x-api-key: ${service.fullKey}\r\n`;
+const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: a\r\n${key()}${headers}\r\n`;
+const post = (headers: string, body: string) =>
+  `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\n${key()}${headers}\r\n${body}`;
+const BODY = '{"channel_ids":["CH-1"]}';
+
+/** Requests that are wrong in a known way. */
+function wrong(): Record<string, string> {
+  const length = `Content-Length: ${BODY.length}\r\n`;
+  const chunked = 'Transfer-Encoding: chunked\r\n';
+  const chunk = `${BODY.length.toString(16)}\r\n${BODY}\r\n`;
+  return {
+    'two lengths that differ': post(`${length}Content-Length: 3\r\n`, BODY),
+    'two lengths, the shorter first': post(`Content-Length: 3\r\n${length}`, BODY),
+    'two lengths in one': post(`Content-Length: ${BODY.length}, 3\r\n`, BODY),
+    'a length below zero': post('Content-Length: -1\r\n', BODY),
+    'a length with a plus': post(`Content-Length: +${BODY.length}\r\n`, BODY),
+    'a length in hexadecimal': post('Content-Length: 0x18\r\n', BODY),
+    'a length that is no number': post('Content-Length: many\r\n', BODY),
+    'an empty length': post('Content-Length: \r\n', BODY),
+    'a length beyond 64 bits': post('Content-Length: 18446744073709551640\r\n', BODY),
+    'a length beyond all numbers': post(`Content-Length: ${'9'.repeat(400)}\r\n`, BODY),
+    'a length of 4 GiB': post('Content-Length: 4294967320\r\n', BODY),
+    'no length': post('', BODY),
+    'both framings': post(length + chunked, chunk),
+    'both framings, the length last': post(chunked + length, chunk),
+    'both framings, a length of 0': post(`Content-Length: 0\r\n${chunked}`, `${chunk}0\r\n\r\n`),
+    'an unknown framing': post('Transfer-Encoding: gzip\r\n', BODY),
+    'a framing of chunks and more': post('Transfer-Encoding: chunked, gzip\r\n', chunk),
+    'a framing of xchunked': post('Transfer-Encoding: xchunked\r\n', chunk),
+    'a framing with a blank before the colon': post('Transfer-Encoding : chunked\r\n', chunk),
+    'a chunk without a size': post(chunked, '\r\nx\r\n'),
+    'a chunk size that is no number': post(chunked, 'zz\r\nx\r\n0\r\n\r\n'),
+    'a chunk size below zero': post(chunked, '-1\r\nx\r\n0\r\n\r\n'),
+    'a chunk size beyond 64 bits': post(chunked, 'fffffffffffffffff\r\nx\r\n0\r\n\r\n'),
+    'a chunk size of all bits': post(chunked, 'ffffffffffffffff\r\nx\r\n0\r\n\r\n'),
+    'a chunk size of half the bits': post(chunked, '7fffffffffffffff\r\nx\r\n0\r\n\r\n'),
+    'a chunk that is longer than its size': post(chunked, `3\r\n${BODY}\r\n0\r\n\r\n`),
+    'a chunk that is shorter than its size': post(chunked, `ff\r\n${BODY}\r\n0\r\n\r\n`),
+    'a chunk with a long extension': post(chunked, `18;${'x'.repeat(10_000)}\r\n${BODY}\r\n0\r\n\r\n`),
+    'chunks with trailers': post(chunked, `${chunk}0\r\nx-api-key: nonsense\r\n\r\n`),
+    'chunks with bare line feeds': post(chunked, `18\n${BODY}\n0\n\n`),
+    'chunks without an end': post(chunked, chunk),
+    'a folded header': get('/hotels/h1', 'x-a: b\r\n c\r\n'),
+    'a folded header of ours': `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key:\r\n ${service.fullKey}\r\n\r\n`,
+    'bare line feeds': get('/hotels/h1').replaceAll('\r\n', '\n'),
+    'bare carriage returns': get('/hotels/h1').replaceAll('\r\n', '\r'),
+    'a NUL in the path': get('/hotels/h\x001'),
+    'a NUL in a header name': get('/hotels/h1', 'x\0a: b\r\n'),
+    'a NUL in a header value': get('/hotels/h1', 'x-request-id: a\0b\r\n'),
+    'a carriage return in a header value': get('/hotels/h1', 'x-request-id: a\rb\r\n'),
+    'a header without a name': get('/hotels/h1', ': b\r\n'),
+    'a header without a colon': get('/hotels/h1', 'nonsense\r\n'),
+    'a header with a blank in its name': get('/hotels/h1', 'x a: b\r\n'),
+    'a header with a blank before the colon': get('/hotels/h1', 'x-a : b\r\n'),
+    'a huge header': get('/hotels/h1', `x-a: ${'b'.repeat(100_000)}\r\n`),
+    'a huge header name': get('/hotels/h1', `${'x'.repeat(100_000)}: b\r\n`),
+    'a thousand headers': get('/hotels/h1', 'x: y\r\n'.repeat(1_000)),
+    'ninety-nine headers': get('/hotels/h1', 'x: y\r\n'.repeat(99)),
+    'a huge path': get(`/hotels/${'x'.repeat(100_000)}`),
+    'a huge method': `${'X'.repeat(100_000)} / HTTP/1.1\r\n\r\n`,
+    'no host': `GET /hotels/h1 HTTP/1.1\r\n${key()}\r\n`,
+    'two hosts': get('/hotels/h1', 'Host: b\r\n'),
+    'an empty path': get(''),
+    'a path without a slash': get('hotels/h1'),
+    'a path of a star': `OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n`,
+    'the absolute form': get('http://a/hotels/h1'),
+    'the absolute form of elsewhere': get('http://169.254.169.254/hotels/h1'),
+    'the authority form': `CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n`,
+    'a fragment': get('/hotels/h1#x'),
+    'blanks in the path': get('/hotels/h1 x'),
+    'two blanks before the path': `GET  /hotels/h1 HTTP/1.1\r\nHost: a\r\n${key()}\r\n`,
+    'a tab before the path': `GET\t/hotels/h1\tHTTP/1.1\r\nHost: a\r\n${key()}\r\n`,
+    'bytes that are no UTF-8 in the path': get('/hotels/\xff\xfe\xed\xa0\x80'),
+    'HTTP/1.0': `GET /hotels/h1 HTTP/1.0\r\nHost: a\r\n${key()}\r\n`,
+    'HTTP/0.9': 'GET /hotels/h1\r\n',
+    'HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0',
+    'HTTP/1.2': `GET /hotels/h1 HTTP/1.2\r\nHost: a\r\n${key()}\r\n`,
+    'HTTP/9.9': `GET /hotels/h1 HTTP/9.9\r\nHost: a\r\n${key()}\r\n`,
+    'no version': `GET /hotels/h1\r\nHost: a\r\n${key()}\r\n`,
+    TLS: '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03'.padEnd(517, 'x'),
+    'a method in lower case': get('/hotels/h1').replace('GET', 'get'),
+    'an unknown method': get('/hotels/h1').replace('GET', 'BREW'),
+    'a line end first': `\r\n${get('/hotels/h1')}`,
+    'nothing but line ends': '\r\n'.repeat(1_000),
+    zeros: '\0'.repeat(5_000),
+    'an upgrade': get(
+      '/hotels/h1',
+      'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n',
+    ),
+    'an expectation': post(`${length}Expect: 100-continue\r\n`, BODY),
+    'a half request line': 'GET /hot',
+    'half the headers': get('/hotels/h1').slice(0, -10),
+    'half a body': post(length, BODY.slice(0, 10)),
+    'a body to GET': `${get('/hotels/h1', 'Content-Length: 5\r\n')}hello`,
+    'chunks to GET': get('/hotels/h1', chunked) + chunk,
+    'a body to HEAD': `${get('/hotels/h1', 'Content-Length: 5\r\n')}hello`.replace('GET', 'HEAD'),
+    'a body to DELETE': `${get('/hotels', 'Content-Length: 5\r\n')}hello`.replace('GET', 'DELETE'),
+    'a request within a body':
+      get('/hotels/h1', `Content-Length: ${get('/hotels/x1').length}\r\n`) + get('/hotels/x1'),
+    'a request behind a body that was not announced': post('Content-Length: 0\r\n', BODY) + get('/hotels/h1'),
+    'ten requests at once, known': get('/hotels/h1').repeat(10),
+    'ten requests at once, unknown': Array.from({ length: 10 }, (_, i) => get(`/hotels/unknown-${i}`)).join(
+      '',
+    ),
+    'ten batches at once': post(length, BODY).repeat(10),
+    'requests of every kind at once':
+      get('/hotels') +
+      post(length, BODY) +
+      get('/nowhere') +
+      get('/hotels').replace('GET', 'HEAD') +
+      post(chunked, `${chunk}0\r\n\r\n`),
+    'a large answer, left at once':
+      get('/hotels?limit=100') + get('/hotels?limit=100', 'Accept-Encoding: br\r\n'),
+    'a query of percents': get(`/hotels?${'%'.repeat(1_000)}&limit=%`),
+    'a query of nothing but marks': get(`/hotels?${'&=?'.repeat(300)}`),
+  };
+}
+
+/** Requests that are right, for mutations. */
+const right = () => [
+  get('/hotels?limit=5&offset=3'),
+  get('/hotels/h1'),
+  get('/hotels/channel/CH-1', 'If-None-Match: "a", W/"b"\r\nAccept-Encoding: gzip;q=0.5, br\r\n'),
+  get('/hotels/registry/500001'),
+  post(`Content-Length: ${BODY.length}\r\n`, BODY),
+  post('Transfer-Encoding: chunked\r\n', `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`),
+];
+
+const TOKENS = [
+  '\r\n',
+  '\n',
+  '\r',
+  '\0',
+  ' ',
+  '\t',
+  ':',
+  '%',
+  '%00',
+  '%zz',
+  '\xff',
+  '"',
+  '{',
+  '[',
+  ']',
+  ',',
+  '-',
+  '0',
+  '9'.repeat(20),
+  'HTTP/1.1',
+  '\r\n\r\n',
+];
+
+/** One to four changes: bytes replaced, taken out, doubled, put in, or the end cut off. */
+function mutated(request: string, random: () => number): string {
+  let text = request;
+  const upTo = (limit: number) => Math.floor(random() * limit);
+  for (let changes = 1 + upTo(4); changes > 0; changes--) {
+    const at = upTo(text.length);
+    const until = at + 1 + upTo(8);
+    const token = TOKENS[upTo(TOKENS.length)]!;
+    const kinds = [
+      () => text.slice(0, at) + String.fromCharCode(upTo(256)) + text.slice(at + 1),
+      () => text.slice(0, at) + text.slice(until),
+      () => text.slice(0, until) + text.slice(at),
+      () => text.slice(0, at) + token + text.slice(at),
+      () => text.slice(0, at) + token + text.slice(until),
+      () => (random() < 0.3 ? text.slice(0, at) : text),
+    ];
+    text = kinds[upTo(kinds.length)]!();
+  }
+  return text;
+}
+
+/** What may be said to any request: an answer of the contract or of the HTTP library, never a failure. */
+function expectNoFailure(sent: string, received: string): void {
+  const statuses = [...received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
+  if (received !== '')
+    expect(
+      statuses.length,
+      `to ${JSON.stringify(sent.slice(0, 300))}: ${received.slice(0, 300)}`,
+    ).toBeGreaterThan(0);
+  for (const status of statuses) {
+    // 505 is the library's word for a version that it does not speak
+    const sound = status < 500 || status === 505;
+    expect(sound, `${status} to ${JSON.stringify(sent.slice(0, 1_000))}`).toBe(true);
+  }
+}
+
+async function expectWell(): Promise<void> {
+  const good = await Promise.all(Array.from({ length: 12 }, () => service.get('/hotels/h1')));
+  for (const answer of good) expect([answer.status, answer.json().id]).toEqual([200, 'h1']);
+  expect((await service.workerPids()).sort()).toEqual(pidsBefore);
+}
+
+describe('a request that is malformed', () => {
+  it('in a known way hurts nobody else', async () => {
+    const requests = Object.entries(wrong());
+    for (let start = 0; start < requests.length; start += 10) {
+      const some = requests.slice(start, start + 10);
+      const answers = await Promise.all(some.map(([, request]) => send(Buffer.from(request, 'latin1'))));
+      for (const [i, { text }] of answers.entries()) expectNoFailure(some[i]!.join(': '), text);
+      await expectWell();
+    }
+  });
+
+  it('in any way, a thousand times, leaves the workers as they were', async () => {
+    const random = randomFrom(SEED);
+    const known = Object.values(wrong());
+    const requests = Array.from({ length: REQUESTS }, () => {
+      const from = random() < 0.7 ? right() : known;
+      return mutated(from[Math.floor(random() * from.length)]!, random);
+    });
+    for (let start = 0; start < requests.length; start += AT_ONCE) {
+      const some = requests.slice(start, start + AT_ONCE);
+      const answers = await Promise.all(some.map((request) => send(Buffer.from(request, 'latin1'))));
+      for (const [i, { text }] of answers.entries()) expectNoFailure(some[i]!, text);
+    }
+    await expectWell();
+    expect(service.logs().filter((line) => ['error', 'fatal'].includes(JSON.parse(line).level))).toEqual([]);
+  });
+
+  it('is refused with the one shape of errors, where the service has the word', async () => {
+    for (const request of [
+      get('/hotels?limit=%'),
+      get('/nowhere'),
+      get('/hotels/%ff'),
+      get('/hotels').replace('GET', 'BREW'),
+    ]) {
+      const { text } = await send(
+        Buffer.from(request.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'), 'latin1'),
+      );
+      expect(text).toMatch(
+        /^HTTP\/1\.1 4\d\d .*\r\ncontent-type: application\/json\r\n.*\r\n\r\n\{"error":"[^"]+"\}$/is,
+      );
+    }
+  });
+});
+
+describe('a GET with a body', () => {
+  const smuggled = () => get('/hotels/x7');
+  it.each([
+    ['a length', () => get('/hotels/h1', `Content-Length: ${smuggled().length}\r\n`) + smuggled()],
+    ['a length, to the list', () => `${get('/hotels', 'Content-Length: 5\r\n')}hello${smuggled()}`],
+    ['chunks', () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}0\r\n\r\n${smuggled()}`],
+    ['an unknown framing', () => get('/hotels/h1', 'Transfer-Encoding: x\r\n') + smuggled()],
+    [
+      'both framings',
+      () =>
+        `${get('/hotels/h1', 'Content-Length: 5\r\nTransfer-Encoding: chunked\r\n')}0\r\n\r\n${smuggled()}`,
+    ],
+    [
+      'a length, as HEAD',
+      () => `${get('/hotels/h1', 'Content-Length: 5\r\n')}hello${smuggled()}`.replace('GET', 'HEAD'),
+    ],
+  ])('by %s is closed, and what follows it is not answered', async (_, request) => {
+    const { text, closed } = await send(Buffer.from(request(), 'latin1'), 2_000);
+    expect(closed).toBe(true);
+    expect(text).not.toContain('HTTP/1.1 200');
+    expect(text).not.toContain('x7');
+  });
+
+  it('of length 0 has none, and is answered', async () => {
+    const { text } = await send(
+      Buffer.from(get('/hotels/h1', 'Content-Length: 0\r\nConnection: close\r\n'), 'latin1'),
+      2_000,
+    );
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe('requests behind one another', () => {
+  it('are answered in order once the worker knows the answers', async () => {
+    const paths = ['/hotels/h1', '/hotels/x1', '/hotels/channel/CH-1', '/hotels/x2', '/hotels/h1'];
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    const socket = connect({ port: service.port, host: '127.0.0.1' });
+    let text = '';
+    socket.on('error', reject);
+    socket.on('close', () => resolve(text));
+    const nextAnswer = (count: number) =>
+      new Promise<void>((done) => {
+        const look = (chunk: Buffer) => {
+          text += chunk;
+          if (text.split('HTTP/1.1 ').length - 1 < count || !text.endsWith('}')) return;
+          socket.off('data', look);
+          done();
+        };
+        socket.on('data', look);
+      });
+    // one after the other on this connection, so that this connection's worker has them all
+    for (const [i, path] of paths.entries()) {
+      const answered = nextAnswer(i + 1);
+      socket.write(get(path));
+      await answered;
+    }
+    text = '';
+    const answered = nextAnswer(paths.length);
+    socket.write(paths.map((path) => get(path)).join(''));
+    await answered;
+    socket.destroy();
+    await promise;
+    expect([...text.matchAll(/\{"id":"([^"]+)"/g)].map(([, id]) => id)).toEqual([
+      'h1',
+      'x1',
+      'h1',
+      'x2',
+      'h1',
+    ]);
+    expect(text.match(/HTTP\/1\.1 200/g)).toHaveLength(paths.length);
+  });
+});

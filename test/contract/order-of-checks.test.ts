@@ -1,0 +1,254 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Answer, AskOptions } from '../support/client.ts';
+import { type Service, startService } from '../support/service.ts';
+
+/** A case with as much of it as a title holds. */
+const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
+
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService({ hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }] });
+});
+
+type Ask = [method: string, path: string, body?: string];
+
+function ask([method, path, body]: Ask, options: AskOptions = {}): Promise<Answer> {
+  return body === undefined
+    ? service.get(path, { method, ...options })
+    : service.post(path, body, { method, ...options });
+}
+
+/** Every error has this shape and nothing beside it. */
+function expectError(answer: Answer, status: number, sentence: string | RegExp): void {
+  expect(answer.status).toBe(status);
+  expect(answer.headers['content-type']).toBe('application/json');
+  expect(answer.headers['content-length']).toBe(String(answer.body.length));
+  const { error, ...more } = answer.json();
+  if (typeof sentence === 'string') expect(error).toBe(sentence);
+  else expect(error).toMatch(sentence);
+  expect(more).toEqual({});
+}
+
+/** Of each operation: a request that is answered, and requests that fail at each check and at every later one. */
+const operations: Record<string, { good: Ask; scoped?: true; bad: Ask[]; unknown?: Ask }> = {
+  'GET /hotels': {
+    good: ['GET', '/hotels'],
+    bad: [
+      ['GET', '/hotels?limit=0'],
+      ['GET', '/hotels?offset=-1'],
+    ],
+  },
+  'GET /hotels with registry_id': {
+    good: ['GET', '/hotels?registry_id=500001'],
+    scoped: true,
+    bad: [
+      ['GET', '/hotels?registry_id=abc'],
+      ['GET', '/hotels?registry_id='],
+      ['GET', '/hotels?limit=0&registry_id=500001'],
+    ],
+  },
+  'GET /hotels/{id}': { good: ['GET', '/hotels/h1'], bad: [], unknown: ['GET', '/hotels/nowhere'] },
+  'GET /hotels/channel/{channelId}': {
+    good: ['GET', '/hotels/channel/CH-1'],
+    bad: [],
+    unknown: ['GET', '/hotels/channel/nowhere'],
+  },
+  'GET /hotels/registry/{registryId}': {
+    good: ['GET', '/hotels/registry/500001'],
+    scoped: true,
+    bad: [
+      ['GET', '/hotels/registry/abc'],
+      ['GET', '/hotels/registry/batch'],
+      ['GET', '/hotels/registry/1.5'],
+    ],
+    unknown: ['GET', '/hotels/registry/1'],
+  },
+  'POST /hotels/channel/batch': {
+    good: ['POST', '/hotels/channel/batch', '{"channel_ids":["CH-1"]}'],
+    bad: [
+      ['POST', '/hotels/channel/batch', '{'],
+      ['POST', '/hotels/channel/batch', ''],
+      ['POST', '/hotels/channel/batch', '{}'],
+      ['POST', '/hotels/channel/batch', '{"channel_ids":[1]}'],
+    ],
+  },
+  'POST /hotels/registry/batch': {
+    good: ['POST', '/hotels/registry/batch', '{"registry_ids":[500001]}'],
+    scoped: true,
+    bad: [
+      ['POST', '/hotels/registry/batch', '{'],
+      ['POST', '/hotels/registry/batch', ''],
+      ['POST', '/hotels/registry/batch', '{}'],
+      ['POST', '/hotels/registry/batch', '{"registry_ids":["abc"]}'],
+    ],
+  },
+};
+const rows = Object.entries(operations).map(([name, row]) => ({ name, ...row }));
+
+describe.each(rows)('$name', ({ good, scoped, bad, unknown }) => {
+  const failing = [...bad, ...(unknown ? [unknown] : [])];
+
+  it('answers a good request', async () => {
+    const answer = await ask(good);
+    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
+  });
+
+  it('asks for a key first', async () => {
+    for (const request of [good, ...failing]) {
+      expectError(await ask(request, { key: 'none' }), 401, 'Unauthorized');
+      expectError(await ask(request, { key: 'nonsense' }), 401, 'Unauthorized');
+    }
+  });
+
+  it(scoped ? 'then for the scope, whatever the values' : 'asks for no scope', async () => {
+    for (const request of [good, ...failing]) {
+      const answer = await ask(request, { key: 'narrow' });
+      if (scoped) expectError(answer, 403, 'Forbidden');
+      else expect(answer.status).toBe((await ask(request)).status);
+    }
+  });
+
+  it.runIf(bad.length > 0)('then judges the values', async () => {
+    for (const request of bad) expectError(await ask(request), 400, /./);
+  });
+
+  it.runIf(unknown)('and at last looks for the hotel', async () => {
+    expectError(await ask(unknown!), 404, 'Hotel not found');
+  });
+});
+
+describe('a path that is unknown', () => {
+  it.each(
+    [
+      '/',
+      '/hotel',
+      '/Hotels',
+      '/hotels/a/b',
+      '/hotels/channel/a/b',
+      '/hotels/registry/1/2',
+      '/hotels/channel/batch/x',
+      '/v1/hotels',
+      '/hotels.json',
+      '//hotels',
+      '/metrics',
+      '/livez',
+      '/readyz',
+      '/favicon.ico',
+      '/%68otels',
+      '/hotels%2Fh1',
+      '/__proto__',
+      '/*',
+      `/${'x'.repeat(2_000)}`,
+    ].map(titled),
+  )('is 404 for every method, with a key and without: %s', async (_, path) => {
+    for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS']) {
+      for (const key of ['full', 'none']) {
+        expectError(
+          await ask([method, path, method === 'GET' ? undefined : '{}'], { key }),
+          404,
+          'Not found',
+        );
+      }
+    }
+  });
+
+  it('is 404 for HEAD too, without a body', async () => {
+    const answer = await ask(['HEAD', '/nowhere'], { key: 'none' });
+    expect([answer.status, answer.text]).toEqual([404, '']);
+  });
+});
+
+describe('a method that is wrong', () => {
+  const READ = ['GET', 'HEAD'];
+  // "batch" is a channel id like any other, and a registry id that is no integer
+  const BATCH = ['GET', 'HEAD', 'POST'];
+
+  it.each([
+    ['/hotels', READ],
+    ['/hotels/h1', READ],
+    ['/hotels/nowhere', READ],
+    ['/hotels/channel', READ],
+    ['/hotels/registry', READ],
+    ['/hotels/channel/CH-1', READ],
+    ['/hotels/registry/500001', READ],
+    ['/hotels/registry/abc', READ],
+    ['/hotels/channel/batch', BATCH],
+    ['/hotels/registry/batch', BATCH],
+  ])('is 405 at %s, before the key is asked for', async (path, allowed) => {
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']) {
+      if (allowed.includes(method)) continue;
+      for (const key of ['full', 'none']) {
+        const body = method === 'TRACE' ? undefined : '{"channel_ids":[]}';
+        const answer = await ask([method, path, body], { key });
+        expectError(answer, 405, /./);
+        expect(String(answer.headers.allow).split(/, */).sort()).toEqual(allowed);
+      }
+    }
+  });
+
+  it('does not hide the look-up of what is called batch', async () => {
+    expectError(await ask(['GET', '/hotels/channel/batch']), 404, 'Hotel not found');
+    expectError(await ask(['GET', '/hotels/registry/batch']), 400, 'registry_id must be an integer');
+    expect((await ask(['HEAD', '/hotels/channel/batch'])).status).toBe(404);
+  });
+});
+
+describe("the specification's table of errors", () => {
+  it.each<[status: number, sentence: string, request: Ask, key?: 'narrow' | 'none']>([
+    [400, 'registry_id must be an integer', ['GET', '/hotels?registry_id=abc']],
+    [400, 'registry_id must be an integer', ['GET', '/hotels/registry/abc']],
+    [400, 'registry_id must be an integer', ['POST', '/hotels/registry/batch', '{"registry_ids":["abc"]}']],
+    [400, 'Request body must include a `channel_ids` array', ['POST', '/hotels/channel/batch', '{}']],
+    [400, 'Request body must include a `registry_ids` array', ['POST', '/hotels/registry/batch', '{}']],
+    [401, 'Unauthorized', ['GET', '/hotels'], 'none'],
+    [403, 'Forbidden', ['GET', '/hotels/registry/500001'], 'narrow'],
+    [404, 'Hotel not found', ['GET', '/hotels/nowhere']],
+    [404, 'Hotel not found', ['GET', '/hotels/channel/nowhere']],
+    [404, 'Hotel not found', ['GET', '/hotels/registry/1']],
+  ])('has %s %s: %s', async (status, sentence, request, key = undefined) => {
+    expectError(await ask(request, { key }), status, sentence);
+    expect((await ask(request, { key })).text).toBe(JSON.stringify({ error: sentence }));
+  });
+
+  it.each<[status: number, sentence: string, request: Ask]>([
+    [400, 'Request body must be valid JSON', ['POST', '/hotels/channel/batch', '{']],
+    [
+      413,
+      'Request body must be at most 1 MiB',
+      ['POST', '/hotels/channel/batch', ' '.repeat(1024 * 1024 + 1)],
+    ],
+    [404, 'Not found', ['GET', '/nowhere']],
+    [405, 'Method not allowed', ['DELETE', '/hotels']],
+  ])("is completed by the contract's %s %s", async (status, sentence, request) => {
+    expectError(await ask(request), status, sentence);
+  });
+
+  it('has 500 for what nobody foresaw, and 503 for what is away', async () => {
+    // the service may no longer read hotels: it is not told why, so either is right
+    await service.sql`revoke select on hotels from hotel_api_serve`;
+    try {
+      const requests: Ask[] = [
+        ['GET', '/hotels/never-asked'],
+        ['GET', '/hotels/channel/never-asked'],
+        ['GET', '/hotels/registry/70001'],
+        ['POST', '/hotels/channel/batch', '{"channel_ids":["CH-1","never-asked-either"]}'],
+        ['POST', '/hotels/registry/batch', '{"registry_ids":[500001,70002]}'],
+      ];
+      for (const request of requests) {
+        const answer = await ask(request);
+        expect([500, 503]).toContain(answer.status);
+        expectError(
+          answer,
+          answer.status,
+          answer.status === 500 ? 'Internal server error' : 'Service unavailable',
+        );
+        if (answer.status === 503) expect(answer.headers['retry-after']).toMatch(/^\d+$/);
+      }
+    } finally {
+      await service.sql`grant select on hotels to hotel_api_serve`;
+    }
+    const healed = async () => (await ask(['GET', '/hotels/never-asked'])).status;
+    await expect.poll(healed, { timeout: 2_000, interval: 20 }).toBe(404);
+  });
+});

@@ -1,0 +1,125 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { Answer } from '../support/client.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const PATIENCE = { timeout: 1_000, interval: 20 };
+
+let service: Service;
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: 1_000 }, (_, i) => ({
+    id: `h${String(i).padStart(3, '0')}`,
+    channel_id: `CH-${i}`,
+    registry_id: 500_000 + i,
+  }));
+  service = await startService({ redis: false, workers: 2, hotels });
+});
+
+/** Asks on so many connections at once that every worker is met; all answers must be the same. */
+async function everywhere(ask: () => Promise<Answer>): Promise<Answer> {
+  const answers = await Promise.all(Array.from({ length: 12 }, ask));
+  const [first] = answers;
+  for (const { status, text } of answers) expect([status, text]).toEqual([first!.status, first!.text]);
+  return first!;
+}
+
+describe('without Redis', () => {
+  it('the service says so with one warning', () => {
+    const warnings = service
+      .logs()
+      .filter((line) => /redis/i.test(line) && JSON.parse(line).level === 'warn');
+    expect(warnings).toHaveLength(1);
+  });
+
+  it.each([
+    ['GET /hotels', '/hotels?limit=1&offset=7', '[', ']'],
+    ['GET /hotels with registry_id', '/hotels?registry_id=500007', '[', ']'],
+    ['GET /hotels/{id}', '/hotels/h007', '', ''],
+    ['GET /hotels/channel/{channelId}', '/hotels/channel/CH-7', '', ''],
+    ['GET /hotels/registry/{registryId}', '/hotels/registry/500007', '', ''],
+  ])('%s is answered, first and later', async (_, path, start, end) => {
+    for (let round = 0; round < 3; round++) {
+      const { status, text } = await everywhere(() => service.get(path));
+      expect(status).toBe(200);
+      expect(text.startsWith(`${start}{"id":"h007",`)).toBe(true);
+      expect(text.endsWith(`"channel_id":"CH-7","registry_id":500007}${end}`)).toBe(true);
+    }
+  });
+
+  it('batches of 1000 are answered in the order asked', async () => {
+    const places = Array.from({ length: 1_000 }, (_, i) => (i * 7 + 3) % 1_000);
+    const expected = places.map((place) => `h${String(place).padStart(3, '0')}`);
+    const channels = { channel_ids: places.map((place) => `CH-${place}`) };
+    const registries = { registry_ids: places.map((place) => 500_000 + place) };
+    for (let round = 0; round < 2; round++) {
+      const byChannel = await everywhere(() => service.post('/hotels/channel/batch', channels));
+      const byRegistry = await everywhere(() => service.post('/hotels/registry/batch', registries));
+      expect(byChannel.json().map(({ id }: { id: string }) => id)).toEqual(expected);
+      expect(byRegistry.text).toBe(byChannel.text);
+    }
+  });
+
+  it('a key without the scope sees no registry id and may not ask for one', async () => {
+    const key = 'narrow';
+    for (let round = 0; round < 2; round++) {
+      const hotel = (await everywhere(() => service.get('/hotels/h001', { key }))).json();
+      expect(hotel).toMatchObject({ id: 'h001', channel_id: 'CH-1', registry_id: null });
+      const channels = { channel_ids: ['CH-1', 'nobody'] };
+      const batch = await everywhere(() => service.post('/hotels/channel/batch', channels, { key }));
+      expect(batch.json()).toEqual([hotel]);
+      const registries = { registry_ids: [500001] };
+      for (const ask of [
+        () => service.get('/hotels/registry/500001', { key }),
+        () => service.get('/hotels?registry_id=500001', { key }),
+        () => service.post('/hotels/registry/batch', registries, { key }),
+      ]) {
+        expect((await everywhere(ask)).status).toBe(403);
+      }
+    }
+  });
+
+  it.each([
+    ['/hotels/h001', 401, 'Unauthorized', 'none'],
+    ['/hotels/registry/abc', 400, 'registry_id must be an integer'],
+    ['/hotels/nowhere', 404, 'Hotel not found'],
+    ['/hotels/channel/nowhere', 404, 'Hotel not found'],
+    ['/hotels/registry/1', 404, 'Hotel not found'],
+    ['/nowhere', 404, 'Not found'],
+  ])('%s is refused with %s %s', async (path, status, sentence, key = 'full') => {
+    for (let round = 0; round < 2; round++) {
+      const answer = await everywhere(() => service.get(path, { key }));
+      expect([answer.status, answer.json()]).toEqual([status, { error: sentence }]);
+    }
+  });
+
+  it('a change of a hotel is seen within a second by every worker', async () => {
+    await everywhere(() => service.get('/hotels/channel/CH-2'));
+    await service.sql`update hotels set name = 'Changed', channel_id = 'CH-changed' where id = 'h002'`;
+    const seen = async () => {
+      const asked = ['/hotels/h002', '/hotels/channel/CH-2', '/hotels/channel/CH-changed'];
+      const answers = await Promise.all(
+        asked.flatMap((path) => Array.from({ length: 12 }, () => service.get(path))),
+      );
+      return [
+        ...new Set(answers.map((answer) => (answer.status === 200 ? answer.json().name : answer.status))),
+      ];
+    };
+    await expect.poll(seen, PATIENCE).toEqual(['Changed', 404]);
+  });
+
+  it('a key that is revoked is refused within a second by every worker', async () => {
+    const statuses = async () => {
+      const asked = Array.from({ length: 12 }, () => service.get('/hotels/h003', { key: 'narrow' }));
+      return [...new Set((await Promise.all(asked)).map(({ status }) => status))];
+    };
+    expect(await statuses()).toEqual([200]);
+    await service.sql`update api_keys set revoked_at = now() where scopes = '{}'`;
+    await expect.poll(statuses, PATIENCE).toEqual([401]);
+  });
+
+  it('the probes and the metrics answer', async () => {
+    expect((await service.admin('/livez')).status).toBe(200);
+    expect((await service.admin('/readyz')).status).toBe(200);
+    expect(await service.metrics()).toContain('# TYPE ');
+  });
+});

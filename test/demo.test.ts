@@ -1,0 +1,178 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, test } from 'vitest';
+import { freePort } from '../src/demo/port.ts';
+import { othersReach } from '../src/demo/postgres.ts';
+import { descendantsOf, runningOf } from '../src/demo/processes.ts';
+import { findProgram } from '../src/demo/programs.ts';
+import { settle } from './support/left-behind.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const MAIN = 'src/demo/main.ts';
+const READY_MS = 15_000;
+const ENDING_MS = 15_000;
+
+const setpriv =
+  process.getuid?.() === 0 && (await othersReach(ROOT)) ? await findProgram(['setpriv']) : undefined;
+
+interface Demo {
+  /** of the process that was run; it leads a group of its own, as under a terminal */
+  pid: number;
+  /** all that it printed up to the line that says it is ready */
+  screen: string[];
+  /** where it and its servers put their files */
+  folder: string;
+  ended: Promise<number | null>;
+}
+
+const demos: Demo[] = [];
+
+afterEach(async () => {
+  for (const { pid, folder } of demos.splice(0)) {
+    if ((await runningOf([pid])).length > 0) process.kill(-pid, 'SIGKILL');
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
+async function startDemo(command: string[], environment: Record<string, string> = {}): Promise<Demo> {
+  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-demo-test-'));
+  await chmod(folder, 0o777);
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const [file, ...rest] = [
+    ...command,
+    '--hotels',
+    '300',
+    '--port',
+    `${port}`,
+    '--admin-port',
+    `${adminPort}`,
+  ];
+  const child = spawn(file!, rest, {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const screen: string[] = [];
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  const demo = { pid: child.pid!, screen, folder, ended };
+  demos.push(demo);
+  const ready = new Promise<true>((resolve) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface({ input: stream }).on('line', (line) => {
+        screen.push(line);
+        if (line.startsWith('Ready in')) resolve(true);
+      });
+    }
+  });
+  const late = sleep(READY_MS, 'late', { ref: false });
+  if ((await Promise.race([ready, ended, late])) !== true)
+    throw new Error(`the demo ended or was late:\n${screen.join('\n')}`);
+  return demo;
+}
+
+/** What is left of the demo, once that is settled: processes and files. */
+async function leftOf(demo: Demo, processes: number[]): Promise<(number | string)[]> {
+  return settle(async () => [...(await runningOf(processes)), ...(await readdir(demo.folder))], ENDING_MS);
+}
+
+function shell(line: string): Promise<{ output: string; failed: boolean }> {
+  return new Promise((resolve) => {
+    execFile('bash', ['-c', line], { cwd: ROOT, timeout: 10_000 }, (error, stdout, stderr) => {
+      resolve({ output: stdout + stderr, failed: error !== null });
+    });
+  });
+}
+
+describe('the demo', () => {
+  test('shows commands that work when pasted, and a Ctrl-C leaves no process and no file', async () => {
+    // npm itself would leave compiled code of its own in the folder
+    const demo = await startDemo(['npm', 'run', 'demo', '--'], { NODE_DISABLE_COMPILE_CACHE: '1' });
+    const commands = demo.screen.filter((line) => /^curl |npm run/.test(line));
+    const curls = commands.filter((line) => line.startsWith('curl '));
+    const outcomes = await Promise.all(
+      curls.map(async (line) => {
+        const { output } = await shell(`${line} -w '\n%{http_code}'`);
+        const path = /127\.0\.0\.1:\d+(\/[a-z/]*)/.exec(line)![1];
+        return `${output.split('\n').at(-1)} ${path}${line.includes(' -I ') ? ' HEAD' : ''}`;
+      }),
+    );
+    expect(outcomes).toEqual([
+      '200 /hotels',
+      '200 /hotels',
+      '200 /hotels/htl',
+      '200 /hotels/channel/',
+      '200 /hotels/registry/',
+      '200 /hotels/htl',
+      '200 /hotels/channel/batch',
+      '200 /hotels/registry/batch',
+      '200 /hotels/htl HEAD',
+      '304 /hotels/htl',
+      '200 /readyz',
+      '200 /metrics',
+    ]);
+    const answers = await Promise.all(
+      curls.slice(0, 8).map(async (line) => JSON.parse((await shell(line)).output)),
+    );
+    expect(
+      answers.map((answer) => (Array.isArray(answer) ? answer.length : answer.registry_id === null)),
+    ).toEqual([...[2, 1, false, false, false, true, 3, 2]]);
+    const operators = await shell(commands.find((line) => line.includes('npm run'))!);
+    expect(operators).toEqual({ output: expect.stringContaining('demo, with registry'), failed: false });
+
+    const processes = await descendantsOf(demo.pid);
+    // as a terminal does it: all of the group hear it
+    process.kill(-demo.pid, 'SIGINT');
+    await demo.ended;
+    expect(demo.screen).toContain('Ending.');
+    expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test('leaves nothing behind when it is killed', async () => {
+    const demo = await startDemo([process.execPath, MAIN]);
+    const processes = await descendantsOf(demo.pid);
+    expect(processes.length).toBeGreaterThan(6);
+    process.kill(demo.pid, 'SIGKILL');
+    await demo.ended;
+    expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test('ends all when the service dies, and says so', async () => {
+    const demo = await startDemo([process.execPath, MAIN]);
+    const processes = await descendantsOf(demo.pid);
+    process.kill(Number(/pid (\d+); documentation/.exec(demo.screen.join('\n'))![1]), 'SIGKILL');
+    expect(await demo.ended).toBe(1);
+    expect(demo.screen.join('\n')).toContain(
+      'The service has ended by itself (SIGKILL), so everything ends.',
+    );
+    expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test.skipIf(!setpriv)('works for a user who is not root', async () => {
+    const demo = await startDemo(
+      [setpriv!, '--reuid=nobody', '--regid=nogroup', '--clear-groups', process.execPath, MAIN],
+      { HOME: '/nonexistent' },
+    );
+    const processes = await descendantsOf(demo.pid);
+    process.kill(demo.pid, 'SIGTERM');
+    expect(await demo.ended).toBe(0);
+    expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test('refuses a port that was asked for and is taken', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as { port: number };
+    const { output, failed } = await shell(`'${process.execPath}' ${MAIN} --port ${port}`);
+    server.close();
+    expect(failed).toBe(true);
+    expect(output).toContain(`port ${port} cannot be used here; give --port another, or leave it out`);
+  });
+});

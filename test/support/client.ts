@@ -1,0 +1,102 @@
+import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
+import { connect } from 'node:net';
+
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  /** as it came, compressed where it was */
+  body: Buffer;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+  json(): any;
+}
+
+export interface AskOptions {
+  /** a key of the service, none, or this text */
+  key?: 'full' | 'narrow' | 'none' | (string & {});
+  headers?: OutgoingHttpHeaders;
+  method?: string;
+}
+
+const SILENCE_MS = 2_000;
+const PIECE_BYTES = 65_536;
+
+/** Asks one port; paths go as they are, nothing is normalised, decompressed or tried again. */
+export class Client {
+  readonly #port: number;
+  readonly #keys: Record<string, string | undefined>;
+  // the server closes idle connections after 10 s: one that is asked on while that happens would fail
+  readonly #agent = new Agent({ keepAlive: true, timeout: 5_000 });
+
+  constructor(port: number, keys: { full: string; narrow: string }) {
+    this.#port = port;
+    this.#keys = { ...keys, none: undefined };
+  }
+
+  async ask(
+    path: string,
+    { key = 'full', headers = {}, method = 'GET' }: AskOptions,
+    body?: Buffer,
+  ): Promise<Answer> {
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    const apiKey = key in this.#keys ? this.#keys[key] : key;
+    const outgoing = request({
+      host: '127.0.0.1',
+      port: this.#port,
+      path,
+      method,
+      headers: {
+        ...(apiKey !== undefined && { 'x-api-key': apiKey }),
+        ...(body && { 'content-type': 'application/json', 'content-length': body.length }),
+        ...headers,
+      },
+      agent: this.#agent,
+    });
+    let answered = false;
+    outgoing.on('response', (response) => {
+      answered = true;
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        // refused before it was all sent: what follows on this connection would be out of step
+        if (!outgoing.writableEnded) outgoing.destroy();
+        const bytes = Buffer.concat(chunks);
+        const text = bytes.toString();
+        resolve({
+          status: response.statusCode!,
+          headers: response.headers,
+          body: bytes,
+          text,
+          json: () => JSON.parse(text),
+        });
+      });
+    });
+    outgoing.on('error', reject);
+    // in pieces, so that an answer in the middle of a large body is heard
+    for (let start = 0; body && start < body.length && !answered; start += PIECE_BYTES) {
+      await new Promise((resolve) => outgoing.write(body.subarray(start, start + PIECE_BYTES), resolve));
+    }
+    if (!answered) outgoing.end();
+    return promise;
+  }
+
+  /** Sends these bytes and reads until the connection closes, however it does, or says nothing for 2 s. */
+  async raw(bytes: Buffer | string, half = false): Promise<Buffer> {
+    const { promise, resolve } = Promise.withResolvers<Buffer>();
+    const chunks: Buffer[] = [];
+    const socket = connect({ port: this.#port, host: '127.0.0.1', allowHalfOpen: true });
+    socket.on('data', (chunk) => chunks.push(chunk));
+    socket.on('end', () => socket.end());
+    socket.on('error', () => {});
+    socket.on('close', () => resolve(Buffer.concat(chunks)));
+    socket.setTimeout(SILENCE_MS, () => socket.destroy());
+    if (half) socket.end(bytes);
+    else socket.write(bytes);
+    return promise;
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}

@@ -1,0 +1,37 @@
+import type { Lifecycle } from '../../src/lifecycle.ts';
+
+export interface ContainerServers {
+  /** the address of a database, as a superuser */
+  urlOf(database: string): string;
+  redisUrl: string | undefined;
+}
+
+/** PostgreSQL and Redis as containers; undefined where no Docker engine answers. */
+export async function startContainers(
+  lifecycle: Lifecycle,
+  maxConnections: number,
+): Promise<ContainerServers | undefined> {
+  const { GenericContainer, getContainerRuntimeClient } = await import('testcontainers');
+  const engine = await getContainerRuntimeClient().catch(() => undefined);
+  if (!engine) return undefined;
+  const { PostgreSqlContainer } = await import('@testcontainers/postgresql');
+  const settings = [
+    'fsync=off',
+    'synchronous_commit=off',
+    'full_page_writes=off',
+    `max_connections=${maxConnections}`,
+  ];
+  const database = await new PostgreSqlContainer('postgres:17')
+    .withCommand(['postgres', ...settings.flatMap((setting) => ['-c', setting])])
+    .start();
+  lifecycle.push('PostgreSQL container', () => database.stop(), 20_000);
+  const redis = await new GenericContainer('redis:7')
+    .withExposedPorts(6379)
+    .withCommand(['redis-server', '--save', '', '--appendonly', 'no', '--databases', '128'])
+    .start();
+  lifecycle.push('Redis container', () => redis.stop(), 20_000);
+  return {
+    urlOf: (name) => Object.assign(new URL(database.getConnectionUri()), { pathname: `/${name}` }).href,
+    redisUrl: `redis://${redis.getHost()}:${redis.getMappedPort(6379)}/0`,
+  };
+}

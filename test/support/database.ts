@@ -1,0 +1,129 @@
+import { randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
+import postgres, { type Sql } from 'postgres';
+import { inject } from 'vitest';
+import { closeAtEnd, fault, settle } from './left-behind.ts';
+
+/** A migrated database of its own. */
+export interface FreshDatabase {
+  name: string;
+  /** the address as the service uses it: a login that is only a member of hotel_api_serve */
+  url: string;
+  /** the address as the superuser */
+  ownerUrl: string;
+  /** connected as the superuser */
+  sql: Sql;
+  /** ends `sql`, notes connections that others left open, drops the database; happens at the file's end anyway */
+  drop(): Promise<void>;
+}
+
+/** A Redis database number of its own, empty. */
+export interface FreshRedis {
+  url: string;
+  client: Redis;
+  /** notes connections that others left open, empties it and hands it back; happens at the file's end anyway */
+  release(): Promise<void>;
+}
+
+const HARNESS = 'test harness';
+
+export async function freshDatabase(): Promise<FreshDatabase> {
+  const { ownerUrl, serviceUrl, template } = inject('servers');
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await asAdmin((admin) => admin`create database ${admin(name)} template ${admin(template)}`);
+  const sql = connect(ownerUrl + name, 4);
+  const drop = once(async () => {
+    await sql.end();
+    await asAdmin(async (admin) => {
+      const left = await settle(
+        () => admin<{ pid: number; application_name: string; query: string }[]>`
+          select pid, application_name, query from pg_stat_activity where datname = ${name}`,
+      );
+      for (const { application_name, query } of left) {
+        fault(
+          `a connection to PostgreSQL: ${application_name || 'unnamed'}, last query: ${query.slice(0, 200)}`,
+        );
+      }
+      await admin`drop database ${admin(name)} with (force)`;
+    });
+  });
+  closeAtEnd(`database ${name}`, drop);
+  return { name, url: serviceUrl + name, ownerUrl: ownerUrl + name, sql, drop };
+}
+
+export async function freshRedis(): Promise<FreshRedis> {
+  const { redisUrl } = inject('servers');
+  if (!redisUrl) {
+    throw new Error(
+      'This test needs Redis: install redis-server or valkey-server, run Docker, or set REDIS_URL',
+    );
+  }
+  const { client, lock } = await claimNumber(redisUrl);
+  const url = numbered(redisUrl, client.options.db!);
+  const release = once(async () => {
+    const ownId = await client.client('ID');
+    const left = await settle(async () => {
+      const connections = String(await client.client('LIST'))
+        .trim()
+        .split('\n');
+      return connections.filter(
+        (line) => line.includes(` db=${client.options.db} `) && !line.startsWith(`id=${ownId} `),
+      );
+    });
+    for (const line of left) fault(`a connection to Redis: ${line}`);
+    await client.flushdb();
+    await client.select(0);
+    await client.del(lock);
+    client.disconnect();
+  });
+  closeAtEnd(`Redis database ${client.options.db}`, release);
+  return { url, client, release };
+}
+
+/** Takes a number that no other test file has and nobody keeps anything in; locks stand in number 0. */
+async function claimNumber(redisUrl: string): Promise<{ client: Redis; lock: string }> {
+  const locks = connectRedis(redisUrl, 0);
+  try {
+    const [, databases] = (await locks.config('GET', 'databases')) as string[];
+    for (let db = 1; db < Number(databases); db++) {
+      const lock = `hotel-api-test:claimed:${db}`;
+      if (!(await locks.set(lock, process.pid, 'EX', 3_600, 'NX'))) continue;
+      const client = connectRedis(redisUrl, db);
+      if ((await client.dbsize()) === 0) return { client, lock };
+      client.disconnect();
+      await locks.del(lock);
+    }
+    throw new Error('every database number of Redis is in use');
+  } finally {
+    locks.disconnect();
+  }
+}
+
+function connectRedis(url: string, db: number): Redis {
+  const client = new Redis(numbered(url, db), { protocol: 2, maxRetriesPerRequest: 3 });
+  // tests that take Redis away see it in what they ask for
+  client.on('error', () => {});
+  return client;
+}
+
+function numbered(url: string, db: number): string {
+  return Object.assign(new URL(url), { pathname: `/${db}` }).href;
+}
+
+function connect(url: string, max: number): Sql {
+  return postgres(url, { max, onnotice: () => {}, connection: { application_name: HARNESS } });
+}
+
+async function asAdmin(work: (admin: Sql) => Promise<unknown>): Promise<void> {
+  const admin = connect(`${inject('servers').ownerUrl}postgres`, 1);
+  try {
+    await work(admin);
+  } finally {
+    await admin.end();
+  }
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  return () => (done ??= work());
+}

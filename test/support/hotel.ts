@@ -1,0 +1,51 @@
+import type { Sql } from 'postgres';
+
+/** A row of `hotels`, by its wire names; dates are YYYY-MM-DD. */
+export interface HotelRow {
+  id: string;
+  name: string;
+  description: string | null;
+  address: string | null;
+  postal_code: string | null;
+  city: string | null;
+  country_code: string | null;
+  latitude: number | null;
+  longitude: number | null;
+  language: string | null;
+  star_rating: number | null;
+  room_count: number | null;
+  website_url: string | null;
+  email: string | null;
+  images: { url: string; caption?: string | null }[];
+  certified_from: string | null;
+  certified_until: string | null;
+  certification_url: string | null;
+  channel_id: string | null;
+  registry_id: number | bigint | string | null;
+}
+
+let made = 0;
+
+/** Inserts hotels in one statement, with an id and a name where none is given; returns their ids. */
+export async function insertHotels(sql: Sql, hotels: Partial<HotelRow>[]): Promise<string[]> {
+  const rows = hotels.map((hotel) => {
+    const id = hotel.id ?? `hotel-${++made}`;
+    const registryId = hotel.registry_id === undefined ? null : hotel.registry_id;
+    return {
+      name: `Hotel ${id}`,
+      images: [],
+      ...hotel,
+      id,
+      registry_id: registryId === null ? null : String(registryId),
+    };
+  });
+  await sql`
+    insert into hotels (id, name, description, address, postal_code, city, country_code, latitude, longitude, language,
+      star_rating, room_count, website_url, email, images, certified_from, certified_until, certification_url,
+      channel_id, registry_id)
+    select id, name, description, address, postal_code, city, country_code, latitude, longitude, language,
+      star_rating, room_count, website_url, email, images, certified_from, certified_until, certification_url,
+      channel_id, registry_id
+    from jsonb_populate_recordset(null::hotels, ${sql.json(rows as never)})`;
+  return rows.map(({ id }) => id);
+}

@@ -1,0 +1,92 @@
+import { randomBytes, randomInt } from 'node:crypto';
+import postgres from 'postgres';
+import type { TestProject } from 'vitest/node';
+import { migrate } from '../../src/cli/migrate.ts';
+import { startPostgres } from '../../src/demo/postgres.ts';
+import { findRedis } from '../../src/demo/redis.ts';
+import { Lifecycle } from '../../src/lifecycle.ts';
+import { type ContainerServers, startContainers } from './containers.ts';
+
+/** What the test files know of the servers that run for all of them. */
+export interface Servers {
+  /** of the superuser, without the database's name at its end */
+  ownerUrl: string;
+  /** of a login that is a member of hotel_api_serve and of nothing else, likewise */
+  serviceUrl: string;
+  /** the migrated database that fresh ones are copies of */
+  template: string;
+  /** undefined: there is no Redis to be had */
+  redisUrl: string | undefined;
+  /** ports from here on are handed to services; below those that the system hands out */
+  firstPort: number;
+}
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    servers: Servers;
+  }
+}
+
+const TEMPLATE = 'hotel_api_template';
+const MAX_CONNECTIONS = 400;
+
+/**
+ * Starts PostgreSQL and Redis for all test files: as containers where a Docker engine answers, else as processes.
+ * TEST_SERVERS=docker or TEST_SERVERS=embedded takes one and no other.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const lifecycle = new Lifecycle();
+  try {
+    const { urlOf, redisUrl } = await startServers(lifecycle);
+    const password = randomBytes(16).toString('hex');
+    await makeTemplate(urlOf, password);
+    const ownerUrl = urlOf('');
+    const serviceUrl = Object.assign(new URL(ownerUrl), { username: 'service', password }).href;
+    project.provide('servers', {
+      ownerUrl,
+      serviceUrl,
+      template: TEMPLATE,
+      redisUrl,
+      firstPort: 10_000 + 100 * randomInt(200),
+    });
+  } catch (error) {
+    await lifecycle.close();
+    throw error;
+  }
+  return async () => {
+    const faults = await lifecycle.close();
+    if (faults.length > 0) throw new Error(`servers did not stop: ${faults.join('; ')}`);
+  };
+}
+
+async function startServers(lifecycle: Lifecycle): Promise<ContainerServers> {
+  const wanted = process.env.TEST_SERVERS ?? 'any';
+  if (!['any', 'docker', 'embedded'].includes(wanted))
+    throw new Error('TEST_SERVERS is docker, embedded or unset');
+  if (wanted !== 'embedded') {
+    const containers = await startContainers(lifecycle, MAX_CONNECTIONS).catch((error: Error) => {
+      if (wanted === 'docker') throw error;
+      console.warn(`Docker answers, but starts no servers (${error.message}): using embedded ones.`);
+      return undefined;
+    });
+    if (containers) return containers;
+    if (wanted === 'docker') throw new Error('TEST_SERVERS=docker, but no Docker engine answers');
+  }
+  const server = await startPostgres({ maxConnections: MAX_CONNECTIONS });
+  lifecycle.push('PostgreSQL', () => server.stop(), 10_000);
+  const redis = await findRedis(process.env, console.warn);
+  if (redis?.server) lifecycle.push('Redis', () => redis.server!.stop(), 5_000);
+  return { urlOf: server.url, redisUrl: redis?.url };
+}
+
+async function makeTemplate(urlOf: (database: string) => string, password: string): Promise<void> {
+  const admin = postgres(urlOf('postgres'), { max: 1, onnotice: () => {} });
+  await admin`create database ${admin(TEMPLATE)}`;
+  const owner = postgres(urlOf(TEMPLATE), { max: 1, onnotice: () => {} });
+  await migrate(owner);
+  await owner.end();
+  await admin.unsafe(`create role service login password '${password}' in role hotel_api_serve`);
+  // a template cannot be copied while somebody is connected to it
+  await admin`alter database ${admin(TEMPLATE)} allow_connections false is_template true`;
+  await admin.end();
+}
