@@ -38,11 +38,11 @@ export function keyOf(row: KeyRow): VersionedKey {
 }
 
 /**
- * A key as Redis holds it, with the same head as a hotel's entry: u32 crc32 of the rest, u32 magic,
- * f64 version, then the record as JSON.
+ * A key as Redis holds it, with the same head as a hotel's entry: u32 crc32 of the rest, u32 magic, f64 version;
+ * then as JSON the key's sha256 (a value under another name is no value of that name) and the record.
  */
-export function encodeKey({ version, record }: VersionedKey): Buffer {
-  const json = JSON.stringify(record);
+export function encodeKey(sha256: string, { version, record }: VersionedKey): Buffer {
+  const json = JSON.stringify([sha256, record]);
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + Buffer.byteLength(json));
   bytes.writeUInt32LE(MAGIC, 4);
   bytes.writeDoubleLE(version, 8);
@@ -51,9 +51,10 @@ export function encodeKey({ version, record }: VersionedKey): Buffer {
   return bytes;
 }
 
-/** Reads what Redis held; undefined when it is damaged or no such value. */
-export function decodeKey(bytes: Buffer): VersionedKey | undefined {
+/** Reads what Redis held for the key with this sha256; undefined when it is damaged or no such value. */
+export function decodeKey(sha256: string, bytes: Buffer): VersionedKey | undefined {
   if (bytes.length <= HEADER_BYTES || bytes.readUInt32LE(4) !== MAGIC) return undefined;
   if (crc32(bytes.subarray(4)) !== bytes.readUInt32LE(0)) return undefined;
-  return { version: bytes.readDoubleLE(8), record: JSON.parse(bytes.toString('utf8', HEADER_BYTES)) };
+  const [owner, record] = JSON.parse(bytes.toString('utf8', HEADER_BYTES));
+  return owner === sha256 ? { version: bytes.readDoubleLE(8), record } : undefined;
 }

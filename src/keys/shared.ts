@@ -25,7 +25,7 @@ export class SharedKeys {
   async read(sha256: string): Promise<VersionedKey | undefined> {
     const value = (await this.#redis.readMany([this.#prefix + sha256]))?.[0];
     if (!value) return undefined;
-    const key = decodeKey(value);
+    const key = decodeKey(sha256, value);
     if (key) return key;
     this.#onPoison();
     // it goes before the right one comes: it might claim a version that none exceeds
@@ -35,14 +35,17 @@ export class SharedKeys {
 
   /** Stores keys unless Redis holds newer versions. Returns false when Redis did not take all of it. */
   async fill(keys: [sha256: string, key: VersionedKey][]): Promise<boolean> {
-    const values = keys.map(([sha256, key]): [string, Buffer] => [this.#prefix + sha256, encodeKey(key)]);
+    const values = keys.map(([sha256, key]): [string, Buffer] => [
+      this.#prefix + sha256,
+      encodeKey(sha256, key),
+    ]);
     return (await this.#redis.storeNewer(values, this.#ttlMs)) !== undefined;
   }
 
   /** Remembers for a short time that this key is unknown, unless Redis has heard otherwise meanwhile. */
   async rememberUnknown(sha256: string): Promise<void> {
     await this.#redis.setMany(
-      [[this.#prefix + sha256, encodeKey({ version: 0, record: null })]],
+      [[this.#prefix + sha256, encodeKey(sha256, { version: 0, record: null })]],
       this.#absentTtlMs,
       true,
     );

@@ -66,8 +66,8 @@ export class Postgres {
       this.#breaker.succeeded();
       return result;
     } catch (error) {
-      if (!(error instanceof Unavailable) || error.cause)
-        this.#breaker.failed(String((error as Error).message));
+      // an answer of the server, be it an error, says that it is there
+      if (error instanceof Unavailable && error.cause) this.#breaker.failed(error.message);
       throw error;
     } finally {
       this.#running--;
