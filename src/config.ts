@@ -7,6 +7,8 @@ const text = (description: string, options: { default?: string; pattern?: string
 const whole = (description: string, fallback: number, minimum: number, maximum: number) =>
   Type.Integer({ description, default: fallback, minimum, maximum });
 
+const MIB = 1024 * 1024;
+
 /** Every variable the service reads, with its default and bounds. The README's table says the same. */
 const Environment = Type.Object({
   DATABASE_URL: text('PostgreSQL, 15 or newer: postgres://user:password@host:5432/database', {
@@ -20,23 +22,28 @@ const Environment = Type.Object({
     100_000,
   ),
   DATABASE_TIMEOUT_MS: whole('deadline of a query, waiting included', 500, 10, 60_000),
-  REDIS_URL: text('Redis: redis://host:6379/0; empty: no Redis', {
+  REDIS_URL: text('one Redis server: redis://user:password@host:6379/0; empty: no Redis', {
     default: '',
-    pattern: '^$|^rediss?://.+',
+    pattern: '^$|^rediss?://[^,]+$',
   }),
   REDIS_TIMEOUT_MS: whole('deadline of a Redis command', 100, 5, 10_000),
   REDIS_TTL_S: whole('how long Redis keeps a hotel or a key', 86_400, 1, 2_592_000),
   ABSENT_TTL_S: whole('how long an id that was not found is remembered as absent', 60, 1, 3_600),
   HOST: text('address of the public port', { default: '0.0.0.0' }),
-  PORT: whole('public port; 0 lets the system choose', 8080, 0, 65_535),
+  PORT: whole('public port', 8080, 1, 65_535),
   ADMIN_HOST: text('address of the admin port', { default: '0.0.0.0' }),
-  ADMIN_PORT: whole('admin port: /livez, /readyz, /metrics', 9090, 0, 65_535),
+  ADMIN_PORT: whole('admin port: /livez, /readyz, /metrics', 9090, 1, 65_535),
   WORKERS: whole('worker processes', availableParallelism(), 1, 256),
   BASE_PATH: text('stands before every path of the contract, e.g. /v1', {
     default: '',
     pattern: '^$|^(/[A-Za-z0-9._~-]+)+$',
   }),
-  L1_MAX_BYTES: whole("a worker's local cache; 0 turns it off", 256 * 1024 * 1024, 0, 3 * 1024 ** 3),
+  L1_MAX_BYTES: whole(
+    "a worker's local cache; 0 turns it off, else at least 1 MiB",
+    256 * MIB,
+    0,
+    3_072 * MIB,
+  ),
   DRAIN_WAIT_MS: whole('after SIGTERM: how long requests are still accepted, not ready', 3_000, 0, 60_000),
   DRAIN_TIMEOUT_MS: whole('after SIGTERM: how long requests under way may take', 8_000, 100, 60_000),
   LOG_LEVEL: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
@@ -67,6 +74,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const faults = new Set(
     Value.Errors(Environment, config).map((fault) => explain(fault.instancePath, config)),
   );
+  if (Number(given.L1_MAX_BYTES) > 0 && Number(given.L1_MAX_BYTES) < MIB)
+    faults.add(explain('/L1_MAX_BYTES', config));
   if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
   return Object.freeze(config as Static<typeof Environment>);
 }

@@ -42,7 +42,7 @@ export function screen({
   const post = (path: string, body: object) =>
     curl(path, `-H 'content-type: application/json' -d '${JSON.stringify(body)}'`);
   return `
-  Service     ${base}  ${workers} ${workers === 1 ? 'worker' : 'workers'}, pid ${service.pid}; documentation at ${base}/docs
+  Service     ${base}  ${workers} ${workers === 1 ? 'worker' : 'workers'}, pid ${service.pid}
   Admin       ${admin}  /livez /readyz /metrics
   PostgreSQL  127.0.0.1:${postgres.port}, pid ${postgres.pid}; ${hotels} hotels
   Redis       ${redisLine(redis)}
