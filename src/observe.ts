@@ -3,17 +3,18 @@ import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pin
 import { Counter, Gauge, Registry } from 'prom-client';
 import { RequestHistogram } from './request-histogram.ts';
 
+const TIERS = ['local', 'redis', 'postgres'] as const;
+const ANSWERS = ['hit', 'absent', 'miss'] as const;
+export type Tier = (typeof TIERS)[number];
+/** What a tier says of a key: it has the hotel, it knows that there is none, it does not know. */
+export type Answer = (typeof ANSWERS)[number];
+
 /** Every metric that a process exports. Labels are closed sets: no id, key or URL ever is one. */
 export class Metrics {
   readonly registry = new Registry();
   readonly requests = new RequestHistogram(
     'hotel_api_request_duration_seconds',
     'Time from the request line to the answer, by route, method and status',
-  );
-  readonly #cacheAnswers = this.#counter<'tier' | 'answer'>(
-    'hotel_api_cache_answers_total',
-    'Keys looked up, by tier and answer',
-    ['tier', 'answer'],
   );
   readonly #keyLookups = this.#counter<'tier'>(
     'hotel_api_key_lookups_total',
@@ -62,8 +63,25 @@ export class Metrics {
     [],
   );
 
+  /** by tier and answer: a plain array, for a labelled counter costs a third of a microsecond a request */
+  readonly #cacheAnswers = new Float64Array(TIERS.length * ANSWERS.length);
+
   constructor() {
     this.registry.registerMetric(this.requests as never);
+    const counts = this.#cacheAnswers;
+    new Counter({
+      name: 'hotel_api_cache_answers_total',
+      help: 'Keys looked up, by tier and answer',
+      labelNames: ['tier', 'answer'],
+      registers: [this.registry],
+      collect() {
+        this.reset();
+        for (const [i, tier] of TIERS.entries()) {
+          for (const [j, answer] of ANSWERS.entries())
+            this.inc({ tier, answer }, counts[i * ANSWERS.length + j]!);
+        }
+      },
+    });
   }
 
   /** Adds what every worker exports: requests in progress, queue lengths, event-loop delay. */
@@ -92,8 +110,8 @@ export class Metrics {
     });
   }
 
-  cacheAnswers(tier: 'local' | 'redis' | 'postgres', answer: 'hit' | 'absent' | 'miss', keys: number): void {
-    if (keys > 0) this.#cacheAnswers.inc({ tier, answer }, keys);
+  cacheAnswers(tier: Tier, answer: Answer, keys: number): void {
+    this.#cacheAnswers[TIERS.indexOf(tier) * ANSWERS.length + ANSWERS.indexOf(answer)]! += keys;
   }
 
   keyLookup(tier: 'redis' | 'postgres'): void {

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { Registry } from 'prom-client';
+import { Failure } from '../cli/failure.ts';
 import { requireSchema } from '../cli/migrate.ts';
 import type { Config } from '../config.ts';
 import { openDatabase } from '../database.ts';
@@ -23,6 +24,8 @@ const FEED_PATIENCE_MS = 1_000;
 const REDIS_PATIENCE_MS = 500;
 /** What the workers' own drain may take beyond its deadline. */
 const DRAIN_MARGIN_MS = 2_000;
+/** npm passes a signal on that the terminal has sent us already: what comes so soon after the first is the same one. */
+const SAME_SIGNAL_MS = 500;
 
 /**
  * Runs one instance until a signal ends it: the admin port, the instance's ear for the change feed, its
@@ -34,13 +37,16 @@ export async function runPrimary(config: Config): Promise<void> {
   const metrics = new Metrics();
   let workers: Workers | undefined;
   let stopping = false;
+  let signalledAtMs = -Infinity;
 
   const stop = async (signal: string) => {
     if (stopping) {
+      if (performance.now() - signalledAtMs < SAME_SIGNAL_MS) return;
       workers?.kill();
       process.exit(1);
     }
     stopping = true;
+    signalledAtMs = performance.now();
     events.stopping(signal);
     if (workers?.listening) await wait(config.DRAIN_WAIT_MS);
     events.stopped(await lifecycle.close());
@@ -60,6 +66,8 @@ export async function runPrimary(config: Config): Promise<void> {
     isReady: () => !stopping && workers?.listening === true,
     metrics: () => (workers ? workers.gather(metrics.registry) : metrics.registry.metrics()),
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
+  }).catch((error: Error) => {
+    throw new Failure(`The admin port cannot be opened: ${error.message}`);
   });
   lifecycle.push('admin port', () => admin.close());
 

@@ -134,8 +134,13 @@ async function runWorker(config: Config): Promise<void> {
   const drain = async () => {
     server.stopAccepting();
     const untilMs = performance.now() + config.DRAIN_TIMEOUT_MS;
+    let answered = gate.answered;
+    let idleSinceMs = performance.now();
     while (server.connections > 0 && performance.now() < untilMs) {
-      if (gate.inProgress === 0 && performance.now() - gate.lastRequestAtMs > IDLE_MS) break;
+      if (gate.inProgress > 0 || gate.answered !== answered) {
+        answered = gate.answered;
+        idleSinceMs = performance.now();
+      } else if (performance.now() - idleSinceMs > IDLE_MS) break;
       await wait(10);
     }
     await report();

@@ -9,6 +9,7 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 /** Workers report once a second; one that is silent for this long is frozen and is ended. */
 const FROZEN_MS = 2_500;
+const WATCH_EVERY_MS = 250;
 /** How long a scrape waits for the workers' present counts. */
 const REPORT_PATIENCE_MS = 500;
 
@@ -20,7 +21,8 @@ interface Charge {
   heardAtMs: number;
   listening: boolean;
   metrics: MetricsJson;
-  reported: (() => void) | undefined;
+  /** of those who wait for its present metrics */
+  reported: (() => void)[];
 }
 
 /** The workers of this instance: started, replaced when they end, counted together. */
@@ -29,11 +31,13 @@ export class Workers {
   readonly #metrics: Metrics;
   readonly #generation: () => string;
   readonly #charges = new Map<number, Charge>();
-  /** counters of workers that have ended */
-  #legacy: MetricsJson = [];
+  /** counters of workers that have ended: of each, until they are summed in the first place */
+  readonly #legacy: MetricsJson[] = [];
+  #summing = Promise.resolve();
   #pauseMs = FIRST_PAUSE_MS;
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
+  #watchedAtMs = performance.now();
 
   /** Starts `count` workers; `generation` is asked for whenever one opens. */
   constructor(count: number, generation: () => string, metrics: Metrics, events: Events) {
@@ -45,7 +49,7 @@ export class Workers {
       serialization: 'advanced',
     });
     for (let i = 0; i < count; i++) this.#start();
-    this.#watch = setInterval(() => this.#endFrozen(), 250);
+    this.#watch = setInterval(() => this.#endFrozen(), WATCH_EVERY_MS);
   }
 
   /** True when at least one worker accepts connections. */
@@ -54,14 +58,14 @@ export class Workers {
   }
 
   tellAll(message: ToWorker): void {
-    for (const { worker } of this.#charges.values()) if (worker.isConnected()) worker.send(message);
+    for (const { worker } of this.#charges.values()) tell(worker, message);
   }
 
   /** The metrics of all workers, those that have ended included, and `own`. */
   async gather(own: Registry): Promise<string> {
     const asked = [...this.#charges.values()].map((charge) => {
       const { promise, resolve } = Promise.withResolvers<void>();
-      charge.reported = resolve;
+      charge.reported.push(resolve);
       return promise;
     });
     this.tellAll({ type: 'report metrics' });
@@ -70,7 +74,7 @@ export class Workers {
       new Promise((resolve) => setTimeout(resolve, REPORT_PATIENCE_MS)),
     ]);
     const all = [...this.#charges.values()].map(({ metrics }) => metrics);
-    return Registry.aggregate([await own.getMetricsAsJSON(), this.#legacy, ...all] as never).metrics();
+    return Registry.aggregate([await own.getMetricsAsJSON(), ...this.#legacy, ...all] as never).metrics();
   }
 
   /** Tells every worker to finish; resolves when all have ended, or have been killed after `deadlineMs`. */
@@ -100,7 +104,7 @@ export class Workers {
       heardAtMs: nowMs + 10_000,
       listening: false,
       metrics: [],
-      reported: undefined,
+      reported: [],
     };
     this.#charges.set(worker.id, charge);
     worker.on('message', (message: ToPrimary) => this.#hear(charge, message));
@@ -111,7 +115,7 @@ export class Workers {
     charge.heardAtMs = Math.max(charge.heardAtMs, performance.now());
     switch (message.type) {
       case 'up':
-        charge.worker.send({ type: 'start', generation: this.#generation() } satisfies ToWorker);
+        tell(charge.worker, { type: 'start', generation: this.#generation() });
         break;
       case 'listening':
         charge.listening = true;
@@ -120,7 +124,7 @@ export class Workers {
       case 'metrics':
         charge.heardAtMs = performance.now();
         charge.metrics = message.metrics as MetricsJson;
-        charge.reported?.();
+        this.#reported(charge);
         break;
       case 'failed':
         this.#events.workerFailed(charge.worker.process.pid!, message.reason);
@@ -130,7 +134,7 @@ export class Workers {
 
   #ended(charge: Charge, code: number | null, signal: string | null): void {
     this.#charges.delete(charge.worker.id);
-    charge.reported?.();
+    this.#reported(charge);
     if (this.#stopping) return;
     this.#metrics.workerRestarted();
     this.#remember(charge.metrics);
@@ -144,14 +148,34 @@ export class Workers {
   }
 
   /** A worker's counters outlive it; what it gauged does not. */
-  async #remember(metrics: MetricsJson): Promise<void> {
+  #remember(metrics: MetricsJson): void {
     const counters = metrics.filter(({ type }) => String(type) === 'counter' || String(type) === 'histogram');
-    this.#legacy = await Registry.aggregate([this.#legacy, counters] as never).getMetricsAsJSON();
+    // counted from this turn on: a scrape that missed them would see its counters fall
+    this.#legacy.push(counters);
+    this.#summing = this.#summing.then(async () => {
+      const summed = this.#legacy.length;
+      const sum = await Registry.aggregate(this.#legacy as never).getMetricsAsJSON();
+      this.#legacy.splice(0, summed, sum);
+    });
+  }
+
+  #reported(charge: Charge): void {
+    for (const resolve of charge.reported.splice(0)) resolve();
   }
 
   #endFrozen(): void {
-    for (const { worker, heardAtMs } of this.#charges.values()) {
-      if (performance.now() - heardAtMs > FROZEN_MS) worker.process.kill('SIGKILL');
+    const nowMs = performance.now();
+    const stoodStill = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
+    this.#watchedAtMs = nowMs;
+    for (const charge of this.#charges.values()) {
+      // whoever slept itself has not read yet what the workers said meanwhile
+      if (stoodStill) charge.heardAtMs = Math.max(charge.heardAtMs, nowMs);
+      if (nowMs - charge.heardAtMs > FROZEN_MS) charge.worker.process.kill('SIGKILL');
     }
   }
+}
+
+/** A worker may have died a moment ago without our knowing: that is told by its exit, not here. */
+function tell(worker: Worker, message: ToWorker): void {
+  if (worker.isConnected()) worker.send(message, () => {});
 }

@@ -14,8 +14,13 @@ export function openAdmin(
 ): Promise<Admin> {
   const server = createServer(async (request, response) => {
     const send = (status: number, text: string, type = 'text/plain; charset=utf-8') =>
-      response.writeHead(status, { 'content-type': type }).end(request.method === 'HEAD' ? undefined : text);
-    if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'method not allowed\n');
+      response
+        .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
+        .end(request.method === 'HEAD' ? undefined : text);
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD');
+      return send(405, 'method not allowed\n');
+    }
     switch (request.url?.split('?')[0]) {
       case '/livez':
         return send(200, 'alive\n');

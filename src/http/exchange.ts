@@ -5,6 +5,7 @@ import type { Access } from '../keys/keyring.ts';
 import { RequestHistogram, ROUTES, type Route } from '../request-histogram.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { matches, quote } from './etag.ts';
+import { giveBack, keep } from './leftovers.ts';
 import { requestIdOf } from './request-id.ts';
 
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
@@ -46,6 +47,7 @@ export class Exchange {
   readonly #acceptEncoding: string;
   #over = false;
   #deferred = false;
+  #leftover: Buffer | undefined;
 
   constructor(response: HttpResponse, request: HttpRequest, route: Route, observer: Observer) {
     this.#response = response;
@@ -154,9 +156,11 @@ export class Exchange {
     }
     // the rest is ours to keep until the kernel has taken it
     const written = response.getWriteOffset();
-    const rest = Buffer.from(body.subarray(written));
+    const total = body.length;
+    const rest = keep(body.subarray(written));
+    this.#leftover = rest;
     response.onWritable((offset) => {
-      const [ok, ended] = response.tryEnd(rest.subarray(offset - written), body.length);
+      const [ok, ended] = response.tryEnd(rest.subarray(offset - written), total);
       if (ended) this.#finish(status);
       return ok;
     });
@@ -165,6 +169,7 @@ export class Exchange {
   #finish(status: number): void {
     if (this.#over) return;
     this.#over = true;
+    if (this.#leftover) giveBack(this.#leftover);
     this.#observer.finished(this, status, (performance.now() - this.#startedAtMs) / 1000);
   }
 }

@@ -36,7 +36,7 @@ export class Gate implements Observer {
   readonly #metrics: Metrics;
   readonly #events: Events;
   #inProgress = 0;
-  #lastRequestAtMs = 0;
+  #answered = 0;
 
   constructor(keyring: Keyring, metrics: Metrics, events: Events) {
     this.#keyring = keyring;
@@ -49,9 +49,9 @@ export class Gate implements Observer {
     return this.#inProgress;
   }
 
-  /** When the last answer went out, on the clock of `performance.now()`. */
-  get lastRequestAtMs(): number {
-    return this.#lastRequestAtMs;
+  /** Requests that are over, one way or the other. */
+  get answered(): number {
+    return this.#answered;
   }
 
   /** A handler for GET and HEAD. A request with a body is closed: what follows it might be another's. */
@@ -113,7 +113,7 @@ export class Gate implements Observer {
 
   finished(exchange: Exchange, status: number, seconds: number): void {
     this.#inProgress--;
-    this.#lastRequestAtMs = performance.now();
+    this.#answered++;
     if (status === 0) {
       this.#metrics.aborted();
       return;

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { publicErrors } from '../errors.ts';
-import type { Entry, View } from '../hotels/entry.ts';
+import type { View } from '../hotels/entry.ts';
 import type { Listing } from '../hotels/listing.ts';
 import type { LocalCache } from '../hotels/local.ts';
 import type { Namespace } from '../hotels/namespace.ts';
-import type { Found, Reader } from '../hotels/reader.ts';
+import type { Reader } from '../hotels/reader.ts';
 import type { Gathered } from '../hotels/slab/gathered.ts';
 import { ABSENT } from '../hotels/slab/slab.ts';
 import type { BatchIds } from './batch-body.ts';
@@ -12,6 +12,7 @@ import { readChannelBatch, readRegistryBatch } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
 import type { GetRule, PostRule } from './gate.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
+import { joinBodies } from './json-array.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
 
 /** The six operations of the contract, behind the gate. */
@@ -144,25 +145,6 @@ export function operationsOn(
 }
 
 const EMPTY_ARRAY = Buffer.from('[]');
-const OPEN = 0x5b;
-const COMMA = 0x2c;
-const CLOSE = 0x5d;
-
-/** The JSON array of those hotels that were found. */
-function joinBodies(found: Found[], view: View): Buffer {
-  const entries = found.filter((entry): entry is Entry => entry !== null);
-  let length = 2 + Math.max(0, entries.length - 1);
-  for (const entry of entries) length += entry.bodyLength(view);
-  const body = Buffer.allocUnsafe(length);
-  let offset = 0;
-  body[offset++] = OPEN;
-  for (const entry of entries) {
-    if (offset > 1) body[offset++] = COMMA;
-    offset = entry.copyBody(view, body, offset);
-  }
-  body[offset] = CLOSE;
-  return body;
-}
 
 function linkHeader(path: string, limit: number, offset: number, more: boolean): string {
   const to = (at: number, relation: string) => `<${path}?limit=${limit}&offset=${at}>; rel="${relation}"`;

@@ -1,5 +1,6 @@
-/** sign, then digits without leading zeros */
-const INTEGER = /^(-?)0*(\d+)$/;
+const INTEGER = /^-?\d+$/;
+/** Apart from INTEGER: one expression for both takes time in the square of the length, and a body holds a million zeros. */
+const LEADING_ZEROS = /^(-?)0+(?=\d)/;
 
 /** Decodes a path parameter; undefined when it is no percent-encoded UTF-8. */
 export function decodeParameter(parameter: string): string | undefined {
@@ -15,7 +16,7 @@ export function decodeParameter(parameter: string): string | undefined {
 
 /** The canonical decimal digits of a registry id, however large; undefined for what is no integer. */
 export function readRegistryId(text: string): string | undefined {
-  const parts = INTEGER.exec(text);
-  if (!parts) return undefined;
-  return parts[2] === '0' ? '0' : parts[1]! + parts[2]!;
+  if (!INTEGER.test(text)) return undefined;
+  const digits = text.replace(LEADING_ZEROS, '$1');
+  return digits === '-0' ? '0' : digits;
 }

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { matches, quote } from './etag.ts';
+
+describe('If-None-Match', () => {
+  it.each([
+    ['"abc"', true],
+    ['W/"abc"', true],
+    ['"abc.gzip"', true],
+    ['W/"abc.zstd"', true],
+    ['*', true],
+    [' * ', true],
+    ['"x", "abc"', true],
+    ['"x","y" , W/"abc.br"', true],
+    ['', false],
+    ['"x"', false],
+    ['"ABC"', false],
+    ['abc', false],
+    ['"abc', false],
+    ['"abcd"', false],
+    ['"ab"', false],
+    ['"gzip.abc"', false],
+    ['"*"', false],
+    ['"a*"', false],
+    ['""', false],
+    ['"x, abc, y"', false],
+  ])('%s names the tag abc: %s', (header, expected) => {
+    expect(matches(header, 'abc')).toBe(expected);
+  });
+
+  it('of the longest header is judged quickly', () => {
+    const startedAtMs = performance.now();
+    for (const text of ['"', 'W/"', 'W/', '"a"', '", "']) matches(text.repeat(4_096 / text.length), 'abc');
+    expect(performance.now() - startedAtMs).toBeLessThan(100);
+  });
+});
+
+describe('an ETag', () => {
+  it('is quoted, differs by coding, and each matches', () => {
+    const tags = [undefined, 'gzip', 'br', 'zstd'].map((encoding) => quote('abc', encoding));
+    expect(tags).toEqual(['"abc"', '"abc.gzip"', '"abc.br"', '"abc.zstd"']);
+    for (const tag of tags) expect(matches(tag, 'abc')).toBe(true);
+  });
+});

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { requestIdOf } from './request-id.ts';
+
+const MADE = /^[\w-]{12}[0-9a-z]{6}$/;
+
+describe('a request id', () => {
+  it.each(['1', 'a'.repeat(128), '7f3c-_.~+/=:@Z', 'Root=1-67891233-abcdef012345678912345678'])(
+    'that is well-formed is kept: %s',
+    (id) => {
+      expect(requestIdOf(id)).toBe(id);
+    },
+  );
+
+  it.each([
+    '',
+    ' ',
+    'a b',
+    'a"b',
+    "a'b",
+    'a\r\nx-evil: 1',
+    'a\tb',
+    'a'.repeat(129),
+    'é',
+    '\0',
+    'a;b',
+    'a,b',
+    '{}',
+    '<b>',
+    '%0a',
+  ])('that is not is replaced: %j', (id) => {
+    expect(requestIdOf(id)).toMatch(MADE);
+  });
+
+  it('that is made is made once, and tells the process by its start', () => {
+    const made = Array.from({ length: 100_000 }, () => requestIdOf(''));
+    expect(new Set(made).size).toBe(100_000);
+    expect(new Set(made.map((id) => id.slice(0, 12))).size).toBe(1);
+    for (const id of made) if (!MADE.test(id)) expect(id).toMatch(MADE);
+  });
+});
