@@ -9,13 +9,18 @@ export const MIN_COMPRESSED_BYTES = 1025;
 export type Encoding = 'zstd' | 'br' | 'gzip';
 const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 
+/**
+ * Levels: a batch of 1000 hotels (1.06 MB) takes 1.7 ms of processor time by zstd 1 for a ratio of 8.2 (level 3:
+ * 2.6 ms, 8.5), 1.7 ms by br 1 for 7.6 (level 4: 3.8 ms, 8.9), 2.7 ms by gzip 1 for 6.5 (level 6: 6.7 ms, 8.4).
+ * That is ten times what the answer itself costs, so the cheapest level of each is the right one.
+ */
 const compressors: Record<Encoding, (body: Buffer) => Promise<Buffer>> = {
-  zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
+  zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
   br: (body) =>
     promisify(brotliCompress)(body, {
-      params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: body.length },
+      params: { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_SIZE_HINT]: body.length },
     }),
-  gzip: (body) => promisify(gzip)(body, { level: 6 }),
+  gzip: (body) => promisify(gzip)(body, { level: 1 }),
 };
 
 /** The encoding that a client's Accept-Encoding prefers among ours; undefined: as it is. */
