@@ -8,6 +8,9 @@ create table hotel_api_changes (
   ids text[] not null,
   -- the version of each; of what was removed, the version that it had
   versions bigint[] not null,
+  -- what each hotel carries since, so that nobody has to read it to tell of it; empty for removals and keys
+  channel_ids text[] not null default '{}',
+  registry_ids bigint[] not null default '{}',
   -- inserts and deletes move the positions of the list, updates do not
   moves_positions boolean not null,
   committed_after timestamptz not null default clock_timestamp()
@@ -25,17 +28,34 @@ create function hotel_api_note_renamed_hotel() returns trigger
 begin
   insert into hotel_api_changes (kind, ids, versions, moves_positions)
     values ('hotels_removed', array[old.id], array[old.version], true);
-  insert into hotel_api_changes (kind, ids, versions, moves_positions)
-    values ('hotels', array[new.id], array[new.version], true);
+  insert into hotel_api_changes (kind, ids, versions, channel_ids, registry_ids, moves_positions)
+    values ('hotels', array[new.id], array[new.version], array[new.channel_id], array[new.registry_id], true);
   return null;
 end $$;
 
--- Expects a transition table named "changed"; trigger arguments: kind, moves_positions.
+-- Expects a transition table named "changed"; trigger argument: moves_positions.
 create function hotel_api_note_hotels() returns trigger
   language plpgsql security definer set search_path from current as $$
 begin
+  insert into hotel_api_changes (kind, ids, versions, channel_ids, registry_ids, moves_positions)
+    select 'hotels', array_agg(id), array_agg(version), array_agg(channel_id), array_agg(registry_id),
+      tg_argv[0]::boolean
+    from (
+      select id, version, channel_id, registry_id, (row_number() over () - 1) / 1000 as chunk from changed
+    ) as numbered
+    group by chunk;
+  if found then
+    notify hotel_api_changes;
+  end if;
+  return null;
+end $$;
+
+-- The same for deleted rows.
+create function hotel_api_note_removed_hotels() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
   insert into hotel_api_changes (kind, ids, versions, moves_positions)
-    select tg_argv[0], array_agg(id), array_agg(version), tg_argv[1]::boolean
+    select 'hotels_removed', array_agg(id), array_agg(version), true
     from (select id, version, (row_number() over () - 1) / 1000 as chunk from changed) as numbered
     group by chunk;
   if found then
@@ -70,11 +90,11 @@ create trigger hotel_api_version before insert or update on hotels
 create trigger hotel_api_renamed after update on hotels
   for each row when (old.id is distinct from new.id) execute function hotel_api_note_renamed_hotel();
 create trigger hotel_api_inserted after insert on hotels referencing new table as changed
-  for each statement execute function hotel_api_note_hotels('hotels', 'true');
+  for each statement execute function hotel_api_note_hotels('true');
 create trigger hotel_api_updated after update on hotels referencing new table as changed
-  for each statement execute function hotel_api_note_hotels('hotels', 'false');
+  for each statement execute function hotel_api_note_hotels('false');
 create trigger hotel_api_deleted after delete on hotels referencing old table as changed
-  for each statement execute function hotel_api_note_hotels('hotels_removed', 'true');
+  for each statement execute function hotel_api_note_removed_hotels();
 create trigger hotel_api_truncated after truncate on hotels
   for each statement execute function hotel_api_note_truncate('hotels_truncated');
 
@@ -105,14 +125,20 @@ alter table api_keys enable always trigger hotel_api_replaced;
 alter table api_keys enable always trigger hotel_api_deleted;
 alter table api_keys enable always trigger hotel_api_truncated;
 
--- Takes up to max_rows rows off the queue for the caller's transaction: rolled back, they are back.
-create function hotel_api_drain_changes(max_rows integer) returns setof hotel_api_changes
+-- Takes rows off the queue for the caller's transaction (rolled back, they are back): up to max_rows, and no
+-- more once they hold max_changes.
+create function hotel_api_drain_changes(max_rows integer, max_changes integer) returns setof hotel_api_changes
   language sql security definer set search_path from current as $$
+  with locked as materialized (
+    select ctid as place, cardinality(ids) as size from hotel_api_changes limit max_rows for update skip locked
+  ), counted as (
+    select place, sum(size) over (order by place) - size as before from locked
+  )
   delete from hotel_api_changes
-  where ctid = any (array(select ctid from hotel_api_changes limit max_rows for update skip locked))
+  where ctid = any (array(select place from counted where before < max_changes))
   returning *
 $$;
-revoke all on function hotel_api_drain_changes(integer) from public;
+revoke all on function hotel_api_drain_changes(integer, integer) from public;
 
 -- Keys in Redis begin with a generation. A new one is drawn whenever Redis may have missed or lost a change:
 -- what stands under the older ones is never read again and expires. They start at a number of this database's

@@ -19,5 +19,5 @@ begin
 end $$;
 
 grant select on hotels, api_keys, schema_migrations to hotel_api_serve;
-grant execute on function hotel_api_drain_changes(integer) to hotel_api_serve;
+grant execute on function hotel_api_drain_changes(integer, integer) to hotel_api_serve;
 grant select, usage on sequence hotel_api_generations to hotel_api_serve;

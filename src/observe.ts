@@ -47,6 +47,11 @@ export class Metrics {
     'Changes the invalidator took off the queue, by kind',
     ['kind'],
   );
+  readonly #reconciled = this.#counter<'kind'>(
+    'hotel_api_reconciled_total',
+    'Values in Redis that differed from PostgreSQL and were corrected, by kind: changes that went round the triggers',
+    ['kind'],
+  );
   readonly #resets = this.#counter(
     'hotel_api_feed_resets_total',
     'Times a process could not tell what it had missed',
@@ -142,6 +147,10 @@ export class Metrics {
     this.#changes.inc({ kind }, count);
   }
 
+  reconciled(kind: 'hotels' | 'keys', count: number): void {
+    this.#reconciled.inc({ kind }, count);
+  }
+
   feedReset(): void {
     this.#resets.inc();
   }
@@ -184,9 +193,11 @@ export function openLog(level: string, role: string): Logger {
 /** What happened, for operators: every event that is logged, with its level and its fields. */
 export class Events {
   readonly #log: Logger;
+  readonly #logsRequests: boolean;
 
   constructor(log: Logger) {
     this.#log = log;
+    this.#logsRequests = log.isLevelEnabled('debug');
   }
 
   starting(fields: { workers: number; port: number; adminPort: number; redis: boolean }): void {
@@ -229,8 +240,7 @@ export class Events {
     keyId: string | undefined,
     seconds: number,
   ): void {
-    if (this.#log.isLevelEnabled('debug'))
-      this.#log.debug({ requestId, route, status, keyId, seconds }, 'request');
+    if (this.#logsRequests) this.#log.debug({ requestId, route, status, keyId, seconds }, 'request');
   }
   workerStarted(workerPid: number): void {
     this.#log.info({ workerPid }, 'worker started');
@@ -254,6 +264,9 @@ export class Events {
   }
   newGeneration(generation: string, reason: string): void {
     this.#log.info({ generation, reason }, 'what Redis holds is given up');
+  }
+  reconciled(hotels: number, keys: number): void {
+    this.#log.warn({ hotels, keys }, 'changes that went round the triggers were found and corrected');
   }
   stopping(signal: string): void {
     this.#log.info({ signal }, 'stopping');

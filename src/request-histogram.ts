@@ -38,8 +38,8 @@ export class RequestHistogram {
   }
 
   /** Counts one answered request. */
-  observe(route: number, method: number, status: number, seconds: number): void {
-    const place = (route * METHODS.length + method) * STATUSES + status;
+  observe(route: Route, method: CountedMethod, status: number, seconds: number): void {
+    const place = (ROUTES.indexOf(route) * METHODS.length + METHODS.indexOf(method)) * STATUSES + status;
     let cell = this.#cells.get(place);
     if (cell === undefined) {
       cell = new Float64Array(BOUNDS.length + 2);
@@ -71,10 +71,5 @@ export class RequestHistogram {
     }
     const { name, help, type, aggregator } = this;
     return { name, help, type, aggregator, values };
-  }
-
-  /** The number under which a method is counted. */
-  static methodOf(method: CountedMethod): number {
-    return METHODS.indexOf(method);
   }
 }

@@ -2,8 +2,8 @@ import type { FeedMessage } from '../invalidation/messages.ts';
 
 /** What the primary tells its workers. */
 export type ToWorker =
-  /** the first message: the worker opens its port upon it */
-  | { type: 'start'; generation: string }
+  /** the first message: the worker opens its port upon it; `linked`: the change feed is heard at present */
+  | { type: 'start'; generation: string; linked: boolean }
   | { type: 'feed'; message: FeedMessage }
   /** changes may have been missed */
   | { type: 'reset' }

@@ -7,9 +7,9 @@ import type { Config } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { SharedCache } from '../hotels/shared.ts';
 import { openAdmin } from '../http/admin.ts';
-import { currentGeneration, Invalidator } from '../invalidation/invalidator.ts';
+import { currentGeneration } from '../invalidation/generation.ts';
+import { Invalidator } from '../invalidation/invalidator.ts';
 import { Listener } from '../invalidation/listener.ts';
-import { RedisWriter } from '../invalidation/redis-writer.ts';
 import { SharedKeys } from '../keys/shared.ts';
 import { Lifecycle } from '../lifecycle.ts';
 import { Events, Metrics, openLog } from '../observe.ts';
@@ -85,7 +85,7 @@ export async function runPrimary(config: Config): Promise<void> {
   while (!listener.linked && performance.now() < patientUntilMs) await wait(10);
 
   if (stopping) return;
-  workers = new Workers(config.WORKERS, () => generation, metrics, events);
+  workers = new Workers(config.WORKERS, () => ({ generation, linked: listener.linked }), metrics, events);
   lifecycle.push('workers', () => workers!.stop(config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS), 60_000);
 }
 
@@ -138,17 +138,11 @@ function followChanges(
 
   const invalidator: Invalidator = new Invalidator({
     open: (onClose) => open({ kind: 'invalidate', onClose }),
-    redisWriter:
-      redis &&
-      ((database, term, lastBeat) =>
-        new RedisWriter(
-          redis,
-          new SharedCache(redis, sharing),
-          new SharedKeys(redis, sharing),
-          database,
-          term,
-          lastBeat,
-        )),
+    redis: redis && {
+      redis,
+      hotels: new SharedCache(redis, sharing),
+      keys: new SharedKeys(redis, sharing),
+    },
     lastBeat: () => listener.lastBeat,
     metrics,
     events,

@@ -71,13 +71,19 @@ async function runWorker(config: Config): Promise<void> {
     config.L1_MAX_BYTES === 0
       ? undefined
       : new LocalCache(config.L1_MAX_BYTES, {
-          isLinked: () => link.up,
+          // while PostgreSQL is known to be away nobody could say more
+          isLinked: () => link.up || postgres.breakerOpen,
           absentTtlMs: config.ABSENT_TTL_S * 1000,
           refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),
           count: (answer, keys) => metrics.cacheAnswers('local', answer, keys),
         });
-  const reader: Reader = new Reader(local, sharedHotels, origin, hotelChanges, (...answer) =>
-    metrics.cacheAnswers(...answer),
+  const reader: Reader = new Reader(
+    local,
+    sharedHotels,
+    origin,
+    hotelChanges,
+    () => link.up,
+    (...answer) => metrics.cacheAnswers(...answer),
   );
   const listing = new Listing(origin, () => link.up);
   const keyring = new Keyring({
@@ -129,9 +135,11 @@ async function runWorker(config: Config): Promise<void> {
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     tell({ type: 'listening' });
+    listing.positions.prepare();
   };
   /** Answers what is under way, then ends the connections, the pools and the process. */
   const drain = async () => {
+    gate.closing = true;
     server.stopAccepting();
     const untilMs = performance.now() + config.DRAIN_TIMEOUT_MS;
     let answered = gate.answered;
@@ -153,6 +161,7 @@ async function runWorker(config: Config): Promise<void> {
   process.on('message', (message: ToWorker) => {
     switch (message.type) {
       case 'start':
+        if (message.linked) link.heard();
         start(message.generation).catch(fail);
         break;
       case 'feed':

@@ -29,7 +29,7 @@ interface Charge {
 export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
-  readonly #generation: () => string;
+  readonly #feed: () => { generation: string; linked: boolean };
   readonly #charges = new Map<number, Charge>();
   /** counters of workers that have ended: of each, until they are summed in the first place */
   readonly #legacy: MetricsJson[] = [];
@@ -39,9 +39,14 @@ export class Workers {
   readonly #watch: NodeJS.Timeout;
   #watchedAtMs = performance.now();
 
-  /** Starts `count` workers; `generation` is asked for whenever one opens. */
-  constructor(count: number, generation: () => string, metrics: Metrics, events: Events) {
-    this.#generation = generation;
+  /** Starts `count` workers; `feed` is asked for whenever one opens. */
+  constructor(
+    count: number,
+    feed: () => { generation: string; linked: boolean },
+    metrics: Metrics,
+    events: Events,
+  ) {
+    this.#feed = feed;
     this.#metrics = metrics;
     this.#events = events;
     cluster.setupPrimary({
@@ -115,7 +120,7 @@ export class Workers {
     charge.heardAtMs = Math.max(charge.heardAtMs, performance.now());
     switch (message.type) {
       case 'up':
-        tell(charge.worker, { type: 'start', generation: this.#generation() });
+        tell(charge.worker, { type: 'start', ...this.#feed() });
         break;
       case 'listening':
         charge.listening = true;

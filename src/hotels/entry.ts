@@ -27,6 +27,7 @@ const MAGIC = 0x31444548;
 const HEADER_BYTES = 80;
 const NO_DAY = -0x80000000;
 const PRESENT = 1;
+const WITHDRAWN = 2;
 const DAY_MS = 86_400_000;
 
 /** What ends the narrow view, after the shared part. */
@@ -68,6 +69,9 @@ export const HOTEL_COLUMNS = `id, name, description, address, postal_code, city,
   to_char(certified_from, 'YYYY-MM-DD') as certified_from, to_char(certified_until, 'YYYY-MM-DD') as certified_until,
   certification_url, channel_id, registry_id::text, version::float8`;
 
+/** A hotel, or null: none carries the key. */
+export type Found = Entry | null;
+
 /** A checked entry; its fields are views of `bytes`, which nobody may change. */
 export class Entry {
   readonly bytes: Buffer;
@@ -80,6 +84,11 @@ export class Entry {
   /** False for an entry that says the hotel is absent. */
   get present(): boolean {
     return (this.bytes[77]! & PRESENT) !== 0;
+  }
+
+  /** True for what takes a hotel's place in Redis after a change until somebody reads the hotel anew. */
+  get withdrawn(): boolean {
+    return (this.bytes[77]! & WITHDRAWN) !== 0;
   }
 
   get version(): number {
@@ -227,6 +236,15 @@ export function versionOfRemoved(version: number): number {
 
 /** An entry that says the hotel with this id is absent since `version` (0: it was never heard of). */
 export function encodeAbsence(id: string, version: number): Entry {
+  return encodeWithoutBody(id, version, 0);
+}
+
+/** An entry that says only that whatever is older than `version` is out of date. */
+export function encodeWithdrawal(id: string, version: number): Entry {
+  return encodeWithoutBody(id, version, WITHDRAWN);
+}
+
+function encodeWithoutBody(id: string, version: number, flags: number): Entry {
   const key = Buffer.from(id);
   const bytes = Buffer.alloc(HEADER_BYTES + key.length);
   bytes.writeDoubleLE(version, 8);
@@ -234,6 +252,7 @@ export function encodeAbsence(id: string, version: number): Entry {
   bytes.writeInt32LE(NO_DAY, 48);
   bytes.writeInt32LE(NO_DAY, 52);
   bytes.writeUInt16LE(key.length, 70);
+  bytes[77] = flags;
   key.copy(bytes, HEADER_BYTES);
   return seal(bytes);
 }

@@ -1,9 +1,13 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Origin } from './origin.ts';
 
 /** Hotels between two marks when the marks are set. */
 const STRIDE = 200;
 /** Marks fetched by one query while all are set anew; a query must end within its deadline. */
-const MARKS_PER_QUERY = 250;
+const MARKS_PER_QUERY = 50;
+/** After a failure the marks go on being set from where they were. */
+const TRY_AGAIN_MS = 250;
+const MAX_FAILURES = 20;
 /** Past this many stretches to count again, or this much growth of one, all marks are set anew. */
 const MAX_DIRTY = 400;
 const MAX_STRETCH = 20 * STRIDE;
@@ -15,6 +19,7 @@ const MAX_STRETCH = 20 * STRIDE;
  */
 export class Positions {
   readonly #origin: Origin;
+  readonly #tryAgainMs: number;
   /** the first id of each stretch but the first, which begins before all ids; ordered by bytes */
   #marks: Buffer[] = [];
   #counts: number[] = [];
@@ -25,8 +30,14 @@ export class Positions {
   #epoch = 0;
   #recount: Promise<void> | undefined;
 
-  constructor(origin: Origin) {
+  constructor(origin: Origin, tryAgainMs = TRY_AGAIN_MS) {
     this.#origin = origin;
+    this.#tryAgainMs = tryAgainMs;
+  }
+
+  /** Sets the marks in the background where they are not set: a million hotels take some seconds. */
+  prepare(): void {
+    if (this.#state === 'unset') void this.#set();
   }
 
   /** A hotel with this id came or went. */
@@ -50,9 +61,10 @@ export class Positions {
    */
   async locate(offset: number): Promise<{ mark: string | null; skip: number } | undefined> {
     if (this.#state === 'set' && this.#dirty.size > MAX_DIRTY) this.forget();
-    if (this.#state === 'unset') this.#set().catch(() => {});
+    this.prepare();
     if (this.#state !== 'set') return undefined;
-    while (this.#dirty.size > 0) {
+    // twice at most: a count under way may have begun before what was heard last, the next one has not
+    for (let round = 0; round < 2 && (this.#recount || this.#dirty.size > 0); round++) {
       const epoch = this.#epoch;
       this.#recount ??= this.#countDirty().finally(() => {
         this.#recount = undefined;
@@ -73,20 +85,18 @@ export class Positions {
     const epoch = this.#epoch;
     this.#state = 'setting';
     const marks: Buffer[] = [];
-    try {
-      for (;;) {
-        const found = await this.#origin.marksAfter(
-          marks.at(-1)?.toString() ?? null,
-          STRIDE,
-          MARKS_PER_QUERY,
-        );
+    for (let failures = 0; ; ) {
+      try {
+        const last = marks.at(-1)?.toString() ?? null;
+        const found = await this.#origin.marksAfter(last, STRIDE, MARKS_PER_QUERY);
         if (epoch !== this.#epoch) return;
         for (const id of found) marks.push(Buffer.from(id));
         if (found.length < MARKS_PER_QUERY) break;
+      } catch {
+        if (epoch !== this.#epoch) return;
+        if (++failures > MAX_FAILURES) return this.forget();
+        await wait(this.#tryAgainMs);
       }
-    } catch (error) {
-      if (epoch === this.#epoch) this.forget();
-      throw error;
     }
     this.#marks = marks;
     this.#counts = new Array(marks.length + 1).fill(STRIDE);

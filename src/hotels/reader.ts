@@ -1,5 +1,5 @@
 import { Unavailable } from '../errors.ts';
-import type { Entry } from './entry.ts';
+import type { Entry, Found } from './entry.ts';
 import type { LocalCache } from './local.ts';
 import { LETTER, mayExist, type Namespace } from './namespace.ts';
 import type { Origin } from './origin.ts';
@@ -12,9 +12,6 @@ export type CountAnswers = (
   answer: 'hit' | 'absent' | 'miss',
   keys: number,
 ) => void;
-
-/** A hotel, or null: none carries the key. */
-export type Found = Entry | null;
 
 /** The place of a key that no hotel can carry. */
 const NOWHERE = -1;
@@ -44,14 +41,18 @@ export class Reader {
   };
 
   readonly #local: LocalCache | undefined;
+  readonly #isLinked: () => boolean;
 
+  /** While not `isLinked` Redis may be behind unheard: then PostgreSQL is asked before it. */
   constructor(
     local: LocalCache | undefined,
     shared: SharedCache | undefined,
     origin: Origin,
     recent: RecentChanges,
+    isLinked: () => boolean,
     count: CountAnswers,
   ) {
+    this.#isLinked = isLinked;
     this.#local = local;
     this.#shared = shared;
     this.#origin = origin;
@@ -102,34 +103,41 @@ export class Reader {
   async #read(namespace: Namespace, keys: string[]): Promise<Found[]> {
     if (keys.length === 0) return [];
     const began = this.#recent.position;
-    const found: (Found | undefined)[] = this.#shared
-      ? await this.#readShared(namespace, keys)
-      : new Array(keys.length);
+    const linked = this.#isLinked();
+    const turned = keys.map((key) => this.#local?.turn(namespace, key));
+    const found: (Found | undefined)[] =
+      this.#shared && linked && !turned.every(Boolean)
+        ? await this.#readShared(namespace, keys, turned)
+        : turned;
     const missing: number[] = [];
-    let absent = 0;
-    for (let i = 0; i < keys.length; i++) {
-      if (found[i] === undefined) missing.push(i);
-      else if (found[i] === null) absent++;
-    }
-    if (this.#shared) {
-      this.#count('redis', 'hit', keys.length - absent - missing.length);
-      this.#count('redis', 'absent', absent);
-      this.#count('redis', 'miss', missing.length);
-    }
+    for (let i = 0; i < keys.length; i++) if (found[i] === undefined) missing.push(i);
     if (missing.length > 0) {
       try {
         await this.#readOrigin(namespace, keys, missing, found);
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error;
-        for (const i of missing) {
-          found[i] = this.#local?.lastKnown(namespace, keys[i]!);
-          if (found[i] === undefined) throw error;
-        }
+        const known = await this.#lastKnown(
+          namespace,
+          missing.map((i) => keys[i]!),
+        );
+        missing.forEach((i, at) => {
+          if (known[at] === undefined) throw error;
+          found[i] = known[at];
+        });
         return found as Found[];
       }
     }
     this.#storeLocally(namespace, keys, found as Found[], began);
     return found as Found[];
+  }
+
+  /** What any cache holds, however old: for when PostgreSQL cannot be asked. It is stored nowhere. */
+  async #lastKnown(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
+    const known = keys.map((key) => this.#local?.lastKnown(namespace, key));
+    const rest = keys.filter((_, i) => known[i] === undefined);
+    if (rest.length === 0 || !this.#shared || this.#isLinked()) return known;
+    const shared = await this.#readShared(namespace, rest, []);
+    return known.map((entry) => (entry === undefined ? shared.shift() : entry));
   }
 
   #storeLocally(namespace: Namespace, keys: string[], found: Found[], began: number): void {
@@ -138,27 +146,50 @@ export class Reader {
     for (let i = 0; i < keys.length; i++) {
       const entry = found[i];
       if (entry) {
-        if (this.#recent.mayStore(`h:${entry.id}`, began)) local.store(entry);
+        const name = LETTER.id + entry.id;
+        // a load that was joined may have begun before what was heard of since
+        if (this.#recent.mayStore(name, began) && !this.#recent.isOutdated(name, entry.version))
+          local.store(entry);
       } else if (this.#recent.mayStore(LETTER[namespace] + keys[i], began))
         local.storeAbsent(namespace, keys[i]!);
     }
   }
 
-  async #readShared(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
-    const shared = this.#shared!;
-    if (namespace === 'id') return this.#checked(await shared.entries(keys));
+  /** What Redis knows of the keys; where `known` holds an answer already, that one. */
+  async #readShared(
+    namespace: Namespace,
+    keys: string[],
+    known: (Found | undefined)[],
+  ): Promise<(Found | undefined)[]> {
+    const asked = keys.filter((_, i) => known[i] === undefined);
+    const answers =
+      namespace === 'id'
+        ? this.#checked(await this.#shared!.entries(asked))
+        : await this.#readPointers(namespace, asked);
+    const absent = answers.filter((answer) => answer === null).length;
+    const misses = answers.filter((answer) => answer === undefined).length;
+    this.#count('redis', 'hit', asked.length - absent - misses);
+    this.#count('redis', 'absent', absent);
+    this.#count('redis', 'miss', misses);
+    let next = 0;
+    return keys.map((_, i) => known[i] ?? answers[next++]);
+  }
 
+  async #readPointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(Found | undefined)[]> {
+    const shared = this.#shared!;
     const ids = await shared.pointers(namespace, keys);
     const asked = ids.filter((id) => typeof id === 'string');
     const entries = this.#checked(asked.length > 0 ? await shared.entries(asked) : []);
     let next = 0;
     const unconfirmed: string[] = [];
     const found = ids.map((id, i) => {
+      // a late fill may have called absent what was heard of since
+      if (id === null && this.#recent.heardOf(LETTER[namespace] + keys[i])) return undefined;
       if (typeof id !== 'string') return id;
       const entry = entries[next++];
       if (entry && keys[i] === (namespace === 'channel' ? entry.channelId : entry.registryId)) return entry;
       // the pointer is out of date and tells nothing of who carries the id now
-      unconfirmed.push(keys[i]!);
+      if (entry !== undefined) unconfirmed.push(keys[i]!);
       return undefined;
     });
     if (unconfirmed.length > 0) shared.removePointers(namespace, unconfirmed);
@@ -168,13 +199,16 @@ export class Reader {
   /** What Redis held, as it reads today; undefined where a newer version was heard of. */
   #checked(entries: (Entry | undefined)[]): (Found | undefined)[] {
     const nowMs = Date.now();
-    return entries.map((entry) => {
-      if (!entry || this.#recent.isOutdated(`h:${entry.id}`, entry.version)) return undefined;
+    const turned: Entry[] = [];
+    const checked = entries.map((entry) => {
+      if (!entry || this.#recent.isOutdated(LETTER.id + entry.id, entry.version)) return undefined;
       if (!entry.present) return null;
-      const turned = entry.at(nowMs);
-      if (turned !== entry) this.#shared?.fill([turned]);
-      return turned;
+      const today = entry.at(nowMs);
+      if (today !== entry) turned.push(today);
+      return today;
     });
+    if (turned.length > 0 && this.#isLinked()) this.#shared?.fill(turned);
+    return checked;
   }
 
   async #readOrigin(
@@ -221,7 +255,7 @@ export class Reader {
     }
     this.#count('postgres', 'hit', entries.length);
     this.#count('postgres', 'absent', keys.length - entries.length);
-    if (this.#shared) {
+    if (this.#shared && this.#isLinked()) {
       const storable = entries.filter((entry) => this.#recent.mayStore(`h:${entry.id}`, began));
       const absent = keys.filter(
         (key) => !byKey.has(key) && this.#recent.mayStore(LETTER[namespace] + key, began),

@@ -1,5 +1,7 @@
 /** Changes are remembered at least this long: longer than any load takes. */
 const REMEMBER_MS = 30_000;
+/** After so many (about 60 MB) the older half goes before its time, and loads begun before them are stored nowhere. */
+const REMEMBER_AT_MOST = 500_000;
 
 /**
  * What this process has heard of changes lately. It answers two questions: may a load that began at some
@@ -11,6 +13,8 @@ export class RecentChanges {
   #floor = 0;
   #young = new Map<string, { position: number; version: number }>();
   #old = new Map<string, { position: number; version: number }>();
+  /** what was heard up to here is not among the young */
+  #youngFrom = 0;
   #turnAtMs = performance.now() + REMEMBER_MS;
 
   /** To be taken when a load begins. */
@@ -25,7 +29,9 @@ export class RecentChanges {
   /** Hears of a change of what `key` names; `version` 0 where it carries none. */
   note(key: string, version: number): void {
     const nowMs = performance.now();
-    if (nowMs >= this.#turnAtMs) {
+    if (nowMs >= this.#turnAtMs || this.#young.size >= REMEMBER_AT_MOST / 2) {
+      this.#floor = Math.max(this.#floor, this.#youngFrom);
+      this.#youngFrom = this.#position;
       this.#old = this.#young;
       this.#young = new Map();
       this.#turnAtMs = nowMs + REMEMBER_MS;
@@ -42,6 +48,11 @@ export class RecentChanges {
   /** True when a load of `key` that began at `position` may be stored. */
   mayStore(key: string, position: number): boolean {
     return position >= this.#floor && (this.#find(key)?.position ?? 0) <= position;
+  }
+
+  /** True when `key` has changed lately. */
+  heardOf(key: string): boolean {
+    return this.size > 0 && this.#find(key) !== undefined;
   }
 
   /** True when a newer version of `key` than this was heard of. */

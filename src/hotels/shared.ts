@@ -6,6 +6,12 @@ import { LETTER, type Namespace } from './namespace.ts';
 const TO = '>';
 /** What stands in a pointer's place when no hotel carries the id. */
 const NOBODY = '-';
+/** Longer than any load takes that began before the change: after it nothing older can come. */
+const WITHDRAWN_TTL_MS = 60_000;
+/** Keys removed by one command. */
+const REMOVE_COUNT = 1_000;
+/** Keys that one step of a walk through Redis looks at. */
+const SCAN_COUNT = 1_000;
 
 /**
  * Hotels in Redis: entries under `<generation>h:<hotel id>`, and pointers from channel ids and registry ids to
@@ -49,10 +55,17 @@ export class SharedCache {
     return ids;
   }
 
-  /** Forgets where these keys point to: the hotel there does not carry them, or is not known. */
-  async removePointers(namespace: 'channel' | 'registry', keys: string[]): Promise<void> {
+  /**
+   * Forgets where these keys point to: the hotel there does not carry them, or is not known. Returns false when
+   * Redis did not take all of it.
+   */
+  async removePointers(namespace: 'channel' | 'registry', keys: string[]): Promise<boolean> {
     const start = this.#prefix + LETTER[namespace];
-    await this.#redis.remove(keys.map((key) => start + key));
+    for (let i = 0; i < keys.length; i += REMOVE_COUNT) {
+      const names = keys.slice(i, i + REMOVE_COUNT).map((key) => start + key);
+      if ((await this.#redis.remove(names)) === undefined) return false;
+    }
+    return true;
   }
 
   /**
@@ -60,6 +73,12 @@ export class SharedCache {
    * What is damaged or belongs to another id counts as unknown. The entries view the reply: not to be kept.
    */
   async entries(ids: string[]): Promise<(Entry | undefined)[]> {
+    const held = await this.held(ids);
+    return held.map((entry) => (entry?.withdrawn ? undefined : entry));
+  }
+
+  /** The same, with withdrawals as they stand. */
+  async held(ids: string[]): Promise<(Entry | undefined)[]> {
     const names = ids.map((id) => this.#prefix + LETTER.id + id);
     const values = await this.#redis.readMany(names);
     if (values === undefined) return new Array(ids.length);
@@ -79,22 +98,54 @@ export class SharedCache {
 
   /**
    * Stores entries unless Redis holds a newer version, and points their channel and registry ids at them.
-   * Returns false when Redis did not take all of it.
+   * Returns the ids of those that were refused; undefined when Redis did not take all of it.
    */
-  async fill(entries: Entry[]): Promise<boolean> {
-    const values: [string, Buffer][] = [];
+  async fill(entries: Entry[]): Promise<string[] | undefined> {
     const pointers: [string, string][] = [];
-    for (const entry of entries) {
-      const { id, channelId, registryId } = entry;
-      values.push([`${this.#prefix}h:${id}`, entry.bytes]);
+    for (const { id, channelId, registryId } of entries) {
       if (channelId !== null) pointers.push([`${this.#prefix}c:${channelId}`, TO + id]);
       if (registryId !== null) pointers.push([`${this.#prefix}r:${registryId}`, TO + id]);
     }
-    const [stored, pointed] = await Promise.all([
-      this.#redis.storeNewer(values, this.#ttlMs),
+    const [refused, pointed] = await Promise.all([
+      this.#store(entries, this.#ttlMs),
       pointers.length === 0 ? true : this.#redis.setMany(pointers, this.#ttlMs, false),
     ]);
-    return stored !== undefined && pointed === true;
+    return pointed === true ? refused : undefined;
+  }
+
+  /**
+   * Puts withdrawals in the place of what is older. Their channel and registry ids (not null) are forgotten, as
+   * nobody may have carried them before. Returns as `fill` does.
+   */
+  async withdraw(
+    withdrawals: Entry[],
+    carried: { channel: string[]; registry: string[] },
+  ): Promise<string[] | undefined> {
+    const [refused, channel, registry] = await Promise.all([
+      this.#store(withdrawals, WITHDRAWN_TTL_MS),
+      this.removePointers('channel', carried.channel),
+      this.removePointers('registry', carried.registry),
+    ]);
+    return channel && registry ? refused : undefined;
+  }
+
+  /** Stores entries whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
+  async replace(entries: Entry[]): Promise<boolean> {
+    const removed = await this.#redis.remove(entries.map(({ id }) => this.#prefix + LETTER.id + id));
+    return removed !== undefined && (await this.fill(entries)) !== undefined;
+  }
+
+  /** Some of the ids that Redis holds something under, and the cursor for the next; undefined: it does not answer. */
+  async walk(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
+    const start = this.#prefix + LETTER.id;
+    const found = await this.#redis.scan(cursor, `${start}*`, SCAN_COUNT);
+    return found && [found[0], found[1].map((name) => name.slice(start.length))];
+  }
+
+  async #store(entries: Entry[], ttlMs: number): Promise<string[] | undefined> {
+    const values = entries.map(({ id, bytes }): [string, Buffer] => [this.#prefix + LETTER.id + id, bytes]);
+    const refused = await this.#redis.storeNewer(values, ttlMs);
+    return refused?.map((place) => entries[place]!.id);
   }
 
   /**

@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/keyring.ts';
-import { RequestHistogram, ROUTES, type Route } from '../request-histogram.ts';
+import type { CountedMethod, Route } from '../request-histogram.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { matches, quote } from './etag.ts';
 import { giveBack, keep } from './leftovers.ts';
@@ -25,6 +25,8 @@ const STATUS_LINES: Record<number, string> = {
 
 /** What is told of an exchange when it is over. */
 export interface Observer {
+  /** true: answers tell the client to close its connection */
+  readonly closing: boolean;
   /** status 0: the client went away first */
   finished(exchange: Exchange, status: number, seconds: number): void;
 }
@@ -41,34 +43,28 @@ export class Exchange {
   readonly #response: HttpResponse;
   readonly #observer: Observer;
   readonly #startedAtMs = performance.now();
-  readonly #method: number;
-  readonly #isHead: boolean;
-  readonly #ifNoneMatch: string;
-  readonly #acceptEncoding: string;
+  readonly method: CountedMethod;
+  /** until the handler returns; most answers are out by then and need not read all headers */
+  #request: HttpRequest | undefined;
+  #ifNoneMatch = '';
+  #acceptEncoding = '';
   #over = false;
   #deferred = false;
   #leftover: Buffer | undefined;
 
-  constructor(response: HttpResponse, request: HttpRequest, route: Route, observer: Observer) {
+  constructor(
+    response: HttpResponse,
+    request: HttpRequest,
+    route: Route,
+    method: CountedMethod,
+    observer: Observer,
+  ) {
     this.#response = response;
     this.route = route;
     this.#observer = observer;
-    const method = request.getCaseSensitiveMethod();
-    this.#isHead = method === 'HEAD';
-    this.#method = RequestHistogram.methodOf(
-      method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other',
-    );
+    this.method = method;
+    this.#request = request;
     this.requestId = requestIdOf(request.getHeader('x-request-id'));
-    this.#ifNoneMatch = request.getHeader('if-none-match');
-    this.#acceptEncoding = request.getHeader('accept-encoding');
-  }
-
-  get routeNumber(): number {
-    return ROUTES.indexOf(this.route);
-  }
-
-  get method(): number {
-    return this.#method;
   }
 
   get view(): View {
@@ -84,15 +80,23 @@ export class Exchange {
   defer(): void {
     if (this.#deferred || this.#over) return;
     this.#deferred = true;
+    const request = this.#request!;
+    this.#ifNoneMatch = request.getHeader('if-none-match');
+    this.#acceptEncoding = request.getHeader('accept-encoding');
+    this.#request = undefined;
     this.#response.onAborted(() => this.#finish(0));
   }
 
   /** Answers 200 with JSON. `tag` is that of the identity bytes; POST has none. The body may be overwritten after the call. */
   ok(body: Uint8Array, tag: string, headers = ''): void {
     if (this.#over) return;
-    const encoding = body.length >= MIN_COMPRESSED_BYTES ? chooseEncoding(this.#acceptEncoding) : undefined;
+    const encoding =
+      body.length >= MIN_COMPRESSED_BYTES
+        ? chooseEncoding(this.#request?.getHeader('accept-encoding') ?? this.#acceptEncoding)
+        : undefined;
     const tagged = tag === '' ? headers : `${headers}\r\netag: ${quote(tag, encoding)}`;
-    if (tag !== '' && matches(this.#ifNoneMatch, tag)) this.#write(304, tagged, undefined);
+    const ifNoneMatch = tag === '' ? '' : (this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch);
+    if (matches(ifNoneMatch, tag)) this.#write(304, tagged, undefined);
     else if (encoding === undefined) this.#write(200, tagged, body);
     else this.#writeCompressed(encoding, tagged, body);
   }
@@ -129,12 +133,12 @@ export class Exchange {
     // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
     response.writeHeader(
       'content-type',
-      `application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key\r\nx-request-id: ${this.requestId}${headers}`,
+      `application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key\r\nx-request-id: ${this.requestId}${headers}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
     );
     if (body === undefined) {
       this.#finish(status);
       response.endWithoutBody();
-    } else if (this.#isHead) {
+    } else if (this.method === 'HEAD') {
       this.defer();
       this.#finish(status);
       response.writeHeader('content-length', String(body.length)).endWithoutBody();

@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { publicErrors, Unavailable } from '../errors.ts';
 import type { Access, Keyring } from '../keys/keyring.ts';
 import type { Events, Metrics } from '../observe.ts';
-import type { Route } from '../request-histogram.ts';
+import type { CountedMethod, Route } from '../request-histogram.ts';
 import { collectBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 
@@ -35,6 +35,8 @@ export class Gate implements Observer {
   readonly #keyring: Keyring;
   readonly #metrics: Metrics;
   readonly #events: Events;
+  /** set when the worker ends: uWebSockets.js itself tells nobody, and who is not told goes on asking */
+  closing = false;
   #inProgress = 0;
   #answered = 0;
 
@@ -54,10 +56,10 @@ export class Gate implements Observer {
     return this.#answered;
   }
 
-  /** A handler for GET and HEAD. A request with a body is closed: what follows it might be another's. */
-  get<Input>(rule: GetRule<Input>): Handler {
+  /** A handler for GET or HEAD. A request with a body is closed: what follows it might be another's. */
+  get<Input>(rule: GetRule<Input>, method: 'GET' | 'HEAD'): Handler {
     return (response, request) => {
-      const exchange = this.#open(response, request, rule.route);
+      const exchange = this.#open(response, request, rule.route, method);
       this.#guard(exchange, () => {
         if (hasBody(request)) return exchange.close();
         const key = request.getHeader('x-api-key');
@@ -77,7 +79,7 @@ export class Gate implements Observer {
   /** A handler for POST. */
   post(rule: PostRule): Handler {
     return (response, request) => {
-      const exchange = this.#open(response, request, rule.route);
+      const exchange = this.#open(response, request, rule.route, 'POST');
       this.#guard(exchange, () => {
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
@@ -106,7 +108,9 @@ export class Gate implements Observer {
   /** A handler for what the contract does not know; needs no key. */
   refuse(refuse: (exchange: Exchange, request: HttpRequest) => void): Handler {
     return (response, request) => {
-      const exchange = this.#open(response, request, 'other');
+      const method = request.getCaseSensitiveMethod();
+      const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
+      const exchange = this.#open(response, request, 'other', counted);
       this.#guard(exchange, () => refuse(exchange, request));
     };
   }
@@ -118,14 +122,14 @@ export class Gate implements Observer {
       this.#metrics.aborted();
       return;
     }
-    this.#metrics.requests.observe(exchange.routeNumber, exchange.method, status, seconds);
+    this.#metrics.requests.observe(exchange.route, exchange.method, status, seconds);
     const { requestId, route, access } = exchange;
     this.#events.request(requestId, route, status, access?.keyId, seconds);
   }
 
-  #open(response: HttpResponse, request: HttpRequest, route: Route): Exchange {
+  #open(response: HttpResponse, request: HttpRequest, route: Route, method: CountedMethod): Exchange {
     this.#inProgress++;
-    return new Exchange(response, request, route, this);
+    return new Exchange(response, request, route, method, this);
   }
 
   #admits(exchange: Exchange, access: Access | null, needsRegistry: boolean): boolean {

@@ -50,7 +50,11 @@ describe('a registry id', () => {
 
   it('is the same as what BigInt makes of the same digits', () => {
     const digits = fc.stringMatching(/^-?0{0,5}\d{1,30}$/);
-    fc.assert(fc.property(digits, (text) => expect(readRegistryId(text)).toBe(String(BigInt(text)))));
+    fc.assert(
+      fc.property(digits, (text) => {
+        expect(readRegistryId(text)).toBe(String(BigInt(text)));
+      }),
+    );
   });
 
   it('is read in time that grows with its length and no faster', () => {

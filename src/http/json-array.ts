@@ -1,5 +1,4 @@
-import type { View } from '../hotels/entry.ts';
-import type { Found } from '../hotels/reader.ts';
+import type { Found, View } from '../hotels/entry.ts';
 
 const OPEN = 0x5b;
 const COMMA = 0x2c;

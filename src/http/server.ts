@@ -2,14 +2,14 @@ import * as uWebSockets from 'uWebSockets.js';
 import { App, type HttpRequest, us_listen_socket_close } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import type { Exchange } from './exchange.ts';
-import type { Gate } from './gate.ts';
+import type { Gate, Handler } from './gate.ts';
 import type { Operations } from './hotels.ts';
 
 /** The public port of one worker. */
 export interface Server {
   /** Listens; throws when the port cannot be had. */
   listen(host: string, port: number): Promise<void>;
-  /** Accepts no further connection; those that are open are told to close with their next answer. */
+  /** Accepts no further connection; those that are open go on. */
   stopAccepting(): void;
   /** Open connections. */
   readonly connections: number;
@@ -33,15 +33,15 @@ export function openServer(operations: Operations, gate: Gate, basePath: string)
   (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
   const app = App();
   const refuse = gate.refuse((exchange, request) => refuseUnknown(exchange, request, basePath));
-  const reads = [
-    ['/hotels', gate.get(operations.list)],
-    ['/hotels/:id', gate.get(operations.hotel)],
-    ['/hotels/channel/:id', gate.get(operations.hotelByChannel)],
-    ['/hotels/registry/:id', gate.get(operations.hotelByRegistry)],
-  ] as const;
-  for (const [path, handler] of reads) {
-    app.get(basePath + path, handler);
-    app.head(basePath + path, handler);
+  const reads: [path: string, handlerOf: (method: 'GET' | 'HEAD') => Handler][] = [
+    ['/hotels', (method) => gate.get(operations.list, method)],
+    ['/hotels/:id', (method) => gate.get(operations.hotel, method)],
+    ['/hotels/channel/:id', (method) => gate.get(operations.hotelByChannel, method)],
+    ['/hotels/registry/:id', (method) => gate.get(operations.hotelByRegistry, method)],
+  ];
+  for (const [path, handlerOf] of reads) {
+    app.get(basePath + path, handlerOf('GET'));
+    app.head(basePath + path, handlerOf('HEAD'));
   }
   app.post(`${basePath}/hotels/channel/batch`, gate.post(operations.batchByChannel));
   app.post(`${basePath}/hotels/registry/batch`, gate.post(operations.batchByRegistry));

@@ -50,6 +50,7 @@ export class Follower {
     const { link, keyring, reader, local, positions, keyChanges, hotelChanges } = this.#parts;
     link.heard();
     this.useGeneration(message.g);
+    if (message.l) this.#doubtRedis();
     for (const [id, version, channelId, registryId] of message.h ?? []) {
       this.#changed('id', id, version);
       if (message.m) positions.moved(id);
@@ -81,6 +82,15 @@ export class Follower {
     reader.forgetAllLoads();
     local?.clear();
     positions.forget();
+    keyring.doubtAll();
+  }
+
+  /** Redis had lost writes, so what was read there lately, or is being read, may be older than what was heard of. */
+  #doubtRedis(): void {
+    const { hotelChanges, keyChanges, local, keyring } = this.#parts;
+    hotelChanges.noteAll();
+    keyChanges.noteAll();
+    local?.dropLatest();
     keyring.doubtAll();
   }
 

@@ -1,33 +1,21 @@
-import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import type { Events, Metrics } from '../observe.ts';
-import { drain } from './drain.ts';
-import { type FeedMessage, split } from './messages.ts';
-import type { RedisWriter } from './redis-writer.ts';
-
-/** Both in base 36. */
-export interface Generation {
-  database: string;
-  generation: string;
-}
+import type { RedisAccess } from './redis-writer.ts';
+import { Term } from './term.ts';
 
 /** Advisory lock of the active invalidator; the one of the migrations is another. */
 const LOCK = 0x686f74656d;
-/** On this channel the active invalidator speaks to every instance. */
-export const FEED_CHANNEL = 'hotel_api_feed';
-/** Every message is also a sign of life; without changes one goes out this often. */
-const HEARTBEAT_MS = 500;
 /** The doorbell may be lost: the queue is looked at this often anyway. */
 const POLL_MS = 250;
 /** How often one that is not active tries to become it. */
-const STANDBY_MS = 500;
+const STANDBY_MS = 400;
 
 export interface InvalidatorOptions {
   /** opens a pool of one connection; `onClose` is called whenever that connection ends */
   open: (onClose: () => void) => Sql;
   /** undefined without Redis */
-  redisWriter: ((database: string, term: string, lastBeat: string | null) => RedisWriter) | undefined;
+  redis: RedisAccess | undefined;
   /** the last sign of life in Redis that any invalidator told of */
   lastBeat: () => string | null;
   metrics: Metrics;
@@ -35,9 +23,8 @@ export interface InvalidatorOptions {
 }
 
 /**
- * Drains the change queue, one for all instances: whoever holds the advisory lock. What it takes off the queue
- * it writes to Redis and tells to every instance in the transaction that takes it off, so a change is told
- * exactly when it is off the queue, whatever dies in between.
+ * Elects the active invalidator, one for all instances: whoever holds the advisory lock. Its term ends with the
+ * connection that holds the lock.
  */
 export class Invalidator {
   readonly #options: InvalidatorOptions;
@@ -97,40 +84,13 @@ export class Invalidator {
   }
 
   async #lead(sql: Sql, isLost: () => boolean): Promise<void> {
-    const { metrics, events, redisWriter, lastBeat } = this.#options;
-    const term = randomBytes(6).toString('base64url');
-    const current = await currentGeneration(sql);
-    const writer = redisWriter?.(current.database, term, lastBeat());
-    let count = 0;
-    const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
-    let { generation } = current;
-    writer?.useGeneration(generation);
-    let spokeAtMs = -Infinity;
+    const { redis, lastBeat, metrics, events } = this.#options;
+    const term = await Term.begin(sql, redis, lastBeat(), metrics, events);
     while (!this.#stopped && !isLost()) {
-      const rows = await inTransaction(sql, async () => {
-        const drained = await drain(sql, backend!.pid);
-        const nowMs = performance.now();
-        if (drained.rows === 0 && nowMs - spokeAtMs < HEARTBEAT_MS) return 0;
-        spokeAtMs = nowMs;
-        const doubt = await writer?.write(drained);
-        if (doubt !== undefined || drained.changes.truncated.length > 0) {
-          const [next] = await sql<{ g: number }[]>`select nextval('hotel_api_generations')::float8 as g`;
-          generation = next!.g.toString(36);
-          writer?.useGeneration(generation);
-          if (writer) events.newGeneration(generation, doubt ?? 'a table was truncated');
-        }
-        const beat = writer?.beat ?? null;
-        const payloads = split(drained.changes).map((part) => {
-          const message: FeedMessage = { e: term, n: ++count, g: generation, b: beat, ...part };
-          return JSON.stringify(message);
-        });
-        await sql`select pg_notify(${FEED_CHANNEL}, payload) from unnest(${payloads}::text[]) as payload`;
-        metrics.changes('hotels', drained.changes.hotels.length);
-        metrics.changes('keys', drained.changes.keys.length);
-        metrics.changes('truncated', drained.changes.truncated.length);
-        return drained.rows;
-      });
-      if (rows === 0) await this.#pause(POLL_MS, true);
+      const rows = await term.deliver();
+      if (rows > 0) continue;
+      await term.reconcile();
+      await this.#pause(POLL_MS, true);
     }
   }
 
@@ -144,28 +104,4 @@ export class Invalidator {
     } while (!forBell && !this.#stopped && !waiting.signal.aborted);
     waiting.abort();
   }
-}
-
-/**
- * Runs `work` between begin and commit on the only connection of `sql`. postgres.js' own `begin` ends the process
- * when the connection is lost inside it: its rollback is then written to a socket that is gone.
- */
-async function inTransaction<T>(sql: Sql, work: () => Promise<T>): Promise<T> {
-  await sql`begin`;
-  try {
-    const result = await work();
-    await sql`commit`;
-    return result;
-  } catch (error) {
-    await sql`rollback`.catch(() => {});
-    throw error;
-  }
-}
-
-/** What keys in Redis begin with: the database's own number, and the generation that is in force. */
-export async function currentGeneration(sql: Sql): Promise<Generation> {
-  const [row] = await sql<{ start: number; last: number }[]>`
-    select start_value::float8 as start, coalesce(last_value, start_value)::float8 as last
-    from pg_sequences where schemaname = current_schema() and sequencename = 'hotel_api_generations'`;
-  return { database: row!.start.toString(36), generation: row!.last.toString(36) };
 }

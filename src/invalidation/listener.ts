@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import type { Events } from '../observe.ts';
-import { FEED_CHANNEL } from './invalidator.ts';
 import type { FeedMessage } from './messages.ts';
+import { FEED_CHANNEL } from './term.ts';
 
 /** The channel on which writers ring: see 003-changes.sql. */
 const DOORBELL_CHANNEL = 'hotel_api_changes';
@@ -9,6 +9,8 @@ const DOORBELL_CHANNEL = 'hotel_api_changes';
 export const SILENCE_MS = 1_500;
 /** A link that stays silent is opened anew: a half-open one would never say that it is dead. */
 const REOPEN_MS = 3_000;
+/** The same for one that never came about: postgres.js gives a LISTEN up whose connection fails. */
+const REOPEN_UNHEARD_MS = 1_000;
 
 export interface ListenerOptions {
   open: () => Sql;
@@ -28,6 +30,7 @@ export class Listener {
   #heardAtMs = -Infinity;
   #openedAtMs = 0;
   #silent = true;
+  #listening = false;
   #connections = 0;
   readonly #watch: NodeJS.Timeout;
   /** the last sign of life in Redis that was told of */
@@ -52,10 +55,15 @@ export class Listener {
   #open(): Sql {
     const sql = this.#options.open();
     this.#openedAtMs = performance.now();
+    this.#listening = false;
     const ignore = () => {};
     const listened = () => {
+      if (sql !== this.#sql) return;
+      this.#listening = true;
+      this.#openedAtMs = performance.now();
+      this.#term = '';
       // what was said between two connections is lost
-      if (sql === this.#sql && this.#connections++ > 0) this.#reset('reconnected');
+      if (this.#connections++ > 0) this.#reset('reconnected');
       this.#options.onDoorbell();
     };
     sql.listen(FEED_CHANNEL, (payload) => sql === this.#sql && this.#hear(payload), listened).catch(ignore);
@@ -66,7 +74,8 @@ export class Listener {
   #hear(payload: string): void {
     const message: FeedMessage = JSON.parse(payload);
     this.#heardAtMs = performance.now();
-    if (message.e === this.#term && message.n !== this.#count + 1) this.#reset('gap');
+    const next = message.e === this.#term ? this.#count + 1 : 1;
+    if (this.#term !== '' && message.n !== next) this.#reset('gap');
     this.#term = message.e;
     this.#count = message.n;
     this.lastBeat = message.b;
@@ -86,7 +95,8 @@ export class Listener {
       this.#silent = true;
       this.#options.events.feed('silent');
     }
-    if (nowMs - Math.max(this.#heardAtMs, this.#openedAtMs) > REOPEN_MS) {
+    const patienceMs = this.#listening ? REOPEN_MS : REOPEN_UNHEARD_MS;
+    if (nowMs - Math.max(this.#heardAtMs, this.#openedAtMs) > patienceMs) {
       const old = this.#sql;
       this.#sql = this.#open();
       old.end({ timeout: 0 }).catch(() => {});

@@ -19,6 +19,8 @@ export interface FeedMessage {
   t?: ('hotels' | 'keys')[];
   /** positions in the list have moved */
   m?: true;
+  /** Redis was found to have lost writes: what was read there lately is doubtful */
+  l?: true;
 }
 
 export type HotelChange = [id: string, version: number, channelId: string | null, registryId: string | null];
@@ -32,33 +34,47 @@ export interface Changes {
   movesPositions: boolean;
 }
 
+/** What stands in every message of a term; `n` is counted while they are made. */
+export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l'>;
+
 /** Bytes of a payload that PostgreSQL takes, less what the frame of a message needs. */
 const ROOM_BYTES = 7_999 - 400;
 
-/** Parts of messages, each small enough for one notification; one part without changes where there are none. */
-export function split(changes: Changes): Pick<FeedMessage, 'h' | 'k' | 't' | 'm'>[] {
-  const parts: Pick<FeedMessage, 'h' | 'k' | 't' | 'm'>[] = [];
-  const common = changes.movesPositions ? { m: true as const } : {};
-  for (const part of chunksOf(changes.hotels)) parts.push({ ...common, h: part });
-  for (const part of chunksOf(changes.keys)) parts.push({ k: part });
-  if (changes.truncated.length > 0 || parts.length === 0) {
-    parts.push(changes.truncated.length > 0 ? { ...common, t: changes.truncated } : {});
-  }
-  return parts;
+/**
+ * The payloads that tell of changes, at least one, each small enough for a notification; `count` numbers them. A
+ * new generation is told by the last: until all changes are known nobody may fill it.
+ */
+export function payloadsOf(
+  changes: Changes,
+  frame: Frame,
+  generations: { before: string; after: string },
+  count: () => number,
+): string[] {
+  const { movesPositions, truncated } = changes;
+  const parts = [...chunksOf('h', changes.hotels), ...chunksOf('k', changes.keys)];
+  if (truncated.length > 0) parts.push(`"t":${JSON.stringify(truncated)}`);
+  if (parts.length === 0) parts.push('');
+  const moves = movesPositions ? '"m":true' : '';
+  return parts.map((part, i) => {
+    const g = i === parts.length - 1 ? generations.after : generations.before;
+    const start = JSON.stringify({ ...frame, n: count(), g }).slice(0, -1);
+    return `${[start, part, part.startsWith('"h"') ? moves : ''].filter(Boolean).join(',')}}`;
+  });
 }
 
-function* chunksOf<Item>(items: Item[]): Generator<Item[]> {
-  let chunk: Item[] = [];
+function* chunksOf(name: 'h' | 'k', items: (HotelChange | KeyChange)[]): Generator<string> {
+  let chunk = '';
   let bytes = 0;
   for (const item of items) {
-    const size = Buffer.byteLength(JSON.stringify(item)) + 1;
-    if (bytes + size > ROOM_BYTES && chunk.length > 0) {
-      yield chunk;
-      chunk = [];
+    const json = JSON.stringify(item);
+    const size = Buffer.byteLength(json) + 1;
+    if (bytes + size > ROOM_BYTES && bytes > 0) {
+      yield `"${name}":[${chunk}]`;
+      chunk = '';
       bytes = 0;
     }
-    chunk.push(item);
+    chunk += chunk === '' ? json : `,${json}`;
     bytes += size;
   }
-  if (chunk.length > 0) yield chunk;
+  if (bytes > 0) yield `"${name}":[${chunk}]`;
 }

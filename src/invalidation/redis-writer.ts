@@ -1,10 +1,31 @@
+import type { Entry } from '../hotels/entry.ts';
 import type { SharedCache } from '../hotels/shared.ts';
 import type { SharedKeys } from '../keys/shared.ts';
+import { withDeadline } from '../lifecycle.ts';
 import type { Redis } from '../stores/redis.ts';
 import type { Drained } from './drain.ts';
+import type { Changes } from './messages.ts';
 
 /** Under this name the active invalidator leaves a sign of life behind every write. */
 const BEAT = 'beat';
+/** A write that takes longer is given up, and with it what Redis holds: the workers are not to wait for it. */
+const WRITE_MS = 600;
+
+/** Redis as the invalidator writes it. */
+export interface RedisAccess {
+  redis: Redis;
+  hotels: SharedCache;
+  keys: SharedKeys;
+}
+
+export interface Written {
+  /** why Redis is no longer to be trusted: its values must be given up; undefined: all is there */
+  doubt: string | undefined;
+  /** true: it may have been wrong for a while, and what was read there lately is doubtful too */
+  lost: boolean;
+  /** ids under which Redis holds what is newer than the present state */
+  refused: string[];
+}
 
 /**
  * Writes changes to Redis and knows whether Redis still holds all that was written. Behind each write it leaves
@@ -21,14 +42,7 @@ export class RedisWriter {
   #count = 0;
 
   /** `database`: what tells its keys from those of others; `lastBeat`: the sign that the last invalidator left, as it told; null: unknown. */
-  constructor(
-    redis: Redis,
-    hotels: SharedCache,
-    keys: SharedKeys,
-    database: string,
-    term: string,
-    lastBeat: string | null,
-  ) {
+  constructor({ redis, hotels, keys }: RedisAccess, database: string, term: string, lastBeat: string | null) {
     this.#redis = redis;
     this.#hotels = hotels;
     this.#keys = keys;
@@ -47,23 +61,44 @@ export class RedisWriter {
     this.#keys.useGeneration(generation);
   }
 
-  /**
-   * Writes what was drained (nothing, between changes). Returns why Redis is no longer to be trusted: its
-   * values must then be given up; undefined: all is there.
-   */
-  async write({ entries, keys }: Pick<Drained, 'entries' | 'keys'>): Promise<string | undefined> {
-    const taken = await Promise.all([
-      entries.length > 0 ? this.#hotels.fill(entries) : true,
+  /** Writes what was drained (nothing, between changes). */
+  async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
+    return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
+      this.#beat = null;
+      return { doubt: 'it takes too long', lost: false, refused: [] };
+    });
+  }
+
+  async #write({ entries, keys, changes }: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
+    const count = ++this.#count;
+    const left = `${this.#term}:${count}`;
+    const [taken, keysTaken] = await Promise.all([
+      this.#writeHotels(entries, changes),
       keys.length > 0 ? this.#keys.fill(keys) : true,
     ]);
     const expected = this.#beat;
-    const left = `${this.#term}:${++this.#count}`;
     const found = await this.#redis.exchange(this.#beatKey, left);
-    const complete = taken.every(Boolean);
-    this.#beat = complete && found !== undefined ? left : null;
-    if (!complete) return 'it did not take a change';
-    if (found === undefined) return expected === null ? undefined : 'it does not answer';
-    if (expected === null) return 'it is not known what it missed';
-    return found === expected ? undefined : 'it has lost what was written';
+    const complete = taken !== undefined && keysTaken;
+    // one that was given up for its slowness does not speak for those that came after it
+    if (count === this.#count) this.#beat = complete && found !== undefined ? left : null;
+    const refused = taken ?? [];
+    if (found !== undefined && expected === null)
+      return { doubt: 'it is not known what it missed', lost: true, refused };
+    if (found !== undefined && found !== expected)
+      return { doubt: 'it has lost what was written', lost: true, refused };
+    if (!complete) return { doubt: 'it did not take a change', lost: false, refused };
+    const away = found === undefined && expected !== null;
+    return { doubt: away ? 'it does not answer' : undefined, lost: false, refused };
+  }
+
+  async #writeHotels(entries: Entry[], changes: Changes): Promise<string[] | undefined> {
+    if (entries.length === 0) return [];
+    if (!entries[0]!.withdrawn) return this.#hotels.fill(entries);
+    const carried = { channel: [] as string[], registry: [] as string[] };
+    for (const [, , channelId, registryId] of changes.hotels) {
+      if (channelId !== null) carried.channel.push(channelId);
+      if (registryId !== null) carried.registry.push(registryId);
+    }
+    return this.#hotels.withdraw(entries, carried);
   }
 }

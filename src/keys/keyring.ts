@@ -3,7 +3,7 @@ import type { View } from '../hotels/entry.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
 import type { Postgres } from '../stores/postgres.ts';
 import { hashOf, isWellFormed } from './key.ts';
-import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from './record.ts';
+import { KEY_COLUMNS, type KeyRecord, type KeyRow, keyOf, type VersionedKey } from './record.ts';
 import type { SharedKeys } from './shared.ts';
 
 /** What the holder of a valid key may do. */
@@ -46,6 +46,7 @@ export class Keyring {
   readonly #known = new Map<string, Known>();
   readonly #unknown = new Map<string, Known>();
   readonly #keyBySha256 = new Map<string, string>();
+  /** by sha256, as changes are */
   readonly #flights = new Map<string, Promise<Access | null>>();
 
   constructor(options: {
@@ -75,12 +76,13 @@ export class Keyring {
         known.checkedAtMs = nowMs - FRESH_MS + RETRY_MS;
         this.load(key).catch(() => {});
       }
-      const { access } = known;
-      return access !== null && nowMs < access.expiresAtMs ? access : null;
+      return unlessExpired(known.access, nowMs);
     }
     const unknown = this.#unknown.get(key);
-    if (unknown !== undefined && !unknown.doubted && nowMs - unknown.checkedAtMs < this.#unknownTtlMs)
-      return null;
+    if (unknown !== undefined && !unknown.doubted) {
+      const ageMs = nowMs - unknown.checkedAtMs;
+      if (ageMs < (this.#isLinked() ? this.#unknownTtlMs : UNLINKED_FRESH_MS)) return null;
+    }
     return isWellFormed(key) ? undefined : null;
   }
 
@@ -89,22 +91,23 @@ export class Keyring {
    * is not known; one that is known goes on being judged by what is known of it.
    */
   load(key: string): Promise<Access | null> {
-    let flight = this.#flights.get(key);
+    const sha256 = hashOf(key);
+    let flight = this.#flights.get(sha256);
     if (!flight) {
-      flight = this.#loadOrKeep(key).finally(() => {
-        if (this.#flights.get(key) === flight) this.#flights.delete(key);
+      flight = this.#loadOrKeep(key, sha256).finally(() => {
+        if (this.#flights.get(sha256) === flight) this.#flights.delete(sha256);
       });
-      this.#flights.set(key, flight);
+      this.#flights.set(sha256, flight);
     }
     return flight;
   }
 
   /** The key with this sha256 has changed. */
   drop(sha256: string): void {
+    // also of a key that is only being looked up: who asks from now on does not share that look-up
+    this.#flights.delete(sha256);
     const key = this.#keyBySha256.get(sha256);
-    if (key === undefined) return;
-    this.#forget(key, sha256);
-    this.#flights.delete(key);
+    if (key !== undefined) this.#forget(key, sha256);
   }
 
   /** Any key may have changed. What is known is asked for again at its next use. */
@@ -114,37 +117,44 @@ export class Keyring {
     for (const unknown of this.#unknown.values()) unknown.doubted = true;
   }
 
-  async #loadOrKeep(key: string): Promise<Access | null> {
+  async #loadOrKeep(key: string, sha256: string): Promise<Access | null> {
     try {
-      return await this.#load(key);
+      return await this.#load(key, sha256);
     } catch (error) {
-      const known = this.#known.get(key);
-      if (!known || !(error instanceof Unavailable)) throw error;
+      if (!(error instanceof Unavailable)) throw error;
+      const known = this.#known.get(key) ?? (await this.#lastKnown(key, sha256));
+      if (!known) throw error;
       known.doubted = false;
       known.checkedAtMs = Date.now() - UNLINKED_FRESH_MS + RETRY_MS;
-      return known.access;
+      return unlessExpired(known.access);
     }
   }
 
-  async #load(key: string): Promise<Access | null> {
-    const sha256 = hashOf(key);
+  /** What Redis holds of a key, for when PostgreSQL cannot be asked; that it is unknown there says nothing. */
+  async #lastKnown(key: string, sha256: string): Promise<Known | undefined> {
     const began = this.#recent.position;
-    this.#onLookup('redis');
-    let found = this.#isLinked() ? await this.#shared?.read(sha256) : undefined;
+    const found = await this.#shared?.read(sha256);
+    if (!found?.record || this.#recent.isOutdated(sha256, found.version)) return undefined;
+    const access = accessOf(found.record);
+    if (!this.#recent.mayStore(sha256, began)) return undefined;
+    this.#remember(key, sha256, access, false);
+    return this.#known.get(key);
+  }
+
+  async #load(key: string, sha256: string): Promise<Access | null> {
+    const began = this.#recent.position;
+    let found: VersionedKey | undefined;
+    if (this.#shared && this.#isLinked()) {
+      this.#onLookup('redis');
+      found = await this.#shared.read(sha256);
+    }
     if (!found || this.#recent.isOutdated(sha256, found.version))
       found = await this.#loadOrigin(sha256, began);
 
     const { record } = found;
-    const access: Access | null =
-      record === null || record.revoked
-        ? null
-        : {
-            keyId: record.id,
-            view: record.scopes.includes('registry') ? 'full' : 'narrow',
-            expiresAtMs: record.expiresAtMs ?? Infinity,
-          };
+    const access = record === null ? null : accessOf(record);
     if (this.#recent.mayStore(sha256, began)) this.#remember(key, sha256, access, record === null);
-    return access !== null && Date.now() < access.expiresAtMs ? access : null;
+    return unlessExpired(access);
   }
 
   async #loadOrigin(sha256: string, began: number): Promise<VersionedKey> {
@@ -182,4 +192,14 @@ export class Keyring {
     this.#unknown.delete(key);
     this.#keyBySha256.delete(sha256);
   }
+}
+
+function accessOf({ id, scopes, expiresAtMs, revoked }: KeyRecord): Access | null {
+  if (revoked) return null;
+  const view = scopes.includes('registry') ? 'full' : 'narrow';
+  return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity };
+}
+
+function unlessExpired(access: Access | null, nowMs = Date.now()): Access | null {
+  return access !== null && nowMs < access.expiresAtMs ? access : null;
 }

@@ -1,6 +1,9 @@
 import type { Redis } from '../stores/redis.ts';
 import { decodeKey, encodeKey, type VersionedKey } from './record.ts';
 
+/** Keys that one step of a walk through Redis looks at. */
+const SCAN_COUNT = 1_000;
+
 /** Keys in Redis, under `<generation>k:<sha256>`. */
 export class SharedKeys {
   readonly #redis: Redis;
@@ -40,6 +43,18 @@ export class SharedKeys {
       encodeKey(sha256, key),
     ]);
     return (await this.#redis.storeNewer(values, this.#ttlMs)) !== undefined;
+  }
+
+  /** Stores keys whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
+  async replace(keys: [sha256: string, key: VersionedKey][]): Promise<boolean> {
+    const removed = await this.#redis.remove(keys.map(([sha256]) => this.#prefix + sha256));
+    return removed !== undefined && this.fill(keys);
+  }
+
+  /** Some of the keys that Redis holds, as sha256, and the cursor for the next; undefined: it does not answer. */
+  async walk(cursor: string): Promise<[cursor: string, sha256s: string[]] | undefined> {
+    const found = await this.#redis.scan(cursor, `${this.#prefix}*`, SCAN_COUNT);
+    return found && [found[0], found[1].map((name) => name.slice(this.#prefix.length))];
   }
 
   /** Remembers for a short time that this key is unknown, unless Redis has heard otherwise meanwhile. */

@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres';
+import { dense } from '../database.ts';
 import { Unavailable } from '../errors.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import { Breaker } from './breaker.ts';
@@ -92,7 +93,7 @@ export class Postgres {
   async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, timeoutMs = this.#limits.timeoutMs): Promise<T> {
     const sql = this.#sql;
     try {
-      const result = await withDeadline(Promise.resolve(run(sql)), timeoutMs);
+      const result = dense(await withDeadline(Promise.resolve(run(sql)), timeoutMs));
       this.#lateInARow = 0;
       return result;
     } catch (error) {

@@ -4,10 +4,11 @@ import { Breaker } from './breaker.ts';
 /**
  * Stores versioned values: KEYS the keys, ARGV[1] the time to live in ms, then one value a key. Every value
  * carries a magic number at byte 4 and its version as a little-endian double at byte 8; what stands there
- * with a larger version stays, anything that is no such value is replaced. Returns how many were stored.
+ * with a larger version stays, anything that is no such value is replaced. Returns the places (from 1) of
+ * those that were refused.
  */
 const STORE_NEWER = `
-local stored = 0
+local refused = {}
 for i = 1, #KEYS do
   local value = ARGV[i + 1]
   local head = redis.pcall('getrange', KEYS[i], 4, 15)
@@ -15,21 +16,24 @@ for i = 1, #KEYS do
   if type(head) == 'string' and #head == 12 and string.sub(head, 1, 4) == string.sub(value, 5, 8) then
     newer = struct.unpack('<d', string.sub(head, 5, 12)) > struct.unpack('<d', string.sub(value, 9, 16))
   end
-  if not newer then
+  if newer then
+    refused[#refused + 1] = i
+  else
     redis.call('set', KEYS[i], value, 'PX', ARGV[1])
-    stored = stored + 1
   end
 end
-return stored`;
+return refused`;
 
 /** Scripts block the server: more keys than these go in several calls. */
 const KEYS_PER_SCRIPT = 100;
+/** Calls of one `storeNewer` under way at once; more would make each wait for the others beyond its deadline. */
+const SCRIPTS_AT_ONCE = 4;
 
 /** Replies of a server that can answer nothing at present. */
 const AWAY = /^(LOADING|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)/;
 
 interface Scripted extends Client {
-  storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<number>;
+  storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<number[]>;
 }
 
 /**
@@ -87,23 +91,33 @@ export class Redis {
     return this.#guard(() => this.#client.mget(keys));
   }
 
-  /** Stores versioned values unless a newer one stands there. Returns undefined when not all were sent. */
-  async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number | undefined> {
-    let stored = 0;
-    for (let start = 0; start < values.length; start += KEYS_PER_SCRIPT) {
-      const part = values.slice(start, start + KEYS_PER_SCRIPT);
-      const sent = await this.#guard(() =>
-        this.#client.storeNewer(
-          part.length,
-          ...part.map(([key]) => key),
-          ttlMs,
-          ...part.map(([, value]) => value),
-        ),
-      );
-      if (sent === undefined) return undefined;
-      stored += sent;
-    }
-    return stored;
+  /**
+   * Stores versioned values unless a newer one stands there. Returns the places of those that were refused;
+   * undefined when not all were sent.
+   */
+  async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number[] | undefined> {
+    const refused: number[] = [];
+    let next = 0;
+    let failed = false;
+    const sendOneByOne = async () => {
+      while (next < values.length && !failed) {
+        const start = next;
+        const part = values.slice(start, start + KEYS_PER_SCRIPT);
+        next += part.length;
+        const places = await this.#guard(() =>
+          this.#client.storeNewer(
+            part.length,
+            ...part.map(([key]) => key),
+            ttlMs,
+            ...part.map(([, value]) => value),
+          ),
+        );
+        if (places) for (const place of places) refused.push(start + place - 1);
+        else failed = true;
+      }
+    };
+    await Promise.all(Array.from({ length: SCRIPTS_AT_ONCE }, sendOneByOne));
+    return failed ? undefined : refused;
   }
 
   /** Sets texts, where `onlyIfNone` only those that have no value yet. Returns undefined when not all were sent. */
@@ -126,6 +140,15 @@ export class Redis {
   /** Removes keys: for values that are no values of ours, whatever version they claim to have. */
   remove(keys: string[]): Promise<number | undefined> {
     return this.#guard(() => this.#client.unlink(keys));
+  }
+
+  /** Some of the keys that match a pattern, and the cursor for the next: '0' at the start and when all were seen. */
+  scan(
+    cursor: string,
+    pattern: string,
+    count: number,
+  ): Promise<[cursor: string, keys: string[]] | undefined> {
+    return this.#guard(() => this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count));
   }
 
   /** Sets a text and returns what stood there before (null: nothing); undefined when Redis is away. */

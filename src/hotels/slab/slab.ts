@@ -125,6 +125,11 @@ export class Slab {
     return this.#floats[ref + 5]!;
   }
 
+  /** From when on `certified` is no longer true, epoch ms. */
+  turnsAt(ref: number): number {
+    return this.#floats[ref + 6]!;
+  }
+
   /** Twelve characters that differ where the bytes of the view differ. */
   tag(ref: number, view: View): string {
     const bytes = this.#bytes;

@@ -1,0 +1,86 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Lifecycle } from '../src/lifecycle.ts';
+import { median } from './results.ts';
+import { type Round, runScenario } from './rounds.ts';
+import { SCENARIOS } from './scenarios.ts';
+import { startService } from './targets/service.ts';
+import type { Target } from './targets/target.ts';
+import { warm } from './warm.ts';
+import { startWorld, type World } from './world.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const HOTELS = 100_000;
+const COMPARED = ['get', 'get-channel', 'batch-10', 'batch-1000', 'unknown-key'];
+/** Redis databases of the two. */
+const FIRST_REDIS_DATABASE = 4;
+/** Smaller changes are not told from those of memory layout and chance. */
+const LEAST_CHANGE = 0.02;
+
+/**
+ * Runs the service of two commits in turn on the same servers and the same hotels, with a local cache and with
+ * Redis only. A change is said to be one when it is over 2% and every round agrees on its direction: of seven rounds
+ * all fall on one side by chance once in 64 times.
+ */
+export async function compareCommits(
+  a: string,
+  b: string,
+  rounds: number,
+  lifecycle: Lifecycle,
+): Promise<void> {
+  const say = (sentence: string) => console.error(sentence);
+  const world = await startWorld(HOTELS, lifecycle, say);
+  say(world.cores.sentence);
+  const roots = [a, b].map((commit, i) => checkOut(commit, join(world.folder, `tree-${i}`)));
+  console.log(`A = ${a}, B = ${b}; processor time a request in us; B / A below 1: B is cheaper\n`);
+  for (const [mode, environment] of [
+    ['local cache', {}],
+    ['Redis only', { L1_MAX_BYTES: '0' }],
+  ] as const) {
+    const pair: Target[] = [];
+    for (const [i, root] of roots.entries()) {
+      const redisUrl = `redis://127.0.0.1:${world.redis.port}/${FIRST_REDIS_DATABASE + i}`;
+      const target = await startService(
+        { ...world.surroundings, redisUrl },
+        { name: i === 0 ? 'service' : 'service-redis', root, environment },
+      );
+      lifecycle.push(`${mode} ${i}`, target.stop, 12_000);
+      await warm(target, world);
+      pair.push(target);
+    }
+    await comparePair(world, mode, pair, rounds);
+    for (const target of pair) await target.stop();
+  }
+}
+
+async function comparePair(world: World, mode: string, pair: Target[], rounds: number): Promise<void> {
+  for (const scenario of SCENARIOS.filter(({ name }) => COMPARED.includes(name))) {
+    const [a, b] = await runScenario(world, scenario, pair, { rounds, seconds: 2 });
+    const ratios = b!.rounds.map((round, i) => round.processorUs / a!.rounds[i]!.processorUs);
+    const [low, high, middle] = [Math.min(...ratios), Math.max(...ratios), median(ratios)];
+    let verdict = 'no change beyond the noise';
+    if (high < 1 && middle < 1 - LEAST_CHANGE) verdict = 'B is cheaper';
+    if (low > 1 && middle > 1 + LEAST_CHANGE) verdict = 'B is dearer';
+    const of = (cell: { rounds: Round[] }) =>
+      median(cell.rounds.map(({ processorUs }) => processorUs)).toFixed(1);
+    console.log(
+      `${`${scenario.title} (${mode})`.padEnd(46)} A ${of(a!).padStart(8)}  B ${of(b!).padStart(8)}  B / A ${middle.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})  ${verdict}`,
+    );
+  }
+}
+
+/** The files of a commit in a folder of its own, with the packages of the working tree where the lockfiles are the same, else its own. */
+function checkOut(commit: string, folder: string): string {
+  if (commit === '.') return ROOT;
+  const maxBuffer = 256 * 1024 * 1024;
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, maxBuffer });
+  mkdirSync(folder);
+  // unlike a work tree this leaves nothing in the repository, however the run ends
+  execFileSync('tar', ['-x', '-C', folder], { input: git('archive', commit) });
+  const same = git('diff', '--stat', commit, '--', 'package-lock.json').length === 0;
+  if (same) symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  else execFileSync('npm', ['ci', '--silent'], { cwd: folder, stdio: 'inherit' });
+  return folder;
+}

@@ -1,0 +1,51 @@
+import { spawn } from 'node:child_process';
+import { findProgram } from '../src/demo/programs.ts';
+import { hasNginx, NGINX_PACKAGES } from './targets/nginx.ts';
+
+/** What the machine has beside npm's packages. */
+export interface Tools {
+  wrk: string | undefined;
+  nginx: boolean;
+  /** what is left out, and why */
+  sentences: string[];
+}
+
+/** Installs wrk and nginx with Lua by apt-get where they are missing and the user is root. They stay installed. */
+export async function findTools(say: (sentence: string) => void): Promise<Tools> {
+  const missing = [
+    ...((await findProgram(['wrk'])) ? [] : ['wrk']),
+    ...((await hasNginx()) ? [] : NGINX_PACKAGES),
+  ];
+  const aptGet = process.getuid?.() === 0 ? await findProgram(['apt-get']) : undefined;
+  if (missing.length > 0 && aptGet) {
+    say(`Installing ${missing.join(', ')} with apt-get (they stay installed).`);
+    if (!(await install(aptGet, missing))) {
+      await run(aptGet, ['update', '-qq']);
+      await install(aptGet, missing);
+    }
+  }
+  const tools = { wrk: await findProgram(['wrk']), nginx: await hasNginx() };
+  const sentences: string[] = [];
+  if (!tools.wrk) sentences.push('wrk is not here: a slower generator sends the small requests too.');
+  if (!tools.nginx)
+    sentences.push(`nginx with Lua is left out: its packages are not here (${NGINX_PACKAGES.join(', ')}).`);
+  return { ...tools, sentences };
+}
+
+/** RUNLEVEL: no service of the distribution is started by its installation. */
+function install(aptGet: string, packages: string[]): Promise<boolean> {
+  return run(aptGet, [
+    ...['install', '-y', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=60', ...packages],
+  ]);
+}
+
+function run(program: string, args: string[]): Promise<boolean> {
+  const child = spawn(program, args, {
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' },
+    stdio: 'ignore',
+    timeout: 180_000,
+  });
+  return new Promise((resolve) =>
+    child.once('error', () => resolve(false)).once('close', (code) => resolve(code === 0)),
+  );
+}

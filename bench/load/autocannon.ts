@@ -1,0 +1,45 @@
+import autocannon from 'autocannon';
+import type { Call, LoadResult } from './call.ts';
+import { Tally } from './tally.ts';
+
+/** Each connection walks its list of requests from the beginning: a long one would only be built again for each. */
+const REQUESTS = 2_000;
+
+/**
+ * Closed loop by autocannon, as a witness beside our own generator. It keeps latencies in whole milliseconds, so
+ * they are taken from its events; and it knows no expected length of an answer, so bytes are checked as at least
+ * those of the shortest body.
+ */
+export async function autocannonLoop(
+  port: number,
+  calls: Call[],
+  options: { connections: number; seconds: number },
+): Promise<LoadResult> {
+  const tally = new Tally();
+  const chosen = calls.slice(0, REQUESTS);
+  const status = chosen[0]!.status;
+  const shortest = Math.min(...chosen.map(({ bodyBytes }) => bodyBytes));
+  const beganAtMs = performance.now();
+  const run = autocannon({
+    url: `http://127.0.0.1:${port}`,
+    connections: options.connections,
+    duration: options.seconds,
+    requests: chosen.map(({ bytes }) => parse(bytes)),
+  });
+  run.on('response', (_client: unknown, got: number, bytes: number, milliseconds: number) => {
+    const fault = got !== status ? `status ${got}` : bytes < shortest ? `${bytes} bytes` : undefined;
+    tally.add(milliseconds, fault);
+  });
+  await run;
+  return tally.result((performance.now() - beganAtMs) / 1000);
+}
+
+function parse(bytes: Buffer) {
+  const [head, body] = bytes.toString().split('\r\n\r\n') as [string, string];
+  const [first, ...lines] = head.split('\r\n') as [string, ...string[]];
+  const [method, path] = first.split(' ') as ['GET' | 'POST', string];
+  const headers = Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
+  delete headers.host;
+  delete headers['content-length'];
+  return { method, path, headers, ...(body && { body }) };
+}

@@ -1,0 +1,59 @@
+import type { Call, LoadResult } from './call.ts';
+import { Connection } from './connection.ts';
+import { Tally } from './tally.ts';
+
+const CONNECTIONS = 128;
+/** What has not been answered this long after the end counts as a fault. */
+const GRACE_MS = 3_000;
+
+/**
+ * Open loop: requests are due at a fixed rate, whatever the server does. A latency is counted from the moment a
+ * request was due, so the wait for a free connection is part of it and a server that stalls cannot hide it
+ * (no coordinated omission, nothing to correct afterwards).
+ */
+export async function openLoop(
+  port: number,
+  calls: Call[],
+  options: { perSecond: number; seconds: number },
+): Promise<LoadResult> {
+  const tally = new Tally();
+  const idle: Connection[] = [];
+  const connections = await Promise.all(
+    Array.from({ length: CONNECTIONS }, () =>
+      Connection.open(port, (connection, fault) => {
+        tally.add(performance.now() - connection.dueAtMs, fault);
+        answered++;
+        idle.push(connection);
+      }),
+    ),
+  );
+  idle.push(...connections);
+  const total = Math.floor(options.perSecond * options.seconds);
+  const intervalMs = 1000 / options.perSecond;
+  const beganAtMs = performance.now();
+  const untilMs = beganAtMs + options.seconds * 1000 + GRACE_MS;
+  let sent = 0;
+  let answered = 0;
+  // spins: a timer of Node would send up to a millisecond late
+  while (answered < total && performance.now() < untilMs) {
+    const nowMs = performance.now();
+    while (sent < total && idle.length > 0) {
+      const dueAtMs = beganAtMs + sent * intervalMs;
+      if (dueAtMs > nowMs) break;
+      const connection = idle.pop()!;
+      connection.dueAtMs = dueAtMs;
+      connection.send(calls[sent++ % calls.length]!);
+    }
+    await new Promise(setImmediate);
+  }
+  const seconds = (performance.now() - beganAtMs) / 1000;
+  for (const connection of connections) connection.close();
+  for (let i = answered; i < total; i++)
+    tally.add((performance.now() - beganAtMs - i * intervalMs) | 0, undefined);
+  const result = tally.result(seconds);
+  if (answered < total) {
+    result.faultCount += total - answered;
+    result.faults.push(`${total - answered} of ${total} without an answer ${GRACE_MS} ms after the end`);
+  }
+  return result;
+}

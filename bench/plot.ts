@@ -1,0 +1,118 @@
+import { parse, View } from 'vega';
+import { compile, type TopLevelSpec } from 'vega-lite';
+import { median, type Results } from './results.ts';
+import { TITLES } from './targets/target.ts';
+
+/** Readable on a light and on a dark page: no background, and text that follows the reader's scheme. */
+const STYLE = `<style>
+text { fill: #1f2328 } .mark-rule line, .role-axis-grid line { stroke: #8c959f; stroke-opacity: 0.3 }
+@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } }
+</style>`;
+
+const CONFIG = {
+  background: 'transparent',
+  font: 'system-ui, sans-serif',
+  view: { stroke: null },
+  axis: { domainColor: '#8c959f', tickColor: '#8c959f', gridColor: '#8c959f', gridOpacity: 0.3 },
+};
+const TARGET_COLORS = {
+  service: '#1a7f64',
+  'service-redis': '#6ab7a0',
+  fastify: '#b35900',
+  nginx: '#4477cc',
+  'nginx-redis': '#93b1e6',
+  limit: '#8c959f',
+};
+const color = {
+  field: 'target',
+  type: 'nominal',
+  legend: null,
+  scale: {
+    domain: Object.keys(TARGET_COLORS).map((name) => TITLES[name as keyof typeof TITLES]),
+    range: Object.values(TARGET_COLORS),
+  },
+} as const;
+
+/** Bars: processor time a request, for GET by id and batches of 1000. SVG. */
+export function plotProcessorTime(results: Results): Promise<string> {
+  const panel = (scenario: string, title: string): object => ({
+    title,
+    width: 280,
+    data: {
+      values: results.cells
+        .filter((cell) => cell.scenario === scenario && cell.target in TARGET_COLORS)
+        .map(({ target, rounds }) => {
+          const times = rounds.map(({ processorUs }) => processorUs);
+          return {
+            target: TITLES[target as keyof typeof TITLES],
+            us: median(times),
+            label: label(median(times)),
+          };
+        }),
+    },
+    encoding: {
+      y: {
+        field: 'target',
+        type: 'nominal',
+        sort: Object.keys(TARGET_COLORS).map((name) => TITLES[name as keyof typeof TITLES]),
+        title: null,
+        axis: { labelLimit: 220 },
+      },
+      x: {
+        field: 'us',
+        type: 'quantitative',
+        title: 'µs of processor time a request',
+        axis: { tickCount: 4 },
+      },
+    },
+    layer: [
+      { mark: { type: 'bar', cornerRadiusEnd: 2 }, encoding: { color } },
+      { mark: { type: 'text', align: 'left', dx: 4 }, encoding: { text: { field: 'label' } } },
+    ],
+  });
+  return draw({
+    hconcat: [panel('get', 'GET by id'), panel('batch-1000', 'Batch of 1000')],
+    spacing: 40,
+    config: CONFIG,
+  } as unknown as TopLevelSpec);
+}
+
+/** Lines: the 99th percentile of latency at fixed rates. SVG. */
+export function plotSweep(results: Results): Promise<string> {
+  const panel = (scenario: string, title: string): object => ({
+    title,
+    width: 330,
+    height: 220,
+    data: {
+      values: results.sweep
+        .filter((point) => point.scenario === scenario)
+        .map(({ target, perSecond, p99Us }) => ({
+          target: TITLES[target as keyof typeof TITLES],
+          perSecond,
+          ms: p99Us / 1000,
+        })),
+    },
+    mark: { type: 'line', point: true },
+    encoding: {
+      x: { field: 'perSecond', type: 'quantitative', scale: { type: 'log' }, title: 'requests due a second' },
+      y: { field: 'ms', type: 'quantitative', scale: { type: 'log' }, title: 'p99 latency, ms' },
+      color: { ...color, legend: { title: null, orient: 'bottom', labelLimit: 220, columns: 2 } },
+    },
+  });
+  return draw({
+    hconcat: [panel('get', 'GET by id, open loop'), panel('batch-1000', 'Batch of 1000, open loop')],
+    spacing: 40,
+    config: CONFIG,
+  } as unknown as TopLevelSpec);
+}
+
+async function draw(spec: TopLevelSpec): Promise<string> {
+  const view = new View(parse(compile(spec).spec), { renderer: 'none' });
+  const svg = await view.toSVG();
+  view.finalize();
+  return svg.replace(/(<svg[^>]*>)/, `$1${STYLE}`);
+}
+
+function label(us: number): string {
+  return us >= 100 ? us.toFixed(0) : us.toFixed(1);
+}

@@ -1,0 +1,55 @@
+import { HOTEL_COLUMNS } from '../../src/hotels/entry.ts';
+import { ask } from '../load/connection.ts';
+import type { Probe } from '../results.ts';
+import { batchOf, withChannel } from '../scenarios.ts';
+import { startService } from '../targets/service.ts';
+import { redisUrlOf, type World } from '../world.ts';
+
+const SIZE = 1000;
+const REDIS_DATABASE = 2;
+/** Not measured: connections, prepared statements and compiled code come with them. */
+const WARM_UP = 5;
+
+/**
+ * A service that has read nothing, with an empty Redis, is asked for batches of 1000 that nobody has asked for
+ * before; in turn the same number of other ids is read by the bare query over one warm connection, without parsing
+ * its rows.
+ */
+export async function cold(
+  { hotels, keys, sql, surroundings, redis, lifecycle }: World,
+  rounds: number,
+): Promise<Probe> {
+  const service = await startService(
+    { ...surroundings, redisUrl: redisUrlOf(redis, REDIS_DATABASE) },
+    { name: 'service' },
+  );
+  lifecycle.push('the cold service', service.stop, 12_000);
+  const named = withChannel(hotels);
+  const part = () => {
+    if (named.length < SIZE) throw new Error('too few hotels for so many rounds of cold ids');
+    return named.splice(0, SIZE);
+  };
+  const query = `select ${HOTEL_COLUMNS} from hotels where channel_id = any($1::text[])`;
+  const ours: number[] = [];
+  const theirs: number[] = [];
+  for (let round = 0; round < WARM_UP + rounds; round++) {
+    const call = batchOf(part(), keys.full, true);
+    const ids = part().map(({ channelId }) => channelId);
+    const beganAtMs = performance.now();
+    await ask(service.port, call);
+    const betweenMs = performance.now();
+    const rows = await sql.unsafe(query, [ids as string[]], { prepare: true }).raw();
+    const endedAtMs = performance.now();
+    if (rows.length !== SIZE) throw new Error('the bare query found too few rows');
+    if (round < WARM_UP) continue;
+    ours.push(betweenMs - beganAtMs);
+    theirs.push(endedAtMs - betweenMs);
+  }
+  await service.stop();
+  return {
+    name: 'cold',
+    what: '1000 cold ids from PostgreSQL, ms: ours against the bare query',
+    ours,
+    theirs,
+  };
+}

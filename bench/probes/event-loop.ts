@@ -1,0 +1,28 @@
+import { closedLoop } from '../load/closed.ts';
+import type { Probe } from '../results.ts';
+import { SCENARIOS } from '../scenarios.ts';
+import { readMetric } from '../targets/service.ts';
+import type { Target } from '../targets/target.ts';
+import type { World } from '../world.ts';
+
+const AT_ONCE = 50;
+const METRIC = 'hotel_api_event_loop_delay_p99_seconds';
+
+/** The event-loop delay that the service reports while fifty clients ask for batches of 1000 without a pause. */
+export async function eventLoop({ hotels, keys }: World, service: Target, rounds: number): Promise<Probe> {
+  const calls = SCENARIOS.find(({ name }) => name === 'batch-1000')!.calls({ hotels, keys });
+  const ours: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    // each reading begins a new period
+    await readMetric(service, METRIC);
+    const result = await closedLoop(service.port, calls, { connections: AT_ONCE, seconds: 2, from: 0 });
+    if (result.faultCount > 0) throw new Error(`fifty batches at once: ${result.faults[0]}`);
+    ours.push(await readMetric(service, METRIC));
+  }
+  return {
+    name: 'event-loop',
+    what: 'event-loop delay p99 with 50 batches of 1000 at once, s: ours against one',
+    ours,
+    theirs: ours.map(() => 1),
+  };
+}

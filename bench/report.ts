@@ -1,0 +1,104 @@
+import { type Ratio, ratiosOf } from './ratios.ts';
+import { median, type Results, spread } from './results.ts';
+import type { Cell } from './rounds.ts';
+import { SCENARIOS } from './scenarios.ts';
+import { TITLES } from './targets/target.ts';
+
+const PERCENT = 100;
+/** Below this the server did not use its core up: the generator or Redis was the limit, or another program the core. */
+const SATURATED = 0.9;
+
+/** The tables of a run, as text. */
+export function report(results: Results): string {
+  const { machine, meanHotelBytes, hotels } = results;
+  const lines = [
+    `${machine.processor}, ${machine.cores} cores, Linux ${machine.kernel}, Node ${machine.node}; commit ${results.commit}; ${hotels} hotels of ${Math.round(meanHotelBytes)} bytes on average; one worker.`,
+    ...results.sentences,
+    '',
+    'Medians of the rounds; ± is half the distance from the smallest to the largest. "us/req": processor time of the',
+    'server\'s processes a request, user and system, from /proc/PID/stat. "busy": of one core; where it is marked with ~',
+    'the server was not the limit, and its rate says less than its processor time.',
+  ];
+  for (const scenario of SCENARIOS) {
+    const cells = results.cells.filter((cell) => cell.scenario === scenario.name);
+    if (cells.length === 0) continue;
+    lines.push('', scenario.title, header(), ...cells.map(row));
+  }
+  if (results.witness.length > 0)
+    lines.push('', 'The same by autocannon', header(), ...results.witness.map(row));
+  if (results.sweep.length > 0) lines.push('', ...sweepTable(results));
+  for (const { what, ours, theirs } of results.probes)
+    lines.push(
+      '',
+      `${what}: ${number(median(ours))} ± ${percent(spread(ours))} against ${number(median(theirs))}`,
+    );
+  lines.push('', ...ratioTable(ratiosOf(results)));
+  return lines.join('\n');
+}
+
+function header(): string {
+  return `  ${'target'.padEnd(30)}${['req/s', 'us/req', '±', 'busy', 'p50 us', 'p99 us', 'faults']
+    .map((name) => name.padStart(10))
+    .join('')}`;
+}
+
+function row({ target, scenario, rounds }: Cell): string {
+  const of = (pick: (round: Cell['rounds'][number]) => number) => median(rounds.map(pick));
+  const busy = of((round) => round.busy);
+  const name = TITLES[target as keyof typeof TITLES] ?? target;
+  const columns = [
+    of(({ requests, seconds }) => requests / seconds).toFixed(0),
+    number(of((round) => round.processorUs)),
+    percent(spread(rounds.map((round) => round.processorUs))),
+    `${busy < SATURATED ? '~' : ''}${percent(busy)}`,
+    of((round) => round.p50Us).toFixed(0),
+    of((round) => round.p99Us).toFixed(0),
+    String(rounds.reduce((sum, { faultCount }) => sum + faultCount, 0)),
+  ];
+  const misses = target === 'service' ? of((round) => (round.localMisses ?? 0) / round.requests) : 0;
+  const remark = misses > 0.001 ? `  asked Redis for ${misses.toFixed(3)} keys a request (${scenario})` : '';
+  return `  ${name.padEnd(30)}${columns.map((column) => column.padStart(10)).join('')}${remark}`;
+}
+
+function sweepTable({ sweep }: Results): string[] {
+  const lines = ['Open loop: requests are due at a fixed rate, latency from the moment they were due'];
+  for (const scenario of new Set(sweep.map((point) => point.scenario))) {
+    lines.push(
+      `  ${scenario.padEnd(30)}${['due/s', 'p50 us', 'p99 us', 'faults'].map((name) => name.padStart(10)).join('')}`,
+    );
+    for (const { target, perSecond, p50Us, p99Us, faultCount } of sweep.filter(
+      (point) => point.scenario === scenario,
+    ))
+      lines.push(
+        `  ${TITLES[target as keyof typeof TITLES].padEnd(30)}${[perSecond, p50Us, p99Us, faultCount].map((value) => String(value).padStart(10)).join('')}`,
+      );
+  }
+  return lines;
+}
+
+function ratioTable(ratios: Ratio[]): string[] {
+  return [
+    'Ratios: of processor time a request where servers are compared ("theirs / ours": above 1, ours is cheaper)',
+    `  ${''.padEnd(56)}${['ratio', 'from', 'to', 'floor', 'aim', 'by rate', 'verdict'].map((name) => name.padStart(9)).join('')}`,
+    ...ratios.map(({ title, value, rounds, floor, aim, atMost, byRate, verdict }) => {
+      const bound = (limit: number) => `${atMost ? '<=' : '>='}${limit}`;
+      const columns = [
+        number(value),
+        number(Math.min(...rounds)),
+        number(Math.max(...rounds)),
+        bound(floor),
+        bound(aim),
+      ];
+      columns.push(byRate === undefined ? '' : number(byRate), verdict);
+      return `  ${title.padEnd(56)}${columns.map((column) => column.padStart(9)).join('')}`;
+    }),
+  ];
+}
+
+function number(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toPrecision(3);
+}
+
+function percent(part: number): string {
+  return `${(part * PERCENT).toFixed(0)}%`;
+}

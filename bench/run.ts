@@ -1,0 +1,181 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus, release } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import type { Lifecycle } from '../src/lifecycle.ts';
+import { plotProcessorTime, plotSweep } from './plot.ts';
+import { cold } from './probes/cold.ts';
+import { deepPage } from './probes/deep-page.ts';
+import { eventLoop } from './probes/event-loop.ts';
+import { report } from './report.ts';
+import type { Probe, Results } from './results.ts';
+import { type Pace, runScenario } from './rounds.ts';
+import { SCENARIOS } from './scenarios.ts';
+import { sweep } from './sweep.ts';
+import { startNginx } from './targets/nginx.ts';
+import { startFastify, startLimit } from './targets/peers.ts';
+import { startService } from './targets/service.ts';
+import type { Target } from './targets/target.ts';
+import { warm } from './warm.ts';
+import { witness } from './witness.ts';
+import { startWorld, type World } from './world.ts';
+
+const HOTELS = 100_000;
+const MILLION = 1_000_000;
+const STOP_DEADLINE_MS = 12_000;
+const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
+const BARE = new URL('./targets/bare-service.mjs', import.meta.url).href;
+
+/** Those whose ratios are promised are run for longer, and are what `--quick` keeps, with one small batch. */
+const PROMISED = ['get', 'batch-1000'];
+const QUICK = ['get', 'batch-10', 'batch-1000'];
+const PACE: Record<'quick' | 'usual' | 'promised', Pace> = {
+  quick: { rounds: 3, seconds: 1 },
+  usual: { rounds: 3, seconds: 2 },
+  promised: { rounds: 5, seconds: 2 },
+};
+
+export interface RunOptions {
+  quick: boolean;
+  /** names of scenarios and probes; undefined: all */
+  only: string[] | undefined;
+}
+
+/** Names that `--only` takes. */
+export const PARTS = [
+  ...SCENARIOS.map(({ name }) => name),
+  'sweep',
+  'witness',
+  'cold',
+  'event-loop',
+  'deep-page',
+];
+
+/** Runs the benchmarks, writes bench/results and prints the tables. Everything started is released by `lifecycle`. */
+export async function runBenchmarks({ quick, only }: RunOptions, lifecycle: Lifecycle): Promise<void> {
+  const beganAtMs = performance.now();
+  const say = (sentence: string) =>
+    console.error(`${((performance.now() - beganAtMs) / 1000).toFixed(0).padStart(4)} s  ${sentence}`);
+  const chosen = (name: string, inQuick: boolean) => (only ? only.includes(name) : !quick || inQuick);
+
+  const world = await startWorld(HOTELS, lifecycle, say);
+  say(world.cores.sentence);
+  const targets = await startTargets(world);
+  const [service] = targets as [Target];
+  for (const target of targets) {
+    if (target.name === 'service-redis' || target.name === 'fastify' || target.name === 'limit') continue;
+    say(`Warming up ${target.name} …`);
+    if (target.name !== 'nginx-redis') await warm(target, world);
+  }
+
+  const results = emptyResults(world, quick);
+  for (const scenario of SCENARIOS) {
+    const { name } = scenario;
+    if (!chosen(name, QUICK.includes(name))) continue;
+    say(scenario.title);
+    const pace = PACE[quick ? 'quick' : PROMISED.includes(name) ? 'promised' : 'usual'];
+    // what observing costs is asked of one scenario
+    const asked = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
+    results.cells.push(...(await runScenario(world, scenario, asked, pace)));
+  }
+  const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe>) => {
+    if (!chosen(name, inQuick)) return;
+    say(name);
+    try {
+      results.probes.push(await run());
+    } catch (error) {
+      results.sentences.push(`The probe ${name} failed: ${(error as Error).message}.`);
+    }
+  };
+  await probe('event-loop', true, () => eventLoop(world, service, quick ? 1 : 3));
+  await probe('cold', true, () => cold(world, quick ? 10 : 30));
+  if (chosen('witness', false)) {
+    say('witness: autocannon');
+    results.witness = await witness(world, targets, 2);
+  }
+  if (chosen('sweep', false)) {
+    say('sweep: open loop at fixed rates');
+    results.sweep = await sweep(world, targets, 2);
+  }
+  await probe('deep-page', false, () => deepPage(world, MILLION, 5));
+
+  await write(results, !quick && !only);
+  console.log(report(results));
+  say('done');
+}
+
+async function startTargets(world: World): Promise<Target[]> {
+  const { surroundings: around, tools, lifecycle } = world;
+  const starts = [
+    () => startService(around, { name: 'service' }),
+    () => startService(around, { name: 'service-redis', environment: { L1_MAX_BYTES: '0' } }),
+    () => startFastify(around),
+    ...(tools.nginx ? [() => startNginx(around, true), () => startNginx(around, false)] : []),
+    () => startLimit(around),
+    () => startService(around, { name: 'bare', nodeOptions: [`--import=${BARE}`] }),
+  ];
+  const targets: Target[] = [];
+  for (const start of starts) {
+    const target = await start();
+    lifecycle.push(target.name, target.stop, STOP_DEADLINE_MS);
+    targets.push(target);
+  }
+  return targets;
+}
+
+function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results {
+  return {
+    at: new Date().toISOString(),
+    commit: commitOf(FOLDER),
+    quick,
+    machine: {
+      processor: modelOfProcessor(),
+      cores: cpus().length,
+      kernel: release(),
+      node: process.version.slice(1),
+    },
+    hotels: hotels.length,
+    meanHotelBytes: hotels.reduce((sum, { fullBytes }) => sum + fullBytes, 0) / hotels.length,
+    sentences: [
+      cores.sentence,
+      'Small answers are asked for by wrk, larger ones by a generator of our own over plain sockets (autocannon carries',
+      'two thirds of its rate and would be the limit; it stands beside as a witness). The peers send content-type,',
+      'content-length and what their servers add; the service sends also ETag, Cache-Control, Vary and x-request-id.',
+      ...tools.sentences,
+    ],
+    cells: [],
+    sweep: [],
+    probes: [],
+    witness: [],
+  };
+}
+
+function modelOfProcessor(): string {
+  const { model } = cpus()[0] ?? { model: '' };
+  return model || (/model name\s*: (.*)/.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? 'unknown');
+}
+
+/** The commit that a folder is at, with `+` when it holds changes. */
+function commitOf(folder: string): string {
+  try {
+    const git = (...args: string[]) =>
+      execFileSync('git', args, {
+        cwd: folder,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+      }).trim();
+    return git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '--', '../../src') ? '+' : '');
+  } catch {
+    return 'unknown';
+  }
+}
+
+/** Only a whole run replaces what the README shows. */
+async function write(results: Results, whole: boolean): Promise<void> {
+  mkdirSync(FOLDER, { recursive: true });
+  writeFileSync(`${FOLDER}${whole ? 'latest' : 'partial'}.json`, `${JSON.stringify(results, null, 1)}\n`);
+  const prefix = whole ? '' : 'partial-';
+  if (results.cells.length > 0)
+    writeFileSync(`${FOLDER}${prefix}processor-time.svg`, await plotProcessorTime(results));
+  if (results.sweep.length > 0) writeFileSync(`${FOLDER}${prefix}open-loop.svg`, await plotSweep(results));
+}

@@ -1,0 +1,163 @@
+import { makeKey } from '../src/keys/key.ts';
+import { randomFrom, shuffled, zipf } from './draws.ts';
+import { type ExpectedHotel, hotelFor } from './hotels.ts';
+import { type Ask, type Call, requestBytes } from './load/call.ts';
+import type { TargetName } from './targets/target.ts';
+
+/** One kind of request, sent to each of the targets. */
+export interface Scenario {
+  name: string;
+  title: string;
+  /** small answers, sent by wrk where it is there */
+  small: boolean;
+  connections: number;
+  /** those that cannot answer it */
+  without?: TargetName[];
+  calls: (around: Known) => Call[];
+}
+
+interface Known {
+  hotels: ExpectedHotel[];
+  keys: { full: string; narrow: string };
+}
+
+const SEED = 7;
+const UNKNOWN_KEYS = 1_000;
+const NO_LIST: TargetName[] = ['nginx', 'nginx-redis'];
+
+/** All scenarios, in the order in which they are run and shown. */
+export const SCENARIOS: Scenario[] = [
+  {
+    name: 'get',
+    title: 'GET by id, uniform',
+    small: true,
+    connections: 64,
+    calls: ({ hotels, keys }) =>
+      [...shuffled(hotels.length, randomFrom(SEED))].map((i) => single(hotels[i]!, 'id', keys.full, true)),
+  },
+  {
+    name: 'get-zipf',
+    title: 'GET by id, Zipf',
+    small: true,
+    connections: 64,
+    calls: ({ hotels, keys }) => {
+      const draw = zipf(hotels.length, randomFrom(SEED));
+      return Array.from({ length: 100_000 }, () => single(hotels[draw()]!, 'id', keys.full, true));
+    },
+  },
+  {
+    name: 'get-channel',
+    title: 'GET by channel id, uniform',
+    small: true,
+    connections: 64,
+    calls: ({ hotels, keys }) =>
+      withChannel(hotels).map((hotel) => single(hotel, 'channel', keys.full, true)),
+  },
+  {
+    name: 'get-narrow',
+    title: 'GET by id, a key without the scope',
+    small: true,
+    connections: 64,
+    calls: ({ hotels, keys }) =>
+      [...shuffled(hotels.length, randomFrom(SEED))].map((i) => single(hotels[i]!, 'id', keys.narrow, false)),
+  },
+  {
+    name: 'unknown-key',
+    title: 'GET with an unknown key: 401',
+    small: true,
+    connections: 64,
+    calls: ({ hotels }) => {
+      const unknown = Array.from({ length: UNKNOWN_KEYS }, makeKey);
+      return hotels.slice(0, 20_000).map(({ id }, i) => ({
+        bytes: requestBytes({ path: `/hotels/${id}`, key: unknown[i % UNKNOWN_KEYS]! }),
+        status: 401,
+        bodyBytes: '{"error":"Unauthorized"}'.length,
+        body: () => ({ error: 'Unauthorized' }),
+      }));
+    },
+  },
+  batch(10, 5_000, 32),
+  batch(100, 1_000, 16),
+  batch(1000, 200, 8),
+  {
+    ...batch(1000, 200, 8, false),
+    name: 'batch-1000-narrow',
+    title: 'batch of 1000, a key without the scope',
+  },
+  {
+    name: 'page-start',
+    title: 'list, 100 at offset 0',
+    small: false,
+    connections: 16,
+    without: NO_LIST,
+    calls: (known) => [page(known, 0)],
+  },
+  {
+    name: 'page-end',
+    title: 'list, 100 at the end',
+    small: false,
+    connections: 16,
+    without: NO_LIST,
+    calls: (known) => [page(known, known.hotels.length - 100)],
+  },
+];
+
+/** A page of the list of all hotels, 100 long. */
+export function page({ hotels, keys }: Known, offset: number): Call {
+  const ask = { path: `/hotels?limit=100&offset=${offset}`, key: keys.full };
+  return many(hotels.slice(offset, offset + 100), ask, true);
+}
+
+/** A batch of hotels by their channel ids. */
+export function batchOf(hotels: ExpectedHotel[], key: string, scoped: boolean): Call {
+  const json = JSON.stringify({ channel_ids: hotels.map(({ channelId }) => channelId) });
+  return many(hotels, { path: '/hotels/channel/batch', key, json }, scoped);
+}
+
+/** Those that have a channel id, in random order. */
+export function withChannel(hotels: ExpectedHotel[]): ExpectedHotel[] {
+  return [...shuffled(hotels.length, randomFrom(SEED))]
+    .map((i) => hotels[i]!)
+    .filter(({ channelId }) => channelId !== null);
+}
+
+function batch(size: number, count: number, connections: number, scoped = true): Scenario {
+  return {
+    name: `batch-${size}`,
+    title: `batch of ${size} by channel id`,
+    small: false,
+    connections,
+    calls: ({ hotels, keys }) => {
+      const random = randomFrom(SEED + size);
+      const named = withChannel(hotels);
+      const wanted = Math.min(size, named.length);
+      return Array.from({ length: count }, () => {
+        const chosen = new Set<ExpectedHotel>();
+        while (chosen.size < wanted) chosen.add(named[Math.floor(random() * named.length)]!);
+        return batchOf([...chosen], scoped ? keys.full : keys.narrow, scoped);
+      });
+    },
+  };
+}
+
+/** One hotel. */
+export function single(hotel: ExpectedHotel, by: 'id' | 'channel', key: string, scoped: boolean): Call {
+  const path = by === 'id' ? `/hotels/${hotel.id}` : `/hotels/channel/${hotel.channelId}`;
+  return {
+    bytes: requestBytes({ path, key }),
+    status: 200,
+    bodyBytes: scoped ? hotel.fullBytes : hotel.narrowBytes,
+    body: () => hotelFor(hotel, scoped),
+  };
+}
+
+function many(hotels: ExpectedHotel[], ask: Ask, scoped: boolean): Call {
+  let bodyBytes = 2 + Math.max(0, hotels.length - 1);
+  for (const hotel of hotels) bodyBytes += scoped ? hotel.fullBytes : hotel.narrowBytes;
+  return {
+    bytes: requestBytes(ask),
+    status: 200,
+    bodyBytes,
+    body: () => hotels.map((hotel) => hotelFor(hotel, scoped)),
+  };
+}

@@ -1,0 +1,35 @@
+import { openLoop } from './load/open.ts';
+import type { SweepPoint } from './results.ts';
+import { SCENARIOS } from './scenarios.ts';
+import type { Target, TargetName } from './targets/target.ts';
+import type { World } from './world.ts';
+
+/** Requests a second; the generator itself carries some 40,000 small ones. */
+const RATES: Record<string, number[]> = {
+  get: [5_000, 10_000, 20_000, 30_000],
+  'batch-1000': [25, 50, 100, 400, 800, 1_600],
+};
+const SWEPT: TargetName[] = ['service', 'service-redis', 'nginx', 'fastify'];
+/** A target that is this slow at a rate is not asked for more. */
+const GIVEN_UP_US = 500_000;
+
+/** Sends GETs and batches of 1000 at rising fixed rates, all targets at one rate before the next. */
+export async function sweep(
+  { hotels, keys }: World,
+  targets: Target[],
+  seconds: number,
+): Promise<SweepPoint[]> {
+  const points: SweepPoint[] = [];
+  for (const [name, rates] of Object.entries(RATES)) {
+    const calls = SCENARIOS.find((scenario) => scenario.name === name)!.calls({ hotels, keys });
+    const left = new Set(targets.filter((target) => SWEPT.includes(target.name)));
+    for (const perSecond of rates) {
+      for (const target of left) {
+        const result = await openLoop(target.port, calls, { perSecond, seconds });
+        points.push({ scenario: name, target: target.name, perSecond, ...result });
+        if (result.p99Us > GIVEN_UP_US || result.faultCount > 0) left.delete(target);
+      }
+    }
+  }
+  return points;
+}

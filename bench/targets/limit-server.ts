@@ -1,0 +1,38 @@
+/**
+ * The limit: uWebSockets.js answers every request with the same bytes; a POST when its body is there. It looks at
+ * no key and no id. `GET /length/N` sets how long the answers are. Argument: port.
+ */
+import { App, type HttpResponse } from 'uWebSockets.js';
+
+const MAX_SINGLE_WRITE_BYTES = 16_384;
+let body = Buffer.alloc(0);
+
+function answer(response: HttpResponse): void {
+  response.writeHeader('content-type', 'application/json');
+  if (body.length <= MAX_SINGLE_WRITE_BYTES) {
+    response.end(body);
+    return;
+  }
+  if (response.tryEnd(body, body.length)[1]) return;
+  response.onWritable((offset) => response.tryEnd(body.subarray(offset), body.length)[0]);
+}
+
+App()
+  .get('/length/:bytes', (response, request) => {
+    body = Buffer.alloc(Number(request.getParameter(0)), 'x');
+    response.end();
+  })
+  .get('/*', (response) => {
+    if (body.length > MAX_SINGLE_WRITE_BYTES) response.onAborted(() => {});
+    answer(response);
+  })
+  .post('/*', (response) => {
+    response.onAborted(() => {});
+    response.onData((_, isLast) => {
+      if (isLast) response.cork(() => answer(response));
+    });
+  })
+  .listen('127.0.0.1', Number(process.argv[2]), (socket) => {
+    console.log(socket ? 'ready' : 'address already in use');
+    if (!socket) process.exit(1);
+  });

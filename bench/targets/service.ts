@@ -1,0 +1,76 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { runGuarded } from '../../src/demo/guarded.ts';
+import { freePort } from '../../src/demo/port.ts';
+import { pinned, type Surroundings, type Target, type TargetName } from './target.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const READY_TIMEOUT_MS = 30_000;
+
+/** Starts the service as `npm start` does, with one worker; resolves when it is ready. */
+export async function startService(
+  { pin, databaseUrl, redisUrl }: Surroundings,
+  options: { name: TargetName; root?: string; environment?: Record<string, string>; nodeOptions?: string[] },
+): Promise<Target> {
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const lines: string[] = [];
+  let ended = false;
+  const server = await runGuarded(
+    {
+      command: pinned(pin, process.execPath, 'src/main.ts', 'serve'),
+      cwd: options.root ?? ROOT,
+      env: {
+        PATH: process.env.PATH,
+        NODE_OPTIONS: (options.nodeOptions ?? []).join(' '),
+        DATABASE_URL: databaseUrl,
+        REDIS_URL: redisUrl,
+        HOST: '127.0.0.1',
+        PORT: String(port),
+        ADMIN_HOST: '127.0.0.1',
+        ADMIN_PORT: String(adminPort),
+        WORKERS: '1',
+        LOG_LEVEL: 'info',
+        DRAIN_WAIT_MS: '0',
+        ...options.environment,
+      },
+      stopSignal: 'SIGTERM',
+      killAfterMs: 10_000,
+    },
+    (line) => {
+      if (lines.push(line) > 20) lines.shift();
+      if (process.env.BENCH_LOG) console.error(`${options.name}: ${line}`);
+    },
+  );
+  void server.exited.then(() => {
+    ended = true;
+  });
+  const untilMs = performance.now() + READY_TIMEOUT_MS;
+  while (!(await isReady(adminPort))) {
+    if (ended || performance.now() > untilMs) {
+      await server.stop();
+      throw new Error(
+        [`${options.name} ${ended ? 'ended' : 'was not ready'} at its start`, ...lines].join('\n'),
+      );
+    }
+    await sleep(25);
+  }
+  return { name: options.name, port, adminPort, pid: server.pid, stop: server.stop };
+}
+
+async function isReady(adminPort: number): Promise<boolean> {
+  const answer = await fetch(`http://127.0.0.1:${adminPort}/readyz`, {
+    signal: AbortSignal.timeout(2_000),
+  }).catch(() => undefined);
+  await answer?.arrayBuffer();
+  return answer?.ok ?? false;
+}
+
+/** The sum of a metric's samples whose labels hold `label`; 0 where there is none. */
+export async function readMetric(target: Target, name: string, label = ''): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${target.adminPort}/metrics`)).text();
+  let sum = 0;
+  for (const line of text.split('\n')) {
+    if (line.startsWith(name) && line.includes(label)) sum += Number(line.slice(line.lastIndexOf(' ') + 1));
+  }
+  return sum;
+}

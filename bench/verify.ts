@@ -1,0 +1,19 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Call } from './load/call.ts';
+import { ask } from './load/connection.ts';
+import type { Target } from './targets/target.ts';
+
+const SAMPLE = 12;
+
+/** Asks a target for a sample of the calls and compares the parsed answers with what PostgreSQL holds; throws where they differ. */
+export async function verify(target: Target, calls: Call[]): Promise<void> {
+  for (let i = 0; i < Math.min(SAMPLE, calls.length); i++) {
+    const call = calls[Math.floor((i * calls.length) / SAMPLE) % calls.length]!;
+    const request = call.bytes.toString('latin1').split('\r\n')[0];
+    const body = await ask(target.port, call).catch((error: Error) => {
+      throw new Error(`${target.name}, ${request}: ${error.message}`);
+    });
+    if (call.body && !isDeepStrictEqual(JSON.parse(body.toString()), call.body()))
+      throw new Error(`${target.name}, ${request}: the answer is not what PostgreSQL holds`);
+  }
+}

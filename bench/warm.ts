@@ -1,0 +1,21 @@
+import { closedLoop } from './load/closed.ts';
+import { batchOf, single, withChannel } from './scenarios.ts';
+import type { Target } from './targets/target.ts';
+import type { World } from './world.ts';
+
+/** Reads every hotel through a target, by channel id in batches and the rest by id. */
+export async function warm(target: Target, { hotels, keys }: Pick<World, 'hotels' | 'keys'>): Promise<void> {
+  const named = withChannel(hotels);
+  // the service knows a hotel by all its names once it has read it; nginx knows only what it was asked for
+  const byId = target.name === 'nginx' ? hotels : hotels.filter(({ channelId }) => channelId === null);
+  const calls = byId.map((hotel) => single(hotel, 'id', keys.full, true));
+  for (let from = 0; from < named.length; from += 500)
+    calls.push(batchOf(named.slice(from, from + 500), keys.full, true));
+  const sent = await closedLoop(target.port, calls, {
+    connections: 4,
+    seconds: 600,
+    from: 0,
+    requests: calls.length,
+  });
+  if (sent.faultCount > 0) throw new Error(`${target.name} does not warm up: ${sent.faults.join(', ')}`);
+}

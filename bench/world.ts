@@ -1,0 +1,121 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import type { Sql } from 'postgres';
+import { createKey } from '../src/cli/keys.ts';
+import { migrate } from '../src/cli/migrate.ts';
+import { DEFAULT_SEED, seed } from '../src/cli/seed.ts';
+import { openDatabase } from '../src/database.ts';
+import { type PostgresServer, startPostgres } from '../src/demo/postgres.ts';
+import { type RedisServer, startRedis } from '../src/demo/redis.ts';
+import type { Lifecycle } from '../src/lifecycle.ts';
+import { type Cores, splitCores } from './cores.ts';
+import { type ExpectedHotel, readHotels } from './hotels.ts';
+import { findTools, type Tools } from './install.ts';
+import type { Surroundings } from './targets/target.ts';
+
+const STOP_DEADLINE_MS = 12_000;
+const LOGIN = 'hotel_api';
+/** Redis databases: the services under test count from here, the peers share one. */
+const PEER_DATABASE = 1;
+
+/** The servers behind the targets, and what is in them. */
+export interface World {
+  cores: Cores;
+  tools: Tools;
+  postgres: PostgresServer;
+  redis: RedisServer;
+  lifecycle: Lifecycle;
+  keys: { full: string; narrow: string };
+  hotels: ExpectedHotel[];
+  /** as the owner */
+  sql: Sql;
+  surroundings: Surroundings;
+  /** removed at the end */
+  folder: string;
+  say: (sentence: string) => void;
+}
+
+/** Starts PostgreSQL and Redis and fills them with `count` hotels. All is released by `lifecycle`. */
+export async function startWorld(
+  count: number,
+  lifecycle: Lifecycle,
+  say: (sentence: string) => void,
+): Promise<World> {
+  const tools = await findTools(say);
+  const cores = await splitCores();
+  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-bench-'));
+  lifecycle.push('folder', () => rm(folder, { recursive: true, force: true }));
+  const startingPostgres = startPostgres({ maxConnections: 200 });
+  lifecycle.push(
+    'PostgreSQL',
+    async () => (await startingPostgres.catch(() => undefined))?.stop(),
+    STOP_DEADLINE_MS,
+  );
+  const startingRedis = startRedis(say);
+  lifecycle.push('Redis', async () => (await startingRedis.catch(() => undefined))?.stop(), STOP_DEADLINE_MS);
+  const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
+  if (!redis) throw new Error('there is no Redis here and none could be installed');
+
+  say(`Making ${count} hotels …`);
+  const keys = { full: '', narrow: '' };
+  const world = { cores, tools, postgres, redis, lifecycle, keys, folder, say };
+  const { sql, databaseUrl } = await makeDatabase(world, 'bench', count);
+  keys.full = (
+    await createKey(sql, { name: 'bench, with registry', scopes: ['registry'], expiresAt: null })
+  ).key;
+  keys.narrow = (await createKey(sql, { name: 'bench, without', scopes: [], expiresAt: null })).key;
+  const hotels = await readHotels(sql);
+  const peerRedisUrl = redisUrlOf(redis, PEER_DATABASE);
+  await fillPeers(peerRedisUrl, hotels);
+  const surroundings = { pin: cores.server, databaseUrl, redisUrl: redisUrlOf(redis, 0), peerRedisUrl, keys };
+  return { ...world, hotels, sql, surroundings };
+}
+
+export function redisUrlOf({ port }: { port: number }, database: number): string {
+  return `redis://127.0.0.1:${port}/${database}`;
+}
+
+/** Makes a database of this release with hotels, and a login for the service, which may be there already. */
+export async function makeDatabase(
+  { postgres, lifecycle }: Pick<World, 'postgres' | 'lifecycle'>,
+  name: string,
+  hotels: number,
+): Promise<{ sql: Sql; databaseUrl: string }> {
+  const admin = openDatabase(postgres.url('postgres'), 1, { kind: 'operate' });
+  const sql = openDatabase(postgres.url(name), 2, { kind: 'operate' });
+  lifecycle.push(`connections to ${name}`, () =>
+    Promise.all([admin.end({ timeout: 0 }), sql.end({ timeout: 0 })]),
+  );
+  await admin`create database ${admin(name)}`;
+  await migrate(sql);
+  const password = randomBytes(16).toString('hex');
+  await admin.unsafe(`drop role if exists ${LOGIN}_${name}`);
+  await admin.unsafe(`create role ${LOGIN}_${name} login password '${password}' in role hotel_api_serve`);
+  await seed(sql, hotels, { seed: DEFAULT_SEED, today: new Date().toISOString().slice(0, 10) });
+  // commits are asynchronous here, and vacuum marks nothing as visible to all whose commit is not on disk yet
+  await sql.unsafe('checkpoint');
+  await sql.unsafe('vacuum analyze hotels');
+  await admin.end();
+  const databaseUrl = Object.assign(new URL(postgres.url(name)), {
+    username: `${LOGIN}_${name}`,
+    password,
+  }).href;
+  return { sql, databaseUrl };
+}
+
+/** The peers keep a hotel's JSON under both of its names: one look-up an id, the most that suits them. */
+async function fillPeers(url: string, hotels: ExpectedHotel[]): Promise<void> {
+  const redis = new Redis(url);
+  for (let from = 0; from < hotels.length; from += 500) {
+    const values: string[] = [];
+    for (const { id, channelId, json } of hotels.slice(from, from + 500)) {
+      values.push(`hotel:${id}`, json);
+      if (channelId !== null) values.push(`hotel:channel:${channelId}`, json);
+    }
+    await redis.mset(values);
+  }
+  redis.disconnect();
+}

@@ -1,0 +1,144 @@
+import { availableParallelism } from 'node:os';
+import { describe, expect, it } from 'vitest';
+import { type Config, ConfigError, readConfig, redact } from './config.ts';
+
+const REQUIRED = { DATABASE_URL: 'postgres://user:secret@host:5432/hotels' };
+
+function faultsOf(environment: Record<string, string>): string[] {
+  try {
+    readConfig(environment);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as Error).message.split('\n');
+  }
+  return [];
+}
+
+describe('the configuration', () => {
+  it('needs the address of PostgreSQL and nothing else', () => {
+    expect(readConfig(REQUIRED)).toEqual({
+      ...REQUIRED,
+      DATABASE_POOL_SIZE: 8,
+      DATABASE_QUEUE_LIMIT: 200,
+      DATABASE_TIMEOUT_MS: 500,
+      REDIS_URL: '',
+      REDIS_TIMEOUT_MS: 100,
+      REDIS_TTL_S: 86_400,
+      ABSENT_TTL_S: 60,
+      HOST: '0.0.0.0',
+      PORT: 8080,
+      ADMIN_HOST: '0.0.0.0',
+      ADMIN_PORT: 9090,
+      WORKERS: availableParallelism(),
+      BASE_PATH: '',
+      L1_MAX_BYTES: 268_435_456,
+      DRAIN_WAIT_MS: 3_000,
+      DRAIN_TIMEOUT_MS: 8_000,
+      LOG_LEVEL: 'info',
+    });
+  });
+
+  it('is frozen, and holds nothing of the environment but its own', () => {
+    const config = readConfig({ ...REQUIRED, PATH: '/bin', PORTS: '1' });
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(Object.keys(config)).not.toContain('PATH');
+  });
+
+  it('counts an empty variable as unset, and trims the others', () => {
+    const config = readConfig({
+      ...REQUIRED,
+      PORT: '',
+      REDIS_URL: ' ',
+      LOG_LEVEL: ' warn ',
+      WORKERS: ' 3\n',
+    });
+    expect(config).toMatchObject({ PORT: 8080, REDIS_URL: '', LOG_LEVEL: 'warn', WORKERS: 3 });
+  });
+
+  it.each([
+    { PORT: '65535', ADMIN_PORT: '1' },
+    { BASE_PATH: '/v1/eu.west-1_~' },
+    { L1_MAX_BYTES: '0' },
+    { L1_MAX_BYTES: '1048576' },
+    { REDIS_URL: 'rediss://:p@h:6379/1' },
+    { DATABASE_URL: 'postgresql://h/d' },
+    { DRAIN_WAIT_MS: '0' },
+  ])('takes %o', (variables) => {
+    const config = readConfig({ ...REQUIRED, ...variables } as NodeJS.ProcessEnv);
+    for (const [name, value] of Object.entries(variables)) {
+      expect(String(config[name as keyof Config])).toBe(value);
+    }
+  });
+
+  it.each([
+    ['PORT', '0', 'PORT must be a whole number from 1 to 65535'],
+    ['PORT', '65536', 'PORT must be a whole number from 1 to 65535'],
+    ['PORT', 'http', 'PORT must be a whole number'],
+    ['PORT', '80.5', 'PORT must be a whole number'],
+    ['PORT', '0x50', 'PORT must be a whole number'],
+    ['PORT', '1e3', 'PORT must be a whole number'],
+    ['WORKERS', '0', 'WORKERS must be a whole number from 1 to 256'],
+    ['WORKERS', '-1', 'WORKERS must be a whole number from 1 to 256'],
+    ['L1_MAX_BYTES', '1000', 'L1_MAX_BYTES must be a whole number'],
+    ['DATABASE_TIMEOUT_MS', '99999999999999999999', 'DATABASE_TIMEOUT_MS must be a whole number'],
+    ['LOG_LEVEL', 'loud', 'LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent'],
+    ['DATABASE_URL', 'mysql://h/d', 'DATABASE_URL is malformed'],
+    ['DATABASE_URL', '', 'DATABASE_URL is required'],
+    ['REDIS_URL', 'http://h', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a,redis://b', 'REDIS_URL is malformed'],
+    ['BASE_PATH', 'v1', 'BASE_PATH is malformed'],
+    ['BASE_PATH', '/v1/', 'BASE_PATH is malformed'],
+    ['BASE_PATH', '/a b', 'BASE_PATH is malformed'],
+  ])('refuses %s=%s, and says what it is for', (name, value, start) => {
+    const faults = faultsOf({ ...REQUIRED, [name]: value });
+    expect(faults).toHaveLength(1);
+    expect(faults[0]!.startsWith(start), faults[0]).toBe(true);
+    expect(faults[0]).toMatch(/: \S+/);
+  });
+
+  it('names every fault at once, and no value', () => {
+    const faults = faultsOf({
+      REDIS_URL: 'http://:hunter2@h',
+      PORT: 'sekret',
+      WORKERS: '0',
+      L1_MAX_BYTES: '5',
+      BASE_PATH: 'hunter2',
+      LOG_LEVEL: 'hunter2',
+    });
+    expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual([
+      'BASE_PATH',
+      'DATABASE_URL',
+      'L1_MAX_BYTES',
+      'LOG_LEVEL',
+      'PORT',
+      'REDIS_URL',
+      'WORKERS',
+    ]);
+    expect(faults.join()).not.toMatch(/hunter2|sekret/);
+  });
+});
+
+describe('the configuration as it is shown', () => {
+  const shown = (DATABASE_URL: string, REDIS_URL = '') =>
+    redact({ ...readConfig(REQUIRED), DATABASE_URL, REDIS_URL });
+
+  it.each([
+    ['postgres://user:hunter2@host:5432/hotels', 'postgres://***@host:5432/hotels'],
+    ['postgres://user:hun@ter2@host/hotels', 'postgres://***@host/hotels'],
+    ['postgres://user:hun/ter2@host/hotels', 'postgres://***@host/hotels'],
+    [
+      'postgresql://host/hotels?password=hunter2&sslmode=require',
+      'postgresql://host/hotels?password=***&sslmode=require',
+    ],
+    ['postgres://host/hotels', 'postgres://host/hotels'],
+  ])('%s is shown as %s', (url, expected) => {
+    expect(shown(url).DATABASE_URL).toBe(expected);
+  });
+
+  it('holds all the rest as it is', () => {
+    expect(shown('postgres://h/d', 'redis://:hunter2@h/1')).toMatchObject({
+      REDIS_URL: 'redis://***@h/1',
+      PORT: 8080,
+    });
+  });
+});

@@ -1,0 +1,89 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Changes, type FeedMessage, type HotelChange, type KeyChange, payloadsOf } from './messages.ts';
+
+const NOTHING: Changes = { hotels: [], keys: [], truncated: [], movesPositions: false };
+const LONGEST_PAYLOAD_BYTES = 7_999;
+
+const LONGEST_GENERATION = Number.MAX_SAFE_INTEGER.toString(36);
+
+/** The messages as the invalidator sends them, with the longest frame that there can be. */
+function payloads(changes: Changes): string[] {
+  let n = Number.MAX_SAFE_INTEGER - 1_000;
+  const frame = { e: 'x'.repeat(8), b: `${'x'.repeat(8)}:${Number.MAX_SAFE_INTEGER}`, l: true } as const;
+  return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, () => ++n);
+}
+
+const messagesOf = (changes: Changes, after = 'a'): FeedMessage[] => {
+  let n = 0;
+  return payloadsOf(changes, { e: 'e', b: null }, { before: 'a', after }, () => ++n).map((payload) =>
+    JSON.parse(payload),
+  );
+};
+
+/** As long as the schema allows: 255 characters, of 1 to 6 bytes each in JSON. */
+const id = fc.oneof(
+  fc.string({ unit: 'binary', minLength: 1, maxLength: 255 }),
+  fc.constantFrom('\u0001'.repeat(255), '"'.repeat(255), '😀'.repeat(255), '中'.repeat(255), 'a'.repeat(255)),
+);
+const version = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
+const hotel: fc.Arbitrary<HotelChange> = fc.tuple(
+  id,
+  version,
+  fc.option(id),
+  fc.option(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map(String)),
+);
+const key: fc.Arbitrary<KeyChange> = fc.tuple(fc.stringMatching(/^[0-9a-f]{64}$/), version);
+const changes = fc.record({
+  hotels: fc.array(hotel, { maxLength: 120 }),
+  keys: fc.array(key, { maxLength: 300 }),
+  truncated: fc.uniqueArray(fc.constantFrom<'hotels' | 'keys'>('hotels', 'keys')),
+  movesPositions: fc.boolean(),
+});
+
+describe('what the invalidator tells', () => {
+  it('fits into notifications whatever the ids, and nothing of it is lost or out of order', () => {
+    fc.assert(
+      fc.property(changes, (all) => {
+        const told = payloads(all);
+        for (const payload of told) {
+          expect(Buffer.byteLength(payload)).toBeLessThanOrEqual(LONGEST_PAYLOAD_BYTES);
+        }
+        const messages: FeedMessage[] = told.map((payload) => JSON.parse(payload));
+        expect(messages.flatMap(({ h = [] }) => h)).toEqual(all.hotels);
+        expect(messages.flatMap(({ k = [] }) => k)).toEqual(all.keys);
+        expect(messages.flatMap(({ t = [] }) => t)).toEqual(all.truncated);
+        // each message stands alone: those with hotels that came or went must all say that positions moved
+        for (const { h, m } of messages) if (h) expect(m ?? false).toBe(all.movesPositions);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('is few messages for many changes', () => {
+    const hotels = Array.from(
+      { length: 4_000 },
+      (_, i): HotelChange => [`hotel-${i}`, i, `CH-${i}`, String(i)],
+    );
+    expect(messagesOf({ ...NOTHING, hotels }).length).toBeLessThan(30);
+  });
+
+  it('is one message without changes where there are none: a sign of life', () => {
+    expect(messagesOf(NOTHING)).toEqual([{ e: 'e', n: 1, g: 'a', b: null }]);
+  });
+
+  it('says that a table was truncated', () => {
+    expect(messagesOf({ ...NOTHING, truncated: ['hotels'], movesPositions: true })).toMatchObject([
+      { t: ['hotels'] },
+    ]);
+  });
+
+  it('is numbered, and names a new generation only when all changes are told', () => {
+    const hotels = Array.from({ length: 500 }, (_, i): HotelChange => [`hotel-${i}`, i, `CH-${i}`, null]);
+    const messages = messagesOf({ ...NOTHING, hotels, truncated: ['keys'] }, 'b');
+    expect(messages.map(({ n }) => n)).toEqual(messages.map((_, i) => i + 1));
+    expect(messages.map(({ g }) => g)).toEqual(
+      messages.map((_, i) => (i === messages.length - 1 ? 'b' : 'a')),
+    );
+  });
+});

@@ -1,0 +1,24 @@
+import type { Sql } from 'postgres';
+import { type Entry, encodeHotel, HOTEL_COLUMNS, type HotelRow } from '../hotels/entry.ts';
+import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from '../keys/record.ts';
+
+/** The hotels with these ids as the table holds them now, encoded as they read now. */
+export async function readHotels(sql: Sql, ids: string[]): Promise<Map<string, Entry>> {
+  const rows = await sql.unsafe<HotelRow[]>(
+    `select ${HOTEL_COLUMNS} from hotels where id = any($1::text[])`,
+    [ids],
+    { prepare: true },
+  );
+  const nowMs = Date.now();
+  return new Map(rows.map((row) => [row.id, encodeHotel(row, nowMs)]));
+}
+
+/** The API keys with these hashes as the table holds them now. */
+export async function readKeys(sql: Sql, sha256s: string[]): Promise<Map<string, VersionedKey>> {
+  const rows = await sql.unsafe<KeyRow[]>(
+    `select ${KEY_COLUMNS} from api_keys where key_sha256 = any(select decode(x, 'hex') from unnest($1::text[]) as x)`,
+    [sha256s],
+    { prepare: true },
+  );
+  return new Map(rows.map((row) => [row.sha256, keyOf(row)]));
+}

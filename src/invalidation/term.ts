@@ -1,0 +1,161 @@
+import { randomBytes } from 'node:crypto';
+import type { Sql } from 'postgres';
+import type { Events, Metrics } from '../observe.ts';
+import { compareHotels, type Findings } from './compare.ts';
+import { type Drained, drain } from './drain.ts';
+import { currentGeneration, nextGeneration } from './generation.ts';
+import { payloadsOf } from './messages.ts';
+import { Reconciler } from './reconciler.ts';
+import { type RedisAccess, RedisWriter } from './redis-writer.ts';
+
+/** On this channel the active invalidator speaks to every instance. */
+export const FEED_CHANNEL = 'hotel_api_feed';
+/** Every message is also a sign of life; without changes one goes out this often. */
+const HEARTBEAT_MS = 500;
+
+/**
+ * The work of the active invalidator while it is that. What it takes off the queue it writes to Redis and tells to
+ * every instance in the transaction that takes it off, so a change is told exactly when it is off the queue,
+ * whatever dies in between, and what was told Redis holds, or its generation has ended.
+ */
+export class Term {
+  readonly #sql: Sql;
+  readonly #name: string;
+  readonly #backendPid: number;
+  readonly #access: RedisAccess | undefined;
+  readonly #writer: RedisWriter | undefined;
+  readonly #reconciler: Reconciler | undefined;
+  readonly #metrics: Metrics;
+  readonly #events: Events;
+  #generation: string;
+  #count = 0;
+  #spokeAtMs = -Infinity;
+
+  /** Begins a term on the only connection of `sql`; `lastBeat`: the sign in Redis that was last told of. */
+  static async begin(
+    sql: Sql,
+    access: RedisAccess | undefined,
+    lastBeat: string | null,
+    metrics: Metrics,
+    events: Events,
+  ): Promise<Term> {
+    const { database, generation } = await currentGeneration(sql);
+    const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    return new Term(
+      sql,
+      access,
+      { database, generation, backendPid: backend!.pid, lastBeat },
+      metrics,
+      events,
+    );
+  }
+
+  private constructor(
+    sql: Sql,
+    access: RedisAccess | undefined,
+    start: { database: string; generation: string; backendPid: number; lastBeat: string | null },
+    metrics: Metrics,
+    events: Events,
+  ) {
+    this.#sql = sql;
+    this.#name = randomBytes(6).toString('base64url');
+    this.#backendPid = start.backendPid;
+    this.#generation = start.generation;
+    this.#metrics = metrics;
+    this.#events = events;
+    this.#access = access;
+    if (!access) return;
+    this.#writer = new RedisWriter(access, start.database, this.#name, start.lastBeat);
+    this.#reconciler = new Reconciler(access);
+    this.#writer.useGeneration(this.#generation);
+  }
+
+  /** Tells of what stands in the queue, or that the term goes on. Returns how many rows it took off. */
+  deliver(): Promise<number> {
+    return inTransaction(this.#sql, async () => {
+      const drained = await drain(this.#sql, this.#backendPid);
+      if (drained.rows === 0 && performance.now() - this.#spokeAtMs < HEARTBEAT_MS) return 0;
+      const written = await this.#writer?.write(drained);
+      if (written && written.refused.length > 0) await this.#settle(written.refused, drained);
+      await this.#tell(drained.changes, written?.doubt, written?.lost);
+      this.#reconciler?.lookAgainAt(drained);
+      this.#metrics.changes('hotels', drained.changes.hotels.length);
+      this.#metrics.changes('keys', drained.changes.keys.length);
+      this.#metrics.changes('truncated', drained.changes.truncated.length);
+      return drained.rows;
+    });
+  }
+
+  /** Now and then looks whether Redis holds what PostgreSQL does, and corrects and tells what it does not. */
+  async reconcile(): Promise<void> {
+    if (!this.#reconciler?.due) return;
+    const found = await this.#reconciler.step(this.#sql);
+    const count = found.entries.length + found.keys.length;
+    if (count === 0) return;
+    this.#metrics.reconciled('hotels', found.entries.length);
+    this.#metrics.reconciled('keys', found.keys.length);
+    this.#events.reconciled(found.entries.length, found.keys.length);
+    await inTransaction(this.#sql, () => this.#correct(found));
+  }
+
+  /**
+   * Redis refused what was just read: somebody filled in a later change already, or the row carries a smaller
+   * version than was told of its id before. That is so for an INSERT that drew its version and then had to wait for
+   * a transaction that changed and deleted the same id; the row counts, whatever its version.
+   */
+  async #settle(refused: string[], drained: Drained): Promise<void> {
+    const { wrong } = await compareHotels(this.#sql, this.#access!.hotels, refused);
+    if (wrong.length === 0) return;
+    await this.#access!.hotels.replace(wrong);
+    for (const entry of wrong) {
+      drained.changes.hotels.push([entry.id, entry.version, entry.channelId, entry.registryId]);
+    }
+  }
+
+  async #correct({ entries, keys }: Findings): Promise<void> {
+    const { hotels, keys: sharedKeys } = this.#access!;
+    const taken = await Promise.all([
+      entries.length === 0 || hotels.replace(entries),
+      keys.length === 0 || sharedKeys.replace(keys),
+    ]);
+    await this.#tell(
+      {
+        hotels: entries.map((entry) => [entry.id, entry.version, entry.channelId, entry.registryId]),
+        keys: keys.map(([sha256, { version }]) => [sha256, version]),
+        truncated: [],
+        movesPositions: entries.some(({ present }) => !present),
+      },
+      taken.every(Boolean) ? undefined : 'it did not take a correction',
+    );
+  }
+
+  async #tell(changes: Drained['changes'], doubt: string | undefined, lost = false): Promise<void> {
+    this.#spokeAtMs = performance.now();
+    const before = this.#generation;
+    if (doubt !== undefined || changes.truncated.length > 0) {
+      this.#generation = await nextGeneration(this.#sql);
+      this.#writer?.useGeneration(this.#generation);
+      if (this.#writer) this.#events.newGeneration(this.#generation, doubt ?? 'a table was truncated');
+    }
+    const frame = { e: this.#name, b: this.#writer?.beat ?? null, ...(lost && { l: true as const }) };
+    const generations = { before, after: this.#generation };
+    const payloads = payloadsOf(changes, frame, generations, () => ++this.#count);
+    await this.#sql`select pg_notify(${FEED_CHANNEL}, payload) from unnest(${payloads}::text[]) as payload`;
+  }
+}
+
+/**
+ * Runs `work` between begin and commit on the only connection of `sql`. postgres.js' own `begin` ends the process
+ * when the connection is lost inside it: its rollback is then written to a socket that is gone.
+ */
+async function inTransaction<T>(sql: Sql, work: () => Promise<T>): Promise<T> {
+  await sql`begin`;
+  try {
+    const result = await work();
+    await sql`commit`;
+    return result;
+  } catch (error) {
+    await sql`rollback`.catch(() => {});
+    throw error;
+  }
+}

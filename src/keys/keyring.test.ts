@@ -1,0 +1,277 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Unavailable } from '../errors.ts';
+import { RecentChanges } from '../hotels/recent.ts';
+import { hashOf, makeKey } from './key.ts';
+import { Keyring } from './keyring.ts';
+import type { KeyRow, VersionedKey } from './record.ts';
+
+/** The tiers behind the keyring, as they answer at present; what is put on hold answers when it is let go. */
+class Tiers {
+  readonly rows = new Map<string, KeyRow>();
+  readonly redis = new Map<string, VersionedKey>();
+  redisThere = true;
+  postgresAway = false;
+  linked = true;
+  asked = { redis: 0, postgres: 0 };
+  held: Promise<void> | undefined;
+
+  readonly shared = {
+    read: async (sha256: string) => (this.redisThere ? this.redis.get(sha256) : undefined),
+    fill: async (keys: [string, VersionedKey][]) => {
+      for (const [sha256, key] of keys) this.redis.set(sha256, key);
+      return true;
+    },
+    rememberUnknown: async (sha256: string) => {
+      this.redis.set(sha256, { version: 0, record: null });
+    },
+  };
+  readonly postgres = {
+    query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
+      if (this.postgresAway) throw new Unavailable('PostgreSQL is away');
+      const rows = await run({
+        unsafe: async (_: string, [sha256]: [string]) => [this.rows.get(sha256)].filter(Boolean),
+      });
+      await this.held;
+      return rows;
+    },
+  };
+
+  put(key: string, row: Partial<KeyRow> = {}): void {
+    const sha256 = hashOf(key);
+    this.rows.set(sha256, {
+      sha256,
+      id: 'key_a',
+      scopes: [],
+      expires_at_ms: null,
+      revoked: false,
+      version: 1,
+      ...row,
+    });
+  }
+}
+
+let tiers: Tiers;
+let recent: RecentChanges;
+let keyring: Keyring;
+const key = makeKey();
+
+const ringWith = (shared: Tiers['shared'] | undefined) =>
+  new Keyring({
+    shared: shared as never,
+    postgres: tiers.postgres as never,
+    recent,
+    isLinked: () => tiers.linked,
+    unknownTtlMs: 60_000,
+    onLookup: (tier) => tiers.asked[tier]++,
+  });
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  tiers = new Tiers();
+  recent = new RecentChanges();
+  keyring = ringWith(tiers.shared);
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('a key', () => {
+  it('that is malformed or mistyped is refused without any look-up', () => {
+    const slip = key.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A'));
+    for (const text of ['', 'hk_', 'x', key.toLowerCase(), `${key}x`, slip])
+      expect(keyring.find(text)).toBeNull();
+  });
+
+  it('that is well-formed is asked for once and then known', async () => {
+    tiers.put(key, { scopes: ['registry'] });
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
+    expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
+  });
+
+  it('without the scope sees the narrow view, whatever other scopes it has', async () => {
+    tiers.put(key, { scopes: ['registrar', 'Registry'] });
+    expect(await keyring.load(key)).toMatchObject({ view: 'narrow' });
+  });
+
+  it('that is asked for many times at once is looked up once', async () => {
+    tiers.put(key);
+    await Promise.all(Array.from({ length: 100 }, () => keyring.load(key)));
+    expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
+  });
+
+  it('that Redis knows is not asked for in PostgreSQL', async () => {
+    tiers.put(key);
+    await keyring.load(key);
+    expect(await ringWith(tiers.shared).load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(tiers.asked).toEqual({ redis: 2, postgres: 1 });
+  });
+
+  it('of which a newer version was heard of is not believed to Redis', async () => {
+    tiers.put(key, { version: 5, revoked: true });
+    tiers.redis.set(hashOf(key), {
+      version: 4,
+      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false },
+    });
+    recent.note(hashOf(key), 5);
+    expect(await keyring.load(key)).toBeNull();
+  });
+
+  it('is not looked for in Redis while changes may go unheard, nor where there is no Redis', async () => {
+    tiers.put(key);
+    tiers.linked = false;
+    await keyring.load(key);
+    tiers.linked = true;
+    await ringWith(undefined).load(key);
+    expect(tiers.asked).toEqual({ redis: 0, postgres: 2 });
+  });
+
+  it('that is revoked is refused, and known to be', async () => {
+    tiers.put(key, { revoked: true });
+    expect(await keyring.load(key)).toBeNull();
+    expect(keyring.find(key)).toBeNull();
+  });
+
+  it('is refused from the very moment it expires, known or not', async () => {
+    tiers.put(key, { expires_at_ms: Date.now() + 1_000 });
+    expect(await keyring.load(key)).not.toBeNull();
+    vi.setSystemTime(Date.now() + 999);
+    expect(keyring.find(key)).not.toBeNull();
+    vi.setSystemTime(Date.now() + 1);
+    expect(keyring.find(key)).toBeNull();
+    expect(await keyring.load(key)).toBeNull();
+  });
+});
+
+describe('a guess', () => {
+  it('is remembered as unknown, and forgotten after a while', async () => {
+    expect(await keyring.load(key)).toBeNull();
+    expect(keyring.find(key)).toBeNull();
+    vi.setSystemTime(Date.now() + 60_001);
+    expect(keyring.find(key)).toBeUndefined();
+  });
+
+  it('does not push out the keys that are known, however many come', async () => {
+    tiers.put(key);
+    await keyring.load(key);
+    for (let i = 0; i < 6_000; i++) await keyring.load(`guess ${i}`);
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    // the first of them went: the table is bounded
+    tiers.asked.redis = 0;
+    await keyring.load('guess 0');
+    expect(tiers.asked.redis).toBe(1);
+  });
+});
+
+describe('a change', () => {
+  it('makes the key be asked for again', async () => {
+    tiers.put(key);
+    await keyring.load(key);
+    tiers.put(key, { revoked: true, version: 2 });
+    tiers.redis.clear();
+    recent.note(hashOf(key), 2);
+    keyring.drop(hashOf(key));
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toBeNull();
+  });
+
+  it('that is heard of during a look-up keeps its outcome from being remembered, here and in Redis', async () => {
+    tiers.put(key);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    tiers.held = promise;
+    const loading = keyring.load(key);
+    await vi.waitFor(() => expect(tiers.asked.postgres).toBe(1));
+    recent.note(hashOf(key), 2);
+    keyring.drop(hashOf(key));
+    resolve();
+    await loading;
+    expect(keyring.find(key)).toBeUndefined();
+    expect(tiers.redis.size).toBe(0);
+  });
+
+  it('that is heard of during a look-up is seen by who asks after it', async () => {
+    tiers.put(key);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    tiers.held = promise;
+    const before = keyring.load(key);
+    await vi.waitFor(() => expect(tiers.asked.postgres).toBe(1));
+    tiers.put(key, { revoked: true, version: 2 });
+    recent.note(hashOf(key), 2);
+    keyring.drop(hashOf(key));
+    const after = keyring.load(key);
+    resolve();
+    expect(await before).not.toBeNull();
+    expect(await after).toBeNull();
+    expect(keyring.find(key)).toBeNull();
+  });
+
+  it('that may have been missed makes every key be asked for again, guesses too', async () => {
+    const guess = makeKey();
+    tiers.put(key);
+    await keyring.load(key);
+    await keyring.load(guess);
+    recent.noteAll();
+    keyring.doubtAll();
+    expect([keyring.find(key), keyring.find(guess)]).toEqual([undefined, undefined]);
+  });
+});
+
+describe('while nobody can be asked', () => {
+  beforeEach(async () => {
+    tiers.put(key, { expires_at_ms: Date.now() + 60_000 });
+    await keyring.load(key);
+    tiers.redisThere = false;
+    tiers.postgresAway = true;
+  });
+
+  it('a key that is known goes on being accepted, and is not asked for at every request', async () => {
+    recent.noteAll();
+    keyring.doubtAll();
+    tiers.linked = false;
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    vi.setSystemTime(Date.now() + 1_001);
+    expect(keyring.find(key)).toBeUndefined();
+  });
+
+  it('a key that has expired is refused all the same', async () => {
+    recent.noteAll();
+    keyring.doubtAll();
+    vi.setSystemTime(Date.now() + 60_001);
+    expect(await keyring.load(key)).toBeNull();
+  });
+
+  it('a key that is not known cannot be judged', async () => {
+    await expect(keyring.load(makeKey())).rejects.toThrow(Unavailable);
+  });
+
+  it('a failure is not remembered', async () => {
+    const other = makeKey();
+    await keyring.load(other).catch(() => {});
+    tiers.postgresAway = false;
+    tiers.put(other, { id: 'key_b' });
+    expect(await keyring.load(other)).toMatchObject({ keyId: 'key_b' });
+  });
+});
+
+it('a key is read again in the background after 30 s, and answered meanwhile by what is known', async () => {
+  tiers.put(key);
+  await keyring.load(key);
+  vi.setSystemTime(Date.now() + 30_001);
+  tiers.put(key, { revoked: true, version: 2 });
+  tiers.redis.clear();
+  expect(keyring.find(key)).not.toBeNull();
+  await vi.waitFor(() => expect(keyring.find(key)).toBeNull());
+  expect(tiers.asked.postgres).toBe(2);
+});
+
+it('while the feed is silent no key is believed for longer than 5 s', async () => {
+  tiers.put(key);
+  await keyring.load(key);
+  tiers.linked = false;
+  expect(keyring.find(key)).not.toBeNull();
+  vi.setSystemTime(Date.now() + 5_001);
+  expect(keyring.find(key)).toBeUndefined();
+});

@@ -1,0 +1,76 @@
+import { Registry } from 'prom-client';
+import { describe, expect, it } from 'vitest';
+import { RequestHistogram, ROUTES } from './request-histogram.ts';
+
+const GET = 'GET';
+const LIST = 'list';
+
+async function exposition(...histograms: RequestHistogram[]): Promise<string> {
+  const parts = await Promise.all(
+    histograms.map((histogram) => {
+      const registry = new Registry();
+      registry.registerMetric(histogram as never);
+      return registry.getMetricsAsJSON();
+    }),
+  );
+  return Registry.aggregate(parts as never).metrics();
+}
+
+const make = () => new RequestHistogram('duration_seconds', 'Time');
+const value = (text: string, sample: string) =>
+  Number(
+    text
+      .split('\n')
+      .find((line) => line.startsWith(`${sample} `))
+      ?.slice(sample.length + 1),
+  );
+
+describe('a histogram of requests', () => {
+  it('counts each duration in its bucket and in all above', async () => {
+    const histogram = make();
+    for (const seconds of [0, 1e-4, 1.1e-4, 0.003, 60]) histogram.observe(LIST, GET, 200, seconds);
+    const text = await exposition(histogram);
+    const labels = 'route="list",method="GET",status="200"';
+    const bucket = (le: string) =>
+      [`le="${le}",${labels}`, `${labels},le="${le}"`]
+        .map((all) => value(text, `duration_seconds_bucket{${all}}`))
+        .find((count) => !Number.isNaN(count));
+    expect(['0.0001', '0.00025', '0.0025', '0.005', '5', '+Inf'].map(bucket)).toEqual([2, 3, 3, 4, 4, 5]);
+    expect(value(text, `duration_seconds_count{${labels}}`)).toBe(5);
+    expect(value(text, `duration_seconds_sum{${labels}}`)).toBeCloseTo(60.00321, 9);
+  });
+
+  it('keeps apart routes, methods and statuses, every one of them', () => {
+    const histogram = make();
+    const methods = ['GET', 'HEAD', 'POST', 'other'] as const;
+    const statuses = [200, 304, 400, 401, 403, 404, 405, 413, 500, 503];
+    let sent = 0;
+    for (const route of ROUTES)
+      for (const method of methods)
+        for (const status of statuses) {
+          histogram.observe(route, method, status, 0.001);
+          sent++;
+        }
+    const counts = (histogram.get().values as { metricName: string; labels: object; value: number }[]).filter(
+      ({ metricName }) => metricName.endsWith('_count'),
+    );
+    expect(new Set(counts.map(({ labels }) => JSON.stringify(labels))).size).toBe(sent);
+    expect(counts.every(({ value }) => value === 1)).toBe(true);
+    expect(JSON.stringify(counts)).not.toContain('undefined');
+  });
+
+  it('of several processes are summed', async () => {
+    const [one, other] = [make(), make()];
+    one.observe(LIST, GET, 200, 1);
+    other.observe(LIST, GET, 200, 2);
+    other.observe(LIST, GET, 404, 2);
+    const text = await exposition(one, other);
+    expect(value(text, 'duration_seconds_count{route="list",method="GET",status="200"}')).toBe(2);
+    expect(value(text, 'duration_seconds_sum{route="list",method="GET",status="200"}')).toBe(3);
+    expect(value(text, 'duration_seconds_count{route="list",method="GET",status="404"}')).toBe(1);
+  });
+
+  it('that has counted nothing has no samples', () => {
+    expect(make().get().values).toEqual([]);
+  });
+});

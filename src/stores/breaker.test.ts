@@ -1,0 +1,116 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Breaker } from './breaker.ts';
+
+const PROBE_EVERY_MS = 200;
+let answers: boolean;
+let probes: number;
+let told: [open: boolean, reason: string][];
+let breaker: Breaker;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  answers = false;
+  probes = 0;
+  told = [];
+  breaker = new Breaker({
+    probe: async () => {
+      probes++;
+      if (!answers) throw new Error('away');
+    },
+    failuresToOpen: 3,
+    probeEveryMs: PROBE_EVERY_MS,
+    onChange: (open, reason) => told.push([open, reason]),
+  });
+});
+afterEach(() => {
+  breaker.close();
+  vi.useRealTimers();
+});
+
+const fail = (times: number) => {
+  for (let i = 0; i < times; i++) breaker.failed(`failure ${i + 1}`);
+};
+
+describe('a breaker', () => {
+  it('opens upon the third failure in a row, and says why, once', () => {
+    fail(2);
+    expect(breaker.open).toBe(false);
+    fail(3);
+    expect(breaker.open).toBe(true);
+    expect(told).toEqual([[true, 'failure 1']]);
+  });
+
+  it('stays closed while successes come between the failures', () => {
+    for (let i = 0; i < 10; i++) {
+      fail(2);
+      breaker.succeeded();
+    }
+    expect(breaker.open).toBe(false);
+  });
+
+  it('asks nothing while it is closed', async () => {
+    fail(2);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(probes).toBe(0);
+  });
+
+  it('asks now and then while it is open, and closes when there is an answer', async () => {
+    fail(3);
+    await vi.advanceTimersByTimeAsync(5 * PROBE_EVERY_MS);
+    expect([probes, breaker.open]).toEqual([5, true]);
+    answers = true;
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    expect(breaker.open).toBe(false);
+    expect(told).toEqual([
+      [true, 'failure 3'],
+      [false, 'it answers again'],
+    ]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(probes).toBe(6);
+  });
+
+  it('is not closed by a late success of a call that began before', async () => {
+    fail(3);
+    breaker.succeeded();
+    expect(breaker.open).toBe(true);
+  });
+
+  it('needs a whole run of failures to open again', async () => {
+    fail(3);
+    answers = true;
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    fail(2);
+    expect(breaker.open).toBe(false);
+    fail(1);
+    expect(breaker.open).toBe(true);
+  });
+
+  it('asks with one probe at a time, however long that takes', async () => {
+    breaker.close();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const slow = new Breaker({
+      probe: () => {
+        probes++;
+        return promise;
+      },
+      failuresToOpen: 1,
+      probeEveryMs: PROBE_EVERY_MS,
+      onChange: () => {},
+    });
+    slow.failed('once');
+    await vi.advanceTimersByTimeAsync(10 * PROBE_EVERY_MS);
+    expect([probes, slow.open]).toEqual([1, true]);
+    resolve();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(slow.open).toBe(false);
+    slow.close();
+  });
+
+  it('that is closed for good asks no more and tells no more', async () => {
+    fail(3);
+    breaker.close();
+    answers = true;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect([probes, told.length]).toEqual([0, 1]);
+  });
+});

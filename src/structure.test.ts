@@ -1,0 +1,182 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const ROOT = fileURLToPath(new URL('.', import.meta.url));
+/** What an import or export statement takes from where; statements may span lines. */
+const STATEMENT = /^(?:import|export)\s(?:([^'";]*?)\sfrom\s)?'([^']+)'/gm;
+const DYNAMIC = /\bimport\('([^']+)'\)/g;
+
+interface Import {
+  /** both relative to src; a package by its name */
+  from: string;
+  to: string;
+  isPackage: boolean;
+  /** what it takes of it, as it is written */
+  names: string;
+  /** nothing of it is left when the types are stripped */
+  isTypeOnly: boolean;
+}
+
+const files = (readdirSync(ROOT, { recursive: true }) as string[])
+  .filter((file) => file.endsWith('.ts') && !/\.(test|fixture)\.ts$/.test(file))
+  // AssemblyScript, with a module system of its own
+  .filter((file) => !file.startsWith('hotels/slab/assembly/'))
+  .sort();
+const imports = files.flatMap(importsOf);
+
+function importsOf(from: string): Import[] {
+  const text = readFileSync(join(ROOT, from), 'utf8');
+  const found: Import[] = [];
+  for (const [, names, to] of text.matchAll(STATEMENT)) found.push(resolve(from, to!, names ?? ''));
+  for (const [, to] of text.matchAll(DYNAMIC)) found.push(resolve(from, to!, ''));
+  return found;
+}
+
+function isTypeOnly(names: string): boolean {
+  if (names.startsWith('type ')) return true;
+  const listed = /^\{([^}]*)\}$/.exec(names.trim())?.[1];
+  const each = listed?.split(',').map((name) => name.trim());
+  return each?.filter(Boolean).every((name) => name.startsWith('type ')) ?? false;
+}
+
+function resolve(from: string, to: string, names: string): Import {
+  const isPackage = !to.startsWith('.');
+  const place = isPackage ? to : relative(ROOT, join(ROOT, dirname(from), to));
+  return { from, to: place, isPackage, names, isTypeOnly: isTypeOnly(names) };
+}
+
+/** The first folder, or the file itself at the top. */
+function partOf(file: string): string {
+  return file.split('/')[0]!;
+}
+
+/** Imports that should not be, as `from → to`. */
+function wrong(isWrong: (statement: Import) => boolean): string[] {
+  return imports.filter(isWrong).map(({ from, to }) => `${from} → ${to}`);
+}
+
+/** What each part may import of the others; types count too. */
+const MAY_IMPORT: Record<string, string[]> = {
+  'config.ts': [],
+  'errors.ts': [],
+  'lifecycle.ts': [],
+  'request-histogram.ts': [],
+  'database.ts': [],
+  'observe.ts': ['request-histogram.ts'],
+  stores: ['database.ts', 'errors.ts', 'lifecycle.ts'],
+  hotels: ['errors.ts', 'stores'],
+  keys: ['errors.ts', 'stores', 'hotels'],
+  http: ['errors.ts', 'observe.ts', 'request-histogram.ts', 'hotels', 'keys'],
+  invalidation: ['errors.ts', 'observe.ts', 'lifecycle.ts', 'stores', 'hotels', 'keys'],
+  cli: ['config.ts', 'errors.ts', 'database.ts', 'lifecycle.ts', 'hotels', 'keys', 'invalidation'],
+  cluster: [
+    ...['config.ts', 'database.ts', 'errors.ts', 'lifecycle.ts', 'observe.ts', 'request-histogram.ts'],
+    ...['stores', 'hotels', 'keys', 'http', 'invalidation', 'cli'],
+  ],
+  demo: ['database.ts', 'lifecycle.ts', 'cli'],
+  'main.ts': ['config.ts', 'cli', 'cluster'],
+};
+
+describe('dependencies', () => {
+  it('are found by this test', () => {
+    expect(files.length).toBeGreaterThan(60);
+    expect(imports).toContainEqual(
+      expect.objectContaining({
+        from: 'main.ts',
+        to: 'cluster/primary.ts',
+        isPackage: false,
+        isTypeOnly: false,
+      }),
+    );
+    expect(imports).toContainEqual(
+      expect.objectContaining({
+        from: 'stores/redis.ts',
+        to: 'ioredis',
+        isPackage: true,
+        isTypeOnly: false,
+      }),
+    );
+    for (const { to, isPackage } of imports) if (!isPackage) expect(files).toContain(to);
+  });
+
+  it('point one way', () => {
+    expect(files.filter((file) => !(partOf(file) in MAY_IMPORT))).toEqual([]);
+    expect(
+      wrong(
+        ({ from, to, isPackage }) =>
+          !isPackage && partOf(to) !== partOf(from) && !MAY_IMPORT[partOf(from)]!.includes(partOf(to)),
+      ),
+    ).toEqual([]);
+  });
+
+  it('form no circle', () => {
+    // type imports are gone when the program runs, but a circle of them is one for the reader
+    const circles: string[] = [];
+    const done = new Set<string>();
+    const walk = (file: string, path: string[]) => {
+      if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' → '));
+      if (done.has(file) || path.includes(file)) return;
+      for (const { to } of imports.filter(({ from, isPackage }) => from === file && !isPackage))
+        walk(to, [...path, file]);
+      done.add(file);
+    };
+    for (const file of files) walk(file, []);
+    expect(circles).toEqual([]);
+  });
+
+  it('on uWebSockets.js are in http alone', () => {
+    expect(wrong(({ from, to }) => to === 'uWebSockets.js' && partOf(from) !== 'http')).toEqual([]);
+  });
+
+  it('on the clients of Redis and PostgreSQL are in stores and database.ts alone; others know their types', () => {
+    expect(
+      wrong(
+        ({ from, to, isTypeOnly }) =>
+          ['ioredis', 'postgres'].includes(to) &&
+          !isTypeOnly &&
+          !['stores', 'database.ts'].includes(partOf(from)),
+      ),
+    ).toEqual([]);
+  });
+
+  it('on what opens connections are in the composition roots alone', () => {
+    const opens = [
+      ['database.ts', /\bopenDatabase\b/],
+      ['stores/redis.ts', /\bRedis\b/],
+      ['stores/postgres.ts', /\bPostgres\b/],
+    ] as const;
+    const roots = ['cluster', 'cli', 'demo', 'main.ts'];
+    for (const [file, name] of opens) {
+      expect(imports.some(({ to, names }) => to === file && name.test(names))).toBe(true);
+      expect(
+        wrong(
+          ({ from, to, names, isTypeOnly }) =>
+            to === file && name.test(names) && !isTypeOnly && !roots.includes(partOf(from)),
+        ),
+      ).toEqual([]);
+    }
+  });
+
+  it('on main.ts are nowhere, and on the demo nowhere outside of it', () => {
+    expect(wrong(({ to }) => to === 'main.ts')).toEqual([]);
+    expect(wrong(({ from, to }) => partOf(to) === 'demo' && partOf(from) !== 'demo')).toEqual([]);
+  });
+
+  it('on packages are on those that production installs', () => {
+    const { dependencies } = JSON.parse(readFileSync(join(ROOT, '../package.json'), 'utf8'));
+    const runsInDevelopment = (file: string) => partOf(file) === 'demo' || file === 'hotels/slab/build.ts';
+    const nameOf = (specifier: string) =>
+      specifier
+        .split('/')
+        .slice(0, specifier.startsWith('@') ? 2 : 1)
+        .join('/');
+    expect(
+      wrong(
+        ({ from, to, isPackage }) =>
+          isPackage && !to.startsWith('node:') && !runsInDevelopment(from) && !(nameOf(to) in dependencies),
+      ),
+    ).toEqual([]);
+  });
+});

@@ -1,0 +1,129 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { closeAtEnd } from './left-behind.ts';
+
+/** One direction of a connection: what came in and may not go on yet. */
+interface Way {
+  to: Socket;
+  waiting: { bytes: Buffer; dueAtMs: number }[];
+  ended: boolean;
+}
+
+/**
+ * A path over TCP that can be broken as networks break: slow, black, reset, refused. While it is black bytes are
+ * held, and delivered when it heals, as TCP would by sending them again.
+ */
+export class FaultProxy {
+  readonly #server: Server;
+  readonly #target: { host: string; port: number };
+  readonly #sockets = new Set<Socket>();
+  readonly #ways = new Set<Way>();
+  #delayMs = 0;
+  #black = false;
+  #refusing = false;
+  port = 0;
+
+  private constructor(target: { host: string; port: number }) {
+    this.#target = target;
+    this.#server = createServer((socket) => this.#accept(socket));
+  }
+
+  /** A proxy before the server of this address; it is closed at the file's end. */
+  static async before(url: string): Promise<FaultProxy & { url: string }> {
+    const { hostname, port } = new URL(url);
+    const proxy = new FaultProxy({ host: hostname, port: Number(port) });
+    await proxy.#listen();
+    closeAtEnd(`proxy on port ${proxy.port}`, () => proxy.close());
+    return Object.assign(proxy, {
+      url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(proxy.port) }).href,
+    });
+  }
+
+  /** Passes everything on at once again, also what was held. */
+  async heal(): Promise<void> {
+    this.#black = false;
+    this.#delayMs = 0;
+    if (this.#refusing) await this.#listen();
+    this.#refusing = false;
+    for (const way of this.#ways) this.#deliver(way);
+  }
+
+  /** Every byte from now on takes so much longer. */
+  delay(ms: number): void {
+    this.#delayMs = ms;
+  }
+
+  /** Nothing passes, in either direction, on old connections or new ones; nobody is told. */
+  blackout(): void {
+    this.#black = true;
+  }
+
+  /** Ends every connection with a reset; new ones are welcome. */
+  reset(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  /** Resets every connection and refuses new ones. */
+  async refuse(): Promise<void> {
+    this.#refusing = true;
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.reset();
+    await closed;
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    if (this.#server.listening) await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  async #listen(): Promise<void> {
+    this.#server.listen(this.port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.port = (this.#server.address() as AddressInfo).port;
+  }
+
+  #accept(client: Socket): void {
+    const server = connect({ ...this.#target, allowHalfOpen: true });
+    client.allowHalfOpen = true;
+    for (const socket of [client, server]) {
+      socket.setNoDelay(true);
+      this.#sockets.add(socket);
+      socket.on('error', () => {});
+    }
+    this.#pipe(client, server);
+    this.#pipe(server, client);
+  }
+
+  #pipe(from: Socket, to: Socket): void {
+    const way: Way = { to, waiting: [], ended: false };
+    this.#ways.add(way);
+    from.on('data', (bytes) => {
+      way.waiting.push({ bytes, dueAtMs: performance.now() + this.#delayMs });
+      this.#deliver(way);
+    });
+    from.on('end', () => {
+      way.ended = true;
+      this.#deliver(way);
+    });
+    from.on('close', () => {
+      this.#sockets.delete(from);
+      way.ended = true;
+      this.#deliver(way);
+    });
+  }
+
+  #deliver(way: Way): void {
+    if (this.#black) return;
+    const nowMs = performance.now();
+    while (way.waiting[0] && way.waiting[0].dueAtMs <= nowMs) {
+      const { bytes } = way.waiting.shift()!;
+      if (!way.to.destroyed) way.to.write(bytes);
+    }
+    if (way.waiting[0]) setTimeout(() => this.#deliver(way), way.waiting[0].dueAtMs - nowMs);
+    else if (way.ended) {
+      this.#ways.delete(way);
+      way.to.end();
+    }
+  }
+}

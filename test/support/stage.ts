@@ -1,0 +1,230 @@
+import postgres, { type Sql } from 'postgres';
+import { Entry } from '../../src/hotels/entry.ts';
+import { LocalCache } from '../../src/hotels/local.ts';
+import { LETTER, type Namespace } from '../../src/hotels/namespace.ts';
+import { Origin } from '../../src/hotels/origin.ts';
+import { Positions } from '../../src/hotels/positions.ts';
+import { Reader } from '../../src/hotels/reader.ts';
+import { RecentChanges } from '../../src/hotels/recent.ts';
+import { SharedCache } from '../../src/hotels/shared.ts';
+import { Follower, Link } from '../../src/invalidation/follower.ts';
+import type { FeedMessage } from '../../src/invalidation/messages.ts';
+import { FEED_CHANNEL, Term } from '../../src/invalidation/term.ts';
+import { Keyring } from '../../src/keys/keyring.ts';
+import { SharedKeys } from '../../src/keys/shared.ts';
+import { Events, Metrics, openLog } from '../../src/observe.ts';
+import { Redis } from '../../src/stores/redis.ts';
+import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
+import { closeAtEnd } from './left-behind.ts';
+
+const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onPoison: () => {} };
+
+/** A door that work waits at while it is shut. */
+export class Door {
+  #shut: PromiseWithResolvers<void> | undefined;
+  #waiting = 0;
+
+  shut(): void {
+    this.#shut ??= Promise.withResolvers();
+  }
+
+  open(): void {
+    this.#shut?.resolve();
+    this.#shut = undefined;
+  }
+
+  /** How many wait. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  async pass(): Promise<void> {
+    if (!this.#shut) return;
+    this.#waiting++;
+    await this.#shut.promise;
+    this.#waiting--;
+  }
+}
+
+/** The memory of one worker, with doors behind its reads of PostgreSQL and before its writes to Redis. */
+export class StagedWorker {
+  readonly afterQuery = new Door();
+  readonly beforeFill = new Door();
+  readonly reader: Reader;
+  readonly local: LocalCache;
+  readonly keyring: Keyring;
+  readonly #follower: Follower;
+  readonly #link = new Link();
+
+  constructor(sql: Sql, redis: Redis, generation: string) {
+    const shared = new SharedCache(redis, SHARING);
+    const sharedKeys = new SharedKeys(redis, SHARING);
+    for (const store of [shared, sharedKeys]) this.#hold(store as unknown as Record<string, Filling>);
+    const query = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
+      const result = await run(sql);
+      await this.afterQuery.pass();
+      return result;
+    };
+    const origin = new Origin({ query } as never);
+    const [hotelChanges, keyChanges] = [new RecentChanges(), new RecentChanges()];
+    const isLinked = () => this.#link.up;
+    this.local = new LocalCache(4 * 1024 ** 2, {
+      isLinked,
+      absentTtlMs: SHARING.absentTtlMs,
+      refresh: () => {},
+      count: () => {},
+    });
+    this.reader = new Reader(this.local, shared, origin, hotelChanges, isLinked, () => {});
+    this.keyring = new Keyring({
+      shared: sharedKeys,
+      postgres: { query } as never,
+      recent: keyChanges,
+      isLinked,
+      unknownTtlMs: SHARING.absentTtlMs,
+      onLookup: () => {},
+    });
+    this.#follower = new Follower({
+      hotelChanges,
+      keyChanges,
+      reader: this.reader,
+      local: this.local,
+      positions: new Positions(origin),
+      keyring: this.keyring,
+      sharedHotels: shared,
+      sharedKeys,
+      link: this.#link,
+      metrics: new Metrics(),
+    });
+    this.#follower.useGeneration(generation);
+    this.#link.heard();
+  }
+
+  hear(message: FeedMessage): void {
+    this.#follower.hear(message);
+  }
+
+  /** Time goes by in tests without heartbeats. */
+  keepLinked(): void {
+    this.#link.heard();
+  }
+
+  /** As a request does: the local cache, else the other tiers. The name, or null where there is no hotel. */
+  async ask(namespace: Namespace, key: string): Promise<string | null> {
+    const ref = this.local.find(namespace, key);
+    if (ref > 0) return nameOf(new Entry(this.local.slab.read(ref)));
+    if (ref < 0) return null;
+    const [entry] = await this.reader.load(namespace, [key]);
+    return entry ? nameOf(entry) : null;
+  }
+
+  #hold(store: Record<string, Filling>): void {
+    for (const method of ['fill', 'rememberAbsent', 'rememberUnknown']) {
+      const original = store[method]?.bind(store);
+      if (!original) continue;
+      store[method] = async (...values) => {
+        await this.beforeFill.pass();
+        return original(...values);
+      };
+    }
+  }
+}
+
+type Filling = (...values: unknown[]) => Promise<unknown>;
+const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
+
+/** PostgreSQL, Redis, an invalidator that works step by step, and the memories of two workers, in this process. */
+export class Stage {
+  readonly sql: Sql;
+  readonly database: FreshDatabase;
+  readonly redisDatabase: FreshRedis;
+  readonly workers: StagedWorker[] = [];
+  /** what the invalidator has said and no worker has heard yet */
+  readonly told: FeedMessage[] = [];
+  readonly #redis: Redis;
+  readonly #term: Term;
+  #syncs = 0;
+  #synced = 0;
+  #arrived = Promise.withResolvers<void>();
+
+  private constructor(database: FreshDatabase, redisDatabase: FreshRedis, redis: Redis, term: Term) {
+    this.sql = database.sql;
+    this.database = database;
+    this.redisDatabase = redisDatabase;
+    this.#redis = redis;
+    this.#term = term;
+  }
+
+  static async set(): Promise<Stage> {
+    const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
+    const redis = new Redis(redisDatabase.url, 1_000, () => {});
+    const sql = postgres(database.ownerUrl, { max: 1, onnotice: () => {} });
+    closeAtEnd('stage', async () => {
+      redis.close();
+      await sql.end();
+    });
+    await redis.connected(1_000);
+    const access = { redis, hotels: new SharedCache(redis, SHARING), keys: new SharedKeys(redis, SHARING) };
+    const events = new Events(openLog('silent', 'test'));
+    const term = await Term.begin(sql, access, null, new Metrics(), events);
+    const stage = new Stage(database, redisDatabase, redis, term);
+    await database.sql.listen(FEED_CHANNEL, (payload) => stage.#arrive(JSON.parse(payload)));
+    await term.deliver();
+    await stage.#sync();
+    const generation = stage.told.at(-1)!.g;
+    for (let i = 0; i < 2; i++) stage.workers.push(new StagedWorker(database.sql, redis, generation));
+    stage.told.length = 0;
+    return stage;
+  }
+
+  /** The invalidator takes off the queue all that is committed, and what it says arrives. */
+  async deliver(): Promise<void> {
+    while ((await this.#term.deliver()) > 0);
+    await this.#sync();
+  }
+
+  reconcile(): Promise<void> {
+    return this.#term.reconcile();
+  }
+
+  /** Every worker hears what was told. */
+  hear(): void {
+    for (const message of this.told.splice(0)) for (const worker of this.workers) worker.hear(message);
+  }
+
+  async settle(): Promise<void> {
+    await this.deliver();
+    this.hear();
+    for (const worker of this.workers) {
+      worker.afterQuery.open();
+      worker.beforeFill.open();
+    }
+    // whatever was let go has gone through Redis when this answer is there
+    for (let i = 0; i < 3; i++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      await this.sql`select 1`;
+      await this.#redis.readTexts([`${LETTER.id}nothing`]);
+    }
+  }
+
+  #arrive(message: FeedMessage | { sync: number }): void {
+    if (!('sync' in message)) return void this.told.push(message);
+    this.#synced = message.sync;
+    this.#arrived.resolve();
+    this.#arrived = Promise.withResolvers();
+  }
+
+  async #sync(): Promise<void> {
+    const sync = ++this.#syncs;
+    await this.sql`select pg_notify(${FEED_CHANNEL}, ${JSON.stringify({ sync })})`;
+    while (this.#synced < sync) await this.#arrived.promise;
+  }
+}
+
+/** Lets what is ready run until `isSo`; throws when that never comes. */
+export async function until(isSo: () => boolean): Promise<void> {
+  const untilMs = performance.now() + 2_000;
+  while (!isSo()) {
+    if (performance.now() > untilMs) throw new Error(`never: ${isSo}`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
