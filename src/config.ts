@@ -76,6 +76,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   );
   if (Number(given.L1_MAX_BYTES) > 0 && Number(given.L1_MAX_BYTES) < MIB)
     faults.add(explain('/L1_MAX_BYTES', config));
+  if ((config as Config).PORT === (config as Config).ADMIN_PORT)
+    faults.add('PORT and ADMIN_PORT must differ: the admin port is not for the public');
   if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
   return Object.freeze(config as Static<typeof Environment>);
 }

@@ -209,9 +209,7 @@ export class Events {
   listening(port: number): void {
     this.#log.info({ port }, 'listening');
   }
-  ready(): void {
-    this.#log.info('ready');
-  }
+
   notReadyYet(reason: string): void {
     this.#log.warn({ reason }, 'not ready yet, trying again');
   }

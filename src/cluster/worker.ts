@@ -186,6 +186,7 @@ function tell(message: ToPrimary): void {
 }
 
 function fail(error: unknown): void {
+  new Events(openLog('fatal', 'worker')).fatal(error);
   tell({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
   setTimeout(() => process.exit(1), 50);
 }

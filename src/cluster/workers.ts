@@ -18,6 +18,7 @@ type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 interface Charge {
   worker: Worker;
   startedAtMs: number;
+  nextPauseMs: number;
   heardAtMs: number;
   listening: boolean;
   metrics: MetricsJson;
@@ -34,7 +35,7 @@ export class Workers {
   /** counters of workers that have ended: of each, until they are summed in the first place */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
-  #pauseMs = FIRST_PAUSE_MS;
+
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
   #watchedAtMs = performance.now();
@@ -53,7 +54,7 @@ export class Workers {
       exec: new URL('./worker.ts', import.meta.url).pathname,
       serialization: 'advanced',
     });
-    for (let i = 0; i < count; i++) this.#start();
+    for (let i = 0; i < count; i++) this.#start(FIRST_PAUSE_MS);
     this.#watch = setInterval(() => this.#endFrozen(), WATCH_EVERY_MS);
   }
 
@@ -99,12 +100,14 @@ export class Workers {
     for (const { worker } of this.#charges.values()) worker.process.kill('SIGKILL');
   }
 
-  #start(): void {
+  /** `nextPauseMs`: how long the one that takes its place must wait, should it end at once. */
+  #start(nextPauseMs: number): void {
     const worker = cluster.fork();
     const nowMs = performance.now();
     const charge: Charge = {
       worker,
       startedAtMs: nowMs,
+      nextPauseMs,
       // the start itself may take its time
       heardAtMs: nowMs + 10_000,
       listening: false,
@@ -144,11 +147,11 @@ export class Workers {
     this.#metrics.workerRestarted();
     this.#remember(charge.metrics);
     const steady = performance.now() - charge.startedAtMs >= STEADY_MS;
-    const restartInMs = steady ? 0 : this.#pauseMs;
-    this.#pauseMs = steady ? FIRST_PAUSE_MS : Math.min(2 * this.#pauseMs, LONGEST_PAUSE_MS);
+    const restartInMs = steady ? 0 : charge.nextPauseMs;
+    const nextPauseMs = steady ? FIRST_PAUSE_MS : Math.min(2 * charge.nextPauseMs, LONGEST_PAUSE_MS);
     this.#events.workerEnded({ workerPid: charge.worker.process.pid!, code, signal, restartInMs });
     setTimeout(() => {
-      if (!this.#stopping) this.#start();
+      if (!this.#stopping) this.#start(nextPauseMs);
     }, restartInMs);
   }
 
