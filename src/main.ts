@@ -165,6 +165,33 @@ program
   .addHelpText('after', examples('hotel-api health', 'ADMIN_PORT=9191 hotel-api health --live'))
   .action(async (options) => (await import('./cli/health.ts')).health(options));
 
+program
+  .command('check-freshness')
+  .description('compare what a running deployment serves with PostgreSQL while both change; only reads')
+  .requiredOption('--url <url>', 'base address of the public port, BASE_PATH included')
+  .option('--for <duration>', 'how long: 30s, 10m, 1h', parseDuration, 30)
+  .option(
+    '--connections <n>',
+    'connections to ask over: several for each worker, so that none is missed',
+    parseWhole(1, 1_000),
+    16,
+  )
+  .option(
+    '--promise-ms <ms>',
+    'an answer that is older than this is a fault',
+    parseWhole(1, 3_600_000),
+    1_000,
+  )
+  .option('--json', 'print one JSON document: {"answers","changes","lag_ms","stale"}')
+  .addHelpText(
+    'after',
+    `
+HOTEL_API_KEY is the key it asks with. Lag is measured from the moment PostgreSQL tells of a commit until a
+connection shows the change. Exit code 1 when an answer was older than promised.
+${examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url http://localhost:8080', 'HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m --json')}`,
+  )
+  .action(async (options) => (await import('./cli/check-freshness.ts')).checkFreshness(options));
+
 // The reader of a pipe may go before all is printed, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? DONE : FAILED);

@@ -7,7 +7,7 @@ import type { Config } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { SharedCache } from '../hotels/shared.ts';
 import { openAdmin } from '../http/admin.ts';
-import { currentGeneration } from '../invalidation/generation.ts';
+import { currentGeneration, laterGeneration } from '../invalidation/generation.ts';
 import { Invalidator } from '../invalidation/invalidator.ts';
 import { Listener } from '../invalidation/listener.ts';
 import { SharedKeys } from '../keys/shared.ts';
@@ -74,7 +74,7 @@ export async function runPrimary(config: Config): Promise<void> {
   let generation = await untilDatabaseServes(config, events, () => stopping);
   const { invalidator, listener, redis } = followChanges(config, lifecycle, metrics, events, {
     onMessage: (message) => {
-      generation = message.g;
+      generation = laterGeneration(generation, message.g);
       workers?.tellAll({ type: 'feed', message });
     },
     onReset: () => workers?.tellAll({ type: 'reset' }),

@@ -7,6 +7,7 @@ import type { SharedCache } from '../hotels/shared.ts';
 import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import type { Metrics } from '../observe.ts';
+import { laterGeneration } from './generation.ts';
 import { SILENCE_MS } from './listener.ts';
 import type { FeedMessage } from './messages.ts';
 
@@ -41,6 +42,7 @@ export interface Memory {
 /** Applies what the change feed says to the memory of one worker. */
 export class Follower {
   readonly #parts: Memory;
+  #generation = '';
 
   constructor(parts: Memory) {
     this.#parts = parts;
@@ -95,8 +97,9 @@ export class Follower {
   }
 
   useGeneration(generation: string): void {
-    this.#parts.sharedHotels?.useGeneration(generation);
-    this.#parts.sharedKeys?.useGeneration(generation);
+    this.#generation = laterGeneration(this.#generation, generation);
+    this.#parts.sharedHotels?.useGeneration(this.#generation);
+    this.#parts.sharedKeys?.useGeneration(this.#generation);
   }
 
   #changed(namespace: Namespace, key: string, version: number): void {

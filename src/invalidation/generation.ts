@@ -19,3 +19,9 @@ export async function nextGeneration(sql: Sql): Promise<string> {
   const [row] = await sql<{ next: number }[]>`select nextval('hotel_api_generations')::float8 as next`;
   return row!.next.toString(36);
 }
+
+/** The one that was drawn later: a term that does not know yet that it is over still speaks of an earlier one. */
+export function laterGeneration(one: string, other: string): string {
+  if (one.length !== other.length) return one.length > other.length ? one : other;
+  return one > other ? one : other;
+}

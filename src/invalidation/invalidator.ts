@@ -76,10 +76,11 @@ export class Invalidator {
         if (lost) throw new Error('the connection that held the lock ended');
       } catch (error) {
         if (!this.#stopped) events.invalidator('lost', (error as Error).message);
+        metrics.invalidatorActive(false);
         await this.#pause(200 + Math.random() * 200, false);
       }
-      metrics.invalidatorActive(false);
     }
+    metrics.invalidatorActive(false);
     await sql.end({ timeout: 1 });
   }
 

@@ -1,5 +1,6 @@
 import { Redis as Client } from 'ioredis';
 import { Breaker } from './breaker.ts';
+import { MgetConnection } from './mget.ts';
 
 /**
  * Stores versioned values: KEYS the keys, ARGV[1] the time to live in ms, then one value a key. Every value
@@ -42,12 +43,13 @@ interface Scripted extends Client {
  */
 export class Redis {
   readonly #client: Scripted;
+  readonly #mget: MgetConnection;
   readonly #breaker: Breaker;
 
   /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
   constructor(url: string, timeoutMs: number, onBreaker: (open: boolean, reason: string) => void) {
-    this.#client = new Client(url, {
-      protocol: 2,
+    const options = {
+      protocol: 2 as const,
       commandTimeout: timeoutMs,
       socketTimeout: 10 * timeoutMs,
       connectTimeout: 500,
@@ -56,12 +58,13 @@ export class Redis {
       autoResendUnfulfilledCommands: false,
       enableReadyCheck: true,
       retryStrategy: (attempt: number) => Math.min(50 * attempt, 500),
-      scripts: { storeNewer: { lua: STORE_NEWER } },
-    }) as Scripted;
+    };
+    this.#client = new Client(url, { ...options, scripts: { storeNewer: { lua: STORE_NEWER } } }) as Scripted;
+    this.#mget = new MgetConnection(new Client(url, options), timeoutMs);
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new Breaker({
-      probe: () => this.#client.ping(),
+      probe: () => Promise.all([this.#client.ping(), this.#mget.read(['probe'])]),
       failuresToOpen: 1,
       probeEveryMs: 200,
       onChange: onBreaker,
@@ -75,20 +78,22 @@ export class Redis {
   /** Resolves when the first connection stands, or after `timeoutMs` without one. */
   async connected(timeoutMs: number): Promise<boolean> {
     const until = performance.now() + timeoutMs;
-    while (this.#client.status !== 'ready' && performance.now() < until) {
+    const isReady = () => this.#client.status === 'ready' && this.#mget.ready;
+    while (!isReady() && performance.now() < until) {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
-    return this.#client.status === 'ready';
+    return isReady();
   }
 
   /** The values in the order of the keys, null where there is none; views of the reply, not to be kept. */
-  readMany(keys: string[]): Promise<(Buffer | null)[] | undefined> {
-    return this.#guard(() => this.#client.mgetBuffer(keys));
+  readMany(keys: readonly string[]): Promise<(Buffer | null)[] | undefined> {
+    return this.#guard(() => this.#mget.read(keys));
   }
 
   /** The same for short texts. */
-  readTexts(keys: string[]): Promise<(string | null)[] | undefined> {
-    return this.#guard(() => this.#client.mget(keys));
+  async readTexts(keys: readonly string[]): Promise<(string | null)[] | undefined> {
+    const values = await this.readMany(keys);
+    return values?.map((value) => value?.toString() ?? null);
   }
 
   /**
@@ -159,6 +164,7 @@ export class Redis {
   close(): void {
     this.#breaker.close();
     this.#client.disconnect();
+    this.#mget.close();
   }
 
   async #guard<T>(command: () => Promise<T>): Promise<T | undefined> {

@@ -1,0 +1,53 @@
+import { readConfig } from '../config.ts';
+import { openDatabase } from '../database.ts';
+import { Failure } from './failure.ts';
+import { Asker } from './freshness/asker.ts';
+import { Checker } from './freshness/checker.ts';
+import { print } from './session.ts';
+
+/** Faults that are printed one by one. */
+const SHOWN = 10;
+
+/** `check-freshness`. Throws a `Failure` when an answer was older than promised. */
+export async function checkFreshness(options: {
+  url: string;
+  /** seconds */
+  for: number;
+  connections: number;
+  promiseMs: number;
+  json?: boolean;
+}): Promise<void> {
+  const { DATABASE_URL } = readConfig({ DATABASE_URL: process.env.DATABASE_URL });
+  const key = process.env.HOTEL_API_KEY;
+  if (!key) throw new Failure('HOTEL_API_KEY must hold a valid key of the deployment');
+  if (!/^https?:$/.test(URL.parse(options.url)?.protocol ?? ''))
+    throw new Failure('--url must be an http or https address');
+  const sql = openDatabase(DATABASE_URL, 4, { kind: 'serve', statementTimeoutMs: 10_000 });
+  const ear = openDatabase(DATABASE_URL, 1, { kind: 'listen' });
+  const askers = Array.from({ length: options.connections }, () => new Asker(options.url, key));
+  try {
+    const checker = new Checker(sql, ear, askers, options.promiseMs);
+    const { answers, changes, lagsMs, stale } = await checker.run(AbortSignal.timeout(options.for * 1_000));
+    const sorted = lagsMs.toSorted((a, b) => a - b);
+    const at = (share: number) => {
+      const lagMs = sorted[Math.floor(share * (sorted.length - 1))];
+      return lagMs === undefined ? null : Math.round(lagMs * 10) / 10;
+    };
+    const lag = { median: at(0.5), p99: at(0.99), max: at(1) };
+    const measured =
+      sorted.length === 0
+        ? 'no change was made meanwhile, so no lag was measured'
+        : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms`;
+    print(
+      options.json,
+      { answers, changes, lag_ms: lag, stale },
+      `${answers} answers compared; ${measured}.`,
+    );
+    if (stale.length > 0) {
+      throw new Failure([`${stale.length} times older than promised:`, ...stale.slice(0, SHOWN)].join('\n'));
+    }
+  } finally {
+    for (const asker of askers) asker.close();
+    await Promise.all([sql.end({ timeout: 2 }), ear.end({ timeout: 2 })]);
+  }
+}

@@ -1,0 +1,137 @@
+import type { Sql } from 'postgres';
+import type { FeedMessage } from '../../invalidation/messages.ts';
+import { FEED_CHANNEL } from '../../invalidation/term.ts';
+import type { Asker } from './asker.ts';
+import { Truth } from './truth.ts';
+
+/** The channel on which writers ring: see 003-changes.sql. */
+const DOORBELL_CHANNEL = 'hotel_api_changes';
+/** Hotels looked at in a round, whether they changed or not; and those that changed, of one message. */
+const SAMPLE = 5;
+const FOLLOWED = 3;
+const ROUND_MS = 250;
+
+/** What a check found. */
+export interface Report {
+  /** answers that were compared with PostgreSQL */
+  answers: number;
+  /** changes that were followed until every connection showed them */
+  changes: number;
+  /** of every change and connection: from the commit until it was shown */
+  lagsMs: number[];
+  /** a sentence for each answer that was older than the promise */
+  stale: string[];
+}
+
+/**
+ * Plays a cache that hears of changes, and looks whether the real ones keep what was promised: it reads hotels in
+ * PostgreSQL, those that change and some that do not, and asks for them over many connections. (The idea is that
+ * of Meta's Polaris: engineering.fb.com, "Cache made consistent", 2022.) It only reads.
+ */
+export class Checker {
+  readonly #sql: Sql;
+  readonly #ear: Sql;
+  readonly #askers: Asker[];
+  readonly #promiseMs: number;
+  readonly #report: Report = { answers: 0, changes: 0, lagsMs: [], stale: [] };
+  readonly #following = new Set<Promise<void>>();
+  /** when a writer rang and nothing was told since */
+  #rungAtMs: number | undefined;
+  #failure: unknown;
+
+  /** `sql` reads, `ear` is a pool that listens. */
+  constructor(sql: Sql, ear: Sql, askers: Asker[], promiseMs: number) {
+    this.#sql = sql;
+    this.#ear = ear;
+    this.#askers = askers;
+    this.#promiseMs = promiseMs;
+  }
+
+  /** Checks until the signal ends it. Throws a `Failure` when the service cannot be asked at all. */
+  async run(signal: AbortSignal): Promise<Report> {
+    await this.#ear.listen(DOORBELL_CHANNEL, () => {
+      this.#rungAtMs ??= performance.now();
+    });
+    await this.#ear.listen(FEED_CHANNEL, (payload) => this.#hear(JSON.parse(payload), signal));
+    while (!signal.aborted) {
+      const roundAtMs = performance.now();
+      await this.#sample();
+      if (this.#rungAtMs !== undefined && roundAtMs - this.#rungAtMs > this.#promiseMs) {
+        this.#report.stale.push(`a change was committed and not told within ${this.#promiseMs} ms`);
+        this.#rungAtMs = undefined;
+      }
+      if (this.#failure) throw this.#failure;
+      const restMs = Math.max(0, ROUND_MS - (performance.now() - roundAtMs));
+      await new Promise((resolve) => setTimeout(resolve, restMs));
+    }
+    await Promise.all(this.#following);
+    return this.#report;
+  }
+
+  #hear(message: FeedMessage, signal: AbortSignal): void {
+    if (!message.h && !message.k && !message.t) return;
+    const committedAtMs = this.#rungAtMs ?? performance.now();
+    this.#rungAtMs = undefined;
+    if (signal.aborted || this.#following.size > 20) return;
+    for (const [id] of message.h?.slice(0, FOLLOWED) ?? []) {
+      const following = this.#follow(id, committedAtMs)
+        .catch((error) => {
+          this.#failure ??= error;
+        })
+        .finally(() => this.#following.delete(following));
+      this.#following.add(following);
+    }
+  }
+
+  /** Asks every connection for a hotel that changed until it shows what PostgreSQL says. */
+  async #follow(id: string, committedAtMs: number): Promise<void> {
+    const truth = new Truth(this.#sql);
+    await truth.look([id]);
+    const lags = await Promise.all(
+      this.#askers.map((asker) => this.#untilShown(asker, id, truth, committedAtMs)),
+    );
+    for (const lagMs of lags) if (lagMs !== undefined) this.#report.lagsMs.push(lagMs);
+    this.#report.changes++;
+  }
+
+  /** Compares a few hotels, taken at random, on every connection. */
+  async #sample(): Promise<void> {
+    const ids = await this.#anyIds();
+    const truth = new Truth(this.#sql);
+    await truth.look(ids);
+    const readAtMs = performance.now();
+    const compare = async (asker: Asker) => {
+      for (const id of ids) await this.#untilShown(asker, id, truth, readAtMs);
+    };
+    await Promise.all(this.#askers.map(compare));
+  }
+
+  /**
+   * Asks until what is shown is what PostgreSQL has said since `sinceMs`; returns how long after it that was, or
+   * undefined where the service refuses or the promise was broken, which is noted.
+   */
+  async #untilShown(asker: Asker, id: string, truth: Truth, sinceMs: number): Promise<number | undefined> {
+    for (;;) {
+      const askedAtMs = performance.now();
+      const shown = await asker.ask(id);
+      const shownAtMs = performance.now();
+      if (shown === undefined) return undefined;
+      this.#report.answers++;
+      if (await truth.isSo(id, shown)) return shownAtMs - sinceMs;
+      if (askedAtMs - sinceMs > this.#promiseMs) {
+        this.#report.stale.push(`hotel ${id}: older than ${Math.round(askedAtMs - sinceMs)} ms`);
+        return undefined;
+      }
+    }
+  }
+
+  async #anyIds(): Promise<string[]> {
+    const [row] = await this.#sql<{ percent: number }[]>`
+      select least(100, 100 * 1000.0 / greatest(reltuples, 1))::float8 as percent
+      from pg_class where oid = 'hotels'::regclass`;
+    const rows = await this.#sql<{ id: string }[]>`
+      select id from (select id from hotels tablesample system (${row!.percent}) limit 10000) as sampled
+      order by random() limit ${SAMPLE}`;
+    return rows.map(({ id }) => id);
+  }
+}
