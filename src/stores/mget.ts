@@ -1,6 +1,6 @@
 import type { Redis as Client } from 'ioredis';
 
-/** A connection on which nothing came for this many deadlines, though something was asked, is given up. */
+/** A connection that has owed an answer for this many deadlines is given up. */
 const PATIENCE_DEADLINES = 10;
 const CR = 0x0d;
 const STAR = 0x2a;
