@@ -11,6 +11,12 @@ export type Purpose =
   /** the operator's command line */
   | { kind: 'operate' };
 
+/** One-dimensional arrays of texts, and of bigints as digits; by the numbers that PostgreSQL has for them. */
+const ARRAYS = {
+  text: { to: 1009, from: [1009], serialize: writeArray, parse: readArray },
+  bigint: { to: 1016, from: [1016], serialize: writeArray, parse: readArray },
+};
+
 /** The role of 004-serving-role.sql. */
 const SERVING_ROLE = 'hotel_api_serve';
 
@@ -25,9 +31,14 @@ export function openDatabase(url: string, connections: number, purpose: Purpose)
     max: connections,
     max_pipeline: 1,
     max_lifetime: kind === 'serve' ? 1_800 : null,
+    // LISTEN has a connection of its own, which stays
+    idle_timeout: kind === 'listen' ? 2 : null,
     backoff: () => 0.2 + Math.random() * 0.2,
     connect_timeout: kind === 'operate' ? 30 : 2,
     onnotice: () => {},
+    // postgres.js 3.4 would ask for the types on each connection, and where it is lost meanwhile the rejection is
+    // nobody's and ends the process
+    ...(kind !== 'operate' && { fetch_types: false, types: ARRAYS }),
     onclose: kind === 'invalidate' ? purpose.onClose : undefined,
     connection: { application_name: `hotel-api ${kind}`, ...settingsFor(purpose) },
   };
@@ -58,6 +69,20 @@ function settingsFor(purpose: Purpose): Record<string, string> {
     case 'operate':
       return {};
   }
+}
+
+function writeArray(items: readonly (string | null)[]): string {
+  const texts = items.map((item) => (item === null ? 'NULL' : `"${item.replace(/["\\]/g, '\\$&')}"`));
+  return `{${texts.join(',')}}`;
+}
+
+function readArray(text: string): (string | null)[] {
+  const items: (string | null)[] = [];
+  for (const [, quoted, bare] of text.slice(1, -1).matchAll(/"((?:[^"\\]|\\.)*)"|([^,]+)/gs)) {
+    if (quoted !== undefined) items.push(quoted.replace(/\\(.)/gs, '$1'));
+    else items.push(bare === 'NULL' ? null : bare!);
+  }
+  return items;
 }
 
 /**

@@ -149,7 +149,7 @@ function followChanges(
   });
   const listener = new Listener({
     open: () => open({ kind: 'listen' }),
-    onDoorbell: () => invalidator.ring(),
+    onDoorbell: (speak) => invalidator.ring(speak),
     events,
     ...hear,
   });

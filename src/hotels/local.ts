@@ -98,18 +98,21 @@ export class LocalCache {
   }
 
   /**
-   * The hotel of this key where it is held and only a midnight has made it untrue: it is turned to today, here too,
-   * and nobody has to be asked. Undefined: it is not so.
+   * The hotel of this key where it is held and nobody has to be asked: because only a midnight has made it untrue,
+   * then it is turned to today, here too, or because somebody has stored it since it was missed.
    */
-  turn(namespace: Namespace, key: string): Entry | undefined {
+  held(namespace: Namespace, key: string): Entry | undefined {
     const nowMs = Date.now();
     // before all time nothing has turned
     const ref = this.#slab.find(NUMBER[namespace], key, -Infinity, this.#oldestMs(nowMs));
-    if (ref <= 0 || this.#slab.turnsAt(ref) > nowMs) return undefined;
+    if (ref <= 0) return undefined;
     const [storedAtMs, softUntilMs] = [this.#slab.storedAt(ref), this.#slab.softUntil(ref)];
-    const turned = new Entry(this.#slab.read(ref)).at(nowMs);
-    this.#slab.put(turned.bytes, storedAtMs, softUntilMs);
-    return turned;
+    const turned = this.#slab.turnsAt(ref) <= nowMs;
+    // this may be its refresh
+    if (!turned && softUntilMs <= nowMs) return undefined;
+    const entry = new Entry(this.#slab.read(ref)).at(nowMs);
+    if (turned) this.#slab.put(entry.bytes, storedAtMs, softUntilMs);
+    return entry;
   }
 
   /** What is held for a key however old it is, as it reads today: for when nobody can be asked. Undefined: nothing. */

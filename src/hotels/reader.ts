@@ -114,11 +114,9 @@ export class Reader {
     if (keys.length === 0) return [];
     const began = this.#recent.position;
     const linked = this.#isLinked();
-    const turned = keys.map((key) => this.#local?.turn(namespace, key));
+    const held = keys.map((key) => this.#local?.held(namespace, key));
     const found: (Found | undefined)[] =
-      this.#shared && linked && !turned.every(Boolean)
-        ? await this.#readShared(namespace, keys, turned)
-        : turned;
+      this.#shared && linked && !held.every(Boolean) ? await this.#readShared(namespace, keys, held) : held;
     const missing: number[] = [];
     for (let i = 0; i < keys.length; i++) if (found[i] === undefined) missing.push(i);
     if (missing.length > 0) {
@@ -265,14 +263,20 @@ export class Reader {
     }
     this.#count('postgres', 'hit', entries.length);
     this.#count('postgres', 'absent', keys.length - entries.length);
-    if (this.#shared && this.#isLinked()) {
-      const storable = entries.filter((entry) => this.#recent.mayStore(`h:${entry.id}`, began));
-      const absent = keys.filter(
-        (key) => !byKey.has(key) && this.#recent.mayStore(LETTER[namespace] + key, began),
-      );
-      if (storable.length > 0) this.#shared.fill(storable);
-      if (absent.length > 0) this.#shared.rememberAbsent(namespace, absent);
-    }
+    // after the answers have gone out: it takes as long as all the rest
+    setImmediate(() => this.#fillShared(namespace, keys, byKey, began));
     return byKey;
+  }
+
+  #fillShared(namespace: Namespace, keys: string[], loaded: Map<string, Entry>, began: number): void {
+    if (!this.#shared || !this.#isLinked()) return;
+    const storable = [...loaded.values()].filter((entry) =>
+      this.#recent.mayStore(LETTER.id + entry.id, began),
+    );
+    const absent = keys.filter(
+      (key) => !loaded.has(key) && this.#recent.mayStore(LETTER[namespace] + key, began),
+    );
+    if (storable.length > 0) this.#shared.fill(storable);
+    if (absent.length > 0) this.#shared.rememberAbsent(namespace, absent);
   }
 }

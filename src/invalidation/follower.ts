@@ -19,6 +19,11 @@ export class Link {
     this.#heardAtMs = performance.now();
   }
 
+  /** Messages may have been missed: until one is heard, so may the generation be that Redis is in. */
+  broke(): void {
+    this.#heardAtMs = -Infinity;
+  }
+
   /** False when changes may have been made that this worker has not heard of. */
   get up(): boolean {
     return performance.now() - this.#heardAtMs < SILENCE_MS;
@@ -77,7 +82,8 @@ export class Follower {
 
   /** Messages may have been missed: nothing that is remembered is to be trusted. */
   reset(): void {
-    const { hotelChanges, keyChanges, reader, local, positions, keyring, metrics } = this.#parts;
+    const { link, hotelChanges, keyChanges, reader, local, positions, keyring, metrics } = this.#parts;
+    link.broke();
     metrics.feedReset();
     hotelChanges.noteAll();
     keyChanges.noteAll();

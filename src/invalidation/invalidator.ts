@@ -29,6 +29,7 @@ export interface InvalidatorOptions {
 export class Invalidator {
   readonly #options: InvalidatorOptions;
   #stopped = false;
+  #speak = false;
   #done: Promise<void> | undefined;
   #wake = Promise.withResolvers<void>();
 
@@ -40,8 +41,9 @@ export class Invalidator {
     this.#done = this.#run();
   }
 
-  /** Somebody rang: the queue is looked at without delay. */
-  ring(): void {
+  /** Somebody rang: the queue is looked at without delay; and where `speak`, a message follows in any case. */
+  ring(speak = false): void {
+    this.#speak ||= speak;
     this.#wake.resolve();
   }
 
@@ -88,7 +90,9 @@ export class Invalidator {
     const { redis, lastBeat, metrics, events } = this.#options;
     const term = await Term.begin(sql, redis, lastBeat(), metrics, events);
     while (!this.#stopped && !isLost()) {
-      const rows = await term.deliver();
+      const speak = this.#speak;
+      this.#speak = false;
+      const rows = await term.deliver(speak);
       if (rows > 0) continue;
       await term.reconcile();
       await this.#pause(POLL_MS, true);

@@ -4,7 +4,9 @@ import type { FeedMessage } from './messages.ts';
 import { FEED_CHANNEL } from './term.ts';
 
 /** The channel on which writers ring: see 003-changes.sql. */
-const DOORBELL_CHANNEL = 'hotel_api_changes';
+export const DOORBELL_CHANNEL = 'hotel_api_changes';
+/** A ring with this payload asks the active invalidator to say something at once; writers ring without one. */
+const SPEAK = 'speak';
 /** Without a message for this long the link counts as lost: heartbeats come every 500 ms. */
 export const SILENCE_MS = 1_500;
 /** A link that stays silent is opened anew: a half-open one would never say that it is dead. */
@@ -14,7 +16,8 @@ const REOPEN_UNHEARD_MS = 1_000;
 
 export interface ListenerOptions {
   open: () => Sql;
-  onDoorbell: () => void;
+  /** `speak`: somebody waits for a message */
+  onDoorbell: (speak: boolean) => void;
   onMessage: (message: FeedMessage) => void;
   /** messages may have been missed: whoever caches must start anew */
   onReset: () => void;
@@ -42,9 +45,9 @@ export class Listener {
     this.#watch = setInterval(() => this.#lookAtClock(), 250);
   }
 
-  /** True while messages come. */
+  /** True while messages come, on the connection that stands. */
   get linked(): boolean {
-    return !this.#silent;
+    return !this.#silent && this.#term !== '';
   }
 
   async stop(): Promise<void> {
@@ -64,10 +67,10 @@ export class Listener {
       this.#term = '';
       // what was said between two connections is lost
       if (this.#connections++ > 0) this.#reset('reconnected');
-      this.#options.onDoorbell();
+      sql.notify(DOORBELL_CHANNEL, SPEAK).catch(ignore);
     };
+    sql.listen(DOORBELL_CHANNEL, (payload) => this.#options.onDoorbell(payload === SPEAK)).catch(ignore);
     sql.listen(FEED_CHANNEL, (payload) => sql === this.#sql && this.#hear(payload), listened).catch(ignore);
-    sql.listen(DOORBELL_CHANNEL, () => this.#options.onDoorbell()).catch(ignore);
     return sql;
   }
 

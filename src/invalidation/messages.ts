@@ -7,7 +7,7 @@ export interface FeedMessage {
   e: string;
   /** counts the messages of a term from 1: a gap means that something was lost */
   n: number;
-  /** generation of the keys in Redis */
+  /** generation of the keys in Redis; empty: still that of before */
   g: string;
   /** what the invalidator last wrote in Redis as a sign of life; null: it could not */
   b: string | null;

@@ -28,6 +28,8 @@ export class Term {
   readonly #metrics: Metrics;
   readonly #events: Events;
   #generation: string;
+  /** the generation that was told last; that of the term before may have been another */
+  #told = '';
   #count = 0;
   #spokeAtMs = -Infinity;
 
@@ -70,11 +72,15 @@ export class Term {
     this.#writer.useGeneration(this.#generation);
   }
 
-  /** Tells of what stands in the queue, or that the term goes on. Returns how many rows it took off. */
-  deliver(): Promise<number> {
+  /**
+   * Tells of what stands in the queue, or from time to time, and where `speak` at once, that the term goes on.
+   * Returns how many rows it took off.
+   */
+  deliver(speak = false): Promise<number> {
     return inTransaction(this.#sql, async () => {
       const drained = await drain(this.#sql, this.#backendPid);
-      if (drained.rows === 0 && performance.now() - this.#spokeAtMs < HEARTBEAT_MS) return 0;
+      const quiet = !speak && performance.now() - this.#spokeAtMs < HEARTBEAT_MS;
+      if (drained.rows === 0 && quiet) return 0;
       const written = await this.#writer?.write(drained);
       if (written && written.refused.length > 0) await this.#settle(written.refused, drained);
       await this.#tell(drained.changes, written?.doubt, written?.lost);
@@ -131,14 +137,14 @@ export class Term {
 
   async #tell(changes: Drained['changes'], doubt: string | undefined, lost = false): Promise<void> {
     this.#spokeAtMs = performance.now();
-    const before = this.#generation;
     if (doubt !== undefined || changes.truncated.length > 0) {
       this.#generation = await nextGeneration(this.#sql);
       this.#writer?.useGeneration(this.#generation);
       if (this.#writer) this.#events.newGeneration(this.#generation, doubt ?? 'a table was truncated');
     }
     const frame = { e: this.#name, b: this.#writer?.beat ?? null, ...(lost && { l: true as const }) };
-    const generations = { before, after: this.#generation };
+    const generations = { before: this.#told, after: this.#generation };
+    this.#told = this.#generation;
     const payloads = payloadsOf(changes, frame, generations, () => ++this.#count);
     await this.#sql`select pg_notify(${FEED_CHANNEL}, payload) from unnest(${payloads}::text[]) as payload`;
   }

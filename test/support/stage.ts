@@ -8,6 +8,7 @@ import { Reader } from '../../src/hotels/reader.ts';
 import { RecentChanges } from '../../src/hotels/recent.ts';
 import { SharedCache } from '../../src/hotels/shared.ts';
 import { Follower, Link } from '../../src/invalidation/follower.ts';
+import { laterGeneration } from '../../src/invalidation/generation.ts';
 import type { FeedMessage } from '../../src/invalidation/messages.ts';
 import { FEED_CHANNEL, Term } from '../../src/invalidation/term.ts';
 import { Keyring } from '../../src/keys/keyring.ts';
@@ -142,6 +143,7 @@ export class Stage {
   readonly told: FeedMessage[] = [];
   readonly #redis: Redis;
   readonly #term: Term;
+  #generation = '';
   #syncs = 0;
   #synced = 0;
   #arrived = Promise.withResolvers<void>();
@@ -170,10 +172,14 @@ export class Stage {
     await database.sql.listen(FEED_CHANNEL, (payload) => stage.#arrive(JSON.parse(payload)));
     await term.deliver();
     await stage.#sync();
-    const generation = stage.told.at(-1)!.g;
-    for (let i = 0; i < 2; i++) stage.workers.push(new StagedWorker(database.sql, redis, generation));
+    for (let i = 0; i < 2; i++) stage.workers.push(stage.newcomer());
     stage.told.length = 0;
     return stage;
+  }
+
+  /** A worker that starts now: it has heard of nothing that was told before. */
+  newcomer(): StagedWorker {
+    return new StagedWorker(this.sql, this.#redis, this.#generation);
   }
 
   /** The invalidator takes off the queue all that is committed, and what it says arrives. */
@@ -207,7 +213,11 @@ export class Stage {
   }
 
   #arrive(message: FeedMessage | { sync: number }): void {
-    if (!('sync' in message)) return void this.told.push(message);
+    if (!('sync' in message)) {
+      this.#generation = laterGeneration(this.#generation, message.g);
+      this.told.push(message);
+      return;
+    }
     this.#synced = message.sync;
     this.#arrived.resolve();
     this.#arrived = Promise.withResolvers();

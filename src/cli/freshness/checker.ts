@@ -1,11 +1,10 @@
 import type { Sql } from 'postgres';
+import { DOORBELL_CHANNEL } from '../../invalidation/listener.ts';
 import type { FeedMessage } from '../../invalidation/messages.ts';
 import { FEED_CHANNEL } from '../../invalidation/term.ts';
 import type { Asker } from './asker.ts';
 import { Truth } from './truth.ts';
 
-/** The channel on which writers ring: see 003-changes.sql. */
-const DOORBELL_CHANNEL = 'hotel_api_changes';
 /** Hotels looked at in a round, whether they changed or not; and those that changed, of one message. */
 const SAMPLE = 5;
 const FOLLOWED = 3;
@@ -49,8 +48,9 @@ export class Checker {
 
   /** Checks until the signal ends it. Throws a `Failure` when the service cannot be asked at all. */
   async run(signal: AbortSignal): Promise<Report> {
-    await this.#ear.listen(DOORBELL_CHANNEL, () => {
-      this.#rungAtMs ??= performance.now();
+    await this.#ear.listen(DOORBELL_CHANNEL, (payload) => {
+      // with a payload it is no writer who rings
+      if (payload === '') this.#rungAtMs ??= performance.now();
     });
     await this.#ear.listen(FEED_CHANNEL, (payload) => this.#hear(JSON.parse(payload), signal));
     while (!signal.aborted) {
