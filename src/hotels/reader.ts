@@ -43,6 +43,9 @@ export class Reader {
     registry: new Map(),
   };
 
+  /** hotels that a midnight has turned and that are on their way to Redis */
+  readonly #turning = new Set<string>();
+
   readonly #local: LocalCache | undefined;
   readonly #isLinked: () => boolean;
 
@@ -212,11 +215,18 @@ export class Reader {
       if (!entry || this.#recent.isOutdated(LETTER.id + entry.id, entry.version)) return undefined;
       if (!entry.present) return null;
       const today = entry.at(nowMs);
-      if (today !== entry) turned.push(today);
+      if (today !== entry && !this.#turning.has(today.id)) turned.push(today);
       return today;
     });
-    if (turned.length > 0 && this.#isLinked()) this.#shared?.fill(turned);
+    if (turned.length > 0 && this.#isLinked()) this.#fillTurned(turned);
     return checked;
+  }
+
+  /** Turned entries replace those in Redis, each once, however many ask for them at midnight. */
+  async #fillTurned(turned: Entry[]): Promise<void> {
+    for (const { id } of turned) this.#turning.add(id);
+    await this.#shared?.fill(turned);
+    for (const { id } of turned) this.#turning.delete(id);
   }
 
   async #readOrigin(

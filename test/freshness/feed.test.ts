@@ -1,0 +1,143 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Everywhere, named, status } from '../support/everywhere.ts';
+import { type Service, startService } from '../support/service.ts';
+import { watchFreshness } from '../support/witness.ts';
+
+const CHANGES = 60;
+
+let service: Service;
+let everywhere: Everywhere;
+let endWatch: ReturnType<typeof watchFreshness>;
+/** ms from the commit until every worker of both instances had shown the change */
+const lagsMs: number[] = [];
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: 50 }, (_, i) => ({
+    id: `h${i}`,
+    channel_id: `C${i}`,
+    registry_id: i + 1,
+  }));
+  service = await startService({ workers: 2, hotels });
+  const beside = { database: service.database, redisDatabase: service.redisDatabase! };
+  const instances = [service, await startService({ workers: 2, ...beside })];
+  everywhere = await Everywhere.of(...instances);
+  endWatch = watchFreshness(...instances);
+});
+
+/** Notes how long it took until this was so everywhere; it must be within a second. */
+async function seen(...[path, isSo]: Parameters<Everywhere['until']>): Promise<void> {
+  lagsMs.push(await everywhere.until(path, isSo, 1_000));
+}
+
+describe('what commits is served by every worker of every instance within a second:', () => {
+  it('an UPDATE', async () => {
+    for (let i = 0; i < CHANGES; i++) {
+      const id = `h${i % 50}`;
+      await everywhere.get(`/hotels/${id}`);
+      await service.sql`update hotels set name = ${`update ${i}`} where id = ${id}`;
+      await seen(`/hotels/${id}`, named(`update ${i}`));
+    }
+  });
+
+  it('an INSERT of what was asked for before, by each of its ids', async () => {
+    for (let i = 0; i < CHANGES; i++) {
+      const paths = [`/hotels/new${i}`, `/hotels/channel/NEW${i}`, `/hotels/registry/${1000 + i}`];
+      for (const path of paths)
+        for (const answer of await everywhere.get(path)) expect(answer.status).toBe(404);
+      await service.insert({ id: `new${i}`, name: 'new', channel_id: `NEW${i}`, registry_id: 1000 + i });
+      await seen(paths[i % 3]!, named('new'));
+      for (const path of paths) await everywhere.until(path, named('new'));
+    }
+  });
+
+  it('a DELETE', async () => {
+    for (let i = 0; i < CHANGES; i++) {
+      await service.sql`delete from hotels where id = ${`new${i}`}`;
+      await seen(i % 2 === 0 ? `/hotels/new${i}` : `/hotels/channel/NEW${i}`, status(404));
+    }
+  });
+
+  it('an id that goes from one hotel to another, and back', async () => {
+    for (let i = 0; i < CHANGES; i++) {
+      const [from, to] = i % 2 === 0 ? ['h1', 'h2'] : ['h2', 'h1'];
+      await service.sql.begin(async (sql) => {
+        await sql`update hotels set channel_id = null, registry_id = null where id = ${from!}`;
+        await sql`update hotels set channel_id = 'HANDED', registry_id = 777 where id = ${to!}`;
+      });
+      await seen(
+        '/hotels/channel/HANDED',
+        ({ status, text }) => status === 200 && JSON.parse(text).id === to,
+      );
+      await everywhere.until('/hotels/registry/777', ({ text }) => JSON.parse(text).id === to);
+      await everywhere.until(`/hotels/${from}`, ({ text }) => JSON.parse(text).channel_id === null);
+    }
+  });
+
+  it('a primary key that is changed', async () => {
+    await everywhere.get('/hotels/renamed');
+    await service.sql`update hotels set id = 'renamed' where id = 'h5'`;
+    await seen('/hotels/h5', status(404));
+    await everywhere.until('/hotels/renamed', status(200));
+    await everywhere.until('/hotels/channel/C5', ({ text }) => JSON.parse(text).id === 'renamed');
+  });
+
+  it.each(['"', '\\', 'a,b', '{}', 'NULL', 'null', ' ', '\n', '\\"', '酒店 😀', "it's"])(
+    'a hotel whose ids are %j',
+    async (id) => {
+      const paths = ['', 'channel/'].map((kind) => `/hotels/${kind}${encodeURIComponent(id)}`);
+      for (const path of paths) await everywhere.until(path, status(404));
+      await service.insert({ id, channel_id: id, name: 'v1' });
+      for (const path of paths) await everywhere.until(path, named('v1'));
+      await service.sql`update hotels set name = 'v2' where id = ${id}`;
+      for (const path of paths) await everywhere.until(path, named('v2'));
+      await service.sql`delete from hotels where id = ${id}`;
+      for (const path of paths) await everywhere.until(path, status(404));
+    },
+  );
+
+  it('a COPY', async () => {
+    await everywhere.get('/hotels/copied');
+    const { pipeline } = await import('node:stream/promises');
+    await pipeline([`copied\tby copy\n`], await service.sql`copy hotels (id, name) from stdin`.writable());
+    await seen('/hotels/copied', named('by copy'));
+  });
+
+  it('a thousand statements of one transaction, and one of a thousand rows', async () => {
+    await service.sql.begin(async (sql) => {
+      for (let i = 0; i < 1_000; i++) await sql`update hotels set room_count = ${i} where id = 'h9'`;
+      await sql`insert into hotels (id, name) select 'many' || i, 'many' from generate_series(1, 1000) as i`;
+    });
+    await seen('/hotels/h9', ({ text }) => JSON.parse(text).room_count === 999);
+    await everywhere.until('/hotels/many1000', named('many'));
+  });
+
+  it('the list, when hotels come and go', async () => {
+    await service.insert({ id: 'aaa', name: 'first' });
+    await everywhere.until('/hotels?limit=1', ({ text }) => JSON.parse(text)[0].id === 'aaa');
+    await service.sql`delete from hotels where id = 'aaa'`;
+    await everywhere.until('/hotels?limit=1', ({ text }) => JSON.parse(text)[0].id !== 'aaa');
+  });
+
+  it('a TRUNCATE', async () => {
+    await everywhere.get('/hotels/h3');
+    await service.sql`truncate hotels`;
+    await seen('/hotels/h3', status(404));
+    await everywhere.until('/hotels?limit=1', ({ text }) => text === '[]');
+    await service.insert({ id: 'h3', name: 'after' });
+    await seen('/hotels/h3', named('after'));
+  });
+
+  it('in the median within 100 ms', () => {
+    const sorted = lagsMs.toSorted((a, b) => a - b);
+    const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))]!.toFixed(1);
+    console.log(`${sorted.length} changes: median ${at(0.5)} ms, 99% ${at(0.99)} ms, longest ${at(1)} ms`);
+    expect(Number(at(0.5))).toBeLessThan(100);
+  });
+
+  it('and the checker that watched all the while saw nothing older', async () => {
+    const { stale, answers, changes } = await endWatch();
+    expect(stale).toEqual([]);
+    expect(answers).toBeGreaterThan(500);
+    expect(changes).toBeGreaterThan(50);
+  });
+});

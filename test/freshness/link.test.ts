@@ -1,0 +1,194 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import postgres from 'postgres';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { migrate } from '../../src/cli/migrate.ts';
+import { startPostgres } from '../../src/demo/postgres.ts';
+import type { FreshDatabase } from '../support/database.ts';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+
+/** A link that broke is noticed, opened anew and everything dropped within this time. */
+const NOTICED_MS = 5_000;
+
+/** the path of the second instance to PostgreSQL */
+let proxy: FaultProxy;
+let first: Service;
+let second: Service;
+let everywhere: Everywhere;
+let n = 0;
+
+/** A PostgreSQL server of this file's own: its processes are frozen and killed. */
+async function ownDatabase(): Promise<FreshDatabase> {
+  const server = await startPostgres();
+  closeAtEnd('PostgreSQL', async () => void (await server.stop()));
+  const url = server.url('postgres');
+  const sql = postgres(url, { max: 2, onnotice: () => {}, backoff: () => 0.1 });
+  closeAtEnd('its client', () => sql.end());
+  await migrate(sql);
+  return { name: 'postgres', url, ownerUrl: url, sql, drop: async () => {} };
+}
+
+beforeAll(async () => {
+  const database = await ownDatabase();
+  first = await startService({ workers: 2, database, hotels: [{ id: 'h' }] });
+  const path = await FaultProxy.before(database.url);
+  proxy = path;
+  const beside = { database: { ...database, url: path.url }, redisDatabase: first.redisDatabase! };
+  second = await startService({ workers: 2, ...beside });
+  everywhere = await Everywhere.of(first, second);
+});
+
+/** Commits a change; how long it took until every worker showed it. */
+async function changed(patienceMs: number): Promise<number> {
+  const name = `v${++n}`;
+  await first.sql`update hotels set name = ${name} where id = 'h'`;
+  return everywhere.until('/hotels/h', named(name), patienceMs);
+}
+
+async function backends(name: string): Promise<number[]> {
+  const rows = await first.sql<{ pid: number }[]>`
+    select pid from pg_stat_activity where application_name = ${`hotel-api ${name}`}`;
+  return rows.map(({ pid }) => pid);
+}
+
+/** The instance whose invalidator is the active one, and the other. */
+async function roles(): Promise<[active: Service, standby: Service]> {
+  for (;;) {
+    for (const [one, other] of [
+      [first, second],
+      [second, first],
+    ] as const) {
+      if (/^hotel_api_invalidator_active 1$/m.test(await one.metrics())) return [one, other];
+    }
+    await sleep(50);
+  }
+}
+
+/** Makes this instance's invalidator the active one. */
+async function haveLead(service: Service): Promise<void> {
+  while ((await roles())[0] !== service) {
+    await first.sql`
+      select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
+      where locktype = 'advisory' and granted and application_name = 'hotel-api invalidate'`;
+    await sleep(600);
+  }
+}
+
+const log = (what: string, ms: number) => console.log(`${what}: seen everywhere after ${Math.round(ms)} ms`);
+
+describe('a change is served by every worker', () => {
+  it('when the backends that listen are terminated', async () => {
+    for (let round = 0; round < 3; round++) {
+      await first.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hotel-api listen'`;
+      log('listeners terminated', await changed(2_000));
+    }
+  });
+
+  it('when the backend of the active invalidator is terminated', async () => {
+    for (let round = 0; round < 10; round++) {
+      await first.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hotel-api invalidate'`;
+      log('invalidators terminated', await changed(2_000));
+    }
+  });
+
+  it('when the backends that listen are frozen: the link is half-open and says nothing', async () => {
+    const frozen = await backends('listen');
+    for (const pid of frozen) process.kill(pid, 'SIGSTOP');
+    try {
+      log('listeners frozen', await changed(NOTICED_MS));
+    } finally {
+      for (const pid of frozen) process.kill(pid, 'SIGCONT');
+    }
+    expect(first.logs().concat(second.logs()).join()).toContain('"event":"silent"');
+    expect(await changed(1_000)).toBeLessThan(1_000);
+  });
+
+  it.each([
+    ['the active', () => second],
+    ['the other', () => first],
+  ])('when %s instance reaches PostgreSQL slowly', async (_, leader) => {
+    await haveLead(leader());
+    proxy.delay(20);
+    try {
+      for (let round = 0; round < 3; round++) log('a slow path', await changed(1_000));
+    } finally {
+      await proxy.heal();
+    }
+  });
+
+  it.each([
+    ['the active', () => second],
+    ['the other', () => first],
+  ])(
+    'when %s instance is cut off from PostgreSQL without a word: it serves what it has, and is right when it is back',
+    async (_, leader) => {
+      await haveLead(leader());
+      const others = await Everywhere.of(first);
+      proxy.blackout();
+      const beganMs = performance.now();
+      try {
+        while (performance.now() - beganMs < 3_000) {
+          const name = `v${++n}`;
+          await first.sql`update hotels set name = ${name} where id = 'h'`;
+          await others.until('/hotels/h', named(name), 2_500);
+          for (const { status } of await everywhere.get('/hotels/h')) expect(status).toBe(200);
+        }
+      } finally {
+        await proxy.heal();
+      }
+      log('a black path healed', await changed(2_500));
+      await changed(1_000);
+    },
+  );
+
+  it('when the instance of the active invalidator is frozen, and goes on later as if it were the active one', async () => {
+    const [active, standby] = await roles();
+    const others = await Everywhere.of(standby);
+    process.kill(active.pid, 'SIGSTOP');
+    try {
+      const name = `v${++n}`;
+      await first.sql`update hotels set name = ${name} where id = 'h'`;
+      log('the active primary frozen', await others.until('/hotels/h', named(name), 2_500));
+      // the workers of the frozen one hear nothing; nothing that they serve is older than 5 s
+      await everywhere.until('/hotels/h', named(name), 5_500);
+    } finally {
+      process.kill(active.pid, 'SIGCONT');
+    }
+    for (let round = 0; round < 20; round++) await changed(2_000);
+    await expect.poll(async () => (await roles())[0].port).toBe(standby.port);
+  });
+
+  it('when PostgreSQL crashes and restarts in the middle', async () => {
+    const [pid] = await backends('invalidate');
+    const name = `v${++n}`;
+    await first.sql.begin(async (sql) => {
+      // the server's default here is to lose the last commits in a crash
+      await sql`set local synchronous_commit = on`;
+      await sql`update hotels set name = ${name} where id = 'h'`;
+    });
+    process.kill(pid!, 'SIGKILL');
+    const statuses = new Set<number>();
+    const beganMs = performance.now();
+    while (performance.now() - beganMs < 1_500)
+      for (const { status } of await everywhere.get('/hotels/h')) statuses.add(status);
+    expect([...statuses]).toEqual([200]);
+    await everywhere.until('/hotels/h', named(name), 5_000);
+    for (;;) {
+      const back = await first.sql`select 1`.catch(() => undefined);
+      if (back) break;
+    }
+    log('PostgreSQL restarted', await changed(5_000));
+    expect(await changed(1_000)).toBeLessThan(1_000);
+  });
+
+  it('when the instance of the active invalidator is killed', async () => {
+    const [active, standby] = await roles();
+    const others = await Everywhere.of(standby);
+    process.kill(active.pid, 'SIGKILL');
+    const name = `v${++n}`;
+    await first.sql`update hotels set name = ${name} where id = 'h'`;
+    log('the active instance killed', await others.until('/hotels/h', named(name), 2_000));
+  });
+});

@@ -1,0 +1,309 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { FeedMessage } from '../../src/invalidation/messages.ts';
+import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { insertKey } from '../support/key.ts';
+import { Stage, type StagedWorker, until } from '../support/stage.ts';
+
+const ROUNDS = 200;
+
+let stage: Stage;
+let one: StagedWorker;
+let other: StagedWorker;
+let round = 0;
+
+beforeAll(async () => {
+  stage = await Stage.set();
+  [one, other] = stage.workers as [StagedWorker, StagedWorker];
+});
+beforeEach(() => stage.settle());
+
+/** Repeats a race, each time with a hotel of its own: id h<n>, channel id C<n>, named v1. */
+async function repeat(
+  race: (id: string, channelId: string) => Promise<unknown>,
+  rounds = ROUNDS,
+): Promise<void> {
+  for (let i = 0; i < rounds; i++) {
+    const [id, channelId] = [`h${++round}`, `C${round}`];
+    await stage.sql`insert into hotels (id, name, channel_id) values (${id}, 'v1', ${channelId})`;
+    await stage.settle();
+    await race(id, channelId);
+  }
+}
+
+const change = (id: string, name: string) => stage.sql`update hotels set name = ${name} where id = ${id}`;
+const remove = (id: string) => stage.sql`delete from hotels where id = ${id}`;
+
+/** All that one who starts now and both workers answer, once everything was let go. */
+async function answers(id: string, channelId: string): Promise<(string | null)[]> {
+  await stage.settle();
+  // it knows nothing and believes what Redis says
+  const newcomer = stage.newcomer();
+  const found = [await newcomer.ask('channel', channelId), await newcomer.ask('id', id)];
+  // twice: what the first look stored is looked at too
+  for (let look = 0; look < 2; look++) {
+    for (const worker of stage.workers) {
+      found.push(await worker.ask('id', id), await worker.ask('channel', channelId));
+      worker.local.drop('id', id);
+      worker.local.drop('channel', channelId);
+      found.push(await worker.ask('id', id), await worker.ask('channel', channelId));
+    }
+  }
+  return found;
+}
+const all = <T>(value: T): T[] => new Array(18).fill(value);
+
+/** Redis forgets all of the round's hotel: what is asked for goes to PostgreSQL. */
+async function forget(): Promise<void> {
+  const { client } = stage.redisDatabase;
+  const names = [...(await client.keys(`*:?:?${round}`))];
+  if (names.length > 0) await client.del(names);
+  for (const worker of stage.workers) worker.local.clear();
+}
+
+describe('the stale-set race', () => {
+  it('a load that began before a change and ends after it was heard of is stored nowhere', () =>
+    repeat(async (id, channelId) => {
+      await forget();
+      one.afterQuery.shut();
+      const load = one.ask('id', id);
+      await until(() => one.afterQuery.waiting > 0);
+      await change(id, 'v2');
+      await stage.deliver();
+      stage.hear();
+      one.afterQuery.open();
+      await load;
+      expect(await answers(id, channelId)).toEqual(all('v2'));
+    }));
+
+  it('nor is one that ends before it is heard of, when Redis has the new value already', () =>
+    repeat(async (id, channelId) => {
+      await forget();
+      one.afterQuery.shut();
+      const load = one.ask('id', id);
+      await until(() => one.afterQuery.waiting > 0);
+      await change(id, 'v2');
+      await stage.deliver();
+      one.afterQuery.open();
+      await load;
+      expect(await answers(id, channelId)).toEqual(all('v2'));
+    }));
+
+  it('nor one whose write to Redis is on its way when the change comes', () =>
+    repeat(async (id, channelId) => {
+      await forget();
+      one.beforeFill.shut();
+      await one.ask('id', id);
+      await until(() => one.beforeFill.waiting > 0);
+      await change(id, 'v2');
+      await stage.deliver();
+      stage.hear();
+      expect(await answers(id, channelId)).toEqual(all('v2'));
+    }));
+
+  it('with a delete: what is gone does not come back', () =>
+    repeat(async (id, channelId) => {
+      await forget();
+      for (const door of [one.afterQuery, other.beforeFill]) door.shut();
+      const loads = [one.ask('channel', channelId), other.ask('id', id)];
+      await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
+      await remove(id);
+      await stage.deliver();
+      if (round % 2 === 0) stage.hear();
+      one.afterQuery.open();
+      await Promise.all(loads);
+      expect(await answers(id, channelId)).toEqual(all(null));
+    }));
+
+  it('with an insert: who was told that there is nothing does not say so afterwards', () =>
+    repeat(async (id, channelId) => {
+      await remove(id);
+      await stage.settle();
+      await forget();
+      one.afterQuery.shut();
+      other.beforeFill.shut();
+      const loads = [one.ask('channel', channelId), other.ask('channel', channelId), other.ask('id', id)];
+      await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 1);
+      await stage.sql`insert into hotels (id, name, channel_id) values (${id}, 'v2', ${channelId})`;
+      await stage.deliver();
+      if (round % 2 === 0) stage.hear();
+      one.afterQuery.open();
+      await Promise.all(loads);
+      expect(await answers(id, channelId)).toEqual(all('v2'));
+    }));
+
+  it('with an id that changes hands', () =>
+    repeat(async (id, channelId) => {
+      await forget();
+      one.afterQuery.shut();
+      other.beforeFill.shut();
+      const loads = [one.ask('channel', channelId), other.ask('channel', channelId)];
+      await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
+      await stage.sql.begin(async (transaction) => {
+        await transaction`update hotels set channel_id = null, name = 'given up' where id = ${id}`;
+        await transaction`insert into hotels (id, name, channel_id) values (${`${id}-heir`}, 'heir', ${channelId})`;
+      });
+      await stage.deliver();
+      if (round % 2 === 0) stage.hear();
+      one.afterQuery.open();
+      await Promise.all(loads);
+      expect(await answers(`${id}-heir`, channelId)).toEqual(all('heir'));
+      expect(await one.ask('id', id)).toBe('given up');
+    }));
+
+  it('with more changes at once than are replaced one by one', () =>
+    repeat(async (id, channelId) => {
+      await stage.sql`
+        insert into hotels (id, name, channel_id)
+        select ${id} || '-' || i, 'v1', ${channelId} || '-' || i from generate_series(1, 600) as i`;
+      await stage.settle();
+      await forget();
+      one.afterQuery.shut();
+      other.beforeFill.shut();
+      const loads = [one.ask('id', id), other.ask('channel', channelId)];
+      await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
+      await stage.sql`update hotels set name = 'v2' where id like ${`${id}%`}`;
+      await stage.deliver();
+      if (round % 2 === 0) stage.hear();
+      one.afterQuery.open();
+      await Promise.all(loads);
+      expect(await answers(id, channelId)).toEqual(all('v2'));
+      expect(await answers(`${id}-77`, `${channelId}-77`)).toEqual(all('v2'));
+    }, 20));
+});
+
+describe('what the invalidator says', () => {
+  it('may come in any order, and twice', () =>
+    repeat(async (id, channelId) => {
+      for (const name of ['v2', 'v3', 'v4']) {
+        await change(id, name);
+        await stage.deliver();
+        await one.ask('id', id);
+      }
+      const said = stage.told.splice(0);
+      for (const message of [...said.toReversed(), ...said])
+        for (const worker of stage.workers) worker.hear(message);
+      expect(await answers(id, channelId)).toEqual(all('v4'));
+    }));
+
+  it('does no harm when it comes from one that does not know that its term is over', () =>
+    repeat(async (id, channelId) => {
+      const [stale] = await sayNothing();
+      // Redis loses its sign of life: a new generation
+      const { client } = stage.redisDatabase;
+      await client.del(await client.keys('*:beat'));
+      await change(id, 'v2');
+      await stage.deliver();
+      stage.hear();
+      for (const worker of stage.workers) worker.hear({ ...stale!, e: 'over', n: 99 });
+      await change(id, 'v3');
+      await stage.deliver();
+      for (const message of stage.told.splice(0).toReversed())
+        for (const worker of stage.workers) worker.hear(message);
+      for (const worker of stage.workers) worker.hear({ ...stale!, e: 'over', n: 100 });
+      expect(await answers(id, channelId)).toEqual(all('v3'));
+    }));
+
+  it('comes for a change whose transaction began first and committed last', () =>
+    repeat(async (id, channelId) => {
+      const held = Promise.withResolvers<void>();
+      const begun = Promise.withResolvers<void>();
+      const early = stage.sql.begin(async (transaction) => {
+        await transaction`update hotels set name = 'v2' where id = ${id}`;
+        begun.resolve();
+        await held.promise;
+      });
+      await begun.promise;
+      await stage.sql`insert into hotels (id, name) values (${`${id}-late`}, 'v1')`;
+      await stage.deliver();
+      stage.hear();
+      held.resolve();
+      await early;
+      expect(await answers(id, channelId)).toEqual(all('v2'));
+    }));
+
+  it('is right for an insert that drew its version and then waited for a delete of the same id', () =>
+    repeat(async (id, channelId) => {
+      const [updated, mayDelete, inserted, mayCommit] = [1, 2, 3, 4].map(() => Promise.withResolvers<void>());
+      const deleting = stage.sql.begin(async (transaction) => {
+        await transaction`update hotels set name = 'v2' where id = ${id}`;
+        updated!.resolve();
+        await mayDelete!.promise;
+        await transaction`update hotels set name = 'v2 too' where id = ${id}`;
+        await transaction`delete from hotels where id = ${id}`;
+      });
+      await updated!.promise;
+      const inserting = stage.sql.begin(async (transaction) => {
+        await transaction`insert into hotels (id, name, channel_id) values (${id}, 'v3', ${channelId})`;
+        inserted!.resolve();
+        await mayCommit!.promise;
+      });
+      await untilBlocked();
+      mayDelete!.resolve();
+      await Promise.all([deleting, inserted!.promise]);
+      // its deletion is told, with a larger version than the insert has
+      await stage.deliver();
+      stage.hear();
+      mayCommit!.resolve();
+      await inserting;
+      expect(await answers(id, channelId)).toEqual(all('v3'));
+    }));
+});
+
+describe('a key that is revoked', () => {
+  it('never comes back through a late fill', async () => {
+    for (let i = 0; i < ROUNDS; i++) {
+      const key = await insertKey(stage.sql, []);
+      await stage.settle();
+      const sha256 = hashOf(key);
+      await stage.redisDatabase.client.del(await stage.redisDatabase.client.keys(`*:k:${sha256}`));
+      one.afterQuery.shut();
+      other.beforeFill.shut();
+      const loads = [one.keyring.load(key), other.keyring.load(key)];
+      await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
+      await stage.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(sha256, 'hex')}`;
+      await stage.deliver();
+      if (i % 2 === 0) stage.hear();
+      one.afterQuery.open();
+      await Promise.all(loads);
+      await stage.settle();
+      for (const worker of stage.workers) {
+        for (let look = 0; look < 2; look++)
+          expect(worker.keyring.find(key) ?? (await worker.keyring.load(key))).toBeNull();
+      }
+    }
+  });
+
+  it('and one that was asked for before it was made is known at once', async () => {
+    for (let i = 0; i < ROUNDS; i++) {
+      const key = makeKey();
+      one.afterQuery.shut();
+      other.beforeFill.shut();
+      const loads = [one.keyring.load(key), other.keyring.load(key)];
+      await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
+      await stage.sql`insert into api_keys (id, name, key_sha256)
+        values (${`made-${i}`}, 'test', ${Buffer.from(hashOf(key), 'hex')})`;
+      await stage.deliver();
+      if (i % 2 === 0) stage.hear();
+      one.afterQuery.open();
+      await Promise.all(loads);
+      await stage.settle();
+      for (const worker of stage.workers)
+        expect(worker.keyring.find(key) ?? (await worker.keyring.load(key))).not.toBeNull();
+    }
+  });
+});
+
+/** The messages of a change of nothing that anybody asks for. */
+async function sayNothing(): Promise<FeedMessage[]> {
+  await stage.sql`insert into hotels (id, name) values (${`nobody's ${++round}`}, 'v1')`;
+  await stage.deliver();
+  return [...stage.told];
+}
+
+async function untilBlocked(): Promise<void> {
+  for (;;) {
+    const blocked = await stage.sql`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    if (blocked.length > 0) return;
+  }
+}

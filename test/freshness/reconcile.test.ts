@@ -1,0 +1,61 @@
+import { beforeAll, expect, it } from 'vitest';
+import { hashOf } from '../../src/keys/key.ts';
+import { Everywhere, named, status } from '../support/everywhere.ts';
+import { insertKey } from '../support/key.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const PATIENCE_MS = 8_000;
+
+let service: Service;
+let everywhere: Everywhere;
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
+  service = await startService({ workers: 2, hotels });
+  everywhere = await Everywhere.of(service);
+});
+
+/** What is done round the triggers, as restores with --disable-triggers do. */
+async function unheard(work: (sql: Service['sql']) => Promise<unknown>): Promise<void> {
+  await service.sql.begin(async (sql) => {
+    await sql`alter table hotels disable trigger user`;
+    await sql`alter table api_keys disable trigger user`;
+    await work(sql as never);
+    await sql`alter table hotels enable trigger user`;
+    await sql`alter table api_keys enable trigger user`;
+    for (const trigger of ['version', 'renamed', 'inserted', 'updated', 'deleted', 'truncated'])
+      await sql.unsafe(`alter table hotels enable always trigger hotel_api_${trigger}`);
+  });
+}
+
+it('what went round the triggers is found by comparing, corrected everywhere and counted', async () => {
+  for (let i = 0; i < 300; i++) await service.get(`/hotels/channel/C${i}`);
+  await everywhere.until('/hotels/nowhere', status(404));
+  const key = await insertKey(service.sql, []);
+  await everywhere.until('/hotels/h1', status(200), 1_000, key);
+
+  await unheard(async (sql) => {
+    await sql`update hotels set name = 'unheard' where id = 'h7'`;
+    await sql`delete from hotels where id = 'h8'`;
+    await sql`insert into hotels (id, name) values ('nowhere', 'here')`;
+    await sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+  });
+  await Promise.all([
+    everywhere.until('/hotels/h7', named('unheard'), PATIENCE_MS),
+    everywhere.until('/hotels/h8', status(404), PATIENCE_MS),
+    everywhere.until('/hotels/nowhere', named('here'), PATIENCE_MS),
+    everywhere.until('/hotels/h1', status(401), PATIENCE_MS, key),
+  ]);
+  await expect.poll(() => service.metrics(), { timeout: 2_000 }).toMatch(/reconciled_total{kind="hotels"} 3/);
+  expect(await service.metrics()).toMatch(/reconciled_total{kind="keys"} 1/);
+});
+
+it('and where all is in order nothing is found', async () => {
+  const before = (await service.metrics()).match(/^hotel_api_reconciled_total.*$/gm);
+  for (let i = 0; i < 300; i++) {
+    await service.sql`update hotels set room_count = ${i} where id = ${`h${i % 100}`}`;
+    await service.get(`/hotels/h${(i * 7) % 300}`);
+  }
+  await new Promise((resolve) => setTimeout(resolve, 3_000));
+  expect((await service.metrics()).match(/^hotel_api_reconciled_total.*$/gm)).toEqual(before);
+});

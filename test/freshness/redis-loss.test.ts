@@ -1,0 +1,140 @@
+import { Redis } from 'ioredis';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startRedis } from '../../src/demo/redis.ts';
+import type { FreshRedis } from '../support/database.ts';
+import { Everywhere, named, status } from '../support/everywhere.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+
+let redis: FreshRedis;
+let proxy: FaultProxy;
+/** the one has a local cache, the other asks Redis every time */
+let service: Service;
+let everywhere: Everywhere;
+let n = 0;
+
+/** A Redis server of this file's own, behind a proxy. */
+async function ownRedis(): Promise<{ redis: FreshRedis; pid: number; proxy: FaultProxy }> {
+  const server = await startRedis(() => {});
+  if (!server) throw new Error('this test needs redis-server or valkey-server');
+  closeAtEnd('Redis', async () => void (await server.stop()));
+  const path = await FaultProxy.before(server.url);
+  const client = new Redis(server.url, { protocol: 2 });
+  closeAtEnd('its client', async () => client.disconnect());
+  return { redis: { url: path.url, client, release: async () => {} }, pid: server.pid, proxy: path };
+}
+
+beforeAll(async () => {
+  ({ redis, proxy } = await ownRedis());
+  const hotels = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
+  service = await startService({ workers: 2, redisDatabase: redis, hotels });
+  const beside = { database: service.database, redisDatabase: redis, env: { L1_MAX_BYTES: '0' } };
+  everywhere = await Everywhere.of(service, await startService({ workers: 2, ...beside }));
+});
+beforeEach(async () => {
+  await proxy.heal();
+  await seen(await change());
+});
+
+async function change(): Promise<string> {
+  const name = `v${++n}`;
+  await service.sql`update hotels set name = ${name}`;
+  return name;
+}
+/** Every hotel has this name everywhere. */
+async function seen(name: string, patienceMs = 1_000): Promise<void> {
+  await everywhere.until('/hotels/h1', named(name), patienceMs);
+  for (let i = 0; i < 40; i++) await everywhere.until(`/hotels/channel/C${i}`, named(name), patienceMs);
+}
+/** Now and for a while no answer is another one. */
+async function stays(name: string, forMs: number): Promise<void> {
+  const untilMs = performance.now() + forMs;
+  for (let i = 0; performance.now() < untilMs; i = (i + 1) % 40) {
+    for (const answer of await everywhere.get(`/hotels/h${i}`)) expect(answer.json().name).toBe(name);
+  }
+}
+
+async function snapshot(): Promise<Map<string, Buffer>> {
+  const dumps = new Map<string, Buffer>();
+  for (const key of await redis.client.keys('*')) dumps.set(key, (await redis.client.dumpBuffer(key))!);
+  return dumps;
+}
+async function restore(dumps: Map<string, Buffer>): Promise<void> {
+  const work = redis.client.multi().flushall();
+  for (const [key, dump] of dumps) work.restore(key, 0, dump);
+  await work.exec();
+}
+
+describe('no old version survives where a newer was heard of', () => {
+  it('when Redis is emptied', async () => {
+    const name = await change();
+    await redis.client.flushall();
+    await seen(name);
+    await stays(name, 300);
+  });
+
+  it('when Redis is restored from an older snapshot', async () => {
+    const old = await snapshot();
+    const names = [await change(), await change()];
+    await seen(names[1]!);
+    await restore(old);
+    await seen(names[1]!);
+    await stays(names[1]!, 800);
+    await seen(await change());
+  });
+
+  it('when Redis is restored together with a hotel that is gone, and a change comes at once', async () => {
+    await service.insert({ id: 'gone', channel_id: 'GONE' });
+    await everywhere.until('/hotels/channel/GONE', status(200));
+    const old = await snapshot();
+    await service.sql`delete from hotels where id = 'gone'`;
+    await everywhere.until('/hotels/channel/GONE', status(404));
+    await restore(old);
+    const name = await change();
+    await everywhere.until('/hotels/channel/GONE', status(404));
+    await seen(name);
+    await stays(name, 500);
+    await everywhere.until('/hotels/gone', status(404), 0);
+  });
+
+  it('when Redis does not answer while the change comes, and then does', async () => {
+    proxy.blackout();
+    const name = await change();
+    await seen(name, 1_500);
+    await proxy.heal();
+    await stays(name, 1_500);
+    await seen(await change());
+  });
+
+  it('when Redis refuses while the change comes, and then does not', async () => {
+    await proxy.refuse();
+    const name = await change();
+    await seen(name, 1_000);
+    await proxy.heal();
+    await stays(name, 1_500);
+    await seen(await change());
+  });
+
+  it('when Redis is slow', async () => {
+    proxy.delay(60);
+    for (let i = 0; i < 3; i++) {
+      const name = await change();
+      await everywhere.until('/hotels/h3', named(name));
+    }
+    proxy.delay(250);
+    const name = await change();
+    await everywhere.until('/hotels/h3', named(name), 1_500);
+    await proxy.heal();
+    await seen(await change());
+  });
+
+  it('when every connection to Redis is cut, again and again', async () => {
+    for (let i = 0; i < 20; i++) {
+      const name = await change();
+      if (i % 2 === 0) proxy.reset();
+      else await redis.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await everywhere.until(`/hotels/h${i}`, named(name));
+    }
+  });
+});
