@@ -19,7 +19,7 @@ export interface Probe {
 
 export type ProbeName = 'cold' | 'deep-page' | 'event-loop';
 
-/** All of a run; what bench/results/latest.json holds. */
+/** All of a run; what bench/results/latest.json and quick.json hold. */
 export interface Results {
   at: string;
   commit: string;

@@ -99,7 +99,7 @@ export async function runBenchmarks({ quick, only }: RunOptions, lifecycle: Life
   }
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
 
-  await write(results, !quick && !only);
+  await write(results, only ? 'partial' : quick ? 'quick' : 'latest');
   console.log(report(results));
   say('done');
 }
@@ -170,11 +170,11 @@ function commitOf(folder: string): string {
   }
 }
 
-/** Only a whole run replaces what the README shows. */
-async function write(results: Results, whole: boolean): Promise<void> {
+/** A run of chosen parts replaces nothing that the README shows. */
+async function write(results: Results, name: 'latest' | 'quick' | 'partial'): Promise<void> {
   mkdirSync(FOLDER, { recursive: true });
-  writeFileSync(`${FOLDER}${whole ? 'latest' : 'partial'}.json`, `${JSON.stringify(results, null, 1)}\n`);
-  const prefix = whole ? '' : 'partial-';
+  writeFileSync(`${FOLDER}${name}.json`, `${JSON.stringify(results, null, 1)}\n`);
+  const prefix = name === 'latest' ? '' : `${name}-`;
   if (results.cells.length > 0)
     writeFileSync(`${FOLDER}${prefix}processor-time.svg`, await plotProcessorTime(results));
   if (results.sweep.length > 0) writeFileSync(`${FOLDER}${prefix}open-loop.svg`, await plotSweep(results));

@@ -147,7 +147,7 @@ describe('the demo', () => {
   test('ends all when the service dies, and says so', async () => {
     const demo = await startDemo([process.execPath, MAIN]);
     const processes = await descendantsOf(demo.pid);
-    process.kill(Number(/pid (\d+); documentation/.exec(demo.screen.join('\n'))![1]), 'SIGKILL');
+    process.kill(Number(/workers?, pid (\d+)/.exec(demo.screen.join('\n'))![1]), 'SIGKILL');
     expect(await demo.ended).toBe(1);
     expect(demo.screen.join('\n')).toContain(
       'The service has ended by itself (SIGKILL), so everything ends.',
