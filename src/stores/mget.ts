@@ -56,12 +56,19 @@ export class MgetConnection {
     if (!stream?.writable) return Promise.reject(new Error('not connected to Redis'));
     const { promise, resolve, reject } = Promise.withResolvers<(Buffer | null)[]>();
     const question = { askedAtMs: performance.now(), answer: resolve, fail: reject };
-    const timer = setTimeout(() => this.#late(question), this.#timeoutMs);
+    // where this process itself was busy the answer may be here unread: it is read before it is called late
+    let verdict: NodeJS.Immediate | undefined;
+    const timer = setTimeout(() => {
+      verdict = setImmediate(() => this.#late(question));
+    }, this.#timeoutMs);
     this.#questions.push(question);
     const text = command(keys, (key) => key.length);
     if (ASCII.test(text)) stream.write(text, 'latin1');
     else stream.write(command(keys, (key) => Buffer.byteLength(key)));
-    return promise.finally(() => clearTimeout(timer));
+    return promise.finally(() => {
+      clearTimeout(timer);
+      clearImmediate(verdict);
+    });
   }
 
   close(): void {
