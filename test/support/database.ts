@@ -37,7 +37,8 @@ export async function freshDatabase(): Promise<FreshDatabase> {
     await asAdmin(async (admin) => {
       const left = await settle(
         () => admin<{ pid: number; application_name: string; query: string }[]>`
-          select pid, application_name, query from pg_stat_activity where datname = ${name}`,
+          select pid, application_name, query from pg_stat_activity
+          where datname = ${name} and backend_type = 'client backend'`,
       );
       for (const { application_name, query } of left) {
         fault(
