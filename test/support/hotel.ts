@@ -1,28 +1,10 @@
 import type { Sql } from 'postgres';
+import type { HotelRow as StoredHotel } from '../../src/hotels/entry.ts';
 
 /** A row of `hotels`, by its wire names; dates are YYYY-MM-DD. */
-export interface HotelRow {
-  id: string;
-  name: string;
-  description: string | null;
-  address: string | null;
-  postal_code: string | null;
-  city: string | null;
-  country_code: string | null;
-  latitude: number | null;
-  longitude: number | null;
-  language: string | null;
-  star_rating: number | null;
-  room_count: number | null;
-  website_url: string | null;
-  email: string | null;
-  images: { url: string; caption?: string | null }[];
-  certified_from: string | null;
-  certified_until: string | null;
-  certification_url: string | null;
-  channel_id: string | null;
+export type HotelRow = Omit<StoredHotel, 'version' | 'registry_id'> & {
   registry_id: number | bigint | string | null;
-}
+};
 
 let made = 0;
 

@@ -1,31 +1,11 @@
 import Type, { type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { HotelRow } from '../../hotels/entry.ts';
 
 /** A hotel as a line of an import may give it, checked. What is absent stands as null. */
-export interface ImportedHotel {
-  id: string;
-  name: string;
-  description: string | null;
-  address: string | null;
-  postal_code: string | null;
-  city: string | null;
-  country_code: string | null;
-  latitude: number | null;
-  longitude: number | null;
-  language: string | null;
-  star_rating: number | null;
-  room_count: number | null;
-  website_url: string | null;
-  email: string | null;
+export type ImportedHotel = Omit<HotelRow, 'version' | 'images'> & {
   images: { url: string; caption: string | null }[];
-  /** YYYY-MM-DD */
-  certified_from: string | null;
-  certified_until: string | null;
-  certification_url: string | null;
-  channel_id: string | null;
-  /** decimal digits */
-  registry_id: string | null;
-}
+};
 
 /** Thrown for a line that cannot be imported; the message is the reason. `id` is there when the line told it. */
 export class LineFault extends Error {
