@@ -6,6 +6,7 @@ import { LocalCache } from '../hotels/local.ts';
 import { Origin } from '../hotels/origin.ts';
 import { Reader } from '../hotels/reader.ts';
 import { RecentChanges } from '../hotels/recent.ts';
+import { Relay } from '../hotels/relay/relay.ts';
 import { SharedCache } from '../hotels/shared.ts';
 import { Gate } from '../http/gate.ts';
 import { operationsOn } from '../http/hotels.ts';
@@ -85,6 +86,15 @@ async function runWorker(config: Config): Promise<void> {
     () => link.up,
     (...answer) => metrics.cacheAnswers(...answer),
   );
+  const relay =
+    redis && sharedHotels && !local
+      ? new Relay(
+          redis,
+          sharedHotels,
+          () => link.up,
+          (...answer) => metrics.cacheAnswers(...answer),
+        )
+      : undefined;
   const listing = new Listing(origin, () => link.up);
   const keyring = new Keyring({
     shared: sharedKeys,
@@ -99,6 +109,7 @@ async function runWorker(config: Config): Promise<void> {
     keyChanges,
     reader,
     local,
+    relay,
     positions: listing.positions,
     keyring,
     sharedHotels,
@@ -107,7 +118,7 @@ async function runWorker(config: Config): Promise<void> {
     metrics,
   });
   const gate = new Gate(keyring, metrics, events);
-  const operations = operationsOn(local, reader, listing, config.BASE_PATH);
+  const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
   const server = openServer(operations, gate, config.BASE_PATH);
   lifecycle.push('connections', () => server.close());
   metrics.watch([

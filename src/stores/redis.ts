@@ -1,6 +1,7 @@
 import { Redis as Client } from 'ioredis';
 import { Breaker } from './breaker.ts';
 import { MgetConnection } from './mget.ts';
+import type { ReplyReader, Values } from './reply.ts';
 
 /**
  * Stores versioned values: KEYS the keys, ARGV[1] the time to live in ms, then one value a key. Every value
@@ -50,7 +51,8 @@ export class Redis {
   constructor(url: string, timeoutMs: number, onBreaker: (open: boolean, reason: string) => void) {
     const options = {
       protocol: 2 as const,
-      commandTimeout: timeoutMs,
+      // for what nobody waits for: whether Redis is away, reads find out
+      commandTimeout: 5 * timeoutMs,
       socketTimeout: 10 * timeoutMs,
       connectTimeout: 500,
       enableOfflineQueue: false,
@@ -85,15 +87,22 @@ export class Redis {
     return isReady();
   }
 
-  /** The values in the order of the keys, null where there is none; views of the reply, not to be kept. */
-  readMany(keys: readonly string[]): Promise<(Buffer | null)[] | undefined> {
-    return this.#guard(() => this.#mget.read(keys));
+  /** What stands under the keys, each with `prefix` before it; undefined while Redis is away. */
+  readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
+    return this.#guard(() => this.#mget.read(keys, prefix));
   }
 
-  /** The same for short texts. */
-  async readTexts(keys: readonly string[]): Promise<(string | null)[] | undefined> {
-    const values = await this.readMany(keys);
-    return values?.map((value) => value?.toString() ?? null);
+  /** What an MGET of so many keys finds, which is written out; undefined while Redis is away. */
+  askMany(command: Uint8Array, keys: number): Promise<Values | undefined> {
+    return this.#guard(() => this.#mget.readBy(command, keys));
+  }
+
+  /** Sends an MGET of so many keys, whose reply `reader` reads; undefined when it was not answered. */
+  ask(command: Uint8Array, keys: number, reader: ReplyReader): Promise<true | undefined> {
+    return this.#guard(async (): Promise<true> => {
+      await this.#mget.ask(command, keys, reader);
+      return true;
+    });
   }
 
   /**

@@ -89,6 +89,7 @@ export class StagedWorker {
       keyChanges,
       reader: this.reader,
       local: this.local,
+      relay: undefined,
       positions: new Positions(origin),
       keyring: this.keyring,
       sharedHotels: shared,
@@ -208,7 +209,7 @@ export class Stage {
     for (let i = 0; i < 3; i++) {
       await new Promise((resolve) => setImmediate(resolve));
       await this.sql`select 1`;
-      await this.#redis.readTexts([`${LETTER.id}nothing`]);
+      await this.#redis.readMany(['nothing'], LETTER.id);
     }
   }
 
