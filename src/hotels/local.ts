@@ -173,6 +173,7 @@ export class LocalCache {
       for (const name of names) this.#refreshing.delete(name);
     };
     setTimeout(forget, 1_000).unref();
-    this.#around.refresh(namespace, stale);
+    // in another turn: what was found in this one holds only until the slab's next call
+    setImmediate(() => this.#around.refresh(namespace, stale));
   }
 }
