@@ -114,6 +114,6 @@ export class Follower {
     this.#parts.hotelChanges.note(LETTER[namespace] + key, version);
     this.#parts.reader.forgetLoads(namespace, key);
     this.#parts.local?.drop(namespace, key);
-    this.#parts.relay?.changed(namespace, key);
+    this.#parts.relay?.changed(namespace, key, version);
   }
 }

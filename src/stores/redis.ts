@@ -52,7 +52,7 @@ export class Redis {
     const options = {
       protocol: 2 as const,
       // for what nobody waits for: whether Redis is away, reads find out
-      commandTimeout: 5 * timeoutMs,
+      commandTimeout: 2 * timeoutMs,
       socketTimeout: 10 * timeoutMs,
       connectTimeout: 500,
       enableOfflineQueue: false,

@@ -187,24 +187,32 @@ describe('the entries of a batch', () => {
     expect([-1, 0].map((more) => gapsAt(after, turns + 2 * day + more))).toEqual([1, 0]);
   });
 
-  it('of which a change was heard is no answer, for a while', () => {
-    const isGap = () => read(pointTo(['h0']), [reply(entries[0]!.bytes)]).gaps.length === 1;
+  it('of which a newer version was heard is no answer, for a while', () => {
     const { wasm, bytes } = memory;
-    wasm.note(0, bytes.write('h0', wasm.INPUT.value));
-    const heard = [isGap()];
-    for (let turn = 0; turn < 3; turn++) {
-      wasm.turnNames();
-      heard.push(isGap());
-    }
-    expect(heard).toEqual([true, true, false, false]);
+    const isGap = (version: number) =>
+      read(pointTo(['h0']), [reply(hotel({ id: 'h0', channel_id: 'ch-0', version }).bytes)]).gaps.length ===
+      1;
+    const heard = (version: number) => wasm.note(0, bytes.write('h0', wasm.INPUT.value), version);
+    heard(5);
+    heard(7);
+    heard(6);
+    expect([4, 6, 7, 8].map(isGap)).toEqual([true, true, false, false]);
+    wasm.turnChanges();
+    expect([6, 7].map(isGap)).toEqual([true, false]);
+    heard(8);
+    expect([6, 7, 8].map(isGap)).toEqual([true, true, false]);
+    wasm.turnChanges();
+    expect([7, 8].map(isGap)).toEqual([true, false]);
+    wasm.turnChanges();
+    expect(isGap(1)).toBe(false);
   });
 
   it('an id of which a change was heard is not called absent', () => {
     const { wasm, bytes } = memory;
-    wasm.note(CHANNEL, bytes.write('ch-0', wasm.INPUT.value));
+    wasm.note(CHANNEL, bytes.write('ch-0', wasm.INPUT.value), 0);
     expect(pointTo([null, null]).gaps()).toEqual(['ch-0']);
-    wasm.turnNames();
-    wasm.turnNames();
+    wasm.turnChanges();
+    wasm.turnChanges();
     expect(pointTo([null, null]).gaps()).toEqual([]);
   });
 });
@@ -224,18 +232,25 @@ describe('instead of the reply', () => {
   });
 });
 
-describe('a filter of changed names', () => {
-  it('takes few other names for changed', () => {
-    const { wasm, bytes } = memory;
-    const input = wasm.INPUT.value;
-    for (let i = 0; i < 100_000; i++) wasm.note(0, bytes.write(`changed-${i}`, input));
-    const wanted = pointTo(Array.from({ length: 1_000 }, (_, i) => `other-${i}`));
-    const others = Array.from({ length: 1_000 }, (_, i) =>
-      hotel({ id: `other-${i}`, channel_id: `ch-${i}` }),
-    );
-    const { gaps } = read(wanted, [reply(...others.map(({ bytes: stored }) => stored))]);
-    wasm.turnNames();
-    wasm.turnNames();
-    expect(gaps.length).toBeLessThan(10);
+describe('of very many changes', () => {
+  const { wasm, bytes } = memory;
+  const note = (from: number, to: number) => {
+    for (let i = from; i < to; i++) wasm.note(0, bytes.write(`changed-${i}`, wasm.INPUT.value), 5);
+  };
+  const gapsOf = (name: string) => {
+    const ids = Array.from({ length: 1_000 }, (_, i) => `${name}-${i}`);
+    const stored = ids.map((id, i) => hotel({ id, channel_id: `ch-${i}`, version: 4 }).bytes);
+    return read(pointTo(ids), [reply(...stored)]).gaps.length;
+  };
+
+  it('each is remembered and no other; of more than there is room for, all', () => {
+    note(0, 300_000);
+    expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 0]);
+    note(300_000, 500_000);
+    expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 1_000]);
+    wasm.turnChanges();
+    expect(gapsOf('other')).toBe(1_000);
+    wasm.turnChanges();
+    expect([gapsOf('changed'), gapsOf('other')]).toEqual([0, 0]);
   });
 });

@@ -1,7 +1,7 @@
 import { instantiate, type RelayWasm } from './wasm.ts';
 
 /** Up to the end of assembly/layout.ts; no page of it is resident before it is used. */
-const MEMORY_BYTES = 0x3500000;
+const MEMORY_BYTES = 0x4500000;
 
 /** The memory that the steps of a batch share, and what is taken out of it between them. */
 export class RelayMemory {

@@ -41,7 +41,7 @@ export class Relay {
     const { wasm } = this.#memory;
     const seed = new BigUint64Array(new Uint8Array(randomBytes(32)).buffer);
     wasm.init(seed[0]!, seed[1]!, seed[2]!, seed[3]!);
-    this.#turning = setInterval(() => wasm.turnNames(), TURN_MS);
+    this.#turning = setInterval(() => wasm.turnChanges(), TURN_MS);
     this.#turning.unref();
   }
 
@@ -49,11 +49,14 @@ export class Relay {
     clearInterval(this.#turning);
   }
 
-  /** A change was heard of what a key names: for a while Redis is not believed without a second look. */
-  changed(namespace: Namespace, key: string): void {
+  /**
+   * A change was heard of what a key names, `version` 0 where it carries none: for a while Redis is not believed where
+   * it tells something older.
+   */
+  changed(namespace: Namespace, key: string, version: number): void {
     const { wasm, bytes } = this.#memory;
     const length = writeKey(bytes, key, wasm.INPUT.value);
-    if (length > 0) wasm.note(NAMESPACES[namespace], length);
+    if (length > 0) wasm.note(NAMESPACES[namespace], length, version);
   }
 
   /**

@@ -26,8 +26,8 @@ export interface RelayWasm {
   beginStream(count: number, namespace: number, isFull: number, nowMs: number): void;
   chunkStart(): number;
   takeChunk(length: number): number;
-  note(namespace: number, length: number): void;
-  turnNames(): void;
+  note(namespace: number, length: number, version: number): void;
+  turnChanges(): void;
   checksum(length: number): number;
 }
 

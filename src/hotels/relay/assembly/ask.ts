@@ -3,8 +3,8 @@ import { hashOf } from '../../slab/assembly/hash';
 import { ELEMENT_BYTES, ELEMENTS, MAX_KEY_BYTES, RESULT } from '../../slab/assembly/layout';
 import { NOT_PLAIN, parse } from '../../slab/assembly/parse';
 import { isSame } from '../../slab/assembly/record';
+import { hasChanged } from './changes';
 import { addKey, beginCommand, commandLength } from './command';
-import { mayHaveChanged } from './filter';
 import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
 import { GAP, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from './wanted';
 
@@ -84,7 +84,7 @@ export function point(count: u32, length: u32, namespace: u32, prefixLength: u32
     const mark = load<u8>(value);
     if (mark === NOBODY && valueLength === 1) {
       // a late fill may have called absent what was heard of since
-      if (mayHaveChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) continue;
+      if (hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) continue;
       setId(SCRATCH, i, 0, NOTHING);
       nobodys++;
     } else if (mark === TO && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {

@@ -16,9 +16,6 @@ export const SCRATCH: usize = 0x60000;
 export const STREAMED: usize = 0x100000;
 /** A command for Redis. */
 export const COMMAND: usize = 0x1a0000;
-/** Two filters of changed names, the young and the old. */
-export const FILTERS: usize = 0x280000;
-export const FILTER_BYTES: u32 = 0x100000;
 /** A reply with pointers. */
 export const POINTERS: usize = 0x480000;
 export const POINTERS_BYTES: u32 = 0x80000;
@@ -28,3 +25,6 @@ export const REPLY_BYTES: u32 = 0x1000000;
 /** The answer. */
 export const OUTPUT: usize = REPLY + REPLY_BYTES;
 export const OUTPUT_BYTES: u32 = 0x2000000;
+/** Two tables of changes, of 16 bytes a slot. */
+export const CHANGES: usize = OUTPUT + OUTPUT_BYTES;
+export const CHANGES_SLOTS: u32 = 0x80000;

@@ -2,7 +2,7 @@
 import { seedHash } from '../../slab/assembly/hash';
 import { GAPS, INPUT, INPUT_BYTES, RESULT } from '../../slab/assembly/layout';
 import { askFor, point } from './ask';
-import { addName, turnNames } from './filter';
+import { noteChange, turnChanges } from './changes';
 import {
   COMMAND,
   OUTPUT,
@@ -38,16 +38,16 @@ export {
   SCRATCH,
   STREAMED,
   takeChunk,
-  turnNames,
+  turnChanges,
 };
 
 export function init(a: u64, b: u64, c: u64, d: u64): void {
   seedHash(a, b, c, d);
 }
 
-/** A change was heard of what the key of `length` bytes at INPUT names. */
-export function note(namespace: u32, length: u32): void {
-  addName(namespace, INPUT, length);
+/** A change was heard of what the key of `length` bytes at INPUT names; `version` 0 where it carries none. */
+export function note(namespace: u32, length: u32, version: f64): void {
+  noteChange(namespace, INPUT, length, version);
 }
 
 /** The lower half of the hash of `length` bytes at REPLY. */

@@ -4,7 +4,7 @@
  */
 import { GAPS, RESULT } from '../../slab/assembly/layout';
 import { entryKey, entryKeyLength, isSame, isSound } from '../../slab/assembly/record';
-import { mayHaveChanged } from './filter';
+import { hasChangedTo } from './changes';
 import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
 import { GAP, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
 import { xxh64 } from './xxh64';
@@ -169,7 +169,7 @@ function add(entry: usize, length: u32): bool {
   return true;
 }
 
-/** True for a sound entry of the hotel that is wanted, present, true today, of which no change was heard. */
+/** True for a sound entry of the hotel that is wanted, present, true today, and the newest that was heard of. */
 function isWanted(entry: usize, length: u32): bool {
   if (length < 80 || load<u32>(entry, 4) !== MAGIC) return false;
   if (<u32>xxh64(entry + 4, length - 4) !== load<u32>(entry)) return false;
@@ -180,7 +180,7 @@ function isWanted(entry: usize, length: u32): bool {
   const keyLength = keyLengthOf(STREAMED, next);
   if (entryKeyLength(entry, namespace) !== keyLength) return false;
   if (!isSame(entryKey(entry, namespace), keyOf(STREAMED, next), keyLength)) return false;
-  return isTrueToday(entry) && !mayHaveChanged(0, id, idLength);
+  return isTrueToday(entry) && !hasChangedTo(0, id, idLength, load<f64>(entry, 8));
 }
 
 /** As `at` of entry.ts tells it. */
