@@ -43,7 +43,8 @@ async function runWorker(config: Config): Promise<void> {
     () =>
       openDatabase(config.DATABASE_URL, config.DATABASE_POOL_SIZE, {
         kind: 'serve',
-        statementTimeoutMs: config.DATABASE_TIMEOUT_MS,
+        // the server counts too what it waits for this process: the deadline itself is kept here
+        statementTimeoutMs: 2 * config.DATABASE_TIMEOUT_MS,
       }),
     {
       connections: config.DATABASE_POOL_SIZE,

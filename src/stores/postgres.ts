@@ -1,8 +1,9 @@
 import type { Sql } from 'postgres';
 import { dense } from '../database.ts';
 import { Unavailable } from '../errors.ts';
-import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
+import { DeadlineExceeded } from '../lifecycle.ts';
 import { Breaker } from './breaker.ts';
+import { Patience } from './patience.ts';
 
 /** SQLSTATE classes and codes that say the server cannot be had: connection, resources, operator's intervention. */
 const AWAY = /^(08|53|57P0)/;
@@ -34,7 +35,7 @@ export class Postgres {
     this.#limits = limits;
     this.#sql = open();
     this.#breaker = new Breaker({
-      probe: () => this.#attempt((sql) => sql`select from hotels limit 1`),
+      probe: () => this.#probe(),
       failuresToOpen: 3,
       probeEveryMs: 250,
       onChange: onBreaker,
@@ -56,14 +57,16 @@ export class Postgres {
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
     if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
-    const deadlineMs = performance.now() + this.#limits.timeoutMs;
-    if (this.#running >= this.#limits.connections) await this.#wait();
+    const mustWait = this.#running >= this.#limits.connections;
+    if (mustWait && this.#waiting.length >= this.#limits.queueLimit)
+      throw new Unavailable('the queue for PostgreSQL is full');
+    const patience = new Patience(this.#limits.timeoutMs);
+    if (mustWait) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#running++;
     try {
-      const leftMs = deadlineMs - performance.now();
-      if (leftMs <= 0) throw new Unavailable('the deadline passed in the queue for PostgreSQL');
+      if (patience.over) throw new Unavailable('the deadline passed in the queue for PostgreSQL');
       if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
-      const result = await this.#attempt(run, leftMs);
+      const result = await this.#attempt(run, patience);
       this.#breaker.succeeded();
       return result;
     } catch (error) {
@@ -71,6 +74,7 @@ export class Postgres {
       if (error instanceof Unavailable && error.cause) this.#breaker.failed(error.message);
       throw error;
     } finally {
+      patience.end();
       this.#running--;
       this.#waiting.shift()?.();
     }
@@ -81,19 +85,20 @@ export class Postgres {
     await this.#sql.end({ timeout: 1 });
   }
 
-  #wait(): Promise<void> {
-    if (this.#waiting.length >= this.#limits.queueLimit)
-      throw new Unavailable('the queue for PostgreSQL is full');
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.push(resolve);
-    return promise;
+  async #probe(): Promise<void> {
+    const patience = new Patience(this.#limits.timeoutMs);
+    try {
+      await this.#attempt((sql) => sql`select from hotels limit 1`, patience);
+    } finally {
+      patience.end();
+    }
   }
 
   /** One attempt with a deadline of our own: postgres.js has none, and on a half-open path it would hang. */
-  async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, timeoutMs = this.#limits.timeoutMs): Promise<T> {
+  async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, patience: Patience): Promise<T> {
     const sql = this.#sql;
     try {
-      const result = dense(await withDeadline(Promise.resolve(run(sql)), timeoutMs));
+      const result = dense(await patience.bound(run(sql)));
       this.#lateInARow = 0;
       return result;
     } catch (error) {

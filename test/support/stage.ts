@@ -189,6 +189,11 @@ export class Stage {
     await this.#sync();
   }
 
+  /** Redis forgets these keys, named without their generation. (To look for them takes longer with every round.) */
+  async forget(names: string[]): Promise<void> {
+    await this.redisDatabase.client.del(names.map((name) => `${this.#generation}:${name}`));
+  }
+
   reconcile(): Promise<void> {
     return this.#term.reconcile();
   }
