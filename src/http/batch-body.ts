@@ -3,7 +3,7 @@ import type { ErrorCode } from '../errors.ts';
 import { RegistryId, RegistryIdText, readRegistryId } from './ids.ts';
 
 /** Most ids of one batch, counted before duplicates are dropped. */
-const MAX_IDS = 1000;
+export const MAX_IDS = 1000;
 const ids = <T extends TSchema>(id: T, description: string) =>
   Type.Array(id, { maxItems: MAX_IDS, description });
 

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../errors.ts';
 import { RegistryId, readRegistryId } from './ids.ts';
 
 const MIN_LIMIT = 1;
-const MAX_LIMIT = 100;
+export const MAX_LIMIT = 100;
 const DEFAULT_LIMIT = 20;
 const DEFAULT_OFFSET = 0;
 
