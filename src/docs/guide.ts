@@ -44,16 +44,17 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, a
 }
 
 function example(file: string, section: string, basePath: string): string {
-  const text = readExample(file);
-  const shown = section === '' ? text : sectionOf(text, section);
+  const shown = section === '' ? readExample(file) : sectionOf(file, section);
   const language = file.split('.').at(-1)!;
   return figure(`<a href="${basePath}/docs/examples/${file}">${file}</a>`, highlight(shown.trim(), language));
 }
 
-/** What stands between a line `## name` and the next of that kind. */
-function sectionOf(text: string, name: string): string {
-  const section = text.split(/^## /m).find((part) => part.startsWith(`${name}\n`));
-  if (!section) throw new Error(`no example has the section ${name}`);
+/** What stands in an example between a line `## name` and the next of that kind. */
+export function sectionOf(file: string, name: string): string {
+  const section = readExample(file)
+    .split(/^## /m)
+    .find((part) => part.startsWith(`${name}\n`));
+  if (!section) throw new Error(`${file} has no section ${name}`);
   return section.slice(name.length);
 }
 

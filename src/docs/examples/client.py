@@ -119,7 +119,8 @@ def _unpack(answer):
 if __name__ == "__main__":
     api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"])
 
-    # one hotel; asked for again it comes from the cache, after a 304
+    # one hotel; asked for again, it is sent only when it has changed
+    api.hotel("htl_sliji9ej")
     hotel = api.hotel("htl_sliji9ej")
     print(hotel["name"], hotel["city"], hotel["certified"])
 

@@ -37,4 +37,4 @@ curl -sS --fail-with-body --compressed -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_AP
 
 ## retries
 # waits for the seconds of Retry-After after 429 and 503, and a little longer each time where there is none
-curl -sS --fail-with-body --retry 5 -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/hotels/htl_sliji9ej"
+curl -sS --fail --retry 5 -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/hotels/htl_sliji9ej"
