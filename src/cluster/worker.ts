@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
+import { pagesOf } from '../docs/pages.ts';
 import { Listing } from '../hotels/listing.ts';
 import { LocalCache } from '../hotels/local.ts';
 import { Origin } from '../hotels/origin.ts';
@@ -120,7 +121,12 @@ async function runWorker(config: Config): Promise<void> {
   });
   const gate = new Gate(keyring, metrics, events);
   const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
-  const server = openServer(operations, gate, config.BASE_PATH);
+  const pages = pagesOf({
+    basePath: config.BASE_PATH,
+    publicUrl: config.PUBLIC_URL,
+    supportEmail: config.SUPPORT_EMAIL,
+  });
+  const server = openServer(operations, gate, pages, config.BASE_PATH);
   lifecycle.push('connections', () => server.close());
   metrics.watch([
     {

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { checksum } from './checksum.ts';
+import type { Hotel } from './hotel.ts';
 import type { Namespace } from './namespace.ts';
 
 /**
@@ -38,31 +39,12 @@ export const NARROW_END = Buffer.from('null}');
 export type View = 'full' | 'narrow';
 
 /** A row of `hotels` as `HOTEL_COLUMNS` selects it. */
-export interface HotelRow {
-  id: string;
-  name: string;
-  description: string | null;
-  address: string | null;
-  postal_code: string | null;
-  city: string | null;
-  country_code: string | null;
-  latitude: number | null;
-  longitude: number | null;
-  language: string | null;
-  star_rating: number | null;
-  room_count: number | null;
-  website_url: string | null;
-  email: string | null;
+export type HotelRow = Omit<Hotel, 'certified' | 'images' | 'registry_id'> & {
   images: { url: string; caption?: string | null }[];
-  /** YYYY-MM-DD */
-  certified_from: string | null;
-  certified_until: string | null;
-  certification_url: string | null;
-  channel_id: string | null;
   /** decimal digits: a bigint may be larger than a number holds */
   registry_id: string | null;
   version: number;
-}
+};
 
 /** The select list that yields a `HotelRow`. */
 export const HOTEL_COLUMNS = `id, name, description, address, postal_code, city, country_code, latitude, longitude,
@@ -241,6 +223,15 @@ export class Entry {
   }
 }
 
+/** What stands behind the head of a body: the certification, and the fields of which a view may hide the last. */
+type AfterHead =
+  | 'certified'
+  | 'certified_from'
+  | 'certified_until'
+  | 'certification_url'
+  | 'channel_id'
+  | 'registry_id';
+
 /** Encodes a row as it reads at `nowMs` (epoch ms). */
 export function encodeHotel(row: HotelRow, nowMs: number): Entry {
   const images = [];
@@ -261,7 +252,7 @@ export function encodeHotel(row: HotelRow, nowMs: number): Entry {
     website_url: row.website_url,
     email: row.email,
     images,
-  });
+  } satisfies Omit<Hotel, AfterHead>);
   const sharedTail = `,"channel_id":${JSON.stringify(row.channel_id)},"registry_id":`;
   const id = Buffer.from(row.id);
   const channelId = Buffer.from(row.channel_id ?? '');
