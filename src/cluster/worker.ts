@@ -24,6 +24,7 @@ import type { ToPrimary, ToWorker } from './messages.ts';
 /** How long the worker waits for Redis before it starts without it. */
 const REDIS_PATIENCE_MS = 500;
 const REPORT_EVERY_MS = 1_000;
+const FORGET_EVERY_MS = 10_000;
 /** A connection on which nothing was asked for this long may be closed when the worker stops. */
 const IDLE_MS = 500;
 
@@ -35,6 +36,11 @@ async function runWorker(config: Config): Promise<void> {
   const link = new Link();
   const hotelChanges = new RecentChanges();
   const keyChanges = new RecentChanges();
+  const forgetting = setInterval(() => {
+    hotelChanges.forgetOld();
+    keyChanges.forgetOld();
+  }, FORGET_EVERY_MS);
+  lifecycle.push('recent changes', () => clearInterval(forgetting));
   const onBreaker = (dependency: 'redis' | 'postgres') => (open: boolean, reason: string) => {
     metrics.breaker(dependency, open);
     events.breaker(dependency, open, reason);

@@ -28,16 +28,15 @@ export class RecentChanges {
 
   /** Hears of a change of what `key` names; `version` 0 where it carries none. */
   note(key: string, version: number): void {
-    const nowMs = performance.now();
-    if (nowMs >= this.#turnAtMs || this.#young.size >= REMEMBER_AT_MOST / 2) {
-      this.#floor = Math.max(this.#floor, this.#youngFrom);
-      this.#youngFrom = this.#position;
-      this.#old = this.#young;
-      this.#young = new Map();
-      this.#turnAtMs = nowMs + REMEMBER_MS;
-    }
+    if (this.#young.size >= REMEMBER_AT_MOST / 2) this.#turn();
+    else this.forgetOld();
     const known = this.#find(key)?.version ?? 0;
     this.#young.set(key, { position: ++this.#position, version: Math.max(version, known) });
+  }
+
+  /** Forgets what need not be remembered any more; to be called now and then. */
+  forgetOld(): void {
+    if (performance.now() >= this.#turnAtMs) this.#turn();
   }
 
   /** Hears that anything may have changed. */
@@ -58,6 +57,14 @@ export class RecentChanges {
   /** True when a newer version of `key` than this was heard of. */
   isOutdated(key: string, version: number): boolean {
     return this.size > 0 && (this.#find(key)?.version ?? 0) > version;
+  }
+
+  #turn(): void {
+    this.#floor = Math.max(this.#floor, this.#youngFrom);
+    this.#youngFrom = this.#position;
+    this.#old = this.#young;
+    this.#young = new Map();
+    this.#turnAtMs = performance.now() + REMEMBER_MS;
   }
 
   #find(key: string): { position: number; version: number } | undefined {

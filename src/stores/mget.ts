@@ -1,5 +1,6 @@
 import type { Redis as Client } from 'ioredis';
 import { type ReplyReader, type Values, ValuesReader } from './reply.ts';
+import { lookAtOnce } from './view-connector.ts';
 
 /** A connection that has owed an answer for this many deadlines is given up. */
 const PATIENCE_DEADLINES = 10;
@@ -105,6 +106,7 @@ export class MgetConnection {
     this.#lose(new Error('the connection to Redis was made anew'));
     const stream = this.#client.stream;
     stream.removeAllListeners('data');
+    lookAtOnce(stream);
     stream.on('data', (chunk: Buffer) => {
       try {
         this.#take(chunk);

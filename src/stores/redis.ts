@@ -2,6 +2,7 @@ import { Redis as Client } from 'ioredis';
 import { Breaker } from './breaker.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply.ts';
+import { ViewConnector } from './view-connector.ts';
 
 /**
  * Stores versioned values: KEYS the keys, ARGV[1] the time to live in ms, then one value a key. Every value
@@ -62,7 +63,8 @@ export class Redis {
       retryStrategy: (attempt: number) => Math.min(50 * attempt, 500),
     };
     this.#client = new Client(url, { ...options, scripts: { storeNewer: { lua: STORE_NEWER } } }) as Scripted;
-    this.#mget = new MgetConnection(new Client(url, options), timeoutMs);
+    const connector = url.startsWith('redis:') ? { Connector: ViewConnector } : {};
+    this.#mget = new MgetConnection(new Client(url, { ...options, ...connector }), timeoutMs);
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new Breaker({

@@ -8,7 +8,7 @@ const SHORT_BYTES = 32_768;
 /** Reads the reply to one MGET as it arrives. */
 export interface ReplyReader {
   /**
-   * Takes what has come, from a place on. Returns the place behind the reply's last byte, -1 when more of it is to
+   * Takes what has come, from a place on; the bytes hold until it returns. Returns the place behind the reply's last byte, -1 when more of it is to
    * come. An error that it throws ends the connection.
    */
   take(chunk: Buffer, from: number): number;
