@@ -26,6 +26,8 @@ export interface ServiceOptions {
   redisDatabase?: FreshRedis;
   /** false: does not wait for /readyz */
   awaitReady?: boolean;
+  /** instead of what npm start runs */
+  command?: [file: string, ...args: string[]];
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -45,7 +47,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const lines: string[] = [];
   const guarded = await runGuarded(
     {
-      command: [process.execPath, 'src/main.ts', 'serve'],
+      command: options.command ?? [process.execPath, 'src/main.ts', 'serve'],
       cwd: ROOT,
       env: {
         PATH: process.env.PATH,
