@@ -223,12 +223,12 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
 });
 
 describe('production', () => {
-  it('has an Ingress that keeps no connection idle, repeats what only reads, and leaves 413 and 503 to the service', () => {
+  it('has an Ingress that keeps no connection idle, repeats what only reads, and has the service’s own limits', () => {
     const { metadata, spec } = one('production', 'Ingress');
     const annotation = (name: string): string => metadata.annotations![`nginx.org/${name}`]!;
     expect(annotation('keepalive')).toBe('0');
     expect(annotation('proxy-next-upstream')).toBe('error timeout non_idempotent');
-    expect(Number.parseFloat(annotation('client-max-body-size'))).toBeGreaterThan(1);
+    expect(annotation('client-max-body-size')).toBe('1m');
     const { DATABASE_TIMEOUT_MS, DRAIN_TIMEOUT_MS } = configOf('production');
     expect(1000 * Number.parseFloat(annotation('proxy-read-timeout'))).toBeGreaterThan(
       2 * DATABASE_TIMEOUT_MS,
