@@ -101,6 +101,20 @@ describe('the image', () => {
     ]);
   });
 
+  it('holds every package that its sources import', async () => {
+    const sources = (await readdir(join(image.root.folder, 'app/src'), { recursive: true })).filter((name) =>
+      name.endsWith('.ts'),
+    );
+    const installed = await namesIn('app/node_modules');
+    for (const source of sources) {
+      const text = await readFile(join(image.root.folder, 'app/src', source), 'utf8');
+      for (const [, name] of text.matchAll(/^(?:import|export)\s(?!type\b)[^'"]*'([^.'][^']*)'/gm)) {
+        if (!name!.startsWith('node:'))
+          expect(installed, `${source} imports ${name}`).toContain(name!.split('/')[0]);
+      }
+    }
+  });
+
   it('holds no tests, no demo, no package manager', async () => {
     const files = await filesIn('app/src');
     expect(files).toContain('main.ts');
