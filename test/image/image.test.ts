@@ -108,9 +108,11 @@ describe('the image', () => {
     const installed = await namesIn('app/node_modules');
     for (const source of sources) {
       const text = await readFile(join(image.root.folder, 'app/src', source), 'utf8');
-      for (const [, name] of text.matchAll(/^(?:import|export)\s(?!type\b)[^'"]*'([^.'][^']*)'/gm)) {
-        if (!name!.startsWith('node:'))
-          expect(installed, `${source} imports ${name}`).toContain(name!.split('/')[0]);
+      for (const [, taken = '', name] of text.matchAll(
+        /^(?:import|export)\s(?:([^'";]*?)\sfrom\s)?'([^'.][^']*)'/gm,
+      )) {
+        if (taken.startsWith('type ') || name!.startsWith('node:')) continue;
+        expect(installed, `${source} imports ${name}`).toContain(name!.split('/')[0]);
       }
     }
   });
