@@ -151,6 +151,8 @@ describe('the image', () => {
     expect((await service.post('/hotels/channel/batch', { channel_ids: ['c1'] })).json()).toMatchObject([
       { id: 'h1' },
     ]);
+    for (const path of ['/openapi.json', '/docs'])
+      expect((await service.get(path, { key: 'none' })).status, path).toBe(200);
     const health = asRun(image.healthcheck, { ADMIN_PORT: String(service.adminPort) });
     expect(await runIn(image.root, health)).toBe('ok\n');
     expect(await service.stop()).toMatchObject({ code: 0 });
