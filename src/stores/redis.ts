@@ -60,6 +60,8 @@ export class Redis {
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
       enableReadyCheck: true,
+      // CLIENT SETINFO is a right that nothing else needs, and one that not every version can grant alone
+      disableClientInfo: true,
       retryStrategy: (attempt: number) => Math.min(50 * attempt, 500),
     };
     this.#client = new Client(url, { ...options, scripts: { storeNewer: { lua: STORE_NEWER } } }) as Scripted;

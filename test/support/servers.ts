@@ -6,6 +6,7 @@ import { startPostgres } from '../../src/demo/postgres.ts';
 import { findRedis } from '../../src/demo/redis.ts';
 import { Lifecycle } from '../../src/lifecycle.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
+import { installUws } from './uws.ts';
 
 /** What the test files know of the servers that run for all of them. */
 export interface Servers {
@@ -17,6 +18,8 @@ export interface Servers {
   template: string;
   /** undefined: there is no Redis to be had */
   redisUrl: string | undefined;
+  /** where the uWebSockets.js is that services run on; undefined: that of package.json */
+  uwsFolder: string | undefined;
   /** ports from here on are handed to services; below those that the system hands out */
   firstPort: number;
 }
@@ -32,7 +35,8 @@ const MAX_CONNECTIONS = 400;
 
 /**
  * Starts PostgreSQL and Redis for all test files: as containers where a Docker engine answers, else as processes.
- * TEST_SERVERS=docker or TEST_SERVERS=embedded takes one and no other.
+ * TEST_SERVERS=docker or TEST_SERVERS=embedded takes one and no other. TEST_UWS is what services run on instead of the
+ * uWebSockets.js of package.json: the address of an official release, or what else npm takes.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const lifecycle = new Lifecycle();
@@ -40,6 +44,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const { urlOf, redisUrl } = await startServers(lifecycle);
     const password = randomBytes(16).toString('hex');
     await makeTemplate(urlOf, password);
+    const uws = process.env.TEST_UWS ? await installUws(process.env.TEST_UWS) : undefined;
+    if (uws) lifecycle.push('uWebSockets.js', uws.release);
     const ownerUrl = urlOf('');
     const serviceUrl = Object.assign(new URL(ownerUrl), { username: 'service', password }).href;
     project.provide('servers', {
@@ -47,6 +53,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       serviceUrl,
       template: TEMPLATE,
       redisUrl,
+      uwsFolder: uws?.folder,
       firstPort: 10_000 + 100 * randomInt(200),
     });
   } catch (error) {

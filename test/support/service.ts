@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
+import { inject } from 'vitest';
 import { type Exit, type Guarded, runGuarded } from '../../src/demo/guarded.ts';
 import { childrenOf } from '../../src/demo/processes.ts';
 import { type Answer, type AskOptions, Client } from './client.ts';
@@ -10,6 +11,7 @@ import { type HotelRow, insertHotels } from './hotel.ts';
 import { insertKey } from './key.ts';
 import { closeAtEnd, fault } from './left-behind.ts';
 import { ownPort } from './own-port.ts';
+import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
   /** beside what the harness sets, or instead of it */
@@ -26,6 +28,8 @@ export interface ServiceOptions {
   redisDatabase?: FreshRedis;
   /** false: does not wait for /readyz */
   awaitReady?: boolean;
+  /** instead of what npm start runs */
+  command?: [file: string, ...args: string[]];
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -42,10 +46,11 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   };
   if (options.hotels?.length) await insertHotels(database.sql, options.hotels);
   const [port, adminPort] = [await ownPort(), await ownPort()];
+  const { uwsFolder } = inject('servers');
   const lines: string[] = [];
   const guarded = await runGuarded(
     {
-      command: [process.execPath, 'src/main.ts', 'serve'],
+      command: options.command ?? [process.execPath, 'src/main.ts', 'serve'],
       cwd: ROOT,
       env: {
         PATH: process.env.PATH,
@@ -59,6 +64,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         WORKERS: String(options.workers ?? 1),
         LOG_LEVEL: 'info',
         DRAIN_WAIT_MS: '0',
+        ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
         ...options.env,
       },
       stopSignal: 'SIGTERM',

@@ -1,0 +1,46 @@
+# syntax=docker/dockerfile:1
+# The official uWebSockets.js binaries need a recent glibc: Debian 13. The version is that of .node-version.
+ARG NODE=22.23.3-trixie-slim
+
+FROM node:${NODE} AS dependencies
+# The official release at a pinned tag; where GitHub is out of reach: --build-arg UWS=npm:uws-pack@20.0.8
+ARG UWS=https://codeload.github.com/uNetworking/uWebSockets.js/tar.gz/refs/tags/v20.69.0
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+# saved, so that the image's package.json and SBOM name what is in it and nothing else
+RUN npm pkg delete devDependencies allowScripts scripts \
+    && npm install --omit=dev --ignore-scripts --no-audit --no-fund --save-exact "uWebSockets.js@${UWS}"
+# the package brings a binary for each platform and Node; the import shows that what stays is the right one
+RUN find node_modules/uWebSockets.js -name 'uws_*.node' \
+      ! -name "uws_$(node -p 'process.platform')_$(node -p 'process.arch')_$(node -p 'process.versions.modules').node" -delete \
+    && node --input-type=module --eval "import { App } from 'uWebSockets.js'; App()"
+RUN npm sbom --omit=dev --sbom-format=cyclonedx > sbom.cdx.json
+
+FROM node:${NODE}
+ARG VERSION=1.0.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="hotel-api" \
+      org.opencontainers.image.description="A read-only HTTP API that serves hotel records as JSON" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="docker.io/library/node:22.23.3-trixie-slim"
+ENV NODE_ENV=production
+WORKDIR /app
+# package managers are of no use to a running service, and an intruder is better off with them
+RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
+      /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn* \
+    && ln -s /app/src/main.ts /usr/local/bin/hotel-api
+COPY --from=dependencies /app/package.json /app/sbom.cdx.json ./
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY LICENSE ./
+COPY sql ./sql
+COPY src ./src
+# nothing of it is the user's, and nothing has to be written: the root file system may be read-only
+USER 10001:10001
+EXPOSE 8080 9090
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --start-interval=1s --retries=3 CMD ["hotel-api", "health"]
+ENTRYPOINT ["hotel-api"]
+CMD ["serve"]

@@ -1,0 +1,115 @@
+import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, expect, it } from 'vitest';
+import { findProgram } from '../../src/demo/programs.ts';
+import { startOnFreePort } from '../../src/demo/server.ts';
+import { Client } from '../support/client.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { ownPort } from '../support/own-port.ts';
+import { type Service, startService } from '../support/service.ts';
+import { render } from './kustomize.ts';
+
+/** Annotations that the controller itself reads; the others are nginx's directives under their own names. */
+const OF_THE_CONTROLLER = ['keepalive', 'redirect-to-https', 'server-tokens', 'hsts'];
+
+let service: Service;
+let edge: Client;
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: 1_000 }, (_, i) => ({
+    id: `h${i}`,
+    channel_id: `C${i}`,
+    description: 'x'.repeat(800),
+  }));
+  service = await startService({ workers: 2, hotels });
+  // the second pod has just gone, and nginx does not know yet
+  edge = await startEdge([service.port, await ownPort()]);
+});
+
+/** nginx with the directives that the Ingress of production asks for, before these ports. */
+async function startEdge(upstreams: number[]): Promise<Client> {
+  const ingress = (await render('production')).find(({ kind }) => kind === 'Ingress')!;
+  const directives = Object.entries(ingress.metadata.annotations!)
+    .map(([name, value]) => [name.replace('nginx.org/', ''), value] as const)
+    .filter(([name]) => !OF_THE_CONTROLLER.includes(name))
+    .map(([name, value]) => `${name.replaceAll('-', '_')} ${value};`);
+  const program = await findProgram(['nginx']);
+  if (!program) throw new Error('This test needs nginx: install it (Debian: apt-get install nginx)');
+  const server = await startOnFreePort(async (port) => {
+    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-edge-'));
+    // its worker runs as another user
+    await chmod(folder, 0o755);
+    const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+      (name) => `${name}_temp_path ${folder}/${name};`,
+    );
+    await writeFile(
+      join(folder, 'nginx.conf'),
+      `daemon off; worker_processes 1; pid ${folder}/pid; error_log stderr notice;
+      events {}
+      http {
+        access_log off; ${places.join(' ')}
+        upstream pods { ${upstreams.map((port) => `server 127.0.0.1:${port} max_fails=0;`).join(' ')} }
+        server {
+          listen 127.0.0.1:${port};
+          location / { proxy_http_version 1.1; proxy_set_header Connection close; proxy_pass http://pods; ${directives.join('\n')} }
+        }
+      }`,
+    );
+    return {
+      command: [program, '-p', folder, '-c', join(folder, 'nginx.conf'), '-e', 'stderr'],
+      env: { PATH: process.env.PATH },
+      cwd: folder,
+      stopSignal: 'SIGTERM',
+      killAfterMs: 3_000,
+      folder,
+    };
+  }, /start worker process \d/);
+  closeAtEnd('nginx', async () => void (await server.stop()));
+  const client = new Client(server.port, { full: service.fullKey, narrow: service.narrowKey });
+  closeAtEnd('connections to nginx', async () => client.close());
+  return client;
+}
+
+const post = (body: object) =>
+  edge.ask('/hotels/channel/batch', { method: 'POST' }, Buffer.from(JSON.stringify(body)));
+const head = () => `Host: a\r\nx-api-key: ${service.fullKey}\r\n`;
+
+it('whole batches pass, byte for byte, and a pod that has gone is not noticed', async () => {
+  const ids = Array.from({ length: 1_000 }, (_, i) => `C${i}`);
+  const direct = await service.post('/hotels/channel/batch', { channel_ids: ids });
+  for (let i = 0; i < 20; i++) {
+    expect((await post({ channel_ids: ids })).body.equals(direct.body)).toBe(true);
+    expect((await edge.ask('/hotels/h1', {})).json()).toMatchObject({ id: 'h1' });
+  }
+});
+
+it('what the service refuses is its own JSON; a body over 1 MiB is refused before it', async () => {
+  expect((await post({ channel_ids: [1] })).json()).toEqual({ error: 'channel_ids must hold strings only' });
+  const lengthOf = (ids: string[]) => JSON.stringify({ channel_ids: ids }).length;
+  const largest = 'x'.repeat(1024 ** 2 - lengthOf(['']));
+  expect((await post({ channel_ids: [largest] })).json()).toEqual([]);
+  expect((await post({ channel_ids: [`${largest}x`] })).status).toBe(413);
+});
+
+it.each([
+  [
+    'two lengths that differ',
+    `POST /hotels/channel/batch HTTP/1.1\r\nHEADContent-Length: 5\r\nContent-Length: 6\r\n\r\n{"a":1}`,
+  ],
+  [
+    'a transfer coding that nobody knows',
+    `POST /hotels/channel/batch HTTP/1.1\r\nHEADTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`,
+  ],
+  [
+    'a length beside chunks',
+    `POST /hotels/channel/batch HTTP/1.1\r\nHEADContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+  ],
+  ['a header without a name', `GET /hotels/h1 HTTP/1.1\r\nHEAD: empty\r\nX-After: 1\r\n\r\n`],
+])('refused before the service: %s', async (_, request) => {
+  const before = await service.metrics();
+  const answer = (await edge.raw(request.replace('HEAD', head()), false)).toString();
+  expect(answer).toMatch(/^HTTP\/1\.1 (400|501) /);
+  const requests = (metrics: string) => metrics.match(/^hotel_api_request_duration_seconds_count.*$/gm);
+  expect(requests(await service.metrics())).toEqual(requests(before));
+});

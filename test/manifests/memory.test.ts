@@ -1,0 +1,52 @@
+import { readFile } from 'node:fs/promises';
+import { expect, it } from 'vitest';
+import { childrenOf } from '../../src/demo/processes.ts';
+import { type Service, startService } from '../support/service.ts';
+import { render } from './kustomize.ts';
+
+const MIB = 1024 ** 2;
+/** About 95 MB: more than the local cache of the overlay dev holds. */
+const HOTELS = 80_000;
+const BATCH = 1_000;
+const AT_ONCE = 8;
+
+it('an instance with a full local cache takes less memory than dev asks for', async () => {
+  const manifests = await render('dev');
+  const { data } = manifests.find(
+    ({ kind, metadata }) => kind === 'ConfigMap' && /^hotel-api-/.test(metadata.name),
+  )!;
+  const deployment = manifests.find(
+    ({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'hotel-api',
+  )!;
+  const { requests } = deployment.spec.template.spec.containers[0].resources;
+  const service = await startService({
+    workers: Number(data.WORKERS),
+    env: { L1_MAX_BYTES: data.L1_MAX_BYTES, DATABASE_TIMEOUT_MS: '5000', REDIS_TIMEOUT_MS: '1000' },
+  });
+  await service.sql`
+    insert into hotels (id, name, description, channel_id)
+    select 'hotel-' || i, 'Hotel ' || i, repeat('abcdefghij', 60), 'c' || i from generate_series(0, ${HOTELS - 1}) i`;
+  for (let round = 0; round < 2; round++) await askForAll(service);
+
+  const used = await memoryOf([service.pid, ...(await childrenOf(service.pid))]);
+  expect(used).toBeGreaterThan(Number(data.L1_MAX_BYTES));
+  expect(used).toBeLessThan(Number.parseFloat(requests.memory) * 1024 * MIB);
+  expect(requests.memory).toMatch(/^\d+Gi$/);
+}, 60_000);
+
+async function askForAll(service: Service): Promise<void> {
+  for (let start = 0; start < HOTELS; start += AT_ONCE * BATCH) {
+    const batches = Array.from({ length: AT_ONCE }, (_, k) =>
+      service.post('/hotels/channel/batch', {
+        channel_ids: Array.from({ length: BATCH }, (_, i) => `c${start + k * BATCH + i}`),
+      }),
+    );
+    for (const { status } of await Promise.all(batches)) expect(status).toBe(200);
+  }
+}
+
+/** Bytes; what processes share counts once. */
+async function memoryOf(pids: number[]): Promise<number> {
+  const maps = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/smaps_rollup`, 'utf8')));
+  return maps.reduce((sum, map) => sum + 1024 * Number(/^Pss:\s+(\d+)/m.exec(map)![1]), 0);
+}

@@ -1,0 +1,159 @@
+import { hash } from 'node:crypto';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Redis } from 'ioredis';
+import { beforeAll, expect, it } from 'vitest';
+import { findProgram } from '../../src/demo/programs.ts';
+import { startOnFreePort } from '../../src/demo/server.ts';
+import { Everywhere, named, status } from '../support/everywhere.ts';
+import { insertKey } from '../support/key.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const RULES = fileURLToPath(new URL('../../k8s/components/redis-acl/users.acl', import.meta.url));
+const PASSWORD = 'secret of the test';
+const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, registry_id: i }));
+
+let rules: string;
+let url: string;
+/** may do all: it looks on, and plays the part of chance */
+let admin: Redis;
+
+const connect = (user: string, password: string) =>
+  new Redis(Object.assign(new URL(url), { username: user, password }).href, {
+    protocol: 2,
+    disableClientInfo: true,
+  });
+const auditLog = async () => ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));
+
+beforeAll(async () => {
+  const program = (await findProgram(['redis-server', 'valkey-server']))!;
+  rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
+  const server = await startOnFreePort(async (port) => {
+    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-acl-'));
+    await writeFile(join(folder, 'users.acl'), `${rules}\nuser admin on >admin ~* &* +@all\n`);
+    return {
+      command: [
+        program,
+        '--bind',
+        '127.0.0.1',
+        '--port',
+        String(port),
+        '--dir',
+        folder,
+        '--save',
+        '',
+        '--aclfile',
+        join(folder, 'users.acl'),
+      ],
+      env: { PATH: process.env.PATH },
+      cwd: folder,
+      stopSignal: 'SIGTERM',
+      killAfterMs: 3_000,
+      folder,
+    };
+  }, /ready to accept connections/i);
+  closeAtEnd('Redis with users', async () => void (await server.stop()));
+  url = `redis://127.0.0.1:${server.port}/0`;
+  admin = connect('admin', 'admin');
+  closeAtEnd('the connection of the admin', async () => admin.disconnect());
+});
+
+it('the service needs every right that the file grants, and no other', async () => {
+  const service = await startService({
+    workers: 2,
+    hotels: HOTELS,
+    // without a local cache every answer comes by way of Redis
+    env: {
+      L1_MAX_BYTES: '0',
+      REDIS_URL: Object.assign(new URL(url), { username: 'hotel-api', password: PASSWORD }).href,
+    },
+    redis: false,
+  });
+  const everywhere = await Everywhere.of(service);
+  await useAll(service, everywhere);
+
+  expect(await auditLog()).toEqual([]);
+  expect(await service.metrics()).toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
+  expect(await service.metrics()).toMatch(/redis_unsound_values_total [1-9]/);
+  const granted = rules.match(/^user hotel-api .*$/m)![0].match(/(?<=\+)\S+/g)!;
+  expect([...granted].sort()).toEqual(await commandsOfTheService());
+});
+
+it('and with them it can do nothing else', async () => {
+  const client = connect('hotel-api', PASSWORD);
+  closeAtEnd('a connection with the rights of the service', async () => client.disconnect());
+  const refused: [command: string, ...args: string[]][] = [
+    ...([['flushall'], ['keys', '*'], ['config', 'get', '*'], ['del', '1:h:h1'], ['acl', 'list']] as [
+      string,
+      ...string[],
+    ][]),
+    ...([['shutdown'], ['client', 'list'], ['subscribe', 'x'], ['monitor']] as [string, ...string[]][]),
+    // names that are not the service's
+    ...([
+      ['set', 'session:1', 'x'],
+      ['mget', 'session:1'],
+      ['getset', 'x', 'y'],
+      ['unlink', 'x'],
+    ] as [string, ...string[]][]),
+    ['eval', "return redis.call('set', 'session:1', 'x')", '0'],
+    ['eval', "return redis.call('flushall')", '0'],
+  ];
+  for (const [command, ...args] of refused) {
+    await expect(client.call(command, ...args), `${command} ${args.join(' ')}`).rejects.toThrow(
+      /NOPERM|The user executing the script can't/i,
+    );
+  }
+  const stranger = connect('default', '');
+  stranger.on('error', () => {});
+  closeAtEnd('a connection without a user', async () => stranger.disconnect());
+  await expect(stranger.call('ping')).rejects.toThrow(/NOAUTH|WRONGPASS/);
+});
+
+/** What the service does in a year: reads, changes, removals, values that are none, a lost script, a Redis that stalls. */
+async function useAll(service: Service, everywhere: Everywhere): Promise<void> {
+  const batch = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
+  const key = await insertKey(service.sql, []);
+  for (let round = 0; round < 2; round++) {
+    expect((await service.post('/hotels/channel/batch', batch)).json()).toHaveLength(HOTELS.length);
+    expect((await service.get('/hotels/registry/3', { key: 'full' })).json()).toMatchObject({ id: 'h3' });
+    expect((await service.get('/hotels/nowhere')).status).toBe(404);
+  }
+  await everywhere.until('/hotels/h1', status(200), 1_000, key);
+
+  await service.sql`update hotels set name = 'changed', channel_id = 'moved' where id = 'h1'`;
+  await everywhere.until('/hotels/channel/moved', named('changed'));
+  await service.sql`delete from hotels where id = 'h2'`;
+  await everywhere.until('/hotels/h2', status(404));
+  await service.sql`update api_keys set revoked_at = now() where id = (select max(id) from api_keys where scopes = '{}')`;
+
+  for (const name of await admin.keys('*:[hcr]:*')) await admin.set(name, 'not a value of ours');
+  expect((await service.post('/hotels/channel/batch', { channel_ids: ['moved', 'C3'] })).json()).toHaveLength(
+    2,
+  );
+  await admin.script('FLUSH');
+  await service.sql`update hotels set name = 'without a script' where id = 'h4'`;
+  await everywhere.until('/hotels/h4', named('without a script'));
+
+  await admin.client('PAUSE', 400);
+  await service.get('/hotels/h5');
+  await expect
+    .poll(() => service.metrics(), { timeout: 3_000 })
+    .toMatch(/breaker_open{dependency="redis"} 0/);
+  // the comparison walks through what Redis holds once a second
+  await expect
+    .poll(() => commandsOfTheService(), { timeout: 5_000 })
+    .toEqual(expect.arrayContaining(['scan', 'ping']));
+}
+
+/** Every command that somebody other than the admin has sent. */
+async function commandsOfTheService(): Promise<string[]> {
+  const statistics = await admin.info('commandstats');
+  const admins = ['acl', 'client', 'config', 'keys', 'script', 'auth', 'hello', 'quit'];
+  return [...statistics.matchAll(/^cmdstat_([a-z]+)(?:\|[a-z]+)?:/gm)]
+    .map(([, name]) => name!)
+    .filter((name, i, all) => !admins.includes(name) && all.indexOf(name) === i)
+    .sort();
+}

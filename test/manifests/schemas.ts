@@ -1,0 +1,68 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { Manifest } from './kustomize.ts';
+
+const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url));
+/** Where the models of an API group are; those that are not here are Kubernetes' own. */
+const PACKAGES: [group: RegExp, name: string][] = [
+  [/^monitoring\.coreos\.com\//, '@kubernetes-models/prometheus-operator'],
+  [/^external-secrets\.io\//, '@kubernetes-models/external-secrets'],
+];
+
+function moduleOf({ apiVersion }: Manifest): string {
+  const name = PACKAGES.find(([group]) => group.test(apiVersion))?.[1] ?? 'kubernetes-models';
+  return `${name}/${apiVersion}`;
+}
+
+/** What the API's schemas say against an object: wrong types, values out of bounds, what is missing. */
+export async function faultsBySchema(manifest: Manifest): Promise<string[]> {
+  const models = await import(moduleOf(manifest));
+  const Model = models[manifest.kind];
+  if (!Model) return [`${manifest.apiVersion} knows no ${manifest.kind}`];
+  try {
+    new Model(manifest).validate();
+    return [];
+  } catch (error) {
+    return [(error as Error).message];
+  }
+}
+
+/**
+ * Fields that the API does not know, which it would drop without a word: the schemas let them through, the compiler
+ * does not, when the object stands as a literal of its model's type.
+ */
+export async function unknownFields(manifests: Manifest[]): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-manifests-'));
+  try {
+    await symlink(MODULES, join(folder, 'node_modules'));
+    const literals = manifests.map(
+      (manifest, i) =>
+        `import type { I${manifest.kind} as T${i} } from '${moduleOf(manifest)}';\n` +
+        `export const m${i}: T${i} = ${JSON.stringify(manifest, null, 1)};`,
+    );
+    await writeFile(join(folder, 'manifests.ts'), literals.join('\n'));
+    const options = {
+      module: 'nodenext',
+      target: 'es2024',
+      strict: true,
+      noEmit: true,
+      skipLibCheck: true,
+      types: [],
+    };
+    await writeFile(
+      join(folder, 'tsconfig.json'),
+      JSON.stringify({ compilerOptions: options, files: ['manifests.ts'] }),
+    );
+    const tsc = join(MODULES, 'typescript/bin/tsc');
+    return await promisify(execFile)(process.execPath, [tsc, '-p', folder]).then(
+      () => '',
+      (error: { stdout: string }) => error.stdout,
+    );
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
