@@ -131,6 +131,21 @@ ${examples('hotel-api import hotels.ndjson --dry-run', 'hotel-api import hotels.
   .action(async (file, options) => (await import('./cli/import/command.ts')).importHotels(file, options));
 
 program
+  .command('export')
+  .description('write every hotel as a line of NDJSON, as import takes it, ordered by id, all of one moment')
+  .argument('[file]', 'the file to write, or - for standard output', '-')
+  .option('--gzip', 'pack it; a file whose name ends in .gz is packed anyway')
+  .option('--json', 'print one JSON document: {"exported","file"}; needs a file')
+  .addHelpText(
+    'after',
+    examples(
+      'hotel-api export hotels.ndjson.gz',
+      'hotel-api export | grep \'"country_code":"PT"\' > portugal.ndjson',
+    ),
+  )
+  .action(async (file, options) => (await import('./cli/export.ts')).exportHotels(file, options));
+
+program
   .command('seed')
   .description('fill an empty table with made-up hotels in real cities, the same for the same seed and day')
   .requiredOption('--hotels <n>', 'how many', parseWhole(1, 100_000_000))

@@ -2,7 +2,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Sql } from 'postgres';
 import { copyRow } from './copy.ts';
 import { Failure } from './failure.ts';
-import { Progress } from './progress.ts';
+import { count, Progress } from './progress.ts';
 import { hotelAt, type SeededHotel } from './seed/hotel.ts';
 import { print, withDatabase } from './session.ts';
 
@@ -59,7 +59,7 @@ export async function seedCommand(options: {
   json?: boolean;
 }): Promise<void> {
   const { hotels, today = new Date().toISOString().slice(0, 10) } = options;
-  const progress = new Progress('seeding', hotels, String);
+  const progress = new Progress('seeding', hotels, count('hotel'));
   const startedAtMs = performance.now();
   try {
     await withDatabase((sql) =>
