@@ -85,9 +85,12 @@ export class Progress {
     const seconds = (Date.now() - this.#startedAtMs) / 1000;
     const rate = (this.#value - this.#first) / seconds;
     const left = (this.#total - this.#value) / rate;
+    const total = this.#format(this.#total);
+    const unit = total.slice(total.lastIndexOf(' '));
+    const value = this.#format(this.#value);
     return [
       `${Math.floor((100 * this.#value) / Math.max(1, this.#total))} %`,
-      `${this.#format(this.#value)} of ${this.#format(this.#total)}`,
+      `${value.endsWith(unit) ? value.slice(0, -unit.length) : value} of ${total}`,
       // of the first second there is no rate worth saying
       ...(seconds >= 1 && rate > 0 ? [`${this.#format(rate)}/s`, `${duration(left)} left`] : []),
     ];
