@@ -66,6 +66,7 @@ try {
     const { lines, exitCode } = explainError(error, process.env.DATABASE_URL);
     const prefix = styleText('red', 'hotel-api:', { stream: process.stderr });
     for (const line of lines) process.stderr.write(`${prefix} ${line}\n`);
-    process.exitCode = exitCode;
+    // A server that is still busy with a statement of ours would keep the process until it is done with it.
+    process.exit(exitCode);
   }
 }

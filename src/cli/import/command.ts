@@ -58,7 +58,7 @@ class Import {
   async run(): Promise<Result> {
     const staging = await Staging.open(this.#sql, this.#source, this.#format);
     await this.#read(staging);
-    const result = await this.#merge(staging.table, await staging.count());
+    const result = await this.#merge(staging, await staging.count());
     // A dry run leaves nothing.
     if (this.#options.dryRun) await staging.drop();
     const unsaid = this.#reported - FIRST_FAULTS;
@@ -94,9 +94,10 @@ class Import {
     if (++this.#reported <= FIRST_FAULTS || !this.#options.dryRun) progress.say(`line ${line}: ${fault}`);
   }
 
-  async #merge(table: string, staged: Staged): Promise<Result> {
+  async #merge(staging: Staging, staged: Staged): Promise<Result> {
+    const { table } = staging;
     const { dryRun = false, deleteMissing = false } = this.#options;
-    if (deleteMissing) await this.#refuseBlindDeletion(table, staged);
+    if (deleteMissing) await this.#refuseBlindDeletion(staging, staged);
     const isLong = staged.lines >= TELL_FROM_LINES;
     const progress = new Progress('merging', staged.lines, count('hotel'));
     if (isLong) progress.say(`comparing ${count('line')(staged.lines)} with the hotels`);
@@ -135,9 +136,11 @@ class Import {
     return result!;
   }
 
-  async #refuseBlindDeletion(table: string, { lines, withoutId }: Staged): Promise<void> {
+  /** The file has to come again, with another content: nothing of this one is kept. */
+  async #refuseBlindDeletion(staging: Staging, { lines, withoutId }: Staged): Promise<void> {
+    if (withoutId > 0) await writeRejected(this.#sql, staging.table, this.#source, this.#format);
+    if (withoutId > 0 || lines === 0) await staging.drop();
     if (withoutId > 0) {
-      await writeRejected(this.#sql, table, this.#source, this.#format);
       throw new Failure(
         `--delete-missing was refused and nothing was imported: ${withoutId} rejected line(s) do not tell which ` +
           `hotel they mean, so it might be deleted. Correct them (they are in ${rejectedPath(this.#source, this.#format)}) and import the whole file again.`,

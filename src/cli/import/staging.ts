@@ -101,10 +101,13 @@ export class Staging {
           await transaction`set local statement_timeout = 0`;
           // What a crash of the server takes of this it takes from the end, and it is read again.
           await transaction`set local synchronous_commit = off`;
+          await transaction`set local client_connection_check_interval = '1s'`;
           await pipeline(batch, await transaction.unsafe(`copy ${this.table} from stdin`).writable());
         });
       }
     } catch (error) {
+      // What cannot be read to its end has to come again as another content.
+      if (error instanceof Failure) await this.drop();
       if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
       throw new Failure(
         `${this.#source.name} is being imported by another process too, which has taken over. Wait until that is done.`,
