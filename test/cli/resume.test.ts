@@ -38,13 +38,15 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
+  for (const { name } of await tables()) await program.database.sql.unsafe(`drop table ${name}`);
   await program.database.sql`truncate hotels, noted`;
 });
 
 const sql = () => program.database.sql;
 const staged = async () => (await sql()`select count(*)::int as count from noted`)[0]!.count;
 const tables = () =>
-  sql()`select 1 from pg_class where relname like 'hotel\\_api\\_import\\_%' and relkind = 'r'`;
+  sql()<{ name: string }[]>`
+    select relname as name from pg_class where relname like 'hotel\\_api\\_import\\_%' and relkind = 'r'`;
 const waiting = () => sql()<{ pid: number }[]>`
   select pid from pg_stat_activity
   where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`;
@@ -132,8 +134,7 @@ test('another content is another import, and one that nobody went on with is for
   const other = '{"id":"a","name":"A"}\n';
   expect(await program.json(['import', '-'], other)).toEqual(counts({ inserted: 1 }));
   expect(await tables()).toHaveLength(1);
-  const [{ name } = { name: '' }] = await sql()`
-    select relname as name from pg_class where relname like 'hotel\\_api\\_import\\_%' and relkind = 'r'`;
+  const [{ name } = { name: '' }] = await tables();
   await sql().unsafe(
     `comment on table ${name} is 'import, ${new Date(Date.now() - 7.1 * 86_400_000).toISOString()}'`,
   );

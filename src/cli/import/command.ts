@@ -28,7 +28,8 @@ export async function importHotels(path: string, options: ImportOptions): Promis
   const source = await Source.open(path);
   try {
     const format = await detectFormat(source);
-    const result = await withDatabase((sql) => new Import(sql, source, format, options).run());
+    const work = new Import(source, format, options);
+    const result = await withDatabase((sql) => work.run(sql)).catch((error) => work.leave(error));
     print(options.json, result, describe(result, rejectedPath(source, format), options));
     if (result.rejected > 0) process.exitCode = 1;
   } finally {
@@ -42,23 +43,26 @@ export async function importHotels(path: string, options: ImportOptions): Promis
  * Sets are compared, not rows, so a wrong line costs no savepoint, and a file that changes nothing writes nothing.
  */
 class Import {
-  readonly #sql: Sql;
   readonly #source: Source;
   readonly #format: Format;
   readonly #options: ImportOptions;
+  #progress: Progress | undefined;
   #reported = 0;
+  /** true: the database holds lines that the next import of this content need not read */
+  #keepsLines = false;
 
-  constructor(sql: Sql, source: Source, format: Format, options: ImportOptions) {
-    this.#sql = sql;
+  constructor(source: Source, format: Format, options: ImportOptions) {
     this.#source = source;
     this.#format = format;
     this.#options = options;
   }
 
-  async run(): Promise<Result> {
-    const staging = await Staging.open(this.#sql, this.#source, this.#format);
+  async run(sql: Sql): Promise<Result> {
+    const staging = await Staging.open(sql, this.#source, this.#format);
     await this.#read(staging);
-    const result = await this.#merge(staging, await staging.count());
+    const staged = await staging.count();
+    if (this.#options.deleteMissing) await this.#refuseBlindDeletion(sql, staging, staged);
+    const result = await this.#merge(sql, staging.table, staged);
     // A dry run leaves nothing.
     if (this.#options.dryRun) await staging.drop();
     const unsaid = this.#reported - FIRST_FAULTS;
@@ -67,23 +71,31 @@ class Import {
     return result;
   }
 
+  /** Says what remains of an import that failed or was interrupted, and throws its error. */
+  leave(error: unknown): never {
+    this.#progress?.stop();
+    if (this.#keepsLines)
+      process.stderr.write('What was read is kept: run the same command again to go on from there.\n');
+    throw error;
+  }
+
   async #read(staging: Staging): Promise<void> {
     const mark = await staging.mark();
+    this.#keepsLines = mark !== undefined;
     const progress = new Progress(`reading ${this.#source.name}`, this.#source.sizeBytes, bytes);
+    this.#progress = progress;
     if (mark)
       progress.say(`going on behind line ${mark.number}, where an earlier import of it was interrupted`);
-    let isAnyRead = mark !== undefined;
     try {
-      await staging.fill(mark, (records) => {
-        isAnyRead ||= records.length > 0;
-        for (const record of records) this.#report(record, progress);
-        progress.at(this.#source.positionBytes);
+      await staging.fill(mark, {
+        onRead: (records) => {
+          for (const record of records) this.#report(record, progress);
+          progress.at(this.#source.positionBytes);
+        },
+        onKept: (keeps) => {
+          this.#keepsLines = keeps;
+        },
       });
-    } catch (error) {
-      progress.stop();
-      if (isAnyRead && !(error instanceof Failure))
-        progress.say('What was read is kept: run the same command again to go on from there.');
-      throw error;
     } finally {
       progress.stop();
     }
@@ -94,12 +106,11 @@ class Import {
     if (++this.#reported <= FIRST_FAULTS || !this.#options.dryRun) progress.say(`line ${line}: ${fault}`);
   }
 
-  async #merge(staging: Staging, staged: Staged): Promise<Result> {
-    const { table } = staging;
+  async #merge(sql: Sql, table: string, staged: Staged): Promise<Result> {
     const { dryRun = false, deleteMissing = false } = this.#options;
-    if (deleteMissing) await this.#refuseBlindDeletion(staging, staged);
     const isLong = staged.lines >= TELL_FROM_LINES;
     const progress = new Progress('merging', staged.lines, count('hotel'));
+    this.#progress = progress;
     if (isLong) progress.say(`comparing ${count('line')(staged.lines)} with the hotels`);
     let { rejected } = staged;
     const onReject = (line: number, fault: string) => {
@@ -108,7 +119,7 @@ class Import {
     };
     let result: Result | undefined;
     try {
-      await this.#sql.begin(dryRun ? 'isolation level repeatable read' : '', async (transaction) => {
+      await sql.begin(dryRun ? 'isolation level repeatable read' : '', async (transaction) => {
         await transaction`set local statement_timeout = 0`;
         // A merge whose operator is gone must not keep the hotels locked.
         await transaction`set local client_connection_check_interval = '1s'`;
@@ -137,21 +148,21 @@ class Import {
   }
 
   /** The file has to come again, with another content: nothing of this one is kept. */
-  async #refuseBlindDeletion(staging: Staging, { lines, withoutId }: Staged): Promise<void> {
-    if (withoutId > 0) await writeRejected(this.#sql, staging.table, this.#source, this.#format);
-    if (withoutId > 0 || lines === 0) await staging.drop();
+  async #refuseBlindDeletion(sql: Sql, staging: Staging, { lines, withoutId }: Staged): Promise<void> {
+    if (withoutId > 0) await writeRejected(sql, staging.table, this.#source, this.#format);
+    if (withoutId === 0 && lines > 0) return;
+    await staging.drop();
+    this.#keepsLines = false;
     if (withoutId > 0) {
       throw new Failure(
         `--delete-missing was refused and nothing was imported: ${withoutId} rejected line(s) do not tell which ` +
           `hotel they mean, so it might be deleted. Correct them (they are in ${rejectedPath(this.#source, this.#format)}) and import the whole file again.`,
       );
     }
-    if (lines === 0) {
-      throw new Failure(
-        `--delete-missing was refused: ${this.#source.name} holds no hotel, so every hotel would be deleted. ` +
-          'If that is meant, say so in SQL: delete from hotels',
-      );
-    }
+    throw new Failure(
+      `--delete-missing was refused: ${this.#source.name} holds no hotel, so every hotel would be deleted. ` +
+        'If that is meant, say so in SQL: delete from hotels',
+    );
   }
 }
 

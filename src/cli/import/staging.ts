@@ -78,8 +78,14 @@ export class Staging {
     });
   }
 
-  /** Reads what is missing, from `mark` on. `onRead` hears of every piece that is staged or about to be. */
-  async fill(mark: Mark | undefined, onRead: (records: Read[]) => void): Promise<void> {
+  /**
+   * Reads what is missing, from `mark` on. `onRead` hears of every piece before it is staged, `onKept` whether what
+   * is staged outlives an error.
+   */
+  async fill(
+    mark: Mark | undefined,
+    { onRead, onKept }: { onRead: (records: Read[]) => void; onKept: (keeps: boolean) => void },
+  ): Promise<void> {
     const records = readRecords(this.#source, this.#format, mark ?? this.#format.mark);
     let isDone = false;
     async function* batch(): AsyncGenerator<string> {
@@ -104,10 +110,14 @@ export class Staging {
           await transaction`set local client_connection_check_interval = '1s'`;
           await pipeline(batch, await transaction.unsafe(`copy ${this.table} from stdin`).writable());
         });
+        onKept(true);
       }
     } catch (error) {
       // What cannot be read to its end has to come again as another content.
-      if (error instanceof Failure) await this.drop();
+      if (error instanceof Failure) {
+        await this.drop();
+        onKept(false);
+      }
       if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
       throw new Failure(
         `${this.#source.name} is being imported by another process too, which has taken over. Wait until that is done.`,
