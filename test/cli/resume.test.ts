@@ -74,6 +74,8 @@ async function interruptWhere(
 async function goesOn(stagedBefore: number): Promise<void> {
   const { stderr, stdout, code } = await program.run(['import', 'hotels.ndjson']);
   expect(stderr).toContain(`going on behind line ${stagedBefore},`);
+  // told again: who sees this run may not have seen the other
+  expect(stderr).toContain(`line ${WRONG}: name is missing\n`);
   expect({ code, stdout }).toEqual({
     code: 1,
     stdout: expect.stringContaining(

@@ -5,7 +5,6 @@ import { print, withDatabase } from '../session.ts';
 import { rejectWhatCollides } from './collisions.ts';
 import { detectFormat, type Format } from './format.ts';
 import { type Counts, compare, write } from './merge.ts';
-import type { Read } from './records.ts';
 import { rejectedPath, writeRejected } from './rejects.ts';
 import { Source } from './source.ts';
 import { type Staged, Staging } from './staging.ts';
@@ -87,6 +86,9 @@ class Import {
     if (mark)
       progress.say(`going on behind line ${mark.number}, where an earlier import of it was interrupted`);
     try {
+      if (mark)
+        for await (const faults of staging.faults())
+          for (const fault of faults) this.#report(fault, progress);
       await staging.fill(mark, {
         onRead: (records) => {
           for (const record of records) this.#report(record, progress);
@@ -101,7 +103,7 @@ class Import {
     }
   }
 
-  #report({ line, fault }: Pick<Read, 'line' | 'fault'>, progress: Progress): void {
+  #report({ line, fault }: { line: number; fault: string | undefined }, progress: Progress): void {
     if (fault === undefined) return;
     if (++this.#reported <= FIRST_FAULTS || !this.#options.dryRun) progress.say(`line ${line}: ${fault}`);
   }

@@ -127,6 +127,14 @@ export class Staging {
     }
   }
 
+  /** The wrong lines that are staged, some at a time. */
+  async *faults(): AsyncGenerator<{ line: number; fault: string }[]> {
+    const rows = this.#sql.unsafe<{ line: number; fault: string }[]>(
+      `select line::float8 as line, fault from ${this.table} where fault is not null order by line`,
+    );
+    yield* rows.cursor(1_000);
+  }
+
   /** Counts what is staged. */
   async count(): Promise<Staged> {
     const [counts] = await this.#sql.unsafe<[Staged]>(`
