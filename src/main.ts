@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { explainError } from './cli/failure.ts';
-import { examples, HELP } from './cli/help.ts';
+import { examples, HELP, pointToHelp } from './cli/help.ts';
 import { addHotelCommands } from './cli/tree/hotels.ts';
 import { addKeyCommands } from './cli/tree/keys.ts';
 import { addOperationCommands } from './cli/tree/operation.ts';
@@ -16,7 +16,6 @@ const program = new Command('hotel-api')
     'The hotel API and its operation. Every command is configured by the environment; see: hotel-api config',
   )
   .exitOverride()
-  .showHelpAfterError('Help: hotel-api COMMAND --help')
   .configureHelp(HELP)
   .addHelpText(
     'after',
@@ -50,6 +49,7 @@ program
 addKeyCommands(program);
 addHotelCommands(program);
 addOperationCommands(program);
+pointToHelp(program);
 
 // The reader of a pipe may go before all is printed, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -12,11 +12,9 @@ import { print, withDatabase } from './session.ts';
 /** Hotels that are read and written at a time; memory does not grow with the table. */
 const ROWS = 1_000;
 
-/** `export [FILE]`: every hotel as a line of NDJSON, ordered by id, as `import` takes it, of one moment. */
+/** `export [FILE]` (`-`: standard output, without `json`): every hotel as a line of NDJSON, ordered by id, as `import` takes it, of one moment. */
 export async function exportHotels(file: string, options: { gzip?: boolean; json?: boolean }): Promise<void> {
   const toOutput = file === '-';
-  if (toOutput && options.json)
-    throw new Failure('--json needs a file to export to: standard output holds the hotels without one.');
   const partial = `${file}.partial`;
   const sink = toOutput ? process.stdout : createWriteStream(partial);
   const packed = options.gzip || /\.gz$/i.test(file);

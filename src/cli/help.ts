@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import type { HelpConfiguration } from 'commander';
+import type { Command, HelpConfiguration } from 'commander';
 
 type Style = Parameters<typeof styleText>[0];
 
@@ -20,4 +20,10 @@ export const HELP: HelpConfiguration = {
 /** The last part of a command's help: what is worth knowing, and lines that can be run. */
 export function examples(...lines: string[]): string {
   return `\n${paint('bold')('Examples:')}\n${lines.map((line) => `  ${line}`).join('\n')}`;
+}
+
+/** Has wrong usage of a command, and of those below it, point to the help of that command. */
+export function pointToHelp(command: Command, path = command.name()): void {
+  command.showHelpAfterError(`Help: ${path} --help`);
+  for (const child of command.commands) pointToHelp(child, `${path} ${child.name()}`);
 }

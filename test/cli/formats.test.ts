@@ -185,7 +185,7 @@ describe('export', () => {
     await program.run(['export', 'packed', '--gzip']);
     expect(String(gunzipSync(await read('packed')))).toBe(stdout);
     expect(await program.run(['export', '--json'])).toMatchObject({
-      code: 1,
+      code: 2,
       stdout: '',
       stderr: expect.stringContaining('--json needs a file'),
     });

@@ -149,3 +149,15 @@ test('a dry run that was interrupted changed nothing, and an import goes on with
   expect(signal).toBe('SIGKILL');
   await goesOn(await staged());
 }, 60_000);
+
+test('of two that import the same file at once each line is taken once, and none fails but by telling of the other', async () => {
+  const outcomes = await Promise.all([1, 2].map(() => program.run(['import', 'hotels.ndjson'])));
+  const finished = outcomes.filter(({ stdout }) => stdout !== '');
+  expect(finished.length).toBeGreaterThan(0);
+  for (const { stdout } of finished) expect(stdout).toContain('0 deleted, 1 rejected');
+  for (const { stderr } of outcomes.filter(({ stdout }) => stdout === ''))
+    expect(stderr).toContain('hotels.ndjson is imported by another process too, which has taken over.');
+  const [hotels] = await sql()`select count(*)::int as count from hotels`;
+  expect(hotels!.count).toBe(HOTELS - 1);
+  expect(await tables()).toHaveLength(0);
+}, 60_000);

@@ -63,3 +63,17 @@ test('every command has help with an example that begins as it does', async () =
   for (const [at, path] of paths.entries())
     expect(helps[at]!.stdout.split('Examples:\n')[1]).toContain(`hotel-api ${path.join(' ')}`);
 });
+
+test('wrong usage points to the help of its command', async () => {
+  for (const [args, help] of [
+    [['imprt'], 'Did you mean import?)\nHelp: hotel-api --help'],
+    [['import'], 'Help: hotel-api import --help'],
+    [['keys', 'rotate', 'key_x', '--grace', 'soon'], 'Help: hotel-api keys rotate --help'],
+  ] as const) {
+    expect(await program.run([...args])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining(help),
+    });
+  }
+});

@@ -7,7 +7,7 @@ import { detectFormat, type Format } from './format.ts';
 import { type Counts, compare, write } from './merge.ts';
 import { rejectedPath, writeRejected } from './rejects.ts';
 import { Source } from './source.ts';
-import { type Staged, Staging } from './staging.ts';
+import { isTakenOver, type Staged, Staging } from './staging.ts';
 
 export interface ImportOptions {
   dryRun?: boolean;
@@ -73,6 +73,10 @@ class Import {
   /** Says what remains of an import that failed or was interrupted, and throws its error. */
   leave(error: unknown): never {
     this.#progress?.stop();
+    if (isTakenOver(error))
+      throw new Failure(
+        `${this.#source.name} is imported by another process too, which has taken over. See what that one says.`,
+      );
     if (this.#keepsLines)
       process.stderr.write('What was read is kept: run the same command again to go on from there.\n');
     throw error;

@@ -15,7 +15,9 @@ const STAGING_VERSION = 1;
 const BATCH_BYTES = 4 * 1024 * 1024;
 /** An import that nobody has gone on with for so long is given up. */
 const KEPT_DAYS = 7;
+const PREFIX = 'hotel_api_import_';
 const UNIQUE_VIOLATION = '23505';
+const UNDEFINED_TABLE = '42P01';
 
 /** What is staged of a source. */
 export interface Staged {
@@ -47,7 +49,7 @@ export class Staging {
   /** Makes the table, or finds it as an earlier import of the same content has left it. */
   static async open(sql: Sql, source: Source, format: Format): Promise<Staging> {
     const about = [STAGING_VERSION, format.name, IMPORTED_COLUMNS.join(), await source.identity()].join('|');
-    const table = `hotel_api_import_${hash('sha256', about, 'hex').slice(0, 24)}`;
+    const table = `${PREFIX}${hash('sha256', about, 'hex').slice(0, 24)}`;
     await dropForgotten(sql);
     await sql.begin(async (transaction) => {
       // of several that start at once one makes the table
@@ -118,10 +120,7 @@ export class Staging {
         await this.drop();
         onKept(false);
       }
-      if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
-      throw new Failure(
-        `${this.#source.name} is being imported by another process too, which has taken over. Wait until that is done.`,
-      );
+      throw error;
     } finally {
       await records.return(undefined);
     }
@@ -146,6 +145,12 @@ export class Staging {
   async drop(): Promise<void> {
     await this.#sql.unsafe(`drop table if exists ${this.table}`);
   }
+}
+
+/** True for an error that tells that another process has staged or merged the same lines meanwhile. */
+export function isTakenOver(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message?: string };
+  return (code === UNIQUE_VIOLATION || code === UNDEFINED_TABLE) && (message?.includes(PREFIX) ?? false);
 }
 
 /** Drops the tables of imports that were interrupted and never gone on with. */

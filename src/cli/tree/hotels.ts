@@ -42,7 +42,16 @@ ${examples('hotel-api import hotels.ndjson --dry-run', 'hotel-api import hotels.
         'hotel-api export | grep \'"country_code":"PT"\' > portugal.ndjson',
       ),
     )
-    .action(async (file, options) => (await import('../export.ts')).exportHotels(file, options));
+    .action(async (file, options, command: Command) => {
+      if (file === '-' && options.json)
+        command.error(
+          'error: --json needs a file to export to: without one, standard output holds the hotels',
+          {
+            exitCode: 2,
+          },
+        );
+      await (await import('../export.ts')).exportHotels(file, options);
+    });
 
   program
     .command('seed')
