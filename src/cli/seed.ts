@@ -1,6 +1,5 @@
-import { pipeline } from 'node:stream/promises';
 import type { Sql } from 'postgres';
-import { copyRow } from './copy.ts';
+import { copyIn, copyRow } from './copy.ts';
 import { Failure } from './failure.ts';
 import { count, Progress } from './progress.ts';
 import { hotelAt, type SeededHotel } from './seed/hotel.ts';
@@ -45,8 +44,7 @@ export async function seed(
         yield text;
       }
     }
-    const sink = await transaction.unsafe(`copy hotels (${columns.join(', ')}) from stdin`).writable();
-    await pipeline(rows, sink);
+    await copyIn(transaction, `copy hotels (${columns.join(', ')}) from stdin`, rows);
   });
   await sql`analyze hotels`;
 }

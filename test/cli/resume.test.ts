@@ -161,3 +161,17 @@ test('of two that import the same file at once each line is taken once, and none
   expect(hotels!.count).toBe(HOTELS - 1);
   expect(await tables()).toHaveLength(0);
 }, 60_000);
+
+test('an error that the server tells when all is written ends the import', async () => {
+  // a trigger that fires at the end of the copy: by then every row is sent
+  await sql().unsafe(`
+    create or replace function note_line() returns trigger language plpgsql as $$
+    begin raise disk_full using message = 'no room'; end $$`);
+  expect(await program.run(['import', '-'], '{"id":"a","name":"A"}\n')).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(
+      /^hotel-api: PostgreSQL refused \(53100\): no room\. Nothing was changed\.\n$/,
+    ),
+  });
+});

@@ -17,6 +17,8 @@ export interface ImportOptions {
 
 /** Faults that a dry run prints. */
 const FIRST_FAULTS = 20;
+/** A smaller file is read in a moment: nobody needs to know that this is not done again. */
+const TELL_FROM_BYTES = 1024 * 1024;
 /** An import of so many lines takes a while after they are read, and says so. */
 const TELL_FROM_LINES = 50_000;
 
@@ -77,7 +79,7 @@ class Import {
       throw new Failure(
         `${this.#source.name} is imported by another process too, which has taken over. See what that one says.`,
       );
-    if (this.#keepsLines)
+    if (this.#keepsLines && this.#source.sizeBytes >= TELL_FROM_BYTES)
       process.stderr.write('What was read is kept: run the same command again to go on from there.\n');
     throw error;
   }

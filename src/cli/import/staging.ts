@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
-import { pipeline } from 'node:stream/promises';
 import type { Sql } from 'postgres';
-import { copyRow } from '../copy.ts';
+import { copyIn, copyRow } from '../copy.ts';
 import { Failure } from '../failure.ts';
 import type { Format } from './format.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
@@ -110,7 +109,7 @@ export class Staging {
           // What a crash of the server takes of this it takes from the end, and it is read again.
           await transaction`set local synchronous_commit = off`;
           await transaction`set local client_connection_check_interval = '1s'`;
-          await pipeline(batch, await transaction.unsafe(`copy ${this.table} from stdin`).writable());
+          await copyIn(transaction, `copy ${this.table} from stdin`, batch);
         });
         onKept(true);
       }
