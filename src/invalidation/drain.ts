@@ -21,11 +21,15 @@ interface QueueRow {
   channel_ids: (string | null)[];
   registry_ids: (string | null)[];
   moves_positions: boolean;
+  /** since the statement that made the change; when it was committed is not known */
+  age_ms: number;
 }
 
 /** What one drain took off the queue. */
 export interface Drained {
   rows: number;
+  /** how long ago the oldest of them was made; -Infinity when there is none */
+  oldestMs: number;
   changes: Changes;
   /** the present state of each hotel that changed, or withdrawals of all of them */
   entries: Entry[];
@@ -40,7 +44,8 @@ export interface Drained {
  */
 export async function drain(sql: Sql, backendPid: number): Promise<Drained> {
   const rows = await sql.unsafe<QueueRow[]>(
-    `select kind, ids, versions, channel_ids, registry_ids, moves_positions
+    `select kind, ids, versions, channel_ids, registry_ids, moves_positions,
+      extract(epoch from clock_timestamp() - committed_after)::float8 * 1000 as age_ms
     from hotel_api_drain_changes(case when pg_backend_pid() = $3 then $1::integer else 0 end, $2)`,
     [MAX_ROWS, MAX_CHANGES, backendPid],
     { prepare: true },
@@ -77,7 +82,8 @@ export async function drain(sql: Sql, backendPid: number): Promise<Drained> {
     truncated: [...truncated],
     movesPositions,
   };
-  return { rows: rows.length, changes, entries, keys: presentKeys };
+  const oldestMs = Math.max(...rows.map(({ age_ms }) => age_ms));
+  return { rows: rows.length, oldestMs, changes, entries, keys: presentKeys };
 }
 
 /** Of several changes of a hotel the largest version counts; the ids it last carried stay named, though it be gone. */

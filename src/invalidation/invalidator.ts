@@ -1,6 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import type { Events, Metrics } from '../observe.ts';
+import type { Events } from '../observe/events.ts';
+import type { Metrics } from '../observe/metrics.ts';
+import type { FeedMessage } from './messages.ts';
 import type { RedisAccess } from './redis-writer.ts';
 import { Term } from './term.ts';
 
@@ -31,6 +33,7 @@ export class Invalidator {
   #stopped = false;
   #speak = false;
   #done: Promise<void> | undefined;
+  #term: Term | undefined;
   #wake = Promise.withResolvers<void>();
 
   constructor(options: InvalidatorOptions) {
@@ -45,6 +48,11 @@ export class Invalidator {
   ring(speak = false): void {
     this.#speak ||= speak;
     this.#wake.resolve();
+  }
+
+  /** This instance has heard a message of some term. */
+  heard(message: FeedMessage): void {
+    this.#term?.heard(message);
   }
 
   async stop(): Promise<void> {
@@ -89,6 +97,7 @@ export class Invalidator {
   async #lead(sql: Sql, isLost: () => boolean): Promise<void> {
     const { redis, lastBeat, metrics, events } = this.#options;
     const term = await Term.begin(sql, redis, lastBeat(), metrics, events);
+    this.#term = term;
     while (!this.#stopped && !isLost()) {
       const speak = this.#speak;
       this.#speak = false;
