@@ -1,28 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../src/keys/key.ts';
 import type { AskOptions } from './support/client.ts';
+import { type Sample, samplesOf } from './support/exposition.ts';
 import { type Service, startService } from './support/service.ts';
 
 const POLL = { interval: 20, timeout: 2_000 };
 const REQUESTS = 'hotel_api_request_duration_seconds';
 const CACHE = 'hotel_api_cache_answers_total';
-
-interface Sample {
-  name: string;
-  labels: Record<string, string>;
-  value: number;
-}
-
-function samplesOf(exposition: string): Sample[] {
-  return exposition
-    .split('\n')
-    .filter((line) => line !== '' && !line.startsWith('#'))
-    .map((line) => {
-      const [, name, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line)!;
-      const pairs = [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label, text]) => [label, text]);
-      return { name: name!, labels: Object.fromEntries(pairs), value: Number(value) };
-    });
-}
 
 /** `route method status` → how many requests were counted. */
 async function requestsOf(service: Service): Promise<Record<string, number>> {
