@@ -214,7 +214,7 @@ describe('requests', () => {
   });
 
   it('leave no id, key or address in any label', async () => {
-    const text = await service.metrics();
+    const text = JSON.stringify(samplesOf(await service.metrics()).map(({ name, labels }) => [name, labels]));
     for (const trace of [
       'secret',
       'SECRET',
