@@ -181,7 +181,7 @@ describe('a dependency that is away', () => {
   });
 
   it('shows as an open breaker, a silent feed and requests refused: PostgreSQL', async () => {
-    expect(await valuesOf('hotel_api_change_feed_up')).toEqual({ 1: 1, 2: 1 });
+    await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 1, 2: 1 });
     await toPostgres.refuse();
     let refused = 0;
     await expect

@@ -92,13 +92,13 @@ export class Term {
       if (drained.rows === 0 && quiet) return 0;
       const written = await this.#writer?.write(drained);
       if (written && written.refused.length > 0) await this.#settle(written.refused, drained);
-      await this.#tell(drained.changes, written?.doubt, written?.lost);
-      if (drained.rows > 0)
-        this.#unheard.push({
-          count: this.#count,
-          sinceMs: Math.max(lookedAtMs - drained.oldestMs, this.#emptyAtMs),
-        });
-      if (this.#unheard.length > MAX_UNHEARD) this.#unheard.shift();
+      const sinceMs = Math.max(lookedAtMs - drained.oldestMs, this.#emptyAtMs);
+      await this.#tell(
+        drained.changes,
+        written?.doubt,
+        written?.lost,
+        drained.rows > 0 ? sinceMs : undefined,
+      );
       this.#reconciler?.lookAgainAt(drained);
       this.#metrics.changes('hotels', drained.changes.hotels.length);
       this.#metrics.changes('keys', drained.changes.keys.length);
@@ -159,7 +159,13 @@ export class Term {
     );
   }
 
-  async #tell(changes: Drained['changes'], doubt: string | undefined, lost = false): Promise<void> {
+  /** `sinceMs`: when the oldest of the changes can have been committed at the earliest, where that is to be measured. */
+  async #tell(
+    changes: Drained['changes'],
+    doubt: string | undefined,
+    lost = false,
+    sinceMs?: number,
+  ): Promise<void> {
     this.#spokeAtMs = performance.now();
     if (doubt !== undefined || changes.truncated.length > 0) {
       this.#generation = await nextGeneration(this.#sql);
@@ -173,6 +179,9 @@ export class Term {
     const generations = { before: this.#told, after: this.#generation };
     this.#told = this.#generation;
     const payloads = payloadsOf(changes, frame, generations, () => ++this.#count);
+    // before it is sent: it may be heard before we are told that it was
+    if (sinceMs !== undefined) this.#unheard.push({ count: this.#count, sinceMs });
+    if (this.#unheard.length > MAX_UNHEARD) this.#unheard.shift();
     await this.#sql`select pg_notify(${FEED_CHANNEL}, payload) from unnest(${payloads}::text[]) as payload`;
   }
 }
