@@ -38,7 +38,24 @@ export const publicErrors = Object.fromEntries(
   ]),
 ) as Readonly<Record<ErrorCode, PublicError>>;
 
+/** Why requests are refused, as they are counted. */
+export const REFUSALS = [
+  'overload',
+  'rate_limit',
+  'postgres_away',
+  'postgres_queue',
+  'postgres_timeout',
+  'other',
+] as const;
+export type Refusal = (typeof REFUSALS)[number];
+
 /** Thrown where an answer cannot be had in time because a dependency is away or the queue is full: 503. */
 export class Unavailable extends Error {
   override name = 'Unavailable';
+  readonly refusal: Refusal;
+
+  constructor(message: string, options: ErrorOptions & { refusal?: Refusal } = {}) {
+    super(message, options);
+    this.refusal = options.refusal ?? 'other';
+  }
 }

@@ -40,7 +40,7 @@ export class DeadlineExceeded extends Error {
 export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const timer = setTimeout(
-    () => reject(new DeadlineExceeded(`not done within ${deadlineMs} ms`)),
+    () => reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)),
     deadlineMs,
   );
   work.then(resolve, reject).finally(() => clearTimeout(timer));

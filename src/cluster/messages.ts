@@ -2,8 +2,11 @@ import type { FeedMessage } from '../invalidation/messages.ts';
 
 /** What the primary tells its workers. */
 export type ToWorker =
-  /** the first message: the worker opens its port upon it; `linked`: the change feed is heard at present */
-  | { type: 'start'; generation: string; linked: boolean }
+  /**
+   * the first message: the worker opens its port upon it; `number`: its own from 1, or that of the one whose place it
+   * takes; `linked`: the change feed is heard at present
+   */
+  | { type: 'start'; number: number; generation: string; linked: boolean }
   | { type: 'feed'; message: FeedMessage }
   /** changes may have been missed */
   | { type: 'reset' }

@@ -12,7 +12,11 @@ import { Invalidator } from '../invalidation/invalidator.ts';
 import { Listener } from '../invalidation/listener.ts';
 import { SharedKeys } from '../keys/shared.ts';
 import { Lifecycle } from '../lifecycle.ts';
-import { Events, Metrics, openLog } from '../observe.ts';
+import { Events } from '../observe/events.ts';
+import { watchInstance } from '../observe/instance-metrics.ts';
+import { openLog } from '../observe/log.ts';
+import { Metrics } from '../observe/metrics.ts';
+import { watchProcess } from '../observe/process-metrics.ts';
 import { Redis } from '../stores/redis.ts';
 import { Workers } from './workers.ts';
 
@@ -36,6 +40,8 @@ export async function runPrimary(config: Config): Promise<void> {
   const events = new Events(openLog(config.LOG_LEVEL, 'primary'));
   const metrics = new Metrics();
   let workers: Workers | undefined;
+  watchProcess(metrics.registry, 'primary');
+  watchInstance(metrics.registry, config.WORKERS, () => workers?.listening ?? 0);
   let stopping = false;
   let signalledAtMs = -Infinity;
 
@@ -48,7 +54,7 @@ export async function runPrimary(config: Config): Promise<void> {
     stopping = true;
     signalledAtMs = performance.now();
     events.stopping(signal);
-    if (workers?.listening) await wait(config.DRAIN_WAIT_MS);
+    if (workers && workers.listening > 0) await wait(config.DRAIN_WAIT_MS);
     events.stopped(await lifecycle.close());
     process.exit(0);
   };
@@ -63,7 +69,7 @@ export async function runPrimary(config: Config): Promise<void> {
   });
   if (config.REDIS_URL === '') events.withoutRedis();
   const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {
-    isReady: () => !stopping && workers?.listening === true,
+    isReady: () => !stopping && workers !== undefined && workers.listening > 0,
     metrics: () => (workers ? workers.gather(metrics.registry) : metrics.registry.metrics()),
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
   }).catch((error: Error) => {
@@ -75,6 +81,7 @@ export async function runPrimary(config: Config): Promise<void> {
   const { invalidator, listener, redis } = followChanges(config, lifecycle, metrics, events, {
     onMessage: (message) => {
       generation = laterGeneration(generation, message.g);
+      invalidator.heard(message);
       workers?.tellAll({ type: 'feed', message });
     },
     onReset: () => workers?.tellAll({ type: 'reset' }),
@@ -124,6 +131,7 @@ function followChanges(
   if (config.REDIS_URL !== '') {
     // the invalidator's writes are large, and nobody waits for them
     redis = new Redis(config.REDIS_URL, Math.max(config.REDIS_TIMEOUT_MS, 500), (open, reason) => {
+      metrics.breaker('redis', open);
       events.breaker('redis', open, reason);
     });
     lifecycle.push('Redis', () => redis!.close());

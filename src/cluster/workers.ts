@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { Registry } from 'prom-client';
-import type { Events, Metrics } from '../observe.ts';
+import type { Events } from '../observe/events.ts';
+import type { Metrics } from '../observe/metrics.ts';
 import type { ToPrimary, ToWorker } from './messages.ts';
 
 /** A worker that lived this long was not ended by its start: the next one follows at once. */
@@ -17,6 +18,8 @@ type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 interface Charge {
   worker: Worker;
+  /** from 1; whoever takes its place gets it too */
+  number: number;
   startedAtMs: number;
   nextPauseMs: number;
   heardAtMs: number;
@@ -54,13 +57,13 @@ export class Workers {
       exec: new URL('./worker.ts', import.meta.url).pathname,
       serialization: 'advanced',
     });
-    for (let i = 0; i < count; i++) this.#start(FIRST_PAUSE_MS);
+    for (let number = 1; number <= count; number++) this.#start(number, FIRST_PAUSE_MS);
     this.#watch = setInterval(() => this.#endFrozen(), WATCH_EVERY_MS);
   }
 
-  /** True when at least one worker accepts connections. */
-  get listening(): boolean {
-    return [...this.#charges.values()].some(({ listening }) => listening);
+  /** Workers that accept connections. */
+  get listening(): number {
+    return [...this.#charges.values()].filter(({ listening }) => listening).length;
   }
 
   tellAll(message: ToWorker): void {
@@ -101,11 +104,12 @@ export class Workers {
   }
 
   /** `nextPauseMs`: how long the one that takes its place must wait, should it end at once. */
-  #start(nextPauseMs: number): void {
+  #start(number: number, nextPauseMs: number): void {
     const worker = cluster.fork();
     const nowMs = performance.now();
     const charge: Charge = {
       worker,
+      number,
       startedAtMs: nowMs,
       nextPauseMs,
       // the start itself may take its time
@@ -123,7 +127,7 @@ export class Workers {
     charge.heardAtMs = Math.max(charge.heardAtMs, performance.now());
     switch (message.type) {
       case 'up':
-        tell(charge.worker, { type: 'start', ...this.#feed() });
+        tell(charge.worker, { type: 'start', number: charge.number, ...this.#feed() });
         break;
       case 'listening':
         charge.listening = true;
@@ -151,7 +155,7 @@ export class Workers {
     const nextPauseMs = steady ? FIRST_PAUSE_MS : Math.min(2 * charge.nextPauseMs, LONGEST_PAUSE_MS);
     this.#events.workerEnded({ workerPid: charge.worker.process.pid!, code, signal, restartInMs });
     setTimeout(() => {
-      if (!this.#stopping) this.#start(nextPauseMs);
+      if (!this.#stopping) this.#start(charge.number, nextPauseMs);
     }, restartInMs);
   }
 

@@ -1,8 +1,9 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { publicErrors, Unavailable } from '../errors.ts';
 import type { Access, Keyring } from '../keys/keyring.ts';
-import type { Events, Metrics } from '../observe.ts';
-import type { CountedMethod, Route } from '../request-histogram.ts';
+import type { AccessLog } from '../observe/access-log.ts';
+import type { Metrics } from '../observe/metrics.ts';
+import type { CountedMethod, Route } from '../observe/request-histogram.ts';
 import { collectBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import type { Page } from './page.ts';
@@ -35,16 +36,16 @@ export interface PostRule {
 export class Gate implements Observer {
   readonly #keyring: Keyring;
   readonly #metrics: Metrics;
-  readonly #events: Events;
+  readonly #accessLog: AccessLog;
   /** set when the worker ends: uWebSockets.js itself tells nobody, and who is not told goes on asking */
   closing = false;
   #inProgress = 0;
   #answered = 0;
 
-  constructor(keyring: Keyring, metrics: Metrics, events: Events) {
+  constructor(keyring: Keyring, metrics: Metrics, accessLog: AccessLog) {
     this.#keyring = keyring;
     this.#metrics = metrics;
-    this.#events = events;
+    this.#accessLog = accessLog;
   }
 
   /** Requests that have no answer yet. */
@@ -86,8 +87,11 @@ export class Gate implements Observer {
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
         const access = this.#keyring.find(key);
         if (access !== undefined && !this.#admits(exchange, access, rule.needsRegistry)) return;
-        const answer = (body: Uint8Array | undefined) =>
-          body === undefined ? exchange.fail(publicErrors.bodyTooLarge) : rule.answer(exchange, body);
+        const answer = (body: Uint8Array | undefined) => {
+          if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
+          this.#metrics.received(rule.route, body.length);
+          return rule.answer(exchange, body);
+        };
         if (access !== undefined && declaredTooLarge) return answer(undefined);
 
         exchange.defer();
@@ -124,16 +128,15 @@ export class Gate implements Observer {
     };
   }
 
-  finished(exchange: Exchange, status: number, seconds: number): void {
+  finished(exchange: Exchange, status: number, seconds: number, bytes: number): void {
     this.#inProgress--;
     this.#answered++;
-    if (status === 0) {
-      this.#metrics.aborted();
-      return;
+    if (status === 0) this.#metrics.aborted();
+    else {
+      this.#metrics.requests.observe(exchange.route, exchange.method, status, seconds);
+      this.#metrics.sent(exchange.route, bytes);
     }
-    this.#metrics.requests.observe(exchange.route, exchange.method, status, seconds);
-    const { requestId, route, access } = exchange;
-    this.#events.request(requestId, route, status, access?.keyId, seconds);
+    this.#accessLog.finished(exchange, status, seconds, bytes);
   }
 
   #open(response: HttpResponse, request: HttpRequest, route: Route, method: CountedMethod): Exchange {
@@ -165,15 +168,11 @@ export class Gate implements Observer {
   }
 
   #failed(exchange: Exchange, error: unknown): void {
-    const { requestId, route, access } = exchange;
-    if (error instanceof Unavailable) {
-      this.#metrics.unavailable();
-      this.#events.requestUnavailable({ requestId, route, keyId: access?.keyId, reason: error.message });
-    } else {
-      this.#metrics.internalError();
-      this.#events.requestFailed({ requestId, route, keyId: access?.keyId }, error);
-    }
-    exchange.fail(error instanceof Unavailable ? publicErrors.unavailable : publicErrors.internal);
+    exchange.fault = error;
+    const isUnavailable = error instanceof Unavailable;
+    if (isUnavailable) this.#metrics.refused(error.refusal);
+    if (exchange.over) this.#accessLog.failedUnheard(exchange);
+    else exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
 }
 

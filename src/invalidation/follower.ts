@@ -7,7 +7,7 @@ import type { Relay } from '../hotels/relay/relay.ts';
 import type { SharedCache } from '../hotels/shared.ts';
 import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
-import type { Metrics } from '../observe.ts';
+import type { Metrics } from '../observe/metrics.ts';
 import { laterGeneration } from './generation.ts';
 import { SILENCE_MS } from './listener.ts';
 import type { FeedMessage } from './messages.ts';

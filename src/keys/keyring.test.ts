@@ -13,10 +13,14 @@ class Tiers {
   postgresAway = false;
   linked = true;
   asked = { redis: 0, postgres: 0 };
+  readonly told: string[] = [];
   held: Promise<void> | undefined;
 
   readonly shared = {
-    read: async (sha256: string) => (this.redisThere ? this.redis.get(sha256) : undefined),
+    read: async (sha256: string) => {
+      this.asked.redis++;
+      return this.redisThere ? this.redis.get(sha256) : undefined;
+    },
     fill: async (keys: [string, VersionedKey][]) => {
       for (const [sha256, key] of keys) this.redis.set(sha256, key);
       return true;
@@ -27,6 +31,7 @@ class Tiers {
   };
   readonly postgres = {
     query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
+      this.asked.postgres++;
       if (this.postgresAway) throw new Unavailable('PostgreSQL is away');
       const rows = await run({
         unsafe: async (_: string, [sha256]: [string]) => [this.rows.get(sha256)].filter(Boolean),
@@ -62,7 +67,7 @@ const ringWith = (shared: Tiers['shared'] | undefined) =>
     recent,
     isLinked: () => tiers.linked,
     unknownTtlMs: 60_000,
-    onLookup: (tier) => tiers.asked[tier]++,
+    onLookup: (tier, answer) => tiers.told.push(`${tier} ${answer}`),
   });
 
 beforeEach(() => {
@@ -93,6 +98,15 @@ describe('a key', () => {
   it('without the scope sees the narrow view, whatever other scopes it has', async () => {
     tiers.put(key, { scopes: ['registrar', 'Registry'] });
     expect(await keyring.load(key)).toMatchObject({ view: 'narrow' });
+  });
+
+  it('tells of each look-up by tier and answer', async () => {
+    tiers.put(key);
+    keyring.find(key);
+    await keyring.load(key);
+    keyring.find(key);
+    keyring.find('no key');
+    expect(tiers.told).toEqual(['local miss', 'redis miss', 'postgres hit', 'local hit', 'local absent']);
   });
 
   it('that is asked for many times at once is looked up once', async () => {

@@ -21,6 +21,9 @@ interface Known {
   doubted: boolean;
 }
 
+/** Is told of each look-up of a key by the tier that was asked; absent: the key is refused. */
+type OnLookup = (tier: 'local' | 'redis' | 'postgres', answer: 'hit' | 'absent' | 'miss') => void;
+
 /** Changes are heard of within a second; this only bounds what a lost one would do: then it is asked for in the background. */
 const FRESH_MS = 30_000;
 /** While the change feed is silent nothing older than this is believed without asking. */
@@ -40,7 +43,7 @@ export class Keyring {
   readonly #postgres: Postgres;
   readonly #recent: RecentChanges;
   readonly #isLinked: () => boolean;
-  readonly #onLookup: (tier: 'redis' | 'postgres') => void;
+  readonly #onLookup: OnLookup;
   readonly #unknownTtlMs: number;
   /** by the key itself: a request brings the key, and hashing it costs more than all the rest of a hit */
   readonly #known = new Map<string, Known>();
@@ -55,7 +58,7 @@ export class Keyring {
     recent: RecentChanges;
     isLinked: () => boolean;
     unknownTtlMs: number;
-    onLookup: (tier: 'redis' | 'postgres') => void;
+    onLookup: OnLookup;
   }) {
     this.#shared = options.shared;
     this.#postgres = options.postgres;
@@ -67,6 +70,12 @@ export class Keyring {
 
   /** What the key may do as far as this worker knows: null is refused, undefined must be asked for with `load`. */
   find(key: string): Access | null | undefined {
+    const access = this.#find(key);
+    this.#onLookup('local', access === undefined ? 'miss' : access === null ? 'absent' : 'hit');
+    return access;
+  }
+
+  #find(key: string): Access | null | undefined {
     const nowMs = Date.now();
     const known = this.#known.get(key);
     if (known !== undefined) {
@@ -145,8 +154,8 @@ export class Keyring {
     const began = this.#recent.position;
     let found: VersionedKey | undefined;
     if (this.#shared && this.#isLinked()) {
-      this.#onLookup('redis');
       found = await this.#shared.read(sha256);
+      this.#onLookup('redis', found === undefined ? 'miss' : found.record === null ? 'absent' : 'hit');
     }
     if (!found || this.#recent.isOutdated(sha256, found.version))
       found = await this.#loadOrigin(sha256, began);
@@ -158,7 +167,6 @@ export class Keyring {
   }
 
   async #loadOrigin(sha256: string, began: number): Promise<VersionedKey> {
-    this.#onLookup('postgres');
     const rows = await this.#postgres.query((sql) =>
       sql.unsafe<KeyRow[]>(
         `select ${KEY_COLUMNS} from api_keys where key_sha256 = decode($1, 'hex')`,
@@ -168,6 +176,7 @@ export class Keyring {
         },
       ),
     );
+    this.#onLookup('postgres', rows[0] ? 'hit' : 'absent');
     const found = rows[0] ? keyOf(rows[0]) : { version: 0, record: null };
     if (this.#recent.mayStore(sha256, began)) {
       if (found.record) this.#shared?.fill([[sha256, found]]);

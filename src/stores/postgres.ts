@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import { dense } from '../database.ts';
 import { Unavailable } from '../errors.ts';
 import { DeadlineExceeded } from '../lifecycle.ts';
-import { Breaker } from './breaker.ts';
+import { Breaker, type OnCall } from './breaker.ts';
 import { Patience } from './patience.ts';
 
 /** SQLSTATE classes and codes that say the server cannot be had: connection, resources, operator's intervention. */
@@ -21,6 +21,7 @@ export class Postgres {
   readonly #open: () => Sql;
   readonly #limits: { connections: number; queueLimit: number; timeoutMs: number };
   readonly #breaker: Breaker;
+  readonly #onCall: OnCall;
   #sql: Sql;
   #running = 0;
   #lateInARow = 0;
@@ -30,7 +31,9 @@ export class Postgres {
     open: () => Sql,
     limits: { connections: number; queueLimit: number; timeoutMs: number },
     onBreaker: (open: boolean, reason: string) => void,
+    onCall: OnCall = () => {},
   ) {
+    this.#onCall = onCall;
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
@@ -56,16 +59,19 @@ export class Postgres {
 
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
-    if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
+    if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
     const mustWait = this.#running >= this.#limits.connections;
     if (mustWait && this.#waiting.length >= this.#limits.queueLimit)
-      throw new Unavailable('the queue for PostgreSQL is full');
+      throw new Unavailable('the queue for PostgreSQL is full', { refusal: 'postgres_queue' });
     const patience = new Patience(this.#limits.timeoutMs);
     if (mustWait) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#running++;
     try {
-      if (patience.over) throw new Unavailable('the deadline passed in the queue for PostgreSQL');
-      if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
+      if (patience.over)
+        throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
+          refusal: 'postgres_queue',
+        });
+      if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
       const result = await this.#attempt(run, patience);
       this.#breaker.succeeded();
       return result;
@@ -97,19 +103,26 @@ export class Postgres {
   /** One attempt with a deadline of our own: postgres.js has none, and on a half-open path it would hang. */
   async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, patience: Patience): Promise<T> {
     const sql = this.#sql;
+    const startedAtMs = performance.now();
+    let succeeded = false;
     try {
       const result = dense(await patience.bound(run(sql)));
       this.#lateInARow = 0;
+      succeeded = true;
       return result;
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
       if (late && ++this.#lateInARow >= 3 && sql === this.#sql) this.#replacePool();
       if (late || AWAY.test(code) || LOST.test(code)) {
-        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error });
+        const refusal = late ? 'postgres_timeout' : 'postgres_away';
+        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, refusal });
       }
-      if (TOO_SLOW.test(code)) throw new Unavailable(`PostgreSQL: ${(error as Error).message}`);
+      if (TOO_SLOW.test(code))
+        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { refusal: 'postgres_timeout' });
       throw error;
+    } finally {
+      this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
     }
   }
 

@@ -1,5 +1,5 @@
 import { Redis as Client } from 'ioredis';
-import { Breaker } from './breaker.ts';
+import { Breaker, type OnCall } from './breaker.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply.ts';
 import { ViewConnector } from './view-connector.ts';
@@ -47,9 +47,16 @@ export class Redis {
   readonly #client: Scripted;
   readonly #mget: MgetConnection;
   readonly #breaker: Breaker;
+  readonly #onCall: OnCall;
 
   /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
-  constructor(url: string, timeoutMs: number, onBreaker: (open: boolean, reason: string) => void) {
+  constructor(
+    url: string,
+    timeoutMs: number,
+    onBreaker: (open: boolean, reason: string) => void,
+    onCall: OnCall = () => {},
+  ) {
+    this.#onCall = onCall;
     const options = {
       protocol: 2 as const,
       // for what nobody waits for: whether Redis is away, reads find out
@@ -182,15 +189,20 @@ export class Redis {
 
   async #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
     if (this.#breaker.open) return undefined;
+    const startedAtMs = performance.now();
+    let succeeded = false;
     try {
       const result = await command();
       this.#breaker.succeeded();
+      succeeded = true;
       return result;
     } catch (error) {
       const { name, message } = error as Error;
       // a server that refuses one command (READONLY, OOM, NOPERM) is not away: others of its answers are good
       if (name !== 'ReplyError' || AWAY.test(message)) this.#breaker.failed(message);
       return undefined;
+    } finally {
+      this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
     }
   }
 }
