@@ -77,7 +77,7 @@ describe('a histogram of requests', () => {
     expect(counts.every(({ value }) => value === 0)).toBe(true);
     expect(counts.map(({ labels }) => Object.values(labels).join(' ')).sort()).toEqual(
       [
-        ...['list', 'hotel', 'hotel_by_channel', 'hotel_by_registry'].map((route) => `${route} GET`),
+        ...['list', 'hotel', 'hotel_by_channel', 'hotel_by_registry', 'page'].map((route) => `${route} GET`),
         ...['batch_by_channel', 'batch_by_registry'].map((route) => `${route} POST`),
       ]
         .flatMap((what) => [200, 500, 503].map((status) => `${what} ${status}`))
