@@ -7,6 +7,8 @@ interface Way {
   to: Socket;
   waiting: { bytes: Buffer; dueAtMs: number }[];
   ended: boolean;
+  /** the far side is gone and nobody is told: nothing of it passes any more, whatever heals */
+  stranded: boolean;
 }
 
 /**
@@ -58,6 +60,11 @@ export class FaultProxy {
     this.#black = true;
   }
 
+  /** Leaves every connection half open: as when the machine behind it is gone. New ones pass. */
+  strand(): void {
+    for (const way of this.#ways) way.stranded = true;
+  }
+
   /** Ends every connection with a reset; new ones are welcome. */
   reset(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
@@ -96,7 +103,7 @@ export class FaultProxy {
   }
 
   #pipe(from: Socket, to: Socket): void {
-    const way: Way = { to, waiting: [], ended: false };
+    const way: Way = { to, waiting: [], ended: false, stranded: false };
     this.#ways.add(way);
     from.on('data', (bytes) => {
       way.waiting.push({ bytes, dueAtMs: performance.now() + this.#delayMs });
@@ -114,6 +121,11 @@ export class FaultProxy {
   }
 
   #deliver(way: Way): void {
+    if (way.stranded) {
+      way.waiting.length = 0;
+      if (way.ended) this.#ways.delete(way);
+      return;
+    }
     if (this.#black) return;
     const nowMs = performance.now();
     while (way.waiting[0] && way.waiting[0].dueAtMs <= nowMs) {
