@@ -38,7 +38,16 @@ export const publicErrors = Object.fromEntries(
   ]),
 ) as Readonly<Record<ErrorCode, PublicError>>;
 
-/** Thrown where an answer cannot be had in time because a dependency is away or the queue is full: 503. */
+/** Why a 503 is given: too many batches for the worker, too many queries for PostgreSQL, PostgreSQL itself. */
+export type Shortage = 'overload' | 'postgres_queue' | 'postgres';
+
+/** Thrown where an answer cannot be had in time because a dependency is away or a queue is full: 503. */
 export class Unavailable extends Error {
   override name = 'Unavailable';
+  readonly reason: Shortage;
+
+  constructor(reason: Shortage, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.reason = reason;
+  }
 }

@@ -1,10 +1,13 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
 import { Counter, Gauge, Registry } from 'prom-client';
+import type { Shortage } from './errors.ts';
 import { RequestHistogram } from './request-histogram.ts';
 
 const TIERS = ['local', 'redis', 'postgres'] as const;
 const ANSWERS = ['hit', 'absent', 'miss'] as const;
+/** Refusals for one reason are told of this often. */
+const REFUSED_LINE_EVERY_MS = 1_000;
 export type Tier = (typeof TIERS)[number];
 /** What a tier says of a key: it has the hotel, it knows that there is none, it does not know. */
 export type Answer = (typeof ANSWERS)[number];
@@ -31,7 +34,11 @@ export class Metrics {
     'Answers 500: what nobody foresaw',
     [],
   );
-  readonly #unavailable = this.#counter('hotel_api_unavailable_total', 'Answers 503', []);
+  readonly #unavailable = this.#counter<'reason'>(
+    'hotel_api_unavailable_total',
+    'Answers 503, by what was short: overload (of the worker, by batches), postgres_queue, postgres',
+    ['reason'],
+  );
   readonly #aborted = this.#counter(
     'hotel_api_requests_aborted_total',
     'Requests whose client went away before the answer',
@@ -131,8 +138,8 @@ export class Metrics {
     this.#unhandled.inc();
   }
 
-  unavailable(): void {
-    this.#unavailable.inc();
+  unavailable(reason: Shortage): void {
+    this.#unavailable.inc({ reason });
   }
 
   aborted(): void {
@@ -194,6 +201,8 @@ export function openLog(level: string, role: string): Logger {
 export class Events {
   readonly #log: Logger;
   readonly #logsRequests: boolean;
+  /** by shortage: when a line was written and how many were refused since */
+  readonly #refused = new Map<Shortage, { atMs: number; since: number }>();
 
   constructor(log: Logger) {
     this.#log = log;
@@ -223,13 +232,19 @@ export class Events {
   ): void {
     this.#log.error({ ...fields, status: 500, err: error }, 'request failed');
   }
-  requestUnavailable(fields: {
-    requestId: string;
-    route: string;
-    keyId: string | undefined;
-    reason: string;
-  }): void {
-    this.#log.warn({ ...fields, status: 503 }, 'request refused');
+  /** One line a second for each shortage: in overload to write one for each refusal would cost more than to refuse. */
+  requestUnavailable(
+    shortage: Shortage,
+    fields: { requestId: string; route: string; keyId: string | undefined; reason: string },
+  ): void {
+    const nowMs = performance.now();
+    const told = this.#refused.get(shortage) ?? { atMs: -Infinity, since: 0 };
+    this.#refused.set(shortage, told);
+    told.since++;
+    if (nowMs - told.atMs < REFUSED_LINE_EVERY_MS) return;
+    this.#log.warn({ ...fields, status: 503, refused: told.since }, 'request refused');
+    told.atMs = nowMs;
+    told.since = 0;
   }
   request(
     requestId: string,

@@ -64,7 +64,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'lifecycle.ts': [],
   'request-histogram.ts': [],
   'database.ts': [],
-  'observe.ts': ['request-histogram.ts'],
+  'observe.ts': ['errors.ts', 'request-histogram.ts'],
   stores: ['database.ts', 'errors.ts', 'lifecycle.ts'],
   hotels: ['errors.ts', 'stores'],
   keys: ['errors.ts', 'stores', 'hotels'],

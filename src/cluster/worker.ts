@@ -116,6 +116,11 @@ async function runWorker(config: Config): Promise<void> {
       help: 'Requests without an answer yet',
       read: () => gate.inProgress,
     },
+    {
+      name: 'hotel_api_batches_waiting',
+      help: 'Batches that wait for the event loop or for others to be loaded',
+      read: () => gate.batchesWaiting,
+    },
     { name: 'hotel_api_connections', help: 'Open client connections', read: () => server.connections },
     {
       name: 'hotel_api_postgres_queries_waiting',

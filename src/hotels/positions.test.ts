@@ -80,7 +80,7 @@ class List {
   async #answer<T>(answer: T): Promise<T> {
     this.queries++;
     await this.#held;
-    if (this.fails) throw new Unavailable('away');
+    if (this.fails) throw new Unavailable('postgres', 'away');
     return answer;
   }
 }

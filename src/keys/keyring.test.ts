@@ -27,7 +27,7 @@ class Tiers {
   };
   readonly postgres = {
     query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
-      if (this.postgresAway) throw new Unavailable('PostgreSQL is away');
+      if (this.postgresAway) throw new Unavailable('postgres', 'PostgreSQL is away');
       const rows = await run({
         unsafe: async (_: string, [sha256]: [string]) => [this.rows.get(sha256)].filter(Boolean),
       });

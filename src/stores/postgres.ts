@@ -23,6 +23,8 @@ export class Postgres {
   #sql: Sql;
   #running = 0;
   #lateInARow = 0;
+  /** how long a query took lately */
+  #queryMs = 0;
   readonly #waiting: (() => void)[] = [];
 
   constructor(
@@ -55,15 +57,18 @@ export class Postgres {
 
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
-    if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
+    if (this.#breaker.open) throw new Unavailable('postgres', 'PostgreSQL is away');
     const deadlineMs = performance.now() + this.#limits.timeoutMs;
     if (this.#running >= this.#limits.connections) await this.#wait();
     this.#running++;
     try {
       const leftMs = deadlineMs - performance.now();
-      if (leftMs <= 0) throw new Unavailable('the deadline passed in the queue for PostgreSQL');
-      if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
+      // with less than that it would likely be late, and blamed on the server
+      if (leftMs < this.#limits.timeoutMs / 4)
+        throw new Unavailable('postgres_queue', 'the deadline passed in the queue for PostgreSQL');
+      if (this.#breaker.open) throw new Unavailable('postgres', 'PostgreSQL is away');
       const result = await this.#attempt(run, leftMs);
+      this.#queryMs += 0.1 * (performance.now() - deadlineMs + leftMs - this.#queryMs);
       this.#breaker.succeeded();
       return result;
     } catch (error) {
@@ -82,8 +87,11 @@ export class Postgres {
   }
 
   #wait(): Promise<void> {
-    if (this.#waiting.length >= this.#limits.queueLimit)
-      throw new Unavailable('the queue for PostgreSQL is full');
+    const { connections, queueLimit, timeoutMs } = this.#limits;
+    // Little's law: who would only be refused when its time is over is refused now
+    const waitMs = ((this.#waiting.length + 1) * this.#queryMs) / connections;
+    if (this.#waiting.length >= queueLimit || waitMs > timeoutMs / 2)
+      throw new Unavailable('postgres_queue', 'the queue for PostgreSQL is full');
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
     return promise;
@@ -101,9 +109,9 @@ export class Postgres {
       const late = error instanceof DeadlineExceeded;
       if (late && ++this.#lateInARow >= 3 && sql === this.#sql) this.#replacePool();
       if (late || AWAY.test(code) || LOST.test(code)) {
-        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error });
+        throw new Unavailable('postgres', `PostgreSQL: ${(error as Error).message}`, { cause: error });
       }
-      if (TOO_SLOW.test(code)) throw new Unavailable(`PostgreSQL: ${(error as Error).message}`);
+      if (TOO_SLOW.test(code)) throw new Unavailable('postgres', `PostgreSQL: ${(error as Error).message}`);
       throw error;
     }
   }
