@@ -1,4 +1,5 @@
 import { Redis as Client } from 'ioredis';
+import { withDeadline } from '../lifecycle.ts';
 import { Breaker } from './breaker.ts';
 import { MgetConnection } from './mget.ts';
 
@@ -45,12 +46,13 @@ export class Redis {
   readonly #client: Scripted;
   readonly #mget: MgetConnection;
   readonly #breaker: Breaker;
+  readonly #timeoutMs: number;
 
   /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
   constructor(url: string, timeoutMs: number, onBreaker: (open: boolean, reason: string) => void) {
+    this.#timeoutMs = timeoutMs;
     const options = {
       protocol: 2 as const,
-      commandTimeout: timeoutMs,
       socketTimeout: 10 * timeoutMs,
       connectTimeout: 500,
       enableOfflineQueue: false,
@@ -64,7 +66,7 @@ export class Redis {
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new Breaker({
-      probe: () => Promise.all([this.#client.ping(), this.#mget.read(['probe'])]),
+      probe: () => withDeadline(Promise.all([this.#client.ping(), this.#mget.read(['probe'])]), timeoutMs),
       failuresToOpen: 1,
       probeEveryMs: 200,
       onChange: onBreaker,
@@ -170,7 +172,8 @@ export class Redis {
   async #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
     if (this.#breaker.open) return undefined;
     try {
-      const result = await command();
+      // not ioredis' commandTimeout: it calls answers late that wait unread in a busy process
+      const result = await withDeadline(command(), this.#timeoutMs);
       this.#breaker.succeeded();
       return result;
     } catch (error) {
