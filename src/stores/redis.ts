@@ -4,8 +4,9 @@ import { Breaker } from './breaker.ts';
 import { MgetConnection } from './mget.ts';
 
 /**
- * Stores versioned values: KEYS the keys, ARGV[1] the time to live in ms, then one value a key. Every value
- * carries a magic number at byte 4 and its version as a little-endian double at byte 8; what stands there
+ * Stores versioned values: KEYS the keys, ARGV[1] the longest time to live in ms, then one value a key. Every value
+ * begins with a checksum, by which it lives down to half as long (see `lifetimeMs`), and carries a magic number at
+ * byte 4 and its version as a little-endian double at byte 8; what stands there
  * with a larger version stays, anything that is no such value is replaced. Returns the places (from 1) of
  * those that were refused.
  */
@@ -21,7 +22,8 @@ for i = 1, #KEYS do
   if newer then
     refused[#refused + 1] = i
   else
-    redis.call('set', KEYS[i], value, 'PX', ARGV[1])
+    local share = 1 - struct.unpack('<I4', value) / 8589934592
+    redis.call('set', KEYS[i], value, 'PX', math.floor(ARGV[1] * share))
   end
 end
 return refused`;
@@ -99,7 +101,7 @@ export class Redis {
   }
 
   /**
-   * Stores versioned values unless a newer one stands there. Returns the places of those that were refused;
+   * Stores versioned values unless a newer one stands there, for half of `ttlMs` to all of it. Returns the places of those that were refused;
    * undefined when not all were sent.
    */
   async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number[] | undefined> {
@@ -129,13 +131,12 @@ export class Redis {
 
   /** Sets texts, where `onlyIfNone` only those that have no value yet. Returns undefined when not all were sent. */
   setMany(
-    values: [key: string, value: string | Buffer][],
-    ttlMs: number,
+    values: [key: string, value: string | Buffer, ttlMs: number][],
     onlyIfNone: boolean,
   ): Promise<true | undefined> {
     return this.#guard(async (): Promise<true> => {
       const pipeline = this.#client.pipeline();
-      for (const [key, value] of values) {
+      for (const [key, value, ttlMs] of values) {
         if (onlyIfNone) pipeline.set(key, value, 'PX', ttlMs, 'NX');
         else pipeline.set(key, value, 'PX', ttlMs);
       }
