@@ -73,8 +73,8 @@ export class Admission {
   /** of the batches lately, those that needed no load */
   #localShare = 1;
   #untried = 0;
-  /** when the first batch of this turn began; 0: none has */
-  #turnBeganMs = 0;
+  /** when the first batch of this turn began, if one has */
+  #turnBeganMs: number | undefined;
   #armed = false;
 
   /** Batches that wait. */
@@ -94,7 +94,7 @@ export class Admission {
   /** Answers a batch now, later or not at all. The body is valid during the call only. */
   enter(body: Uint8Array, work: Work): void {
     const nowMs = performance.now();
-    if (this.#turnBeganMs === 0) {
+    if (this.#turnBeganMs === undefined) {
       this.#turnBeganMs = nowMs;
       this.#arm();
     }
@@ -129,7 +129,7 @@ export class Admission {
 
   readonly #goOn = (): void => {
     this.#armed = false;
-    this.#turnBeganMs = 0;
+    this.#turnBeganMs = undefined;
     if (this.waiting === 0) return;
     const untilMs = performance.now() + SLICE_MS;
     this.#goOnWith(this.#toLoad, untilMs);
