@@ -1,4 +1,4 @@
-import { WaitingLine } from './waiting-line.ts';
+import { WaitingLine } from '../waiting-line.ts';
 
 /** How long batches may keep the event loop in one turn; whatever else came in waits this long at most. */
 const SLICE_MS = 5;
@@ -6,6 +6,8 @@ const SLICE_MS = 5;
 const TARGET_WAIT_MS = 200;
 /** One that has waited this long all the same, because what was before it got slow, is refused then. */
 const MAX_WAIT_MS = 400;
+/** Bodies that may wait in a line, whatever the time they would take. */
+const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 /** What a request costs beside its ids, in bytes of a body that cost as much. */
 const REQUEST_BYTES = 512;
 /** A batch of 1000 from the local cache. */
@@ -86,8 +88,8 @@ export class Admission {
   get full(): boolean {
     if (this.waiting === 0) return false;
     const nowMs = performance.now();
-    if (this.#arrived.isFull(TARGET_WAIT_MS, nowMs)) return true;
-    if (!this.#toLoad.isFull(TARGET_WAIT_MS, nowMs) || this.#localShare > WORTHWHILE_SHARE) return false;
+    if (isFull(this.#arrived, nowMs)) return true;
+    if (!isFull(this.#toLoad, nowMs) || this.#localShare > WORTHWHILE_SHARE) return false;
     return ++this.#untried % TRIED_ONE_OF !== 0;
   }
 
@@ -99,7 +101,7 @@ export class Admission {
       this.#arm();
     }
     if (this.#arrived.length === 0 && nowMs - this.#turnBeganMs < SLICE_MS) this.#begin(work, body, nowMs);
-    else if (this.#arrived.isFull(TARGET_WAIT_MS, nowMs)) work.refuse();
+    else if (isFull(this.#arrived, nowMs)) work.refuse();
     else this.#arrived.append({ work, body: new Uint8Array(body) }, weightOf(body), nowMs);
   }
 
@@ -112,7 +114,7 @@ export class Admission {
     const isLocal = work.run(body, false, () => {}) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
-    if (this.#toLoad.isFull(TARGET_WAIT_MS, nowMs)) work.refuse();
+    if (isFull(this.#toLoad, nowMs)) work.refuse();
     else this.#toLoad.append({ work, body: new Uint8Array(body) }, weightOf(body), nowMs);
   }
 
@@ -182,6 +184,10 @@ export class Admission {
       this.#limitBytes = Math.min(MAX_LIMIT_BYTES, this.#limitBytes + (bytes * bytes) / this.#limitBytes);
     }
   }
+}
+
+function isFull(line: WaitingLine<Held>, nowMs: number): boolean {
+  return line.isFull(TARGET_WAIT_MS, nowMs) || line.size > MAX_WAITING_BYTES;
 }
 
 function weightOf(body: Uint8Array): number {

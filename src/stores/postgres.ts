@@ -2,6 +2,7 @@ import type { Sql } from 'postgres';
 import { dense } from '../database.ts';
 import { Unavailable } from '../errors.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
+import { WaitingLine } from '../waiting-line.ts';
 import { Breaker } from './breaker.ts';
 
 /** SQLSTATE classes and codes that say the server cannot be had: connection, resources, operator's intervention. */
@@ -23,9 +24,7 @@ export class Postgres {
   #sql: Sql;
   #running = 0;
   #lateInARow = 0;
-  /** how long a query took lately */
-  #queryMs = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting = new WaitingLine<() => void>(0);
 
   constructor(
     open: () => Sql,
@@ -63,12 +62,10 @@ export class Postgres {
     this.#running++;
     try {
       const leftMs = deadlineMs - performance.now();
-      // with less than that it would likely be late, and blamed on the server
-      if (leftMs < this.#limits.timeoutMs / 4)
+      if (this.#limits.timeoutMs - leftMs > this.#mostWaitMs)
         throw new Unavailable('postgres_queue', 'the deadline passed in the queue for PostgreSQL');
       if (this.#breaker.open) throw new Unavailable('postgres', 'PostgreSQL is away');
       const result = await this.#attempt(run, leftMs);
-      this.#queryMs += 0.1 * (performance.now() - deadlineMs + leftMs - this.#queryMs);
       this.#breaker.succeeded();
       return result;
     } catch (error) {
@@ -77,8 +74,15 @@ export class Postgres {
       throw error;
     } finally {
       this.#running--;
-      this.#waiting.shift()?.();
+      this.#waiting.shift()?.item();
+      this.#waiting.measure(performance.now());
     }
+  }
+
+  /** Opens all connections, or gives up after `timeoutMs`: who asks first shall not have to wait for them. */
+  async connected(timeoutMs: number): Promise<void> {
+    const asked = Array.from({ length: this.#limits.connections }, () => this.#sql`select`);
+    await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
   }
 
   async close(): Promise<void> {
@@ -86,14 +90,19 @@ export class Postgres {
     await this.#sql.end({ timeout: 1 });
   }
 
+  /** Who has waited longer than this has too little time left: to be late then would be blamed on the server. */
+  get #mostWaitMs(): number {
+    return 0.75 * this.#limits.timeoutMs;
+  }
+
   #wait(): Promise<void> {
-    const { connections, queueLimit, timeoutMs } = this.#limits;
-    // Little's law: who would only be refused when its time is over is refused now
-    const waitMs = ((this.#waiting.length + 1) * this.#queryMs) / connections;
-    if (this.#waiting.length >= queueLimit || waitMs > timeoutMs / 2)
+    const nowMs = performance.now();
+    const waiting = this.#waiting;
+    // who would only be refused when the time is over is refused now
+    if (waiting.length >= this.#limits.queueLimit || waiting.isFull(this.#mostWaitMs, nowMs))
       throw new Unavailable('postgres_queue', 'the queue for PostgreSQL is full');
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.push(resolve);
+    waiting.append(resolve, 1, nowMs);
     return promise;
   }
 

@@ -1,37 +1,43 @@
-/** Bodies that may wait in a line, whatever the time they would take. */
-const MAX_BYTES = 32 * 1024 * 1024;
 /** How much a new measurement of the rate counts against those before it. */
 const WEIGHT = 0.2;
 
 interface Place<Item> {
   item: Item;
-  bytes: number;
+  size: number;
   sinceMs: number;
   next: Place<Item> | undefined;
 }
 
-/** A queue that knows how long a newcomer would wait in it. Times are of `performance.now()`. */
+/**
+ * A queue that knows how long a newcomer would wait in it. What stands in it has a size, in any unit, that says how
+ * much longer than others it takes. Times are of `performance.now()`.
+ */
 export class WaitingLine<Item> {
   #first: Place<Item> | undefined;
   #last: Place<Item> | undefined;
   #length = 0;
-  #bytes = 0;
-  #msPerByte: number;
-  /** bytes that have left since the rate was measured last, and when that was */
+  #size = 0;
+  #msPerUnit: number;
+  /** the size of what has left since the rate was measured last, and when that was */
   #left = 0;
   #measuredAtMs = 0;
 
-  /** `msPerByte`: how fast it goes as long as nothing has been measured. */
-  constructor(msPerByte: number) {
-    this.#msPerByte = msPerByte;
+  /** `msPerUnit`: how fast it goes as long as nothing has been measured. */
+  constructor(msPerUnit: number) {
+    this.#msPerUnit = msPerUnit;
   }
 
   get length(): number {
     return this.#length;
   }
 
-  append(item: Item, bytes: number, nowMs: number): void {
-    const place = { item, bytes, sinceMs: nowMs, next: undefined };
+  /** Of all that stand in it. */
+  get size(): number {
+    return this.#size;
+  }
+
+  append(item: Item, size: number, nowMs: number): void {
+    const place = { item, size, sinceMs: nowMs, next: undefined };
     if (this.#last) this.#last.next = place;
     else {
       this.#first = place;
@@ -40,25 +46,25 @@ export class WaitingLine<Item> {
     }
     this.#last = place;
     this.#length++;
-    this.#bytes += bytes;
+    this.#size += size;
   }
 
   /** Takes the first out, if there is one. */
-  shift(): { item: Item; bytes: number; sinceMs: number } | undefined {
+  shift(): { item: Item; size: number; sinceMs: number } | undefined {
     const place = this.#first;
     if (!place) return undefined;
     this.#first = place.next;
     if (!place.next) this.#last = undefined;
     this.#length--;
-    this.#bytes -= place.bytes;
-    this.#left += place.bytes;
+    this.#size -= place.size;
+    this.#left += place.size;
     return place;
   }
 
   /** To be called after some have left: how long that took says how long others will. */
   measure(nowMs: number): void {
     if (this.#left === 0) return;
-    this.#msPerByte += WEIGHT * ((nowMs - this.#measuredAtMs) / this.#left - this.#msPerByte);
+    this.#msPerUnit += WEIGHT * ((nowMs - this.#measuredAtMs) / this.#left - this.#msPerUnit);
     this.#measuredAtMs = nowMs;
     this.#left = 0;
   }
@@ -69,10 +75,6 @@ export class WaitingLine<Item> {
    */
   isFull(mostMs: number, nowMs: number): boolean {
     if (!this.#first) return false;
-    return (
-      this.#bytes * this.#msPerByte > mostMs ||
-      nowMs - this.#first.sinceMs > mostMs ||
-      this.#bytes > MAX_BYTES
-    );
+    return this.#size * this.#msPerUnit > mostMs || nowMs - this.#first.sinceMs > mostMs;
   }
 }
