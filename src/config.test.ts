@@ -31,6 +31,8 @@ describe('the configuration', () => {
       ADMIN_PORT: 9090,
       WORKERS: availableParallelism(),
       BASE_PATH: '',
+      PUBLIC_URL: '',
+      SUPPORT_EMAIL: '',
       L1_MAX_BYTES: 268_435_456,
       DRAIN_WAIT_MS: 3_000,
       DRAIN_TIMEOUT_MS: 8_000,

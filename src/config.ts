@@ -38,6 +38,14 @@ const Environment = Type.Object({
     default: '',
     pattern: '^$|^(/[A-Za-z0-9._~-]+)+$',
   }),
+  PUBLIC_URL: text(
+    'scheme and host by which clients reach the service, e.g. https://hotels.example.com, for the documentation',
+    { default: '', pattern: '^$|^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$' },
+  ),
+  SUPPORT_EMAIL: text('who gives out keys, for the documentation', {
+    default: '',
+    pattern: '^$|^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$',
+  }),
   L1_MAX_BYTES: whole(
     "a worker's local cache; 0 turns it off, else at least 1 MiB",
     256 * MIB,

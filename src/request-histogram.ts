@@ -1,4 +1,4 @@
-/** The routes by which requests are counted; `other` is every path and method that the contract does not know. */
+/** The routes by which requests are counted; `page` is what needs no key, `other` is every path and method that the contract does not know. */
 export const ROUTES = [
   'list',
   'hotel',
@@ -6,6 +6,7 @@ export const ROUTES = [
   'hotel_by_registry',
   'batch_by_channel',
   'batch_by_registry',
+  'page',
   'other',
 ] as const;
 export type Route = (typeof ROUTES)[number];

@@ -192,6 +192,7 @@ describe('requests', () => {
       'hotel_by_registry',
       'batch_by_channel',
       'batch_by_registry',
+      'page',
       'other',
     ];
     for (const route of values('route')) expect(routes).toContain(route);

@@ -26,7 +26,7 @@ export async function checkFreshness(options: {
   const ear = openDatabase(DATABASE_URL, 1, { kind: 'listen' });
   const askers = Array.from({ length: options.connections }, () => new Asker(options.url, key));
   try {
-    const checker = new Checker(sql, ear, askers, options.promiseMs);
+    const checker = new Checker(sql, ear, askers, () => options.promiseMs);
     const { answers, changes, lagsMs, stale } = await checker.run(AbortSignal.timeout(options.for * 1_000));
     const sorted = lagsMs.toSorted((a, b) => a - b);
     const at = (share: number) => {

@@ -1,11 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
+import { pagesOf } from '../docs/pages.ts';
 import { Listing } from '../hotels/listing.ts';
 import { LocalCache } from '../hotels/local.ts';
 import { Origin } from '../hotels/origin.ts';
 import { Reader } from '../hotels/reader.ts';
 import { RecentChanges } from '../hotels/recent.ts';
+import { Relay } from '../hotels/relay/relay.ts';
 import { SharedCache } from '../hotels/shared.ts';
 import { Gate } from '../http/gate.ts';
 import { operationsOn } from '../http/hotels.ts';
@@ -44,7 +46,8 @@ async function runWorker(config: Config): Promise<void> {
     () =>
       openDatabase(config.DATABASE_URL, config.DATABASE_POOL_SIZE, {
         kind: 'serve',
-        statementTimeoutMs: config.DATABASE_TIMEOUT_MS,
+        // the server counts too what it waits for this process: the deadline itself is kept here
+        statementTimeoutMs: 2 * config.DATABASE_TIMEOUT_MS,
       }),
     {
       connections: config.DATABASE_POOL_SIZE,
@@ -87,6 +90,15 @@ async function runWorker(config: Config): Promise<void> {
     () => link.up,
     (...answer) => metrics.cacheAnswers(...answer),
   );
+  const relay =
+    redis && sharedHotels && !local
+      ? new Relay(
+          redis,
+          sharedHotels,
+          () => link.up,
+          (...answer) => metrics.cacheAnswers(...answer),
+        )
+      : undefined;
   const listing = new Listing(origin, () => link.up);
   const keyring = new Keyring({
     shared: sharedKeys,
@@ -101,6 +113,7 @@ async function runWorker(config: Config): Promise<void> {
     keyChanges,
     reader,
     local,
+    relay,
     positions: listing.positions,
     keyring,
     sharedHotels,
@@ -109,8 +122,13 @@ async function runWorker(config: Config): Promise<void> {
     metrics,
   });
   const gate = new Gate(keyring, metrics, events);
-  const operations = operationsOn(local, reader, listing, config.BASE_PATH);
-  const server = openServer(operations, gate, config.BASE_PATH);
+  const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
+  const pages = pagesOf({
+    basePath: config.BASE_PATH,
+    publicUrl: config.PUBLIC_URL,
+    supportEmail: config.SUPPORT_EMAIL,
+  });
+  const server = openServer(operations, gate, pages, config.BASE_PATH);
   lifecycle.push('connections', () => server.close());
   metrics.watch([
     {

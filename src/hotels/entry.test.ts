@@ -9,6 +9,7 @@ import {
   type View,
   versionOfRemoved,
 } from './entry.ts';
+import { Hotel } from './hotel.ts';
 
 const DAY_MS = 86_400_000;
 const VIEWS: View[] = ['full', 'narrow'];
@@ -37,6 +38,11 @@ const FIELDS = [
   'channel_id',
   'registry_id',
 ];
+
+it('the schema of a hotel has the fields of the specification, in their order, each required', () => {
+  expect(Object.keys(Hotel.properties)).toEqual(FIELDS);
+  expect(Hotel.required).toEqual(FIELDS);
+});
 
 const wellFormed = (constraints: fc.StringConstraints) => fc.string({ unit: 'binary', ...constraints });
 /** Any UTF-16 at all, lone surrogates too. */

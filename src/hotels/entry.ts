@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto';
-import { crc32 } from 'node:zlib';
+import { checksum } from './checksum.ts';
+import type { Hotel } from './hotel.ts';
+import type { Namespace } from './namespace.ts';
 
 /**
  * An entry is a hotel as the caches hold it: the final JSON of the response, encoded once, behind a fixed
@@ -7,7 +9,7 @@ import { crc32 } from 'node:zlib';
  *
  * Layout, little endian:
  *
- *     0  u32  crc32 of bytes 4 to the end
+ *     0  u32  lower half of the XXH64 of bytes 4 to the end
  *     4  u32  magic
  *     8  f64  version: of the database's sequence; half a step more for what was deleted
  *    16  f64  the moment at which `certified` flips, epoch ms; Infinity when it never does
@@ -23,7 +25,7 @@ import { crc32 } from 'node:zlib';
  * and `null}`. The certification URL and both dates are kept apart from the body so that an entry can
  * be turned to another day without asking the database.
  */
-const MAGIC = 0x31444548;
+const MAGIC = 0x32444548;
 const HEADER_BYTES = 80;
 const NO_DAY = -0x80000000;
 const PRESENT = 1;
@@ -37,31 +39,12 @@ export const NARROW_END = Buffer.from('null}');
 export type View = 'full' | 'narrow';
 
 /** A row of `hotels` as `HOTEL_COLUMNS` selects it. */
-export interface HotelRow {
-  id: string;
-  name: string;
-  description: string | null;
-  address: string | null;
-  postal_code: string | null;
-  city: string | null;
-  country_code: string | null;
-  latitude: number | null;
-  longitude: number | null;
-  language: string | null;
-  star_rating: number | null;
-  room_count: number | null;
-  website_url: string | null;
-  email: string | null;
+export type HotelRow = Omit<Hotel, 'certified' | 'images' | 'registry_id'> & {
   images: { url: string; caption?: string | null }[];
-  /** YYYY-MM-DD */
-  certified_from: string | null;
-  certified_until: string | null;
-  certification_url: string | null;
-  channel_id: string | null;
   /** decimal digits: a bigint may be larger than a number holds */
   registry_id: string | null;
   version: number;
-}
+};
 
 /** The select list that yields a `HotelRow`. */
 export const HOTEL_COLUMNS = `id, name, description, address, postal_code, city, country_code, latitude, longitude,
@@ -72,64 +55,86 @@ export const HOTEL_COLUMNS = `id, name, description, address, postal_code, city,
 /** A hotel, or null: none carries the key. */
 export type Found = Entry | null;
 
-/** A checked entry; its fields are views of `bytes`, which nobody may change. */
+/** Letters that one byte holds in UTF-8. */
+const LAST_ASCII = 0x7f;
+
+/** A checked entry: a window on bytes that nobody may change. */
 export class Entry {
-  readonly bytes: Buffer;
+  readonly #source: Buffer;
+  readonly #start: number;
+  readonly #end: number;
 
   /** Takes the bytes of an entry that is known to be sound; `readEntry` is the door for others. */
-  constructor(bytes: Buffer) {
-    this.bytes = bytes;
+  constructor(source: Buffer, start = 0, end = source.length) {
+    this.#source = source;
+    this.#start = start;
+    this.#end = end;
+  }
+
+  /** The entry as caches hold it. */
+  get bytes(): Buffer {
+    return this.#source.subarray(this.#start, this.#end);
   }
 
   /** False for an entry that says the hotel is absent. */
   get present(): boolean {
-    return (this.bytes[77]! & PRESENT) !== 0;
+    return (this.#source[this.#start + 77]! & PRESENT) !== 0;
   }
 
   /** True for what takes a hotel's place in Redis after a change until somebody reads the hotel anew. */
   get withdrawn(): boolean {
-    return (this.bytes[77]! & WITHDRAWN) !== 0;
+    return (this.#source[this.#start + 77]! & WITHDRAWN) !== 0;
   }
 
   get version(): number {
-    return this.bytes.readDoubleLE(8);
+    return this.#source.readDoubleLE(this.#start + 8);
   }
 
   /** The moment (epoch ms) from which `certified` in the body is no longer true. */
   get turnsAtMs(): number {
-    return this.bytes.readDoubleLE(16);
+    return this.#source.readDoubleLE(this.#start + 16);
   }
 
   get id(): string {
-    return this.bytes.toString('utf8', HEADER_BYTES, HEADER_BYTES + this.bytes.readUInt16LE(70));
+    return this.#key('id') ?? '';
   }
 
   get channelId(): string | null {
-    const start = HEADER_BYTES + this.bytes.readUInt16LE(70);
-    const length = this.bytes.readUInt16LE(72);
-    return length === 0 ? null : this.bytes.toString('utf8', start, start + length);
+    return this.#key('channel');
   }
 
   /** Decimal digits, canonical. */
   get registryId(): string | null {
-    const start = HEADER_BYTES + this.bytes.readUInt16LE(70) + this.bytes.readUInt16LE(72);
-    const length = this.bytes[76]!;
-    return length === 0 ? null : this.bytes.toString('latin1', start, start + length);
+    return this.#key('registry');
+  }
+
+  /** True when the hotel carries this key. */
+  isOf(namespace: Namespace, key: string): boolean {
+    const source = this.#source;
+    let at = this.#keyStart(namespace);
+    if (this.#keyLength(namespace) !== key.length) return this.#key(namespace) === key;
+    for (let i = 0; i < key.length; i++) {
+      const byte = source[at++]!;
+      if (byte > LAST_ASCII) return this.#key(namespace) === key;
+      if (byte !== key.charCodeAt(i)) return false;
+    }
+    return true;
   }
 
   /** Twelve characters that differ where the bytes of the view differ. */
   tag(view: View): string {
-    return view === 'full' ? this.bytes.toString('latin1', 36, 48) : this.bytes.toString('latin1', 24, 36);
+    const at = this.#start + (view === 'full' ? 36 : 24);
+    return this.#source.toString('latin1', at, at + 12);
   }
 
   /** Length of the view's JSON in bytes. */
   bodyLength(view: View): number {
-    return view === 'full' ? this.bytes.readUInt32LE(56) : this.bytes.readUInt32LE(60) + NARROW_END.length;
+    return view === 'full' ? this.#fullLength : this.#sharedLength + NARROW_END.length;
   }
 
   /** The JSON of a view. The full one is a view of `bytes`, the narrow one a copy. */
   body(view: View): Buffer {
-    if (view === 'full') return this.bytes.subarray(this.bytes.length - this.bytes.readUInt32LE(56));
+    if (view === 'full') return this.#source.subarray(this.#bodyStart, this.#end);
     const body = Buffer.allocUnsafe(this.bodyLength(view));
     this.copyBody(view, body, 0);
     return body;
@@ -137,11 +142,40 @@ export class Entry {
 
   /** Copies the JSON of a view to `target` at `offset`; returns the offset behind it. */
   copyBody(view: View, target: Buffer, offset: number): number {
-    const start = this.bytes.length - this.bytes.readUInt32LE(56);
-    if (view === 'full') return offset + this.bytes.copy(target, offset, start);
-    const shared = this.bytes.readUInt32LE(60);
-    this.bytes.copy(target, offset, start, start + shared);
-    return offset + shared + NARROW_END.copy(target, offset + shared);
+    const start = this.#bodyStart;
+    if (view === 'full') return offset + this.#source.copy(target, offset, start, this.#end);
+    const end = offset + this.#source.copy(target, offset, start, start + this.#sharedLength);
+    return end + NARROW_END.copy(target, end);
+  }
+
+  get #fullLength(): number {
+    return this.#source.readUInt32LE(this.#start + 56);
+  }
+
+  get #sharedLength(): number {
+    return this.#source.readUInt32LE(this.#start + 60);
+  }
+
+  get #bodyStart(): number {
+    return this.#end - this.#fullLength;
+  }
+
+  #keyLength(namespace: Namespace): number {
+    if (namespace === 'registry') return this.#source[this.#start + 76]!;
+    return this.#source.readUInt16LE(this.#start + (namespace === 'id' ? 70 : 72));
+  }
+
+  #keyStart(namespace: Namespace): number {
+    const start = this.#start + HEADER_BYTES;
+    if (namespace === 'id') return start;
+    const channel = start + this.#keyLength('id');
+    return namespace === 'channel' ? channel : channel + this.#keyLength('channel');
+  }
+
+  #key(namespace: Namespace): string | null {
+    const length = this.#keyLength(namespace);
+    const start = this.#keyStart(namespace);
+    return length === 0 ? null : this.#source.toString('utf8', start, start + length);
   }
 
   /**
@@ -149,8 +183,8 @@ export class Entry {
    * tell the truth of that day.
    */
   at(nowMs: number): Entry {
-    const bytes = this.bytes;
     if (nowMs < this.turnsAtMs && nowMs >= this.turnedAtMs) return this;
+    const { bytes } = this;
     const [idLength, channelLength, urlLength] = [
       bytes.readUInt16LE(70),
       bytes.readUInt16LE(72),
@@ -180,13 +214,23 @@ export class Entry {
 
   /** The moment (epoch ms) at which `certified` last flipped: before it the body was not yet true. */
   private get turnedAtMs(): number {
-    const [from, until] = [this.bytes.readInt32LE(48), this.bytes.readInt32LE(52)];
+    const from = this.#source.readInt32LE(this.#start + 48);
+    const until = this.#source.readInt32LE(this.#start + 52);
     if (from === NO_DAY || until === NO_DAY || from > until) return -Infinity;
     const turnsAt = this.turnsAtMs;
     if (turnsAt === from * DAY_MS) return -Infinity;
     return turnsAt === Infinity ? (until + 1) * DAY_MS : from * DAY_MS;
   }
 }
+
+/** What stands behind the head of a body: the certification, and the fields of which a view may hide the last. */
+type AfterHead =
+  | 'certified'
+  | 'certified_from'
+  | 'certified_until'
+  | 'certification_url'
+  | 'channel_id'
+  | 'registry_id';
 
 /** Encodes a row as it reads at `nowMs` (epoch ms). */
 export function encodeHotel(row: HotelRow, nowMs: number): Entry {
@@ -208,7 +252,7 @@ export function encodeHotel(row: HotelRow, nowMs: number): Entry {
     website_url: row.website_url,
     email: row.email,
     images,
-  });
+  } satisfies Omit<Hotel, AfterHead>);
   const sharedTail = `,"channel_id":${JSON.stringify(row.channel_id)},"registry_id":`;
   const id = Buffer.from(row.id);
   const channelId = Buffer.from(row.channel_id ?? '');
@@ -257,11 +301,14 @@ function encodeWithoutBody(id: string, version: number, flags: number): Entry {
   return seal(bytes);
 }
 
-/** Reads what a cache held. Returns undefined when it is no sound entry: damaged, foreign or of another format. */
-export function readEntry(bytes: Buffer): Entry | undefined {
-  if (bytes.length < HEADER_BYTES || bytes.readUInt32LE(4) !== MAGIC) return undefined;
-  if (crc32(bytes.subarray(4)) !== bytes.readUInt32LE(0)) return undefined;
-  return new Entry(bytes);
+/**
+ * Reads what a cache held, between two places of `source`. Returns undefined when it is no sound entry: damaged,
+ * foreign or of another format.
+ */
+export function readEntry(source: Buffer, start = 0, end = source.length): Entry | undefined {
+  if (end - start < HEADER_BYTES || source.readUInt32LE(start + 4) !== MAGIC) return undefined;
+  if (checksum(source.subarray(start + 4, end)) !== source.readUInt32LE(start)) return undefined;
+  return new Entry(source, start, end);
 }
 
 interface Parts {
@@ -331,7 +378,7 @@ function assemble(parts: Parts): Entry {
 
 function seal(bytes: Buffer): Entry {
   bytes.writeUInt32LE(MAGIC, 4);
-  bytes.writeUInt32LE(crc32(bytes.subarray(4)), 0);
+  bytes.writeUInt32LE(checksum(bytes.subarray(4)), 0);
   return new Entry(bytes);
 }
 

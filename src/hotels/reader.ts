@@ -117,9 +117,11 @@ export class Reader {
     if (keys.length === 0) return [];
     const began = this.#recent.position;
     const linked = this.#isLinked();
-    const held = keys.map((key) => this.#local?.held(namespace, key));
+    const held = this.#heldLocally(namespace, keys);
     const found: (Found | undefined)[] =
-      this.#shared && linked && !held.every(Boolean) ? await this.#readShared(namespace, keys, held) : held;
+      this.#shared && linked && !held?.every(Boolean)
+        ? await this.#readShared(namespace, keys, held)
+        : (held ?? new Array(keys.length));
     const missing: number[] = [];
     for (let i = 0; i < keys.length; i++) if (found[i] === undefined) missing.push(i);
     if (missing.length > 0) {
@@ -142,12 +144,18 @@ export class Reader {
     return found as Found[];
   }
 
+  /** What the local cache holds of the keys; undefined where it holds none of them. */
+  #heldLocally(namespace: Namespace, keys: string[]): (Found | undefined)[] | undefined {
+    const held = this.#local && keys.map((key) => this.#local!.held(namespace, key));
+    return held?.some(Boolean) ? held : undefined;
+  }
+
   /** What any cache holds, however old: for when PostgreSQL cannot be asked. It is stored nowhere. */
   async #lastKnown(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
     const known = keys.map((key) => this.#local?.lastKnown(namespace, key));
     const rest = keys.filter((_, i) => known[i] === undefined);
     if (rest.length === 0 || !this.#shared || this.#isLinked()) return known;
-    const shared = await this.#readShared(namespace, rest, []);
+    const shared = await this.#readShared(namespace, rest, undefined);
     return known.map((entry) => (entry === undefined ? shared.shift() : entry));
   }
 
@@ -170,20 +178,25 @@ export class Reader {
   async #readShared(
     namespace: Namespace,
     keys: string[],
-    known: (Found | undefined)[],
+    known: (Found | undefined)[] | undefined,
   ): Promise<(Found | undefined)[]> {
-    const asked = keys.filter((_, i) => known[i] === undefined);
+    const asked = known ? keys.filter((_, i) => known[i] === undefined) : keys;
     const answers =
       namespace === 'id'
         ? this.#checked(await this.#shared!.entries(asked))
         : await this.#readPointers(namespace, asked);
-    const absent = answers.filter((answer) => answer === null).length;
-    const misses = answers.filter((answer) => answer === undefined).length;
+    let absent = 0;
+    let misses = 0;
+    for (const answer of answers) {
+      if (answer === null) absent++;
+      else if (answer === undefined) misses++;
+    }
     this.#count('redis', 'hit', asked.length - absent - misses);
     this.#count('redis', 'absent', absent);
     this.#count('redis', 'miss', misses);
+    if (!known) return answers;
     let next = 0;
-    return keys.map((_, i) => known[i] ?? answers[next++]);
+    return known.map((answer) => answer ?? answers[next++]);
   }
 
   async #readPointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(Found | undefined)[]> {
@@ -198,7 +211,7 @@ export class Reader {
       if (id === null && this.#recent.heardOf(LETTER[namespace] + keys[i])) return undefined;
       if (typeof id !== 'string') return id;
       const entry = entries[next++];
-      if (entry && keys[i] === (namespace === 'channel' ? entry.channelId : entry.registryId)) return entry;
+      if (entry?.isOf(namespace, keys[i]!)) return entry;
       // the pointer is out of date and tells nothing of who carries the id now
       if (entry !== undefined) unconfirmed.push(keys[i]!);
       return undefined;

@@ -5,8 +5,10 @@ import { LETTER, type Namespace } from './namespace.ts';
 
 /** What a pointer begins with; behind it stands the hotel's id. */
 const TO = '>';
+const TO_BYTE = 0x3e;
 /** What stands in a pointer's place when no hotel carries the id. */
 const NOBODY = '-';
+const NOBODY_BYTE = 0x2d;
 /** Half of it is longer than any load takes that began before the change: after it nothing older can come. */
 const WITHDRAWN_TTL_MS = 120_000;
 /** Keys removed by one command. */
@@ -38,18 +40,24 @@ export class SharedCache {
     this.#prefix = `${generation}:`;
   }
 
+  /** What stands in Redis before the keys of a namespace. */
+  prefixOf(namespace: Namespace): string {
+    return this.#prefix + LETTER[namespace];
+  }
+
   /** For each key the hotel id, null when no hotel carries it, undefined when Redis does not know. */
   async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(string | null | undefined)[]> {
-    const start = this.#prefix + LETTER[namespace];
-    const values = await this.#redis.readTexts(keys.map((key) => start + key));
+    const values = await this.#redis.readMany(keys, this.prefixOf(namespace));
     if (values === undefined) return new Array(keys.length);
     const unsound: string[] = [];
-    const ids = values.map((value, i) => {
-      if (value === null) return undefined;
-      if (value.startsWith(TO)) return value.slice(TO.length);
-      if (value === NOBODY) return null;
+    const { bytes } = values;
+    const ids = keys.map((key, i) => {
+      if (values.isNull(i)) return undefined;
+      const [start, end] = [values.start(i), values.end(i)];
+      if (bytes[start] === TO_BYTE) return bytes.toString('utf8', start + 1, end);
+      if (bytes[start] === NOBODY_BYTE && end === start + 1) return null;
       this.#onPoison();
-      unsound.push(keys[i]!);
+      unsound.push(key);
       return undefined;
     });
     if (unsound.length > 0) this.removePointers(namespace, unsound);
@@ -61,7 +69,7 @@ export class SharedCache {
    * Redis did not take all of it.
    */
   async removePointers(namespace: 'channel' | 'registry', keys: string[]): Promise<boolean> {
-    const start = this.#prefix + LETTER[namespace];
+    const start = this.prefixOf(namespace);
     for (let i = 0; i < keys.length; i += REMOVE_COUNT) {
       const names = keys.slice(i, i + REMOVE_COUNT).map((key) => start + key);
       if ((await this.#redis.remove(names)) === undefined) return false;
@@ -75,21 +83,22 @@ export class SharedCache {
    */
   async entries(ids: string[]): Promise<(Entry | undefined)[]> {
     const held = await this.held(ids);
-    return held.map((entry) => (entry?.withdrawn ? undefined : entry));
+    for (const [i, entry] of held.entries()) if (entry?.withdrawn) held[i] = undefined;
+    return held;
   }
 
   /** The same, with withdrawals as they stand. */
   async held(ids: string[]): Promise<(Entry | undefined)[]> {
-    const names = ids.map((id) => this.#prefix + LETTER.id + id);
-    const values = await this.#redis.readMany(names);
+    const prefix = this.prefixOf('id');
+    const values = await this.#redis.readMany(ids, prefix);
     if (values === undefined) return new Array(ids.length);
     const unsound: string[] = [];
-    const entries = values.map((value, i) => {
-      if (value === null) return undefined;
-      const entry = readEntry(value);
-      if (entry?.id === ids[i]) return entry;
+    const entries = ids.map((id, i) => {
+      if (values.isNull(i)) return undefined;
+      const entry = readEntry(values.bytes, values.start(i), values.end(i));
+      if (entry?.isOf('id', id)) return entry;
       this.#onPoison();
-      unsound.push(names[i]!);
+      unsound.push(prefix + id);
       return undefined;
     });
     // it goes before the right one comes: it might claim a version that none exceeds
@@ -134,19 +143,19 @@ export class SharedCache {
 
   /** Stores entries whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
   async replace(entries: Entry[]): Promise<boolean> {
-    const removed = await this.#redis.remove(entries.map(({ id }) => this.#prefix + LETTER.id + id));
+    const removed = await this.#redis.remove(entries.map(({ id }) => this.prefixOf('id') + id));
     return removed !== undefined && (await this.fill(entries)) !== undefined;
   }
 
   /** Some of the ids that Redis holds something under, and the cursor for the next; undefined: it does not answer. */
   async walk(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
-    const start = this.#prefix + LETTER.id;
+    const start = this.prefixOf('id');
     const found = await this.#redis.scan(cursor, `${start}*`, SCAN_COUNT);
     return found && [found[0], found[1].map((name) => name.slice(start.length))];
   }
 
   async #store(entries: Entry[], ttlMs: number): Promise<string[] | undefined> {
-    const values = entries.map(({ id, bytes }): [string, Buffer] => [this.#prefix + LETTER.id + id, bytes]);
+    const values = entries.map(({ id, bytes }): [string, Buffer] => [this.prefixOf('id') + id, bytes]);
     const refused = await this.#redis.storeNewer(values, ttlMs);
     return refused?.map((place) => entries[place]!.id);
   }
@@ -155,7 +164,7 @@ export class SharedCache {
    * Remembers for a short time that no hotel carries these keys, unless Redis has heard otherwise meanwhile.
    */
   async rememberAbsent(namespace: Namespace, keys: string[]): Promise<void> {
-    const start = this.#prefix + LETTER[namespace];
+    const start = this.prefixOf(namespace);
     const values = keys.map((key): [string, string | Buffer, number] => [
       start + key,
       namespace === 'id' ? encodeAbsence(key, 0).bytes : NOBODY,

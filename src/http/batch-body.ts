@@ -1,8 +1,22 @@
+import Type, { type TSchema } from 'typebox';
 import type { ErrorCode } from '../errors.ts';
-import { readRegistryId } from './ids.ts';
+import { RegistryId, RegistryIdText, readRegistryId } from './ids.ts';
 
 /** Most ids of one batch, counted before duplicates are dropped. */
-const MAX_IDS = 1000;
+export const MAX_IDS = 1000;
+const ids = <T extends TSchema>(id: T, description: string) =>
+  Type.Array(id, { maxItems: MAX_IDS, description });
+
+/** The bodies of batches, as the API's document gives them. They are read by hand: a fault has its own sentence. */
+export const ChannelBatch = Type.Object({
+  channel_ids: ids(Type.String(), 'Channel ids to look up, compared letter by letter'),
+});
+export const RegistryBatch = Type.Object({
+  registry_ids: ids(
+    Type.Union([RegistryId, RegistryIdText]),
+    'Registry ids to look up: integers, or strings that hold one',
+  ),
+});
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 /** A number that is written with a fraction or an exponent; it may also stand in a string, so it only warns. */
 const MAY_HOLD_NO_INTEGER = /\d[.eE]/;

@@ -23,6 +23,13 @@ const compressors: Record<Encoding, (body: Buffer) => Promise<Buffer>> = {
   gzip: (body) => promisify(gzip)(body, { level: 1 }),
 };
 
+/** For what is compressed once and sent often. Brotli's last levels would take seconds for a megabyte. */
+const thorough: Record<Encoding, (body: Buffer) => Promise<Buffer>> = {
+  zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 15 } }),
+  br: (body) => promisify(brotliCompress)(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+  gzip: (body) => promisify(gzip)(body, { level: 9 }),
+};
+
 /** The encoding that a client's Accept-Encoding prefers among ours; undefined: as it is. */
 export function chooseEncoding(acceptEncoding: string): Encoding | undefined {
   if (acceptEncoding === '' || acceptEncoding === 'identity') return undefined;
@@ -31,6 +38,11 @@ export function chooseEncoding(acceptEncoding: string): Encoding | undefined {
   const encodings = accepted.encodings.bind(accepted) as (available: string[], options: object) => string[];
   const chosen = encodings([...PREFERENCE, 'identity'], { preferred: PREFERENCE })[0];
   return chosen === undefined || chosen === 'identity' ? undefined : (chosen as Encoding);
+}
+
+/** Compresses off the event loop, as small as is sensible. */
+export function compressThoroughly(body: Buffer, encoding: Encoding): Promise<Buffer> {
+  return thorough[encoding](body);
 }
 
 /** Compresses off the event loop. */

@@ -6,10 +6,15 @@ import type { CountedMethod, Route } from '../request-histogram.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { matches, quote } from './etag.ts';
 import { giveBack, keep } from './leftovers.ts';
+import type { Page } from './page.ts';
 import { requestIdOf } from './request-id.ts';
 
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
+
+/** Of every answer to who has a key, and of every error. */
+const JSON_HEADERS =
+  'application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key\r\nx-request-id: ';
 
 const STATUS_LINES: Record<number, string> = {
   304: '304 Not Modified',
@@ -114,6 +119,17 @@ export class Exchange {
     else this.#writeCompressed(encoding, tagged, body);
   }
 
+  /** Answers 200 with what is the same for everybody. */
+  async page(page: Page): Promise<void> {
+    this.defer();
+    const encoding = chooseEncoding(this.#acceptEncoding);
+    const { tag, body } = await page.read(encoding);
+    const common = `${page.headers}\r\nvary: accept-encoding\r\nx-request-id: `;
+    const tagged = `\r\netag: ${quote(tag, encoding)}`;
+    if (matches(this.#ifNoneMatch, tag)) this.#write(304, tagged, undefined, common);
+    else this.#write(200, encoding ? `${tagged}\r\ncontent-encoding: ${encoding}` : tagged, body, common);
+  }
+
   /** Answers with an error of the table. */
   fail(error: PublicError, headers = ''): void {
     const retry = error.status === 503 ? '\r\nretry-after: 1' : '';
@@ -134,13 +150,13 @@ export class Exchange {
     );
   }
 
-  #write(status: number, headers: string, body: Uint8Array | undefined): void {
+  #write(status: number, headers: string, body: Uint8Array | undefined, common = JSON_HEADERS): void {
     if (this.#over) return;
-    if (this.#deferred) this.#response.cork(() => this.#writeNow(status, headers, body));
-    else this.#writeNow(status, headers, body);
+    if (this.#deferred) this.#response.cork(() => this.#writeNow(status, headers, body, common));
+    else this.#writeNow(status, headers, body, common);
   }
 
-  #writeNow(status: number, headers: string, body: Uint8Array | undefined): void {
+  #writeNow(status: number, headers: string, body: Uint8Array | undefined, common: string): void {
     const response = this.#response;
     this.#made = true;
     this.#onMade?.();
@@ -148,7 +164,7 @@ export class Exchange {
     // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
     response.writeHeader(
       'content-type',
-      `application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key\r\nx-request-id: ${this.requestId}${headers}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
+      `${common}${this.requestId}${headers}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
     );
     if (body === undefined) {
       this.#finish(status);
@@ -161,11 +177,11 @@ export class Exchange {
       this.#finish(status);
       response.end(body);
     } else {
-      this.#writeLarge(status, body);
+      this.#writeLarge(status, body, common === JSON_HEADERS);
     }
   }
 
-  #writeLarge(status: number, body: Uint8Array): void {
+  #writeLarge(status: number, body: Uint8Array, mayBeOverwritten: boolean): void {
     this.defer();
     const response = this.#response;
     const [, done] = response.tryEnd(body, body.length);
@@ -176,8 +192,8 @@ export class Exchange {
     // the rest is ours to keep until the kernel has taken it
     const written = response.getWriteOffset();
     const total = body.length;
-    const rest = keep(body.subarray(written));
-    this.#leftover = rest;
+    let rest = body.subarray(written);
+    if (mayBeOverwritten) rest = this.#leftover = keep(rest);
     response.onWritable((offset) => {
       const [ok, ended] = response.tryEnd(rest.subarray(offset - written), total);
       if (ended) this.#finish(status);

@@ -6,6 +6,7 @@ import type { CountedMethod, Route } from '../request-histogram.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
+import type { Page } from './page.ts';
 
 /** A handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
@@ -117,6 +118,14 @@ export class Gate implements Observer {
           if (this.#admits(exchange, loaded, rule.needsRegistry)) answer(await body.promise);
         });
       });
+    };
+  }
+
+  /** A handler for GET or HEAD of what anybody may see. */
+  page(page: Page, method: 'GET' | 'HEAD'): Handler {
+    return (response, request) => {
+      const exchange = this.#open(response, request, 'page', method);
+      this.#guard(exchange, () => (hasBody(request) ? exchange.close() : exchange.page(page)));
     };
   }
 

@@ -5,6 +5,8 @@ import type { Listing } from '../hotels/listing.ts';
 import type { LocalCache } from '../hotels/local.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Reader } from '../hotels/reader.ts';
+import type { Relay } from '../hotels/relay/relay.ts';
+import { GappedAnswer } from '../hotels/slab/gapped-answer.ts';
 import type { Gathered } from '../hotels/slab/gathered.ts';
 import { ABSENT } from '../hotels/slab/slab.ts';
 import { NEEDS_LOAD } from './admission.ts';
@@ -29,6 +31,7 @@ export interface Operations {
 /** Binds the operations to what they read. `basePath` stands before the paths of Link headers. */
 export function operationsOn(
   local: LocalCache | undefined,
+  relay: Relay | undefined,
   reader: Reader,
   listing: Listing,
   basePath: string,
@@ -65,8 +68,20 @@ export function operationsOn(
     view: View,
     send: (body: Uint8Array) => void,
   ) => {
-    if (gathered.misses === 0) return send(gathered.output);
-    const answer = gathered.takeGapped();
+    return sendCompleted(
+      namespace,
+      gathered.misses === 0 ? gathered.output : gathered.takeGapped(),
+      view,
+      send,
+    );
+  };
+  const sendCompleted = (
+    namespace: Namespace,
+    answer: Uint8Array | GappedAnswer,
+    view: View,
+    send: (body: Uint8Array) => void,
+  ) => {
+    if (!(answer instanceof GappedAnswer)) return send(answer);
     return reader.load(namespace, answer.keys).then((found) => send(answer.complete(found, view)));
   };
 
@@ -83,6 +98,10 @@ export function operationsOn(
     const gathered = local?.gatherBody(namespace, body, view);
     if (!mayLoad && !(gathered?.misses === 0)) return NEEDS_LOAD;
     if (gathered) return sendGathered(namespace, gathered, view, send);
+    const relayed = relay?.answer(namespace, body, view, (answer) =>
+      sendCompleted(namespace, answer, view, send),
+    );
+    if (relayed) return relayed;
     const batch = parse(body);
     if ('error' in batch) return exchange.fail(publicErrors[batch.error]);
     return sendMany(namespace, batch.ids, view, send);

@@ -1,9 +1,33 @@
+import Type from 'typebox';
 import type { ErrorCode } from '../errors.ts';
-import { readRegistryId } from './ids.ts';
+import { RegistryId, readRegistryId } from './ids.ts';
 
+const MIN_LIMIT = 1;
+export const MAX_LIMIT = 100;
 const DEFAULT_LIMIT = 20;
-const MAX_LIMIT = 100;
+const DEFAULT_OFFSET = 0;
 
+/** The parameters of a list request, as the API's document gives them. Their values come as text and are read by hand. */
+export const ListParameters = Type.Object({
+  limit: Type.Integer({
+    minimum: MIN_LIMIT,
+    maximum: MAX_LIMIT,
+    default: DEFAULT_LIMIT,
+    description: 'The most hotels to return',
+  }),
+  offset: Type.Integer({
+    minimum: 0,
+    default: DEFAULT_OFFSET,
+    description: 'How many hotels to skip. The `Link` header of an answer has the next page',
+  }),
+  registry_id: Type.Optional(
+    Type.Integer({
+      ...RegistryId,
+      description:
+        'Only the hotel with this registry id: a list of one, or an empty one. Needs the `registry` scope',
+    }),
+  ),
+});
 /** What a list request asks for. */
 export interface ListQuery {
   limit: number;
@@ -25,8 +49,8 @@ export function readListQuery(parameters: Map<string, string | undefined>): List
     : undefined;
   if (parameters.has('registry_id') && registryId === undefined) return { error: 'registryIdNotInteger' };
   const limit = readCount(parameters, 'limit', DEFAULT_LIMIT);
-  if (limit === undefined || limit < 1 || limit > MAX_LIMIT) return { error: 'limitOutOfBounds' };
-  const offset = readCount(parameters, 'offset', 0);
+  if (limit === undefined || limit < MIN_LIMIT || limit > MAX_LIMIT) return { error: 'limitOutOfBounds' };
+  const offset = readCount(parameters, 'offset', DEFAULT_OFFSET);
   if (offset === undefined) return { error: 'offsetOutOfBounds' };
   return { limit, offset, registryId };
 }

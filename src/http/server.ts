@@ -4,6 +4,7 @@ import { publicErrors } from '../errors.ts';
 import type { Exchange } from './exchange.ts';
 import type { Gate, Handler } from './gate.ts';
 import type { Operations } from './hotels.ts';
+import type { Page } from './page.ts';
 
 /** The public port of one worker. */
 export interface Server {
@@ -27,12 +28,17 @@ const PATHS: [path: string[], allow: string][] = [
   [['hotels', 'registry', '*'], 'GET, HEAD'],
 ];
 
-/** Routes the contract's paths, after `basePath`, to its operations. */
-export function openServer(operations: Operations, gate: Gate, basePath: string): Server {
+/** Routes the contract's paths, after `basePath`, to its operations, and those of `pages` to what anybody may see. */
+export function openServer(
+  operations: Operations,
+  gate: Gate,
+  pages: ReadonlyMap<string, Page>,
+  basePath: string,
+): Server {
   // without this every answer would carry the library's name; its types leave the function out
   (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
   const app = App();
-  const refuse = gate.refuse((exchange, request) => refuseUnknown(exchange, request, basePath));
+  const refuse = gate.refuse((exchange, request) => refuseUnknown(exchange, request, pages, basePath));
   const reads: [path: string, handlerOf: (method: 'GET' | 'HEAD') => Handler][] = [
     ['/hotels', (method) => gate.get(operations.list, method)],
     ['/hotels/:id', (method) => gate.get(operations.hotel, method)],
@@ -42,6 +48,10 @@ export function openServer(operations: Operations, gate: Gate, basePath: string)
   for (const [path, handlerOf] of reads) {
     app.get(basePath + path, handlerOf('GET'));
     app.head(basePath + path, handlerOf('HEAD'));
+  }
+  for (const [path, page] of pages) {
+    app.get(basePath + path, gate.page(page, 'GET'));
+    app.head(basePath + path, gate.page(page, 'HEAD'));
   }
   app.post(`${basePath}/hotels/channel/batch`, gate.post(operations.batchByChannel));
   app.post(`${basePath}/hotels/registry/batch`, gate.post(operations.batchByRegistry));
@@ -75,14 +85,21 @@ export function openServer(operations: Operations, gate: Gate, basePath: string)
   };
 }
 
-function refuseUnknown(exchange: Exchange, request: HttpRequest, basePath: string): void {
+function refuseUnknown(
+  exchange: Exchange,
+  request: HttpRequest,
+  pages: ReadonlyMap<string, Page>,
+  basePath: string,
+): void {
   const url = request.getUrl();
-  const segments = url.startsWith(`${basePath}/`) ? url.slice(basePath.length + 1).split('/') : [];
+  const path = url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : '';
+  const segments = path.slice(1).split('/');
   const known = PATHS.find(
     ([path]) =>
       path.length === segments.length &&
       path.every((part, i) => (part === '*' ? segments[i] !== '' : part === segments[i])),
   );
-  if (known) exchange.fail(publicErrors.methodNotAllowed, `\r\nallow: ${known[1]}`);
+  const allowed = pages.has(path) ? 'GET, HEAD' : known?.[1];
+  if (allowed) exchange.fail(publicErrors.methodNotAllowed, `\r\nallow: ${allowed}`);
   else exchange.fail(publicErrors.pathNotFound);
 }

@@ -21,6 +21,7 @@ export async function compareHotels(
   shared: SharedCache,
   ids: string[],
 ): Promise<{ wrong: Entry[]; behind: Entry[] }> {
+  if (ids.length === 0) return { wrong: [], behind: [] };
   const held = await shared.held(ids);
   const rows = await readHotels(sql, ids);
   const nowMs = Date.now();
@@ -46,6 +47,7 @@ export async function compareKeys(
   shared: SharedKeys,
   sha256s: string[],
 ): Promise<Map<string, VersionedKey>> {
+  if (sha256s.length === 0) return new Map();
   const held = await Promise.all(sha256s.map((sha256) => shared.read(sha256)));
   const rows = await readKeys(sql, sha256s);
   const differing = new Map<string, VersionedKey>();

@@ -3,6 +3,7 @@ import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { Positions } from '../hotels/positions.ts';
 import type { Reader } from '../hotels/reader.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
+import type { Relay } from '../hotels/relay/relay.ts';
 import type { SharedCache } from '../hotels/shared.ts';
 import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
@@ -36,6 +37,7 @@ export interface Memory {
   keyChanges: RecentChanges;
   reader: Reader;
   local: LocalCache | undefined;
+  relay: Relay | undefined;
   positions: Positions;
   keyring: Keyring;
   sharedHotels: SharedCache | undefined;
@@ -112,5 +114,6 @@ export class Follower {
     this.#parts.hotelChanges.note(LETTER[namespace] + key, version);
     this.#parts.reader.forgetLoads(namespace, key);
     this.#parts.local?.drop(namespace, key);
+    this.#parts.relay?.changed(namespace, key, version);
   }
 }

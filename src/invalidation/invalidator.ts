@@ -30,6 +30,7 @@ export class Invalidator {
   readonly #options: InvalidatorOptions;
   #stopped = false;
   #speak = false;
+  #rung = false;
   #done: Promise<void> | undefined;
   #wake = Promise.withResolvers<void>();
 
@@ -44,6 +45,7 @@ export class Invalidator {
   /** Somebody rang: the queue is looked at without delay; and where `speak`, a message follows in any case. */
   ring(speak = false): void {
     this.#speak ||= speak;
+    this.#rung = true;
     this.#wake.resolve();
   }
 
@@ -92,8 +94,9 @@ export class Invalidator {
     while (!this.#stopped && !isLost()) {
       const speak = this.#speak;
       this.#speak = false;
+      this.#rung = false;
       const rows = await term.deliver(speak);
-      if (rows > 0) continue;
+      if (rows > 0 || this.#rung) continue;
       await term.reconcile();
       await this.#pause(POLL_MS, true);
     }

@@ -26,7 +26,7 @@ export class SharedKeys {
 
   /** What Redis knows of the key with this sha256; undefined: nothing. */
   async read(sha256: string): Promise<VersionedKey | undefined> {
-    const value = (await this.#redis.readMany([this.#prefix + sha256]))?.[0];
+    const value = (await this.#redis.readMany([sha256], this.#prefix))?.value(0);
     if (!value) return undefined;
     const key = decodeKey(sha256, value);
     if (key) return key;

@@ -4,6 +4,7 @@ import { Unavailable } from '../errors.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import { WaitingLine } from '../waiting-line.ts';
 import { Breaker } from './breaker.ts';
+import { Patience } from './patience.ts';
 
 /** SQLSTATE classes and codes that say the server cannot be had: connection, resources, operator's intervention. */
 const AWAY = /^(08|53|57P0)/;
@@ -35,7 +36,7 @@ export class Postgres {
     this.#limits = limits;
     this.#sql = open();
     this.#breaker = new Breaker({
-      probe: () => this.#attempt((sql) => sql`select from hotels limit 1`),
+      probe: () => this.#probe(),
       failuresToOpen: 3,
       probeEveryMs: 250,
       onChange: onBreaker,
@@ -57,15 +58,18 @@ export class Postgres {
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
     if (this.#breaker.open) throw new Unavailable('postgres', 'PostgreSQL is away');
-    const deadlineMs = performance.now() + this.#limits.timeoutMs;
-    if (this.#running >= this.#limits.connections) await this.#wait();
+    const beganMs = performance.now();
+    const mustWait = this.#running >= this.#limits.connections;
+    if (mustWait && this.#isFull(beganMs))
+      throw new Unavailable('postgres_queue', 'the queue for PostgreSQL is full');
+    const patience = new Patience(this.#limits.timeoutMs);
+    if (mustWait) await new Promise<void>((resolve) => this.#waiting.append(resolve, 1, beganMs));
     this.#running++;
     try {
-      const leftMs = deadlineMs - performance.now();
-      if (this.#limits.timeoutMs - leftMs > this.#mostWaitMs)
+      if (patience.over || performance.now() - beganMs > this.#mostWaitMs)
         throw new Unavailable('postgres_queue', 'the deadline passed in the queue for PostgreSQL');
       if (this.#breaker.open) throw new Unavailable('postgres', 'PostgreSQL is away');
-      const result = await this.#attempt(run, leftMs);
+      const result = await this.#attempt(run, patience);
       this.#breaker.succeeded();
       return result;
     } catch (error) {
@@ -73,6 +77,7 @@ export class Postgres {
       if (error instanceof Unavailable && error.cause) this.#breaker.failed(error.message);
       throw error;
     } finally {
+      patience.end();
       this.#running--;
       this.#waiting.shift()?.item();
       this.#waiting.measure(performance.now());
@@ -95,22 +100,26 @@ export class Postgres {
     return 0.75 * this.#limits.timeoutMs;
   }
 
-  #wait(): Promise<void> {
-    const nowMs = performance.now();
+  /** Who would only be refused when the time is over is refused now. */
+  #isFull(nowMs: number): boolean {
     const waiting = this.#waiting;
-    // who would only be refused when the time is over is refused now
-    if (waiting.length >= this.#limits.queueLimit || waiting.isFull(this.#mostWaitMs, nowMs))
-      throw new Unavailable('postgres_queue', 'the queue for PostgreSQL is full');
-    const { promise, resolve } = Promise.withResolvers<void>();
-    waiting.append(resolve, 1, nowMs);
-    return promise;
+    return waiting.length >= this.#limits.queueLimit || waiting.isFull(this.#mostWaitMs, nowMs);
+  }
+
+  async #probe(): Promise<void> {
+    const patience = new Patience(this.#limits.timeoutMs);
+    try {
+      await this.#attempt((sql) => sql`select from hotels limit 1`, patience);
+    } finally {
+      patience.end();
+    }
   }
 
   /** One attempt with a deadline of our own: postgres.js has none, and on a half-open path it would hang. */
-  async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, timeoutMs = this.#limits.timeoutMs): Promise<T> {
+  async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, patience: Patience): Promise<T> {
     const sql = this.#sql;
     try {
-      const result = dense(await withDeadline(Promise.resolve(run(sql)), timeoutMs));
+      const result = dense(await patience.bound(run(sql)));
       this.#lateInARow = 0;
       return result;
     } catch (error) {

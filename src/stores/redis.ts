@@ -2,6 +2,7 @@ import { Redis as Client } from 'ioredis';
 import { withDeadline } from '../lifecycle.ts';
 import { Breaker } from './breaker.ts';
 import { MgetConnection } from './mget.ts';
+import type { ReplyReader, Values } from './reply.ts';
 
 /**
  * Stores versioned values: KEYS the keys, ARGV[1] the longest time to live in ms, then one value a key. Every value
@@ -68,7 +69,7 @@ export class Redis {
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new Breaker({
-      probe: () => withDeadline(Promise.all([this.#client.ping(), this.#mget.read(['probe'])]), timeoutMs),
+      probe: () => Promise.all([this.#inTime(this.#client.ping()), this.#mget.read(['probe'])]),
       failuresToOpen: 1,
       probeEveryMs: 200,
       onChange: onBreaker,
@@ -89,15 +90,22 @@ export class Redis {
     return isReady();
   }
 
-  /** The values in the order of the keys, null where there is none; views of the reply, not to be kept. */
-  readMany(keys: readonly string[]): Promise<(Buffer | null)[] | undefined> {
-    return this.#guard(() => this.#mget.read(keys));
+  /** What stands under the keys, each with `prefix` before it; undefined while Redis is away. */
+  readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
+    return this.#guard(() => this.#mget.read(keys, prefix));
   }
 
-  /** The same for short texts. */
-  async readTexts(keys: readonly string[]): Promise<(string | null)[] | undefined> {
-    const values = await this.readMany(keys);
-    return values?.map((value) => value?.toString() ?? null);
+  /** What an MGET of so many keys finds, which is written out; undefined while Redis is away. */
+  askMany(command: Uint8Array, keys: number): Promise<Values | undefined> {
+    return this.#guard(() => this.#mget.readBy(command, keys));
+  }
+
+  /** Sends an MGET of so many keys, whose reply `reader` reads; undefined when it was not answered. */
+  ask(command: Uint8Array, keys: number, reader: ReplyReader): Promise<true | undefined> {
+    return this.#guard(async (): Promise<true> => {
+      await this.#mget.ask(command, keys, reader);
+      return true;
+    });
   }
 
   /**
@@ -114,11 +122,13 @@ export class Redis {
         const part = values.slice(start, start + KEYS_PER_SCRIPT);
         next += part.length;
         const places = await this.#guard(() =>
-          this.#client.storeNewer(
-            part.length,
-            ...part.map(([key]) => key),
-            ttlMs,
-            ...part.map(([, value]) => value),
+          this.#inTime(
+            this.#client.storeNewer(
+              part.length,
+              ...part.map(([key]) => key),
+              ttlMs,
+              ...part.map(([, value]) => value),
+            ),
           ),
         );
         if (places) for (const place of places) refused.push(start + place - 1);
@@ -140,14 +150,14 @@ export class Redis {
         if (onlyIfNone) pipeline.set(key, value, 'PX', ttlMs, 'NX');
         else pipeline.set(key, value, 'PX', ttlMs);
       }
-      for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
+      for (const [error] of (await this.#inTime(pipeline.exec())) ?? []) if (error) throw error;
       return true;
     });
   }
 
   /** Removes keys: for values that are no values of ours, whatever version they claim to have. */
   remove(keys: string[]): Promise<number | undefined> {
-    return this.#guard(() => this.#client.unlink(keys));
+    return this.#guard(() => this.#inTime(this.#client.unlink(keys)));
   }
 
   /** Some of the keys that match a pattern, and the cursor for the next: '0' at the start and when all were seen. */
@@ -156,12 +166,12 @@ export class Redis {
     pattern: string,
     count: number,
   ): Promise<[cursor: string, keys: string[]] | undefined> {
-    return this.#guard(() => this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count));
+    return this.#guard(() => this.#inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)));
   }
 
   /** Sets a text and returns what stood there before (null: nothing); undefined when Redis is away. */
   exchange(key: string, value: string): Promise<string | null | undefined> {
-    return this.#guard(() => this.#client.getset(key, value));
+    return this.#guard(() => this.#inTime(this.#client.getset(key, value)));
   }
 
   close(): void {
@@ -170,11 +180,18 @@ export class Redis {
     this.#mget.close();
   }
 
+  /**
+   * For what nobody waits for: whether Redis is away, reads find out. Not ioredis' commandTimeout, which calls answers
+   * late that wait unread in a busy process.
+   */
+  #inTime<T>(command: Promise<T>): Promise<T> {
+    return withDeadline(command, 2 * this.#timeoutMs);
+  }
+
   async #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
     if (this.#breaker.open) return undefined;
     try {
-      // not ioredis' commandTimeout: it calls answers late that wait unread in a busy process
-      const result = await withDeadline(command(), this.#timeoutMs);
+      const result = await command();
       this.#breaker.succeeded();
       return result;
     } catch (error) {

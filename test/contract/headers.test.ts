@@ -179,6 +179,16 @@ describe('If-None-Match', () => {
     expect([answer.status, answer.text]).toEqual([304, '']);
   });
 
+  it('is answered with the links of the page, whether it has changed or not', async () => {
+    const page = '/hotels?limit=2&offset=2';
+    const { headers } = await good(page);
+    expect(headers.link).toMatch(/rel="first".*rel="prev".*rel="next"/);
+    for (const method of ['GET', 'HEAD']) {
+      const same = await service.get(page, { method, headers: { 'if-none-match': headers.etag } });
+      expect([same.status, same.headers.link]).toEqual([304, headers.link]);
+    }
+  });
+
   it('never spares a key, a scope, a value or a hotel', async () => {
     const tag = tagOf(await good('/hotels/registry/500001'));
     for (const condition of ['*', tag]) {

@@ -1,13 +1,13 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { type Service, startService } from '../support/service.ts';
-import { watchFreshness } from '../support/witness.ts';
+import { type Witness, watchFreshness } from '../support/witness.ts';
 
 const CHANGES = 60;
 
 let service: Service;
 let everywhere: Everywhere;
-let endWatch: ReturnType<typeof watchFreshness>;
+let witness: Witness;
 /** ms from the commit until every worker of both instances had shown the change */
 const lagsMs: number[] = [];
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
   const beside = { database: service.database, redisDatabase: service.redisDatabase! };
   const instances = [service, await startService({ workers: 2, ...beside })];
   everywhere = await Everywhere.of(...instances);
-  endWatch = watchFreshness(...instances);
+  witness = watchFreshness(...instances);
 });
 
 /** Notes how long it took until this was so everywhere; it must be within a second. */
@@ -135,7 +135,7 @@ describe('what commits is served by every worker of every instance within a seco
   });
 
   it('and the checker that watched all the while saw nothing older', async () => {
-    const { stale, answers, changes } = await endWatch();
+    const { stale, answers, changes } = await witness.stop();
     expect(stale).toEqual([]);
     expect(answers).toBeGreaterThan(500);
     expect(changes).toBeGreaterThan(50);

@@ -8,7 +8,10 @@ import { Everywhere, named } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
+import { type Witness, watchFreshness } from '../support/witness.ts';
 
+/** With the link down nothing older than this is answered where PostgreSQL can be asked; and the asking takes a while. */
+const UNLINKED_MS = 5_500;
 /** A link that broke is noticed, opened anew and everything dropped within this time. */
 const NOTICED_MS = 5_000;
 
@@ -17,6 +20,7 @@ let proxy: FaultProxy;
 let first: Service;
 let second: Service;
 let everywhere: Everywhere;
+let witness: Witness;
 let n = 0;
 
 /** A PostgreSQL server of this file's own: its processes are frozen and killed. */
@@ -38,6 +42,7 @@ beforeAll(async () => {
   const beside = { database: { ...database, url: path.url }, redisDatabase: first.redisDatabase! };
   second = await startService({ workers: 2, ...beside });
   everywhere = await Everywhere.of(first, second);
+  witness = watchFreshness(first, second);
 });
 
 /** Commits a change; how long it took until every worker showed it. */
@@ -68,6 +73,7 @@ async function roles(): Promise<[active: Service, standby: Service]> {
 
 /** Makes this instance's invalidator the active one. */
 async function haveLead(service: Service): Promise<void> {
+  witness.allowAge(2_500);
   while ((await roles())[0] !== service) {
     await first.sql`
       select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
@@ -79,14 +85,48 @@ async function haveLead(service: Service): Promise<void> {
 const log = (what: string, ms: number) => console.log(`${what}: seen everywhere after ${Math.round(ms)} ms`);
 
 describe('a change is served by every worker', () => {
-  it('when the backends that listen are terminated', async () => {
-    for (let round = 0; round < 3; round++) {
-      await first.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hotel-api listen'`;
-      log('listeners terminated', await changed(2_000));
+  it('when every backend that listens is terminated, again and again', async () => {
+    witness.allowAge(UNLINKED_MS);
+    const terminate = () =>
+      first.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hotel-api listen'`;
+    for (let round = 0; round < 10; round++) {
+      const name = `v${++n}`;
+      // before, in the middle of and after the change, by turns
+      if (round % 3 === 0) await terminate();
+      await first.sql.begin(async (sql) => {
+        await sql`update hotels set name = ${name} where id = 'h'`;
+        if (round % 3 === 1) await terminate();
+      });
+      if (round % 3 === 2) await terminate();
+      log('listeners terminated', await everywhere.until('/hotels/h', named(name), 2_000));
+    }
+  });
+
+  it('when the feed of an instance is half-open, while all else of it reaches PostgreSQL', async () => {
+    witness.allowAge(UNLINKED_MS);
+    await haveLead(first);
+    proxy.blackout('hotel-api listen');
+    try {
+      log('a half-open feed', await changed(UNLINKED_MS));
+    } finally {
+      await proxy.heal();
+    }
+    await changed(NOTICED_MS);
+    await changed(1_000);
+  });
+
+  it('when the feed of an instance is slow', async () => {
+    await haveLead(first);
+    proxy.delay(400, 'hotel-api listen');
+    try {
+      for (let round = 0; round < 5; round++) log('a slow feed', await changed(1_000));
+    } finally {
+      await proxy.heal();
     }
   });
 
   it('when the backend of the active invalidator is terminated', async () => {
+    witness.allowAge(2_500);
     for (let round = 0; round < 10; round++) {
       await first.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hotel-api invalidate'`;
       log('invalidators terminated', await changed(2_000));
@@ -94,6 +134,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when the backends that listen are frozen: the link is half-open and says nothing', async () => {
+    witness.allowAge(UNLINKED_MS);
     const frozen = await backends('listen');
     for (const pid of frozen) process.kill(pid, 'SIGSTOP');
     try {
@@ -108,11 +149,15 @@ describe('a change is served by every worker', () => {
   it.each([
     ['the active', () => second],
     ['the other', () => first],
-  ])('when %s instance reaches PostgreSQL slowly', async (_, leader) => {
+  ])('when %s instance is 200 ms away from PostgreSQL, there and back', async (_, leader) => {
     await haveLead(leader());
-    proxy.delay(20);
+    proxy.delay(100);
     try {
-      for (let round = 0; round < 3; round++) log('a slow path', await changed(1_000));
+      const tookMs: number[] = [];
+      for (let round = 0; round < 12; round++) tookMs.push(await changed(1_000));
+      const sorted = tookMs.toSorted((a, b) => a - b);
+      log('200 ms away: in the median', sorted[5]!);
+      log('and at most', sorted[11]!);
     } finally {
       await proxy.heal();
     }
@@ -124,6 +169,7 @@ describe('a change is served by every worker', () => {
   ])(
     'when %s instance is cut off from PostgreSQL without a word: it serves what it has, and is right when it is back',
     async (_, leader) => {
+      witness.allowAge(Number.POSITIVE_INFINITY);
       await haveLead(leader());
       const others = await Everywhere.of(first);
       proxy.blackout();
@@ -144,6 +190,7 @@ describe('a change is served by every worker', () => {
   );
 
   it('when the instance of the active invalidator is frozen, and goes on later as if it were the active one', async () => {
+    witness.allowAge(UNLINKED_MS);
     const [active, standby] = await roles();
     const others = await Everywhere.of(standby);
     process.kill(active.pid, 'SIGSTOP');
@@ -161,6 +208,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when PostgreSQL crashes and restarts in the middle', async () => {
+    witness.allowAge(UNLINKED_MS);
     const [pid] = await backends('invalidate');
     const name = `v${++n}`;
     await first.sql.begin(async (sql) => {
@@ -184,6 +232,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when the instance of the active invalidator is killed', async () => {
+    witness.allowAge(UNLINKED_MS);
     const [active, standby] = await roles();
     const others = await Everywhere.of(standby);
     process.kill(active.pid, 'SIGKILL');

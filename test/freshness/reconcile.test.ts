@@ -3,16 +3,19 @@ import { hashOf } from '../../src/keys/key.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
 import { type Service, startService } from '../support/service.ts';
+import { type Witness, watchFreshness } from '../support/witness.ts';
 
 const PATIENCE_MS = 8_000;
 
 let service: Service;
 let everywhere: Everywhere;
+let witness: Witness;
 
 beforeAll(async () => {
   const hotels = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, hotels });
   everywhere = await Everywhere.of(service);
+  witness = watchFreshness(service);
 });
 
 /** What is done round the triggers, as restores with --disable-triggers do. */
@@ -29,6 +32,7 @@ async function unheard(work: (sql: Service['sql']) => Promise<unknown>): Promise
 }
 
 it('what went round the triggers is found by comparing, corrected everywhere and counted', async () => {
+  witness.allowAge(PATIENCE_MS);
   for (let i = 0; i < 300; i++) await service.get(`/hotels/channel/C${i}`);
   await everywhere.until('/hotels/nowhere', status(404));
   const key = await insertKey(service.sql, []);

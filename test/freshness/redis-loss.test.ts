@@ -6,12 +6,14 @@ import { Everywhere, named, status } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
+import { type Witness, watchFreshness } from '../support/witness.ts';
 
 let redis: FreshRedis;
 let proxy: FaultProxy;
 /** the one has a local cache, the other asks Redis every time */
 let service: Service;
 let everywhere: Everywhere;
+let witness: Witness;
 let n = 0;
 
 /** A Redis server of this file's own, behind a proxy. */
@@ -30,7 +32,9 @@ beforeAll(async () => {
   const hotels = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, redisDatabase: redis, hotels });
   const beside = { database: service.database, redisDatabase: redis, env: { L1_MAX_BYTES: '0' } };
-  everywhere = await Everywhere.of(service, await startService({ workers: 2, ...beside }));
+  const instances = [service, await startService({ workers: 2, ...beside })];
+  everywhere = await Everywhere.of(...instances);
+  witness = watchFreshness(...instances);
 });
 beforeEach(async () => {
   await proxy.heal();
@@ -99,6 +103,7 @@ describe('no old version survives where a newer was heard of', () => {
   });
 
   it('when Redis does not answer while the change comes, and then does', async () => {
+    witness.allowAge(1_500);
     proxy.blackout();
     const name = await change();
     await seen(name, 1_500);
@@ -117,6 +122,7 @@ describe('no old version survives where a newer was heard of', () => {
   });
 
   it('when Redis is slow', async () => {
+    witness.allowAge(1_500);
     proxy.delay(60);
     for (let i = 0; i < 3; i++) {
       const name = await change();
@@ -137,4 +143,24 @@ describe('no old version survives where a newer was heard of', () => {
       await everywhere.until(`/hotels/h${i}`, named(name));
     }
   });
+
+  it('when the connection of the invalidator is killed in the middle of its write', async () => {
+    for (let i = 0; i < 20; i++) {
+      await redis.client.call('CLIENT', 'PAUSE', '5000', 'WRITE');
+      const name = await change();
+      await untilHeldWrite();
+      await redis.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await redis.client.call('CLIENT', 'UNPAUSE');
+      await everywhere.until(`/hotels/h${i}`, named(name));
+    }
+    await seen(`v${n}`);
+  });
 });
+
+/** Until a script that stores hotels has come to Redis and waits there. */
+async function untilHeldWrite(): Promise<void> {
+  for (;;) {
+    const clients = String(await redis.client.call('CLIENT', 'LIST')).split('\n');
+    if (clients.some((client) => / flags=\w*b/.test(client) && / cmd=eval/.test(client))) return;
+  }
+}

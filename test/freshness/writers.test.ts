@@ -6,21 +6,20 @@ import { freshDatabase } from '../support/database.ts';
 const HOTELS = 100_000;
 const ROUNDS = 2;
 
-/** A table of hotels, with the triggers or without them. */
-async function table(withTriggers: boolean): Promise<Sql> {
-  const { sql } = await freshDatabase();
-  if (!withTriggers) await sql`alter table hotels disable trigger all`;
-  await seed(sql, HOTELS, { seed: 1, today: '2026-01-01' });
-  return sql;
+async function switchTriggers(sql: Sql, on: boolean): Promise<void> {
+  if (!on) return void (await sql`alter table hotels disable trigger user`);
+  for (const trigger of ['version', 'renamed', 'inserted', 'updated', 'deleted', 'truncated'])
+    await sql.unsafe(`alter table hotels enable always trigger hotel_api_${trigger}`);
 }
 
 it('an UPDATE of 100,000 rows takes at most 1.5 times as long as without the triggers', async () => {
-  const tables = [await table(false), await table(true)] as const;
+  const { sql } = await freshDatabase();
+  await seed(sql, HOTELS, { seed: 1, today: '2026-01-01' });
   const tookMs: [number[], number[]] = [[], []];
   for (let round = 0; round <= ROUNDS; round++) {
     // by turns, so that what else the machine does hits both
     for (const which of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
-      const sql = tables[which];
+      await switchTriggers(sql, which === 1);
       await sql`vacuum hotels`;
       await sql`truncate hotel_api_changes`;
       await sql`checkpoint`;

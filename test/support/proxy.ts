@@ -5,6 +5,8 @@ import { closeAtEnd } from './left-behind.ts';
 /** One direction of a connection: what came in and may not go on yet. */
 interface Way {
   to: Socket;
+  /** what its connection began with, as far as it came at once */
+  began: () => string;
   waiting: { bytes: Buffer; dueAtMs: number }[];
   ended: boolean;
   /** the far side is gone and nobody is told: nothing of it passes any more, whatever heals */
@@ -22,6 +24,7 @@ export class FaultProxy {
   readonly #ways = new Set<Way>();
   #delayMs = 0;
   #black = false;
+  #ofThose = '';
   #refusing = false;
   port = 0;
 
@@ -45,19 +48,25 @@ export class FaultProxy {
   async heal(): Promise<void> {
     this.#black = false;
     this.#delayMs = 0;
+    this.#ofThose = '';
     if (this.#refusing) await this.#listen();
     this.#refusing = false;
     for (const way of this.#ways) this.#deliver(way);
   }
 
-  /** Every byte from now on takes so much longer. */
-  delay(ms: number): void {
+  /**
+   * Every byte from now on takes so much longer; where `beganWith`, only on connections that began with a text like
+   * this: PostgreSQL is told the name of the application there.
+   */
+  delay(ms: number, beganWith = ''): void {
     this.#delayMs = ms;
+    this.#ofThose = beganWith;
   }
 
-  /** Nothing passes, in either direction, on old connections or new ones; nobody is told. */
-  blackout(): void {
+  /** Nothing passes, in either direction, on old connections or new ones; nobody is told. `beganWith` as for `delay`. */
+  blackout(beganWith = ''): void {
     this.#black = true;
+    this.#ofThose = beganWith;
   }
 
   /** Leaves every connection half open: as when the machine behind it is gone. New ones pass. */
@@ -98,15 +107,17 @@ export class FaultProxy {
       this.#sockets.add(socket);
       socket.on('error', () => {});
     }
-    this.#pipe(client, server);
-    this.#pipe(server, client);
+    let began = '';
+    client.once('data', (bytes: Buffer) => (began = bytes.toString('latin1')));
+    this.#pipe(client, server, () => began);
+    this.#pipe(server, client, () => began);
   }
 
-  #pipe(from: Socket, to: Socket): void {
-    const way: Way = { to, waiting: [], ended: false, stranded: false };
+  #pipe(from: Socket, to: Socket, began: () => string): void {
+    const way: Way = { to, began, waiting: [], ended: false, stranded: false };
     this.#ways.add(way);
     from.on('data', (bytes) => {
-      way.waiting.push({ bytes, dueAtMs: performance.now() + this.#delayMs });
+      way.waiting.push({ bytes, dueAtMs: performance.now() + (this.#meant(way) ? this.#delayMs : 0) });
       this.#deliver(way);
     });
     from.on('end', () => {
@@ -120,13 +131,17 @@ export class FaultProxy {
     });
   }
 
+  #meant(way: Way): boolean {
+    return way.began().includes(this.#ofThose);
+  }
+
   #deliver(way: Way): void {
     if (way.stranded) {
       way.waiting.length = 0;
       if (way.ended) this.#ways.delete(way);
       return;
     }
-    if (this.#black) return;
+    if (this.#black && this.#meant(way)) return;
     const nowMs = performance.now();
     while (way.waiting[0] && way.waiting[0].dueAtMs <= nowMs) {
       const { bytes } = way.waiting.shift()!;

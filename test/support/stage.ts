@@ -89,6 +89,7 @@ export class StagedWorker {
       keyChanges,
       reader: this.reader,
       local: this.local,
+      relay: undefined,
       positions: new Positions(origin),
       keyring: this.keyring,
       sharedHotels: shared,
@@ -188,6 +189,11 @@ export class Stage {
     await this.#sync();
   }
 
+  /** Redis forgets these keys, named without their generation. (To look for them takes longer with every round.) */
+  async forget(names: string[]): Promise<void> {
+    await this.redisDatabase.client.del(names.map((name) => `${this.#generation}:${name}`));
+  }
+
   reconcile(): Promise<void> {
     return this.#term.reconcile();
   }
@@ -208,7 +214,7 @@ export class Stage {
     for (let i = 0; i < 3; i++) {
       await new Promise((resolve) => setImmediate(resolve));
       await this.sql`select 1`;
-      await this.#redis.readTexts([`${LETTER.id}nothing`]);
+      await this.#redis.readMany(['nothing'], LETTER.id);
     }
   }
 

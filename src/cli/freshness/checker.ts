@@ -9,6 +9,8 @@ import { Truth } from './truth.ts';
 const SAMPLE = 5;
 const FOLLOWED = 3;
 const ROUND_MS = 250;
+/** What is not shown yet is asked for again after a pause that grows to this. */
+const LONGEST_PAUSE_MS = 50;
 
 /** What a check found. */
 export interface Report {
@@ -31,15 +33,15 @@ export class Checker {
   readonly #sql: Sql;
   readonly #ear: Sql;
   readonly #askers: Asker[];
-  readonly #promiseMs: number;
-  readonly #report: Report = { answers: 0, changes: 0, lagsMs: [], stale: [] };
+  readonly #promiseMs: () => number;
+  readonly report: Report = { answers: 0, changes: 0, lagsMs: [], stale: [] };
   readonly #following = new Set<Promise<void>>();
   /** when a writer rang and nothing was told since */
   #rungAtMs: number | undefined;
   #failure: unknown;
 
-  /** `sql` reads, `ear` is a pool that listens. */
-  constructor(sql: Sql, ear: Sql, askers: Asker[], promiseMs: number) {
+  /** `sql` reads, `ear` is a pool that listens; `promiseMs`: how old an answer may be at present. */
+  constructor(sql: Sql, ear: Sql, askers: Asker[], promiseMs: () => number) {
     this.#sql = sql;
     this.#ear = ear;
     this.#askers = askers;
@@ -48,16 +50,22 @@ export class Checker {
 
   /** Checks until the signal ends it. Throws a `Failure` when the service cannot be asked at all. */
   async run(signal: AbortSignal): Promise<Report> {
-    await this.#ear.listen(DOORBELL_CHANNEL, (payload) => {
+    const ring = (payload: string) => {
       // with a payload it is no writer who rings
       if (payload === '') this.#rungAtMs ??= performance.now();
-    });
+    };
+    const listened = () => {
+      // what was told between two connections was not heard
+      this.#rungAtMs = undefined;
+    };
+    await this.#ear.listen(DOORBELL_CHANNEL, ring, listened);
     await this.#ear.listen(FEED_CHANNEL, (payload) => this.#hear(JSON.parse(payload), signal));
     while (!signal.aborted) {
       const roundAtMs = performance.now();
       await this.#sample();
-      if (this.#rungAtMs !== undefined && roundAtMs - this.#rungAtMs > this.#promiseMs) {
-        this.#report.stale.push(`a change was committed and not told within ${this.#promiseMs} ms`);
+      const promiseMs = this.#promiseMs();
+      if (this.#rungAtMs !== undefined && roundAtMs - this.#rungAtMs > promiseMs) {
+        this.report.stale.push(`a change was committed and not told within ${promiseMs} ms`);
         this.#rungAtMs = undefined;
       }
       if (this.#failure) throw this.#failure;
@@ -65,7 +73,7 @@ export class Checker {
       await new Promise((resolve) => setTimeout(resolve, restMs));
     }
     await Promise.all(this.#following);
-    return this.#report;
+    return this.report;
   }
 
   #hear(message: FeedMessage, signal: AbortSignal): void {
@@ -90,8 +98,8 @@ export class Checker {
     const lags = await Promise.all(
       this.#askers.map((asker) => this.#untilShown(asker, id, truth, committedAtMs)),
     );
-    for (const lagMs of lags) if (lagMs !== undefined) this.#report.lagsMs.push(lagMs);
-    this.#report.changes++;
+    for (const lagMs of lags) if (lagMs !== undefined) this.report.lagsMs.push(lagMs);
+    this.report.changes++;
   }
 
   /** Compares a few hotels, taken at random, on every connection. */
@@ -111,17 +119,18 @@ export class Checker {
    * undefined where the service refuses or the promise was broken, which is noted.
    */
   async #untilShown(asker: Asker, id: string, truth: Truth, sinceMs: number): Promise<number | undefined> {
-    for (;;) {
+    for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const askedAtMs = performance.now();
       const shown = await asker.ask(id);
       const shownAtMs = performance.now();
       if (shown === undefined) return undefined;
-      this.#report.answers++;
+      this.report.answers++;
       if (await truth.isSo(id, shown)) return shownAtMs - sinceMs;
-      if (askedAtMs - sinceMs > this.#promiseMs) {
-        this.#report.stale.push(`hotel ${id}: older than ${Math.round(askedAtMs - sinceMs)} ms`);
+      if (askedAtMs - sinceMs > this.#promiseMs()) {
+        this.report.stale.push(`hotel ${id}: older than ${Math.round(askedAtMs - sinceMs)} ms`);
         return undefined;
       }
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
 

@@ -1,6 +1,7 @@
 import Type, { type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { HotelRow } from '../../hotels/entry.ts';
+import { type Hotel as ApiHotel, MAX_IMAGES, valueSchemaOf } from '../../hotels/hotel.ts';
 
 /** A hotel as a line of an import may give it, checked. What is absent stands as null. */
 export type ImportedHotel = Omit<HotelRow, 'version' | 'images'> & {
@@ -37,8 +38,8 @@ const SENTENCE_OF_URI = 'an absolute URI of at most 2048 characters';
 const SENTENCE_OF_REGISTRY_ID = 'an integer of 64 bits or a string that holds one';
 const uri = text(SENTENCE_OF_URI, URI);
 const day = orNull(Type.String({ format: 'date', pattern: '^(?!0000)', must: 'a real date, YYYY-MM-DD,' }));
-const within = (minimum: number, maximum: number) =>
-  Type.Number({ minimum, maximum, must: `a number from ${minimum} to ${maximum}` });
+/** The bounds of a field of the API, and how they are said. */
+const asIn = (field: keyof ApiHotel, must: string) => orNull({ ...valueSchemaOf(field), must });
 
 const fields = {
   id: identifier,
@@ -47,16 +48,12 @@ const fields = {
   address: plain,
   postal_code: plain,
   city: plain,
-  country_code: orNull(text('an ISO 3166-1 alpha-2 code of two capital letters', '^[A-Z]{2}$')),
-  latitude: orNull(within(-90, 90)),
-  longitude: orNull(within(-180, 180)),
-  language: orNull(text('an ISO 639-1 code of two small letters', '^[a-z]{2}$')),
-  star_rating: orNull(
-    Type.Number({ minimum: 0, maximum: 5, multipleOf: 0.5, must: 'a number from 0 to 5 in half steps' }),
-  ),
-  room_count: orNull(
-    Type.Integer({ minimum: 0, maximum: 2_147_483_647, must: 'an integer from 0 to 2147483647' }),
-  ),
+  country_code: asIn('country_code', 'an ISO 3166-1 alpha-2 code of two capital letters'),
+  latitude: asIn('latitude', 'a number from -90 to 90'),
+  longitude: asIn('longitude', 'a number from -180 to 180'),
+  language: asIn('language', 'an ISO 639-1 code of two small letters'),
+  star_rating: asIn('star_rating', 'a number from 0 to 5 in half steps'),
+  room_count: asIn('room_count', 'an integer from 0 to 2147483647'),
   website_url: orNull(uri),
   email: orNull(text('an e-mail address', `^(?:(?!@)${NO_BLANK})+@(?:(?!@)${NO_BLANK})+$`)),
   images: Type.Optional(
@@ -65,7 +62,10 @@ const fields = {
         { url: uri, caption: plain },
         { additionalProperties: false, must: 'an object with url and caption' },
       ),
-      { maxItems: 3, must: 'an array of at most 3 images, each {"url","caption"}' },
+      {
+        maxItems: MAX_IMAGES,
+        must: 'an array of at most 3 images, each {"url","caption"}',
+      },
     ),
   ),
   certified: Type.Optional(Type.Unknown()),

@@ -70,19 +70,20 @@ export class Slab {
     this.#maxBytes = maxBytes;
     const outputBytes = Math.min(Math.floor(maxBytes / 8), MAX_OUTPUT_BYTES);
     const { wasm, memory } = instantiate(maxBytes + outputBytes);
+    const { buffer } = memory;
     const seed = new BigUint64Array(new Uint8Array(randomBytes(32)).buffer);
     wasm.init(maxBytes, outputBytes, seed[0]!, seed[1]!, seed[2]!, seed[3]!);
     this.#wasm = wasm;
-    this.#memory = memory;
-    this.#bytes = Buffer.from(memory);
-    this.#words = new Uint32Array(memory);
-    this.#floats = new Float64Array(memory);
+    this.#memory = buffer;
+    this.#bytes = Buffer.from(buffer);
+    this.#words = new Uint32Array(buffer);
+    this.#floats = new Float64Array(buffer);
     this.#maxEntryBytes = wasm.maxEntryBytes();
     this.#input = wasm.INPUT.value;
     this.#inputBytes = wasm.INPUT_BYTES.value;
     this.#result = wasm.RESULT.value;
     this.#outputStart = wasm.outputStart.value >>> 0;
-    this.#gathered = new Gathered(wasm, memory, outputBytes);
+    this.#gathered = new Gathered(wasm, buffer, outputBytes);
   }
 
   /**

@@ -1,8 +1,4 @@
-import { readFileSync } from 'node:fs';
-
-interface Memory {
-  readonly buffer: ArrayBuffer;
-}
+import { compileModule } from '../wasm.ts';
 
 /** What assembly/slab.ts exports; addresses are in bytes, times in epoch ms. */
 export interface SlabWasm {
@@ -31,20 +27,5 @@ export interface SlabWasm {
   stats(): void;
 }
 
-// Node has it, but no type package but the DOM's declares it.
-declare const WebAssembly: {
-  Module: new (bytes: Uint8Array) => object;
-  Instance: new (module: object, imports: object) => { readonly exports: object };
-  Memory: new (pages: { initial: number; maximum: number }) => Memory;
-};
-
-const PAGE_BYTES = 65_536;
-const module = new WebAssembly.Module(readFileSync(new URL('./slab.wasm', import.meta.url)));
-
 /** An instance with a memory of its own, of at least `bytes`, all zero; no page is resident before it is written. */
-export function instantiate(bytes: number): { wasm: SlabWasm; memory: ArrayBuffer } {
-  const pages = Math.ceil(bytes / PAGE_BYTES);
-  const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
-  const { exports } = new WebAssembly.Instance(module, { env: { memory } });
-  return { wasm: exports as SlabWasm, memory: memory.buffer };
-}
+export const instantiate = compileModule<SlabWasm>(new URL('./slab.wasm', import.meta.url));

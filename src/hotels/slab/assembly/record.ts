@@ -146,7 +146,7 @@ export function answersTo(record: usize, namespace: u32, key: usize, length: u32
   return entryKeyLength(content, namespace) === length && isSame(entryKey(content, namespace), key, length);
 }
 
-function isSame(a: usize, b: usize, length: u32): bool {
+export function isSame(a: usize, b: usize, length: u32): bool {
   if (length < 8) {
     for (let i: u32 = 0; i < length; i++) {
       if (load<u8>(a + i) !== load<u8>(b + i)) return false;

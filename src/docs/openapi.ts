@@ -1,0 +1,57 @@
+import { exampleHotels } from './example-hotels.ts';
+import { parameters, paths } from './operations.ts';
+import { headers } from './responses.ts';
+import { bodySchemas } from './schemas.ts';
+
+/** What the document tells of this deployment. */
+export interface Deployment {
+  /** stands before every path */
+  basePath: string;
+  /** scheme and host by which clients reach it; empty: those by which they got the document */
+  publicUrl: string;
+  /** who gives out keys; empty: not said */
+  supportEmail: string;
+}
+
+/** The interface's version: that of the specification, whatever the release. */
+export const INTERFACE_VERSION = '1.0.0';
+
+/** The OpenAPI 3.1 document of the API, as JSON. */
+export function openApiDocument({ basePath, publicUrl, supportEmail }: Deployment): string {
+  return JSON.stringify({
+    openapi: '3.1.0',
+    info: {
+      title: 'Hotel data API',
+      version: INTERFACE_VERSION,
+      summary: 'Hotel records as JSON: singly, as a list, or up to 1000 at once',
+      description:
+        'A read-only API. Every operation takes an API key in the header `x-api-key`; a key without the `registry` scope ' +
+        'sees `registry_id` as null. `HEAD` is `GET` without the body. Every error has the body `{"error": "…"}`. ' +
+        'Checks are made in this order: path and method, key, scope, values, existence. Fields may be added to answers.',
+      license: { name: 'MIT', identifier: 'MIT' },
+      ...(supportEmail && { contact: { name: 'Keys and questions', email: supportEmail } }),
+    },
+    servers: [{ url: publicUrl + basePath || '/', description: 'This service' }],
+    security: [{ apiKey: [] }],
+    tags: [
+      { name: 'Hotels', description: 'The list, and hotels by their own ids' },
+      { name: 'Channel', description: 'Hotels by the identifiers of the channel integration' },
+      { name: 'Registry', description: 'Hotels by the identifiers of the property registry' },
+    ],
+    paths: paths(exampleHotels(new Date().getUTCFullYear())),
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'x-api-key',
+          description:
+            'Given out by the operator of the service. Keep it out of the code of your application',
+        },
+      },
+      parameters,
+      headers,
+      schemas: bodySchemas(),
+    },
+  });
+}

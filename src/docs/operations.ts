@@ -1,0 +1,186 @@
+import type { Hotel } from '../hotels/hotel.ts';
+import { PathId, RegistryId } from '../http/ids.ts';
+import { ListParameters } from '../http/query.ts';
+import { RequestId } from '../http/request-id.ts';
+import { failures, notModified, success } from './responses.ts';
+import { plain } from './schemas.ts';
+
+type Json = Record<string, unknown>;
+
+const SCOPED = 'Needs a key with the `registry` scope.';
+const unscoped = (hotel: Hotel): Hotel => ({ ...hotel, registry_id: null });
+
+/** Parameters that several operations have, by their names in the document. */
+export const parameters = {
+  RequestId: {
+    name: 'x-request-id',
+    in: 'header',
+    description: 'Your own name for the request: it is echoed and logged. Ignored when it is not well-formed',
+    schema: plain(RequestId),
+  },
+  IfNoneMatch: {
+    name: 'If-None-Match',
+    in: 'header',
+    description:
+      'The `ETag` of the answer you have (or a list of them, or `*`): 304 while nothing has changed',
+    schema: { type: 'string' },
+  },
+};
+const REQUEST_ID = { $ref: '#/components/parameters/RequestId' };
+const IF_NONE_MATCH = { $ref: '#/components/parameters/IfNoneMatch' };
+
+/** The paths of the document with the six operations; the examples are about these two hotels. */
+export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): Json {
+  const single = {
+    scoped: { summary: 'With the registry scope', value: certified },
+    unscoped: { summary: 'Without it', value: unscoped(certified) },
+  };
+  return {
+    '/hotels': {
+      get: {
+        operationId: 'listHotels',
+        tags: ['Hotels'],
+        summary: 'List hotels',
+        description:
+          'The hotels accessible with your API key, ordered by `id`, byte by byte. The `Link` header leads through the pages.\n\n' +
+          'With `registry_id` the list holds the hotel with that registry id, if there is one; that needs the `registry` scope.',
+        parameters: [...queryParameters(), IF_NONE_MATCH, REQUEST_ID],
+        responses: {
+          200: success('list', {
+            scoped: { summary: 'With the registry scope', value: [sparse, certified] },
+            unscoped: { summary: 'Without it', value: [sparse, certified].map(unscoped) },
+          }),
+          304: notModified('list'),
+          ...failures(['limitOutOfBounds', 'offsetOutOfBounds', 'registryIdNotInteger', 'forbidden']),
+        },
+      },
+    },
+    '/hotels/{id}': {
+      get: {
+        operationId: 'getHotel',
+        tags: ['Hotels'],
+        summary: 'Get a hotel by its id',
+        parameters: [pathParameter('id', PathId, 'The hotel id', certified.id), IF_NONE_MATCH, REQUEST_ID],
+        responses: {
+          200: success('single', single),
+          304: notModified('single'),
+          ...failures(['hotelNotFound']),
+        },
+      },
+    },
+    '/hotels/channel/{channelId}': {
+      get: {
+        operationId: 'getHotelByChannelId',
+        tags: ['Channel'],
+        summary: 'Get a hotel by its channel id',
+        parameters: [
+          pathParameter(
+            'channelId',
+            PathId,
+            'The channel id, compared letter by letter',
+            certified.channel_id,
+          ),
+          IF_NONE_MATCH,
+          REQUEST_ID,
+        ],
+        responses: {
+          200: success('single', single),
+          304: notModified('single'),
+          ...failures(['hotelNotFound']),
+        },
+      },
+    },
+    '/hotels/registry/{registryId}': {
+      get: {
+        operationId: 'getHotelByRegistryId',
+        tags: ['Registry'],
+        summary: 'Get a hotel by its registry id',
+        description: SCOPED,
+        parameters: [
+          pathParameter('registryId', RegistryId, 'The registry id', certified.registry_id),
+          IF_NONE_MATCH,
+          REQUEST_ID,
+        ],
+        responses: {
+          200: success('single', { scoped: single.scoped }),
+          304: notModified('single'),
+          ...failures(['registryIdNotInteger', 'forbidden', 'hotelNotFound']),
+        },
+      },
+    },
+    '/hotels/channel/batch': {
+      post: {
+        operationId: 'batchHotelsByChannelId',
+        tags: ['Channel'],
+        summary: 'Get up to 1000 hotels by their channel ids',
+        description: 'Ids that no hotel carries are left out of the answer.',
+        parameters: [REQUEST_ID],
+        requestBody: requestBody('ChannelBatch', {
+          channel_ids: [certified.channel_id, 'CH-nobody', sparse.channel_id],
+        }),
+        responses: {
+          200: success('batch', {
+            scoped: { summary: 'With the registry scope', value: [certified, sparse] },
+            unscoped: { summary: 'Without it', value: [certified, sparse].map(unscoped) },
+          }),
+          ...failures([
+            'bodyNotJson',
+            'channelIdsMissing',
+            'channelIdNotString',
+            'tooManyChannelIds',
+            'bodyTooLarge',
+          ]),
+        },
+      },
+    },
+    '/hotels/registry/batch': {
+      post: {
+        operationId: 'batchHotelsByRegistryId',
+        tags: ['Registry'],
+        summary: 'Get up to 1000 hotels by their registry ids',
+        description: `${SCOPED} Ids that no hotel carries are left out of the answer.`,
+        parameters: [REQUEST_ID],
+        requestBody: requestBody('RegistryBatch', {
+          registry_ids: [certified.registry_id, 7, String(sparse.registry_id)],
+        }),
+        responses: {
+          200: success('batch', {
+            scoped: { summary: 'The first and the third', value: [certified, sparse] },
+          }),
+          ...failures([
+            'bodyNotJson',
+            'registryIdsMissing',
+            'registryIdNotInteger',
+            'tooManyRegistryIds',
+            'bodyTooLarge',
+            'forbidden',
+          ]),
+        },
+      },
+    },
+  };
+}
+
+function queryParameters(): Json[] {
+  return Object.entries(ListParameters.properties).map(([name, property]) => {
+    const { description, ...schema } = plain(property);
+    return { name, in: 'query', required: false, description, schema };
+  });
+}
+
+function pathParameter(name: string, schema: object, description: string, example: unknown): Json {
+  return { name, in: 'path', required: true, description, schema: plain(schema), example };
+}
+
+function requestBody(schema: string, value: object): Json {
+  return {
+    required: true,
+    description: 'At most 1 MiB. The ids are counted before duplicates are dropped',
+    content: {
+      'application/json': {
+        schema: { $ref: `#/components/schemas/${schema}` },
+        examples: { some: { summary: 'Three ids, of which nobody has the second', value } },
+      },
+    },
+  };
+}

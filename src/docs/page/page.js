@@ -1,0 +1,121 @@
+// Runs in the browser, in the head: the theme is set before anything is drawn.
+(() => {
+  const root = document.documentElement;
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  let chosen;
+  try {
+    chosen = localStorage.getItem('theme');
+  } catch {
+    // storage may be forbidden: the system's choice is good, too
+  }
+  const apply = () => root.classList.toggle('dark-mode', chosen ? chosen === 'dark' : system.matches);
+  system.addEventListener('change', apply);
+  apply();
+
+  addEventListener('DOMContentLoaded', () => {
+    document.getElementById('theme').addEventListener('click', () => {
+      chosen = root.classList.contains('dark-mode') ? 'light' : 'dark';
+      try {
+        localStorage.setItem('theme', chosen);
+      } catch {
+        // then it holds until the page is left
+      }
+      apply();
+    });
+    for (const place of document.querySelectorAll('[data-address]'))
+      place.textContent = location.origin + document.body.dataset.base;
+    for (const figure of document.querySelectorAll('figure.code')) addCopyButton(figure);
+    for (const tabs of document.querySelectorAll('[data-tabs]')) wireTabs(tabs);
+    followContents();
+    showReference();
+  });
+
+  function addCopyButton(figure) {
+    if (!navigator.clipboard) return;
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.textContent = 'Copy';
+    button.addEventListener('click', async () => {
+      await navigator.clipboard.writeText(figure.querySelector('code').textContent);
+      button.textContent = 'Copied';
+      setTimeout(() => (button.textContent = 'Copy'), 1500);
+    });
+    figure.querySelector('figcaption').append(button);
+  }
+
+  function wireTabs(tabs) {
+    const all = [...tabs.querySelectorAll('[role=tab]')];
+    const select = (tab) => {
+      for (const each of all) {
+        each.setAttribute('aria-selected', String(each === tab));
+        each.tabIndex = each === tab ? 0 : -1;
+        document.getElementById(each.getAttribute('aria-controls')).hidden = each !== tab;
+      }
+      tab.focus();
+    };
+    for (const [at, tab] of all.entries()) {
+      tab.addEventListener('click', () => select(tab));
+      tab.addEventListener('keydown', ({ key }) => {
+        if (key === 'ArrowRight' || key === 'ArrowLeft') select(all[(at + 1) % all.length]);
+      });
+    }
+  }
+
+  function followContents() {
+    const links = new Map(
+      [...document.querySelectorAll('.toc a')].map((link) => [link.getAttribute('href').slice(1), link]),
+    );
+    const seen = new IntersectionObserver(
+      (entries) => {
+        for (const { isIntersecting, target } of entries) {
+          if (!isIntersecting) continue;
+          for (const link of links.values()) link.removeAttribute('aria-current');
+          const link = links.get(target.id);
+          link.setAttribute('aria-current', 'true');
+          const list = link.closest('ol');
+          list.scrollTo({ left: link.offsetLeft - list.clientWidth / 2 + link.offsetWidth / 2 });
+        }
+      },
+      { rootMargin: '-20% 0px -75% 0px' },
+    );
+    for (const id of links.keys()) seen.observe(document.getElementById(id));
+  }
+
+  async function showReference() {
+    const holder = document.getElementById('swagger');
+    const base = document.body.dataset.base;
+    const answer = await fetch(`${base}/openapi.json`).catch(() => undefined);
+    if (!answer?.ok) {
+      holder.textContent = 'The reference could not be loaded: try again in a moment.';
+      return;
+    }
+    const spec = await answer.json();
+    // requests go where this page came from, whatever the address that others use
+    spec.servers = [{ url: location.origin + base }];
+    const ui = SwaggerUIBundle({
+      spec,
+      domNode: holder,
+      layout: 'BaseLayout',
+      presets: [SwaggerUIBundle.presets.apis],
+      tryItOutEnabled: true,
+      docExpansion: 'list',
+      defaultModelsExpandDepth: 0,
+      defaultModelRendering: 'example',
+      displayRequestDuration: true,
+      validatorUrl: null,
+    });
+    const field = document.getElementById('key');
+    const state = document.getElementById('key-state');
+    const use = () => {
+      const key = field.value.trim();
+      if (key) ui.preauthorizeApiKey('apiKey', key);
+      else ui.authActions.logout(['apiKey']);
+      state.textContent = key ? 'In use' : '';
+    };
+    document.getElementById('key-form').addEventListener('submit', (event) => {
+      event.preventDefault();
+      use();
+    });
+    field.addEventListener('change', use);
+  }
+})();

@@ -1,0 +1,155 @@
+import { type ErrorCode, publicErrors } from '../errors.ts';
+import { RequestId } from '../http/request-id.ts';
+import { plain } from './schemas.ts';
+
+const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
+const header = (description: string, schema: object, example: unknown) => ({
+  description,
+  required: true,
+  schema,
+  example,
+});
+const text = (pattern: string) => ({ type: 'string', pattern });
+
+/** The headers of answers, by their names in the document. */
+export const headers = {
+  RequestId: header(
+    'The `x-request-id` of the request where it was well-formed, else a new one. Quote it when you report a fault',
+    plain(RequestId),
+    'Zk3vXy2mQ1aB000042',
+  ),
+  CacheControl: header(
+    'Keep the answer, but ask with `If-None-Match` before you use it again',
+    { type: 'string', const: 'private, no-cache' },
+    'private, no-cache',
+  ),
+  Vary: header(
+    'What of the request the answer depends on',
+    { type: 'string', const: 'accept-encoding, x-api-key' },
+    'accept-encoding, x-api-key',
+  ),
+  ETag: header(
+    'Names these very bytes: send it as `If-None-Match` next time',
+    text('^"[A-Za-z0-9_-]+(\\.(zstd|br|gzip))?"$'),
+    '"3q2-7wAAb0cD"',
+  ),
+  ContentEncoding: {
+    ...header(
+      'The coding that `Accept-Encoding` preferred, for bodies over 1 KiB; absent: none',
+      { type: 'string', enum: ['zstd', 'br', 'gzip'] },
+      'zstd',
+    ),
+    required: false,
+  },
+  Link: {
+    ...header(
+      'Where the `first`, the `prev` and the `next` page are (RFC 8288); the last page has no `next`. Absent when the list is filtered by `registry_id`',
+      text('^<[^>]*>; rel="first"(, <[^>]*>; rel="prev")?(, <[^>]*>; rel="next")?$'),
+      '</hotels?limit=20&offset=0>; rel="first", </hotels?limit=20&offset=20>; rel="next"',
+    ),
+    required: false,
+  },
+  RetryAfter: header('Seconds to wait before the next attempt', { type: 'integer', minimum: 1 }, 1),
+  RateLimit: header(
+    'What is left of the limit: `r` requests, and `t` seconds until there are more (RateLimit header fields for HTTP)',
+    { type: 'string' },
+    '"default";r=0;t=1',
+  ),
+  RateLimitPolicy: header(
+    'The limit of the key: `q` requests in a window of `w` seconds',
+    { type: 'string' },
+    '"default";q=100;w=1',
+  ),
+};
+
+const refs = (...names: [sent: string, name: keyof typeof headers][]) =>
+  Object.fromEntries(names.map(([sent, name]) => [sent, ref('headers', name)]));
+const OF_ALL = refs(['x-request-id', 'RequestId'], ['Cache-Control', 'CacheControl'], ['Vary', 'Vary']);
+const OF_BODIES = refs(['Content-Encoding', 'ContentEncoding']);
+const OF_GET = refs(['ETag', 'ETag']);
+const OF_LIST = refs(['Link', 'Link']);
+
+/** What an operation answers with when all is well. */
+export function success(
+  kind: 'list' | 'single' | 'batch',
+  examples: Record<string, { summary: string; value: unknown }>,
+): object {
+  const hotel = ref('schemas', 'Hotel');
+  return {
+    description: {
+      list: 'The page. Shorter than `limit` at the end of the list, empty behind it',
+      single: 'The hotel',
+      batch:
+        'The hotels that were found, in the order asked for; an id that was asked for twice is answered once',
+    }[kind],
+    headers: { ...OF_ALL, ...OF_BODIES, ...(kind !== 'batch' && OF_GET), ...(kind === 'list' && OF_LIST) },
+    content: {
+      'application/json': {
+        schema: kind === 'single' ? hotel : { type: 'array', items: hotel },
+        examples,
+      },
+    },
+  };
+}
+
+/** What a GET answers with to those who have it already. */
+export function notModified(kind: 'list' | 'single'): object {
+  return {
+    description: 'Nothing has changed: `If-None-Match` names what you would be sent',
+    headers: { ...OF_ALL, ...OF_GET, ...(kind === 'list' && OF_LIST) },
+  };
+}
+
+/** What the error statuses mean. */
+export const MEANINGS: Record<number, string> = {
+  400: 'A value of the request is malformed; the sentence says which',
+  401: 'No key, a wrong one, one that is revoked or has expired',
+  403: 'The key lacks the `registry` scope',
+  404: 'No hotel carries the id, or there is no such path',
+  405: 'The path knows other methods: see the header `Allow`',
+  413: 'The body is too large',
+  429: 'The key has used up its limit: wait for the seconds of `Retry-After`',
+  500: 'Our fault; it is logged with the request id',
+  503: 'A dependency is away or there is too much to do: try again after the seconds of `Retry-After`',
+};
+const OF_ERRORS: Record<number, object> = {
+  429: refs(
+    ['Retry-After', 'RetryAfter'],
+    ['RateLimit', 'RateLimit'],
+    ['RateLimit-Policy', 'RateLimitPolicy'],
+  ),
+  503: refs(['Retry-After', 'RetryAfter']),
+};
+/** What any operation may answer with, whatever it is asked. */
+const ANY_STATUS = [401, 429, 500, 503];
+
+/** The responses with the errors of these codes, and with those that any operation may give, by status. */
+export function failures(codes: ErrorCode[]): Record<string, object> {
+  const all = Object.keys(publicErrors) as ErrorCode[];
+  const own = Map.groupBy(codes, (code) => publicErrors[code].status);
+  for (const status of ANY_STATUS)
+    own.set(
+      status,
+      all.filter((code) => publicErrors[code].status === status),
+    );
+  return Object.fromEntries([...own].map(([status, meant]) => [status, failure(status, meant)]));
+}
+
+function failure(status: number, codes: ErrorCode[]): object {
+  const examples = Object.fromEntries(
+    codes.map((code) => {
+      const error = publicErrors[code].sentence;
+      return [code, { summary: error, value: { error } }];
+    }),
+  );
+  return {
+    description: MEANINGS[status],
+    headers: { ...OF_ALL, ...OF_ERRORS[status] },
+    content: {
+      'application/json': {
+        schema: ref('schemas', 'ErrorResponse'),
+        ...(codes.length > 0 && { examples }),
+      },
+    },
+  };
+}

@@ -1,0 +1,20 @@
+import { describe, expect, it } from 'vitest';
+import { checksum } from './checksum.ts';
+
+describe('the checksum', () => {
+  // as xxhsum -H64 prints them, the last eight digits
+  it.each([
+    ['', 0x51d8e999],
+    ['abc', 0xad770999],
+    ['Nobody inspects the spammish repetition', 0x8a378bf1],
+  ])('of %j is the lower half of its XXH64', (text, expected) => {
+    expect(checksum(Buffer.from(text))).toBe(expected);
+  });
+
+  it('is the same for what is longer than its memory was', () => {
+    const long = Buffer.alloc(20 * 1024 ** 2, 'hotel');
+    const before = checksum(long.subarray(0, 1_000));
+    expect(checksum(long)).not.toBe(checksum(long.subarray(1)));
+    expect(checksum(long.subarray(0, 1_000))).toBe(before);
+  });
+});

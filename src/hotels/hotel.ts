@@ -1,0 +1,82 @@
+import Type, { type Static, type TSchema } from 'typebox';
+
+/**
+ * The hotel of the API, field by field, in the order in which an answer shows them. Rows and entries take their
+ * types from it, the importer its bounds, and the API's document what it says. The table's constraints
+ * (sql/001-hotels.sql) hold the same bounds.
+ */
+const MAX_URI_LENGTH = 2048;
+/** Most photos of a hotel. */
+export const MAX_IMAGES = 3;
+
+const orNull = <T extends TSchema>(schema: T, description: string) =>
+  Type.Union([schema, Type.Null()], { description });
+const text = () => Type.String();
+const uri = () => Type.String({ format: 'uri', maxLength: MAX_URI_LENGTH });
+const day = () => Type.String({ format: 'date' });
+
+export const Image = Type.Object({
+  url: Type.String({
+    format: 'uri',
+    maxLength: MAX_URI_LENGTH,
+    description: 'Where the image is, for anybody',
+  }),
+  caption: orNull(text(), 'Short caption; null if not available'),
+});
+
+export const Hotel = Type.Object({
+  id: Type.String({ minLength: 1, maxLength: 255, description: 'Unique hotel identifier: an opaque string' }),
+  name: Type.String({ minLength: 1, description: 'Hotel name' }),
+  description: orNull(text(), 'Marketing description; null if not available'),
+  address: orNull(text(), 'Full street address as one string'),
+  postal_code: orNull(text(), 'Postal code; null if not available'),
+  city: orNull(text(), 'City name; null if not available'),
+  country_code: orNull(
+    Type.String({ pattern: '^[A-Z]{2}$' }),
+    'ISO 3166-1 alpha-2 code; null if not available',
+  ),
+  latitude: orNull(Type.Number({ minimum: -90, maximum: 90 }), 'Decimal degrees'),
+  longitude: orNull(Type.Number({ minimum: -180, maximum: 180 }), 'Decimal degrees'),
+  language: orNull(Type.String({ pattern: '^[a-z]{2}$' }), 'Primary language at the hotel, ISO 639-1 code'),
+  star_rating: orNull(
+    Type.Number({ minimum: 0, maximum: 5, multipleOf: 0.5 }),
+    'Official star rating in whole or half steps; null if not available. Currently null for all hotels',
+  ),
+  room_count: orNull(
+    Type.Integer({ minimum: 0, maximum: 2_147_483_647 }),
+    'Total rooms; null if not configured. Populated progressively',
+  ),
+  website_url: orNull(uri(), "The hotel's own website; null if not available"),
+  email: orNull(
+    Type.String({ format: 'email' }),
+    'Reception e-mail address; null if not available. Currently null for all hotels',
+  ),
+  images: Type.Array(Image, {
+    maxItems: MAX_IMAGES,
+    description: 'Up to 3 photos; empty when there are none',
+  }),
+  certified: Type.Boolean({
+    description: 'True from `certified_from` to `certified_until`, both days included, in UTC',
+  }),
+  certified_from: orNull(day(), 'Date on which the certification becomes valid'),
+  certified_until: orNull(day(), 'Date on which the certification expires'),
+  certification_url: orNull(
+    uri(),
+    'Where the certification badge links to; null when the hotel is not certified. Read it, do not hardcode it',
+  ),
+  channel_id: orNull(
+    Type.String({ minLength: 1, maxLength: 255 }),
+    'Channel integration identifier: a string, not an integer',
+  ),
+  registry_id: orNull(
+    Type.Integer({ format: 'int64' }),
+    'Registry property identifier, unique across hotels; null if the hotel has none, or if the key lacks the `registry` scope',
+  ),
+});
+export type Hotel = Static<typeof Hotel>;
+
+/** What a field holds when it is not null. */
+export function valueSchemaOf(field: keyof Hotel): TSchema {
+  const schema: TSchema & { anyOf?: TSchema[] } = Hotel.properties[field];
+  return schema.anyOf?.[0] ?? schema;
+}

@@ -1,0 +1,118 @@
+import { randomBytes } from 'node:crypto';
+import type { Redis } from '../../stores/redis.ts';
+import type { View } from '../entry.ts';
+import type { Namespace } from '../namespace.ts';
+import type { CountAnswers } from '../reader.ts';
+import type { SharedCache } from '../shared.ts';
+import { GappedAnswer } from '../slab/gapped-answer.ts';
+import { writeKey } from '../slab/key-bytes.ts';
+import { EntryStream } from './entry-stream.ts';
+import { RelayMemory } from './memory.ts';
+import { NAMESPACES, Wanted } from './wanted.ts';
+
+/** What `askFor` returns for a body that JSON.parse must judge. */
+const NOT_PLAIN = -1;
+/** Changes are remembered for this long to twice as long: longer than any load takes. */
+const TURN_MS = 30_000;
+
+/** Is given the answer at once when it is there; its bytes hold until the call returns. */
+export type Finish = (answer: Uint8Array | GappedAnswer) => void | Promise<void>;
+
+/**
+ * Answers batches straight out of the replies of Redis, for a service without a local cache: a body becomes the MGET
+ * of its pointers, these the MGET of the entries, these the answer, all of it in WebAssembly and without an object
+ * for each hotel. Whatever is not plainly there and sound (a miss, a stale pointer, a damaged value, a hotel that
+ * changed lately or at midnight) stays a gap, and the reader judges it.
+ */
+export class Relay {
+  readonly #redis: Redis;
+  readonly #shared: SharedCache;
+  readonly #isLinked: () => boolean;
+  readonly #count: CountAnswers;
+  readonly #memory = new RelayMemory();
+  readonly #turning: NodeJS.Timeout;
+
+  /** While not `isLinked` Redis may be behind unheard: then nothing is answered here. */
+  constructor(redis: Redis, shared: SharedCache, isLinked: () => boolean, count: CountAnswers) {
+    this.#redis = redis;
+    this.#shared = shared;
+    this.#isLinked = isLinked;
+    this.#count = count;
+    const { wasm } = this.#memory;
+    const seed = new BigUint64Array(new Uint8Array(randomBytes(32)).buffer);
+    wasm.init(seed[0]!, seed[1]!, seed[2]!, seed[3]!);
+    this.#turning = setInterval(() => wasm.turnChanges(), TURN_MS);
+    this.#turning.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#turning);
+  }
+
+  /**
+   * A change was heard of what a key names, `version` 0 where it carries none: for a while Redis is not believed where
+   * it tells something older.
+   */
+  changed(namespace: Namespace, key: string, version: number): void {
+    const { wasm, bytes } = this.#memory;
+    const length = writeKey(bytes, key, wasm.INPUT.value);
+    if (length > 0) wasm.note(NAMESPACES[namespace], length, version);
+  }
+
+  /**
+   * Answers the body of a batch. Undefined: it is not of the plain form, or Redis is not to be asked. Rejects with
+   * what `finish` throws.
+   */
+  answer(
+    namespace: 'channel' | 'registry',
+    body: Uint8Array,
+    view: View,
+    finish: Finish,
+  ): Promise<void> | undefined {
+    const { wasm, bytes } = this.#memory;
+    if (!this.#isLinked() || body.length > wasm.INPUT_BYTES.value) return undefined;
+    bytes.set(body, wasm.INPUT.value);
+    const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf(namespace));
+    const count = wasm.askFor(body.length, NAMESPACES[namespace], prefixLength);
+    if (count === NOT_PLAIN || count === 0) return undefined;
+    const wanted = new Wanted(namespace, count, this.#memory.takeWanted());
+    return this.#answer(wanted, this.#memory.takeCommand(), view, finish);
+  }
+
+  async #answer(wanted: Wanted, command: Buffer, view: View, finish: Finish): Promise<void> {
+    const { wasm, bytes, words } = this.#memory;
+    const values = await this.#redis.askMany(command, wanted.count);
+    if (!values || values.bytes.length > wasm.POINTERS_BYTES.value) return finish(onlyGaps(wanted));
+
+    bytes.set(wanted.table, wasm.SCRATCH.value);
+    bytes.set(values.bytes, wasm.POINTERS.value);
+    words.set(values.places, wasm.PLACES.value / 4);
+    const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf('id'));
+    const namespace = NAMESPACES[wanted.namespace];
+    const named = wasm.point(wanted.count, wanted.table.length, namespace, prefixLength);
+    const pointed = new Wanted(wanted.namespace, wanted.count, this.#memory.takeWanted());
+    this.#count('redis', 'absent', this.#memory.result(2));
+    if (named === 0) return finish(onlyGaps(pointed));
+
+    let finished: Promise<void> | undefined;
+    const stream = new EntryStream(this.#memory, pointed, view, (answer, hits) => {
+      this.#count('redis', 'hit', hits);
+      finished = finishNow(finish, answer);
+    });
+    const isAnswered = await this.#redis.ask(this.#memory.takeCommand(), named, stream);
+    return isAnswered ? finished : finish(onlyGaps(pointed));
+  }
+}
+
+/** What it throws is no fault of Redis. */
+async function finishNow(finish: Finish, answer: Uint8Array | GappedAnswer): Promise<void> {
+  await finish(answer);
+}
+
+function onlyGaps(wanted: Wanted): GappedAnswer {
+  const keys = wanted.gaps();
+  return new GappedAnswer(EMPTY_ARRAY, keys, new Array(keys.length).fill(1), NO_AREA);
+}
+
+const EMPTY_ARRAY = Buffer.from('[]');
+const NO_AREA = Buffer.alloc(0);

@@ -1,0 +1,32 @@
+/** The numbers of the namespaces in assembly/. */
+export const NAMESPACES = { id: 0, channel: 1, registry: 2 } as const;
+
+const RECORD_BYTES = 16;
+const GAP = 0xffffffff;
+
+/** What one batch wants between two steps: a table of assembly/wanted.ts. */
+export class Wanted {
+  readonly namespace: 'channel' | 'registry';
+  readonly count: number;
+  readonly table: Buffer;
+
+  constructor(namespace: 'channel' | 'registry', count: number, table: Buffer) {
+    this.namespace = namespace;
+    this.count = count;
+    this.table = table;
+  }
+
+  key(i: number): string {
+    const start = this.table.readUInt32LE(i * RECORD_BYTES);
+    return this.table.toString('latin1', start, start + this.table.readUInt32LE(i * RECORD_BYTES + 4));
+  }
+
+  /** The keys whose hotel somebody else must tell, as far as this is known. */
+  gaps(): string[] {
+    const keys: string[] = [];
+    for (let i = 0; i < this.count; i++) {
+      if (this.table.readUInt32LE(i * RECORD_BYTES + 12) === GAP) keys.push(this.key(i));
+    }
+    return keys;
+  }
+}

@@ -1,0 +1,43 @@
+import { hash } from 'node:crypto';
+import { compressThoroughly, type Encoding } from './compression.ts';
+
+/** Bytes as they go out, and the tag of the identity bytes. */
+interface Copy {
+  body: Buffer;
+  tag: string;
+}
+
+/** Something that is the same for everybody and needs no key. Made, and compressed, when it is first asked for. */
+export class Page {
+  /** what stands between `content-type: ` and the headers that every answer has: checked, lines parted by CR LF */
+  readonly headers: string;
+  readonly #make: () => Buffer | Promise<Buffer>;
+  readonly #copies = new Map<Encoding | undefined, Promise<Copy>>();
+
+  constructor(headers: string, make: () => Buffer | Promise<Buffer>) {
+    this.headers = headers;
+    this.#make = make;
+  }
+
+  /** The page in this encoding; undefined: as it is. */
+  read(encoding: Encoding | undefined): Promise<Copy> {
+    let copy = this.#copies.get(encoding);
+    if (!copy) {
+      copy = encoding ? this.#compress(encoding) : this.#identity();
+      this.#copies.set(encoding, copy);
+      // what failed is tried again
+      copy.catch(() => this.#copies.delete(encoding));
+    }
+    return copy;
+  }
+
+  async #identity(): Promise<Copy> {
+    const body = await this.#make();
+    return { body, tag: hash('sha1', body, 'base64url').slice(0, 16) };
+  }
+
+  async #compress(encoding: Encoding): Promise<Copy> {
+    const { body, tag } = await this.read(undefined);
+    return { body: await compressThoroughly(body, encoding), tag };
+  }
+}

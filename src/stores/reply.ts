@@ -1,0 +1,158 @@
+const CR = 0x0d;
+const STAR = 0x2a;
+const DOLLAR = 0x24;
+const MINUS = 0x2d;
+/** A reply of which less than this comes at first is likely no longer. */
+const SHORT_BYTES = 32_768;
+
+/** Reads the reply to one MGET as it arrives. */
+export interface ReplyReader {
+  /**
+   * Takes what has come, from a place on. Returns the place behind the reply's last byte, -1 when more of it is to
+   * come. An error that it throws ends the connection.
+   */
+  take(chunk: Buffer, from: number): number;
+  /** Called at once when the reply is complete; what it throws is what `ask` rejects with. */
+  complete(): void;
+}
+
+/** What an MGET found: values in the order of the keys, in one buffer and not an object each. */
+export class Values {
+  readonly bytes: Buffer;
+  /** for each value where it begins in `bytes` and its length, -1 for null */
+  readonly places: readonly number[];
+
+  constructor(bytes: Buffer, places: readonly number[]) {
+    this.bytes = bytes;
+    this.places = places;
+  }
+
+  get length(): number {
+    return this.places.length / 2;
+  }
+
+  isNull(i: number): boolean {
+    return this.places[2 * i + 1]! < 0;
+  }
+
+  /** Where value i begins in `bytes`. */
+  start(i: number): number {
+    return this.places[2 * i]!;
+  }
+
+  /** Behind its last byte. */
+  end(i: number): number {
+    return this.places[2 * i]! + this.places[2 * i + 1]!;
+  }
+
+  /** Value i: a view, not to be kept for long, as it keeps all others alive; null where there is none. */
+  value(i: number): Buffer | null {
+    return this.isNull(i) ? null : this.bytes.subarray(this.start(i), this.end(i));
+  }
+}
+
+/**
+ * Keeps a reply in one buffer and finds the values in it. An error of Redis is thrown as a ReplyError when the reply
+ * is complete. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
+ */
+export class ValuesReader implements ReplyReader {
+  readonly #expectedBytes: number;
+  /** what has come of the reply, up to #end; the bytes from #at on are not looked at yet */
+  #reply: Buffer = Buffer.alloc(0);
+  #at = 0;
+  #end = 0;
+  /** values that are still to come; -1 before the head */
+  #missing = -1;
+  #places: number[] = [];
+  #error: Error | undefined;
+
+  /** A reply of up to so many bytes is kept without being copied again. */
+  constructor(expectedBytes: number) {
+    this.#expectedBytes = expectedBytes;
+  }
+
+  /** Bytes of a reply that is complete. */
+  get length(): number {
+    return this.#at;
+  }
+
+  /** Of a reply that is complete. */
+  get values(): Values {
+    return new Values(this.#reply, this.#places);
+  }
+
+  take(chunk: Buffer, from: number): number {
+    const before = this.#end;
+    this.#append(chunk, from);
+    if (this.#missing < 0 && !this.#takeHead()) return -1;
+    while (this.#missing > 0) if (!this.#takeValue()) return -1;
+    return from + this.#at - before;
+  }
+
+  complete(): void {
+    if (this.#error) throw this.#error;
+  }
+
+  #append(chunk: Buffer, from: number): void {
+    const needed = this.#end + chunk.length - from;
+    if (needed > this.#reply.length) {
+      const expected = needed < SHORT_BYTES ? needed : Math.max(needed, this.#expectedBytes);
+      const grown = Buffer.allocUnsafeSlow(this.#end === 0 ? expected : 2 * needed);
+      this.#reply.copy(grown, 0, 0, this.#end);
+      this.#reply = grown;
+    }
+    chunk.copy(this.#reply, this.#end, from);
+    this.#end = needed;
+  }
+
+  /** Takes the head of the reply; false when it is not all there. An error is a reply of its own. */
+  #takeHead(): boolean {
+    const type = this.#reply[this.#at];
+    if (type === MINUS) {
+      const lineEnd = this.#reply.subarray(0, this.#end).indexOf(CR, this.#at);
+      if (lineEnd < 0 || lineEnd + 2 > this.#end) return false;
+      this.#error = new Error(this.#reply.toString('utf8', this.#at + 1, lineEnd));
+      this.#error.name = 'ReplyError';
+      this.#at = lineEnd + 2;
+      this.#missing = 0;
+      return true;
+    }
+    if (type !== STAR) throw new Error('Redis sent something else than the reply to an MGET');
+    const count = this.#takeNumber();
+    if (count === undefined) return false;
+    this.#missing = count;
+    return true;
+  }
+
+  #takeValue(): boolean {
+    const start = this.#at;
+    if (start >= this.#end) return false;
+    if (this.#reply[start] !== DOLLAR) throw new Error('Redis sent something else than a value');
+    const length = this.#takeNumber();
+    if (length === undefined) return false;
+    if (length >= 0) {
+      if (this.#at + length + 2 > this.#end) {
+        this.#at = start;
+        return false;
+      }
+      this.#places.push(this.#at, length);
+      this.#at += length + 2;
+    } else this.#places.push(0, -1);
+    this.#missing--;
+    return true;
+  }
+
+  /** The number behind the type, and past the line's end; undefined, and nothing taken, when it is not all there. */
+  #takeNumber(): number | undefined {
+    const reply = this.#reply;
+    const end = this.#end;
+    let at = this.#at + 1;
+    const negative = reply[at] === MINUS;
+    if (negative) at++;
+    let number = 0;
+    while (at < end && reply[at] !== CR) number = 10 * number + reply[at++]! - 0x30;
+    if (at + 2 > end) return undefined;
+    this.#at = at + 2;
+    return negative ? -number : number;
+  }
+}

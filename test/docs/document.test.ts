@@ -1,0 +1,190 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { publicErrors } from '../../src/errors.ts';
+import { exampleRows } from '../support/example-hotels.ts';
+import { ApiDocument } from '../support/openapi.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const anybody = { key: 'none' } as const;
+
+let service: Service;
+let document: ApiDocument;
+
+beforeAll(async () => {
+  service = await startService({ hotels: exampleRows() });
+  document = new ApiDocument((await service.get('/openapi.json', anybody)).text);
+});
+
+describe('the document', () => {
+  it('is OpenAPI 3.1 of interface version 1.0.0, without a fault or a warning of the linter', async () => {
+    expect(document.json.openapi).toMatch(/^3\.1\./);
+    expect(document.json.info.version).toBe('1.0.0');
+    const folder = await mkdtemp(join(tmpdir(), 'openapi-'));
+    try {
+      await writeFile(join(folder, 'openapi.json'), JSON.stringify(document.json));
+      const environment = {
+        ...process.env,
+        REDOCLY_TELEMETRY: 'off',
+        REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true',
+      };
+      const linter = join(import.meta.dirname, '../../node_modules/.bin/redocly');
+      const command = ['lint', '--extends', 'recommended-strict', '--format', 'json', 'openapi.json'];
+      const { stdout } = await promisify(execFile)(linter, command, { cwd: folder, env: environment });
+      expect(JSON.parse(stdout).totals).toEqual({ errors: 0, warnings: 0, ignored: 0 });
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  it('has the six operations, each with every error of the table that it can give', () => {
+    expect(document.operations().map(({ path, method }) => `${method} ${path}`)).toEqual([
+      'get /hotels',
+      'get /hotels/{id}',
+      'get /hotels/channel/{channelId}',
+      'get /hotels/registry/{registryId}',
+      'post /hotels/channel/batch',
+      'post /hotels/registry/batch',
+    ]);
+    const documented = new Set(
+      document
+        .operations()
+        .flatMap(({ operation }) => Object.values<Record<string, unknown>>(operation.responses))
+        .flatMap((response) =>
+          Object.keys((response as never as Examples).content?.['application/json'].examples ?? {}),
+        ),
+    );
+    // of paths and methods that the document does not have
+    const ofOthers = ['pathNotFound', 'methodNotAllowed'];
+    expect(Object.keys(publicErrors).filter((code) => !documented.has(code))).toEqual(ofOthers);
+  });
+
+  it('says only what is true in its examples', async () => {
+    for (const { path, method, operation } of document.operations()) {
+      const target = path.replace(/\{(\w+)\}/, (_, name) =>
+        encodeURIComponent(operation.parameters.find((each: { name: string }) => each.name === name).example),
+      );
+      const bodies = Object.values<{ value: object }>(
+        operation.requestBody?.content['application/json'].examples ?? { none: {} },
+      );
+      const examples = operation.responses[200].content['application/json'].examples;
+      expect(Object.keys(examples).length).toBeGreaterThan(0);
+      for (const { value: body } of bodies) {
+        for (const [name, { value }] of Object.entries<{ value: unknown }>(examples)) {
+          const key = name === 'scoped' ? 'full' : 'narrow';
+          const answer =
+            method === 'post'
+              ? await service.post(target, body, { key })
+              : await service.get(target, { key });
+          expect([answer.status, answer.text]).toEqual([200, JSON.stringify(value)]);
+          document.check(method.toUpperCase(), target, answer);
+        }
+      }
+    }
+  });
+
+  it('names the paths of the server relative to itself, unless it is told the address', async () => {
+    expect(document.json.servers[0].url).toBe('/');
+    expect(document.json.info).not.toHaveProperty('contact');
+    const told = await startService({
+      env: {
+        BASE_PATH: '/data/v1',
+        PUBLIC_URL: 'https://hotels.example.com',
+        SUPPORT_EMAIL: 'keys@example.com',
+      },
+    });
+    const { servers, info } = (await told.get('/data/v1/openapi.json', anybody)).json();
+    expect(servers[0].url).toBe('https://hotels.example.com/data/v1');
+    expect(info.contact.email).toBe('keys@example.com');
+    const page = (await told.get('/data/v1/docs', anybody)).text;
+    expect(page).toContain('export HOTEL_API_URL=https://hotels.example.com/data/v1');
+    expect(page).toContain('mailto:keys@example.com');
+    for (const [, path] of page.matchAll(/(?:href|src)="(\/[^"]*)"/g))
+      expect([path, (await told.get(path!, anybody)).status]).toEqual([path, 200]);
+    expect((await told.get('/openapi.json', anybody)).status).toBe(404);
+    await told.stop();
+  });
+});
+
+describe('what anybody may see', () => {
+  const assetsOf = (html: string) =>
+    [...html.matchAll(/(?:href|src)="(\/docs\/assets\/[^"]*)"/g)].map(([, path]) => path!);
+  const every = async () => [
+    '/openapi.json',
+    '/docs',
+    '/docs/',
+    ...assetsOf((await service.get('/docs', anybody)).text),
+    '/docs/examples/curl.sh',
+    '/docs/examples/client.ts',
+    '/docs/examples/usage.ts',
+    '/docs/examples/client.py',
+  ];
+
+  it('is served without a key, with its tag, compressed as asked, to HEAD as to GET', async () => {
+    const paths = await every();
+    expect(paths).toHaveLength(11);
+    for (const path of paths) {
+      const plain = await service.get(path, anybody);
+      expect([path, plain.status]).toEqual([path, 200]);
+      const { etag, vary } = plain.headers;
+      expect([vary, plain.headers['x-request-id']]).toEqual(['accept-encoding', expect.any(String)]);
+      const head = await service.get(path, { ...anybody, method: 'HEAD' });
+      expect([head.status, head.text, head.headers['content-length']]).toEqual([
+        200,
+        '',
+        String(plain.body.length),
+      ]);
+      for (const [coding, unpack] of Object.entries({
+        gzip: gunzipSync,
+        br: brotliDecompressSync,
+        zstd: zstdDecompressSync,
+      })) {
+        const headers = { 'accept-encoding': coding };
+        const packed = await service.get(path, { ...anybody, headers });
+        expect(packed.headers['content-encoding']).toBe(coding);
+        expect(packed.body.length).toBeLessThan(plain.body.length);
+        expect(unpack(packed.body).equals(plain.body)).toBe(true);
+        expect(packed.headers.etag).not.toBe(etag);
+        const again = await service.get(path, {
+          ...anybody,
+          headers: { ...headers, 'if-none-match': packed.headers.etag },
+        });
+        expect([again.status, again.text, again.headers.etag]).toEqual([304, '', packed.headers.etag]);
+      }
+    }
+  });
+
+  it('is kept for ever where its address names its bytes, and asked for anew elsewhere', async () => {
+    for (const path of await every()) {
+      expect((await service.get(path, anybody)).headers['cache-control']).toBe(
+        path.startsWith('/docs/assets/') ? 'public, max-age=31536000, immutable' : 'public, no-cache',
+      );
+    }
+  });
+
+  it('forbids the browser everything that is not from here', async () => {
+    const { headers } = await service.get('/docs', anybody);
+    const policy = String(headers['content-security-policy']);
+    expect(policy).toContain("default-src 'none'");
+    const sources = policy.split('; ').flatMap((directive) => directive.split(' ').slice(1));
+    expect(new Set(sources)).toEqual(new Set(["'none'", "'self'", 'data:']));
+    expect(headers['x-content-type-options']).toBe('nosniff');
+  });
+
+  it('knows no other method, and no other path', async () => {
+    for (const path of ['/openapi.json', '/docs']) {
+      const answer = await service.post(path, {}, anybody);
+      expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD']);
+    }
+    for (const path of ['/docs/nothing', '/docs/assets/x/page.css', '/openapi.yaml'])
+      expect((await service.get(path, anybody)).text).toBe('{"error":"Not found"}');
+  });
+});
+
+interface Examples {
+  content?: { 'application/json': { examples?: Record<string, unknown> } };
+}

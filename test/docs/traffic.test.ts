@@ -1,0 +1,140 @@
+import { beforeAll, expect, it } from 'vitest';
+import type { AskOptions } from '../support/client.ts';
+import { exampleRows } from '../support/example-hotels.ts';
+import { ApiDocument } from '../support/openapi.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const CHANNEL = '/hotels/channel/batch';
+const REGISTRY = '/hotels/registry/batch';
+/** Every read, with something to find. */
+const READS = [
+  '/hotels',
+  '/hotels?limit=1',
+  '/hotels?limit=1&offset=1',
+  '/hotels?offset=100',
+  '/hotels/htl_sliji9ej',
+  '/hotels/channel/CH100011',
+  '/hotels/full',
+];
+const SCOPED_READS = ['/hotels/registry/500011', '/hotels?registry_id=500011', '/hotels?registry_id=1'];
+
+let service: Service;
+let document: ApiDocument;
+
+beforeAll(async () => {
+  service = await startService({
+    // every request goes to PostgreSQL, so every request feels it when that is away
+    redis: false,
+    env: { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '200' },
+    hotels: [
+      ...exampleRows(),
+      {
+        id: 'full',
+        star_rating: 4.5,
+        email: 'reception@example.com',
+        registry_id: '9223372036854775807',
+        channel_id: 'x'.repeat(255),
+        images: [1, 2, 3].map((at) => ({ url: `https://cdn.example.com/${at}.jpg`, caption: 'A view' })),
+        description: 'Ein Haus am See. '.repeat(200),
+      },
+    ],
+  });
+  document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
+});
+
+async function get(path: string, status: number, options: AskOptions = {}): Promise<void> {
+  const answer = await service.get(path, options);
+  expect([path, answer.status, answer.status < 400 || answer.text]).toEqual([
+    path,
+    status,
+    status < 400 || expect.any(String),
+  ]);
+  document.check(options.method ?? 'GET', path, answer);
+}
+
+async function post(path: string, body: string | Buffer | object, status: number, options: AskOptions = {}) {
+  const answer = await service.post(path, body, options);
+  expect([path, answer.status]).toEqual([path, status]);
+  document.check('POST', path, answer);
+}
+
+/** Each operation once. */
+async function all(status: number, options: AskOptions = {}): Promise<void> {
+  for (const path of ['/hotels', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
+    await get(path, status, options);
+  await post(CHANNEL, { channel_ids: ['a'] }, status, options);
+  await post(REGISTRY, { registry_ids: [1] }, status, options);
+}
+
+it('holds what is found, and what has not changed', async () => {
+  for (const path of [...READS, ...SCOPED_READS]) {
+    for (const key of ['full', 'narrow']) {
+      if (key === 'narrow' && SCOPED_READS.includes(path)) continue;
+      await get(path, 200, { key });
+      await get(path, 200, { key, method: 'HEAD' });
+      await get(path, 304, { key, headers: { 'if-none-match': '*' } });
+    }
+  }
+  for (const key of ['full', 'narrow']) {
+    await post(CHANNEL, { channel_ids: [] }, 200, { key });
+    await post(CHANNEL, { channel_ids: ['CH100011', 'x'.repeat(255), 'nobody'] }, 200, { key });
+  }
+  await post(REGISTRY, { registry_ids: [500011, '500005', '9223372036854775807', -7] }, 200);
+  const name = { headers: { 'x-request-id': 'my-own.name:1' } };
+  await get('/hotels', 200, name);
+});
+
+it('holds compressed answers: their headers', async () => {
+  for (const coding of ['gzip', 'br', 'zstd'])
+    await get('/hotels/full', 200, { method: 'HEAD', headers: { 'accept-encoding': coding } });
+});
+
+it('holds what is refused', async () => {
+  await all(401, { key: 'none' });
+  for (const path of SCOPED_READS) await get(path, 403, { key: 'narrow' });
+  await post(REGISTRY, { registry_ids: [1] }, 403, { key: 'narrow' });
+  for (const query of ['limit=0', 'limit=101', 'limit=x', 'offset=-1', 'registry_id=1.5'])
+    await get(`/hotels?${query}`, 400);
+  await get('/hotels/registry/1e3', 400);
+  for (const path of ['/hotels/nobody', '/hotels/channel/nobody', '/hotels/registry/1']) await get(path, 404);
+
+  const tooMany = Array.from({ length: 1001 }, () => '1');
+  for (const body of ['{', '[]', { channel_ids: [1] }, { channel_ids: tooMany }])
+    await post(CHANNEL, body, 400);
+  for (const body of ['{', '[]', { registry_ids: [true] }, { registry_ids: tooMany }])
+    await post(REGISTRY, body, 400);
+  for (const path of [CHANNEL, REGISTRY]) await post(path, Buffer.alloc(1024 * 1024 + 1, ' '), 413);
+});
+
+it('holds what goes wrong here', async () => {
+  await service.sql`revoke select on hotels from hotel_api_serve`;
+  try {
+    await all(500);
+  } finally {
+    await service.sql`grant select on hotels to hotel_api_serve`;
+  }
+  await service.sql.begin(async (sql) => {
+    await sql`lock table hotels in access exclusive mode`;
+    await all(503);
+  });
+});
+
+it('was held completely: every status and every sentence of the document has been seen', () => {
+  const documented = document.operations().flatMap(({ operation }) =>
+    Object.entries<{
+      content?: { 'application/json': { examples?: Record<string, { value: { error: string } }> } };
+    }>(operation.responses).flatMap(([status, { content }]) => [
+      `${operation.operationId} ${status}`,
+      ...(Number(status) < 400
+        ? []
+        : Object.values(content?.['application/json'].examples ?? {}).map(
+            ({ value }) => `${operation.operationId} ${status} ${value.error}`,
+          )),
+    ]),
+  );
+  // limits by key have their own test
+  const unseen = documented.filter((each) => !document.seen.has(each) && !/ 429\b/.test(each));
+  expect(unseen).toEqual([]);
+  const undocumented = [...document.seen].filter((each) => !documented.includes(each));
+  expect(undocumented).toEqual([]);
+});

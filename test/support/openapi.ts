@@ -1,0 +1,118 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { expect } from 'vitest';
+import type { Answer } from './client.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: a document is walked by its names
+type Json = any;
+
+/** Headers that HTTP itself or the library under the service sends: no document lists them. */
+const OF_HTTP = ['date', 'content-length', 'content-type', 'connection', 'keep-alive', 'transfer-encoding'];
+
+/** An OpenAPI document, against which answers are held. */
+export class ApiDocument {
+  readonly json: Json;
+  readonly #ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
+  readonly #validators = new Map<string, ValidateFunction>();
+  /** what was seen of it, as `operationId status` and, for errors, `operationId status sentence` */
+  readonly seen = new Set<string>();
+
+  constructor(text: string) {
+    this.json = JSON.parse(text);
+    (addFormats as unknown as (ajv: Ajv2020) => void)(this.#ajv);
+    // the document itself is no schema, but schemas are found in it
+    this.#ajv.addVocabulary(Object.keys(this.json));
+    this.#ajv.addSchema(this.json, 'document');
+  }
+
+  /** The operations, with their path and method. */
+  operations(): { path: string; method: string; operation: Json }[] {
+    return Object.entries<Json>(this.json.paths).flatMap(([path, item]) =>
+      Object.entries<Json>(item).map(([method, operation]) => ({ path, method, operation })),
+    );
+  }
+
+  /** The operation that a request without query is for: a path that says it letter by letter goes first. */
+  find(method: string, path: string): { pointer: string; operation: Json } {
+    const wanted = method === 'HEAD' ? 'get' : method.toLowerCase();
+    const matches = (template: string) =>
+      new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`).test(path) &&
+      wanted in this.json.paths[template];
+    const template =
+      Object.keys(this.json.paths).find((each) => each === path && matches(each)) ??
+      Object.keys(this.json.paths).find(matches);
+    if (!template) throw new Error(`the document knows no ${method} ${path}`);
+    return {
+      pointer: `#/paths/${pointerPart(template)}/${wanted}`,
+      operation: this.json.paths[template][wanted],
+    };
+  }
+
+  /** Fails where the answer's status, headers or body are not what the document says of them. */
+  check(method: string, path: string, answer: Answer): void {
+    const { pointer, operation } = this.find(method, path.split('?')[0]!);
+    const said = `${method} ${path} ${answer.status}`;
+    const response = operation.responses[answer.status];
+    expect(response, `${said} is documented`).toBeDefined();
+    this.seen.add(`${operation.operationId} ${answer.status}`);
+
+    const documented = new Map(
+      Object.entries<Json>(response.headers).map(([name, header]) => [
+        name.toLowerCase(),
+        this.#deref(header),
+      ]),
+    );
+    for (const [name, header] of documented) {
+      const value = answer.headers[name];
+      if (value === undefined) expect(header.required, `${said}: ${name} may be missing`).toBe(false);
+      else
+        this.#validate(
+          header.schema,
+          header.schema.type === 'integer' ? Number(value) : value,
+          `${said}: ${name}`,
+        );
+    }
+    const others = Object.keys(answer.headers).filter(
+      (name) => !OF_HTTP.includes(name) && !documented.has(name),
+    );
+    expect(others, `${said}: headers beside those of the document`).toEqual([]);
+
+    if (!response.content || method === 'HEAD') {
+      expect(answer.body.length, `${said} has no body`).toBe(0);
+      return;
+    }
+    const type = String(answer.headers['content-type']);
+    expect(Object.keys(response.content), `${said}: content type`).toContain(type);
+    const body = answer.json();
+    this.#validate(
+      `${pointer}/responses/${answer.status}/content/${pointerPart(type)}/schema`,
+      body,
+      `${said}: body`,
+    );
+    if (answer.status >= 400) this.seen.add(`${operation.operationId} ${answer.status} ${body.error}`);
+  }
+
+  #deref(value: Json): Json {
+    if (!value.$ref) return value;
+    return value.$ref
+      .slice(2)
+      .split('/')
+      .reduce((at: Json, name: string) => at[name], this.json);
+  }
+
+  /** `schema`: itself, or where it stands in the document. */
+  #validate(schema: object | string, value: unknown, what: string): void {
+    const name = JSON.stringify(schema);
+    let validator = this.#validators.get(name);
+    if (!validator) {
+      validator = this.#ajv.compile(typeof schema === 'string' ? { $ref: `document${schema}` } : schema);
+      this.#validators.set(name, validator);
+    }
+    validator(value);
+    expect(validator.errors ?? [], what).toEqual([]);
+  }
+}
+
+function pointerPart(part: string): string {
+  return part.replaceAll('~', '~0').replaceAll('/', '~1').replaceAll('{', '%7B').replaceAll('}', '%7D');
+}

@@ -1,0 +1,7 @@
+import { registerHooks } from 'node:module';
+
+// TypeScript 7 has no API for other programs yet, and openapi-typescript needs one: it gets that of TypeScript 5.
+registerHooks({
+  resolve: (name, context, next) =>
+    next(name === 'typescript' ? '@ts-morph/common/dist/typescript.js' : name, context),
+});
