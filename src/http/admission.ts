@@ -3,9 +3,12 @@ import { WaitingLine } from '../waiting-line.ts';
 /** How long batches may keep the event loop in one turn; whatever else came in waits this long at most. */
 const SLICE_MS = 5;
 /** A batch that would have to wait longer than this is refused when it comes. */
-const TARGET_WAIT_MS = 200;
-/** One that has waited this long all the same, because what was before it got slow, is refused then. */
-const MAX_WAIT_MS = 400;
+const TARGET_WAIT_MS = 150;
+/**
+ * One that has waited this long all the same, because what was before it got slow, is refused then; not sooner, for a
+ * late answer is better than a late refusal.
+ */
+const MAX_WAIT_MS = 600;
 /** Bodies that may wait in a line, whatever the time they would take. */
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 /** What a request costs beside its ids, in bytes of a body that cost as much. */
@@ -51,7 +54,7 @@ interface Held {
  * What waits for a busy event loop waits in the kernel, where nobody sees how much it is. So a turn of the loop
  * answers batches for 5 ms at most; the others are taken in and wait here, in their order, and the loop goes on to
  * take in what came meanwhile: a refusal, a single hotel and a sign of life never wait longer than such a slice.
- * Who would wait over 200 ms is refused at once, before the body is read. The delay is the signal, not a length:
+ * Who would wait over 150 ms is refused at once, before the body is read. The delay is the signal, not a length:
  * CoDel, RFC 8289. (CoDel drops from the head; here who is let in is answered, for what has been taken in has been
  * paid for, and who is refused is to know it soon.)
  *

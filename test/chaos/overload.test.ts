@@ -13,9 +13,15 @@ const SECONDS = inForm(3, 30);
 const STOOD_STILL_MS = 40;
 const ATTEMPTS = 3;
 const ACCEPTED_P99_MS = 800;
-/** The short form runs beside other tests, which take turns with the worker on its core; without admission it is 0. */
-const REFUSED_P99_MS = inForm(200, 50);
-const GOODPUT = inForm(0.6, 0.9);
+const REFUSED_P99_MS = 50;
+const GOODPUT = 0.9;
+/**
+ * Where the worker waits longer than this for each second of its core, others of this machine take it away in the
+ * middle of its turns, which no worker can make up for: then it is only held that it does not collapse.
+ */
+const UNDISTURBED_MS = 100;
+const DISTURBED_REFUSED_P99_MS = 500;
+const DISTURBED_GOODPUT = 0.5;
 const GROWN_MIB = 256;
 
 const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
@@ -36,13 +42,15 @@ function batches(key: string): Request[] {
   });
 }
 
-/** Of the only worker: processor time in ms, and memory in MiB. */
-async function useOf(service: Service): Promise<{ cpuMs: number; rssMiB: number }> {
+/** Of the only worker: processor time, how long it waited for a core, and memory. */
+async function useOf(service: Service): Promise<{ cpuMs: number; waitedMs: number; rssMiB: number }> {
   const [pid] = await service.workerPids();
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  const [, waitedNs] = (await readFile(`/proc/${pid}/schedstat`, 'utf8')).split(' ');
   return {
+    waitedMs: Number(waitedNs) / 1e6,
     cpuMs: 10 * (Number(fields[11]) + Number(fields[12])),
     rssMiB: Number(/VmRSS:\s+(\d+)/.exec(status)![1]) / 1_024,
   };
@@ -57,6 +65,7 @@ async function goodput(service: Service, run: () => Promise<LoopResult>) {
     ...result,
     perCpuSecond: (1_000 * result.acceptedMs.length) / (after.cpuMs - before.cpuMs),
     perSecond: result.acceptedMs.length / result.seconds,
+    waitedMsPerSecond: (after.waitedMs - before.waitedMs) / result.seconds,
     rssMiB: after.rssMiB,
   };
 }
@@ -111,6 +120,7 @@ async function overload(context: TestContext, name: string, service: Service, ti
     const share = (2 * under.perCpuSecond) / (before.perCpuSecond + after.perCpuSecond);
     const acceptedP99Ms = percentile(under.acceptedMs, 0.99);
     const refusedP99Ms = percentile(under.refusedMs, 0.99);
+    const disturbed = under.waitedMsPerSecond > UNDISTURBED_MS || under.lateMs > STOOD_STILL_MS;
     context.task.meta.survived = {
       table: 'load',
       fault: name,
@@ -122,6 +132,7 @@ async function overload(context: TestContext, name: string, service: Service, ti
         'p99 of the accepted': ms(acceptedP99Ms),
         'p99 of the refused': ms(refusedP99Ms),
         'normal after': ms(normal),
+        'waited for a core': `${Math.round(under.waitedMsPerSecond / 10)} %`,
         'memory grew by': `${Math.round(under.rssMiB - rssMiB)} MiB`,
       },
     };
@@ -130,17 +141,23 @@ async function overload(context: TestContext, name: string, service: Service, ti
       [faults.length === 0, `${faults.length} faults: ${[...new Set(faults)].slice(0, 5).join(', ')}`],
       [before.refusedMs.length === 0, `${before.refusedMs.length} were refused without overload`],
       [under.refusedMs.length > 0, 'nothing was refused'],
-      [share >= GOODPUT, `goodput by processor time was ${share.toFixed(2)} of what it is without overload`],
+      [
+        share >= (disturbed ? DISTURBED_GOODPUT : GOODPUT),
+        `goodput by processor time was ${share.toFixed(2)} of what it is without overload`,
+      ],
       [acceptedP99Ms < ACCEPTED_P99_MS, `p99 of the accepted was ${ms(acceptedP99Ms)}`],
-      [refusedP99Ms <= REFUSED_P99_MS, `p99 of the refused was ${ms(refusedP99Ms)}`],
+      [
+        refusedP99Ms <= (disturbed ? DISTURBED_REFUSED_P99_MS : REFUSED_P99_MS),
+        `p99 of the refused was ${ms(refusedP99Ms)}`,
+      ],
       [normal <= 5_000, 'it was not normal within 5 s'],
       [under.rssMiB - rssMiB < GROWN_MIB, `memory grew by ${under.rssMiB - rssMiB} MiB`],
       [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
     );
     if (said.length === 0) return;
-    if (attempt === ATTEMPTS || under.lateMs < STOOD_STILL_MS)
+    if (attempt === ATTEMPTS || !disturbed)
       throw new Error(
-        `${said.join('; ')}; the load was late by ${ms(under.lateMs)}: ${JSON.stringify(context.task.meta.survived)}`,
+        `${said.join('; ')}; the load was late by ${ms(under.lateMs)}, the worker waited ${ms(under.waitedMsPerSecond)} a second: ${JSON.stringify(context.task.meta.survived)}`,
       );
   }
 }
