@@ -28,6 +28,8 @@ import type { ToPrimary, ToWorker } from './messages.ts';
 
 /** How long the worker waits for Redis before it starts without it. */
 const REDIS_PATIENCE_MS = 500;
+/** Likewise for PostgreSQL: what is cached can be answered without it. */
+const POSTGRES_PATIENCE_MS = 300;
 const REPORT_EVERY_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
 /** A connection on which nothing was asked for this long may be closed when the worker stops. */
@@ -166,7 +168,7 @@ async function runWorker(config: Config): Promise<void> {
     watchProcess(metrics.registry, String(number));
     watchWorker(metrics.registry, String(number), source);
     follower.useGeneration(generation);
-    await redis?.connected(REDIS_PATIENCE_MS);
+    await Promise.all([redis?.connected(REDIS_PATIENCE_MS), postgres.connected(POSTGRES_PATIENCE_MS)]);
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     tell({ type: 'listening' });

@@ -57,7 +57,9 @@ export class Exchange {
   #acceptEncoding = '';
   #over = false;
   #deferred = false;
+  #made = false;
   #leftover: Buffer | undefined;
+  #onMade: (() => void) | undefined;
 
   constructor(
     response: HttpResponse,
@@ -81,6 +83,17 @@ export class Exchange {
   /** True when nothing more can be said to the client. */
   get over(): boolean {
     return this.#over;
+  }
+
+  /** True when a large answer would be compressed; of an exchange that is deferred. */
+  get mayCompress(): boolean {
+    return chooseEncoding(this.#acceptEncoding) !== undefined;
+  }
+
+  /** Calls back when the answer has been made or nobody waits for it: its bytes may still be on their way. */
+  whenMade(done: () => void): void {
+    if (this.#made || this.#over) done();
+    else this.#onMade = done;
   }
 
   /** To be called before the handler returns without having answered. */
@@ -150,6 +163,8 @@ export class Exchange {
 
   #writeNow(status: number, headers: string, body: Uint8Array | undefined, common: string): void {
     const response = this.#response;
+    this.#made = true;
+    this.#onMade?.();
     if (status !== 200) response.writeStatus(STATUS_LINES[status]!);
     // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
     response.writeHeader(
@@ -194,6 +209,7 @@ export class Exchange {
   #finish(status: number, bytes: number): void {
     if (this.#over) return;
     this.#over = true;
+    if (!this.#made) this.#onMade?.();
     if (this.#leftover) giveBack(this.#leftover);
     this.#observer.finished(this, status, (performance.now() - this.#startedAtMs) / 1000, bytes);
   }

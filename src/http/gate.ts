@@ -4,6 +4,7 @@ import type { Access, Keyring } from '../keys/keyring.ts';
 import type { AccessLog } from '../observe/access-log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { CountedMethod, Route } from '../observe/request-histogram.ts';
+import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import type { Page } from './page.ts';
@@ -25,8 +26,15 @@ export interface GetRule<Input> {
 export interface PostRule {
   route: Route;
   needsRegistry: boolean;
-  /** the body is valid until the first await */
-  answer: (exchange: Exchange, body: Uint8Array) => void | Promise<void>;
+  /**
+   * The body is valid until the first await. With `mayLoad` false it answers from the local cache alone, or does
+   * nothing and returns NEEDS_LOAD.
+   */
+  answer: (
+    exchange: Exchange,
+    body: Uint8Array,
+    mayLoad: boolean,
+  ) => void | typeof NEEDS_LOAD | Promise<void>;
 }
 
 /**
@@ -37,6 +45,7 @@ export class Gate implements Observer {
   readonly #keyring: Keyring;
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;
+  readonly #admission = new Admission();
   /** set when the worker ends: uWebSockets.js itself tells nobody, and who is not told goes on asking */
   closing = false;
   #inProgress = 0;
@@ -51,6 +60,11 @@ export class Gate implements Observer {
   /** Requests that have no answer yet. */
   get inProgress(): number {
     return this.#inProgress;
+  }
+
+  /** Batches that wait for the event loop, or for others to be loaded. */
+  get batchesWaiting(): number {
+    return this.#admission.waiting;
   }
 
   /** Requests that are over, one way or the other. */
@@ -87,12 +101,13 @@ export class Gate implements Observer {
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
         const access = this.#keyring.find(key);
         if (access !== undefined && !this.#admits(exchange, access, rule.needsRegistry)) return;
-        const answer = (body: Uint8Array | undefined) => {
+        const answer = (body: Uint8Array | undefined): void => {
           if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
           this.#metrics.received(rule.route, body.length);
-          return rule.answer(exchange, body);
+          this.#enter(exchange, rule, body);
         };
         if (access !== undefined && declaredTooLarge) return answer(undefined);
+        if (access !== undefined && this.#admission.full) return this.#failed(exchange, OVERLOADED);
 
         exchange.defer();
         if (access !== undefined) {
@@ -102,9 +117,9 @@ export class Gate implements Observer {
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
         if (declaredTooLarge) body.resolve(undefined);
-        else collectBody(response, (bytes) => body.resolve(bytes && Uint8Array.from(bytes)));
+        else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)));
         return this.#keyring.load(key).then(async (loaded) => {
-          if (this.#admits(exchange, loaded, rule.needsRegistry)) await answer(await body.promise);
+          if (this.#admits(exchange, loaded, rule.needsRegistry)) answer(await body.promise);
         });
       });
     };
@@ -155,16 +170,40 @@ export class Gate implements Observer {
     return false;
   }
 
-  #guard(exchange: Exchange, work: () => void | Promise<void>): void {
+  #enter(exchange: Exchange, rule: PostRule, body: Uint8Array): void {
+    this.#admission.enter(body, {
+      run: (bytes, mayLoad, done) => {
+        let needsLoad = false;
+        this.#guard(
+          exchange,
+          () => {
+            const pending = rule.answer(exchange, bytes, mayLoad);
+            if (pending !== NEEDS_LOAD) return pending;
+            needsLoad = true;
+          },
+          () => exchange.whenMade(done),
+        );
+        return needsLoad ? NEEDS_LOAD : undefined;
+      },
+      refuse: () => this.#failed(exchange, OVERLOADED),
+      get over() {
+        return exchange.over;
+      },
+    });
+  }
+
+  #guard(exchange: Exchange, work: () => void | Promise<void>, after?: () => void): void {
     try {
       const pending = work();
       if (pending) {
         exchange.defer();
-        pending.catch((error) => this.#failed(exchange, error));
+        pending.catch((error) => this.#failed(exchange, error)).then(after);
+        return;
       }
     } catch (error) {
       this.#failed(exchange, error);
     }
+    after?.();
   }
 
   #failed(exchange: Exchange, error: unknown): void {
@@ -175,6 +214,11 @@ export class Gate implements Observer {
     else exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
 }
+
+/** One for all: to make an error with its stack costs as much as the rest of a refusal. */
+const OVERLOADED = new Unavailable('more batches wait than can be answered in time', {
+  refusal: 'overload',
+});
 
 function hasBody(request: HttpRequest): boolean {
   const length = request.getHeader('content-length');

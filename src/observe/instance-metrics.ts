@@ -4,7 +4,7 @@ import { Reading, register, type Sample } from './metric.ts';
 
 /** What of a worker is read when it is scraped. */
 export interface WorkerSource {
-  gate: { readonly inProgress: number };
+  gate: { readonly inProgress: number; readonly batchesWaiting: number };
   server: { readonly connections: number };
   postgres: { readonly waiting: number; readonly running: number };
   /** of each worker */
@@ -31,6 +31,11 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   const sum = (name: string, help: string, value: () => number) =>
     gauge(name, help, () => [{ labels: {}, value: value() }]);
   sum('hotel_api_requests_in_progress', 'Requests without an answer yet', () => gate.inProgress);
+  sum(
+    'hotel_api_batches_waiting',
+    'Batches that wait for the event loop or for others to be loaded',
+    () => gate.batchesWaiting,
+  );
   sum('hotel_api_connections', 'Open client connections', () => server.connections);
   sum(
     'hotel_api_postgres_queries_waiting',

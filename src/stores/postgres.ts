@@ -1,7 +1,8 @@
 import type { Sql } from 'postgres';
 import { dense } from '../database.ts';
 import { Unavailable } from '../errors.ts';
-import { DeadlineExceeded } from '../lifecycle.ts';
+import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
+import { WaitingLine } from '../waiting-line.ts';
 import { Breaker, type OnCall } from './breaker.ts';
 import { Patience } from './patience.ts';
 
@@ -25,7 +26,7 @@ export class Postgres {
   #sql: Sql;
   #running = 0;
   #lateInARow = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting = new WaitingLine<() => void>(0);
 
   constructor(
     open: () => Sql,
@@ -60,14 +61,15 @@ export class Postgres {
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
     if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
+    const beganMs = performance.now();
     const mustWait = this.#running >= this.#limits.connections;
-    if (mustWait && this.#waiting.length >= this.#limits.queueLimit)
+    if (mustWait && this.#isFull(beganMs))
       throw new Unavailable('the queue for PostgreSQL is full', { refusal: 'postgres_queue' });
     const patience = new Patience(this.#limits.timeoutMs);
-    if (mustWait) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (mustWait) await new Promise<void>((resolve) => this.#waiting.append(resolve, 1, beganMs));
     this.#running++;
     try {
-      if (patience.over)
+      if (patience.over || performance.now() - beganMs > this.#mostWaitMs)
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           refusal: 'postgres_queue',
         });
@@ -82,13 +84,31 @@ export class Postgres {
     } finally {
       patience.end();
       this.#running--;
-      this.#waiting.shift()?.();
+      this.#waiting.shift()?.item();
+      this.#waiting.measure(performance.now());
     }
+  }
+
+  /** Opens all connections, or gives up after `timeoutMs`: who asks first shall not have to wait for them. */
+  async connected(timeoutMs: number): Promise<void> {
+    const asked = Array.from({ length: this.#limits.connections }, () => this.#sql`select`);
+    await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
   }
 
   async close(): Promise<void> {
     this.#breaker.close();
     await this.#sql.end({ timeout: 1 });
+  }
+
+  /** Who has waited longer than this has too little time left: to be late then would be blamed on the server. */
+  get #mostWaitMs(): number {
+    return 0.75 * this.#limits.timeoutMs;
+  }
+
+  /** Who would only be refused when the time is over is refused now. */
+  #isFull(nowMs: number): boolean {
+    const waiting = this.#waiting;
+    return waiting.length >= this.#limits.queueLimit || waiting.isFull(this.#mostWaitMs, nowMs);
   }
 
   async #probe(): Promise<void> {
