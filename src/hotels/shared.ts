@@ -41,7 +41,7 @@ export class SharedCache {
   async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(string | null | undefined)[]> {
     const start = this.#prefix + LETTER[namespace];
     const values = await this.#redis.readTexts(keys.map((key) => start + key));
-    if (values === undefined) return new Array(keys.length);
+    if (values === undefined) return new Array(keys.length).fill(undefined);
     const unsound: string[] = [];
     const ids = values.map((value, i) => {
       if (value === null) return undefined;
@@ -81,7 +81,7 @@ export class SharedCache {
   async held(ids: string[]): Promise<(Entry | undefined)[]> {
     const names = ids.map((id) => this.#prefix + LETTER.id + id);
     const values = await this.#redis.readMany(names);
-    if (values === undefined) return new Array(ids.length);
+    if (values === undefined) return new Array(ids.length).fill(undefined);
     const unsound: string[] = [];
     const entries = values.map((value, i) => {
       if (value === null) return undefined;

@@ -8,6 +8,8 @@ import { Breaker } from './breaker.ts';
 const AWAY = /^(08|53|57P0)/;
 /** Errors of postgres.js and of sockets that say the same. */
 const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
+/** Failures without a success after which it is left alone. */
+const FAILURES_TO_OPEN = 3;
 /** statement_timeout and lock_timeout: the server is there, this query was too slow */
 const TOO_SLOW = /^(57014|55P03)$/;
 
@@ -23,6 +25,7 @@ export class Postgres {
   #sql: Sql;
   #running = 0;
   #lateInARow = 0;
+  #answeredAtMs = -Infinity;
   readonly #waiting: (() => void)[] = [];
 
   constructor(
@@ -35,7 +38,7 @@ export class Postgres {
     this.#sql = open();
     this.#breaker = new Breaker({
       probe: () => this.#attempt((sql) => sql`select from hotels limit 1`),
-      failuresToOpen: 3,
+      failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 250,
       onChange: onBreaker,
     });
@@ -56,7 +59,8 @@ export class Postgres {
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
     if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
-    const deadlineMs = performance.now() + this.#limits.timeoutMs;
+    const askedAtMs = performance.now();
+    const deadlineMs = askedAtMs + this.#limits.timeoutMs;
     if (this.#running >= this.#limits.connections) await this.#wait();
     this.#running++;
     try {
@@ -68,7 +72,11 @@ export class Postgres {
       return result;
     } catch (error) {
       // an answer of the server, be it an error, says that it is there
-      if (error instanceof Unavailable && error.cause) this.#breaker.failed(error.message);
+      if (error instanceof Unavailable && error.cause) {
+        // who said nothing to anybody for a whole deadline would say nothing to the next either
+        const silent = error.cause instanceof DeadlineExceeded && this.#answeredAtMs < askedAtMs;
+        this.#breaker.failed(error.message, silent ? FAILURES_TO_OPEN : 1);
+      }
       throw error;
     } finally {
       this.#running--;
@@ -95,6 +103,7 @@ export class Postgres {
     try {
       const result = dense(await withDeadline(Promise.resolve(run(sql)), timeoutMs));
       this.#lateInARow = 0;
+      this.#answeredAtMs = performance.now();
       return result;
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
