@@ -67,7 +67,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'observe.ts': ['request-histogram.ts'],
   stores: ['database.ts', 'errors.ts', 'lifecycle.ts'],
   hotels: ['errors.ts', 'stores'],
-  keys: ['errors.ts', 'stores', 'hotels'],
+  keys: ['errors.ts', 'lifecycle.ts', 'stores', 'hotels'],
   http: ['errors.ts', 'observe.ts', 'request-histogram.ts', 'hotels', 'keys'],
   invalidation: ['errors.ts', 'observe.ts', 'lifecycle.ts', 'stores', 'hotels', 'keys'],
   cli: ['config.ts', 'errors.ts', 'database.ts', 'lifecycle.ts', 'hotels', 'keys', 'invalidation'],

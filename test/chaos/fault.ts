@@ -1,9 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inject, type TestContext } from 'vitest';
+import { inject, type TestContext, vi } from 'vitest';
 import { now } from './load.ts';
 import type { Sample } from './sample.ts';
 import { isNormal, type Stand } from './stand.ts';
 import { failures, tally } from './tally.ts';
+
+// a fault may be tried three times
+vi.setConfig({ testTimeout: 120_000 });
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -97,10 +100,6 @@ export async function survive(
     if (failed.length + slow.length > 0 && excused && attempt < inForm(ATTEMPTS, 1)) continue;
     context.task.meta.survived = { table: 'faults', fault: fault.name, measured: measuredOf(course) };
     if (failed.length + slow.length > 0) {
-      (await import('node:fs')).writeFileSync(
-        `/tmp/wt/chaos-service-${fault.name.replace(/\W+/g, '-')}.log`,
-        stand.service.logs().join('\n'),
-      ); // DEBUG
       const late = `the load was late by ${Math.round(course.loadLateMs)} ms`;
       const told = [...failed, ...slow, late, ...course.faults, ...whenOf(course)];
       throw new Error(`${fault.name}: ${told.join('; ')}\n${stand.notable().join('\n')}`);

@@ -17,7 +17,7 @@ beforeAll(async () => {
 function refusedOrUnnoticed({ during, all, firstColdMs }: Course): Verdict {
   const cached = tally(all, ['single', 'batch']);
   const others = tally(all, ['cold', 'unknown']);
-  const { p99Ms } = tally(during, ['single', 'batch']);
+  const { p50Ms } = tally(during, ['single', 'batch']);
   return verdict(
     [
       [failures(cached) === 0, `${failures(cached)} requests for cached hotels failed`],
@@ -25,7 +25,9 @@ function refusedOrUnnoticed({ during, all, firstColdMs }: Course): Verdict {
       [failures(others) === 0, `${failures(others)} other requests failed`],
     ],
     [
-      [p99Ms <= 200, `p99 of cached hotels in the fault was ${p99Ms} ms`],
+      // what may have changed is asked for until PostgreSQL is known to be away
+      [p50Ms <= 50, `the median for cached hotels in the fault was ${p50Ms} ms`],
+      [cached.maxMs <= 800, `a cached hotel was answered after ${cached.maxMs} ms`],
       [others.maxMs <= 800, `another request was answered after ${others.maxMs} ms`],
       [firstColdMs <= 2_000, `the first cold answer came after ${firstColdMs} ms`],
     ],

@@ -41,6 +41,7 @@ export class Stand {
   /** `sql`, the superuser's, and `url`, the service's, go round the proxy */
   readonly postgres: { server: OwnServer; proxy: FaultProxy; url: string; sql: Sql };
   readonly #options: StandOptions;
+  readonly #serviceOptions: ServiceOptions;
   #load: Load | undefined;
 
   private constructor(
@@ -48,7 +49,9 @@ export class Stand {
     redis: Stand['redis'],
     postgres: Stand['postgres'],
     options: StandOptions,
+    serviceOptions: ServiceOptions,
   ) {
+    this.#serviceOptions = serviceOptions;
     this.service = service;
     this.redis = redis;
     this.postgres = postgres;
@@ -63,8 +66,8 @@ export class Stand {
     return stand;
   }
 
-  /** The servers, the hotels and the service; `service` as for `startService`. */
-  static async set(options: StandOptions, service: Partial<ServiceOptions> = {}): Promise<Stand> {
+  /** The servers, the hotels and the service, and no load. */
+  static async set(options: StandOptions): Promise<Stand> {
     const [redisServer, postgresServer] = await Promise.all([
       ownRedis(),
       ownPostgres(options.maxConnections ?? 60),
@@ -98,7 +101,7 @@ export class Stand {
     await sql`analyze`;
 
     const release = async () => {};
-    const started = await startService({
+    const serviceOptions: ServiceOptions = {
       workers: options.workers ?? 2,
       database: {
         name: 'postgres',
@@ -108,15 +111,20 @@ export class Stand {
         drop: release,
       },
       redisDatabase: { url: redisServer.url, client, release },
-      ...service,
       env: { DATABASE_URL: postgresProxy.url, REDIS_URL: redisProxy.url, ...options.env },
-    });
+    };
     return new Stand(
-      started,
+      await startService(serviceOptions),
       { server: redisServer.server, proxy: redisProxy, url: redisServer.url, client },
       { server: postgresServer.server, proxy: postgresProxy, url: postgresServer.url, sql },
       options,
+      serviceOptions,
     );
+  }
+
+  /** A second instance on the same servers. */
+  another(options: Partial<ServiceOptions>): Promise<Service> {
+    return startService({ ...this.#serviceOptions, ...options });
   }
 
   get load(): Load {
