@@ -15,10 +15,12 @@ export type ToWorker =
 
 /** What a worker tells the primary. */
 export type ToPrimary =
+  /** a sign of life, from before its program is read until its end */
+  | { type: 'alive' }
   /** waits for `start` */
   | { type: 'up' }
   | { type: 'listening' }
-  /** its metrics, once a second and when asked: also a sign of life */
+  /** its metrics, once a second and when asked */
   | { type: 'metrics'; metrics: object[] }
   /** cannot go on; the reason is for the log of the primary too */
   | { type: 'failed'; reason: string };

@@ -8,8 +8,10 @@ import type { ToPrimary, ToWorker } from './messages.ts';
 const STEADY_MS = 10_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
-/** Workers report once a second; one that is silent for this long is frozen and is ended. */
-const FROZEN_MS = 2_500;
+/** Workers say twice a second that they are alive; one that is silent for this long is frozen and is ended. */
+const FROZEN_MS = 2_000;
+/** So often that time is doubled for the first word, where workers were ended without one: the machine may be slow. */
+const DOUBLED_AT_MOST = 4;
 const WATCH_EVERY_MS = 250;
 /** How long a scrape waits for the workers' present counts. */
 const REPORT_PATIENCE_MS = 500;
@@ -23,6 +25,8 @@ interface Charge {
   startedAtMs: number;
   nextPauseMs: number;
   heardAtMs: number;
+  /** it has said something */
+  spoke: boolean;
   listening: boolean;
   metrics: MetricsJson;
   /** of those who wait for its present metrics */
@@ -38,6 +42,8 @@ export class Workers {
   /** counters of workers that have ended: of each, until they are summed in the first place */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
+  /** workers in a row that were ended as frozen before their first word */
+  #speechless = 0;
 
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
@@ -54,7 +60,7 @@ export class Workers {
     this.#metrics = metrics;
     this.#events = events;
     cluster.setupPrimary({
-      exec: new URL('./worker.ts', import.meta.url).pathname,
+      exec: new URL('./entry.ts', import.meta.url).pathname,
       serialization: 'advanced',
     });
     for (let number = 1; number <= count; number++) this.#start(number, FIRST_PAUSE_MS);
@@ -112,8 +118,8 @@ export class Workers {
       number,
       startedAtMs: nowMs,
       nextPauseMs,
-      // the start itself may take its time
-      heardAtMs: nowMs + 10_000,
+      heardAtMs: nowMs + FROZEN_MS * (2 ** Math.min(this.#speechless, DOUBLED_AT_MOST) - 1),
+      spoke: false,
       listening: false,
       metrics: [],
       reported: [],
@@ -124,7 +130,9 @@ export class Workers {
   }
 
   #hear(charge: Charge, message: ToPrimary): void {
-    charge.heardAtMs = Math.max(charge.heardAtMs, performance.now());
+    charge.heardAtMs = performance.now();
+    charge.spoke = true;
+    this.#speechless = 0;
     switch (message.type) {
       case 'up':
         tell(charge.worker, { type: 'start', number: charge.number, ...this.#feed() });
@@ -134,7 +142,6 @@ export class Workers {
         this.#events.workerStarted(charge.worker.process.pid!);
         break;
       case 'metrics':
-        charge.heardAtMs = performance.now();
         charge.metrics = message.metrics as MetricsJson;
         this.#reported(charge);
         break;
@@ -182,7 +189,11 @@ export class Workers {
     for (const charge of this.#charges.values()) {
       // whoever slept itself has not read yet what the workers said meanwhile
       if (stoodStill) charge.heardAtMs = Math.max(charge.heardAtMs, nowMs);
-      if (nowMs - charge.heardAtMs > FROZEN_MS) charge.worker.process.kill('SIGKILL');
+      if (nowMs - charge.heardAtMs <= FROZEN_MS) continue;
+      if (!charge.spoke) this.#speechless++;
+      // its end is heard of a moment later: it is ended once
+      charge.heardAtMs = Infinity;
+      charge.worker.process.kill('SIGKILL');
     }
   }
 }

@@ -102,7 +102,10 @@ export class Gate implements Observer {
         const access = this.#keyring.find(key);
         if (access !== undefined && !this.#admits(exchange, access, rule.needsRegistry)) return;
         const answer = (body: Uint8Array | undefined): void => {
-          if (body === undefined) return exchange.fail(publicErrors.bodyTooLarge);
+          if (body === undefined) {
+            exchange.fail(publicErrors.bodyTooLarge);
+            return;
+          }
           this.#metrics.received(rule.route, body.length);
           this.#enter(exchange, rule, body);
         };

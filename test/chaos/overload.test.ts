@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { type Service, startService } from '../support/service.ts';
-import { broken, inForm } from './fault.ts';
+import { inForm, verdict } from './fault.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 import { closedLoop, type LoopResult, openLoop, percentile, type Request } from './open-loop.ts';
 
@@ -137,7 +137,7 @@ async function overload(context: TestContext, name: string, service: Service, ti
       },
     };
     const faults = [...carried.faults, ...before.faults, ...under.faults, ...after.faults, ...admin.faults];
-    const said = broken(
+    const { failed: said } = verdict([
       [faults.length === 0, `${faults.length} faults: ${[...new Set(faults)].slice(0, 5).join(', ')}`],
       [before.refusedMs.length === 0, `${before.refusedMs.length} were refused without overload`],
       [under.refusedMs.length > 0, 'nothing was refused'],
@@ -153,7 +153,7 @@ async function overload(context: TestContext, name: string, service: Service, ti
       [normal <= 5_000, 'it was not normal within 5 s'],
       [under.rssMiB - rssMiB < GROWN_MIB, `memory grew by ${under.rssMiB - rssMiB} MiB`],
       [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
-    );
+    ]);
     if (said.length === 0) return;
     if (attempt === ATTEMPTS || !disturbed)
       throw new Error(
@@ -192,7 +192,7 @@ describe('a worker that is asked for more than it carries refuses the rest at on
   }
 
   it('and says so in its metrics', async () => {
-    expect(await service.metrics()).toMatch(/^hotel_api_unavailable_total{reason="overload"} [1-9]/m);
+    expect(await service.metrics()).toMatch(/^hotel_api_requests_refused_total{reason="overload"} [1-9]/m);
     expect(service.logs().filter((line) => line.includes('request refused')).length).toBeLessThan(200);
   });
 });
