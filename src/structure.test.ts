@@ -69,7 +69,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   observe: ['errors.ts'],
   stores: ['database.ts', 'errors.ts', 'lifecycle.ts', 'waiting-line.ts'],
   hotels: ['errors.ts', 'stores'],
-  keys: ['errors.ts', 'stores', 'hotels'],
+  keys: ['errors.ts', 'lifecycle.ts', 'stores', 'hotels'],
   http: ['errors.ts', 'observe', 'waiting-line.ts', 'hotels', 'keys'],
   docs: ['errors.ts', 'hotels', 'http'],
   invalidation: ['errors.ts', 'observe', 'lifecycle.ts', 'stores', 'hotels', 'keys'],

@@ -44,6 +44,8 @@ export class LocalCache {
   #latest: [Namespace, string][] = [];
   #latestBefore: [Namespace, string][] = [];
   #latestTurnsAtMs = 0;
+  /** what was stored before is only answered where nobody can be asked */
+  #trustedFromMs = -Infinity;
 
   constructor(maxBytes: number, surroundings: Surroundings) {
     this.#slab = new Slab(maxBytes);
@@ -136,6 +138,13 @@ export class LocalCache {
 
   clear(): void {
     this.#slab.clear();
+    this.#trustedFromMs = -Infinity;
+  }
+
+  /** Anything may have changed: what is held counts as unknown, but for `lastKnown`. */
+  distrust(): void {
+    // what is stored within this millisecond may have been stored before
+    this.#trustedFromMs = Date.now() + 1;
   }
 
   /** Forgets what was stored in the last 5 seconds, and perhaps more. */
@@ -157,7 +166,9 @@ export class LocalCache {
   }
 
   #oldestMs(nowMs: number): number {
-    return nowMs - (this.#around.isLinked() ? MAX_AGE_MS : UNLINKED_MS);
+    // the clock was set back: what is stored from now on would never be trusted
+    if (nowMs + 1 < this.#trustedFromMs) this.clear();
+    return Math.max(this.#trustedFromMs, nowMs - (this.#around.isLinked() ? MAX_AGE_MS : UNLINKED_MS));
   }
 
   #judged(namespace: Namespace, gathered: Gathered, nowMs: number): Gathered | undefined {

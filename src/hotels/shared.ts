@@ -48,7 +48,7 @@ export class SharedCache {
   /** For each key the hotel id, null when no hotel carries it, undefined when Redis does not know. */
   async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(string | null | undefined)[]> {
     const values = await this.#redis.readMany(keys, this.prefixOf(namespace));
-    if (values === undefined) return new Array(keys.length);
+    if (values === undefined) return new Array(keys.length).fill(undefined);
     const unsound: string[] = [];
     const { bytes } = values;
     const ids = keys.map((key, i) => {
@@ -91,7 +91,7 @@ export class SharedCache {
   async held(ids: string[]): Promise<(Entry | undefined)[]> {
     const prefix = this.prefixOf('id');
     const values = await this.#redis.readMany(ids, prefix);
-    if (values === undefined) return new Array(ids.length);
+    if (values === undefined) return new Array(ids.length).fill(undefined);
     const unsound: string[] = [];
     const entries = ids.map((id, i) => {
       if (values.isNull(i)) return undefined;

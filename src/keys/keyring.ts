@@ -1,6 +1,7 @@
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
+import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import type { Postgres } from '../stores/postgres.ts';
 import { hashOf, isWellFormed } from './key.ts';
 import { KEY_COLUMNS, type KeyRecord, type KeyRow, keyOf, type VersionedKey } from './record.ts';
@@ -28,6 +29,8 @@ type OnLookup = (tier: 'local' | 'redis' | 'postgres', answer: 'hit' | 'absent' 
 const FRESH_MS = 30_000;
 /** While the change feed is silent nothing older than this is believed without asking. */
 const UNLINKED_FRESH_MS = 5_000;
+/** How long who brings a key that is known waits for news of it; what is said later counts from then on. */
+const PATIENCE_MS = 150;
 /** While nobody can be asked, a key that is known is asked for this often. */
 const RETRY_MS = 1_000;
 /** Keys and guesses remembered by a worker; past it the oldest go. */
@@ -127,12 +130,14 @@ export class Keyring {
   }
 
   async #loadOrKeep(key: string, sha256: string): Promise<Access | null> {
+    const loading = this.#load(key, sha256);
     try {
-      return await this.#load(key, sha256);
+      return await (this.#known.has(key) ? withDeadline(loading, PATIENCE_MS) : loading);
     } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
+      if (!(error instanceof Unavailable || error instanceof DeadlineExceeded)) throw error;
       const known = this.#known.get(key) ?? (await this.#lastKnown(key, sha256));
-      if (!known) throw error;
+      // it was dropped meanwhile: then what is known no longer counts
+      if (!known) return loading;
       known.doubted = false;
       known.checkedAtMs = Date.now() - UNLINKED_FRESH_MS + RETRY_MS;
       return unlessExpired(known.access);

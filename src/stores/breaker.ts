@@ -34,8 +34,9 @@ export class Breaker {
     this.#failures = 0;
   }
 
-  failed(reason: string): void {
-    this.#failures++;
+  /** `weight`: as how many failures it counts. */
+  failed(reason: string, weight = 1): void {
+    this.#failures += weight;
     if (this.#failures < this.#failuresToOpen || this.#timer || this.#closed) return;
     this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
     this.#onChange(true, reason);

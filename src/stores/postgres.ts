@@ -10,6 +10,8 @@ import { Patience } from './patience.ts';
 const AWAY = /^(08|53|57P0)/;
 /** Errors of postgres.js and of sockets that say the same. */
 const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
+/** Failures without a success after which it is left alone. */
+const FAILURES_TO_OPEN = 3;
 /** statement_timeout and lock_timeout: the server is there, this query was too slow */
 const TOO_SLOW = /^(57014|55P03)$/;
 
@@ -26,6 +28,7 @@ export class Postgres {
   #sql: Sql;
   #running = 0;
   #lateInARow = 0;
+  #answeredAtMs = -Infinity;
   readonly #waiting = new WaitingLine<() => void>(0);
 
   constructor(
@@ -40,7 +43,7 @@ export class Postgres {
     this.#sql = open();
     this.#breaker = new Breaker({
       probe: () => this.#probe(),
-      failuresToOpen: 3,
+      failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 250,
       onChange: onBreaker,
     });
@@ -79,7 +82,11 @@ export class Postgres {
       return result;
     } catch (error) {
       // an answer of the server, be it an error, says that it is there
-      if (error instanceof Unavailable && error.cause) this.#breaker.failed(error.message);
+      if (error instanceof Unavailable && error.cause) {
+        // who said nothing to anybody for a whole deadline would say nothing to the next either
+        const silent = error.cause instanceof DeadlineExceeded && this.#answeredAtMs < beganMs;
+        this.#breaker.failed(error.message, silent ? FAILURES_TO_OPEN : 1);
+      }
       throw error;
     } finally {
       patience.end();
@@ -129,6 +136,7 @@ export class Postgres {
       const result = dense(await patience.bound(run(sql)));
       this.#lateInARow = 0;
       succeeded = true;
+      this.#answeredAtMs = performance.now();
       return result;
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');

@@ -81,7 +81,8 @@ export class Redis {
     this.#client.on('error', () => {});
     this.#breaker = new Breaker({
       probe: () => Promise.all([this.#inTime(this.#client.ping()), this.#mget.read(['probe'])]),
-      failuresToOpen: 1,
+      // one answer that is late is a hiccup, and while PostgreSQL is away Redis is all there is
+      failuresToOpen: 3,
       probeEveryMs: 200,
       onChange: onBreaker,
     });
