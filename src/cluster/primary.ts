@@ -11,7 +11,7 @@ import { currentGeneration, laterGeneration } from '../invalidation/generation.t
 import { Invalidator } from '../invalidation/invalidator.ts';
 import { Listener } from '../invalidation/listener.ts';
 import { SharedKeys } from '../keys/shared.ts';
-import { Lifecycle } from '../lifecycle.ts';
+import { DeadlineExceeded, Lifecycle, withDeadline } from '../lifecycle.ts';
 import { Events } from '../observe/events.ts';
 import { watchInstance } from '../observe/instance-metrics.ts';
 import { openLog } from '../observe/log.ts';
@@ -22,6 +22,8 @@ import { Workers } from './workers.ts';
 
 /** How often the start is tried again while PostgreSQL is away or not migrated. */
 const START_AGAIN_MS = 500;
+/** How long one attempt may take; by then several others are under way. */
+const START_DEADLINE_MS = 3_000;
 /** After this time without the first word of an invalidator the workers start all the same. */
 const FEED_PATIENCE_MS = 1_000;
 /** How long the invalidator waits for Redis before it starts without it. */
@@ -96,28 +98,51 @@ export async function runPrimary(config: Config): Promise<void> {
   lifecycle.push('workers', () => workers!.stop(config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS), 60_000);
 }
 
-/** Waits until PostgreSQL answers with this release's schema. Returns the generation of keys in Redis. */
+/**
+ * Waits until PostgreSQL answers with this release's schema. Returns the generation of keys in Redis. It is asked
+ * again while earlier attempts still wait: one on a path that is half open would never end, and on a slow one it takes
+ * several round trips.
+ */
 async function untilDatabaseServes(
   config: Config,
   events: Events,
   isStopping: () => boolean,
 ): Promise<string> {
+  const found = Promise.withResolvers<string>();
+  let serves = false;
   let told = '';
-  while (!isStopping()) {
-    const sql = openDatabase(config.DATABASE_URL, 1, { kind: 'serve', statementTimeoutMs: 2_000 });
+  const ask = async () => {
     try {
-      await requireSchema(sql);
-      return (await currentGeneration(sql)).generation;
+      found.resolve(await askGeneration(config.DATABASE_URL));
+      serves = true;
     } catch (error) {
       const { message } = error as Error;
-      if (message !== told) events.notReadyYet(message);
+      if (message !== told && !serves) events.notReadyYet(message);
       told = message;
-    } finally {
-      await sql.end({ timeout: 0 });
     }
-    await wait(START_AGAIN_MS);
+  };
+  while (!serves && !isStopping()) {
+    void ask();
+    await Promise.race([found.promise, wait(START_AGAIN_MS)]);
   }
-  return '';
+  return serves ? found.promise : '';
+}
+
+/** Throws unless the database has this release's schema and answers within the deadline. */
+async function askGeneration(url: string): Promise<string> {
+  const sql = openDatabase(url, 1, { kind: 'serve', statementTimeoutMs: START_DEADLINE_MS });
+  const ask = async () => {
+    await requireSchema(sql);
+    return (await currentGeneration(sql)).generation;
+  };
+  try {
+    return await withDeadline(ask(), START_DEADLINE_MS);
+  } catch (error) {
+    if (!(error instanceof DeadlineExceeded)) throw error;
+    throw new Error(`PostgreSQL did not answer within ${START_DEADLINE_MS} ms`, { cause: error });
+  } finally {
+    sql.end({ timeout: 0 }).catch(() => {});
+  }
 }
 
 function followChanges(

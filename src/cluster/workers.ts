@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
+import { readFileSync } from 'node:fs';
 import { Registry } from 'prom-client';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
@@ -10,6 +11,10 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 /** Workers report once a second; one that is silent for this long is frozen and is ended. */
 const FROZEN_MS = 2_500;
+/** One that is silent for this long, and that the system calls stopped, need not be waited for longer. */
+const STOPPED_MS = 1_500;
+/** What a start may take: on a busy machine it does not say a word for seconds. */
+const START_MS = 12_500;
 const WATCH_EVERY_MS = 250;
 /** How long a scrape waits for the workers' present counts. */
 const REPORT_PATIENCE_MS = 500;
@@ -23,6 +28,8 @@ interface Charge {
   startedAtMs: number;
   nextPauseMs: number;
   heardAtMs: number;
+  /** its program is read */
+  up: boolean;
   listening: boolean;
   metrics: MetricsJson;
   /** of those who wait for its present metrics */
@@ -112,8 +119,8 @@ export class Workers {
       number,
       startedAtMs: nowMs,
       nextPauseMs,
-      // the start itself may take its time
-      heardAtMs: nowMs + 10_000,
+      heardAtMs: nowMs,
+      up: false,
       listening: false,
       metrics: [],
       reported: [],
@@ -124,7 +131,8 @@ export class Workers {
   }
 
   #hear(charge: Charge, message: ToPrimary): void {
-    charge.heardAtMs = Math.max(charge.heardAtMs, performance.now());
+    charge.heardAtMs = performance.now();
+    charge.up = true;
     switch (message.type) {
       case 'up':
         tell(charge.worker, { type: 'start', number: charge.number, ...this.#feed() });
@@ -134,7 +142,6 @@ export class Workers {
         this.#events.workerStarted(charge.worker.process.pid!);
         break;
       case 'metrics':
-        charge.heardAtMs = performance.now();
         charge.metrics = message.metrics as MetricsJson;
         this.#reported(charge);
         break;
@@ -182,7 +189,10 @@ export class Workers {
     for (const charge of this.#charges.values()) {
       // whoever slept itself has not read yet what the workers said meanwhile
       if (stoodStill) charge.heardAtMs = Math.max(charge.heardAtMs, nowMs);
-      if (nowMs - charge.heardAtMs > FROZEN_MS) charge.worker.process.kill('SIGKILL');
+      const silentMs = nowMs - charge.heardAtMs;
+      const { process } = charge.worker;
+      if (silentMs > (charge.up ? FROZEN_MS : START_MS)) process.kill('SIGKILL');
+      else if (silentMs > STOPPED_MS && isStopped(process.pid!)) process.kill('SIGKILL');
     }
   }
 }
@@ -190,4 +200,15 @@ export class Workers {
 /** A worker may have died a moment ago without our knowing: that is told by its exit, not here. */
 function tell(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => {});
+}
+
+/** True of a process that was stopped by a signal; false where the system does not tell (it is not Linux). */
+function isStopped(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // pid (name, which may hold anything) state …
+    return stat[stat.lastIndexOf(')') + 2] === 'T';
+  } catch {
+    return false;
+  }
 }
