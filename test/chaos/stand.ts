@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
+import { currentGeneration } from '../../src/invalidation/generation.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
@@ -35,10 +36,12 @@ const BATCH = 1_000;
 /** The service on a Redis and a PostgreSQL of its own, each behind a proxy, under a checked load. */
 export class Stand {
   readonly service: Service;
-  readonly redis: { server: OwnServer; proxy: FaultProxy; client: Redis };
-  /** `sql` is the superuser's, and goes round the proxy */
-  readonly postgres: { server: OwnServer; proxy: FaultProxy; sql: Sql; ownerUrl: string };
+  /** `url` and `client` go round the proxy */
+  readonly redis: { server: OwnServer; proxy: FaultProxy; url: string; client: Redis };
+  /** `sql`, the superuser's, and `url`, the service's, go round the proxy */
+  readonly postgres: { server: OwnServer; proxy: FaultProxy; url: string; sql: Sql };
   readonly #options: StandOptions;
+  readonly #serviceOptions: ServiceOptions;
   #load: Load | undefined;
 
   private constructor(
@@ -46,7 +49,9 @@ export class Stand {
     redis: Stand['redis'],
     postgres: Stand['postgres'],
     options: StandOptions,
+    serviceOptions: ServiceOptions,
   ) {
+    this.#serviceOptions = serviceOptions;
     this.service = service;
     this.redis = redis;
     this.postgres = postgres;
@@ -61,8 +66,8 @@ export class Stand {
     return stand;
   }
 
-  /** The servers, the hotels and the service; `service` as for `startService`. */
-  static async set(options: StandOptions, service: Partial<ServiceOptions> = {}): Promise<Stand> {
+  /** The servers, the hotels and the service, and no load. */
+  static async set(options: StandOptions): Promise<Stand> {
     const [redisServer, postgresServer] = await Promise.all([
       ownRedis(),
       ownPostgres(options.maxConnections ?? 60),
@@ -96,7 +101,7 @@ export class Stand {
     await sql`analyze`;
 
     const release = async () => {};
-    const started = await startService({
+    const serviceOptions: ServiceOptions = {
       workers: options.workers ?? 2,
       database: {
         name: 'postgres',
@@ -106,15 +111,20 @@ export class Stand {
         drop: release,
       },
       redisDatabase: { url: redisServer.url, client, release },
-      ...service,
       env: { DATABASE_URL: postgresProxy.url, REDIS_URL: redisProxy.url, ...options.env },
-    });
+    };
     return new Stand(
-      started,
-      { server: redisServer.server, proxy: redisProxy, client },
-      { server: postgresServer.server, proxy: postgresProxy, sql, ownerUrl: postgresServer.ownerUrl },
+      await startService(serviceOptions),
+      { server: redisServer.server, proxy: redisProxy, url: redisServer.url, client },
+      { server: postgresServer.server, proxy: postgresProxy, url: postgresServer.url, sql },
       options,
+      serviceOptions,
     );
+  }
+
+  /** A second instance on the same servers. */
+  another(options: Partial<ServiceOptions>): Promise<Service> {
+    return startService({ ...this.#serviceOptions, ...options });
   }
 
   get load(): Load {
@@ -141,7 +151,16 @@ export class Stand {
       for (let i = 0; i < warm; i += BATCH) {
         const numbers = Array.from({ length: Math.min(BATCH, warm - i) }, (_, j) => i + j);
         for (const namespace of ['channel', 'registry'] as const) {
-          const reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+          let reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+          // a busy machine refuses batches that would wait for long
+          for (
+            let attempt = 1;
+            typeof reply !== 'string' && reply.status === 503 && attempt < 20;
+            attempt++
+          ) {
+            await sleep(100);
+            reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+          }
           if (typeof reply === 'string' || reply.status !== 200)
             throw new Error(
               `the caches could not be filled: ${typeof reply === 'string' ? reply : reply.head}`,
@@ -150,6 +169,49 @@ export class Stand {
       }
       connections.close();
     }
+  }
+
+  /** Has every hotel that is to be cached stand in Redis, under each of its ids. Without local caches. */
+  async inRedis(): Promise<void> {
+    const missing = async () => {
+      const { generation } = await currentGeneration(this.postgres.sql);
+      const names = Array.from({ length: this.hotels.warm }, (_, i) => [
+        `${generation}:h:chaos-${i}`,
+        `${generation}:c:CH-${i}`,
+        `${generation}:r:${500_000 + i}`,
+      ]).flat();
+      return names.length - (await this.redis.client.exists(...names));
+    };
+    await this.#untilNone(missing, 'Redis lacks');
+  }
+
+  /** Has every worker hold every hotel that is to be cached in its local cache. */
+  async inWorkers(): Promise<void> {
+    const misses = () => this.metric('hotel_api_cache_answers_total', { tier: 'local', answer: 'miss' });
+    await this.#untilNone(async () => {
+      const before = await misses();
+      await this.warm();
+      // those of the load go on meanwhile
+      return Math.floor(((await misses()) - before) / this.hotels.warm);
+    }, 'the workers lack');
+  }
+
+  async #untilNone(missing: () => Promise<number>, what: string): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const count = await missing();
+      if (count === 0) return;
+      if (attempt === 10) throw new Error(`${what} ${count} of what is to be cached`);
+      await this.warm();
+      await sleep(200);
+    }
+  }
+
+  /** The last that the service said, but for the requests that it refused. */
+  notable(): string[] {
+    return this.service
+      .logs()
+      .filter((line) => !line.includes('request refused'))
+      .slice(-25);
   }
 
   /** A metric of the service, summed over its processes and over the labels that are not given; 0 when missing. */
@@ -176,7 +238,7 @@ export class Stand {
         const told = this.load.faults.slice(-5).map(({ what }) => what);
         const worst = samples.filter((sample) => !isNormal(sample)).slice(0, 5);
         throw new Error(
-          `no calm within ${patienceMs} ms: ${JSON.stringify([told, worst])}\n${this.service.logs().slice(-20).join('\n')}`,
+          `no calm within ${patienceMs} ms: ${JSON.stringify([told, worst])}\n${this.notable().join('\n')}`,
         );
       }
     }

@@ -4,7 +4,7 @@ import postgres from 'postgres';
 import { migrate } from '../../src/cli/migrate.ts';
 import { type Guarded, type Order, runGuarded } from '../../src/demo/guarded.ts';
 import { orderPostgres, POSTGRES_READY } from '../../src/demo/postgres.ts';
-import { groupOf } from '../../src/demo/processes.ts';
+import { descendantsOf } from '../../src/demo/processes.ts';
 import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/demo/redis.ts';
 import { startOnFreePort } from '../../src/demo/server.ts';
 import { closeAtEnd } from './left-behind.ts';
@@ -46,17 +46,17 @@ export class OwnServer {
   }
 
   /** Every process of it stands still; connections stay, and new ones are accepted by the kernel. */
-  async freeze(): Promise<void> {
-    for (const pid of await groupOf(this.#server.pid)) process.kill(pid, 'SIGSTOP');
+  freeze(): Promise<void> {
+    return this.#signal('SIGSTOP');
   }
 
-  async thaw(): Promise<void> {
-    for (const pid of await groupOf(this.#server.pid)) process.kill(pid, 'SIGCONT');
+  thaw(): Promise<void> {
+    return this.#signal('SIGCONT');
   }
 
   /** It dies at once, with all its processes, and has time for nothing. */
   async kill(): Promise<void> {
-    process.kill(-this.#server.pid, 'SIGKILL');
+    await this.#signal('SIGKILL');
     await this.#server.exited;
     this.#running = false;
   }
@@ -77,6 +77,20 @@ export class OwnServer {
     this.#running = true;
     void this.#server.exited.then(() => reject(new Error(`it ended again:\n${lines.join('\n')}`)));
     await promise;
+  }
+
+  /** The first process first: it starts no other then. Each of PostgreSQL's leads a group of its own. */
+  async #signal(signal: NodeJS.Signals): Promise<void> {
+    const { pid } = this.#server;
+    const started = await descendantsOf(pid);
+    process.kill(pid, signal);
+    for (const child of new Set([...started, ...(await descendantsOf(pid))])) {
+      try {
+        process.kill(child, signal);
+      } catch {
+        // it has ended by itself
+      }
+    }
   }
 
   async stop(): Promise<void> {

@@ -101,6 +101,9 @@ export class FaultProxy {
 
   #accept(client: Socket): void {
     const server = connect({ ...this.#target, allowHalfOpen: true });
+    // as the server's own machine would refuse it
+    const refused = () => client.resetAndDestroy();
+    server.once('error', refused).once('connect', () => server.off('error', refused));
     client.allowHalfOpen = true;
     for (const socket of [client, server]) {
       socket.setNoDelay(true);
