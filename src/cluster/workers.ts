@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
+import { readFileSync } from 'node:fs';
 import { Registry } from 'prom-client';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
@@ -8,10 +9,12 @@ import type { ToPrimary, ToWorker } from './messages.ts';
 const STEADY_MS = 10_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
-/** Workers say twice a second that they are alive; one that is silent for this long is frozen and is ended. */
-const FROZEN_MS = 2_000;
-/** So often that time is doubled for the first word, where workers were ended without one: the machine may be slow. */
-const DOUBLED_AT_MOST = 4;
+/** Workers report once a second; one that is silent for this long is frozen and is ended. */
+const FROZEN_MS = 2_500;
+/** One that is silent for this long, and that the system calls stopped, need not be waited for longer. */
+const STOPPED_MS = 1_500;
+/** What a start may take: on a busy machine it does not say a word for seconds. */
+const START_MS = 12_500;
 const WATCH_EVERY_MS = 250;
 /** How long a scrape waits for the workers' present counts. */
 const REPORT_PATIENCE_MS = 500;
@@ -25,8 +28,8 @@ interface Charge {
   startedAtMs: number;
   nextPauseMs: number;
   heardAtMs: number;
-  /** it has said something */
-  spoke: boolean;
+  /** its program is read */
+  up: boolean;
   listening: boolean;
   metrics: MetricsJson;
   /** of those who wait for its present metrics */
@@ -43,7 +46,6 @@ export class Workers {
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
   /** workers in a row that were ended as frozen before their first word */
-  #speechless = 0;
 
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
@@ -118,8 +120,8 @@ export class Workers {
       number,
       startedAtMs: nowMs,
       nextPauseMs,
-      heardAtMs: nowMs + FROZEN_MS * (2 ** Math.min(this.#speechless, DOUBLED_AT_MOST) - 1),
-      spoke: false,
+      heardAtMs: nowMs,
+      up: false,
       listening: false,
       metrics: [],
       reported: [],
@@ -131,8 +133,7 @@ export class Workers {
 
   #hear(charge: Charge, message: ToPrimary): void {
     charge.heardAtMs = performance.now();
-    charge.spoke = true;
-    this.#speechless = 0;
+    charge.up = true;
     switch (message.type) {
       case 'up':
         tell(charge.worker, { type: 'start', number: charge.number, ...this.#feed() });
@@ -189,11 +190,10 @@ export class Workers {
     for (const charge of this.#charges.values()) {
       // whoever slept itself has not read yet what the workers said meanwhile
       if (stoodStill) charge.heardAtMs = Math.max(charge.heardAtMs, nowMs);
-      if (nowMs - charge.heardAtMs <= FROZEN_MS) continue;
-      if (!charge.spoke) this.#speechless++;
-      // its end is heard of a moment later: it is ended once
-      charge.heardAtMs = Infinity;
-      charge.worker.process.kill('SIGKILL');
+      const silentMs = nowMs - charge.heardAtMs;
+      const { process } = charge.worker;
+      if (silentMs > (charge.up ? FROZEN_MS : START_MS)) process.kill('SIGKILL');
+      else if (silentMs > STOPPED_MS && isStopped(process.pid!)) process.kill('SIGKILL');
     }
   }
 }
@@ -201,4 +201,15 @@ export class Workers {
 /** A worker may have died a moment ago without our knowing: that is told by its exit, not here. */
 function tell(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => {});
+}
+
+/** True of a process that was stopped by a signal; false where the system does not tell (it is not Linux). */
+function isStopped(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // pid (name, which may hold anything) state …
+    return stat[stat.lastIndexOf(')') + 2] === 'T';
+  } catch {
+    return false;
+  }
 }

@@ -1,12 +1,22 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LocalCache } from './local.ts';
 import type { Namespace } from './namespace.ts';
 import { hotel, NOW_MS } from './slab/slab.fixture.ts';
 
 const HOUR_MS = 3_600_000;
 
+let local: LocalCache;
+const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }));
+const isHeld = () => local.find('id', 'a') > 0;
+
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['Date'], now: NOW_MS });
+  local = new LocalCache(1024 ** 2, {
+    isLinked: () => true,
+    absentTtlMs: 60_000,
+    refresh: () => {},
+    count: () => {},
+  });
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -34,4 +44,34 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
   expect(refreshed).toEqual([]);
   await new Promise((resolve) => setImmediate(resolve));
   expect(refreshed).toEqual([['channel', ['channel-of-a', 'channel-of-b']]]);
+});
+
+describe('a local cache that is distrusted', () => {
+  it('knows nothing but what is stored from then on', () => {
+    store();
+    expect(isHeld()).toBe(true);
+    local.distrust();
+    expect([isHeld(), local.held('channel', 'CH')]).toEqual([false, undefined]);
+    vi.advanceTimersByTime(1);
+    store();
+    expect(isHeld()).toBe(true);
+  });
+
+  it('still tells what it knew last, for when nobody can be asked', () => {
+    store();
+    local.storeAbsent('id', 'nobody');
+    local.distrust();
+    expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
+    expect(local.lastKnown('id', 'nobody')).toBeNull();
+  });
+
+  it('trusts what is stored after the clock was set back', () => {
+    local.distrust();
+    vi.setSystemTime(Date.now() - 3_600_000);
+    store();
+    vi.advanceTimersByTime(1_000);
+    isHeld();
+    store();
+    expect(isHeld()).toBe(true);
+  });
 });

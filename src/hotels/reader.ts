@@ -148,6 +148,7 @@ export class Reader {
         const known = await this.#lastKnown(
           namespace,
           missing.map((i) => keys[i]!),
+          linked,
         );
         missing.forEach((i, at) => {
           found[i] = known[at];
@@ -167,10 +168,14 @@ export class Reader {
   }
 
   /** What any cache holds, however old: for when PostgreSQL cannot be asked. It is stored nowhere. */
-  async #lastKnown(namespace: Namespace, keys: string[]): Promise<(Found | undefined)[]> {
+  async #lastKnown(
+    namespace: Namespace,
+    keys: string[],
+    askedShared: boolean,
+  ): Promise<(Found | undefined)[]> {
     const known = keys.map((key) => this.#local?.lastKnown(namespace, key));
     const rest = keys.filter((_, i) => known[i] === undefined);
-    if (rest.length === 0 || !this.#shared || this.#isLinked()) return known;
+    if (rest.length === 0 || !this.#shared || askedShared) return known;
     const shared = await this.#readShared(namespace, rest, undefined);
     return known.map((entry) => (entry === undefined ? shared.shift() : entry));
   }

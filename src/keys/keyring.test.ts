@@ -289,3 +289,35 @@ it('while the feed is silent no key is believed for longer than 5 s', async () =
   vi.setSystemTime(Date.now() + 5_001);
   expect(keyring.find(key)).toBeUndefined();
 });
+
+describe('a key of which PostgreSQL says nothing for a while', () => {
+  const answer = Promise.withResolvers<void>();
+
+  beforeEach(async () => {
+    tiers.put(key);
+    keyring = ringWith(undefined);
+    await keyring.load(key);
+    tiers.held = answer.promise;
+  });
+
+  it('goes on being accepted where it is known, until the answer comes', async () => {
+    keyring.doubtAll();
+    tiers.put(key, { revoked: true, version: 2 });
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    answer.resolve();
+    await vi.waitFor(() => expect(keyring.find(key)).toBeNull());
+  });
+
+  it('is waited for where it was dropped meanwhile', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    tiers.held = promise;
+    keyring.doubtAll();
+    tiers.put(key, { revoked: true, version: 2 });
+    const judged = keyring.load(key);
+    keyring.drop(hashOf(key));
+    setTimeout(resolve, 300);
+    expect(await judged).toBeNull();
+  });
+});

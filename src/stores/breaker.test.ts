@@ -40,6 +40,11 @@ describe('a breaker', () => {
     expect(told).toEqual([[true, 'failure 1']]);
   });
 
+  it('opens at once upon a failure that counts as several', () => {
+    breaker.failed('it says nothing to anybody', 3);
+    expect(told).toEqual([[true, 'it says nothing to anybody']]);
+  });
+
   it('stays closed while successes come between the failures', () => {
     for (let i = 0; i < 10; i++) {
       fail(2);

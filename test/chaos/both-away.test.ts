@@ -16,8 +16,9 @@ beforeAll(async () => {
 const localOnly =
   (fromMs: number) =>
   ({ during, all, firstColdMs }: Course): Verdict => {
-    const cached = tally(all, ['single', 'batch']);
-    const { p99Ms } = tally(during, ['single', 'batch']);
+    // Redis comes back empty: what workers took from it lately is given up then, and read again
+    const cached = tally(during, ['single', 'batch']);
+    const { p99Ms } = cached;
     const others = tally(all, ['cold', 'unknown']);
     const beganMs = during[0]!.dueMs;
     const late = tally(

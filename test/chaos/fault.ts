@@ -76,10 +76,14 @@ export interface Verdict {
 
 type Claim = [holds: boolean, otherwise: string];
 
-/** The claims that do not hold. */
+/** Sentences on the claims that do not hold. */
+export function broken(...claims: Claim[]): string[] {
+  return claims.filter(([holds]) => !holds).map(([, otherwise]) => otherwise);
+}
+
+/** The same, of what was answered and of how long it took. */
 export function verdict(onAnswers: Claim[], onTimes: Claim[] = []): Verdict {
-  const broken = (claims: Claim[]) => claims.filter(([holds]) => !holds).map(([, otherwise]) => otherwise);
-  return { failed: broken(onAnswers), slow: broken(onTimes) };
+  return { failed: broken(...onAnswers), slow: broken(...onTimes) };
 }
 
 /**

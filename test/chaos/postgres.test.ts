@@ -10,18 +10,20 @@ let stand: Stand;
 
 beforeAll(async () => {
   // without a local cache what is cached is cached in Redis; both-away.test.ts is about what workers hold
-  stand = await Stand.open({ env: { L1_MAX_BYTES: '0' }, maxConnections: MAX_CONNECTIONS });
+  // and Redis is not to be called away where the machine is busy: here it is all there is
+  const env = { L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '400' };
+  stand = await Stand.open({ env, maxConnections: MAX_CONNECTIONS });
 });
 
 /** What is promised while PostgreSQL is away: who asks for what is cached does not notice, others are refused. */
-function refusedOrUnnoticed({ during, all, firstColdMs }: Course): Verdict {
+function refusedOrUnnoticed({ during, all, firstColdMs, normalMs }: Course): Verdict {
   const cached = tally(all, ['single', 'batch']);
   const others = tally(all, ['cold', 'unknown']);
-  const { p50Ms } = tally(during, ['single', 'batch']);
+  const { p50Ms, unavailable } = tally(during, ['single', 'batch']);
   return verdict(
     [
       [failures(cached) === 0, `${failures(cached)} requests for cached hotels failed`],
-      [cached.unavailable === 0, `${cached.unavailable} requests for cached hotels were refused`],
+      [unavailable === 0, `${unavailable} requests for cached hotels were refused`],
       [failures(others) === 0, `${failures(others)} other requests failed`],
     ],
     [
@@ -30,6 +32,7 @@ function refusedOrUnnoticed({ during, all, firstColdMs }: Course): Verdict {
       [cached.maxMs <= 800, `a cached hotel was answered after ${cached.maxMs} ms`],
       [others.maxMs <= 800, `another request was answered after ${others.maxMs} ms`],
       [firstColdMs <= 2_000, `the first cold answer came after ${firstColdMs} ms`],
+      [normalMs <= 2_000, `all was normal after ${normalMs} ms`],
     ],
   );
 }

@@ -151,7 +151,16 @@ export class Stand {
       for (let i = 0; i < warm; i += BATCH) {
         const numbers = Array.from({ length: Math.min(BATCH, warm - i) }, (_, j) => i + j);
         for (const namespace of ['channel', 'registry'] as const) {
-          const reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+          let reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+          // a busy machine refuses batches that would wait for long
+          for (
+            let attempt = 1;
+            typeof reply !== 'string' && reply.status === 503 && attempt < 20;
+            attempt++
+          ) {
+            await sleep(100);
+            reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+          }
           if (typeof reply === 'string' || reply.status !== 200)
             throw new Error(
               `the caches could not be filled: ${typeof reply === 'string' ? reply : reply.head}`,

