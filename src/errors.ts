@@ -18,6 +18,7 @@ const table = {
   pathNotFound: [404, 'Not found'],
   methodNotAllowed: [405, 'Method not allowed'],
   bodyTooLarge: [413, 'Request body must be at most 1 MiB'],
+  tooManyRequests: [429, 'Too many requests'],
   internal: [500, 'Internal server error'],
   unavailable: [503, 'Service unavailable'],
 } as const satisfies Record<string, readonly [status: number, sentence: string]>;
@@ -41,4 +42,9 @@ export const publicErrors = Object.fromEntries(
 /** Thrown where an answer cannot be had in time because a dependency is away or the queue is full: 503. */
 export class Unavailable extends Error {
   override name = 'Unavailable';
+}
+
+/** Thrown where so many keys that nobody knows are asked for that one more is not looked up at present: 503. */
+export class TooManyGuesses extends Unavailable {
+  override name = 'TooManyGuesses';
 }

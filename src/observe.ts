@@ -32,6 +32,16 @@ export class Metrics {
     [],
   );
   readonly #unavailable = this.#counter('hotel_api_unavailable_total', 'Answers 503', []);
+  readonly #rateLimited = this.#counter(
+    'hotel_api_rate_limited_total',
+    'Answers 429: the key had had what its rate limit allows',
+    [],
+  );
+  readonly #guessesRefused = this.#counter(
+    'hotel_api_key_guesses_refused_total',
+    'Answers 503: a key that nobody knows was not looked up, there were too many such',
+    [],
+  );
   readonly #aborted = this.#counter(
     'hotel_api_requests_aborted_total',
     'Requests whose client went away before the answer',
@@ -133,6 +143,14 @@ export class Metrics {
 
   unavailable(): void {
     this.#unavailable.inc();
+  }
+
+  rateLimited(): void {
+    this.#rateLimited.inc();
+  }
+
+  guessRefused(): void {
+    this.#guessesRefused.inc();
   }
 
   aborted(): void {

@@ -14,6 +14,7 @@ import { operationsOn } from '../http/hotels.ts';
 import { openServer } from '../http/server.ts';
 import { Follower, Link } from '../invalidation/follower.ts';
 import { Keyring } from '../keys/keyring.ts';
+import { Limiter } from '../keys/limiter.ts';
 import { SharedKeys } from '../keys/shared.ts';
 import { Lifecycle } from '../lifecycle.ts';
 import { Events, Metrics, openLog } from '../observe.ts';
@@ -25,6 +26,14 @@ import type { ToPrimary, ToWorker } from './messages.ts';
 const REDIS_PATIENCE_MS = 500;
 const REPORT_EVERY_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
+/**
+ * Look-ups of keys of which nobody has heard, of all workers together: at most 44 in any second, for a second
+ * meets eleven windows.
+ */
+const GUESSES = { requests: 4, windowMs: 100 };
+/** No key has such an id. */
+const GUESSES_ID = 'guesses of keys';
+const LEARN_AGAIN_MS = 1_000;
 /** A connection on which nothing was asked for this long may be closed when the worker stops. */
 const IDLE_MS = 500;
 
@@ -104,6 +113,7 @@ async function runWorker(config: Config): Promise<void> {
         )
       : undefined;
   const listing = new Listing(origin, () => link.up);
+  const limiter = new Limiter(config.WORKERS, (asks) => tell({ type: 'ask', asks }));
   const keyring = new Keyring({
     shared: sharedKeys,
     postgres,
@@ -111,6 +121,10 @@ async function runWorker(config: Config): Promise<void> {
     isLinked: () => link.up,
     unknownTtlMs: config.ABSENT_TTL_S * 1000,
     onLookup: (tier) => metrics.keyLookup(tier),
+    mayGuess: () => {
+      const verdict = limiter.take(GUESSES_ID, GUESSES);
+      return verdict instanceof Promise ? verdict.then(({ admitted }) => admitted) : verdict.admitted;
+    },
   });
   const follower = new Follower({
     hotelChanges,
@@ -125,7 +139,7 @@ async function runWorker(config: Config): Promise<void> {
     link,
     metrics,
   });
-  const gate = new Gate(keyring, metrics, events);
+  const gate = new Gate(keyring, limiter, metrics, events);
   const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
   const pages = pagesOf({
     basePath: config.BASE_PATH,
@@ -153,9 +167,16 @@ async function runWorker(config: Config): Promise<void> {
   const reporting = setInterval(report, REPORT_EVERY_MS);
   lifecycle.push('reports', () => clearInterval(reporting));
 
+  let learning: NodeJS.Timeout | undefined;
+  lifecycle.push('learning of keys', () => clearTimeout(learning));
+  const learnKeys = () =>
+    keyring.learn().catch(() => {
+      clearTimeout(learning);
+      learning = setTimeout(learnKeys, LEARN_AGAIN_MS);
+    });
   const start = async (generation: string) => {
     follower.useGeneration(generation);
-    await redis?.connected(REDIS_PATIENCE_MS);
+    await Promise.all([redis?.connected(REDIS_PATIENCE_MS), learnKeys()]);
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     tell({ type: 'listening' });
@@ -193,6 +214,10 @@ async function runWorker(config: Config): Promise<void> {
         break;
       case 'reset':
         follower.reset();
+        learnKeys();
+        break;
+      case 'grant':
+        limiter.hear(message.grants);
         break;
       case 'report metrics':
         report();

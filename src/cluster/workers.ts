@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import { Registry } from 'prom-client';
+import { Quotas } from '../keys/quotas.ts';
 import type { Events, Metrics } from '../observe.ts';
 import type { ToPrimary, ToWorker } from './messages.ts';
 
@@ -35,6 +36,7 @@ export class Workers {
   /** counters of workers that have ended: of each, until they are summed in the first place */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
+  readonly #quotas = new Quotas();
 
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
@@ -133,6 +135,9 @@ export class Workers {
         charge.heardAtMs = performance.now();
         charge.metrics = message.metrics as MetricsJson;
         this.#reported(charge);
+        break;
+      case 'ask':
+        tell(charge.worker, { type: 'grant', grants: message.asks.map((ask) => this.#quotas.grant(ask)) });
         break;
       case 'failed':
         this.#events.workerFailed(charge.worker.process.pid!, message.reason);

@@ -24,6 +24,7 @@ const STATUS_LINES: Record<number, string> = {
   404: '404 Not Found',
   405: '405 Method Not Allowed',
   413: '413 Content Too Large',
+  429: '429 Too Many Requests',
   500: '500 Internal Server Error',
   503: '503 Service Unavailable',
 };
@@ -45,6 +46,8 @@ export class Exchange {
   readonly requestId: string;
   /** set by the gate */
   access: Access | undefined;
+  /** set by the gate where the key has a limit: whole header lines, each after a line end */
+  limitHeaders = '';
   readonly #response: HttpResponse;
   readonly #observer: Observer;
   readonly #startedAtMs = performance.now();
@@ -149,7 +152,7 @@ export class Exchange {
     // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
     response.writeHeader(
       'content-type',
-      `${common}${this.requestId}${headers}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
+      `${common}${this.requestId}${headers}${this.limitHeaders}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
     );
     if (body === undefined) {
       this.#finish(status);

@@ -1,11 +1,17 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { publicErrors, Unavailable } from '../errors.ts';
+import { publicErrors, TooManyGuesses, Unavailable } from '../errors.ts';
 import type { Access, Keyring } from '../keys/keyring.ts';
+import type { Limiter, Verdict } from '../keys/limiter.ts';
 import type { Events, Metrics } from '../observe.ts';
 import type { CountedMethod, Route } from '../request-histogram.ts';
 import { collectBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import type { Page } from './page.ts';
+import { rateLimitHeaders } from './rate-limit-headers.ts';
+
+/** A key that is good though it may not ask at present: it has had what its limit allows. */
+const SPENT = Symbol('spent');
+type Entry = Access | null | typeof SPENT;
 
 /** A handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
@@ -34,6 +40,7 @@ export interface PostRule {
  */
 export class Gate implements Observer {
   readonly #keyring: Keyring;
+  readonly #limiter: Limiter;
   readonly #metrics: Metrics;
   readonly #events: Events;
   /** set when the worker ends: uWebSockets.js itself tells nobody, and who is not told goes on asking */
@@ -41,8 +48,9 @@ export class Gate implements Observer {
   #inProgress = 0;
   #answered = 0;
 
-  constructor(keyring: Keyring, metrics: Metrics, events: Events) {
+  constructor(keyring: Keyring, limiter: Limiter, metrics: Metrics, events: Events) {
     this.#keyring = keyring;
+    this.#limiter = limiter;
     this.#metrics = metrics;
     this.#events = events;
   }
@@ -65,14 +73,14 @@ export class Gate implements Observer {
         if (hasBody(request)) return exchange.close();
         const key = request.getHeader('x-api-key');
         const input = rule.read(request);
-        const access = this.#keyring.find(key);
-        if (access !== undefined) {
-          if (this.#admits(exchange, access, rule.needsRegistry(input))) return rule.answer(exchange, input);
-          return;
+        const entry = this.#enter(exchange, key);
+        if (entry instanceof Promise) {
+          return entry.then((entered) => {
+            if (this.#admits(exchange, entered, rule.needsRegistry(input)))
+              return rule.answer(exchange, input);
+          });
         }
-        return this.#keyring.load(key).then((loaded) => {
-          if (this.#admits(exchange, loaded, rule.needsRegistry(input))) return rule.answer(exchange, input);
-        });
+        if (this.#admits(exchange, entry, rule.needsRegistry(input))) return rule.answer(exchange, input);
       });
     };
   }
@@ -84,23 +92,23 @@ export class Gate implements Observer {
       this.#guard(exchange, () => {
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
-        const access = this.#keyring.find(key);
-        if (access !== undefined && !this.#admits(exchange, access, rule.needsRegistry)) return;
+        const entry = this.#enter(exchange, key);
         const answer = (body: Uint8Array | undefined) =>
           body === undefined ? exchange.fail(publicErrors.bodyTooLarge) : rule.answer(exchange, body);
-        if (access !== undefined && declaredTooLarge) return answer(undefined);
-
-        exchange.defer();
-        if (access !== undefined) {
+        if (!(entry instanceof Promise)) {
+          if (!this.#admits(exchange, entry, rule.needsRegistry)) return;
+          if (declaredTooLarge) return answer(undefined);
+          exchange.defer();
           collectBody(response, (body) => this.#guard(exchange, () => answer(body)));
           return;
         }
+        exchange.defer();
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
         if (declaredTooLarge) body.resolve(undefined);
         else collectBody(response, (bytes) => body.resolve(bytes && Uint8Array.from(bytes)));
-        return this.#keyring.load(key).then(async (loaded) => {
-          if (this.#admits(exchange, loaded, rule.needsRegistry)) await answer(await body.promise);
+        return entry.then(async (entered) => {
+          if (this.#admits(exchange, entered, rule.needsRegistry)) await answer(await body.promise);
         });
       });
     };
@@ -120,7 +128,10 @@ export class Gate implements Observer {
       const method = request.getCaseSensitiveMethod();
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const exchange = this.#open(response, request, 'other', counted);
-      this.#guard(exchange, () => refuse(exchange, request));
+      this.#guard(exchange, () => {
+        if ((counted === 'GET' || counted === 'HEAD') && hasBody(request)) return exchange.close();
+        refuse(exchange, request);
+      });
     };
   }
 
@@ -141,9 +152,36 @@ export class Gate implements Observer {
     return new Exchange(response, request, route, method, this);
   }
 
-  #admits(exchange: Exchange, access: Access | null, needsRegistry: boolean): boolean {
+  /** Judges the key and counts the request where its key has a limit. */
+  #enter(exchange: Exchange, key: string): Entry | Promise<Entry> {
+    const access = this.#keyring.find(key);
+    if (access === null || access?.limit === null) return access;
+    if (access === undefined)
+      return this.#keyring
+        .load(key)
+        .then((loaded) => (loaded?.limit ? this.#count(exchange, loaded) : loaded));
+    return this.#count(exchange, access);
+  }
+
+  #count(exchange: Exchange, access: Access): Entry | Promise<Entry> {
+    const judge = (verdict: Verdict): Entry => {
+      exchange.limitHeaders = rateLimitHeaders(access.limit!, verdict);
+      if (verdict.admitted) return access;
+      exchange.access = access;
+      return SPENT;
+    };
+    const verdict = this.#limiter.take(access.keyId, access.limit!);
+    return verdict instanceof Promise ? verdict.then(judge) : judge(verdict);
+  }
+
+  #admits(exchange: Exchange, access: Entry, needsRegistry: boolean): access is Access {
     if (access === null) {
       exchange.fail(publicErrors.unauthorized);
+      return false;
+    }
+    if (access === SPENT) {
+      this.#metrics.rateLimited();
+      exchange.fail(publicErrors.tooManyRequests);
       return false;
     }
     exchange.access = access;
@@ -166,7 +204,10 @@ export class Gate implements Observer {
 
   #failed(exchange: Exchange, error: unknown): void {
     const { requestId, route, access } = exchange;
-    if (error instanceof Unavailable) {
+    if (error instanceof TooManyGuesses) {
+      // no line in the log: whoever guesses would fill it
+      this.#metrics.guessRefused();
+    } else if (error instanceof Unavailable) {
       this.#metrics.unavailable();
       this.#events.requestUnavailable({ requestId, route, keyId: access?.keyId, reason: error.message });
     } else {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Unavailable } from '../errors.ts';
+import { TooManyGuesses, Unavailable } from '../errors.ts';
 import { RecentChanges } from '../hotels/recent.ts';
 import { hashOf, makeKey } from './key.ts';
 import { Keyring } from './keyring.ts';
@@ -14,6 +14,14 @@ class Tiers {
   linked = true;
   asked = { redis: 0, postgres: 0 };
   held: Promise<void> | undefined;
+  heads: { head: string }[] = [];
+  #mayGuess: boolean | Promise<boolean> = true;
+  get mayGuess(): boolean | Promise<boolean> {
+    return this.#mayGuess;
+  }
+  set mayGuess(may: boolean | Promise<boolean>) {
+    this.#mayGuess = may;
+  }
 
   readonly shared = {
     read: async (sha256: string) => (this.redisThere ? this.redis.get(sha256) : undefined),
@@ -29,7 +37,8 @@ class Tiers {
     query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
       if (this.postgresAway) throw new Unavailable('PostgreSQL is away');
       const rows = await run({
-        unsafe: async (_: string, [sha256]: [string]) => [this.rows.get(sha256)].filter(Boolean),
+        unsafe: async (_: string, parameters?: [string]) =>
+          parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.heads,
       });
       await this.held;
       return rows;
@@ -44,6 +53,8 @@ class Tiers {
       scopes: [],
       expires_at_ms: null,
       revoked: false,
+      rate_limit_requests: null,
+      rate_limit_window_s: null,
       version: 1,
       ...row,
     });
@@ -63,6 +74,7 @@ const ringWith = (shared: Tiers['shared'] | undefined) =>
     isLinked: () => tiers.linked,
     unknownTtlMs: 60_000,
     onLookup: (tier) => tiers.asked[tier]++,
+    mayGuess: () => tiers.mayGuess,
   });
 
 beforeEach(() => {
@@ -112,7 +124,7 @@ describe('a key', () => {
     tiers.put(key, { version: 5, revoked: true });
     tiers.redis.set(hashOf(key), {
       version: 4,
-      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false },
+      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false, rateLimit: null },
     });
     recent.note(hashOf(key), 5);
     expect(await keyring.load(key)).toBeNull();
@@ -161,6 +173,53 @@ describe('a guess', () => {
     tiers.asked.redis = 0;
     await keyring.load('guess 0');
     expect(tiers.asked.redis).toBe(1);
+  });
+});
+
+describe('while too many guesses are made', () => {
+  beforeEach(() => {
+    tiers.mayGuess = false;
+  });
+
+  it('one more is not looked up, nor is it held to be unknown', async () => {
+    tiers.put(key);
+    await expect(keyring.load(key)).rejects.toThrow(TooManyGuesses);
+    expect(tiers.asked).toEqual({ redis: 0, postgres: 0 });
+    tiers.mayGuess = true;
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('the answer may take its time, and many who ask with one key are one guess', async () => {
+    tiers.mayGuess = Promise.resolve(true);
+    const asked = vi.spyOn(tiers, 'mayGuess', 'get');
+    expect(await Promise.all([keyring.load(key), keyring.load(key)])).toEqual([null, null]);
+    expect(asked).toHaveBeenCalledTimes(1);
+    expect(tiers.asked.postgres).toBe(1);
+    asked.mockReturnValue(Promise.resolve(false));
+    await expect(keyring.load(makeKey())).rejects.toThrow(TooManyGuesses);
+  });
+
+  it('a key that is known is asked for again all the same', async () => {
+    tiers.put(key);
+    tiers.mayGuess = true;
+    await keyring.load(key);
+    tiers.mayGuess = false;
+    keyring.doubtAll();
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('so is a new one of which the change feed has told', async () => {
+    tiers.put(key);
+    keyring.drop(hashOf(key));
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('so is one that was in the table when the worker started', async () => {
+    tiers.put(key);
+    tiers.heads = [{ head: hashOf(key).slice(0, 12) }];
+    await keyring.learn();
+    expect(await keyring.load(key)).not.toBeNull();
+    await expect(keyring.load(makeKey())).rejects.toThrow(TooManyGuesses);
   });
 });
 

@@ -83,6 +83,7 @@ export class StagedWorker {
       isLinked,
       unknownTtlMs: SHARING.absentTtlMs,
       onLookup: () => {},
+      mayGuess: () => true,
     });
     this.#follower = new Follower({
       hotelChanges,
