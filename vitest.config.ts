@@ -17,6 +17,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           globalSetup: 'test/support/servers.ts',
           setupFiles: 'test/support/setup.ts',
+          provide: { chaos: 'short' },
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 2,
           testTimeout: 20_000,

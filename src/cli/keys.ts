@@ -48,7 +48,7 @@ export async function createKey(
   const [row] = await sql`
     insert into api_keys (id, name, key_sha256, scopes, expires_at, rate_limit_requests, rate_limit_window_s)
     values (${id}, ${name}, ${Buffer.from(hashOf(key), 'hex')}, ${scopes}, ${expiresAt},
-      ${rateLimit && rateLimit.requests}, ${rateLimit && rateLimit.windowMs / 1000})
+      ${rateLimit?.requests ?? null}, ${rateLimit && rateLimit.windowMs / 1000})
     returning expires_at`;
   const created = { id, name, key, scopes, expires_at: iso(row!.expires_at) };
   return rateLimit ? { ...created, rate_limit: written(rateLimit)! } : created;
@@ -92,7 +92,7 @@ export async function limitKey(
   rateLimit: RateLimit | null,
 ): Promise<{ id: string; name: string; rate_limit: string | null }> {
   const [row] = await sql`
-    update api_keys set rate_limit_requests = ${rateLimit && rateLimit.requests},
+    update api_keys set rate_limit_requests = ${rateLimit?.requests ?? null},
       rate_limit_window_s = ${rateLimit && rateLimit.windowMs / 1000}
     where id = ${id} returning name`;
   if (!row) throw unknownKey(id);

@@ -146,3 +146,33 @@ describe('a batch by registry ids', () => {
     );
   });
 });
+
+describe('a body that is nested', () => {
+  const beside = (depth: number, ids: string) =>
+    `{${ids},"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
+
+  it('64 levels deep is read', () => {
+    expect(readChannelBatch(Buffer.from(beside(64, '"channel_ids":["a"]')))).toEqual({ ids: ['a'] });
+    expect(readRegistryBatch(Buffer.from(beside(64, '"registry_ids":["1",1e0]')))).toEqual({
+      error: 'registryIdNotInteger',
+    });
+  });
+
+  it('deeper is not JSON to us, however deep it is', () => {
+    for (const depth of [65, 100_000, 500_000]) {
+      expect(readChannelBatch(Buffer.from(beside(depth, '"channel_ids":["a"]')))).toEqual({
+        error: 'bodyNotJson',
+      });
+      expect(readRegistryBatch(Buffer.from(beside(depth, '"registry_ids":[1e0]')))).toEqual({
+        error: 'bodyNotJson',
+      });
+    }
+  });
+
+  it('in a string only is not nested', () => {
+    const id = `${'['.repeat(100)}\\"[{\\\\`;
+    expect(readChannelBatch(Buffer.from(`{"channel_ids":["${id}"]}`))).toEqual({
+      ids: [JSON.parse(`"${id}"`)],
+    });
+  });
+});

@@ -17,6 +17,12 @@ export const RegistryBatch = Type.Object({
     'Registry ids to look up: integers, or strings that hold one',
   ),
 });
+/**
+ * Levels of nesting that are parsed; the bodies of the contract have two. A million brackets would hold the event
+ * loop for 150 ms, and overflow the stack where numbers are told apart as they are written.
+ */
+const MAX_DEPTH = 64;
+const [QUOTE, BACKSLASH, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\[]{}');
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 /** A number that is written with a fraction or an exponent; it may also stand in a string, so it only warns. */
 const MAY_HOLD_NO_INTEGER = /\d[.eE]/;
@@ -64,12 +70,33 @@ export function readRegistryBatch(body: Uint8Array): BatchIds {
 }
 
 function parse(body: Uint8Array): { text: string; value: unknown } | undefined {
+  if (isTooDeep(body)) return undefined;
   try {
     const text = utf8.decode(body);
     return { text, value: JSON.parse(text) };
   } catch {
     return undefined;
   }
+}
+
+/** True when brackets, but for those in strings, are nested deeper than is parsed. Knows nothing else of JSON. */
+function isTooDeep(body: Uint8Array): boolean {
+  let depth = 0;
+  for (let i = 0; i < body.length; i++) {
+    switch (body[i]) {
+      case QUOTE:
+        for (i++; i < body.length && body[i] !== QUOTE; i++) if (body[i] === BACKSLASH) i++;
+        break;
+      case OPEN_ARRAY:
+      case OPEN_OBJECT:
+        if (++depth > MAX_DEPTH) return true;
+        break;
+      case CLOSE_ARRAY:
+      case CLOSE_OBJECT:
+        depth--;
+    }
+  }
+  return false;
 }
 
 /** A number of a JSON text as it is written there. */

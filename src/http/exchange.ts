@@ -5,7 +5,7 @@ import type { Access } from '../keys/keyring.ts';
 import type { CountedMethod, Route } from '../request-histogram.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { matches, quote } from './etag.ts';
-import { giveBack, keep } from './leftovers.ts';
+import { giveBack, keep, type Leftover } from './leftovers.ts';
 import type { Page } from './page.ts';
 import { requestIdOf } from './request-id.ts';
 
@@ -58,7 +58,7 @@ export class Exchange {
   #acceptEncoding = '';
   #over = false;
   #deferred = false;
-  #leftover: Buffer | undefined;
+  #leftover: Leftover | undefined;
 
   constructor(
     response: HttpResponse,
@@ -180,10 +180,11 @@ export class Exchange {
     // the rest is ours to keep until the kernel has taken it
     const written = response.getWriteOffset();
     const total = body.length;
-    let rest = body.subarray(written);
-    if (mayBeOverwritten) rest = this.#leftover = keep(rest);
+    const rest = keep(body.subarray(written), mayBeOverwritten, () => this.close());
+    this.#leftover = rest;
     response.onWritable((offset) => {
-      const [ok, ended] = response.tryEnd(rest.subarray(offset - written), total);
+      rest.taken = offset - written;
+      const [ok, ended] = response.tryEnd(rest.bytes.subarray(rest.taken), total);
       if (ended) this.#finish(status);
       return ok;
     });

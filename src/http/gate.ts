@@ -73,7 +73,7 @@ export class Gate implements Observer {
         if (hasBody(request)) return exchange.close();
         const key = request.getHeader('x-api-key');
         const input = rule.read(request);
-        const entry = this.#enter(exchange, key);
+        const entry = this.#judge(exchange, key);
         if (entry instanceof Promise) {
           return entry.then((entered) => {
             if (this.#admits(exchange, entered, rule.needsRegistry(input)))
@@ -92,7 +92,7 @@ export class Gate implements Observer {
       this.#guard(exchange, () => {
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
-        const entry = this.#enter(exchange, key);
+        const entry = this.#judge(exchange, key);
         const answer = (body: Uint8Array | undefined) =>
           body === undefined ? exchange.fail(publicErrors.bodyTooLarge) : rule.answer(exchange, body);
         if (!(entry instanceof Promise)) {
@@ -153,7 +153,7 @@ export class Gate implements Observer {
   }
 
   /** Judges the key and counts the request where its key has a limit. */
-  #enter(exchange: Exchange, key: string): Entry | Promise<Entry> {
+  #judge(exchange: Exchange, key: string): Entry | Promise<Entry> {
     const access = this.#keyring.find(key);
     if (access === null || access?.limit === null) return access;
     if (access === undefined)
@@ -164,14 +164,14 @@ export class Gate implements Observer {
   }
 
   #count(exchange: Exchange, access: Access): Entry | Promise<Entry> {
-    const judge = (verdict: Verdict): Entry => {
+    const entryAfter = (verdict: Verdict): Entry => {
       exchange.limitHeaders = rateLimitHeaders(access.limit!, verdict);
       if (verdict.admitted) return access;
       exchange.access = access;
       return SPENT;
     };
     const verdict = this.#limiter.take(access.keyId, access.limit!);
-    return verdict instanceof Promise ? verdict.then(judge) : judge(verdict);
+    return verdict instanceof Promise ? verdict.then(entryAfter) : entryAfter(verdict);
   }
 
   #admits(exchange: Exchange, access: Entry, needsRegistry: boolean): access is Access {
