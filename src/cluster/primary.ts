@@ -14,6 +14,7 @@ import { SharedKeys } from '../keys/shared.ts';
 import { Lifecycle } from '../lifecycle.ts';
 import { Events, Metrics, openLog } from '../observe.ts';
 import { Redis } from '../stores/redis.ts';
+import { forbidCoreDumps } from './core-dumps.ts';
 import { Workers } from './workers.ts';
 
 /** How often the start is tried again while PostgreSQL is away or not migrated. */
@@ -62,6 +63,8 @@ export async function runPrimary(config: Config): Promise<void> {
     redis: config.REDIS_URL !== '',
   });
   if (config.REDIS_URL === '') events.withoutRedis();
+  const whyDumps = await forbidCoreDumps();
+  if (whyDumps !== undefined) events.coreDumpsPossible(whyDumps);
   const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {
     isReady: () => !stopping && workers?.listening === true,
     metrics: () => (workers ? workers.gather(metrics.registry) : metrics.registry.metrics()),
