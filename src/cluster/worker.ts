@@ -27,10 +27,10 @@ const REDIS_PATIENCE_MS = 500;
 const REPORT_EVERY_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
 /**
- * Look-ups of keys of which nobody has heard, of all workers together: at most 44 in any second, for a second
- * meets eleven windows.
+ * Look-ups of keys of which nobody has heard, of all workers together: at most 48 in any second, for a second
+ * meets six windows.
  */
-const GUESSES = { requests: 4, windowMs: 100 };
+const GUESSES = { requests: 8, windowMs: 200 };
 /** No key has such an id. */
 const GUESSES_ID = 'guesses of keys';
 const LEARN_AGAIN_MS = 1_000;

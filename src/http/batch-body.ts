@@ -17,11 +17,7 @@ export const RegistryBatch = Type.Object({
     'Registry ids to look up: integers, or strings that hold one',
   ),
 });
-/**
- * Levels of nesting that are parsed; the bodies of the contract have two. A million brackets would hold the event
- * loop for 150 ms, and overflow the stack where numbers are told apart as they are written.
- */
-const MAX_DEPTH = 64;
+
 const [QUOTE, BACKSLASH, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\[]{}');
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 /** A number that is written with a fraction or an exponent; it may also stand in a string, so it only warns. */
@@ -56,7 +52,9 @@ export function readRegistryBatch(body: Uint8Array): BatchIds {
     MAY_HOLD_NO_INTEGER.test(json.text) ||
     asked.some((id) => typeof id === 'number' && !Number.isSafeInteger(id))
   ) {
-    asked = (parseKeepingNumbers(json.text) as { registry_ids: unknown[] }).registry_ids;
+    const parsed = parseKeepingNumbers(json.text);
+    if (parsed === undefined) return { error: 'bodyNotJson' };
+    asked = (parsed as { registry_ids: unknown[] }).registry_ids;
   }
   const ids = new Set<string>();
   for (const element of asked as unknown[]) {
@@ -70,7 +68,7 @@ export function readRegistryBatch(body: Uint8Array): BatchIds {
 }
 
 function parse(body: Uint8Array): { text: string; value: unknown } | undefined {
-  if (isTooDeep(body)) return undefined;
+  if (isUnbalanced(body)) return undefined;
   try {
     const text = utf8.decode(body);
     return { text, value: JSON.parse(text) };
@@ -79,8 +77,8 @@ function parse(body: Uint8Array): { text: string; value: unknown } | undefined {
   }
 }
 
-/** True when brackets, but for those in strings, are nested deeper than is parsed. Knows nothing else of JSON. */
-function isTooDeep(body: Uint8Array): boolean {
+/** True when brackets are left open; only looks at them and at strings. A million of them hold a parser for 150 ms. */
+function isUnbalanced(body: Uint8Array): boolean {
   let depth = 0;
   for (let i = 0; i < body.length; i++) {
     switch (body[i]) {
@@ -89,14 +87,14 @@ function isTooDeep(body: Uint8Array): boolean {
         break;
       case OPEN_ARRAY:
       case OPEN_OBJECT:
-        if (++depth > MAX_DEPTH) return true;
+        depth++;
         break;
       case CLOSE_ARRAY:
       case CLOSE_OBJECT:
         depth--;
     }
   }
-  return false;
+  return depth !== 0;
 }
 
 /** A number of a JSON text as it is written there. */
@@ -107,9 +105,17 @@ class WrittenNumber {
   }
 }
 
-/** Parses JSON (known to be sound) with every number as it is written: 1e3 and 2^53 + 1 are told apart. */
+/**
+ * Parses JSON (known to be sound) with every number as it is written: 1e3 and 2^53 + 1 are told apart. Undefined
+ * where it is nested too deeply for that, thousands of levels: the callback is called from the innermost outwards.
+ */
 function parseKeepingNumbers(text: string): unknown {
   const keep = (_: string, value: unknown, context: { source: string }) =>
     typeof value === 'number' ? new WrittenNumber(context.source) : value;
-  return JSON.parse(text, keep as (key: string, value: unknown) => unknown);
+  try {
+    return JSON.parse(text, keep as (key: string, value: unknown) => unknown);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }

@@ -7,7 +7,7 @@ let givenUp: string[] = [];
 
 /** Keeps an answer of so many bytes, as an exchange does. */
 function keepOne(name: string, bytes: number): Leftover {
-  const leftover = keep(new Uint8Array(bytes).fill(7), () => {
+  const leftover = keep(new Uint8Array(bytes).fill(7), true, () => {
     givenUp.push(name);
     giveBack(leftover);
   });
@@ -60,6 +60,17 @@ it('one that was quick and stops is given up within 20 s', () => {
   expect(givenUp).toEqual([]);
   vi.advanceTimersByTime(10_500);
   expect(givenUp).toEqual(['stops']);
+});
+
+it('bytes that nobody overwrites are not copied, and take none of the room', () => {
+  const page = new Uint8Array(MAX_KEPT_BYTES / 2);
+  const readers = Array.from({ length: 4 }, (_, i) => keep(page, false, () => givenUp.push(`${i}`)));
+  keepOne('an answer', 16 * MIB);
+  expect(givenUp).toEqual([]);
+  expect(readers[0]!.bytes.buffer).toBe(page.buffer);
+  vi.advanceTimersByTime(10_500);
+  expect(givenUp).toEqual(['0', '1', '2', '3', 'an answer']);
+  for (const reader of readers) giveBack(reader);
 });
 
 it('when there is no room the one that has waited longest makes it', () => {

@@ -199,6 +199,23 @@ describe('while too many guesses are made', () => {
     await expect(keyring.load(makeKey())).rejects.toThrow(TooManyGuesses);
   });
 
+  it('a few wait until they may be looked up, the others are told at once', async () => {
+    const waiting = Array.from({ length: 32 }, () => keyring.load(makeKey()));
+    const one = keyring.load(key);
+    await expect(one).rejects.toThrow(TooManyGuesses);
+    expect(tiers.asked.postgres).toBe(0);
+    tiers.mayGuess = true;
+    expect(await Promise.all(waiting)).toEqual(new Array(32).fill(null));
+    expect(tiers.asked.postgres).toBe(32);
+  });
+
+  it('one that waits is looked up when the change feed tells of it', async () => {
+    tiers.put(key);
+    const loading = keyring.load(key);
+    keyring.drop(hashOf(key));
+    expect(await loading).not.toBeNull();
+  });
+
   it('a key that is known is asked for again all the same', async () => {
     tiers.put(key);
     tiers.mayGuess = true;

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { TooManyGuesses, Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
@@ -36,6 +37,10 @@ const MAX_UNKNOWN = 5_000;
 /** Keys that exist, by their heads: these are looked up even while guesses are not. 16 bytes or so each. */
 const MAX_EXPECTED = 100_000;
 const HEAD_DIGITS = 12;
+/** Guesses that wait while too many are made, how long each does, and how often it looks. */
+const MAX_GUESSES_WAITING = 32;
+const GUESS_PATIENCE_MS = 450;
+const GUESS_AGAIN_MS = 25;
 /** One for all: in a flood of guesses the stack of each would cost more than all the rest. */
 const TOO_MANY_GUESSES = new TooManyGuesses('too many keys that are not known are asked for');
 
@@ -57,6 +62,7 @@ export class Keyring {
   readonly #keyBySha256 = new Map<string, string>();
   /** by sha256, as changes are */
   readonly #flights = new Map<string, Promise<Access | null>>();
+  #guessesWaiting = 0;
   /** heads of sha256s that stand, or stood, in the table: only a hint, so it need not be complete or fresh */
   readonly #expected = new Set<number>();
 
@@ -110,8 +116,9 @@ export class Keyring {
     let flight = this.#flights.get(sha256);
     if (!flight) {
       const may = this.#known.has(key) || this.#expected.has(headOf(sha256)) || this.#mayGuess();
-      if (may === false) return Promise.reject(TOO_MANY_GUESSES);
-      const loading = may === true ? this.#loadOrKeep(key, sha256) : this.#loadIf(may, key, sha256);
+      if (may === false && this.#guessesWaiting >= MAX_GUESSES_WAITING)
+        return Promise.reject(TOO_MANY_GUESSES);
+      const loading = may === true ? this.#loadOrKeep(key, sha256) : this.#loadGuess(may, key, sha256);
       flight = loading.finally(() => {
         if (this.#flights.get(sha256) === flight) this.#flights.delete(sha256);
       });
@@ -147,8 +154,21 @@ export class Keyring {
     for (const unknown of this.#unknown.values()) unknown.doubted = true;
   }
 
-  async #loadIf(may: Promise<boolean>, key: string, sha256: string): Promise<Access | null> {
-    if (!(await may)) throw TOO_MANY_GUESSES;
+  /** A few wait until one more may be looked up, or the change feed tells of them: a key may be that new. */
+  async #loadGuess(may: false | Promise<boolean>, key: string, sha256: string): Promise<Access | null> {
+    if (!(await may)) {
+      if (this.#guessesWaiting >= MAX_GUESSES_WAITING) throw TOO_MANY_GUESSES;
+      this.#guessesWaiting++;
+      try {
+        const untilMs = performance.now() + GUESS_PATIENCE_MS;
+        do {
+          if (performance.now() > untilMs) throw TOO_MANY_GUESSES;
+          await wait(GUESS_AGAIN_MS);
+        } while (!this.#expected.has(headOf(sha256)) && !(await this.#mayGuess()));
+      } finally {
+        this.#guessesWaiting--;
+      }
+    }
     return this.#loadOrKeep(key, sha256);
   }
 
