@@ -34,6 +34,8 @@ const GUESSES = { requests: 8, windowMs: 200 };
 /** No key has such an id. */
 const GUESSES_ID = 'guesses of keys';
 const LEARN_AGAIN_MS = 1_000;
+/** How long the worker waits to learn which keys exist before it starts without. */
+const KEYS_PATIENCE_MS = 200;
 /** A connection on which nothing was asked for this long may be closed when the worker stops. */
 const IDLE_MS = 500;
 
@@ -176,7 +178,10 @@ async function runWorker(config: Config): Promise<void> {
     });
   const start = async (generation: string) => {
     follower.useGeneration(generation);
-    await Promise.all([redis?.connected(REDIS_PATIENCE_MS), learnKeys()]);
+    await Promise.all([
+      redis?.connected(REDIS_PATIENCE_MS),
+      Promise.race([learnKeys(), wait(KEYS_PATIENCE_MS)]),
+    ]);
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     tell({ type: 'listening' });
