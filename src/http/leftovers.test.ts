@@ -64,13 +64,18 @@ it('one that was quick and stops is given up within 20 s', () => {
 
 it('bytes that nobody overwrites are not copied, and take none of the room', () => {
   const page = new Uint8Array(MAX_KEPT_BYTES / 2);
-  const readers = Array.from({ length: 4 }, (_, i) => keep(page, false, () => givenUp.push(`${i}`)));
+  const readers = Array.from({ length: 4 }, (_, i) => {
+    const reader: Leftover = keep(page, false, () => {
+      givenUp.push(`${i}`);
+      giveBack(reader);
+    });
+    return reader;
+  });
   keepOne('an answer', 16 * MIB);
   expect(givenUp).toEqual([]);
   expect(readers[0]!.bytes.buffer).toBe(page.buffer);
   vi.advanceTimersByTime(10_500);
   expect(givenUp).toEqual(['0', '1', '2', '3', 'an answer']);
-  for (const reader of readers) giveBack(reader);
 });
 
 it('when there is no room the one that has waited longest makes it', () => {
