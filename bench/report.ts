@@ -32,6 +32,7 @@ export function report(results: Results): string {
       '',
       `${what}: ${number(median(ours))} ± ${percent(spread(ours))} against ${number(median(theirs))}`,
     );
+  if (results.compression.length > 0) lines.push('', ...compressionTable(results));
   lines.push('', ...ratioTable(ratiosOf(results)));
   return lines.join('\n');
 }
@@ -76,11 +77,23 @@ function sweepTable({ sweep }: Results): string[] {
   return lines;
 }
 
+function compressionTable({ compression }: Results): string[] {
+  return [
+    'A batch of 1000, compressed on one core',
+    `  ${'encoding and level'.padEnd(30)}${['ms', 'ratio'].map((name) => name.padStart(10)).join('')}`,
+    ...compression.map(
+      ({ encoding, level, ms, ratio }) =>
+        `  ${`${encoding} ${level}`.padEnd(30)}${[number(ms), number(ratio)].map((column) => column.padStart(10)).join('')}`,
+    ),
+  ];
+}
+
 function ratioTable(ratios: Ratio[]): string[] {
   return [
-    'Ratios: of processor time a request where servers are compared ("theirs / ours": above 1, ours is cheaper)',
-    `  ${''.padEnd(56)}${['ratio', 'from', 'to', 'floor', 'aim', 'by rate', 'verdict'].map((name) => name.padStart(9)).join('')}`,
-    ...ratios.map(({ title, value, rounds, floor, aim, atMost, byRate, verdict }) => {
+    'Ratios to what the title names. By processor time a request: theirs / ours; by rate: ours / theirs; above 1, ours is',
+    'better. "other": the same by the other measure.',
+    `  ${''.padEnd(56)}${'by'.padEnd(16)}${['ratio', 'from', 'to', 'floor', 'aim', 'other', 'verdict'].map((name) => name.padStart(9)).join('')}`,
+    ...ratios.map(({ title, by = '', value, rounds, floor, aim, atMost, other, verdict }) => {
       const bound = (limit: number) => `${atMost ? '<=' : '>='}${limit}`;
       const columns = [
         number(value),
@@ -88,9 +101,10 @@ function ratioTable(ratios: Ratio[]): string[] {
         number(Math.max(...rounds)),
         bound(floor),
         bound(aim),
+        other === undefined ? '' : number(other),
+        verdict,
       ];
-      columns.push(byRate === undefined ? '' : number(byRate), verdict);
-      return `  ${title.padEnd(56)}${columns.map((column) => column.padStart(9)).join('')}`;
+      return `  ${title.padEnd(56)}${by.padEnd(16)}${columns.map((column) => column.padStart(9)).join('')}`;
     }),
   ];
 }

@@ -1,4 +1,5 @@
 import type { LoadResult } from './load/call.ts';
+import type { Compression } from './probes/compression.ts';
 import type { Cell } from './rounds.ts';
 
 /** One rate of the open-loop sweep on one target. */
@@ -31,6 +32,7 @@ export interface Results {
   cells: Cell[];
   sweep: SweepPoint[];
   probes: Probe[];
+  compression: Compression[];
   /** autocannon beside our own generator */
   witness: Cell[];
 }

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { Lifecycle } from '../src/lifecycle.ts';
 import { plotProcessorTime, plotSweep } from './plot.ts';
 import { cold } from './probes/cold.ts';
+import { compression } from './probes/compression.ts';
 import { deepPage } from './probes/deep-page.ts';
 import { eventLoop } from './probes/event-loop.ts';
 import { report } from './report.ts';
@@ -48,6 +49,7 @@ export const PARTS = [
   'witness',
   'cold',
   'event-loop',
+  'compression',
   'deep-page',
 ];
 
@@ -89,6 +91,10 @@ export async function runBenchmarks({ quick, only }: RunOptions, lifecycle: Life
   };
   await probe('event-loop', true, () => eventLoop(world, service, quick ? 1 : 3));
   await probe('cold', true, () => cold(world, quick ? 10 : 30));
+  if (chosen('compression', true)) {
+    say('compression');
+    results.compression = compression(world);
+  }
   if (chosen('witness', false)) {
     say('witness: autocannon');
     results.witness = await witness(world, targets, 2);
@@ -146,6 +152,7 @@ function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results 
     cells: [],
     sweep: [],
     probes: [],
+    compression: [],
     witness: [],
   };
 }

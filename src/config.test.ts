@@ -36,6 +36,8 @@ describe('the configuration', () => {
       L1_MAX_BYTES: 268_435_456,
       DRAIN_WAIT_MS: 3_000,
       DRAIN_TIMEOUT_MS: 8_000,
+      ACCESS_LOG_SAMPLE: 0.001,
+      ACCESS_LOG_SLOW_MS: 250,
       LOG_LEVEL: 'info',
     });
   });
@@ -65,6 +67,8 @@ describe('the configuration', () => {
     { REDIS_URL: 'rediss://:p@h:6379/1' },
     { DATABASE_URL: 'postgresql://h/d' },
     { DRAIN_WAIT_MS: '0' },
+    { ACCESS_LOG_SAMPLE: '0.25' },
+    { ACCESS_LOG_SAMPLE: '1' },
   ])('takes %o', (variables) => {
     const config = readConfig({ ...REQUIRED, ...variables } as NodeJS.ProcessEnv);
     for (const [name, value] of Object.entries(variables)) {
@@ -83,6 +87,8 @@ describe('the configuration', () => {
     ['WORKERS', '-1', 'WORKERS must be a whole number from 1 to 256'],
     ['L1_MAX_BYTES', '1000', 'L1_MAX_BYTES must be a whole number'],
     ['DATABASE_TIMEOUT_MS', '99999999999999999999', 'DATABASE_TIMEOUT_MS must be a whole number'],
+    ['ACCESS_LOG_SAMPLE', '1.5', 'ACCESS_LOG_SAMPLE must be a number from 0 to 1: '],
+    ['ACCESS_LOG_SAMPLE', 'all', 'ACCESS_LOG_SAMPLE must be a number from 0 to 1: '],
     ['LOG_LEVEL', 'loud', 'LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent'],
     ['DATABASE_URL', 'mysql://h/d', 'DATABASE_URL is malformed'],
     ['DATABASE_URL', '', 'DATABASE_URL is required'],

@@ -54,6 +54,13 @@ const Environment = Type.Object({
   ),
   DRAIN_WAIT_MS: whole('after SIGTERM: how long requests are still accepted, not ready', 3_000, 0, 60_000),
   DRAIN_TIMEOUT_MS: whole('after SIGTERM: how long requests under way may take', 8_000, 100, 60_000),
+  ACCESS_LOG_SAMPLE: Type.Number({
+    description: 'share of requests of which a line is logged though they neither failed nor were slow',
+    default: 0.001,
+    minimum: 0,
+    maximum: 1,
+  }),
+  ACCESS_LOG_SLOW_MS: whole('a request that takes so long is logged', 250, 1, 60_000),
   LOG_LEVEL: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
     description: 'least level that is logged',
     default: 'info',
@@ -76,7 +83,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const given: Record<string, unknown> = {};
   for (const [name, schema] of Object.entries(Environment.properties)) {
     const value = environment[name]?.trim();
-    if (value) given[name] = 'minimum' in schema && /^-?\d+$/.test(value) ? Number(value) : value;
+    if (value) given[name] = 'minimum' in schema && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
   }
   const config = Value.Default(Environment, given);
   const faults = new Set(
@@ -111,9 +118,15 @@ function explain(path: string, config: unknown): string {
       .map((key) => `${key} is required: ${describe(key)}`)
       .join('\n');
   }
-  const schema = Environment.properties[name] as { minimum?: number; maximum?: number; enum?: string[] };
+  const schema = Environment.properties[name] as {
+    type?: string;
+    minimum?: number;
+    maximum?: number;
+    enum?: string[];
+  };
   if (schema.minimum !== undefined) {
-    return `${name} must be a whole number from ${schema.minimum} to ${schema.maximum}: ${describe(name)}`;
+    const kind = schema.type === 'integer' ? 'whole number' : 'number';
+    return `${name} must be a ${kind} from ${schema.minimum} to ${schema.maximum}: ${describe(name)}`;
   }
   if (schema.enum) return `${name} must be one of ${schema.enum.join(', ')}: ${describe(name)}`;
   return `${name} is malformed: ${describe(name)}`;

@@ -63,6 +63,8 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         tcp_user_timeout: '1200',
         client_connection_check_interval: '500',
         statement_timeout: '10000',
+        // an ALTER TABLE that waits for others keeps it from comparing hotels, not from speaking
+        lock_timeout: '300',
       };
     case 'listen':
       return { role: SERVING_ROLE };

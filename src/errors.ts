@@ -39,12 +39,25 @@ export const publicErrors = Object.fromEntries(
   ]),
 ) as Readonly<Record<ErrorCode, PublicError>>;
 
+/** Why requests are refused, as they are counted. */
+export const REFUSALS = [
+  'overload',
+  'rate_limit',
+  'key_guesses',
+  'postgres_away',
+  'postgres_queue',
+  'postgres_timeout',
+  'other',
+] as const;
+export type Refusal = (typeof REFUSALS)[number];
+
 /** Thrown where an answer cannot be had in time because a dependency is away or the queue is full: 503. */
 export class Unavailable extends Error {
   override name = 'Unavailable';
-}
+  readonly refusal: Refusal;
 
-/** Thrown where so many keys that nobody knows are asked for that one more is not looked up at present: 503. */
-export class TooManyGuesses extends Unavailable {
-  override name = 'TooManyGuesses';
+  constructor(message: string, options: ErrorOptions & { refusal?: Refusal } = {}) {
+    super(message, options);
+    this.refusal = options.refusal ?? 'other';
+  }
 }

@@ -36,13 +36,21 @@ export class DeadlineExceeded extends Error {
   override name = 'DeadlineExceeded';
 }
 
-/** Settles as `work` does, or rejects with `DeadlineExceeded` after `deadlineMs`; `work` itself goes on unheard. */
+/**
+ * Settles as `work` does, or rejects with `DeadlineExceeded` after `deadlineMs`; `work` itself goes on unheard.
+ * Where this process itself was busy that long, an answer may be here unread: it is read before it is called late.
+ */
 export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
-  const timer = setTimeout(
-    () => reject(new DeadlineExceeded(`not done within ${deadlineMs} ms`)),
-    deadlineMs,
-  );
-  work.then(resolve, reject).finally(() => clearTimeout(timer));
+  let verdict: NodeJS.Immediate | undefined;
+  const timer = setTimeout(() => {
+    verdict = setImmediate(() =>
+      reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)),
+    );
+  }, deadlineMs);
+  work.then(resolve, reject).finally(() => {
+    clearTimeout(timer);
+    clearImmediate(verdict);
+  });
   return promise;
 }

@@ -9,9 +9,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
 import { freePort } from '../src/demo/port.ts';
-import { othersReach } from '../src/demo/postgres.ts';
+import { othersReach, type PostgresServer } from '../src/demo/postgres.ts';
 import { descendantsOf, runningOf } from '../src/demo/processes.ts';
 import { findProgram } from '../src/demo/programs.ts';
+import type { RedisServer } from '../src/demo/redis.ts';
+import { screen } from '../src/demo/screen.ts';
 import { settle } from './support/left-behind.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -95,13 +97,12 @@ describe('the demo', () => {
   test('shows commands that work when pasted, and a Ctrl-C leaves no process and no file', async () => {
     // npm itself would leave compiled code of its own in the folder
     const demo = await startDemo(['npm', 'run', 'demo', '--'], { NODE_DISABLE_COMPILE_CACHE: '1' });
-    const commands = demo.screen.filter((line) => /^curl |npm run/.test(line));
-    const curls = commands.filter((line) => line.startsWith('curl '));
+    const commands = demo.screen.filter((line) => /^(curl|kill) |^\/.*hotel-\w{6}\//.test(line));
+    const curls = commands.filter((line) => line.startsWith('curl ') && !line.includes('|'));
     const outcomes = await Promise.all(
       curls.map(async (line) => {
         const { output } = await shell(`${line} -w '\n%{http_code}'`);
-        const path = /127\.0\.0\.1:\d+(\/[a-z/]*)/.exec(line)![1];
-        return `${output.split('\n').at(-1)} ${path}${line.includes(' -I ') ? ' HEAD' : ''}`;
+        return `${output.split('\n').at(-1)} ${/127\.0\.0\.1:\d+(\/[a-z/]*)/.exec(line)![1]}`;
       }),
     );
     expect(outcomes).toEqual([
@@ -113,19 +114,34 @@ describe('the demo', () => {
       '200 /hotels/htl',
       '200 /hotels/channel/batch',
       '200 /hotels/registry/batch',
-      '200 /hotels/htl HEAD',
-      '304 /hotels/htl',
-      '200 /readyz',
-      '200 /metrics',
     ]);
-    const answers = await Promise.all(
-      curls.slice(0, 8).map(async (line) => JSON.parse((await shell(line)).output)),
-    );
+    const answers = await Promise.all(curls.map(async (line) => JSON.parse((await shell(line)).output)));
     expect(
       answers.map((answer) => (Array.isArray(answer) ? answer.length : answer.registry_id === null)),
-    ).toEqual([...[2, 1, false, false, false, true, 3, 2]]);
-    const operators = await shell(commands.find((line) => line.includes('npm run'))!);
-    expect(operators).toEqual({ output: expect.stringContaining('demo, with registry'), failed: false });
+    ).toEqual([2, 1, false, false, false, true, 2, 2]);
+
+    // what to try next, in its order, while it is watched
+    const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
+    const watching = shell(`${watch} --for 3s`);
+    expect(await shell(kill!)).toEqual({ output: '', failed: false });
+    // the watcher takes a moment to start: it sees the changes that come then
+    let isWatching = true;
+    void watching.then(() => {
+      isWatching = false;
+    });
+    do expect(await shell(update!)).toEqual({ output: 'UPDATE 1\n', failed: false });
+    while (isWatching);
+    expect(JSON.parse((await shell(curls[2]!)).output).name).toBe('Nova');
+    expect(await watching).toEqual({
+      output: expect.stringMatching(/^\d+ answers compared; lag of/),
+      failed: false,
+    });
+    expect(demo.screen).toContain('Redis has ended: the service goes on without it.');
+    expect((await shell(metrics!)).output).toMatch(/^hotel_api_/m);
+    expect(await shell(operate!)).toEqual({
+      output: expect.stringContaining('demo, with registry'),
+      failed: false,
+    });
 
     const processes = await descendantsOf(demo.pid);
     // as a terminal does it: all of the group hear it
@@ -133,6 +149,33 @@ describe('the demo', () => {
     await demo.ended;
     expect(demo.screen).toContain('Ending.');
     expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test('its screen fits a terminal of 80 columns and 24 lines', async () => {
+    const server = (port: number) => ({ port, pid: 1_234_567 }) as PostgresServer & RedisServer;
+    const key = `hk_${'x'.repeat(38)}`;
+    const shown = screen({
+      hotels: 20_000,
+      workers: 2,
+      port: 8080,
+      adminPort: 9090,
+      examples: {
+        fullKey: key,
+        narrowKey: key,
+        hotels: [1, 2].map((n) => ({
+          id: `htl_0000000${n}`,
+          channelId: `CH10000${n}`,
+          registryId: `50000${n}`,
+        })),
+      },
+      tools: '/tmp/hotel-abcdef',
+      service: { pid: 1_234_567 },
+      postgres: server(45_678),
+      redis: { url: '', from: '/usr/bin/redis-server', server: server(45_679) },
+    });
+    const rows = shown.split('\n').reduce((sum, line) => sum + Math.ceil(line.length / 80), 0);
+    // the line that says it is ready stands below
+    expect(rows + 1).toBeLessThanOrEqual(24);
   });
 
   test('leaves nothing behind when it is killed', async () => {

@@ -1,23 +1,23 @@
 import { closedLoop } from '../load/closed.ts';
 import type { Probe } from '../results.ts';
 import { SCENARIOS } from '../scenarios.ts';
-import { readMetric } from '../targets/service.ts';
+import { readBuckets } from '../targets/service.ts';
 import type { Target } from '../targets/target.ts';
 import type { World } from '../world.ts';
 
 const AT_ONCE = 50;
-const METRIC = 'hotel_api_event_loop_delay_p99_seconds';
+const METRIC = 'hotel_api_event_loop_delay_seconds';
 
 /** The event-loop delay that the service reports while fifty clients ask for batches of 1000 without a pause. */
 export async function eventLoop({ hotels, keys }: World, service: Target, rounds: number): Promise<Probe> {
   const calls = SCENARIOS.find(({ name }) => name === 'batch-1000')!.calls({ hotels, keys });
   const ours: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    // each reading begins a new period
-    await readMetric(service, METRIC);
+    const before = await readBuckets(service, METRIC, 'worker="1"');
     const result = await closedLoop(service.port, calls, { connections: AT_ONCE, seconds: 2, from: 0 });
     if (result.faultCount > 0) throw new Error(`fifty batches at once: ${result.faults[0]}`);
-    ours.push(await readMetric(service, METRIC));
+    const after = await readBuckets(service, METRIC, 'worker="1"');
+    ours.push(p99(after.map(([le, count], i) => [le, count - before[i]![1]])));
   }
   return {
     name: 'event-loop',
@@ -25,4 +25,11 @@ export async function eventLoop({ hotels, keys }: World, service: Target, rounds
     ours,
     theirs: ours.map(() => 1),
   };
+}
+
+/** The upper bound of the bucket in which 99 of 100 samples and all below them lie; throws when nothing was sampled. */
+function p99(buckets: [le: number, count: number][]): number {
+  const total = buckets.at(-1)?.[1] ?? 0;
+  if (total === 0) throw new Error(`${METRIC} did not rise`);
+  return buckets.find(([, count]) => count >= 0.99 * total)![0];
 }

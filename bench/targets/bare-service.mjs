@@ -6,9 +6,10 @@
 import { registerHooks } from 'node:module';
 
 const CUTS = {
-  'src/http/gate.ts': ['this.#metrics.requests.observe(', 'this.#events.request('],
+  'src/http/gate.ts': ['this.#metrics.requests.observe(', 'this.#metrics.sent(', 'this.#accessLog.finished('],
   'src/http/exchange.ts': ["requestIdOf(request.getHeader('x-request-id'))"],
   'src/hotels/local.ts': ['this.#around.count('],
+  'src/keys/keyring.ts': ['this.#onLookup('],
 };
 const INSTEAD = { "requestIdOf(request.getHeader('x-request-id'))": "'0123456789abcdef'" };
 

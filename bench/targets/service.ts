@@ -74,3 +74,20 @@ export async function readMetric(target: Target, name: string, label = ''): Prom
   }
   return sum;
 }
+
+/** The buckets of a histogram's series whose labels hold `label`, by their upper bounds: how many samples lie below. */
+export async function readBuckets(
+  target: Target,
+  name: string,
+  label: string,
+): Promise<[le: number, count: number][]> {
+  const text = await (await fetch(`http://127.0.0.1:${target.adminPort}/metrics`)).text();
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}_bucket{`) && line.includes(label))
+    .map((line): [number, number] => [
+      Number(/le="([^"]+)"/.exec(line)![1]!.replace('+Inf', 'Infinity')),
+      Number(line.slice(line.lastIndexOf(' ') + 1)),
+    ])
+    .sort(([a], [b]) => a - b);
+}

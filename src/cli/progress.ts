@@ -1,36 +1,50 @@
-import { SingleBar } from 'cli-progress';
+import { styleText } from 'node:util';
+import { type GenericFormatter, SingleBar } from 'cli-progress';
 
 const LINE_EVERY_MS = 5_000;
+const BAR_CHARACTERS = 24;
+
+/** A number of bytes for people, such as `38.1 MB`. */
+export function bytes(value: number): string {
+  return value < 1e9 ? `${(value / 1e6).toFixed(1)} MB` : `${(value / 1e9).toFixed(2)} GB`;
+}
+
+/** A number of things for people, such as `25,000 hotels`. */
+export function count(thing: string): (value: number) => string {
+  return (value) => `${Math.round(value).toLocaleString('en')} ${thing}${value === 1 ? '' : 's'}`;
+}
 
 /** Progress of a long command on standard error: a bar on a terminal, else a plain line now and then. */
 export class Progress {
-  readonly #bar: SingleBar | undefined;
-  readonly #total: number;
   readonly #doing: string;
-  #lastLineAtMs = Date.now();
+  readonly #format: (value: number) => string;
+  #total: number;
+  #bar: SingleBar | undefined;
+  #startedAtMs = 0;
+  #first = 0;
+  #value = 0;
+  #lastLineAtMs = 0;
 
   /** `doing` stands before the bar, `format` writes the figures; `total` is what `at` counts up to. */
   constructor(doing: string, total: number, format: (value: number) => string) {
-    this.#total = total;
     this.#doing = doing;
-    if (!process.stderr.isTTY || total === 0) return;
-    this.#bar = new SingleBar({
-      format: `${doing} [{bar}] {percentage}% {value} of {total}, {eta_formatted} left`,
-      formatValue: (value, _options, type) =>
-        type === 'value' || type === 'total' ? format(value) : String(value),
-      stream: process.stderr,
-      clearOnComplete: true,
-      hideCursor: true,
-    });
-    this.#bar.start(total, 0);
+    this.#total = total;
+    this.#format = format;
   }
 
-  /** Shows how far it is. Cheap: may be called as often as one likes. */
+  /** Says what `at` will count up to, where that is known better than before. */
+  expect(total: number): void {
+    this.#total = total;
+  }
+
+  /** Shows how far it is; the first call tells where it began. Cheap: may be called as often as one likes. */
   at(value: number): void {
+    this.#value = value;
+    if (this.#startedAtMs === 0) this.#begin(value);
     if (this.#bar) this.#bar.update(value);
     else if (Date.now() - this.#lastLineAtMs >= LINE_EVERY_MS) {
       this.#lastLineAtMs = Date.now();
-      process.stderr.write(`${this.#doing}: ${Math.floor((100 * value) / this.#total)} %\n`);
+      process.stderr.write(`${this.#doing}: ${this.#facts().join(', ')}\n`);
     }
   }
 
@@ -43,5 +57,49 @@ export class Progress {
   /** Takes the bar away; to stop twice is no error. */
   stop(): void {
     this.#bar?.stop();
+    this.#bar = undefined;
   }
+
+  #begin(first: number): void {
+    this.#startedAtMs = Date.now();
+    this.#lastLineAtMs = this.#startedAtMs;
+    this.#first = first;
+    if (!process.stderr.isTTY || this.#total === 0) return;
+    const format: GenericFormatter = (_options, { progress }) => {
+      const done = Math.round(Math.min(1, progress) * BAR_CHARACTERS);
+      const bar = `${'━'.repeat(done)}${' '.repeat(BAR_CHARACTERS - done)}`;
+      return `${this.#doing} ${styleText('cyan', bar, { stream: process.stderr })} ${this.#facts().join(' · ')}`;
+    };
+    this.#bar = new SingleBar({
+      format,
+      stream: process.stderr,
+      clearOnComplete: true,
+      hideCursor: true,
+      // its handler would swallow the first Ctrl-C
+      gracefulExit: false,
+    });
+    this.#bar.start(this.#total, first);
+  }
+
+  #facts(): string[] {
+    const seconds = (Date.now() - this.#startedAtMs) / 1000;
+    const rate = (this.#value - this.#first) / seconds;
+    const left = (this.#total - this.#value) / rate;
+    const total = this.#format(this.#total);
+    const unit = total.slice(total.lastIndexOf(' '));
+    const value = this.#format(this.#value);
+    return [
+      `${Math.floor((100 * this.#value) / Math.max(1, this.#total))} %`,
+      `${value.endsWith(unit) ? value.slice(0, -unit.length) : value} of ${total}`,
+      // of the first second there is no rate worth saying
+      ...(seconds >= 1 && rate > 0 ? [`${this.#format(rate)}/s`, `${duration(left)} left`] : []),
+    ];
+  }
+}
+
+function duration(seconds: number): string {
+  const whole = Math.max(0, Math.ceil(seconds));
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }

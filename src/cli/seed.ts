@@ -1,8 +1,7 @@
-import { pipeline } from 'node:stream/promises';
 import type { Sql } from 'postgres';
-import { copyRow } from './copy.ts';
+import { copyIn, copyRow } from './copy.ts';
 import { Failure } from './failure.ts';
-import { Progress } from './progress.ts';
+import { count, Progress } from './progress.ts';
 import { hotelAt, type SeededHotel } from './seed/hotel.ts';
 import { print, withDatabase } from './session.ts';
 
@@ -45,8 +44,7 @@ export async function seed(
         yield text;
       }
     }
-    const sink = await transaction.unsafe(`copy hotels (${columns.join(', ')}) from stdin`).writable();
-    await pipeline(rows, sink);
+    await copyIn(transaction, `copy hotels (${columns.join(', ')}) from stdin`, rows);
   });
   await sql`analyze hotels`;
 }
@@ -59,7 +57,7 @@ export async function seedCommand(options: {
   json?: boolean;
 }): Promise<void> {
   const { hotels, today = new Date().toISOString().slice(0, 10) } = options;
-  const progress = new Progress('seeding', hotels, String);
+  const progress = new Progress('seeding', hotels, count('hotel'));
   const startedAtMs = performance.now();
   try {
     await withDatabase((sql) =>

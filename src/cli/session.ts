@@ -1,8 +1,12 @@
 import type { Sql } from 'postgres';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
+import { Failure } from './failure.ts';
 
-/** Runs `work` with one connection to the database of DATABASE_URL, the only variable it reads, and closes it afterwards. */
+/**
+ * Runs `work` with one connection to the database of DATABASE_URL, the only variable it reads, and closes it afterwards.
+ * A Ctrl-C or SIGTERM closes it too and is a `Failure`: the database rolls back what was not committed.
+ */
 export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
   const { DATABASE_URL } = readConfig({ DATABASE_URL: process.env.DATABASE_URL });
   const sql = openDatabase(DATABASE_URL, 1, { kind: 'operate' });
@@ -10,6 +14,8 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
   // postgres.js 3.4 rolls a transaction back even where its connection is gone, and the failing write is thrown
   // at the process. It may come after `work` has failed for the same reason, so the listener stays.
   process.on('uncaughtException', (error) => reject(isWriteAfterLoss(error) ? connectionLost() : error));
+  const interrupt = () => reject(new Failure('Interrupted: what was under way is rolled back.'));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
   let graceS = 0;
   try {
     const result = await Promise.race([work(sql), lost]);
@@ -18,6 +24,7 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
   } finally {
     // After a failure there is nothing to wait for, and a lost connection would not end by itself.
     await sql.end({ timeout: graceS });
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, interrupt);
   }
 }
 

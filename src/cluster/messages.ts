@@ -3,8 +3,11 @@ import type { Ask, Grant } from '../keys/rate-limit.ts';
 
 /** What the primary tells its workers. */
 export type ToWorker =
-  /** the first message: the worker opens its port upon it; `linked`: the change feed is heard at present */
-  | { type: 'start'; generation: string; linked: boolean }
+  /**
+   * the first message: the worker opens its port upon it; `number`: its own from 1, or that of the one whose place it
+   * takes; `linked`: the change feed is heard at present
+   */
+  | { type: 'start'; number: number; generation: string; linked: boolean }
   | { type: 'feed'; message: FeedMessage }
   /** changes may have been missed */
   | { type: 'reset' }
@@ -14,10 +17,12 @@ export type ToWorker =
 
 /** What a worker tells the primary. */
 export type ToPrimary =
+  /** a sign of life, from before its program is read until its end */
+  | { type: 'alive' }
   /** waits for `start` */
   | { type: 'up' }
   | { type: 'listening' }
-  /** its metrics, once a second and when asked: also a sign of life */
+  /** its metrics, once a second and when asked */
   | { type: 'metrics'; metrics: object[] }
   /** wants to admit requests of limits that hold for all workers together; answered by `grant` */
   | { type: 'ask'; asks: Ask[] }

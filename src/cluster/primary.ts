@@ -11,14 +11,20 @@ import { currentGeneration, laterGeneration } from '../invalidation/generation.t
 import { Invalidator } from '../invalidation/invalidator.ts';
 import { Listener } from '../invalidation/listener.ts';
 import { SharedKeys } from '../keys/shared.ts';
-import { Lifecycle } from '../lifecycle.ts';
-import { Events, Metrics, openLog } from '../observe.ts';
+import { DeadlineExceeded, Lifecycle, withDeadline } from '../lifecycle.ts';
+import { Events } from '../observe/events.ts';
+import { watchInstance } from '../observe/instance-metrics.ts';
+import { openLog } from '../observe/log.ts';
+import { Metrics } from '../observe/metrics.ts';
+import { watchProcess } from '../observe/process-metrics.ts';
 import { Redis } from '../stores/redis.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
 import { Workers } from './workers.ts';
 
 /** How often the start is tried again while PostgreSQL is away or not migrated. */
 const START_AGAIN_MS = 500;
+/** How long one attempt may take; by then several others are under way. */
+const START_DEADLINE_MS = 3_000;
 /** After this time without the first word of an invalidator the workers start all the same. */
 const FEED_PATIENCE_MS = 1_000;
 /** How long the invalidator waits for Redis before it starts without it. */
@@ -37,6 +43,8 @@ export async function runPrimary(config: Config): Promise<void> {
   const events = new Events(openLog(config.LOG_LEVEL, 'primary'));
   const metrics = new Metrics();
   let workers: Workers | undefined;
+  watchProcess(metrics.registry, 'primary');
+  watchInstance(metrics.registry, config.WORKERS, () => workers?.listening ?? 0);
   let stopping = false;
   let signalledAtMs = -Infinity;
 
@@ -49,7 +57,7 @@ export async function runPrimary(config: Config): Promise<void> {
     stopping = true;
     signalledAtMs = performance.now();
     events.stopping(signal);
-    if (workers?.listening) await wait(config.DRAIN_WAIT_MS);
+    if (workers && workers.listening > 0) await wait(config.DRAIN_WAIT_MS);
     events.stopped(await lifecycle.close());
     process.exit(0);
   };
@@ -66,7 +74,7 @@ export async function runPrimary(config: Config): Promise<void> {
   const whyDumps = await forbidCoreDumps();
   if (whyDumps !== undefined) events.coreDumpsPossible(whyDumps);
   const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {
-    isReady: () => !stopping && workers?.listening === true,
+    isReady: () => !stopping && workers !== undefined && workers.listening > 0,
     metrics: () => (workers ? workers.gather(metrics.registry) : metrics.registry.metrics()),
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
   }).catch((error: Error) => {
@@ -78,6 +86,7 @@ export async function runPrimary(config: Config): Promise<void> {
   const { invalidator, listener, redis } = followChanges(config, lifecycle, metrics, events, {
     onMessage: (message) => {
       generation = laterGeneration(generation, message.g);
+      invalidator.heard(message);
       workers?.tellAll({ type: 'feed', message });
     },
     onReset: () => workers?.tellAll({ type: 'reset' }),
@@ -92,28 +101,51 @@ export async function runPrimary(config: Config): Promise<void> {
   lifecycle.push('workers', () => workers!.stop(config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS), 60_000);
 }
 
-/** Waits until PostgreSQL answers with this release's schema. Returns the generation of keys in Redis. */
+/**
+ * Waits until PostgreSQL answers with this release's schema. Returns the generation of keys in Redis. It is asked
+ * again while earlier attempts still wait: one on a path that is half open would never end, and on a slow one it takes
+ * several round trips.
+ */
 async function untilDatabaseServes(
   config: Config,
   events: Events,
   isStopping: () => boolean,
 ): Promise<string> {
+  const found = Promise.withResolvers<string>();
+  let serves = false;
   let told = '';
-  while (!isStopping()) {
-    const sql = openDatabase(config.DATABASE_URL, 1, { kind: 'serve', statementTimeoutMs: 2_000 });
+  const ask = async () => {
     try {
-      await requireSchema(sql);
-      return (await currentGeneration(sql)).generation;
+      found.resolve(await askGeneration(config.DATABASE_URL));
+      serves = true;
     } catch (error) {
       const { message } = error as Error;
-      if (message !== told) events.notReadyYet(message);
+      if (message !== told && !serves) events.notReadyYet(message);
       told = message;
-    } finally {
-      await sql.end({ timeout: 0 });
     }
-    await wait(START_AGAIN_MS);
+  };
+  while (!serves && !isStopping()) {
+    void ask();
+    await Promise.race([found.promise, wait(START_AGAIN_MS)]);
   }
-  return '';
+  return serves ? found.promise : '';
+}
+
+/** Throws unless the database has this release's schema and answers within the deadline. */
+async function askGeneration(url: string): Promise<string> {
+  const sql = openDatabase(url, 1, { kind: 'serve', statementTimeoutMs: START_DEADLINE_MS });
+  const ask = async () => {
+    await requireSchema(sql);
+    return (await currentGeneration(sql)).generation;
+  };
+  try {
+    return await withDeadline(ask(), START_DEADLINE_MS);
+  } catch (error) {
+    if (!(error instanceof DeadlineExceeded)) throw error;
+    throw new Error(`PostgreSQL did not answer within ${START_DEADLINE_MS} ms`, { cause: error });
+  } finally {
+    sql.end({ timeout: 0 }).catch(() => {});
+  }
 }
 
 function followChanges(
@@ -127,6 +159,7 @@ function followChanges(
   if (config.REDIS_URL !== '') {
     // the invalidator's writes are large, and nobody waits for them
     redis = new Redis(config.REDIS_URL, Math.max(config.REDIS_TIMEOUT_MS, 500), (open, reason) => {
+      metrics.breaker('redis', open);
       events.breaker('redis', open, reason);
     });
     lifecycle.push('Redis', () => redis!.close());

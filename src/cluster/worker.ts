@@ -17,13 +17,20 @@ import { Keyring } from '../keys/keyring.ts';
 import { Limiter } from '../keys/limiter.ts';
 import { SharedKeys } from '../keys/shared.ts';
 import { Lifecycle } from '../lifecycle.ts';
-import { Events, Metrics, openLog } from '../observe.ts';
+import { AccessLog } from '../observe/access-log.ts';
+import { Events } from '../observe/events.ts';
+import { watchWorker } from '../observe/instance-metrics.ts';
+import { openLog } from '../observe/log.ts';
+import { Metrics } from '../observe/metrics.ts';
+import { watchProcess } from '../observe/process-metrics.ts';
 import { Postgres } from '../stores/postgres.ts';
 import { Redis } from '../stores/redis.ts';
 import type { ToPrimary, ToWorker } from './messages.ts';
 
 /** How long the worker waits for Redis before it starts without it. */
 const REDIS_PATIENCE_MS = 500;
+/** Likewise for PostgreSQL: what is cached can be answered without it. */
+const POSTGRES_PATIENCE_MS = 300;
 const REPORT_EVERY_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
 /**
@@ -42,7 +49,8 @@ const IDLE_MS = 500;
 /** Builds one worker from its parts and runs it until the primary says that it is over. */
 async function runWorker(config: Config): Promise<void> {
   const lifecycle = new Lifecycle();
-  const events = new Events(openLog(config.LOG_LEVEL, 'worker'));
+  const log = openLog(config.LOG_LEVEL, 'worker');
+  const events = new Events(log);
   const metrics = new Metrics();
   const link = new Link();
   const hotelChanges = new RecentChanges();
@@ -70,12 +78,15 @@ async function runWorker(config: Config): Promise<void> {
       timeoutMs: config.DATABASE_TIMEOUT_MS,
     },
     onBreaker('postgres'),
+    (seconds, succeeded) => metrics.called('postgres', seconds, succeeded),
   );
   lifecycle.push('PostgreSQL', () => postgres.close());
 
   let redis: Redis | undefined;
   if (config.REDIS_URL !== '') {
-    redis = new Redis(config.REDIS_URL, config.REDIS_TIMEOUT_MS, onBreaker('redis'));
+    redis = new Redis(config.REDIS_URL, config.REDIS_TIMEOUT_MS, onBreaker('redis'), (seconds, succeeded) =>
+      metrics.called('redis', seconds, succeeded),
+    );
     lifecycle.push('Redis', () => redis!.close());
   }
   const sharing = {
@@ -122,7 +133,7 @@ async function runWorker(config: Config): Promise<void> {
     recent: keyChanges,
     isLinked: () => link.up,
     unknownTtlMs: config.ABSENT_TTL_S * 1000,
-    onLookup: (tier) => metrics.keyLookup(tier),
+    onLookup: (tier, answer) => metrics.keyLookup(tier, answer),
     mayGuess: () => {
       const verdict = limiter.take(GUESSES_ID, GUESSES);
       return verdict instanceof Promise ? verdict.then(({ admitted }) => admitted) : verdict.admitted;
@@ -141,7 +152,13 @@ async function runWorker(config: Config): Promise<void> {
     link,
     metrics,
   });
-  const gate = new Gate(keyring, limiter, metrics, events);
+  const accessLog = new AccessLog(log, {
+    sample: config.ACCESS_LOG_SAMPLE,
+    slowMs: config.ACCESS_LOG_SLOW_MS,
+    onSuppressed: (kind) => metrics.lineSuppressed(kind),
+  });
+  lifecycle.push('access log', () => accessLog.close());
+  const gate = new Gate(keyring, limiter, metrics, accessLog);
   const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
   const pages = pagesOf({
     basePath: config.BASE_PATH,
@@ -150,20 +167,14 @@ async function runWorker(config: Config): Promise<void> {
   });
   const server = openServer(operations, gate, pages, config.BASE_PATH);
   lifecycle.push('connections', () => server.close());
-  metrics.watch([
-    {
-      name: 'hotel_api_requests_in_progress',
-      help: 'Requests without an answer yet',
-      read: () => gate.inProgress,
-    },
-    { name: 'hotel_api_connections', help: 'Open client connections', read: () => server.connections },
-    {
-      name: 'hotel_api_postgres_queries_waiting',
-      help: 'Queries that wait for a connection',
-      read: () => postgres.waiting,
-    },
-    { name: 'hotel_api_postgres_queries_running', help: 'Queries under way', read: () => postgres.running },
-  ]);
+  const source = {
+    gate,
+    server,
+    postgres,
+    limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
+    slab: local?.slab,
+    link,
+  };
 
   const report = async () => tell({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
   const reporting = setInterval(report, REPORT_EVERY_MS);
@@ -176,10 +187,13 @@ async function runWorker(config: Config): Promise<void> {
       clearTimeout(learning);
       learning = setTimeout(learnKeys, LEARN_AGAIN_MS);
     });
-  const start = async (generation: string) => {
+  const start = async (number: number, generation: string) => {
+    watchProcess(metrics.registry, String(number));
+    watchWorker(metrics.registry, String(number), source);
     follower.useGeneration(generation);
     await Promise.all([
       redis?.connected(REDIS_PATIENCE_MS),
+      postgres.connected(POSTGRES_PATIENCE_MS),
       Promise.race([learnKeys(), wait(KEYS_PATIENCE_MS)]),
     ]);
     await server.listen(config.HOST, config.PORT);
@@ -212,7 +226,7 @@ async function runWorker(config: Config): Promise<void> {
     switch (message.type) {
       case 'start':
         if (message.linked) link.heard();
-        start(message.generation).catch(fail);
+        start(message.number, message.generation).catch(fail);
         break;
       case 'feed':
         follower.hear(message.message);

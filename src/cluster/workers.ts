@@ -1,15 +1,18 @@
 import cluster, { type Worker } from 'node:cluster';
 import { Registry } from 'prom-client';
 import { Quotas } from '../keys/quotas.ts';
-import type { Events, Metrics } from '../observe.ts';
+import type { Events } from '../observe/events.ts';
+import type { Metrics } from '../observe/metrics.ts';
 import type { ToPrimary, ToWorker } from './messages.ts';
 
 /** A worker that lived this long was not ended by its start: the next one follows at once. */
 const STEADY_MS = 10_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
-/** Workers report once a second; one that is silent for this long is frozen and is ended. */
-const FROZEN_MS = 2_500;
+/** Workers say twice a second that they are alive; one that is silent for this long is frozen and is ended. */
+const FROZEN_MS = 2_000;
+/** So often that time is doubled for the first word, where workers were ended without one: the machine may be slow. */
+const DOUBLED_AT_MOST = 4;
 const WATCH_EVERY_MS = 250;
 /** How long a scrape waits for the workers' present counts. */
 const REPORT_PATIENCE_MS = 500;
@@ -18,9 +21,13 @@ type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 interface Charge {
   worker: Worker;
+  /** from 1; whoever takes its place gets it too */
+  number: number;
   startedAtMs: number;
   nextPauseMs: number;
   heardAtMs: number;
+  /** it has said something */
+  spoke: boolean;
   listening: boolean;
   metrics: MetricsJson;
   /** of those who wait for its present metrics */
@@ -37,6 +44,8 @@ export class Workers {
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
   readonly #quotas = new Quotas();
+  /** workers in a row that were ended as frozen before their first word */
+  #speechless = 0;
 
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
@@ -53,16 +62,16 @@ export class Workers {
     this.#metrics = metrics;
     this.#events = events;
     cluster.setupPrimary({
-      exec: new URL('./worker.ts', import.meta.url).pathname,
+      exec: new URL('./entry.ts', import.meta.url).pathname,
       serialization: 'advanced',
     });
-    for (let i = 0; i < count; i++) this.#start(FIRST_PAUSE_MS);
+    for (let number = 1; number <= count; number++) this.#start(number, FIRST_PAUSE_MS);
     this.#watch = setInterval(() => this.#endFrozen(), WATCH_EVERY_MS);
   }
 
-  /** True when at least one worker accepts connections. */
-  get listening(): boolean {
-    return [...this.#charges.values()].some(({ listening }) => listening);
+  /** Workers that accept connections. */
+  get listening(): number {
+    return [...this.#charges.values()].filter(({ listening }) => listening).length;
   }
 
   tellAll(message: ToWorker): void {
@@ -103,15 +112,16 @@ export class Workers {
   }
 
   /** `nextPauseMs`: how long the one that takes its place must wait, should it end at once. */
-  #start(nextPauseMs: number): void {
+  #start(number: number, nextPauseMs: number): void {
     const worker = cluster.fork();
     const nowMs = performance.now();
     const charge: Charge = {
       worker,
+      number,
       startedAtMs: nowMs,
       nextPauseMs,
-      // the start itself may take its time
-      heardAtMs: nowMs + 10_000,
+      heardAtMs: nowMs + FROZEN_MS * (2 ** Math.min(this.#speechless, DOUBLED_AT_MOST) - 1),
+      spoke: false,
       listening: false,
       metrics: [],
       reported: [],
@@ -122,17 +132,18 @@ export class Workers {
   }
 
   #hear(charge: Charge, message: ToPrimary): void {
-    charge.heardAtMs = Math.max(charge.heardAtMs, performance.now());
+    charge.heardAtMs = performance.now();
+    charge.spoke = true;
+    this.#speechless = 0;
     switch (message.type) {
       case 'up':
-        tell(charge.worker, { type: 'start', ...this.#feed() });
+        tell(charge.worker, { type: 'start', number: charge.number, ...this.#feed() });
         break;
       case 'listening':
         charge.listening = true;
         this.#events.workerStarted(charge.worker.process.pid!);
         break;
       case 'metrics':
-        charge.heardAtMs = performance.now();
         charge.metrics = message.metrics as MetricsJson;
         this.#reported(charge);
         break;
@@ -156,7 +167,7 @@ export class Workers {
     const nextPauseMs = steady ? FIRST_PAUSE_MS : Math.min(2 * charge.nextPauseMs, LONGEST_PAUSE_MS);
     this.#events.workerEnded({ workerPid: charge.worker.process.pid!, code, signal, restartInMs });
     setTimeout(() => {
-      if (!this.#stopping) this.#start(nextPauseMs);
+      if (!this.#stopping) this.#start(charge.number, nextPauseMs);
     }, restartInMs);
   }
 
@@ -183,7 +194,11 @@ export class Workers {
     for (const charge of this.#charges.values()) {
       // whoever slept itself has not read yet what the workers said meanwhile
       if (stoodStill) charge.heardAtMs = Math.max(charge.heardAtMs, nowMs);
-      if (nowMs - charge.heardAtMs > FROZEN_MS) charge.worker.process.kill('SIGKILL');
+      if (nowMs - charge.heardAtMs <= FROZEN_MS) continue;
+      if (!charge.spoke) this.#speechless++;
+      // its end is heard of a moment later: it is ended once
+      charge.heardAtMs = Infinity;
+      charge.worker.process.kill('SIGKILL');
     }
   }
 }

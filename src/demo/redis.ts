@@ -1,7 +1,7 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Exit } from './guarded.ts';
+import type { Exit, Order } from './guarded.ts';
 import { installRedis } from './install-redis.ts';
 import { findProgram } from './programs.ts';
 import { startOnFreePort } from './server.ts';
@@ -39,27 +39,39 @@ export async function findRedis(
   return server && { url: server.url, from: server.program, server };
 }
 
+/** What Redis prints when it may be asked. */
+export const REDIS_READY = /ready to accept connections/i;
+
+/** The program of Redis, installed where that is possible; undefined where there is none to be had. */
+export async function findRedisProgram(say: (sentence: string) => void): Promise<string | undefined> {
+  return (
+    (await findProgram(PROGRAMS)) ?? ((await installRedis(say)) ? await findProgram(PROGRAMS) : undefined)
+  );
+}
+
 /** Starts a Redis server of our own, installing it where that is possible; undefined where there is none to be had. */
 export async function startRedis(
   say: (sentence: string) => void,
 ): Promise<(RedisServer & { program: string }) | undefined> {
-  const program =
-    (await findProgram(PROGRAMS)) ?? ((await installRedis(say)) ? await findProgram(PROGRAMS) : undefined);
+  const program = await findRedisProgram(say);
   if (!program) return undefined;
-  const server = await startOnFreePort(async (port) => {
-    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-redis-'));
-    return {
-      command: [
-        program,
-        ...['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--daemonize', 'no'],
-        ...['--save', '', '--appendonly', 'no', '--databases', '128'],
-      ],
-      env: { PATH: process.env.PATH },
-      cwd: folder,
-      stopSignal: 'SIGTERM',
-      killAfterMs: 3_000,
-      folder,
-    };
-  }, /ready to accept connections/i);
+  const server = await startOnFreePort((port) => orderRedis(program, port), REDIS_READY);
   return { ...server, program, url: `redis://127.0.0.1:${server.port}/0` };
+}
+
+/** How such a server is run in a new folder. */
+export async function orderRedis(program: string, port: number): Promise<Order & { folder: string }> {
+  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-redis-'));
+  return {
+    command: [
+      program,
+      ...['--bind', '127.0.0.1', '--port', String(port), '--dir', folder, '--daemonize', 'no'],
+      ...['--save', '', '--appendonly', 'no', '--databases', '128'],
+    ],
+    env: { PATH: process.env.PATH },
+    cwd: folder,
+    stopSignal: 'SIGTERM',
+    killAfterMs: 3_000,
+    folder,
+  };
 }

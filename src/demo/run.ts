@@ -9,6 +9,7 @@ import { type PostgresServer, startPostgres } from './postgres.ts';
 import { findRedis } from './redis.ts';
 import { type Examples, screen } from './screen.ts';
 import { startService } from './service.ts';
+import { makeTools } from './tools.ts';
 
 export interface DemoOptions {
   hotels: number;
@@ -59,23 +60,24 @@ export async function runDemo(
   const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels, lifecycle);
 
   say(`Starting the service with ${options.workers} ${options.workers === 1 ? 'worker' : 'workers'} …`);
+  const tools = await makeTools({ ownerUrl, ...examples });
   const service = await startService({
     databaseUrl: serviceUrl,
     redisUrl: redis?.url,
     port,
     adminPort,
     workers: options.workers,
+    folder: tools,
     lifecycle,
   });
 
-  const etag = await service.etagOf(`/hotels/${examples.hotels[0]!.id}`, examples.fullKey);
   say(
     screen({
       ...options,
       port,
       adminPort,
-      ownerUrl,
-      examples: { ...examples, etag },
+      examples,
+      tools,
       service,
       postgres,
       redis,
@@ -96,7 +98,7 @@ async function fill(
   server: PostgresServer,
   hotelCount: number,
   lifecycle: Lifecycle,
-): Promise<Omit<Examples, 'etag'> & { serviceUrl: string; ownerUrl: string }> {
+): Promise<Examples & { serviceUrl: string; ownerUrl: string }> {
   const ownerUrl = server.url(DATABASE);
   const admin = openDatabase(server.url('postgres'), 1, { kind: 'operate' });
   const owner = openDatabase(ownerUrl, 1, { kind: 'operate' });

@@ -6,8 +6,6 @@ export interface Examples {
   fullKey: string;
   narrowKey: string;
   hotels: { id: string; channelId: string; registryId: string }[];
-  /** of the first hotel */
-  etag: string;
 }
 
 export interface Shown {
@@ -15,66 +13,52 @@ export interface Shown {
   workers: number;
   port: number;
   adminPort: number;
-  ownerUrl: string;
   examples: Examples;
+  /** the folder of `makeTools` */
+  tools: string;
   service: { pid: number };
   postgres: PostgresServer;
   redis: FoundRedis | undefined;
 }
 
-/** One screen: what runs where, two keys, and commands that work as they stand, each on a line of its own. */
-export function screen({
-  hotels,
-  workers,
-  port,
-  adminPort,
-  ownerUrl,
-  examples,
-  service,
-  postgres,
-  redis,
-}: Shown): string {
-  const base = `http://127.0.0.1:${port}`;
-  const admin = `http://127.0.0.1:${adminPort}`;
-  const [first, second, third] = examples.hotels;
-  const curl = (path: string, options = '', key = examples.fullKey) =>
-    `curl -sS${options && ` ${options}`} -H 'x-api-key: ${key}' '${base}${path}'`;
-  const post = (path: string, body: object) =>
-    curl(path, `-H 'content-type: application/json' -d '${JSON.stringify(body)}'`);
-  return `
-  Service     ${base}  ${workers} ${workers === 1 ? 'worker' : 'workers'}, pid ${service.pid}
-  Admin       ${admin}  /livez /readyz /metrics
-  PostgreSQL  127.0.0.1:${postgres.port}, pid ${postgres.pid}; ${hotels} hotels
-  Redis       ${redisLine(redis)}
-
-  Key with the registry scope  ${examples.fullKey}
-  Key without it               ${examples.narrowKey}
-
-# List, and the list of one registry id
-${curl('/hotels?limit=2')}
-${curl(`/hotels?registry_id=${first!.registryId}`)}
-# One hotel by id, by channel id, by registry id; the same without the scope: registry_id is null
-${curl(`/hotels/${first!.id}`)}
-${curl(`/hotels/channel/${first!.channelId}`)}
-${curl(`/hotels/registry/${first!.registryId}`)}
-${curl(`/hotels/${first!.id}`, '', examples.narrowKey)}
-# Many at once
-${post('/hotels/channel/batch', { channel_ids: examples.hotels.map(({ channelId }) => channelId) })}
-${post('/hotels/registry/batch', { registry_ids: [Number(second!.registryId), third!.registryId] })}
-# Headers alone; and 304 to who has it already
-${curl(`/hotels/${first!.id}`, '-I')}
-${curl(`/hotels/${first!.id}`, `-i -H 'if-none-match: ${examples.etag}'`)}
-# Is it well, and what does it do
-curl -sS '${admin}/readyz'
-curl -sS '${admin}/metrics'
-# The operator's command line, on this database
-DATABASE_URL='${ownerUrl}' npm run --silent hotel-api -- keys list
-`;
+/**
+ * What runs where, two keys, and commands that work as they stand, each on a line of its own. With usual ports and a
+ * folder below /tmp it fits a terminal of 80 columns and 24 lines, two of them wrapped.
+ */
+export function screen(shown: Shown): string {
+  const { hotels, workers, port, adminPort, examples, tools, service, postgres, redis } = shown;
+  const [first, second] = examples.hotels;
+  const api = `127.0.0.1:${port}`;
+  const admin = `127.0.0.1:${adminPort}`;
+  // quoted only where a shell would see more than a word
+  const curl = (path: string, body?: object, key = 'key') =>
+    `curl -sH @${tools}/${key} ${path.includes('?') ? `'${api}${path}'` : `${api}${path}`}` +
+    (body ? ` -d '${JSON.stringify(body)}'` : '');
+  return [
+    `  Service  http://${api}  /docs /openapi.json; ${workers} ${workers === 1 ? 'worker' : 'workers'}, pid ${service.pid}`,
+    `  Admin    http://${admin}  /livez /readyz /metrics`,
+    `  Stores   PostgreSQL :${postgres.port} pid ${postgres.pid}, ${hotels} hotels; ${redisPart(redis)}`,
+    `  Keys     x-api-key: ${examples.fullKey}  scope registry`,
+    `           x-api-key: ${examples.narrowKey}  no scope`,
+    '# List, filter, one hotel by each of its ids, one with the other key, many',
+    curl('/hotels?limit=2'),
+    curl(`/hotels?registry_id=${first!.registryId}`),
+    curl(`/hotels/${first!.id}`),
+    curl(`/hotels/channel/${first!.channelId}`),
+    curl(`/hotels/registry/${first!.registryId}`),
+    curl(`/hotels/${first!.id}`, undefined, 'narrow'),
+    curl('/hotels/channel/batch', { channel_ids: [first!.channelId, second!.channelId] }),
+    curl('/hotels/registry/batch', { registry_ids: [Number(first!.registryId), second!.registryId] }),
+    '# Next: have it watched in another terminal, kill Redis, change a row, ask again',
+    `${tools}/hotel-api check-freshness --url http://${api}`,
+    ...(redis?.server ? [`kill -9 ${redis.server.pid}`] : []),
+    `${tools}/sql "update hotels set name='Nova' where id='${first!.id}'"`,
+    `curl -s ${admin}/metrics | grep hotel_api_`,
+    `${tools}/hotel-api keys list`,
+  ].join('\n');
 }
 
-function redisLine(redis: FoundRedis | undefined): string {
-  if (!redis) return 'none';
-  return redis.server
-    ? `127.0.0.1:${redis.server.port}, pid ${redis.server.pid}; ${redis.from}`
-    : 'the one of REDIS_URL';
+function redisPart(redis: FoundRedis | undefined): string {
+  if (!redis) return 'no Redis';
+  return redis.server ? `Redis :${redis.server.port} pid ${redis.server.pid}` : 'Redis of REDIS_URL';
 }

@@ -3,11 +3,6 @@ import { fileURLToPath } from 'node:url';
 import type { Lifecycle } from '../lifecycle.ts';
 import { type Guarded, runGuarded } from './guarded.ts';
 
-export interface DemoService extends Guarded {
-  /** the ETag of a path's uncompressed answer */
-  etagOf(path: string, key: string): Promise<string>;
-}
-
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 30_000;
 const LINES_SHOWN = 20;
@@ -19,8 +14,10 @@ export async function startService(options: {
   port: number;
   adminPort: number;
   workers: number;
+  /** removed when the service has ended */
+  folder: string;
   lifecycle: Lifecycle;
-}): Promise<DemoService> {
+}): Promise<Guarded> {
   const lines: string[] = [];
   let ready = false;
   const running = runGuarded(
@@ -42,6 +39,7 @@ export async function startService(options: {
       },
       stopSignal: 'SIGTERM',
       killAfterMs: 10_000,
+      folder: options.folder,
     },
     (line) => {
       if (ready) console.error(line);
@@ -62,16 +60,7 @@ export async function startService(options: {
     await sleep(25);
   }
   ready = true;
-  return {
-    ...service,
-    etagOf: async (path, key) => {
-      const answer = await fetch(`http://127.0.0.1:${options.port}${path}`, {
-        headers: { 'x-api-key': key, 'accept-encoding': 'identity' },
-      });
-      await answer.arrayBuffer();
-      return answer.headers.get('etag') ?? '';
-    },
-  };
+  return service;
 }
 
 async function isReady(adminPort: number): Promise<boolean> {

@@ -23,7 +23,18 @@ const JOINED_AT_MOST = 100;
 interface Turn {
   keys: string[];
   places: Map<string, number>;
-  answer: Promise<Found[]>;
+  reading: Promise<Reading>;
+}
+
+/**
+ * A look-up whose caches have answered. Who asks only for what they know does not wait for PostgreSQL, and is not
+ * refused, because others of the same turn ask for more.
+ */
+interface Reading {
+  /** undefined: no cache knows; filled in when `loaded` settles, as far as can be */
+  found: (Found | undefined)[];
+  /** settles when PostgreSQL has answered; `Unavailable` where it cannot be asked and somebody misses something */
+  loaded: Promise<void>;
 }
 
 /**
@@ -70,15 +81,16 @@ export class Reader {
   async load(namespace: Namespace, keys: readonly string[]): Promise<Found[]> {
     if (keys.length > JOINED_AT_MOST) {
       const existing = keys.filter((key) => mayExist(namespace, key));
-      const found = await this.#read(namespace, existing);
+      const places = existing.map((_, i) => i);
+      const found = await pick(await this.#read(namespace, existing), places);
       if (existing.length === keys.length) return found;
       let next = 0;
       return keys.map((key) => (key === existing[next] ? found[next++]! : null));
     }
     let turn = this.#turns.get(namespace);
     if (!turn) {
-      const { promise, resolve, reject } = Promise.withResolvers<Found[]>();
-      const opened: Turn = { keys: [], places: new Map(), answer: promise };
+      const { promise, resolve, reject } = Promise.withResolvers<Reading>();
+      const opened: Turn = { keys: [], places: new Map(), reading: promise };
       this.#turns.set(namespace, opened);
       setImmediate(() => {
         this.#turns.delete(namespace);
@@ -99,8 +111,7 @@ export class Reader {
       }
       places.push(place);
     }
-    const found = await turn.answer;
-    return places.map((place) => (place === NOWHERE ? null : found[place]!));
+    return pick(await turn.reading, places);
   }
 
   /** A change was heard of: who asks from now on does not share a load that began before it. */
@@ -113,35 +124,40 @@ export class Reader {
     for (const flights of Object.values(this.#flights)) flights.clear();
   }
 
-  async #read(namespace: Namespace, keys: string[]): Promise<Found[]> {
-    if (keys.length === 0) return [];
+  async #read(namespace: Namespace, keys: string[]): Promise<Reading> {
+    if (keys.length === 0) return { found: [], loaded: Promise.resolve() };
     const began = this.#recent.position;
     const linked = this.#isLinked();
     const held = this.#heldLocally(namespace, keys);
     const found: (Found | undefined)[] =
       this.#shared && linked && !held?.every(Boolean)
         ? await this.#readShared(namespace, keys, held)
-        : (held ?? new Array(keys.length));
+        : (held ?? new Array(keys.length).fill(undefined));
     const missing: number[] = [];
     for (let i = 0; i < keys.length; i++) if (found[i] === undefined) missing.push(i);
-    if (missing.length > 0) {
-      try {
-        await this.#readOrigin(namespace, keys, missing, found);
-      } catch (error) {
+    this.#storeLocally(namespace, keys, found, began);
+    if (missing.length === 0) return { found, loaded: Promise.resolve() };
+    const loaded = this.#readOrigin(namespace, keys, missing, found).then(
+      () => {
+        const loadedKeys = missing.map((i) => keys[i]!);
+        const loadedHotels = missing.map((i) => found[i]);
+        this.#storeLocally(namespace, loadedKeys, loadedHotels, began);
+      },
+      async (error) => {
         if (!(error instanceof Unavailable)) throw error;
         const known = await this.#lastKnown(
           namespace,
           missing.map((i) => keys[i]!),
         );
         missing.forEach((i, at) => {
-          if (known[at] === undefined) throw error;
           found[i] = known[at];
         });
-        return found as Found[];
-      }
-    }
-    this.#storeLocally(namespace, keys, found as Found[], began);
-    return found as Found[];
+        if (known.includes(undefined)) throw error;
+      },
+    );
+    // each of those who wait for it hears of its failure
+    loaded.catch(() => {});
+    return { found, loaded };
   }
 
   /** What the local cache holds of the keys; undefined where it holds none of them. */
@@ -159,7 +175,7 @@ export class Reader {
     return known.map((entry) => (entry === undefined ? shared.shift() : entry));
   }
 
-  #storeLocally(namespace: Namespace, keys: string[], found: Found[], began: number): void {
+  #storeLocally(namespace: Namespace, keys: string[], found: (Found | undefined)[], began: number): void {
     const local = this.#local;
     if (!local) return;
     for (let i = 0; i < keys.length; i++) {
@@ -169,7 +185,7 @@ export class Reader {
         // a load that was joined may have begun before what was heard of since
         if (this.#recent.mayStore(name, began) && !this.#recent.isOutdated(name, entry.version))
           local.store(entry);
-      } else if (this.#recent.mayStore(LETTER[namespace] + keys[i], began))
+      } else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))
         local.storeAbsent(namespace, keys[i]!);
     }
   }
@@ -302,4 +318,17 @@ export class Reader {
     if (storable.length > 0) this.#shared.fill(storable);
     if (absent.length > 0) this.#shared.rememberAbsent(namespace, absent);
   }
+}
+
+/** What was found at these places; waits for PostgreSQL only where one of them needs it. Throws `Unavailable`. */
+async function pick({ found, loaded }: Reading, places: number[]): Promise<Found[]> {
+  const isMissing = (place: number) => place !== NOWHERE && found[place] === undefined;
+  if (places.some(isMissing)) {
+    try {
+      await loaded;
+    } catch (error) {
+      if (places.some(isMissing)) throw error;
+    }
+  }
+  return places.map((place) => (place === NOWHERE ? null : found[place]!));
 }

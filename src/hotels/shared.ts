@@ -1,3 +1,4 @@
+import { lifetimeMs } from '../stores/lifetime.ts';
 import type { Redis } from '../stores/redis.ts';
 import { type Entry, encodeAbsence, readEntry } from './entry.ts';
 import { LETTER, type Namespace } from './namespace.ts';
@@ -8,8 +9,8 @@ const TO_BYTE = 0x3e;
 /** What stands in a pointer's place when no hotel carries the id. */
 const NOBODY = '-';
 const NOBODY_BYTE = 0x2d;
-/** Longer than any load takes that began before the change: after it nothing older can come. */
-const WITHDRAWN_TTL_MS = 60_000;
+/** Half of it is longer than any load takes that began before the change: after it nothing older can come. */
+const WITHDRAWN_TTL_MS = 120_000;
 /** Keys removed by one command. */
 const REMOVE_COUNT = 1_000;
 /** Keys that one step of a walk through Redis looks at. */
@@ -47,7 +48,7 @@ export class SharedCache {
   /** For each key the hotel id, null when no hotel carries it, undefined when Redis does not know. */
   async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(string | null | undefined)[]> {
     const values = await this.#redis.readMany(keys, this.prefixOf(namespace));
-    if (values === undefined) return new Array(keys.length);
+    if (values === undefined) return new Array(keys.length).fill(undefined);
     const unsound: string[] = [];
     const { bytes } = values;
     const ids = keys.map((key, i) => {
@@ -90,7 +91,7 @@ export class SharedCache {
   async held(ids: string[]): Promise<(Entry | undefined)[]> {
     const prefix = this.prefixOf('id');
     const values = await this.#redis.readMany(ids, prefix);
-    if (values === undefined) return new Array(ids.length);
+    if (values === undefined) return new Array(ids.length).fill(undefined);
     const unsound: string[] = [];
     const entries = ids.map((id, i) => {
       if (values.isNull(i)) return undefined;
@@ -110,14 +111,16 @@ export class SharedCache {
    * Returns the ids of those that were refused; undefined when Redis did not take all of it.
    */
   async fill(entries: Entry[]): Promise<string[] | undefined> {
-    const pointers: [string, string][] = [];
-    for (const { id, channelId, registryId } of entries) {
-      if (channelId !== null) pointers.push([`${this.#prefix}c:${channelId}`, TO + id]);
-      if (registryId !== null) pointers.push([`${this.#prefix}r:${registryId}`, TO + id]);
+    const pointers: [string, string, number][] = [];
+    for (const { id, channelId, registryId, bytes } of entries) {
+      // as long as the entry, so that one load brings both back
+      const ttlMs = lifetimeMs(this.#ttlMs, bytes.readUInt32LE(0));
+      if (channelId !== null) pointers.push([`${this.#prefix}c:${channelId}`, TO + id, ttlMs]);
+      if (registryId !== null) pointers.push([`${this.#prefix}r:${registryId}`, TO + id, ttlMs]);
     }
     const [refused, pointed] = await Promise.all([
       this.#store(entries, this.#ttlMs),
-      pointers.length === 0 ? true : this.#redis.setMany(pointers, this.#ttlMs, false),
+      pointers.length === 0 ? true : this.#redis.setMany(pointers, false),
     ]);
     return pointed === true ? refused : undefined;
   }
@@ -162,10 +165,11 @@ export class SharedCache {
    */
   async rememberAbsent(namespace: Namespace, keys: string[]): Promise<void> {
     const start = this.prefixOf(namespace);
-    const values = keys.map((key): [string, string | Buffer] => [
+    const values = keys.map((key): [string, string | Buffer, number] => [
       start + key,
       namespace === 'id' ? encodeAbsence(key, 0).bytes : NOBODY,
+      lifetimeMs(this.#absentTtlMs, 2 ** 32 * Math.random()),
     ]);
-    await this.#redis.setMany(values, this.#absentTtlMs, true);
+    await this.#redis.setMany(values, true);
   }
 }

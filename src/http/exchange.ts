@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/keyring.ts';
-import type { CountedMethod, Route } from '../request-histogram.ts';
+import type { CountedMethod, Route } from '../observe/request-histogram.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { matches, quote } from './etag.ts';
 import { giveBack, keep, type Leftover } from './leftovers.ts';
@@ -33,8 +33,8 @@ const STATUS_LINES: Record<number, string> = {
 export interface Observer {
   /** true: answers tell the client to close its connection */
   readonly closing: boolean;
-  /** status 0: the client went away first */
-  finished(exchange: Exchange, status: number, seconds: number): void;
+  /** status 0: the client went away first; `bytes`: of the body as it was sent */
+  finished(exchange: Exchange, status: number, seconds: number, bytes: number): void;
 }
 
 /**
@@ -48,6 +48,8 @@ export class Exchange {
   access: Access | undefined;
   /** set by the gate where the key has a limit: whole header lines, each after a line end */
   limitHeaders = '';
+  /** what was thrown on the way, for the log */
+  fault: unknown;
   readonly #response: HttpResponse;
   readonly #observer: Observer;
   readonly #startedAtMs = performance.now();
@@ -58,7 +60,9 @@ export class Exchange {
   #acceptEncoding = '';
   #over = false;
   #deferred = false;
+  #made = false;
   #leftover: Leftover | undefined;
+  #onMade: (() => void) | undefined;
 
   constructor(
     response: HttpResponse,
@@ -84,6 +88,17 @@ export class Exchange {
     return this.#over;
   }
 
+  /** True when a large answer would be compressed; of an exchange that is deferred. */
+  get mayCompress(): boolean {
+    return chooseEncoding(this.#acceptEncoding) !== undefined;
+  }
+
+  /** Calls back when the answer has been made or nobody waits for it: its bytes may still be on their way. */
+  whenMade(done: () => void): void {
+    if (this.#made || this.#over) done();
+    else this.#onMade = done;
+  }
+
   /** To be called before the handler returns without having answered. */
   defer(): void {
     if (this.#deferred || this.#over) return;
@@ -92,7 +107,7 @@ export class Exchange {
     this.#ifNoneMatch = request.getHeader('if-none-match');
     this.#acceptEncoding = request.getHeader('accept-encoding');
     this.#request = undefined;
-    this.#response.onAborted(() => this.#finish(0));
+    this.#response.onAborted(() => this.#finish(0, 0));
   }
 
   /** Answers 200 with JSON. `tag` is that of the identity bytes; POST has none. The body may be overwritten after the call. */
@@ -129,14 +144,17 @@ export class Exchange {
   /** Closes the connection without an answer: for what must not be answered. */
   close(): void {
     this.#response.close();
-    if (!this.#deferred) this.#finish(0);
+    if (!this.#deferred) this.#finish(0, 0);
   }
 
   #writeCompressed(encoding: Encoding, headers: string, body: Uint8Array): void {
     this.defer();
     compress(Buffer.from(body), encoding).then(
       (compressed) => this.#write(200, `${headers}\r\ncontent-encoding: ${encoding}`, compressed),
-      () => this.fail(publicErrors.internal),
+      (error) => {
+        this.fault = error;
+        this.fail(publicErrors.internal);
+      },
     );
   }
 
@@ -148,6 +166,8 @@ export class Exchange {
 
   #writeNow(status: number, headers: string, body: Uint8Array | undefined, common: string): void {
     const response = this.#response;
+    this.#made = true;
+    this.#onMade?.();
     if (status !== 200) response.writeStatus(STATUS_LINES[status]!);
     // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
     response.writeHeader(
@@ -155,14 +175,14 @@ export class Exchange {
       `${common}${this.requestId}${headers}${this.limitHeaders}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
     );
     if (body === undefined) {
-      this.#finish(status);
+      this.#finish(status, 0);
       response.endWithoutBody();
     } else if (this.method === 'HEAD') {
       this.defer();
-      this.#finish(status);
+      this.#finish(status, 0);
       response.writeHeader('content-length', String(body.length)).endWithoutBody();
     } else if (body.length <= MAX_SINGLE_WRITE_BYTES) {
-      this.#finish(status);
+      this.#finish(status, body.length);
       response.end(body);
     } else {
       this.#writeLarge(status, body, common === JSON_HEADERS);
@@ -174,7 +194,7 @@ export class Exchange {
     const response = this.#response;
     const [, done] = response.tryEnd(body, body.length);
     if (done) {
-      this.#finish(status);
+      this.#finish(status, body.length);
       return;
     }
     // the rest is ours to keep until the kernel has taken it
@@ -185,15 +205,16 @@ export class Exchange {
     response.onWritable((offset) => {
       rest.taken = offset - written;
       const [ok, ended] = response.tryEnd(rest.bytes.subarray(rest.taken), total);
-      if (ended) this.#finish(status);
+      if (ended) this.#finish(status, total);
       return ok;
     });
   }
 
-  #finish(status: number): void {
+  #finish(status: number, bytes: number): void {
     if (this.#over) return;
     this.#over = true;
+    if (!this.#made) this.#onMade?.();
     if (this.#leftover) giveBack(this.#leftover);
-    this.#observer.finished(this, status, (performance.now() - this.#startedAtMs) / 1000);
+    this.#observer.finished(this, status, (performance.now() - this.#startedAtMs) / 1000, bytes);
   }
 }

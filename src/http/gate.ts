@@ -1,9 +1,11 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { publicErrors, TooManyGuesses, Unavailable } from '../errors.ts';
+import { publicErrors, Unavailable } from '../errors.ts';
 import type { Access, Keyring } from '../keys/keyring.ts';
 import type { Limiter, Verdict } from '../keys/limiter.ts';
-import type { Events, Metrics } from '../observe.ts';
-import type { CountedMethod, Route } from '../request-histogram.ts';
+import type { AccessLog } from '../observe/access-log.ts';
+import type { Metrics } from '../observe/metrics.ts';
+import type { CountedMethod, Route } from '../observe/request-histogram.ts';
+import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import type { Page } from './page.ts';
@@ -30,8 +32,15 @@ export interface GetRule<Input> {
 export interface PostRule {
   route: Route;
   needsRegistry: boolean;
-  /** the body is valid until the first await */
-  answer: (exchange: Exchange, body: Uint8Array) => void | Promise<void>;
+  /**
+   * The body is valid until the first await. With `mayLoad` false it answers from the local cache alone, or does
+   * nothing and returns NEEDS_LOAD.
+   */
+  answer: (
+    exchange: Exchange,
+    body: Uint8Array,
+    mayLoad: boolean,
+  ) => void | typeof NEEDS_LOAD | Promise<void>;
 }
 
 /**
@@ -42,22 +51,28 @@ export class Gate implements Observer {
   readonly #keyring: Keyring;
   readonly #limiter: Limiter;
   readonly #metrics: Metrics;
-  readonly #events: Events;
+  readonly #accessLog: AccessLog;
+  readonly #admission = new Admission();
   /** set when the worker ends: uWebSockets.js itself tells nobody, and who is not told goes on asking */
   closing = false;
   #inProgress = 0;
   #answered = 0;
 
-  constructor(keyring: Keyring, limiter: Limiter, metrics: Metrics, events: Events) {
+  constructor(keyring: Keyring, limiter: Limiter, metrics: Metrics, accessLog: AccessLog) {
     this.#keyring = keyring;
     this.#limiter = limiter;
     this.#metrics = metrics;
-    this.#events = events;
+    this.#accessLog = accessLog;
   }
 
   /** Requests that have no answer yet. */
   get inProgress(): number {
     return this.#inProgress;
+  }
+
+  /** Batches that wait for the event loop, or for others to be loaded. */
+  get batchesWaiting(): number {
+    return this.#admission.waiting;
   }
 
   /** Requests that are over, one way or the other. */
@@ -93,11 +108,18 @@ export class Gate implements Observer {
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
         const entry = this.#judge(exchange, key);
-        const answer = (body: Uint8Array | undefined) =>
-          body === undefined ? exchange.fail(publicErrors.bodyTooLarge) : rule.answer(exchange, body);
+        const answer = (body: Uint8Array | undefined): void => {
+          if (body === undefined) {
+            exchange.fail(publicErrors.bodyTooLarge);
+            return;
+          }
+          this.#metrics.received(rule.route, body.length);
+          this.#enter(exchange, rule, body);
+        };
         if (!(entry instanceof Promise)) {
           if (!this.#admits(exchange, entry, rule.needsRegistry)) return;
           if (declaredTooLarge) return answer(undefined);
+          if (this.#admission.full) return this.#failed(exchange, OVERLOADED);
           exchange.defer();
           collectBody(response, (body) => this.#guard(exchange, () => answer(body)));
           return;
@@ -106,9 +128,9 @@ export class Gate implements Observer {
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
         if (declaredTooLarge) body.resolve(undefined);
-        else collectBody(response, (bytes) => body.resolve(bytes && Uint8Array.from(bytes)));
+        else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)));
         return entry.then(async (entered) => {
-          if (this.#admits(exchange, entered, rule.needsRegistry)) await answer(await body.promise);
+          if (this.#admits(exchange, entered, rule.needsRegistry)) answer(await body.promise);
         });
       });
     };
@@ -135,16 +157,15 @@ export class Gate implements Observer {
     };
   }
 
-  finished(exchange: Exchange, status: number, seconds: number): void {
+  finished(exchange: Exchange, status: number, seconds: number, bytes: number): void {
     this.#inProgress--;
     this.#answered++;
-    if (status === 0) {
-      this.#metrics.aborted();
-      return;
+    if (status === 0) this.#metrics.aborted();
+    else {
+      this.#metrics.requests.observe(exchange.route, exchange.method, status, seconds);
+      this.#metrics.sent(exchange.route, bytes);
     }
-    this.#metrics.requests.observe(exchange.route, exchange.method, status, seconds);
-    const { requestId, route, access } = exchange;
-    this.#events.request(requestId, route, status, access?.keyId, seconds);
+    this.#accessLog.finished(exchange, status, seconds, bytes);
   }
 
   #open(response: HttpResponse, request: HttpRequest, route: Route, method: CountedMethod): Exchange {
@@ -180,7 +201,7 @@ export class Gate implements Observer {
       return false;
     }
     if (access === SPENT) {
-      this.#metrics.rateLimited();
+      this.#metrics.refused('rate_limit');
       exchange.fail(publicErrors.tooManyRequests);
       return false;
     }
@@ -190,33 +211,55 @@ export class Gate implements Observer {
     return false;
   }
 
-  #guard(exchange: Exchange, work: () => void | Promise<void>): void {
+  #enter(exchange: Exchange, rule: PostRule, body: Uint8Array): void {
+    this.#admission.enter(body, {
+      run: (bytes, mayLoad, done) => {
+        let needsLoad = false;
+        this.#guard(
+          exchange,
+          () => {
+            const pending = rule.answer(exchange, bytes, mayLoad);
+            if (pending !== NEEDS_LOAD) return pending;
+            needsLoad = true;
+          },
+          () => exchange.whenMade(done),
+        );
+        return needsLoad ? NEEDS_LOAD : undefined;
+      },
+      refuse: () => this.#failed(exchange, OVERLOADED),
+      get over() {
+        return exchange.over;
+      },
+    });
+  }
+
+  #guard(exchange: Exchange, work: () => void | Promise<void>, after?: () => void): void {
     try {
       const pending = work();
       if (pending) {
         exchange.defer();
-        pending.catch((error) => this.#failed(exchange, error));
+        pending.catch((error) => this.#failed(exchange, error)).then(after);
+        return;
       }
     } catch (error) {
       this.#failed(exchange, error);
     }
+    after?.();
   }
 
   #failed(exchange: Exchange, error: unknown): void {
-    const { requestId, route, access } = exchange;
-    if (error instanceof TooManyGuesses) {
-      // no line in the log: whoever guesses would fill it
-      this.#metrics.guessRefused();
-    } else if (error instanceof Unavailable) {
-      this.#metrics.unavailable();
-      this.#events.requestUnavailable({ requestId, route, keyId: access?.keyId, reason: error.message });
-    } else {
-      this.#metrics.internalError();
-      this.#events.requestFailed({ requestId, route, keyId: access?.keyId }, error);
-    }
-    exchange.fail(error instanceof Unavailable ? publicErrors.unavailable : publicErrors.internal);
+    exchange.fault = error;
+    const isUnavailable = error instanceof Unavailable;
+    if (isUnavailable) this.#metrics.refused(error.refusal);
+    if (exchange.over) this.#accessLog.failedUnheard(exchange);
+    else exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
 }
+
+/** One for all: to make an error with its stack costs as much as the rest of a refusal. */
+const OVERLOADED = new Unavailable('more batches wait than can be answered in time', {
+  refusal: 'overload',
+});
 
 function hasBody(request: HttpRequest): boolean {
   const length = request.getHeader('content-length');

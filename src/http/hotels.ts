@@ -9,6 +9,7 @@ import type { Relay } from '../hotels/relay/relay.ts';
 import { GappedAnswer } from '../hotels/slab/gapped-answer.ts';
 import type { Gathered } from '../hotels/slab/gathered.ts';
 import { ABSENT } from '../hotels/slab/slab.ts';
+import { NEEDS_LOAD } from './admission.ts';
 import type { BatchIds } from './batch-body.ts';
 import { readChannelBatch, readRegistryBatch } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
@@ -88,11 +89,14 @@ export function operationsOn(
     exchange: Exchange,
     namespace: 'channel' | 'registry',
     body: Uint8Array,
+    mayLoad: boolean,
     parse: (body: Uint8Array) => BatchIds,
   ) => {
     const { view } = exchange;
+    if (!mayLoad && exchange.mayCompress) return NEEDS_LOAD;
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
     const gathered = local?.gatherBody(namespace, body, view);
+    if (!mayLoad && !(gathered?.misses === 0)) return NEEDS_LOAD;
     if (gathered) return sendGathered(namespace, gathered, view, send);
     const relayed = relay?.answer(namespace, body, view, (answer) =>
       sendCompleted(namespace, answer, view, send),
@@ -153,12 +157,13 @@ export function operationsOn(
     batchByChannel: {
       route: 'batch_by_channel',
       needsRegistry: false,
-      answer: (exchange, body) => answerBatch(exchange, 'channel', body, readChannelBatch),
+      answer: (exchange, body, mayLoad) => answerBatch(exchange, 'channel', body, mayLoad, readChannelBatch),
     },
     batchByRegistry: {
       route: 'batch_by_registry',
       needsRegistry: true,
-      answer: (exchange, body) => answerBatch(exchange, 'registry', body, readRegistryBatch),
+      answer: (exchange, body, mayLoad) =>
+        answerBatch(exchange, 'registry', body, mayLoad, readRegistryBatch),
     },
   };
 }

@@ -14,28 +14,28 @@ export interface Findings {
 /**
  * Compares what Redis holds of these hotels with PostgreSQL, which is read afterwards and so knows at least as
  * much. `wrong`: Redis claims more than the table ever said, or something else under the same version. `behind`:
- * Redis holds less; that is right while a change is on its way, and wrong if it lasts.
+ * Redis holds less, which version is told; that is right while a change is on its way, and wrong if it lasts.
  */
 export async function compareHotels(
   sql: Sql,
   shared: SharedCache,
   ids: string[],
-): Promise<{ wrong: Entry[]; behind: Entry[] }> {
+): Promise<{ wrong: Entry[]; behind: [truth: Entry, heldVersion: number][] }> {
   if (ids.length === 0) return { wrong: [], behind: [] };
   const held = await shared.held(ids);
   const rows = await readHotels(sql, ids);
   const nowMs = Date.now();
   const wrong: Entry[] = [];
-  const behind: Entry[] = [];
+  const behind: [truth: Entry, heldVersion: number][] = [];
   ids.forEach((id, i) => {
     const entry = held[i];
     if (!entry) return;
     const row = rows.get(id);
     if (!row) {
-      if (entry.present) behind.push(encodeAbsence(id, versionOfRemoved(entry.version)));
+      if (entry.present) behind.push([encodeAbsence(id, versionOfRemoved(entry.version)), entry.version]);
     } else if (entry.version > row.version) wrong.push(row);
     else if (entry.version < row.version) {
-      if (!entry.withdrawn) behind.push(row);
+      if (!entry.withdrawn) behind.push([row, entry.version]);
     } else if (!entry.withdrawn && !entry.at(nowMs).bytes.equals(row.at(nowMs).bytes)) wrong.push(row);
   });
   return { wrong, behind };

@@ -30,11 +30,15 @@ interface QueueRow {
   channel_ids: (string | null)[];
   registry_ids: (string | null)[];
   moves_positions: boolean;
+  /** since the statement that made the change; when it was committed is not known */
+  age_ms: number;
 }
 
 /** What one drain took off the queue. */
 export interface Drained {
   rows: number;
+  /** how long ago the oldest of them was made; -Infinity when there is none */
+  oldestMs: number;
   changes: Changes;
   /** the present state of each hotel that changed, or withdrawals of all of them */
   entries: Entry[];
@@ -56,7 +60,8 @@ export async function beginAndDrain(sql: Sql, backendPid: number): Promise<Drain
     .unsafe(
       `begin;
       select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).channel_ids, (d.change).registry_ids,
-        (d.change).moves_positions, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
+        (d.change).moves_positions,
+        extract(epoch from clock_timestamp() - (d.change).committed_after)::float8 * 1000 as age_ms, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
         k.rate_limit_requests, k.rate_limit_window_s, k.version as key_version
       from hotel_api_drain(
           case when pg_backend_pid() = ${backendPid} then ${MAX_ROWS} else 0 end, ${MAX_CHANGES}, ${MAX_REPLACED}
@@ -108,7 +113,9 @@ export async function beginAndDrain(sql: Sql, backendPid: number): Promise<Drain
     truncated: [...truncated],
     movesPositions,
   };
-  return { rows: rows.filter(({ kind }) => kind !== null).length, changes, entries, keys: changedKeys };
+  const queued = rows.filter((row): row is QueueRow => row.kind !== null);
+  const oldestMs = Math.max(...queued.map(({ age_ms }) => age_ms));
+  return { rows: queued.length, oldestMs, changes, entries, keys: changedKeys };
 }
 
 /** Of several changes of a hotel the largest version counts; the ids it last carried stay named, though it be gone. */

@@ -7,7 +7,7 @@ import type { Relay } from '../hotels/relay/relay.ts';
 import type { SharedCache } from '../hotels/shared.ts';
 import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
-import type { Metrics } from '../observe.ts';
+import type { Metrics } from '../observe/metrics.ts';
 import { laterGeneration } from './generation.ts';
 import { SILENCE_MS } from './listener.ts';
 import type { FeedMessage } from './messages.ts';
@@ -82,7 +82,7 @@ export class Follower {
     }
   }
 
-  /** Messages may have been missed: nothing that is remembered is to be trusted. */
+  /** Messages may have been missed: nothing that is remembered is to be trusted while PostgreSQL can be asked. */
   reset(): void {
     const { link, hotelChanges, keyChanges, reader, local, positions, keyring, metrics } = this.#parts;
     link.broke();
@@ -90,7 +90,7 @@ export class Follower {
     hotelChanges.noteAll();
     keyChanges.noteAll();
     reader.forgetAllLoads();
-    local?.clear();
+    local?.distrust();
     positions.forget();
     keyring.doubtAll();
   }

@@ -1,6 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import type { Events, Metrics } from '../observe.ts';
+import type { Events } from '../observe/events.ts';
+import type { Metrics } from '../observe/metrics.ts';
+import type { FeedMessage } from './messages.ts';
 import type { RedisAccess } from './redis-writer.ts';
 import { Term } from './term.ts';
 
@@ -32,6 +34,7 @@ export class Invalidator {
   #speak = false;
   #rung = false;
   #done: Promise<void> | undefined;
+  #term: Term | undefined;
   #wake = Promise.withResolvers<void>();
 
   constructor(options: InvalidatorOptions) {
@@ -47,6 +50,11 @@ export class Invalidator {
     this.#speak ||= speak;
     this.#rung = true;
     this.#wake.resolve();
+  }
+
+  /** This instance has heard a message of some term. */
+  heard(message: FeedMessage): void {
+    this.#term?.heard(message);
   }
 
   async stop(): Promise<void> {
@@ -91,6 +99,7 @@ export class Invalidator {
   async #lead(sql: Sql, isLost: () => boolean): Promise<void> {
     const { redis, lastBeat, metrics, events } = this.#options;
     const term = await Term.begin(sql, redis, lastBeat(), metrics, events);
+    this.#term = term;
     while (!this.#stopped && !isLost()) {
       const speak = this.#speak;
       this.#speak = false;

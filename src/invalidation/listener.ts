@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import type { Events } from '../observe.ts';
+import type { Events } from '../observe/events.ts';
 import type { FeedMessage } from './messages.ts';
 import { FEED_CHANNEL } from './term.ts';
 

@@ -20,7 +20,8 @@ export class Reconciler {
   #hotelCursor = '0';
   #keyCursor = '0';
   #recent: string[] = [];
-  #suspectHotels = new Set<string>();
+  /** by id, the version that Redis lacked at the last step */
+  #suspectHotels = new Map<string, number>();
   #suspectKeys = new Set<string>();
   #dueAtMs = 0;
 
@@ -48,11 +49,13 @@ export class Reconciler {
     this.#hotelCursor = nextHotels;
     this.#keyCursor = nextKeys;
 
-    const lookedAt = [...new Set([...ids, ...this.#suspectHotels, ...this.#recent])];
+    const lookedAt = [...new Set([...ids, ...this.#suspectHotels.keys(), ...this.#recent])];
     this.#recent = [];
     const { wrong, behind } = await compareHotels(sql, hotels, lookedAt);
-    const entries = [...wrong, ...behind.filter(({ id }) => this.#suspectHotels.has(id))];
-    this.#suspectHotels = new Set(behind.map(({ id }) => id));
+    // a hotel that changes all the time lacks another version at each step
+    const lasting = behind.filter(([{ id }, held]) => held < (this.#suspectHotels.get(id) ?? -Infinity));
+    const entries = [...wrong, ...lasting.map(([truth]) => truth)];
+    this.#suspectHotels = new Map(behind.map(([{ id, version }]) => [id, version]));
 
     const differing = await compareKeys(sql, keys, [...new Set([...sha256s, ...this.#suspectKeys])]);
     const wrongKeys = [...differing].filter(([sha256]) => this.#suspectKeys.has(sha256));

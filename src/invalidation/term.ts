@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Sql } from 'postgres';
-import type { Events, Metrics } from '../observe.ts';
+import type { Events } from '../observe/events.ts';
+import type { Metrics } from '../observe/metrics.ts';
 import { compareHotels, type Findings } from './compare.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
 import { currentGeneration, nextGeneration } from './generation.ts';
-import { payloadsOf } from './messages.ts';
+import { type FeedMessage, payloadsOf } from './messages.ts';
 import { Reconciler } from './reconciler.ts';
 import { type RedisAccess, RedisWriter } from './redis-writer.ts';
 
@@ -12,6 +13,8 @@ import { type RedisAccess, RedisWriter } from './redis-writer.ts';
 export const FEED_CHANNEL = 'hotel_api_feed';
 /** Every message is also a sign of life; without changes one goes out this often. */
 const HEARTBEAT_MS = 500;
+/** Deliveries that may be told and not heard yet; past it the oldest are no longer measured. */
+const MAX_UNHEARD = 1_000;
 
 /**
  * The work of the active invalidator while it is that. What it takes off the queue it writes to Redis and tells to
@@ -32,6 +35,10 @@ export class Term {
   #told = '';
   #count = 0;
   #spokeAtMs = -Infinity;
+  /** when the queue was last found empty: what is found there later was committed later */
+  #emptyAtMs = -Infinity;
+  /** by their last message, deliveries that this instance has not heard yet, and when the oldest change can have been committed at the earliest */
+  #unheard: { count: number; sinceMs: number }[] = [];
 
   /** Begins a term on the only connection of `sql`; `lastBeat`: the sign in Redis that was last told of. */
   static async begin(
@@ -80,7 +87,9 @@ export class Term {
    */
   deliver(speak = false): Promise<number> {
     return this.#orRollBack(async () => {
+      const lookedAtMs = performance.now();
       const drained = await beginAndDrain(this.#sql, this.#backendPid);
+      if (drained.rows === 0) this.#emptyAtMs = lookedAtMs;
       const quiet = !speak && performance.now() - this.#spokeAtMs < HEARTBEAT_MS;
       if (drained.rows === 0 && quiet) {
         await this.#sql`commit`;
@@ -88,13 +97,28 @@ export class Term {
       }
       const written = await this.#writer?.write(drained);
       if (written && written.refused.length > 0) await this.#settle(written.refused, drained);
-      await this.#tellAndCommit(drained.changes, written?.doubt, written?.lost);
+      const sinceMs = Math.max(lookedAtMs - drained.oldestMs, this.#emptyAtMs);
+      await this.#tellAndCommit(
+        drained.changes,
+        written?.doubt,
+        written?.lost,
+        drained.rows > 0 ? sinceMs : undefined,
+      );
       this.#reconciler?.lookAgainAt(drained);
       this.#metrics.changes('hotels', drained.changes.hotels.length);
       this.#metrics.changes('keys', drained.changes.keys.length);
       this.#metrics.changes('truncated', drained.changes.truncated.length);
       return drained.rows;
     });
+  }
+
+  /** A message has come back: every instance hears it about now, and what it tells of is measured. */
+  heard({ e, n }: FeedMessage): void {
+    if (e !== this.#name) return;
+    for (let first = this.#unheard[0]; first && first.count <= n; first = this.#unheard[0]) {
+      this.#unheard.shift();
+      this.#metrics.freshnessLag((performance.now() - first.sinceMs) / 1000);
+    }
   }
 
   /** Now and then looks whether Redis holds what PostgreSQL does, and corrects and tells what it does not. */
@@ -141,17 +165,29 @@ export class Term {
     );
   }
 
-  async #tellAndCommit(changes: Drained['changes'], doubt: string | undefined, lost = false): Promise<void> {
+  /** `sinceMs`: when the oldest of the changes can have been committed at the earliest, where that is to be measured. */
+  async #tellAndCommit(
+    changes: Drained['changes'],
+    doubt: string | undefined,
+    lost = false,
+    sinceMs?: number,
+  ): Promise<void> {
     this.#spokeAtMs = performance.now();
     if (doubt !== undefined || changes.truncated.length > 0) {
       this.#generation = await nextGeneration(this.#sql);
       this.#writer?.useGeneration(this.#generation);
-      if (this.#writer) this.#events.newGeneration(this.#generation, doubt ?? 'a table was truncated');
+      if (this.#writer) {
+        this.#metrics.redisGivenUp();
+        this.#events.newGeneration(this.#generation, doubt ?? 'a table was truncated');
+      }
     }
     const frame = { e: this.#name, b: this.#writer?.beat ?? null, ...(lost && { l: true as const }) };
     const generations = { before: this.#told, after: this.#generation };
     this.#told = this.#generation;
     const payloads = payloadsOf(changes, frame, generations, () => ++this.#count);
+    // before it is sent: it may be heard before we are told that it was
+    if (sinceMs !== undefined) this.#unheard.push({ count: this.#count, sinceMs });
+    if (this.#unheard.length > MAX_UNHEARD) this.#unheard.shift();
     const values = payloads.map((payload) => `(${literal(payload)})`);
     // one message: nothing is committed where it was not told
     await this.#sql

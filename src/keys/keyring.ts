@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { TooManyGuesses, Unavailable } from '../errors.ts';
+import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
+import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import type { Postgres } from '../stores/postgres.ts';
 import { hashOf, isWellFormed } from './key.ts';
 import type { RateLimit } from './rate-limit.ts';
@@ -25,10 +26,15 @@ interface Known {
   doubted: boolean;
 }
 
+/** Is told of each look-up of a key by the tier that was asked; absent: the key is refused. */
+type OnLookup = (tier: 'local' | 'redis' | 'postgres', answer: 'hit' | 'absent' | 'miss') => void;
+
 /** Changes are heard of within a second; this only bounds what a lost one would do: then it is asked for in the background. */
 const FRESH_MS = 30_000;
 /** While the change feed is silent nothing older than this is believed without asking. */
 const UNLINKED_FRESH_MS = 5_000;
+/** How long who brings a key that is known waits for news of it; what is said later counts from then on. */
+const PATIENCE_MS = 150;
 /** While nobody can be asked, a key that is known is asked for this often. */
 const RETRY_MS = 1_000;
 /** Keys and guesses remembered by a worker; past it the oldest go. */
@@ -42,7 +48,9 @@ const MAX_GUESSES_WAITING = 32;
 const GUESS_PATIENCE_MS = 450;
 const GUESS_AGAIN_MS = 25;
 /** One for all: in a flood of guesses the stack of each would cost more than all the rest. */
-const TOO_MANY_GUESSES = new TooManyGuesses('too many keys that are not known are asked for');
+const TOO_MANY_GUESSES = new Unavailable('too many keys that are not known are asked for', {
+  refusal: 'key_guesses',
+});
 
 /**
  * The API keys as a worker knows them: its own memory, then Redis, then PostgreSQL. While these are away a key
@@ -53,7 +61,7 @@ export class Keyring {
   readonly #postgres: Postgres;
   readonly #recent: RecentChanges;
   readonly #isLinked: () => boolean;
-  readonly #onLookup: (tier: 'redis' | 'postgres') => void;
+  readonly #onLookup: OnLookup;
   readonly #mayGuess: () => boolean | Promise<boolean>;
   readonly #unknownTtlMs: number;
   /** by the key itself: a request brings the key, and hashing it costs more than all the rest of a hit */
@@ -72,7 +80,7 @@ export class Keyring {
     recent: RecentChanges;
     isLinked: () => boolean;
     unknownTtlMs: number;
-    onLookup: (tier: 'redis' | 'postgres') => void;
+    onLookup: OnLookup;
     /** whether one more key may be looked up of which nobody has heard */
     mayGuess: () => boolean | Promise<boolean>;
   }) {
@@ -87,6 +95,12 @@ export class Keyring {
 
   /** What the key may do as far as this worker knows: null is refused, undefined must be asked for with `load`. */
   find(key: string): Access | null | undefined {
+    const access = this.#find(key);
+    this.#onLookup('local', access === undefined ? 'miss' : access === null ? 'absent' : 'hit');
+    return access;
+  }
+
+  #find(key: string): Access | null | undefined {
     const nowMs = Date.now();
     const known = this.#known.get(key);
     if (known !== undefined) {
@@ -108,7 +122,7 @@ export class Keyring {
 
   /**
    * Asks Redis and PostgreSQL for a well-formed key. Throws `Unavailable` when neither can tell and the key
-   * is not known; one that is known goes on being judged by what is known of it. Throws `TooManyGuesses`,
+   * is not known; one that is known goes on being judged by what is known of it. Throws it too,
    * without having asked, for one of which nothing was ever heard while too many such are asked for.
    */
   load(key: string): Promise<Access | null> {
@@ -177,12 +191,14 @@ export class Keyring {
   }
 
   async #loadOrKeep(key: string, sha256: string): Promise<Access | null> {
+    const loading = this.#load(key, sha256);
     try {
-      return await this.#load(key, sha256);
+      return await (this.#known.has(key) ? withDeadline(loading, PATIENCE_MS) : loading);
     } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
+      if (!(error instanceof Unavailable || error instanceof DeadlineExceeded)) throw error;
       const known = this.#known.get(key) ?? (await this.#lastKnown(key, sha256));
-      if (!known) throw error;
+      // it was dropped meanwhile: then what is known no longer counts
+      if (!known) return loading;
       known.doubted = false;
       known.checkedAtMs = Date.now() - UNLINKED_FRESH_MS + RETRY_MS;
       return unlessExpired(known.access);
@@ -204,8 +220,8 @@ export class Keyring {
     const began = this.#recent.position;
     let found: VersionedKey | undefined;
     if (this.#shared && this.#isLinked()) {
-      this.#onLookup('redis');
       found = await this.#shared.read(sha256);
+      this.#onLookup('redis', found === undefined ? 'miss' : found.record === null ? 'absent' : 'hit');
     }
     if (!found || this.#recent.isOutdated(sha256, found.version))
       found = await this.#loadOrigin(sha256, began);
@@ -217,7 +233,6 @@ export class Keyring {
   }
 
   async #loadOrigin(sha256: string, began: number): Promise<VersionedKey> {
-    this.#onLookup('postgres');
     const rows = await this.#postgres.query((sql) =>
       sql.unsafe<KeyRow[]>(
         `select ${KEY_COLUMNS} from api_keys where key_sha256 = decode($1, 'hex')`,
@@ -227,6 +242,7 @@ export class Keyring {
         },
       ),
     );
+    this.#onLookup('postgres', rows[0] ? 'hit' : 'absent');
     const found = rows[0] ? keyOf(rows[0]) : { version: 0, record: null };
     if (this.#recent.mayStore(sha256, began)) {
       if (found.record) this.#shared?.fill([[sha256, found]]);

@@ -60,8 +60,7 @@ export class SharedKeys {
   /** Remembers for a short time that this key is unknown, unless Redis has heard otherwise meanwhile. */
   async rememberUnknown(sha256: string): Promise<void> {
     await this.#redis.setMany(
-      [[this.#prefix + sha256, encodeKey(sha256, { version: 0, record: null })]],
-      this.#absentTtlMs,
+      [[this.#prefix + sha256, encodeKey(sha256, { version: 0, record: null }), this.#absentTtlMs]],
       true,
     );
   }

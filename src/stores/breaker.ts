@@ -1,3 +1,6 @@
+/** Is told of each call of a dependency when it has ended, probes included. */
+export type OnCall = (seconds: number, succeeded: boolean) => void;
+
 /**
  * Keeps callers away from a dependency that fails. It opens after a run of failures without a success;
  * while it is open a probe asks the dependency now and then, so no client pays for finding out that it is back.
@@ -31,8 +34,9 @@ export class Breaker {
     this.#failures = 0;
   }
 
-  failed(reason: string): void {
-    this.#failures++;
+  /** `weight`: as how many failures it counts. */
+  failed(reason: string, weight = 1): void {
+    this.#failures += weight;
     if (this.#failures < this.#failuresToOpen || this.#timer || this.#closed) return;
     this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
     this.#onChange(true, reason);

@@ -1,14 +1,17 @@
 import type { Sql } from 'postgres';
 import { dense } from '../database.ts';
 import { Unavailable } from '../errors.ts';
-import { DeadlineExceeded } from '../lifecycle.ts';
-import { Breaker } from './breaker.ts';
+import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
+import { WaitingLine } from '../waiting-line.ts';
+import { Breaker, type OnCall } from './breaker.ts';
 import { Patience } from './patience.ts';
 
 /** SQLSTATE classes and codes that say the server cannot be had: connection, resources, operator's intervention. */
 const AWAY = /^(08|53|57P0)/;
 /** Errors of postgres.js and of sockets that say the same. */
 const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
+/** Failures without a success after which it is left alone. */
+const FAILURES_TO_OPEN = 3;
 /** statement_timeout and lock_timeout: the server is there, this query was too slow */
 const TOO_SLOW = /^(57014|55P03)$/;
 
@@ -21,22 +24,26 @@ export class Postgres {
   readonly #open: () => Sql;
   readonly #limits: { connections: number; queueLimit: number; timeoutMs: number };
   readonly #breaker: Breaker;
+  readonly #onCall: OnCall;
   #sql: Sql;
   #running = 0;
   #lateInARow = 0;
-  readonly #waiting: (() => void)[] = [];
+  #answeredAtMs = -Infinity;
+  readonly #waiting = new WaitingLine<() => void>(0);
 
   constructor(
     open: () => Sql,
     limits: { connections: number; queueLimit: number; timeoutMs: number },
     onBreaker: (open: boolean, reason: string) => void,
+    onCall: OnCall = () => {},
   ) {
+    this.#onCall = onCall;
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
     this.#breaker = new Breaker({
       probe: () => this.#probe(),
-      failuresToOpen: 3,
+      failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 250,
       onChange: onBreaker,
     });
@@ -56,33 +63,59 @@ export class Postgres {
 
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
-    if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
+    if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
+    const beganMs = performance.now();
     const mustWait = this.#running >= this.#limits.connections;
-    if (mustWait && this.#waiting.length >= this.#limits.queueLimit)
-      throw new Unavailable('the queue for PostgreSQL is full');
+    if (mustWait && this.#isFull(beganMs))
+      throw new Unavailable('the queue for PostgreSQL is full', { refusal: 'postgres_queue' });
     const patience = new Patience(this.#limits.timeoutMs);
-    if (mustWait) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (mustWait) await new Promise<void>((resolve) => this.#waiting.append(resolve, 1, beganMs));
     this.#running++;
     try {
-      if (patience.over) throw new Unavailable('the deadline passed in the queue for PostgreSQL');
-      if (this.#breaker.open) throw new Unavailable('PostgreSQL is away');
+      if (patience.over || performance.now() - beganMs > this.#mostWaitMs)
+        throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
+          refusal: 'postgres_queue',
+        });
+      if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
       const result = await this.#attempt(run, patience);
       this.#breaker.succeeded();
       return result;
     } catch (error) {
       // an answer of the server, be it an error, says that it is there
-      if (error instanceof Unavailable && error.cause) this.#breaker.failed(error.message);
+      if (error instanceof Unavailable && error.cause) {
+        // who said nothing to anybody for a whole deadline would say nothing to the next either
+        const silent = error.cause instanceof DeadlineExceeded && this.#answeredAtMs < beganMs;
+        this.#breaker.failed(error.message, silent ? FAILURES_TO_OPEN : 1);
+      }
       throw error;
     } finally {
       patience.end();
       this.#running--;
-      this.#waiting.shift()?.();
+      this.#waiting.shift()?.item();
+      this.#waiting.measure(performance.now());
     }
+  }
+
+  /** Opens all connections, or gives up after `timeoutMs`: who asks first shall not have to wait for them. */
+  async connected(timeoutMs: number): Promise<void> {
+    const asked = Array.from({ length: this.#limits.connections }, () => this.#sql`select`);
+    await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
   }
 
   async close(): Promise<void> {
     this.#breaker.close();
     await this.#sql.end({ timeout: 1 });
+  }
+
+  /** Who has waited longer than this has too little time left: to be late then would be blamed on the server. */
+  get #mostWaitMs(): number {
+    return 0.75 * this.#limits.timeoutMs;
+  }
+
+  /** Who would only be refused when the time is over is refused now. */
+  #isFull(nowMs: number): boolean {
+    const waiting = this.#waiting;
+    return waiting.length >= this.#limits.queueLimit || waiting.isFull(this.#mostWaitMs, nowMs);
   }
 
   async #probe(): Promise<void> {
@@ -97,19 +130,27 @@ export class Postgres {
   /** One attempt with a deadline of our own: postgres.js has none, and on a half-open path it would hang. */
   async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, patience: Patience): Promise<T> {
     const sql = this.#sql;
+    const startedAtMs = performance.now();
+    let succeeded = false;
     try {
       const result = dense(await patience.bound(run(sql)));
       this.#lateInARow = 0;
+      succeeded = true;
+      this.#answeredAtMs = performance.now();
       return result;
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
       if (late && ++this.#lateInARow >= 3 && sql === this.#sql) this.#replacePool();
       if (late || AWAY.test(code) || LOST.test(code)) {
-        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error });
+        const refusal = late ? 'postgres_timeout' : 'postgres_away';
+        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, refusal });
       }
-      if (TOO_SLOW.test(code)) throw new Unavailable(`PostgreSQL: ${(error as Error).message}`);
+      if (TOO_SLOW.test(code))
+        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { refusal: 'postgres_timeout' });
       throw error;
+    } finally {
+      this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
     }
   }
 

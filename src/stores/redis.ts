@@ -1,12 +1,14 @@
 import { Redis as Client } from 'ioredis';
-import { Breaker } from './breaker.ts';
+import { withDeadline } from '../lifecycle.ts';
+import { Breaker, type OnCall } from './breaker.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply.ts';
 import { ViewConnector } from './view-connector.ts';
 
 /**
- * Stores versioned values: KEYS the keys, ARGV[1] the time to live in ms, then one value a key. Every value
- * carries a magic number at byte 4 and its version as a little-endian double at byte 8; what stands there
+ * Stores versioned values: KEYS the keys, ARGV[1] the longest time to live in ms, then one value a key. Every value
+ * begins with a checksum, by which it lives down to half as long (see `lifetimeMs`), and carries a magic number at
+ * byte 4 and its version as a little-endian double at byte 8; what stands there
  * with a larger version stays, anything that is no such value is replaced. Returns the places (from 1) of
  * those that were refused.
  */
@@ -22,7 +24,8 @@ for i = 1, #KEYS do
   if newer then
     refused[#refused + 1] = i
   else
-    redis.call('set', KEYS[i], value, 'PX', ARGV[1])
+    local share = 1 - struct.unpack('<I4', value) / 8589934592
+    redis.call('set', KEYS[i], value, 'PX', math.floor(ARGV[1] * share))
   end
 end
 return refused`;
@@ -47,13 +50,20 @@ export class Redis {
   readonly #client: Scripted;
   readonly #mget: MgetConnection;
   readonly #breaker: Breaker;
+  readonly #timeoutMs: number;
+  readonly #onCall: OnCall;
 
   /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
-  constructor(url: string, timeoutMs: number, onBreaker: (open: boolean, reason: string) => void) {
+  constructor(
+    url: string,
+    timeoutMs: number,
+    onBreaker: (open: boolean, reason: string) => void,
+    onCall: OnCall = () => {},
+  ) {
+    this.#timeoutMs = timeoutMs;
+    this.#onCall = onCall;
     const options = {
       protocol: 2 as const,
-      // for what nobody waits for: whether Redis is away, reads find out
-      commandTimeout: 2 * timeoutMs,
       socketTimeout: 10 * timeoutMs,
       connectTimeout: 500,
       enableOfflineQueue: false,
@@ -70,8 +80,9 @@ export class Redis {
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new Breaker({
-      probe: () => Promise.all([this.#client.ping(), this.#mget.read(['probe'])]),
-      failuresToOpen: 1,
+      probe: () => Promise.all([this.#inTime(this.#client.ping()), this.#mget.read(['probe'])]),
+      // one answer that is late is a hiccup, and while PostgreSQL is away Redis is all there is
+      failuresToOpen: 3,
       probeEveryMs: 200,
       onChange: onBreaker,
     });
@@ -110,7 +121,7 @@ export class Redis {
   }
 
   /**
-   * Stores versioned values unless a newer one stands there. Returns the places of those that were refused;
+   * Stores versioned values unless a newer one stands there, for half of `ttlMs` to all of it. Returns the places of those that were refused;
    * undefined when not all were sent.
    */
   async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number[] | undefined> {
@@ -123,11 +134,13 @@ export class Redis {
         const part = values.slice(start, start + KEYS_PER_SCRIPT);
         next += part.length;
         const places = await this.#guard(() =>
-          this.#client.storeNewer(
-            part.length,
-            ...part.map(([key]) => key),
-            ttlMs,
-            ...part.map(([, value]) => value),
+          this.#inTime(
+            this.#client.storeNewer(
+              part.length,
+              ...part.map(([key]) => key),
+              ttlMs,
+              ...part.map(([, value]) => value),
+            ),
           ),
         );
         if (places) for (const place of places) refused.push(start + place - 1);
@@ -140,24 +153,23 @@ export class Redis {
 
   /** Sets texts, where `onlyIfNone` only those that have no value yet. Returns undefined when not all were sent. */
   setMany(
-    values: [key: string, value: string | Buffer][],
-    ttlMs: number,
+    values: [key: string, value: string | Buffer, ttlMs: number][],
     onlyIfNone: boolean,
   ): Promise<true | undefined> {
     return this.#guard(async (): Promise<true> => {
       const pipeline = this.#client.pipeline();
-      for (const [key, value] of values) {
+      for (const [key, value, ttlMs] of values) {
         if (onlyIfNone) pipeline.set(key, value, 'PX', ttlMs, 'NX');
         else pipeline.set(key, value, 'PX', ttlMs);
       }
-      for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
+      for (const [error] of (await this.#inTime(pipeline.exec())) ?? []) if (error) throw error;
       return true;
     });
   }
 
   /** Removes keys: for values that are no values of ours, whatever version they claim to have. */
   remove(keys: string[]): Promise<number | undefined> {
-    return this.#guard(() => this.#client.unlink(keys));
+    return this.#guard(() => this.#inTime(this.#client.unlink(keys)));
   }
 
   /** Some of the keys that match a pattern, and the cursor for the next: '0' at the start and when all were seen. */
@@ -166,12 +178,12 @@ export class Redis {
     pattern: string,
     count: number,
   ): Promise<[cursor: string, keys: string[]] | undefined> {
-    return this.#guard(() => this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count));
+    return this.#guard(() => this.#inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)));
   }
 
   /** Sets a text and returns what stood there before (null: nothing); undefined when Redis is away. */
   exchange(key: string, value: string): Promise<string | null | undefined> {
-    return this.#guard(() => this.#client.getset(key, value));
+    return this.#guard(() => this.#inTime(this.#client.getset(key, value)));
   }
 
   close(): void {
@@ -180,17 +192,30 @@ export class Redis {
     this.#mget.close();
   }
 
+  /**
+   * For what nobody waits for: whether Redis is away, reads find out. Not ioredis' commandTimeout, which calls answers
+   * late that wait unread in a busy process.
+   */
+  #inTime<T>(command: Promise<T>): Promise<T> {
+    return withDeadline(command, 2 * this.#timeoutMs);
+  }
+
   async #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
     if (this.#breaker.open) return undefined;
+    const startedAtMs = performance.now();
+    let succeeded = false;
     try {
       const result = await command();
       this.#breaker.succeeded();
+      succeeded = true;
       return result;
     } catch (error) {
       const { name, message } = error as Error;
       // a server that refuses one command (READONLY, OOM, NOPERM) is not away: others of its answers are good
       if (name !== 'ReplyError' || AWAY.test(message)) this.#breaker.failed(message);
       return undefined;
+    } finally {
+      this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
     }
   }
 }

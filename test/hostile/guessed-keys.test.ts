@@ -25,9 +25,9 @@ const get = (key: string) => `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key: $
 async function lookups(): Promise<{ redis: number; postgres: number }> {
   const metrics = await service.metrics();
   const count = (tier: string) =>
-    Number(
-      new RegExp(`^hotel_api_key_lookups_total\\{tier="${tier}"\\} (\\d+)`, 'm').exec(metrics)?.[1] ?? 0,
-    );
+    [...metrics.matchAll(new RegExp(`^hotel_api_key_lookups_total\\{tier="${tier}",.*\\} (\\d+)`, 'gm'))]
+      .map(([, value]) => Number(value))
+      .reduce((sum, value) => sum + value, 0);
   return { redis: count('redis'), postgres: count('postgres') };
 }
 
@@ -116,7 +116,9 @@ it('5000 keys that were never given out are looked up once a minute, at most 50 
     expect(guessed[tier]).toBeGreaterThan(0);
   }
   expectUnharmed(quiet, meanwhile);
-  expect(service.logs().filter((line) => /"status":503/.test(line))).toEqual([]);
+  // a flood of guesses is no flood of lines
+  const lines = service.logs().filter((line) => /"status":503/.test(line));
+  expect(lines.length).toBeLessThanOrEqual(2 * 50 * (SECONDS + 2));
 }, 60_000);
 
 it('one guess is looked up once, however often it is asked with, and a limit on guesses is told as 503', async () => {

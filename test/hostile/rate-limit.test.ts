@@ -141,7 +141,9 @@ describe('what a limited key is told', () => {
     }
     // unknown paths and wrong methods need no key, so they count for none
     expect((await service.get('/nowhere', { key })).status).toBe(404);
-    expect(await service.metrics()).toMatch(/^hotel_api_rate_limited_total [4-9]/m);
+    expect(await service.metrics()).toMatch(
+      /^hotel_api_requests_refused_total\{reason="rate_limit"\} [1-9]/m,
+    );
   });
 
   it('is nothing where there is no limit, nor to who is not known', async () => {

@@ -31,7 +31,7 @@ beforeAll(async () => {
   service = await startService({
     workers: 2,
     hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, { id: 'h2' }, { id: 'h3' }],
-    env: { LOG_LEVEL: 'trace', BASE_PATH: BASE },
+    env: { LOG_LEVEL: 'trace', ACCESS_LOG_SAMPLE: '1', BASE_PATH: BASE },
   });
 });
 afterAll(async () => {

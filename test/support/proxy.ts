@@ -9,6 +9,8 @@ interface Way {
   began: () => string;
   waiting: { bytes: Buffer; dueAtMs: number }[];
   ended: boolean;
+  /** the far side is gone and nobody is told: nothing of it passes any more, whatever heals */
+  stranded: boolean;
 }
 
 /**
@@ -67,6 +69,11 @@ export class FaultProxy {
     this.#ofThose = beganWith;
   }
 
+  /** Leaves every connection half open: as when the machine behind it is gone. New ones pass. */
+  strand(): void {
+    for (const way of this.#ways) way.stranded = true;
+  }
+
   /** Ends every connection with a reset; new ones are welcome. */
   reset(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
@@ -94,6 +101,9 @@ export class FaultProxy {
 
   #accept(client: Socket): void {
     const server = connect({ ...this.#target, allowHalfOpen: true });
+    // as the server's own machine would refuse it
+    const refused = () => client.resetAndDestroy();
+    server.once('error', refused).once('connect', () => server.off('error', refused));
     client.allowHalfOpen = true;
     for (const socket of [client, server]) {
       socket.setNoDelay(true);
@@ -107,7 +117,7 @@ export class FaultProxy {
   }
 
   #pipe(from: Socket, to: Socket, began: () => string): void {
-    const way: Way = { to, began, waiting: [], ended: false };
+    const way: Way = { to, began, waiting: [], ended: false, stranded: false };
     this.#ways.add(way);
     from.on('data', (bytes) => {
       way.waiting.push({ bytes, dueAtMs: performance.now() + (this.#meant(way) ? this.#delayMs : 0) });
@@ -129,6 +139,11 @@ export class FaultProxy {
   }
 
   #deliver(way: Way): void {
+    if (way.stranded) {
+      way.waiting.length = 0;
+      if (way.ended) this.#ways.delete(way);
+      return;
+    }
     if (this.#black && this.#meant(way)) return;
     const nowMs = performance.now();
     while (way.waiting[0] && way.waiting[0].dueAtMs <= nowMs) {

@@ -26,6 +26,8 @@ export interface ServiceOptions {
   database?: FreshDatabase;
   /** likewise */
   redisDatabase?: FreshRedis;
+  /** of a service that has ended, to start it again where it was; default: new ones */
+  ports?: { port: number; adminPort: number };
   /** false: does not wait for /readyz */
   awaitReady?: boolean;
   /** instead of what npm start runs */
@@ -45,7 +47,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     narrow: await insertKey(database.sql, []),
   };
   if (options.hotels?.length) await insertHotels(database.sql, options.hotels);
-  const [port, adminPort] = [await ownPort(), await ownPort()];
+  const { port, adminPort } = options.ports ?? { port: await ownPort(), adminPort: await ownPort() };
   const { uwsFolder } = inject('servers');
   const lines: string[] = [];
   const guarded = await runGuarded(

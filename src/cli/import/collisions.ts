@@ -1,23 +1,30 @@
 import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-import type { Rejections } from './staging.ts';
 
+/** A staged line that the table would refuse. */
 interface Refused {
   line: string;
-  starts_at: number;
-  ends_at: number;
   reason: string;
 }
 
+/** What is judged. */
+export interface Judged {
+  /** the table of the staged lines */
+  table: string;
+  /** hotels that no line names will be gone, and what they have is free */
+  deleteMissing: boolean;
+  /** hears of each line that is rejected */
+  onReject: (line: number, reason: string) => void;
+}
+
 /** The lines that count: of several with the same id the last that is not rejected. */
-const CANDIDATES = `
-  select distinct on (id) line, starts_at, ends_at, id, channel_id, registry_id
-  from incoming where not rejected order by id, line desc`;
+const candidatesOf = (table: string) => `
+  select distinct on (id) line, id, channel_id, registry_id
+  from ${table} where fault is null order by id, line desc`;
 
 /**
- * Rejects staged lines that the table would refuse, so that the merge after it cannot fail for a single line, and
- * leaves the temporary table `candidates`: line and ids of all that remain, one for each hotel.
- * The caller holds the lock that keeps others from writing hotels.
+ * Rejects staged lines that the table would refuse (they get a fault), so that the merge after it cannot fail for a
+ * single line, and leaves the temporary table `candidates`: line and ids of all that remain, one for each hotel.
  *
  * Hotels may hand their channel and registry ids round within one import, in any order of lines. A value that
  * two lines want goes to the hotel that has it already, else to the earlier line. What is rejected keeps what it
@@ -25,31 +32,35 @@ const CANDIDATES = `
  * Not possible: to give back what one line lost to another that is itself rejected later, for its other id.
  * Import the file of rejected lines again for that.
  */
-export async function rejectWhatCollides(transaction: TransactionSql, rejections: Rejections): Promise<void> {
+export async function rejectWhatCollides(transaction: TransactionSql, judged: Judged): Promise<void> {
+  const { table, onReject } = judged;
   const reject = async (refused: Refused[]): Promise<boolean> => {
-    if (refused.length === 0) return false;
-    await transaction`update incoming set rejected = true where line = any(${refused.map(({ line }) => line)}::bigint[])`;
     // One line may stand twice, once for each of its ids.
     const byLine = Map.groupBy(refused, ({ line }) => line);
-    for (const [line, faults] of byLine) {
-      const { starts_at: start, ends_at: end } = faults[0]!;
-      rejections.add(Number(line), { start, end }, faults.map(({ reason }) => reason).join('; '));
-    }
+    const reasons = [...byLine.values()].map((faults) => faults.map(({ reason }) => reason).join('; '));
+    if (byLine.size === 0) return false;
+    const lines = [...byLine.keys()];
+    await transaction.unsafe(
+      `update ${table} set fault = reason
+      from unnest($1::bigint[], $2::text[]) as refused (line, reason) where ${table}.line = refused.line`,
+      [lines, reasons],
+    );
+    for (const [at, line] of lines.entries()) onReject(Number(line), reasons[at]!);
     return true;
   };
-  await reject(await refusedByConstraints(transaction));
+  await reject(await refusedByConstraints(transaction, table));
   do {
     await transaction.unsafe(`drop table if exists pg_temp.candidates`);
-    await transaction.unsafe(`create temporary table candidates on commit drop as ${CANDIDATES}`);
+    await transaction.unsafe(`create temporary table candidates on commit drop as ${candidatesOf(table)}`);
     await transaction`analyze candidates`;
   } while (
-    (await reject(await heldElsewhere(transaction))) ||
+    (await reject(await heldElsewhere(transaction, judged))) ||
     (await reject(await wantedTwice(transaction)))
   );
 }
 
-/** The check constraints of the table itself judge what is staged: whatever `parseHotel` lets through, no row fails later. */
-async function refusedByConstraints(transaction: TransactionSql): Promise<Refused[]> {
+/** The check constraints of the table itself judge what is staged: whatever `readHotel` lets through, no row fails later. */
+async function refusedByConstraints(transaction: TransactionSql, table: string): Promise<Refused[]> {
   const checks = await transaction<{ name: string; expression: string }[]>`
     select conname as name, pg_get_expr(conbin, conrelid) as expression from pg_constraint
     where conrelid = 'hotels'::regclass and contype = 'c' and conkey <@ (
@@ -58,17 +69,21 @@ async function refusedByConstraints(transaction: TransactionSql): Promise<Refuse
     ({ name, expression }) => `when (${expression}) is false then '${name.replaceAll("'", "''")}'`,
   );
   return transaction.unsafe<Refused[]>(`
-    select line, starts_at, ends_at, 'the constraint ' || broken || ' refuses it' as reason
-    from (select line, starts_at, ends_at, case ${cases.join(' ')} end as broken from incoming where not rejected) as judged
+    select line, 'the constraint ' || broken || ' refuses it' as reason
+    from (select line, case ${cases.join(' ')} end as broken from ${table} where fault is null) as judged
     where broken is not null order by line`);
 }
 
 /** Lines that want an id of a hotel that is not part of this import. */
-async function heldElsewhere(transaction: TransactionSql): Promise<Refused[]> {
+async function heldElsewhere(
+  transaction: TransactionSql,
+  { table, deleteMissing }: Judged,
+): Promise<Refused[]> {
+  const stays = deleteMissing ? `and exists (select from ${table} i where i.id = h.id)` : '';
   const holders = (column: string) => `
-    select c.line, c.starts_at, c.ends_at, format('${column} %s belongs to hotel %s', to_json(c.${column}), to_json(h.id)) as reason
+    select c.line, format('${column} %s belongs to hotel %s', to_json(c.${column}), to_json(h.id)) as reason
     from candidates c join hotels h on h.${column} = c.${column} and h.id <> c.id
-    where not exists (select from candidates k where k.id = h.id)`;
+    where not exists (select from candidates k where k.id = h.id) ${stays}`;
   return transaction.unsafe<Refused[]>(
     `${holders('channel_id')} union all ${holders('registry_id')} order by line`,
   );
@@ -77,7 +92,7 @@ async function heldElsewhere(transaction: TransactionSql): Promise<Refused[]> {
 /** All but one of the lines that want the same id. */
 async function wantedTwice(transaction: TransactionSql): Promise<Refused[]> {
   const losers = (column: string) => `
-    select line, starts_at, ends_at, format('${column} %s goes to hotel %s of line %s', to_json(${column}), to_json(winner), winning_line) as reason
+    select line, format('${column} %s goes to hotel %s of line %s', to_json(${column}), to_json(winner), winning_line) as reason
     from (
       select c.*, row_number() over ranked as place, first_value(c.id) over ranked as winner, first_value(c.line) over ranked as winning_line
       from candidates c left join hotels h on h.id = c.id and h.${column} = c.${column}

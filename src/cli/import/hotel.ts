@@ -90,7 +90,11 @@ const isId = Compile(fields.id);
 
 /** Reads one line of NDJSON. Throws a `LineFault` that names every wrong field. */
 export function parseHotel(line: string): ImportedHotel {
-  const value = parseJson(line);
+  return readHotel(parseJson(line));
+}
+
+/** Checks a hotel as JSON or CSV gave it. Throws a `LineFault` that names every wrong field. */
+export function readHotel(value: unknown): ImportedHotel {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new LineFault('not a JSON object');
   const given = value as Partial<ImportedHotel>;

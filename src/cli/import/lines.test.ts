@@ -1,22 +1,16 @@
-import { mkdtemp, open, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Line, readLines } from './lines.ts';
+import { expect, test } from 'vitest';
+import { BEGINNING, type Line, readLines } from './lines.ts';
 
 const MIB = 1024 * 1024;
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'lines-'));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const PIECE = 64 * 1024;
 
-async function linesOf(bytes: Buffer | string): Promise<Line[]> {
-  const path = join(folder, 'file');
-  await writeFile(path, bytes);
-  await using handle = await open(path);
+async function linesOf(content: Buffer | string, { quoted = false, mark = BEGINNING } = {}): Promise<Line[]> {
+  const bytes = Buffer.from(content);
+  async function* pieces(): AsyncGenerator<Buffer> {
+    for (let at = mark.start; at < bytes.length; at += PIECE) yield bytes.subarray(at, at + PIECE);
+  }
   const lines: Line[] = [];
-  for await (const some of readLines(handle)) lines.push(...some);
+  for await (const some of readLines(pieces(), mark, { quoted })) lines.push(...some);
   return lines;
 }
 
@@ -60,4 +54,38 @@ test('bytes that are no UTF-8 make a faulty line, not another text', async () =>
     [undefined, 'the line is not UTF-8'],
     ['{}', ''],
   ]);
+});
+
+test('a row of CSV ends where no quote is open, and is counted by its first line', async () => {
+  const lines = await linesOf('a,"x\n""y"" \r\n\n",b\n\n"c"\n', { quoted: true });
+  expect(lines.map(({ number, text }) => [number, text])).toEqual([
+    [1, 'a,"x\n""y"" \r\n\n",b'],
+    [6, '"c"'],
+  ]);
+});
+
+test('rows of CSV are the same wherever the pieces that are read end', async () => {
+  const rows = Array.from({ length: 3000 }, (_, i) => `${i},"${'""\n,'.repeat(i % 97)}"`);
+  const lines = await linesOf(`${rows.join('\n')}\n`, { quoted: true });
+  expect(lines.map(({ text }) => text)).toEqual(rows);
+});
+
+test('a quote that is never closed spoils no more than its line may hold', async () => {
+  const rows = Array.from({ length: 40_000 }, (_, i) => `${i},${'x'.repeat(40)}`);
+  const lines = await linesOf(`"open\n${rows.join('\n')}\n`, { quoted: true });
+  expect(lines[0]).toMatchObject({ number: 1, text: undefined, fault: 'a quote is not closed within 1 MiB' });
+  expect(lines.at(-1)).toMatchObject({ number: 40_001, text: rows.at(-1) });
+  const end = await linesOf('a\n"b\nc', { quoted: true });
+  expect(end.map(({ number, fault }) => [number, fault])).toEqual([
+    [1, ''],
+    [2, 'a quote is not closed'],
+  ]);
+});
+
+test('reading on behind any line finds the same lines as reading from the beginning', async () => {
+  const text = '{"a":1}\n\n{"b":2}\n  \n\n{"c":3}\n{"d":4}';
+  const all = await linesOf(text);
+  for (const [at, { number, end }] of all.entries()) {
+    expect(await linesOf(text, { mark: { number, start: end + 1 } })).toEqual(all.slice(at + 1));
+  }
 });

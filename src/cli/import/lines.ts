@@ -1,48 +1,76 @@
 import { isUtf8 } from 'node:buffer';
-import type { FileHandle } from 'node:fs/promises';
-import type { Stretch } from './source.ts';
 
 const LINE_LIMIT_BYTES = 1024 * 1024;
-const READ_BYTES = 256 * 1024;
 const NEWLINE = 10;
+const QUOTE = 34;
+
+/** A stretch of the source, in bytes of its unpacked content; `end` is the first byte behind it. */
+export interface Stretch {
+  start: number;
+  end: number;
+}
 
 /** A line of the source and where it stands, without its newline. */
 export interface Line extends Stretch {
-  /** counted from 1 */
+  /** counted from 1; of a CSV row that has several lines, the first */
   number: number;
   /** undefined for a line that cannot be read; `fault` says why */
   text: string | undefined;
   fault: string;
 }
 
-/** Reads the lines of a file, blank ones left out, one array for each piece that was read. Holds at most one line more than 1 MiB. */
-export async function* readLines(handle: FileHandle): AsyncGenerator<Line[]> {
-  let number = 0;
-  let start = 0;
-  let at = 0;
+/** Where reading begins: behind the line with this number, at this byte. */
+export interface Mark {
+  number: number;
+  start: number;
+}
+
+export const BEGINNING: Mark = { number: 0, start: 0 };
+
+/**
+ * Splits pieces of a file, the first of which begins at the mark, into lines; blank ones are left out. Yields an
+ * array for each piece. With `quoted` a newline between quotes does not end a line, as in CSV. Holds at most one
+ * line more than 1 MiB.
+ */
+export async function* readLines(
+  pieces: AsyncIterable<Buffer>,
+  mark: Mark,
+  { quoted }: { quoted: boolean },
+): AsyncGenerator<Line[]> {
+  let { number, start } = mark;
   let begun: Buffer[] = [];
   let begunBytes = 0;
+  let isOpen = false;
+  let newlines = 0;
   const finish = (rest: Buffer): Line | undefined => {
     const end = start + begunBytes + rest.length;
     const bytes = begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
-    const line = readLine(++number, { start, end }, bytes);
+    const line = readLine(number + 1, { start, end }, bytes, isOpen);
+    number += 1 + newlines;
     start = end + 1;
     begun = [];
     begunBytes = 0;
+    isOpen = false;
+    newlines = 0;
     return line;
   };
-  for (;;) {
-    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, at);
-    if (bytesRead === 0) break;
-    at += bytesRead;
-    const piece = buffer.subarray(0, bytesRead);
+  for await (const piece of pieces) {
     const lines: Line[] = [];
     let from = 0;
-    for (let to = piece.indexOf(NEWLINE); to !== -1; to = piece.indexOf(NEWLINE, from)) {
+    let looked = 0;
+    for (let to = piece.indexOf(NEWLINE); to !== -1; to = piece.indexOf(NEWLINE, to + 1)) {
+      if (quoted && hasOddQuotes(piece, looked, to)) isOpen = !isOpen;
+      looked = to + 1;
+      // A quote that is never closed takes no more with it than a line may hold.
+      if (isOpen && begunBytes + to - from <= LINE_LIMIT_BYTES) {
+        newlines++;
+        continue;
+      }
       const line = finish(piece.subarray(from, to));
       if (line) lines.push(line);
       from = to + 1;
     }
+    if (quoted && hasOddQuotes(piece, looked, piece.length)) isOpen = !isOpen;
     const rest = piece.subarray(from);
     // Of a line that is too long only its length is kept.
     if (begunBytes <= LINE_LIMIT_BYTES) begun.push(rest);
@@ -55,13 +83,21 @@ export async function* readLines(handle: FileHandle): AsyncGenerator<Line[]> {
   }
 }
 
-function readLine(number: number, stretch: Stretch, bytes: Buffer): Line | undefined {
+function hasOddQuotes(piece: Buffer, from: number, to: number): boolean {
+  let count = 0;
+  for (let at = piece.indexOf(QUOTE, from); at !== -1 && at < to; at = piece.indexOf(QUOTE, at + 1)) count++;
+  return count % 2 === 1;
+}
+
+function readLine(number: number, stretch: Stretch, bytes: Buffer, isOpen: boolean): Line | undefined {
+  const wrong = (fault: string) => ({ number, ...stretch, text: undefined, fault });
   if (stretch.end - stretch.start > LINE_LIMIT_BYTES) {
-    return { number, ...stretch, text: undefined, fault: 'the line is longer than 1 MiB' };
+    return wrong(isOpen ? 'a quote is not closed within 1 MiB' : 'the line is longer than 1 MiB');
   }
-  if (!isUtf8(bytes)) return { number, ...stretch, text: undefined, fault: 'the line is not UTF-8' };
-  // A byte order mark is no part of the first line's JSON.
-  const isMarked = number === 1 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+  if (isOpen) return wrong('a quote is not closed');
+  if (!isUtf8(bytes)) return wrong('the line is not UTF-8');
+  // A byte order mark is no part of the first line.
+  const isMarked = stretch.start === 0 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   const text = bytes.toString('utf8', isMarked ? 3 : 0);
   return text.trim() === '' ? undefined : { number, ...stretch, text, fault: '' };
 }

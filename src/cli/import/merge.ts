@@ -1,7 +1,5 @@
 import type { TransactionSql } from 'postgres';
-import { rejectWhatCollides } from './collisions.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
-import type { Rejections } from './staging.ts';
 
 /** How many hotels an import touched; a hotel that has several lines counts once, by its last. */
 export interface Counts {
@@ -11,47 +9,72 @@ export interface Counts {
   deleted: number;
 }
 
-/**
- * Brings `hotels` to what `incoming` says, within the caller's transaction. A hotel that is as it should be is
- * neither written nor locked. Other writers of hotels wait until the transaction ends, readers do not.
- */
-export async function merge(
-  transaction: TransactionSql,
-  { deleteMissing }: { deleteMissing: boolean },
-  rejections: Rejections,
-): Promise<Counts> {
-  await transaction`set local lock_timeout = '30s'`;
-  await transaction`lock table hotels in share row exclusive mode`;
-  let deleted = 0;
-  if (deleteMissing) {
-    // First, so that what the deleted had may be given to others. A rejected line still keeps its hotel.
-    deleted = (
-      await transaction`delete from hotels h where not exists (select from incoming i where i.id = h.id)`
-    ).count;
-  }
-  await rejectWhatCollides(transaction, rejections);
+/** Hotels that are written by one statement: so often the operator hears how far it is. */
+const SLICE = 20_000;
 
-  const columns = IMPORTED_COLUMNS.join(', ');
-  const of = (alias: string) => IMPORTED_COLUMNS.map((column) => `${alias}.${column}`).join(', ');
+const of = (alias: string, columns: readonly string[] = IMPORTED_COLUMNS) =>
+  columns.map((column) => `${alias}.${column}`).join(', ');
+const PLAIN = IMPORTED_COLUMNS.filter((column) => column !== 'images');
+/** As the API shows them: a caption that is not there is null, and what else an image holds is not shown. */
+const SHOWN_IMAGES = `(
+  select coalesce(jsonb_agg(jsonb_build_object('url', image -> 'url', 'caption', image -> 'caption') order by place), '[]')
+  from jsonb_array_elements(h.images) with ordinality as stored (image, place))`;
+
+/**
+ * Compares the `candidates` that `rejectWhatCollides` left with the hotels, and leaves the temporary table `changes`:
+ * of each hotel that is new or different its line, whether it is new, and its place among those. Writes no hotel.
+ */
+export async function compare(
+  transaction: TransactionSql,
+  { table, deleteMissing }: { table: string; deleteMissing: boolean },
+): Promise<Counts> {
   await transaction.unsafe(`
     create temporary table changes on commit drop as
-    select line, h.id is null as is_new
-    from candidates join incoming i using (line) left join hotels h on h.id = i.id
-    where h.id is null or (${of('h')}) is distinct from (${of('i')})`);
+    select line, h.id is null as is_new, row_number() over (order by line) as place
+    from candidates join ${table} i using (line) left join hotels h on h.id = i.id
+    where h.id is null or (${of('h', PLAIN)}) is distinct from (${of('i', PLAIN)})
+      or (h.images is distinct from i.images and ${SHOWN_IMAGES} is distinct from i.images)`);
   await transaction`analyze changes`;
+  const [counts] = await transaction.unsafe<[Omit<Counts, 'deleted'>]>(`
+    select count(*) filter (where is_new)::float8 as inserted, count(*) filter (where not is_new)::float8 as updated,
+      (select count(*) from candidates)::float8 - count(*)::float8 as unchanged
+    from changes`);
+  const [missing] = deleteMissing
+    ? await transaction.unsafe(`select count(*)::float8 as count from hotels h where ${isMissing(table)}`)
+    : [];
+  return { ...counts, deleted: missing?.count ?? 0 };
+}
 
+/**
+ * Brings the hotels to what `changes` says. A hotel that is as it should be is neither written nor locked.
+ * The caller holds the lock that has kept others from writing hotels since before `compare`.
+ */
+export async function write(
+  transaction: TransactionSql,
+  { table, deleteMissing }: { table: string; deleteMissing: boolean },
+  { inserted, updated }: Counts,
+  onProgress: (hotels: number) => void,
+): Promise<void> {
+  // First, so that what the deleted had may be given to others. A rejected line still keeps its hotel.
+  if (deleteMissing) await transaction.unsafe(`delete from hotels h where ${isMissing(table)}`);
   // Uniqueness is judged row by row, so what passes from hotel to hotel is laid down before it is taken up.
-  for (const column of ['channel_id', 'registry_id']) {
+  for (const column of updated > 0 ? ['channel_id', 'registry_id'] : []) {
     await transaction.unsafe(`
       update hotels h set ${column} = null from candidates k
       where k.id = h.id and h.${column} is distinct from k.${column}
         and exists (select from candidates c where c.${column} = h.${column})`);
   }
-  const { count: updated } = await transaction.unsafe(`
-    update hotels h set (${columns}) = row(${of('i')})
-    from changes join incoming i using (line) where not is_new and h.id = i.id`);
-  const { count: inserted } = await transaction.unsafe(`
-    insert into hotels (${columns}) select ${of('i')} from changes join incoming i using (line) where is_new`);
-  const [total] = await transaction`select count(*)::int as count from candidates`;
-  return { inserted, updated, unchanged: total!.count - inserted - updated, deleted };
+  const columns = IMPORTED_COLUMNS.join(', ');
+  for (let from = 0; from < inserted + updated; from += SLICE) {
+    const slice = `changes join ${table} i using (line) where place > ${from} and place <= ${from + SLICE}`;
+    if (updated > 0)
+      await transaction.unsafe(
+        `update hotels h set (${columns}) = row(${of('i')}) from ${slice} and not is_new and h.id = i.id`,
+      );
+    if (inserted > 0)
+      await transaction.unsafe(`insert into hotels (${columns}) select ${of('i')} from ${slice} and is_new`);
+    onProgress(Math.min(inserted + updated, from + SLICE));
+  }
 }
+
+const isMissing = (table: string) => `not exists (select from ${table} i where i.id = h.id)`;

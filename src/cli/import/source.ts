@@ -1,86 +1,129 @@
-import { randomUUID } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
+import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
+import { pipeline } from 'node:stream';
+import { createGunzip } from 'node:zlib';
 import { Failure } from '../failure.ts';
 
-/** What is imported, as a file that can be read twice: once for its hotels, once for the lines that were rejected. */
-export interface Source {
-  handle: FileHandle;
-  sizeBytes: number;
+const PIECE_BYTES = 256 * 1024;
+
+/** What is imported: bytes that can be read again from any place on, unpacked where they are gzip. */
+export class Source {
   /** for messages */
-  name: string;
-  /** where rejected lines go */
-  rejectedPath: string;
-}
+  readonly name: string;
+  /** what the names of the files that are made for it begin with */
+  readonly path: string;
+  /** as it is stored: packed where it is gzip */
+  readonly sizeBytes: number;
+  readonly #handle: FileHandle;
+  readonly #isGzip: boolean;
+  #positionBytes = 0;
 
-/** A stretch of the source, in bytes; `end` is the first byte behind it. */
-export interface Stretch {
-  start: number;
-  end: number;
-}
-
-/** Opens a file, or `-` for standard input. What is no plain file is copied to a temporary one first. */
-export async function openSource(path: string): Promise<Source> {
-  if (path === '-') return spool(process.stdin, 'standard input', 'stdin.rejected.ndjson');
-  let handle: FileHandle;
-  try {
-    handle = await open(path);
-  } catch (error) {
-    throw new Failure(`cannot read ${path}: ${(error as Error).message}`);
+  private constructor(handle: FileHandle, name: string, path: string, sizeBytes: number, isGzip: boolean) {
+    this.#handle = handle;
+    this.name = name;
+    this.path = path;
+    this.sizeBytes = sizeBytes;
+    this.#isGzip = isGzip;
   }
-  const facts = await handle.stat();
-  if (facts.isDirectory()) {
-    await handle.close();
-    throw new Failure(`cannot read ${path}: it is a folder. Name an NDJSON file, or - for standard input.`);
-  }
-  if (facts.isFile())
-    return { handle, sizeBytes: facts.size, name: path, rejectedPath: `${path}.rejected.ndjson` };
-  return spool(handle.createReadStream(), path, `${basename(path)}.rejected.ndjson`);
-}
 
-/** Writes stretches of the source, each as a line, verbatim, in the order of the source. */
-export async function copyStretches(source: Source, stretches: Stretch[]): Promise<void> {
-  const { handle, rejectedPath } = source;
-  async function* lines(): AsyncGenerator<Buffer> {
-    for (const { start, end } of stretches.toSorted((a, b) => a.start - b.start)) {
-      for (let at = start; at < end; ) {
-        const { bytesRead, buffer } = await handle.read(
-          Buffer.alloc(Math.min(end - at, 65_536)),
-          0,
-          null,
-          at,
+  /**
+   * Opens a file, or `-` for standard input. What is no plain file is copied to a temporary one first.
+   * Throws a `Failure` for what cannot be read.
+   */
+  static async open(path: string): Promise<Source> {
+    if (path === '-') return Source.#ofHandle(await spool(process.stdin), 'standard input', 'stdin');
+    let handle: FileHandle;
+    try {
+      handle = await open(path);
+    } catch (error) {
+      throw new Failure(
+        `cannot read ${path}: ${(error as Error).message}. Name an NDJSON or CSV file, or - for standard input.`,
+      );
+    }
+    const facts = await handle.stat();
+    if (facts.isFile()) return Source.#ofHandle(handle, path, path);
+    try {
+      if (facts.isDirectory())
+        throw new Failure(
+          `cannot read ${path}: it is a folder. Name an NDJSON or CSV file, or - for standard input.`,
         );
-        if (bytesRead === 0) throw new Error('it became shorter while it was imported');
-        yield buffer.subarray(0, bytesRead);
-        at += bytesRead;
-      }
-      yield Buffer.from('\n');
+      return Source.#ofHandle(
+        await spool(handle.createReadStream({ autoClose: false })),
+        path,
+        basename(path),
+      );
+    } finally {
+      await handle.close();
     }
   }
-  try {
-    await pipeline(lines, createWriteStream(rejectedPath));
-  } catch (error) {
-    throw new Failure(
-      `cannot write the rejected lines to ${rejectedPath}: ${(error as Error).message}. Nothing was imported.`,
-    );
+
+  static async #ofHandle(handle: FileHandle, name: string, path: string): Promise<Source> {
+    const { size } = await handle.stat();
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(2), 0, 2, 0);
+    const isGzip = bytesRead === 2 && buffer[0] === 0x1f && buffer[1] === 0x8b;
+    return new Source(handle, name, path, size, isGzip);
+  }
+
+  /** How far reading has come in the bytes as they are stored. */
+  get positionBytes(): number {
+    return this.#positionBytes;
+  }
+
+  /** Yields the content from this byte on (counted unpacked). Throws a `Failure` for gzip that is damaged or cut off. */
+  async *read(start: number): AsyncGenerator<Buffer> {
+    if (!this.#isGzip) {
+      yield* this.#stored(start);
+      return;
+    }
+    let skip = start;
+    const unpacked = pipeline(this.#stored(0), createGunzip({ chunkSize: PIECE_BYTES }), () => {});
+    try {
+      for await (const piece of unpacked as AsyncIterable<Buffer>) {
+        if (skip < piece.length) yield skip === 0 ? piece : piece.subarray(skip);
+        skip = Math.max(0, skip - piece.length);
+      }
+    } catch (error) {
+      if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
+      throw new Failure(
+        `${this.name} is damaged or cut off (gzip: ${(error as Error).message}); nothing was imported. Fetch it again.`,
+      );
+    }
+  }
+
+  /** sha256 of the bytes as they are stored, hexadecimal: files with the same content are the same to an import. */
+  async identity(): Promise<string> {
+    const hash = createHash('sha256');
+    for await (const piece of this.#stored(0)) hash.update(piece);
+    return hash.digest('hex');
+  }
+
+  async *#stored(start: number): AsyncGenerator<Buffer> {
+    for (this.#positionBytes = start; ; ) {
+      const place = Buffer.allocUnsafe(PIECE_BYTES);
+      const { bytesRead, buffer } = await this.#handle.read(place, 0, PIECE_BYTES, this.#positionBytes);
+      if (bytesRead === 0) return;
+      this.#positionBytes += bytesRead;
+      yield buffer.subarray(0, bytesRead);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#handle.close();
   }
 }
 
-async function spool(stream: NodeJS.ReadableStream, name: string, rejectedPath: string): Promise<Source> {
+async function spool(stream: NodeJS.ReadableStream): Promise<FileHandle> {
   const path = join(tmpdir(), `hotel-api-import-${randomUUID()}`);
   const handle = await open(path, 'wx+', 0o600);
   // Nameless from the start, the copy vanishes with the process, however that ends.
   await rm(path);
-  let sizeBytes = 0;
   for await (const chunk of stream) {
     const bytes = chunk as Buffer;
     for (let written = 0; written < bytes.length; ) {
       written += (await handle.write(bytes, written, bytes.length - written)).bytesWritten;
     }
-    sizeBytes += bytes.length;
   }
-  return { handle, sizeBytes, name, rejectedPath };
+  return handle;
 }

@@ -70,7 +70,18 @@ describe('a histogram of requests', () => {
     expect(value(text, 'duration_seconds_count{route="list",method="GET",status="404"}')).toBe(1);
   });
 
-  it('that has counted nothing has no samples', () => {
-    expect(make().get().values).toEqual([]);
+  it('shows what alerts divide before it is counted, and nothing else', () => {
+    const counts = make()
+      .get()
+      .values.filter(({ metricName }) => metricName!.endsWith('_count'));
+    expect(counts.every(({ value }) => value === 0)).toBe(true);
+    expect(counts.map(({ labels }) => Object.values(labels).join(' ')).sort()).toEqual(
+      [
+        ...['list', 'hotel', 'hotel_by_channel', 'hotel_by_registry', 'page'].map((route) => `${route} GET`),
+        ...['batch_by_channel', 'batch_by_registry'].map((route) => `${route} POST`),
+      ]
+        .flatMap((what) => [200, 500, 503].map((status) => `${what} ${status}`))
+        .sort(),
+    );
   });
 });

@@ -1,0 +1,67 @@
+import { createWriteStream } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
+import { PassThrough, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import type { Sql } from 'postgres';
+import { HOTEL_COLUMNS, type HotelRow } from '../hotels/entry.ts';
+import { Failure } from './failure.ts';
+import { count, Progress } from './progress.ts';
+import { print, withDatabase } from './session.ts';
+
+/** Hotels that are read and written at a time; memory does not grow with the table. */
+const ROWS = 1_000;
+
+/** `export [FILE]` (`-`: standard output, without `json`): every hotel as a line of NDJSON, ordered by id, as `import` takes it, of one moment. */
+export async function exportHotels(file: string, options: { gzip?: boolean; json?: boolean }): Promise<void> {
+  const toOutput = file === '-';
+  const partial = `${file}.partial`;
+  const sink = toOutput ? process.stdout : createWriteStream(partial);
+  const packed = options.gzip || /\.gz$/i.test(file);
+  try {
+    const exported = await withDatabase((sql) =>
+      writeHotels(sql, packed ? createGzip() : new PassThrough(), sink),
+    );
+    if (toOutput) return;
+    // nobody finds half an export under the name that was asked for
+    await rename(partial, file);
+    print(options.json, { exported, file }, `${count('hotel')(exported)} in ${file}`);
+  } catch (error) {
+    if (!toOutput) await rm(partial, { force: true });
+    const { code, message, syscall } = error as NodeJS.ErrnoException;
+    if (syscall === undefined || !/^(open|write|rename)$/.test(syscall)) throw error;
+    throw new Failure(`cannot write ${toOutput ? 'to standard output' : file} (${code}): ${message}`);
+  }
+}
+
+/** A hotel as a line: the fields of the API but `certified`, which is derived; registry ids keep all their digits. */
+export function lineOf({ version: _, registry_id: registryId, images, ...fields }: HotelRow): string {
+  const shown = images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
+  const text = JSON.stringify({ ...fields, images: shown });
+  return `${text.slice(0, -1)},"registry_id":${registryId}}\n`;
+}
+
+async function writeHotels(sql: Sql, packer: NodeJS.ReadWriteStream, sink: Writable): Promise<number> {
+  return sql.begin('isolation level repeatable read read only', async (transaction) => {
+    await transaction`set local statement_timeout = 0`;
+    const [total] = await transaction`select count(*)::float8 as count from hotels`;
+    const progress = new Progress('exporting', total!.count, count('hotel'));
+    let exported = 0;
+    async function* lines(): AsyncGenerator<string> {
+      const rows = transaction.unsafe<HotelRow[]>(
+        `select ${HOTEL_COLUMNS} from hotels order by id collate "C"`,
+      );
+      for await (const some of rows.cursor(ROWS)) {
+        yield some.map(lineOf).join('');
+        exported += some.length;
+        progress.at(exported);
+      }
+    }
+    try {
+      await pipeline(lines, packer, sink, { end: sink !== process.stdout });
+    } finally {
+      progress.stop();
+    }
+    return exported;
+  });
+}

@@ -1,0 +1,29 @@
+import { styleText } from 'node:util';
+import type { Command, HelpConfiguration } from 'commander';
+
+type Style = Parameters<typeof styleText>[0];
+
+// commander takes the colours out where the output is no terminal or NO_COLOR is set
+const paint = (style: Style) => (text: string) => styleText(style, text, { validateStream: false });
+
+/** How help looks: commands in the order in which one needs them, colours on a terminal. */
+export const HELP: HelpConfiguration = {
+  sortSubcommands: false,
+  showGlobalOptions: false,
+  styleTitle: paint('bold'),
+  styleCommandText: paint('bold'),
+  styleSubcommandText: paint('cyan'),
+  styleOptionText: paint('cyan'),
+  styleArgumentText: paint('yellow'),
+};
+
+/** The last part of a command's help: what is worth knowing, and lines that can be run. */
+export function examples(...lines: string[]): string {
+  return `\n${paint('bold')('Examples:')}\n${lines.map((line) => `  ${line}`).join('\n')}`;
+}
+
+/** Has wrong usage of a command, and of those below it, point to the help of that command. */
+export function pointToHelp(command: Command, path = command.name()): void {
+  command.showHelpAfterError(`Help: ${path} --help`);
+  for (const child of command.commands) pointToHelp(child, `${path} ${child.name()}`);
+}

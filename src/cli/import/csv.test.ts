@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { readHeader, readRows } from './csv.ts';
+import { LineFault } from './hotel.ts';
+
+test.each([
+  ['id,name', ','],
+  ['"id"; name;city', ';'],
+  ['name\tid\r', '\t'],
+])('%j is a header row', (text, delimiter) => {
+  expect(readHeader(text)).toMatchObject({ delimiter, columns: expect.arrayContaining(['id', 'name']) });
+});
+
+test.each(['a,A,4', 'ID,NAME', '"id', '', '{"id":1}'])('%j is none', (text) => {
+  expect(readHeader(text)).toBeUndefined();
+});
+
+test('cells have the type of their field; what has none stays text, what is empty is left out', () => {
+  const layout = readHeader('id,name,latitude,room_count,images,registry_id,channel_id')!;
+  const [row, wrong] = readRows(layout, [
+    '007,"A ""b"", c",-9.5,12,"[{""url"":""https://a/b""}]",9007199254740993,\r',
+    'a,A,north,1e1,[,,12',
+  ]);
+  expect(row).toEqual({
+    id: '007',
+    name: 'A "b", c',
+    latitude: -9.5,
+    room_count: 12,
+    images: [{ url: 'https://a/b' }],
+    registry_id: '9007199254740993',
+  });
+  expect(wrong).toEqual({
+    id: 'a',
+    name: 'A',
+    latitude: 'north',
+    room_count: 10,
+    images: '[',
+    channel_id: '12',
+  });
+});
+
+test('a row that is no CSV spoils none of its neighbours', () => {
+  const layout = readHeader('id,name')!;
+  const rows = readRows(layout, ['a,A', 'b,"B"x', 'c', 'd,D']);
+  expect(rows.map((row) => (row instanceof LineFault ? row.message : row))).toEqual([
+    { id: 'a', name: 'A' },
+    'not valid CSV: check its quotes',
+    'it has 1 cells, the header row names 2 fields',
+    { id: 'd', name: 'D' },
+  ]);
+});

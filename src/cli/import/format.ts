@@ -1,0 +1,68 @@
+import { Failure } from '../failure.ts';
+import { type CsvLayout, readHeader } from './csv.ts';
+import { IMPORTED_COLUMNS } from './hotel.ts';
+import { BEGINNING, type Line, type Mark, readLines } from './lines.ts';
+import type { Source } from './source.ts';
+
+/** How a source is to be read. */
+export interface Format {
+  name: 'ndjson' | 'csv';
+  /** of CSV */
+  layout: CsvLayout | undefined;
+  /** the header row of CSV, in its own bytes, and its newline */
+  header: string;
+  /** where its hotels begin */
+  mark: Mark;
+}
+
+const NDJSON: Format = { name: 'ndjson', layout: undefined, header: '', mark: BEGINNING };
+const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
+
+/**
+ * Tells the format by the first line that is not blank: one that begins with a brace is NDJSON, a header row is CSV;
+ * where it is neither, the name of the file decides, and else it is NDJSON.
+ * Throws a `Failure` for CSV whose header row is missing or wrong.
+ */
+export async function detectFormat(source: Source): Promise<Format> {
+  const line = await firstLine(source);
+  if (!line || line.text === undefined || line.text.trimStart().startsWith('{')) return NDJSON;
+  const layout = readHeader(line.text);
+  if (layout) {
+    check(layout, source.name, line.number);
+    return {
+      name: 'csv',
+      layout,
+      header: `${line.text}\n`,
+      mark: { number: line.number, start: line.end + 1 },
+    };
+  }
+  if (!/\.(csv|tsv)(\.gz)?$/i.test(source.name)) return NDJSON;
+  throw new Failure(
+    `${source.name}: line ${line.number} is no header row. CSV begins with the names of its fields, those of the API, ` +
+      'at least id and name, with commas, semicolons or tabs between them.',
+  );
+}
+
+async function firstLine(source: Source): Promise<Line | undefined> {
+  for await (const lines of readLines(source.read(0), BEGINNING, { quoted: false })) {
+    if (lines.length > 0) return lines[0];
+  }
+  return undefined;
+}
+
+function check({ columns }: CsvLayout, name: string, line: number): void {
+  const faults = [
+    ...columns
+      .filter((column) => !FIELDS.has(column))
+      .map((column) => `unknown field ${JSON.stringify(column)}`),
+    ...columns
+      .filter((column, at) => columns.indexOf(column) < at)
+      .map((column) => `${JSON.stringify(column)} stands twice`),
+    ...(columns.includes('name') ? [] : ['"name" is missing']),
+  ];
+  if (faults.length > 0) {
+    throw new Failure(
+      `${name}: the header row in line ${line} is wrong: ${faults.join('; ')}. Its fields are those of the API: ${[...FIELDS].join(', ')}.`,
+    );
+  }
+}

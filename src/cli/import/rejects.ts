@@ -1,0 +1,55 @@
+import { createWriteStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import type { Sql, TransactionSql } from 'postgres';
+import { Failure } from '../failure.ts';
+import type { Format } from './format.ts';
+import type { Stretch } from './lines.ts';
+import type { Source } from './source.ts';
+
+/** The file that the rejected lines of a source go to: they can be corrected there and imported. */
+export function rejectedPath(source: Source, format: Format): string {
+  return `${source.path}.rejected.${format.name}`;
+}
+
+/**
+ * Writes the lines that are marked in the table, verbatim and in the order of the source, to the file of rejected
+ * lines; CSV with its header row. Throws a `Failure` when it cannot.
+ */
+export async function writeRejected(
+  sql: Sql | TransactionSql,
+  table: string,
+  source: Source,
+  format: Format,
+): Promise<void> {
+  const path = rejectedPath(source, format);
+  const stretches = await sql.unsafe<Stretch[]>(
+    `select starts_at as start, ends_at as "end" from ${table} where fault is not null order by line`,
+  );
+  async function* lines(): AsyncGenerator<Buffer | string> {
+    if (format.header) yield format.header;
+    let at = stretches[0]!.start;
+    let next = 0;
+    for await (const piece of source.read(at)) {
+      const pieceEnd = at + piece.length;
+      for (let stretch = stretches[next]; stretch && stretch.start < pieceEnd; stretch = stretches[next]) {
+        const [from, to] = [Math.max(stretch.start, at), Math.min(stretch.end, pieceEnd)];
+        if (from < to) yield piece.subarray(from - at, to - at);
+        if (stretch.end > pieceEnd) break;
+        yield '\n';
+        next++;
+      }
+      if (next === stretches.length) return;
+      at = pieceEnd;
+    }
+    // the last line may end where the file does
+    if (next < stretches.length) throw new Error(`${source.name} became shorter while it was imported`);
+  }
+  try {
+    await pipeline(lines, createWriteStream(path));
+  } catch (error) {
+    throw new Failure(
+      `cannot write the rejected lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
+        'Make room or give yourself the right to write there, and run the same command again.',
+    );
+  }
+}

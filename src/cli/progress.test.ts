@@ -1,0 +1,39 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { bytes, count, Progress } from './progress.ts';
+
+let written: string[];
+beforeEach(() => {
+  written = [];
+  vi.useFakeTimers();
+
+  vi.stubGlobal(
+    'process',
+    Object.create(process, {
+      stderr: { value: { write: (text: string) => written.push(text), isTTY: false } },
+    }),
+  );
+});
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+test('without a terminal there is a line every five seconds, with the rate and the time left', () => {
+  const progress = new Progress('reading x', 1_000_000, count('hotel'));
+  for (let second = 0; second <= 12; second++) {
+    progress.at(10_000 * second);
+    vi.advanceTimersByTime(1_000);
+  }
+  expect(written).toEqual([
+    'reading x: 5 %, 50,000 of 1,000,000 hotels, 10,000 hotels/s, 1 min 35 s left\n',
+    'reading x: 10 %, 100,000 of 1,000,000 hotels, 10,000 hotels/s, 1 min 30 s left\n',
+  ]);
+});
+
+test('the rate is that of this run, where an earlier one has done a part', () => {
+  const progress = new Progress('reading x', 2e9, bytes);
+  progress.at(1e9);
+  vi.advanceTimersByTime(5_000);
+  progress.at(1.25e9);
+  expect(written).toEqual(['reading x: 62 %, 1.25 of 2.00 GB, 50.0 MB/s, 15 s left\n']);
+});

@@ -1,0 +1,33 @@
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * Makes a folder that keeps the demo's commands short: `key` and `narrow` are headers for curl, `hotel-api` is the
+ * operator's command line on the demo's database, `sql` runs a statement there. Only its owner may read it.
+ */
+export async function makeTools(demo: {
+  ownerUrl: string;
+  fullKey: string;
+  narrowKey: string;
+}): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'hotel-'));
+  const program = (file: string) =>
+    [
+      '#!/bin/sh',
+      `export DATABASE_URL=${quote(demo.ownerUrl)} HOTEL_API_KEY=${quote(demo.fullKey)}`,
+      `exec ${quote(process.execPath)} ${quote(fileURLToPath(new URL(file, import.meta.url)))} "$@"`,
+      '',
+    ].join('\n');
+  const put = (name: string, text: string, mode: number) => writeFile(join(folder, name), text, { mode });
+  await put('key', `x-api-key: ${demo.fullKey}\n`, 0o600);
+  await put('narrow', `x-api-key: ${demo.narrowKey}\n`, 0o600);
+  await put('hotel-api', program('../main.ts'), 0o700);
+  await put('sql', program('./sql.ts'), 0o700);
+  return folder;
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

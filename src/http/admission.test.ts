@@ -1,0 +1,185 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Admission, NEEDS_LOAD, type Work } from './admission.ts';
+
+const BODY = new Uint8Array(13_000);
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A batch that takes time of the loop, or is loaded until `finish`. */
+class Batch implements Work {
+  state: 'new' | 'running' | 'answered' | 'refused' = 'new';
+  over = false;
+  finish = () => {};
+  readonly #takesMs: number;
+  readonly #local: boolean;
+
+  constructor({ takesMs = 0, local = true } = {}) {
+    this.#takesMs = takesMs;
+    this.#local = local;
+  }
+
+  run(_: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined {
+    if (!this.#local && !mayLoad) return NEEDS_LOAD;
+    this.state = 'running';
+    spent += this.#takesMs;
+    this.finish = () => {
+      this.state = 'answered';
+      done();
+    };
+    if (this.#local) this.finish();
+    return undefined;
+  }
+
+  refuse(): void {
+    this.state = 'refused';
+  }
+}
+
+/** processor time that batches took, beside the time that goes by between turns */
+let spent = 0;
+let began = 0;
+beforeEach(() => {
+  spent = 0;
+  began = performance.now();
+  const real = performance.now.bind(performance);
+  vi.spyOn(performance, 'now').mockImplementation(() => real() + spent);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const enter = (admission: Admission, batches: Batch[]) => {
+  for (const batch of batches) admission.enter(BODY, batch);
+};
+const many = (count: number, options?: ConstructorParameters<typeof Batch>[0]) =>
+  Array.from({ length: count }, () => new Batch(options));
+const count = (batches: Batch[], state: Batch['state']) =>
+  batches.filter((batch) => batch.state === state).length;
+const turn = () => vi.advanceTimersToNextTimerAsync();
+
+describe('batches from the local cache', () => {
+  it('are answered at once while a turn of the loop has time', () => {
+    const admission = new Admission();
+    const batches = many(10, { takesMs: 0.4 });
+    enter(admission, batches);
+    expect(count(batches, 'answered')).toBe(10);
+    expect(admission.waiting).toBe(0);
+  });
+
+  it('take 5 ms of a turn at most, and the others follow in their order', async () => {
+    const admission = new Admission();
+    const batches = many(30, { takesMs: 1 });
+    enter(admission, batches);
+    expect(count(batches, 'answered')).toBe(5);
+    expect(admission.waiting).toBe(25);
+    for (let turns = 1; turns <= 5; turns++) {
+      await turn();
+      expect(batches.findIndex(({ state }) => state === 'new')).toBe(turns === 5 ? -1 : 5 * (turns + 1));
+    }
+    expect(admission.waiting).toBe(0);
+  });
+
+  it('are refused when they would wait for more than 150 ms, and taken again when the others are answered', async () => {
+    const admission = new Admission();
+    const batches = many(1_000, { takesMs: 0.3 });
+    enter(admission, batches);
+    const refused = count(batches, 'refused');
+    // 150 ms are 500 of them
+    expect(refused).toBeGreaterThan(400);
+    expect(refused).toBeLessThan(550);
+    expect(admission.full).toBe(true);
+    while (admission.waiting > 0) await turn();
+    expect(count(batches, 'answered')).toBe(1_000 - refused);
+    expect(performance.now() - began).toBeLessThan(400);
+    expect(admission.full).toBe(false);
+    const next = new Batch();
+    admission.enter(BODY, next);
+    expect(next.state).toBe('answered');
+  });
+
+  it('are not answered when their clients have left meanwhile', async () => {
+    const admission = new Admission();
+    const batches = many(10, { takesMs: 5 });
+    enter(admission, batches);
+    for (const batch of batches) batch.over = true;
+    await turn();
+    expect(count(batches, 'answered')).toBe(1);
+    expect(admission.waiting).toBe(0);
+  });
+});
+
+describe('batches that have to be loaded', () => {
+  it('wait for one another, past a limit, and go on as others are answered', async () => {
+    const admission = new Admission();
+    const batches = many(40, { local: false });
+    enter(admission, batches);
+    const atOnce = count(batches, 'running');
+    expect(atOnce).toBeGreaterThan(4);
+    expect(atOnce).toBeLessThan(20);
+    batches[0]!.finish();
+    await turn();
+    expect(count(batches, 'running')).toBe(atOnce);
+    expect(batches[atOnce]!.state).toBe('running');
+  });
+
+  it('never hold up those that the local cache answers', async () => {
+    const admission = new Admission();
+    const stuck = many(100, { local: false });
+    enter(admission, stuck);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(admission.waiting).toBeGreaterThan(0);
+    // after the rule that most can be answered locally, and as long as some can
+    const local = many(20);
+    for (const batch of local) {
+      admission.enter(BODY, batch);
+      await turn();
+    }
+    expect(count(local, 'answered')).toBe(20);
+  });
+
+  it('are refused while nothing moves, first those that come, then those that wait', async () => {
+    const admission = new Admission();
+    const stuck = many(30, { local: false });
+    enter(admission, stuck);
+    await vi.advanceTimersByTimeAsync(201);
+    const late = new Batch({ local: false });
+    admission.enter(BODY, late);
+    expect(late.state).toBe('refused');
+    await vi.advanceTimersByTimeAsync(500);
+    const running = stuck.filter(({ state }) => state === 'running');
+    for (const batch of running) batch.finish();
+    await turn();
+    expect(count(stuck, 'refused')).toBe(30 - running.length);
+    expect(admission.waiting).toBe(0);
+    expect(admission.full).toBe(false);
+  });
+
+  it('are loaded fewer at once when they take long, and more when they are quick', async () => {
+    const admission = new Admission();
+    const atOnceWhen = async (takesMs: number) => {
+      let running = 0;
+      for (let round = 0; round < 60; round++) {
+        const batches = many(120, { local: false });
+        enter(admission, batches);
+        running = count(batches, 'running');
+        for (;;) {
+          const under = batches.filter(({ state }) => state === 'running');
+          if (under.length === 0) break;
+          await vi.advanceTimersByTimeAsync(takesMs);
+          for (const batch of under) batch.finish();
+          await turn();
+        }
+      }
+      return running;
+    };
+    const first = await atOnceWhen(10);
+    expect(first).toBeGreaterThan(12);
+    expect(await atOnceWhen(80)).toBeLessThanOrEqual(3);
+    expect(await atOnceWhen(10)).toBeGreaterThan(12);
+  });
+});

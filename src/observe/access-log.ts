@@ -1,0 +1,107 @@
+import type { Logger } from 'pino';
+import { Unavailable } from '../errors.ts';
+import type { CountedMethod, Route } from './request-histogram.ts';
+
+/** Why a line on a request is written; so are those counted that are not. */
+export const UNLOGGED = ['failed', 'slow', 'sampled'] as const;
+export type Unlogged = (typeof UNLOGGED)[number];
+
+/**
+ * Lines a worker writes in a second, by kind; a line takes it about 10 µs. Failures come in floods, and the hundredth
+ * says no more than the first.
+ */
+const LINES_PER_SECOND: Record<Unlogged, number> = { failed: 50, slow: 50, sampled: 1_000 };
+
+/** What is told of a request: nothing by which a person could be known, so neither its address nor its path. */
+export interface LoggedRequest {
+  readonly requestId: string;
+  readonly route: Route;
+  readonly method: CountedMethod;
+  readonly access: { readonly keyId: string } | undefined;
+  /** what was thrown on the way */
+  readonly fault: unknown;
+}
+
+/**
+ * One line for a request that failed (5xx), was slow, or falls into the sample; none for the others. What a flood
+ * keeps from being written is counted, in a line a second later and in the metrics.
+ */
+export class AccessLog {
+  readonly #log: Logger;
+  readonly #onSuppressed: (kind: Unlogged) => void;
+  readonly #sample: number;
+  readonly #slowSeconds: number;
+  #written: Record<Unlogged, number> = { failed: 0, slow: 0, sampled: 0 };
+  #suppressed: Record<Unlogged, number> = { failed: 0, slow: 0, sampled: 0 };
+  #second: NodeJS.Timeout | undefined;
+
+  /** `sample`: the share of requests, 0 to 1, of which a line is written though nothing is wrong; `slowMs`: from here on a request is slow. */
+  constructor(
+    log: Logger,
+    options: { sample: number; slowMs: number; onSuppressed: (kind: Unlogged) => void },
+  ) {
+    this.#log = log;
+    this.#onSuppressed = options.onSuppressed;
+    this.#sample = options.sample;
+    this.#slowSeconds = options.slowMs / 1000;
+  }
+
+  /** A request is over; status 0: it was not answered. */
+  finished(request: LoggedRequest, status: number, seconds: number, bytes: number): void {
+    if (status >= 500) this.#write('failed', request, status, seconds, bytes);
+    else if (seconds >= this.#slowSeconds) this.#write('slow', request, status, seconds, bytes);
+    else if (this.#sample > 0 && Math.random() < this.#sample)
+      this.#write('sampled', request, status, seconds, bytes);
+  }
+
+  /** A request failed after its client had gone away. */
+  failedUnheard(request: LoggedRequest): void {
+    this.#write('failed', request, 0, undefined, 0);
+  }
+
+  /** Tells what was not written until now. */
+  close(): void {
+    clearTimeout(this.#second);
+    this.#turn();
+  }
+
+  #write(
+    kind: Unlogged,
+    request: LoggedRequest,
+    status: number,
+    seconds: number | undefined,
+    bytes: number,
+  ): void {
+    this.#second ??= setTimeout(() => this.#turn(), 1_000).unref();
+    if (this.#written[kind] >= LINES_PER_SECOND[kind]) {
+      this.#suppressed[kind]++;
+      this.#onSuppressed(kind);
+      return;
+    }
+    this.#written[kind]++;
+    const { requestId, route, method, access, fault } = request;
+    const line = {
+      requestId,
+      route,
+      method,
+      ...(status === 0 ? { aborted: true } : { status }),
+      ...(seconds !== undefined && { durationMs: Math.round(seconds * 1e6) / 1e3, bytes }),
+      keyId: access?.keyId,
+    };
+    if (kind === 'sampled') this.#log.info(line, 'request');
+    else if (kind === 'slow') this.#log.warn(line, 'slow request');
+    else if (fault === undefined) this.#log.warn(line, 'request refused');
+    else if (fault instanceof Unavailable)
+      this.#log.warn({ ...line, reason: fault.message }, 'request refused');
+    else this.#log.error({ ...line, err: fault }, 'request failed');
+  }
+
+  #turn(): void {
+    const suppressed = this.#suppressed;
+    this.#second = undefined;
+    this.#written = { failed: 0, slow: 0, sampled: 0 };
+    this.#suppressed = { failed: 0, slow: 0, sampled: 0 };
+    if (suppressed.failed + suppressed.slow + suppressed.sampled > 0)
+      this.#log.warn({ suppressed }, 'more requests than are logged in a second');
+  }
+}

@@ -1,0 +1,67 @@
+import type { Logger } from 'pino';
+
+/** What happened, for operators: every event that is logged, with its level and its fields. */
+export class Events {
+  readonly #log: Logger;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  starting(fields: { workers: number; port: number; adminPort: number; redis: boolean }): void {
+    this.#log.info(fields, 'starting');
+  }
+  withoutRedis(): void {
+    this.#log.warn('REDIS_URL is not set: running on the local cache and PostgreSQL alone');
+  }
+  coreDumpsPossible(reason: string): void {
+    this.#log.warn({ reason }, 'core files are possible, and would hold passwords and keys: set ulimit -c 0');
+  }
+  listening(port: number): void {
+    this.#log.info({ port }, 'listening');
+  }
+
+  notReadyYet(reason: string): void {
+    this.#log.warn({ reason }, 'not ready yet, trying again');
+  }
+  breaker(dependency: string, open: boolean, reason: string): void {
+    if (open) this.#log.error({ dependency, reason }, 'given up for the moment');
+    else this.#log.info({ dependency, reason }, 'used again');
+  }
+  workerStarted(workerPid: number): void {
+    this.#log.info({ workerPid }, 'worker started');
+  }
+  workerFailed(workerPid: number, reason: string): void {
+    this.#log.error({ workerPid, reason }, 'worker cannot go on');
+  }
+  workerEnded(fields: {
+    workerPid: number;
+    code: number | null;
+    signal: string | null;
+    restartInMs: number;
+  }): void {
+    this.#log.error(fields, 'worker ended, another is started');
+  }
+  invalidator(state: 'active' | 'standby' | 'lost', reason?: string): void {
+    this.#log.info({ state, reason }, 'invalidator');
+  }
+  feed(event: 'heard' | 'silent' | 'gap' | 'reconnected'): void {
+    this.#log[event === 'heard' ? 'info' : 'warn']({ event }, 'change feed');
+  }
+  newGeneration(generation: string, reason: string): void {
+    this.#log.info({ generation, reason }, 'what Redis holds is given up');
+  }
+  reconciled(hotels: number, keys: number): void {
+    this.#log.warn({ hotels, keys }, 'changes that went round the triggers were found and corrected');
+  }
+  stopping(signal: string): void {
+    this.#log.info({ signal }, 'stopping');
+  }
+  stopped(faults: string[]): void {
+    if (faults.length > 0) this.#log.warn({ faults }, 'stopped, not all in order');
+    else this.#log.info('stopped');
+  }
+  fatal(error: unknown): void {
+    this.#log.fatal({ err: error }, 'cannot go on');
+  }
+}

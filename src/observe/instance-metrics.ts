@@ -1,0 +1,107 @@
+import { readFileSync } from 'node:fs';
+import type { Registry } from 'prom-client';
+import { Reading, register, type Sample } from './metric.ts';
+
+/** What of a worker is read when it is scraped. */
+export interface WorkerSource {
+  gate: { readonly inProgress: number; readonly batchesWaiting: number };
+  server: { readonly connections: number };
+  postgres: { readonly waiting: number; readonly running: number };
+  /** of each worker */
+  limits: { poolSize: number; queueLimit: number };
+  /** undefined: the local cache is turned off */
+  slab: { stats(): SlabStats } | undefined;
+  link: { readonly up: boolean };
+}
+
+interface SlabStats {
+  entries: number;
+  absences: number;
+  bytes: number;
+  maxBytes: number;
+  evictions: number;
+  puts: number;
+}
+
+/** Adds what the worker of this number holds. Gauges without the label `worker` are summed over all workers. */
+export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
+  const { gate, server, postgres, limits, slab, link } = source;
+  const gauge = (name: string, help: string, read: () => Sample[]) =>
+    register(registry, new Reading(name, help, 'gauge', read));
+  const sum = (name: string, help: string, value: () => number) =>
+    gauge(name, help, () => [{ labels: {}, value: value() }]);
+  sum('hotel_api_requests_in_progress', 'Requests without an answer yet', () => gate.inProgress);
+  sum(
+    'hotel_api_batches_waiting',
+    'Batches that wait for the event loop or for others to be loaded',
+    () => gate.batchesWaiting,
+  );
+  sum('hotel_api_connections', 'Open client connections', () => server.connections);
+  sum(
+    'hotel_api_postgres_queries_waiting',
+    'Queries that wait for a connection to PostgreSQL',
+    () => postgres.waiting,
+  );
+  sum('hotel_api_postgres_queries_running', 'Queries under way at PostgreSQL', () => postgres.running);
+  sum(
+    'hotel_api_postgres_pool_size',
+    'Queries that may be under way at PostgreSQL at once',
+    () => limits.poolSize,
+  );
+  sum(
+    'hotel_api_postgres_queue_limit',
+    'Queries that may wait for a connection to PostgreSQL',
+    () => limits.queueLimit,
+  );
+  gauge('hotel_api_change_feed_up', '1 where a worker hears the change feed, by worker', () => [
+    { labels: { worker }, value: link.up ? 1 : 0 },
+  ]);
+  if (!slab) return;
+  gauge('hotel_api_local_cache_bytes', 'Memory that the local cache has taken, by worker', () => [
+    { labels: { worker }, value: slab.stats().bytes },
+  ]);
+  gauge('hotel_api_local_cache_max_bytes', 'Memory that the local cache may take, by worker', () => [
+    { labels: { worker }, value: slab.stats().maxBytes },
+  ]);
+  gauge('hotel_api_local_cache_entries', 'What the local cache holds, by worker and kind', () => {
+    const { entries, absences } = slab.stats();
+    return [
+      { labels: { worker, kind: 'hotel' }, value: entries },
+      { labels: { worker, kind: 'absence' }, value: absences },
+    ];
+  });
+  const counter = (name: string, help: string, value: () => number) =>
+    register(registry, new Reading(name, help, 'counter', () => [{ labels: {}, value: value() }]));
+  counter(
+    'hotel_api_local_cache_stores_total',
+    'Hotels stored in local caches, refreshes included',
+    () => slab.stats().puts,
+  );
+  counter(
+    'hotel_api_local_cache_evictions_total',
+    'Hotels that local caches gave up to make room',
+    () => slab.stats().evictions,
+  );
+}
+
+/** Adds what the primary alone knows. `workers`: how many are wanted, and how many accept connections. */
+export function watchInstance(registry: Registry, wanted: number, listening: () => number): void {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  const gauge = (name: string, help: string, labels: Sample['labels'], value: () => number) =>
+    register(registry, new Reading(name, help, 'gauge', () => [{ labels, value: value() }]));
+  gauge(
+    'hotel_api_build_info',
+    'Always 1; what runs',
+    { version, node_version: process.versions.node },
+    () => 1,
+  );
+  const startedAtSeconds = performance.timeOrigin / 1000;
+  gauge(
+    'hotel_api_start_time_seconds',
+    'When the instance started, in seconds since 1970',
+    {},
+    () => startedAtSeconds,
+  );
+  gauge('hotel_api_workers', 'Workers that accept connections', {}, listening);
+  gauge('hotel_api_workers_wanted', 'Workers that the instance is to have', {}, () => wanted);
+}

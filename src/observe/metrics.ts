@@ -1,0 +1,219 @@
+import { Registry } from 'prom-client';
+import { REFUSALS, type Refusal } from '../errors.ts';
+import { UNLOGGED, type Unlogged } from './access-log.ts';
+import { Histogram } from './histogram.ts';
+import { Reading, register } from './metric.ts';
+import { RequestHistogram, ROUTES, type Route } from './request-histogram.ts';
+import { type ClosedLabel, Tally } from './tally.ts';
+
+const TIERS = ['local', 'redis', 'postgres'] as const;
+const ANSWERS = ['hit', 'absent', 'miss'] as const;
+const DEPENDENCIES = ['redis', 'postgres'] as const;
+const CHANGES = ['hotels', 'keys', 'truncated'] as const;
+const OUTCOMES = ['answered', 'failed'] as const;
+const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5] as const;
+const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30] as const;
+
+export type Tier = (typeof TIERS)[number];
+/** What a tier says of a key: it has it, it knows that there is none, it does not know. */
+export type Answer = (typeof ANSWERS)[number];
+export type Dependency = (typeof DEPENDENCIES)[number];
+
+/**
+ * What every process counts. Labels are closed sets: no id, key or URL ever is one. What is read when it is scraped
+ * stands in process-metrics.ts and instance-metrics.ts.
+ */
+export class Metrics {
+  readonly registry = new Registry();
+  readonly requests = register(
+    this.registry,
+    new RequestHistogram(
+      'hotel_api_request_duration_seconds',
+      'Time from the request line to the answer, by route, method and status',
+    ),
+  );
+  readonly #received = this.#tally(
+    'hotel_api_request_body_bytes_total',
+    'Bytes of request bodies, by route',
+    ['route', ROUTES],
+  );
+  readonly #sent = this.#tally(
+    'hotel_api_response_body_bytes_total',
+    'Bytes of response bodies as they were sent, by route',
+    ['route', ROUTES],
+  );
+  readonly #aborted = this.#tally(
+    'hotel_api_requests_aborted_total',
+    'Requests that ended without an answer: the client went away, or what it sent must not be answered',
+  );
+  readonly #refused = this.#tally(
+    'hotel_api_requests_refused_total',
+    'Requests refused to protect the service or for want of a dependency, by reason',
+    ['reason', REFUSALS],
+  );
+  readonly #cacheAnswers = this.#tally(
+    'hotel_api_cache_answers_total',
+    'Keys of hotels looked up, by tier and answer',
+    ['tier', TIERS],
+    ['answer', ANSWERS],
+  );
+  readonly #keyLookups = this.#tally(
+    'hotel_api_key_lookups_total',
+    'API keys looked up, by tier and answer; absent: the key is refused',
+    ['tier', TIERS],
+    ['answer', ANSWERS],
+  );
+  readonly #unsound = this.#tally(
+    'hotel_api_redis_unsound_values_total',
+    'Values in Redis that were no sound entry',
+  );
+  readonly #calls = register(
+    this.registry,
+    new Histogram(
+      'hotel_api_dependency_duration_seconds',
+      'Time of commands to Redis and queries to PostgreSQL without their wait for a connection, by outcome',
+      CALL_BOUNDS,
+      (place) => ({ dependency: DEPENDENCIES[place >> 1]!, outcome: OUTCOMES[place & 1]! }),
+    ),
+  );
+  readonly #givenUp = this.#tally(
+    'hotel_api_breaker_openings_total',
+    'Times a process gave a dependency up',
+    ['dependency', DEPENDENCIES],
+  );
+  readonly #open = { redis: 0, postgres: 0 };
+  readonly #changes = this.#tally(
+    'hotel_api_changes_total',
+    'Changes the invalidator took off the queue, by kind',
+    ['kind', CHANGES],
+  );
+  readonly #lag = register(
+    this.registry,
+    new Histogram(
+      'hotel_api_freshness_lag_seconds',
+      'From the commit of a change until the workers are told of it, at most; of each delivery the oldest change',
+      LAG_BOUNDS,
+      () => ({}),
+    ),
+  );
+  readonly #reconciled = this.#tally(
+    'hotel_api_reconciled_total',
+    'Values in Redis that differed from PostgreSQL and were corrected, by kind: changes that went round the triggers',
+    ['kind', ['hotels', 'keys'] as const],
+  );
+  readonly #generations = this.#tally(
+    'hotel_api_redis_generations_total',
+    'Times the invalidator gave up what Redis held, because it may lack a change',
+  );
+  readonly #resets = this.#tally(
+    'hotel_api_feed_resets_total',
+    'Times a worker emptied its caches because it could not tell what it had missed',
+  );
+  #leads = 0;
+  readonly #restarts = this.#tally('hotel_api_worker_restarts_total', 'Workers that ended and were replaced');
+  readonly #unlogged = this.#tally(
+    'hotel_api_log_lines_suppressed_total',
+    'Lines on requests that were not written, for there were too many of their kind in a second',
+    ['kind', UNLOGGED],
+  );
+
+  constructor() {
+    for (let place = 0; place < DEPENDENCIES.length * OUTCOMES.length; place++) this.#calls.open(place);
+    this.#lag.open(0);
+    register(
+      this.registry,
+      new Reading('hotel_api_breaker_open', 'Processes that have given a dependency up', 'gauge', () =>
+        DEPENDENCIES.map((dependency) => ({ labels: { dependency }, value: this.#open[dependency] })),
+      ),
+    );
+    register(
+      this.registry,
+      new Reading(
+        'hotel_api_invalidator_active',
+        '1 in the instance whose invalidator is the active one',
+        'gauge',
+        () => [{ labels: {}, value: this.#leads }],
+      ),
+    );
+  }
+
+  received(route: Route, bytes: number): void {
+    this.#received.add(bytes, route);
+  }
+
+  sent(route: Route, bytes: number): void {
+    this.#sent.add(bytes, route);
+  }
+
+  aborted(): void {
+    this.#aborted.add(1);
+  }
+
+  /** A request was refused, whatever it was answered. */
+  refused(reason: Refusal): void {
+    this.#refused.add(1, reason);
+  }
+
+  cacheAnswers(tier: Tier, answer: Answer, keys: number): void {
+    this.#cacheAnswers.add(keys, tier, answer);
+  }
+
+  keyLookup(tier: Tier, answer: Answer): void {
+    this.#keyLookups.add(1, tier, answer);
+  }
+
+  unsoundValue(): void {
+    this.#unsound.add(1);
+  }
+
+  /** A command or query has ended. */
+  called(dependency: Dependency, seconds: number, succeeded: boolean): void {
+    this.#calls.count(DEPENDENCIES.indexOf(dependency) * OUTCOMES.length + (succeeded ? 0 : 1), seconds);
+  }
+
+  breaker(dependency: Dependency, open: boolean): void {
+    this.#open[dependency] = open ? 1 : 0;
+    if (open) this.#givenUp.add(1, dependency);
+  }
+
+  changes(kind: (typeof CHANGES)[number], count: number): void {
+    this.#changes.add(count, kind);
+  }
+
+  freshnessLag(seconds: number): void {
+    this.#lag.count(0, seconds);
+  }
+
+  reconciled(kind: 'hotels' | 'keys', count: number): void {
+    this.#reconciled.add(count, kind);
+  }
+
+  redisGivenUp(): void {
+    this.#generations.add(1);
+  }
+
+  feedReset(): void {
+    this.#resets.add(1);
+  }
+
+  invalidatorActive(active: boolean): void {
+    this.#leads = active ? 1 : 0;
+  }
+
+  workerRestarted(): void {
+    this.#restarts.add(1);
+  }
+
+  lineSuppressed(kind: Unlogged): void {
+    this.#unlogged.add(1, kind);
+  }
+
+  #tally<First extends string = never, Second extends string = never>(
+    name: string,
+    help: string,
+    first?: ClosedLabel<First>,
+    second?: ClosedLabel<Second>,
+  ): Tally<First, Second> {
+    return register(this.registry, new Tally(name, help, first, second));
+  }
+}

@@ -1,0 +1,114 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { groupOf, runningOf } from '../../src/demo/processes.ts';
+import { freshDatabase, freshRedis } from '../support/database.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { type Service, startService } from '../support/service.ts';
+import { inForm } from './fault.ts';
+import { hotelBody, hotelRow } from './hotels.ts';
+import { KeepAliveLoad, type Question } from './keep-alive-load.ts';
+import { findNginx, startNginx } from './nginx.ts';
+
+const PER_SECOND = 300;
+const HOTELS = 1_000;
+const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
+const bodies = rows.map((_, i) => hotelBody(i));
+const nginx = await findNginx();
+
+const batch = (from: number, count: number): Question => ({
+  path: '/hotels/channel/batch',
+  body: JSON.stringify({ channel_ids: rows.slice(from, from + count).map(({ channel_id }) => channel_id) }),
+  answer: `[${bodies.slice(from, from + count).join(',')}]`,
+});
+/** Single hotels, batches of 100, and one of 1000 in 25: an answer of 1 MB is long on its way. */
+const QUESTIONS: Question[] = Array.from({ length: 100 }, (_, i) => {
+  if (i % 25 === 24) return batch(0, HOTELS);
+  if (i % 5 === 4) return batch(7 * i, 100);
+  return { path: `/hotels/chaos-${i}`, answer: bodies[i]! };
+});
+
+describe('SIGTERM under 300 requests/s', () => {
+  it('cuts no answer, gives none of 5xx, and the exit is in order within 15 s', async (context) => {
+    const service = await startService({ workers: 2, hotels: rows, env: { DRAIN_WAIT_MS: '1000' } });
+    const load = new KeepAliveLoad({ port: service.port, key: service.fullKey }, PER_SECOND, QUESTIONS);
+    await expect.poll(() => load.answered, { timeout: 10_000 }).toBeGreaterThan(PER_SECOND);
+    const toldAtMs = performance.now();
+    process.kill(service.pid, 'SIGTERM');
+    const exit = await service.exited;
+    const tookMs = performance.now() - toldAtMs;
+    await load.stop();
+    expect(load.faults).toEqual([]);
+    expect(exit).toEqual({ code: 0, signal: null, forced: false });
+    expect(tookMs).toBeLessThan(15_000);
+    // it came under load, and the load saw it
+    expect(load.refused).toBeGreaterThan(0);
+    context.task.meta.survived = {
+      table: 'load',
+      fault: 'SIGTERM under 300 requests/s',
+      measured: {
+        requests: load.answered,
+        'failed or wrong': load.faults.length,
+        ended: `${(tookMs / 1_000).toFixed(1)} s`,
+      },
+    };
+  });
+
+  it('comes at once when it is given twice', async () => {
+    const service = await startService({ workers: 2, hotels: rows, env: { DRAIN_WAIT_MS: '60000' } });
+    const load = new KeepAliveLoad({ port: service.port, key: service.fullKey }, PER_SECOND, QUESTIONS);
+    await expect.poll(() => load.answered, { timeout: 10_000 }).toBeGreaterThan(PER_SECOND / 3);
+    const group = await groupOf(service.pid);
+    process.kill(service.pid, 'SIGTERM');
+    // npm passes one signal on twice: what comes within half a second is the same
+    await sleep(600);
+    const toldAtMs = performance.now();
+    process.kill(service.pid, 'SIGTERM');
+    expect(await service.exited).toEqual({ code: 1, signal: null, forced: false });
+    expect(performance.now() - toldAtMs).toBeLessThan(1_000);
+    expect(await runningOf(group)).toEqual([]);
+    await load.stop();
+  });
+});
+
+describe.skipIf(!nginx)('three instances behind nginx under 300 requests/s', () => {
+  it('are restarted one after the other without one failed request', async (context) => {
+    const database = await freshDatabase();
+    const redisDatabase = await freshRedis();
+    await insertHotels(database.sql, rows);
+    const env = { DRAIN_WAIT_MS: inForm('500', '3000') };
+    const start = (ports?: { port: number; adminPort: number }): Promise<Service> =>
+      startService({ workers: 1, database, redisDatabase, env, ...(ports && { ports }) });
+    const instances = await Promise.all([start(), start(), start()]);
+    const port = await startNginx(
+      nginx!,
+      instances.map((each) => each.port),
+    );
+    const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, PER_SECOND, QUESTIONS);
+    await expect.poll(() => load.answered, { timeout: 10_000 }).toBeGreaterThan(PER_SECOND);
+    let slowestMs = 0;
+    for (let round = 0; round < inForm(1, 3); round++) {
+      for (const [i, instance] of instances.entries()) {
+        const toldAtMs = performance.now();
+        process.kill(instance.pid, 'SIGTERM');
+        expect(await instance.exited).toEqual({ code: 0, signal: null, forced: false });
+        slowestMs = Math.max(slowestMs, performance.now() - toldAtMs);
+        instances[i] = await start({ port: instance.port, adminPort: instance.adminPort });
+        // nginx tries an instance again a second after it failed
+        await sleep(1_000);
+      }
+    }
+    await load.stop();
+    context.task.meta.survived = {
+      table: 'load',
+      fault: 'rolling restart of three instances behind nginx, 300 requests/s',
+      measured: {
+        requests: load.answered,
+        'failed or wrong': load.faults.length + load.refused,
+        ended: `${(slowestMs / 1_000).toFixed(1)} s`,
+      },
+    };
+    expect(load.faults).toEqual([]);
+    expect(load.refused).toBe(0);
+    expect(slowestMs).toBeLessThan(15_000);
+  }, 120_000);
+});

@@ -1,0 +1,161 @@
+import { Connections, type Reply } from './connections.ts';
+import { hotelBody, nobody } from './hotels.ts';
+import { batchRequest, getRequest } from './requests.ts';
+import { KINDS, type Kind, type Mix, type Order, type Outcome, type Report, type Sample } from './sample.ts';
+
+/**
+ * The process of the load. Requests are due at even distances, whatever became of those before, and each is counted
+ * from the moment it was due. Every answer is compared byte by byte with what the contract says.
+ */
+const BATCH = 100;
+const REPORT_EVERY_MS = 100;
+const FAULTS_TOLD = 5;
+const UNAVAILABLE = '{"error":"Service unavailable"}';
+const NOT_FOUND = Buffer.from('{"error":"Hotel not found"}');
+
+let order: Extract<Order, { type: 'start' }>;
+let connections: Connections;
+let due: NodeJS.Timeout;
+let cold = 0;
+let unknown = 0;
+let samples: Sample[] = [];
+let faults: string[] = [];
+let late: number[] = [];
+const bodies = new Map<number, string>();
+const QUESTIONS: Record<Kind, () => Question> = { single, batch, cold: fresh, unknown: absent };
+
+process.on('message', (message: Order) => {
+  switch (message.type) {
+    case 'start':
+      order = message;
+      cold = order.warm;
+      connections = new Connections(order.port);
+      run(order.mix);
+      setInterval(report, REPORT_EVERY_MS);
+      break;
+    case 'mix':
+      run(message.mix);
+      break;
+    case 'stop':
+      clearTimeout(due);
+      connections.close();
+      report();
+      tell({ type: 'stopped' });
+      process.disconnect();
+      process.exit(0);
+  }
+});
+process.on('disconnect', () => process.exit(0));
+
+const now = (): number => performance.timeOrigin + performance.now();
+
+function run(mix: Mix): void {
+  clearTimeout(due);
+  const rate = KINDS.reduce((sum, kind) => sum + mix[kind], 0);
+  if (rate === 0) return;
+  const everyMs = 1_000 / rate;
+  const credit: Mix = { single: 0, batch: 0, cold: 0, unknown: 0 };
+  let nextMs = now();
+  const send = () => {
+    const nowMs = now();
+    for (; nextMs <= nowMs; nextMs += everyMs) {
+      late.push(nowMs - nextMs);
+      void ask(pick(mix, credit, rate), nextMs);
+    }
+    due = setTimeout(send, Math.max(0, nextMs - now()));
+  };
+  send();
+}
+
+/** The kinds take turns in the proportion of the mix. */
+function pick(mix: Mix, credit: Mix, rate: number): Kind {
+  let chosen: Kind = 'single';
+  for (const kind of KINDS) {
+    credit[kind] += mix[kind] / rate;
+    if (credit[kind] > credit[chosen]) chosen = kind;
+  }
+  credit[chosen] -= 1;
+  return chosen;
+}
+
+async function ask(kind: Kind, dueMs: number): Promise<void> {
+  const { request, status, body } = QUESTIONS[kind]();
+  const reply = await connections.ask(request);
+  const tookMs = now() - dueMs;
+  const outcome = judge(reply, status, body);
+  if (outcome !== 'ok' && outcome !== 'unavailable' && faults.length < FAULTS_TOLD)
+    faults.push(`${kind}: ${typeof reply === 'string' ? reply : tellOf(reply, body)}`);
+  samples.push({ kind, outcome, dueMs, tookMs });
+}
+
+function judge(reply: Reply | 'lost' | 'silent', status: number, body: Buffer): Outcome {
+  if (typeof reply === 'string') return reply;
+  if (reply.status === status && reply.body.equals(body)) return 'ok';
+  const refused = reply.status === 503 && /\r\nretry-after: \d+/i.test(reply.head);
+  return refused && reply.body.toString() === UNAVAILABLE ? 'unavailable' : 'wrong';
+}
+
+function tellOf({ status, body }: Reply, expected: Buffer): string {
+  const at = body.findIndex((byte, i) => byte !== expected[i]);
+  const start = Math.max(0, at - 20);
+  return `${status}, ${body.length} bytes instead of ${expected.length}, from ${at}: ${body.toString('utf8', start, start + 120)}`;
+}
+
+interface Question {
+  request: string;
+  status: number;
+  body: Buffer;
+}
+
+function single(): Question {
+  return one(random(order.warm));
+}
+
+function fresh(): Question {
+  const i = cold++;
+  if (cold >= order.hotels) throw new Error(`all ${order.hotels} hotels were asked for: give the load more`);
+  return one(i, false);
+}
+
+function absent(): Question {
+  const i = unknown++;
+  const path = [nobody(i), `channel/${nobody(i)}`, `registry/${1_000_000_000 + i}`][i % 3];
+  return { request: getRequest(order.key, path!), status: 404, body: NOT_FOUND };
+}
+
+function one(i: number, kept = true): Question {
+  const path = [`chaos-${i}`, `channel/CH-${i}`, `registry/${500_000 + i}`][random(3)];
+  return { request: getRequest(order.key, path!), status: 200, body: Buffer.from(bodyOf(i, kept)) };
+}
+
+function batch(): Question {
+  const chosen = new Set<number>();
+  while (chosen.size < Math.min(BATCH, order.warm)) chosen.add(random(order.warm));
+  const numbers = [...chosen];
+  return {
+    request: batchRequest(order.key, random(2) === 0 ? 'channel' : 'registry', numbers),
+    status: 200,
+    body: Buffer.from(`[${numbers.map((i) => bodyOf(i)).join(',')}]`),
+  };
+}
+
+function bodyOf(i: number, kept = true): string {
+  const body = bodies.get(i) ?? hotelBody(i);
+  if (kept) bodies.set(i, body);
+  return body;
+}
+
+function random(below: number): number {
+  return Math.floor(Math.random() * below);
+}
+
+function report(): void {
+  tell({ type: 'samples', samples, faults, late, at: now() });
+  samples = [];
+  faults = [];
+  late = [];
+}
+
+function tell(message: Report): void {
+  if (process.connected) process.send!(message, () => {});
+}

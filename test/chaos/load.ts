@@ -1,0 +1,98 @@
+import { fork } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { type Mix, type Order, type Report, type Sample, USUAL_MIX } from './sample.ts';
+
+/** Now, in ms since the epoch, on the clock of the samples; it never jumps. */
+export const now = (): number => performance.timeOrigin + performance.now();
+
+export interface LoadOptions {
+  port: number;
+  key: string;
+  /** default: the 200 requests/s of the promise */
+  mix?: Mix;
+  /** hotels 0 to `warm` are asked for again and again, those from there to `hotels` once each */
+  warm: number;
+  hotels: number;
+}
+
+/** A checked open-loop load from a process of its own; see `generator.ts`. It is stopped at the file's end. */
+export class Load {
+  /** in the order in which they ended */
+  #samples: Sample[] = [];
+  /** what was wrong or lost, the first few of each tenth of a second */
+  readonly faults: { atMs: number; what: string }[] = [];
+  /** how late the generator itself was, in ms: the machine's part in what is measured */
+  #late: { atMs: number; ms: number }[] = [];
+  #reportedMs = 0;
+  readonly #child;
+  #stopped: Promise<void> | undefined;
+
+  private constructor() {
+    this.#child = fork(fileURLToPath(new URL('./generator.ts', import.meta.url)), {
+      serialization: 'advanced',
+      execArgv: [],
+    });
+    this.#child.on('message', (report: Report) => {
+      if (report.type !== 'samples') return;
+      this.#reportedMs = report.at;
+      for (const sample of report.samples) this.#samples.push(sample);
+      for (const what of report.faults) this.faults.push({ atMs: report.at, what });
+      for (const ms of report.late) this.#late.push({ atMs: report.at, ms });
+    });
+  }
+
+  static start({ mix = USUAL_MIX, ...options }: LoadOptions): Load {
+    const load = new Load();
+    load.#tell({ type: 'start', mix, ...options });
+    closeAtEnd('load', () => load.stop());
+    return load;
+  }
+
+  /** From now on so many of each kind. */
+  mix(mix: Mix): void {
+    this.#tell({ type: 'mix', mix });
+  }
+
+  /** Waits until all that ended before now was reported. */
+  async reported(): Promise<void> {
+    const asked = now();
+    while (this.#reportedMs < asked) {
+      if (this.#child.exitCode !== null) throw new Error('the load has ended');
+      await sleep(10);
+    }
+  }
+
+  /** The requests that were due in this span and have ended. */
+  between(fromMs: number, toMs: number): Sample[] {
+    return this.#samples.filter(({ dueMs }) => dueMs >= fromMs && dueMs < toMs);
+  }
+
+  /** The longest time by which the generator itself was late in this span, in ms. */
+  latest(fromMs: number, toMs: number): number {
+    return this.#late.reduce(
+      (most, { atMs, ms }) => (atMs >= fromMs && atMs < toMs ? Math.max(most, ms) : most),
+      0,
+    );
+  }
+
+  /** Forgets what was due before, for loads that go on for long. */
+  forget(beforeMs: number): void {
+    this.#samples = this.#samples.filter(({ dueMs }) => dueMs >= beforeMs);
+    this.#late = this.#late.filter(({ atMs }) => atMs >= beforeMs);
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= new Promise((resolve) => {
+      if (this.#child.exitCode !== null) return resolve();
+      this.#child.once('exit', () => resolve());
+      this.#tell({ type: 'stop' });
+    });
+    return this.#stopped;
+  }
+
+  #tell(order: Order): void {
+    if (this.#child.connected) this.#child.send(order, () => {});
+  }
+}

@@ -1,0 +1,198 @@
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
+import { type Service, startService } from '../support/service.ts';
+import { inForm, verdict } from './fault.ts';
+import { hotelBody, hotelRow } from './hotels.ts';
+import { closedLoop, type LoopResult, openLoop, percentile, type Request } from './open-loop.ts';
+
+const HOTELS = 3_000;
+const BATCH = 1_000;
+const SECONDS = inForm(3, 30);
+/** The load's own process stood still for so long: the machine was busy with other things. */
+const STOOD_STILL_MS = 40;
+const ATTEMPTS = 3;
+const ACCEPTED_P99_MS = 800;
+const REFUSED_P99_MS = 50;
+const GOODPUT = 0.9;
+/**
+ * Where the worker waits longer than this for each second of its core, others of this machine take it away in the
+ * middle of its turns, which no worker can make up for: then it is only held that it does not collapse.
+ */
+const UNDISTURBED_MS = 100;
+const DISTURBED_REFUSED_P99_MS = 500;
+const DISTURBED_GOODPUT = 0.5;
+const GROWN_MIB = 256;
+
+const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
+const bodies = rows.map((_, i) => hotelBody(i));
+
+function batches(key: string): Request[] {
+  return Array.from({ length: 20 }, (_, i) => {
+    const from = (i * 97) % (HOTELS - BATCH);
+    const json = JSON.stringify({
+      channel_ids: rows.slice(from, from + BATCH).map(({ channel_id }) => channel_id),
+    });
+    return {
+      bytes: Buffer.from(
+        `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${key}\r\nContent-Length: ${json.length}\r\n\r\n${json}`,
+      ),
+      body: Buffer.from(`[${bodies.slice(from, from + BATCH).join(',')}]`),
+    };
+  });
+}
+
+/** Of the only worker: processor time, how long it waited for a core, and memory. */
+async function useOf(service: Service): Promise<{ cpuMs: number; waitedMs: number; rssMiB: number }> {
+  const [pid] = await service.workerPids();
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  const [, waitedNs] = (await readFile(`/proc/${pid}/schedstat`, 'utf8')).split(' ');
+  return {
+    waitedMs: Number(waitedNs) / 1e6,
+    cpuMs: 10 * (Number(fields[11]) + Number(fields[12])),
+    rssMiB: Number(/VmRSS:\s+(\d+)/.exec(status)![1]) / 1_024,
+  };
+}
+
+/** Answers for a second of the worker's processor time: what others take of the machine does not count. */
+async function goodput(service: Service, run: () => Promise<LoopResult>) {
+  const before = await useOf(service);
+  const result = await run();
+  const after = await useOf(service);
+  return {
+    ...result,
+    perCpuSecond: (1_000 * result.acceptedMs.length) / (after.cpuMs - before.cpuMs),
+    perSecond: result.acceptedMs.length / result.seconds,
+    waitedMsPerSecond: (after.waitedMs - before.waitedMs) / result.seconds,
+    rssMiB: after.rssMiB,
+  };
+}
+
+/** Asks the admin port on and on; resolves with the slowest answer and what was wrong when it is stopped. */
+function watchAdmin(service: Service) {
+  let over = false;
+  const running = (async () => {
+    let slowestMs = 0;
+    const faults: string[] = [];
+    for (let i = 0; !over; i++) {
+      const path = ['/readyz', '/livez', '/metrics'][i % 3]!;
+      const beganMs = performance.now();
+      const { status } = await service.admin(path);
+      slowestMs = Math.max(slowestMs, performance.now() - beganMs);
+      if (status !== 200) faults.push(`${path} said ${status}`);
+      await sleep(50);
+    }
+    return { slowestMs, faults };
+  })();
+  return () => {
+    over = true;
+    return running;
+  };
+}
+
+const ms = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
+
+/**
+ * Finds the rate that a worker carries by a closed loop, sends a multiple of it, and looks whether it is normal
+ * afterwards. What an answer costs is compared with what it costs at half that rate. It is tried again where
+ * something did not hold while the machine stood still.
+ */
+async function overload(context: TestContext, name: string, service: Service, times: number): Promise<void> {
+  const requests = batches(service.fullKey);
+  const seconds = inForm(1, 5);
+  for (let attempt = 1; ; attempt++) {
+    const carried = await goodput(service, () =>
+      closedLoop(service.port, requests, { connections: 6, seconds }),
+    );
+    const half = () =>
+      goodput(service, () => openLoop(service.port, requests, { perSecond: carried.perSecond / 2, seconds }));
+    const before = await half();
+    const { rssMiB } = await useOf(service);
+    const stopWatching = watchAdmin(service);
+    const under = await goodput(service, () =>
+      openLoop(service.port, requests, { perSecond: times * carried.perSecond, seconds: SECONDS }),
+    );
+    const admin = await stopWatching();
+    const normal = await untilNormal(service, requests, carried.perSecond / 4);
+    const after = await half();
+    const share = (2 * under.perCpuSecond) / (before.perCpuSecond + after.perCpuSecond);
+    const acceptedP99Ms = percentile(under.acceptedMs, 0.99);
+    const refusedP99Ms = percentile(under.refusedMs, 0.99);
+    const disturbed = under.waitedMsPerSecond > UNDISTURBED_MS || under.lateMs > STOOD_STILL_MS;
+    context.task.meta.survived = {
+      table: 'load',
+      fault: name,
+      measured: {
+        'carried a second': Math.round(carried.perSecond),
+        'asked a second': Math.round(under.sent / under.seconds),
+        'answered a second': Math.round(under.perSecond),
+        'for a second of processor time': `${Math.round(100 * share)} %`,
+        'p99 of the accepted': ms(acceptedP99Ms),
+        'p99 of the refused': ms(refusedP99Ms),
+        'normal after': ms(normal),
+        'waited for a core': `${Math.round(under.waitedMsPerSecond / 10)} %`,
+        'memory grew by': `${Math.round(under.rssMiB - rssMiB)} MiB`,
+      },
+    };
+    const faults = [...carried.faults, ...before.faults, ...under.faults, ...after.faults, ...admin.faults];
+    const { failed: said } = verdict([
+      [faults.length === 0, `${faults.length} faults: ${[...new Set(faults)].slice(0, 5).join(', ')}`],
+      [before.refusedMs.length === 0, `${before.refusedMs.length} were refused without overload`],
+      [under.refusedMs.length > 0, 'nothing was refused'],
+      [
+        share >= (disturbed ? DISTURBED_GOODPUT : GOODPUT),
+        `goodput by processor time was ${share.toFixed(2)} of what it is without overload`,
+      ],
+      [acceptedP99Ms < ACCEPTED_P99_MS, `p99 of the accepted was ${ms(acceptedP99Ms)}`],
+      [
+        refusedP99Ms <= (disturbed ? DISTURBED_REFUSED_P99_MS : REFUSED_P99_MS),
+        `p99 of the refused was ${ms(refusedP99Ms)}`,
+      ],
+      [normal <= 5_000, 'it was not normal within 5 s'],
+      [under.rssMiB - rssMiB < GROWN_MIB, `memory grew by ${under.rssMiB - rssMiB} MiB`],
+      [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
+    ]);
+    if (said.length === 0) return;
+    if (attempt === ATTEMPTS || !disturbed)
+      throw new Error(
+        `${said.join('; ')}; the load was late by ${ms(under.lateMs)}, the worker waited ${ms(under.waitedMsPerSecond)} a second: ${JSON.stringify(context.task.meta.survived)}`,
+      );
+  }
+}
+
+/** How long after the load a span of half a second comes in which nothing is refused or slow, in ms. */
+async function untilNormal(service: Service, requests: Request[], perSecond: number): Promise<number> {
+  const beganMs = performance.now();
+  for (;;) {
+    const { acceptedMs, sent } = await openLoop(service.port, requests, { perSecond, seconds: 0.5 });
+    const tookMs = performance.now() - beganMs;
+    if (acceptedMs.length === sent && percentile(acceptedMs, 0.99) < 200) return tookMs;
+    if (tookMs > 10_000) return Infinity;
+  }
+}
+
+describe('a worker that is asked for more than it carries refuses the rest at once', () => {
+  let service: Service;
+  beforeAll(async () => {
+    service = await startService({ hotels: rows, env: { L1_MAX_BYTES: '0' } });
+    // into Redis; and the code that refuses is compiled as well as that which answers
+    const requests = batches(service.fullKey);
+    await closedLoop(service.port, requests, { connections: 2, seconds: 1 });
+    await openLoop(service.port, requests, { perSecond: 1_000, seconds: 2 });
+  });
+
+  for (const times of inForm([5], [2, 5])) {
+    it(
+      `when batches of 1000 that Redis knows come ${times} times as fast`,
+      (context) => overload(context, `${times} times the load, batches of 1000 by Redis`, service, times),
+      inForm(60_000, 300_000),
+    );
+  }
+
+  it('and says so in its metrics', async () => {
+    expect(await service.metrics()).toMatch(/^hotel_api_requests_refused_total{reason="overload"} [1-9]/m);
+    expect(service.logs().filter((line) => line.includes('request refused')).length).toBeLessThan(200);
+  });
+});

@@ -1,0 +1,180 @@
+import postgres, { type Sql } from 'postgres';
+import { beforeAll, describe, it, type TestContext } from 'vitest';
+import { type Course, type Fault, survive, type Verdict, verdict } from './fault.ts';
+import { Stand } from './stand.ts';
+import { failures, tally } from './tally.ts';
+
+const MAX_CONNECTIONS = 50;
+
+let stand: Stand;
+
+beforeAll(async () => {
+  // without a local cache what is cached is cached in Redis; both-away.test.ts is about what workers hold
+  stand = await Stand.open({ env: { L1_MAX_BYTES: '0' }, maxConnections: MAX_CONNECTIONS });
+});
+
+/** What is promised while PostgreSQL is away: who asks for what is cached does not notice, others are refused. */
+function refusedOrUnnoticed({ during, all, firstColdMs }: Course): Verdict {
+  const cached = tally(all, ['single', 'batch']);
+  const others = tally(all, ['cold', 'unknown']);
+  const { p50Ms } = tally(during, ['single', 'batch']);
+  return verdict(
+    [
+      [failures(cached) === 0, `${failures(cached)} requests for cached hotels failed`],
+      [cached.unavailable === 0, `${cached.unavailable} requests for cached hotels were refused`],
+      [failures(others) === 0, `${failures(others)} other requests failed`],
+    ],
+    [
+      // what may have changed is asked for until PostgreSQL is known to be away
+      [p50Ms <= 50, `the median for cached hotels in the fault was ${p50Ms} ms`],
+      [cached.maxMs <= 800, `a cached hotel was answered after ${cached.maxMs} ms`],
+      [others.maxMs <= 800, `another request was answered after ${others.maxMs} ms`],
+      [firstColdMs <= 2_000, `the first cold answer came after ${firstColdMs} ms`],
+    ],
+  );
+}
+
+/** The same where PostgreSQL could be asked all the time. */
+function unnoticed(course: Course): Verdict {
+  const { unavailable } = tally(course.all);
+  const { failed, slow } = refusedOrUnnoticed(course);
+  return {
+    failed: [...failed, ...verdict([[unavailable === 0, `${unavailable} requests were refused`]]).failed],
+    slow,
+  };
+}
+
+const postgresIs = async (
+  context: TestContext,
+  fault: Omit<Fault, 'dependency'>,
+  judge = refusedOrUnnoticed,
+): Promise<Course> => {
+  const prepare = () => stand.inRedis();
+  return survive(context, stand, { ...fault, prepare, dependency: 'postgres' }, judge);
+};
+
+/** Ends every connection of the service but those of the superuser. */
+const terminateAll = (sql: Sql) => sql`
+  select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'hotel-api %'`;
+
+describe('who asks for what is cached does not notice, and others are refused at once, while PostgreSQL', () => {
+  it('is frozen', (context) =>
+    postgresIs(context, {
+      name: 'PostgreSQL frozen',
+      shortMs: 2_000,
+      longMs: 5_000,
+      begin: () => stand.postgres.server.freeze(),
+      end: () => stand.postgres.server.thaw(),
+    }));
+
+  it('is killed and started again', (context) =>
+    postgresIs(context, {
+      name: 'PostgreSQL killed, restarted',
+      shortMs: 1_000,
+      longMs: 10_000,
+      begin: () => stand.postgres.server.kill(),
+      end: () => stand.postgres.server.restart(),
+    }));
+
+  it('is gone from the far end of every connection', (context) =>
+    postgresIs(context, {
+      name: 'PostgreSQL half-open: every connection dead, new ones good',
+      shortMs: 2_000,
+      longMs: 5_000,
+      begin: () => stand.postgres.proxy.strand(),
+      end: () => {},
+    }));
+
+  it('cannot be reached: connections stand and nothing passes', (context) =>
+    postgresIs(context, {
+      name: 'PostgreSQL half-open: black hole',
+      shortMs: 2_000,
+      longMs: 5_000,
+      begin: () => stand.postgres.proxy.blackout(),
+      end: () => stand.postgres.proxy.heal(),
+    }));
+
+  it('has its backends terminated every second', (context) => {
+    let terminating: NodeJS.Timeout;
+    return postgresIs(context, {
+      name: 'PostgreSQL: backends terminated every second',
+      shortMs: 2_200,
+      longMs: 10_000,
+      begin: async () => {
+        terminating = setInterval(() => terminateAll(stand.postgres.sql), 1_000);
+        await terminateAll(stand.postgres.sql);
+      },
+      end: () => clearInterval(terminating),
+    });
+  });
+
+  it('has no connection left to give', (context) => {
+    const thieves: Sql[] = [];
+    let stealing = true;
+    const steal = async (thief: Sql) => {
+      while (
+        stealing &&
+        !(await thief`select 1`.then(
+          () => true,
+          () => false,
+        ))
+      );
+    };
+    return postgresIs(context, {
+      name: 'PostgreSQL: max_connections exhausted',
+      shortMs: 2_000,
+      longMs: 5_000,
+      begin: async () => {
+        for (let i = 0; i < MAX_CONNECTIONS; i++) {
+          const thief = postgres(stand.postgres.url, {
+            max: 1,
+            backoff: () => 0.02,
+            onnotice: () => {},
+            fetch_types: false,
+          });
+          thieves.push(thief);
+          void steal(thief);
+        }
+        await terminateAll(stand.postgres.sql);
+        await terminateAll(stand.postgres.sql);
+      },
+      end: async () => {
+        stealing = false;
+        await Promise.all(thieves.map((thief) => thief.end({ timeout: 0 })));
+      },
+    });
+  });
+
+  it('has the table locked by an ALTER TABLE', (context) => {
+    const owner = postgresAsOwner();
+    return postgresIs(context, {
+      name: 'PostgreSQL: ALTER TABLE hotels, not yet committed',
+      shortMs: 2_000,
+      longMs: 5_000,
+      begin: () => owner.unsafe('begin; alter table hotels add column whatever text').simple(),
+      end: () => owner.unsafe('rollback').simple(),
+    }).finally(() => owner.end());
+  });
+});
+
+describe('nobody notices that PostgreSQL', () => {
+  it('has a locked row', (context) => {
+    const owner = postgresAsOwner();
+    return postgresIs(
+      context,
+      {
+        name: 'PostgreSQL: 500 rows locked by an UPDATE, not yet committed',
+        shortMs: 1_000,
+        longMs: 5_000,
+        begin: () =>
+          owner.unsafe("begin; update hotels set name = 'never seen' where id like 'chaos-1__'").simple(),
+        end: () => owner.unsafe('rollback').simple(),
+      },
+      unnoticed,
+    ).finally(() => owner.end());
+  });
+});
+
+/** One connection of its own, for a transaction that stays open. */
+const postgresAsOwner = (): Sql =>
+  postgres(stand.service.database.ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.05 });

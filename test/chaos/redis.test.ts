@@ -1,0 +1,234 @@
+import { randomBytes } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
+import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { type Course, type Fault, inForm, survive, type Verdict, verdict } from './fault.ts';
+import { Stand } from './stand.ts';
+import { failures, tally } from './tally.ts';
+
+let stand: Stand;
+let repeating: NodeJS.Timeout;
+
+beforeAll(async () => {
+  // a local cache that holds a part of what is asked for: Redis is needed all the time
+  stand = await Stand.open({ env: { L1_MAX_BYTES: String(1024 ** 2) } });
+});
+
+/** What is promised while Redis is away: nobody notices. */
+function unnoticed({ during, all, usedAgainMs }: Course): Verdict {
+  const whole = tally(all);
+  const { p99Ms } = tally(during);
+  return verdict(
+    [
+      [failures(whole) === 0, `${failures(whole)} requests failed`],
+      [whole.unavailable === 0, `${whole.unavailable} requests were refused`],
+    ],
+    [
+      [p99Ms <= 200, `p99 in the fault was ${p99Ms} ms`],
+      [usedAgainMs! <= 2_000, `Redis was used again after ${usedAgainMs} ms`],
+    ],
+  );
+}
+
+const redisIs = (context: TestContext, fault: Omit<Fault, 'dependency'>): Promise<Course> =>
+  survive(context, stand, { ...fault, dependency: 'redis' }, unnoticed);
+
+describe('nobody notices that Redis', () => {
+  it('is frozen', (context) =>
+    redisIs(context, {
+      name: 'Redis frozen',
+      shortMs: 1_200,
+      longMs: 5_000,
+      begin: () => stand.redis.server.freeze(),
+      end: () => stand.redis.server.thaw(),
+    }));
+
+  it('is killed and starts again empty', (context) =>
+    redisIs(context, {
+      name: 'Redis killed, restarted empty',
+      shortMs: 800,
+      longMs: 10_000,
+      begin: () => stand.redis.server.kill(),
+      end: () => stand.redis.server.restart(),
+    }));
+
+  it('takes 200 ms longer for each answer', (context) =>
+    redisIs(context, {
+      name: 'Redis +200 ms',
+      shortMs: 1_000,
+      longMs: 5_000,
+      begin: () => stand.redis.proxy.delay(200),
+      end: () => stand.redis.proxy.heal(),
+    }));
+
+  it('is gone from the far end of every connection', (context) =>
+    redisIs(context, {
+      name: 'Redis half-open: every connection dead, new ones good',
+      shortMs: 1_200,
+      longMs: 5_000,
+      begin: () => stand.redis.proxy.strand(),
+      end: () => {},
+    }));
+
+  it('cannot be reached: connections stand and nothing passes', (context) =>
+    redisIs(context, {
+      name: 'Redis half-open: black hole',
+      shortMs: 1_500,
+      longMs: 5_000,
+      begin: () => stand.redis.proxy.blackout(),
+      end: () => stand.redis.proxy.heal(),
+    }));
+
+  it('has its connections reset every 200 ms', (context) => {
+    return redisIs(context, {
+      name: 'Redis: RST every 200 ms',
+      shortMs: 1_000,
+      longMs: 5_000,
+      begin: () => {
+        repeating = setInterval(() => stand.redis.proxy.reset(), 200);
+      },
+      end: () => clearInterval(repeating),
+    });
+  });
+
+  it('starts again from a snapshot and answers LOADING meanwhile', (context) => {
+    const loadingMs = inForm(1_000, 5_000);
+    const answers: string[] = [];
+    return redisIs(context, {
+      name: 'Redis answers LOADING',
+      shortMs: 0,
+      longMs: 0,
+      begin: async () => {
+        const { client, server } = stand.redis;
+        await client.save();
+        const delayUs = Math.ceil((1_000 * loadingMs) / (await client.dbsize()));
+        await server.kill();
+        await server.restart(
+          ['--key-load-delay', String(delayUs), '--loading-process-events-interval-bytes', '1024'],
+          /Server initialized/,
+        );
+      },
+      end: async () => {
+        const asker = new Redis(stand.redis.url, { enableReadyCheck: false, protocol: 2 });
+        const ask = () =>
+          asker.get('any').then(
+            () => 'loaded',
+            (error: Error) => error.message,
+          );
+        while (answers.at(-1) !== 'loaded') answers.push(await ask());
+        asker.disconnect();
+        expect(answers[0]).toMatch(/^LOADING/);
+      },
+    });
+  });
+
+  it('is a replica for a while and answers READONLY', (context) =>
+    redisIs(context, {
+      name: 'Redis answers READONLY',
+      shortMs: 1_000,
+      longMs: 5_000,
+      begin: async () => {
+        await stand.redis.client.replicaof('127.0.0.1', 1);
+        await expect(stand.redis.client.set('any', 'thing')).rejects.toThrow(/^READONLY/);
+      },
+      end: () => stand.redis.client.replicaof('NO', 'ONE'),
+    }));
+
+  it('answers OOM to whoever writes', (context) =>
+    redisIs(context, {
+      name: 'Redis answers OOM (maxmemory, noeviction)',
+      shortMs: 1_000,
+      longMs: 5_000,
+      begin: async () => {
+        await stand.redis.client.config('SET', 'maxmemory', '1mb');
+        await expect(stand.redis.client.set('any', 'thing')).rejects.toThrow(/^OOM/);
+      },
+      end: () => stand.redis.client.config('SET', 'maxmemory', '0'),
+    }));
+
+  it('evicts what is cached because its memory is full', async (context) => {
+    const { client } = stand.redis;
+    const evicted = async () => Number(/evicted_keys:(\d+)/.exec(await client.info('stats'))![1]);
+    const before = await evicted();
+    await redisIs(context, {
+      name: 'Redis: maxmemory reached, allkeys-lru',
+      shortMs: 1_000,
+      longMs: 5_000,
+      begin: async () => {
+        const used = Number(/used_memory:(\d+)/.exec(await client.info('memory'))![1]);
+        await client.config('SET', 'maxmemory-policy', 'allkeys-lru');
+        await client.config('SET', 'maxmemory', String(Math.round(0.8 * used)));
+      },
+      end: async () => {
+        await client.config('SET', 'maxmemory', '0');
+        await client.config('SET', 'maxmemory-policy', 'noeviction');
+      },
+    });
+    expect(await evicted()).toBeGreaterThan(before);
+  });
+
+  it('is emptied by FLUSHALL', (context) =>
+    redisIs(context, {
+      name: 'Redis: FLUSHALL every 300 ms',
+      shortMs: 1_000,
+      longMs: 5_000,
+      begin: () => {
+        repeating = setInterval(() => stand.redis.client.flushall(), 300);
+      },
+      end: () => clearInterval(repeating),
+    }));
+
+  it('holds poison, which is counted and replaced', async (context) => {
+    const counted = () => stand.metric('hotel_api_redis_unsound_values_total');
+    const before = await counted();
+    let poison = new Map<string, Buffer>();
+    await redisIs(context, {
+      name: 'Redis: every value poisoned',
+      shortMs: 1_000,
+      longMs: 5_000,
+      begin: async () => {
+        poison = await poisonAll(stand.redis.client);
+      },
+      end: () => {},
+    });
+    expect(await counted()).toBeGreaterThan(before + 100);
+    // every hotel of the load is asked for by somebody whose local cache does not have it
+    const { generation } = await currentGeneration(stand.postgres.sql);
+    const names = [...poison.keys()].filter((name) => name.startsWith(`${generation}:h:`) && isWarm(name));
+    expect(names.length).toBeGreaterThan(0);
+    const left = async () => {
+      const held = await Promise.all(
+        names.map((name) => stand.redis.client.getBuffer(name).catch(() => null)),
+      );
+      return held.filter((value, i) => value?.equals(poison.get(names[i]!)!)).length;
+    };
+    await expect.poll(left, { timeout: 10_000, interval: 200 }).toBeLessThan(names.length / 10);
+  });
+});
+
+const isWarm = (name: string): boolean =>
+  Number(/:chaos-(\d+)$/.exec(name)?.[1] ?? Infinity) < stand.hotels.warm;
+
+/** Overwrites all but the invalidator's sign of life: that it is lost would be noticed before any value is read. */
+async function poisonAll(client: Redis): Promise<Map<string, Buffer>> {
+  const poison = new Map<string, Buffer>();
+  let last: Buffer = Buffer.from('nothing');
+  for await (const names of client.scanStream({ count: 1_000 })) {
+    const pipeline = client.pipeline();
+    for (const name of (names as string[]).filter((name) => !name.endsWith(':beat'))) {
+      const held = await client.getBuffer(name);
+      if (!held) continue;
+      const flipped = Buffer.from(held);
+      flipped[flipped.length - 5]! ^= 1;
+      const value = [randomBytes(held.length), flipped, last, held.subarray(0, held.length >> 1)][
+        poison.size % 4
+      ]!;
+      last = held;
+      if (value.equals(held)) continue;
+      poison.set(name, value);
+      pipeline.set(name, value, 'KEEPTTL');
+    }
+    await pipeline.exec();
+  }
+  return poison;
+}

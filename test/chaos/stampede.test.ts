@@ -1,0 +1,177 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, type TestContext } from 'vitest';
+import { freshDatabase, freshRedis } from '../support/database.ts';
+import { FakeClock, findFaketime } from '../support/fake-clock.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { Connections } from './connections.ts';
+import { inForm } from './fault.ts';
+import { hotelBody, hotelRow } from './hotels.ts';
+
+const CLIENTS = 500;
+const ENTRIES = 10_000;
+const WINDOW_MS = 1_000;
+const HOUR_MS = 3_600_000;
+const library = await findFaketime();
+
+/** Keys that were asked for at PostgreSQL. */
+async function loads(service: Service): Promise<number> {
+  let sum = 0;
+  for (const [, count] of (await service.metrics()).matchAll(
+    /^hotel_api_cache_answers_total{tier="postgres",answer="\w+"} (\d+)$/gm,
+  ))
+    sum += Number(count);
+  return sum;
+}
+
+describe.skipIf(!library)('500 clients that ask for one id in the moment in which it has expired', () => {
+  it('cost one query of each worker at most', async (context) => {
+    const clock = await FakeClock.make(library!);
+    const database = await freshDatabase();
+    const redisDatabase = await freshRedis();
+    const proxy = await FaultProxy.before(database.url);
+    const service = await startService({
+      workers: 2,
+      database,
+      redisDatabase,
+      hotels: [hotelRow(1)],
+      env: { ...clock.env, DATABASE_URL: proxy.url, REDIS_TTL_S: '1', ABSENT_TTL_S: '1' },
+    });
+    const connections = new Connections(service.port);
+    const ask = (path: string) =>
+      connections.ask(`GET /hotels/${path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${service.fullKey}\r\n\r\n`);
+    const rows: number[] = [];
+    for (const [path, answer] of [
+      ['chaos-1', hotelBody(1)],
+      ['channel/CH-1', hotelBody(1)],
+      ['nobody', '{"error":"Hotel not found"}'],
+    ] as const) {
+      // every worker has it, on as many connections as will be asked on
+      await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
+      await expect.poll(() => service.redis!.dbsize(), { timeout: 5_000 }).toBeLessThanOrEqual(1);
+      await clock.set(clock.now() + 2 * HOUR_MS);
+      // long enough for all of them to come before the first is answered
+      proxy.delay(100);
+      const before = await loads(service);
+      const replies = await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
+      expect(replies.map((reply) => (typeof reply === 'string' ? reply : reply.body.toString()))).toEqual(
+        new Array(CLIENTS).fill(answer),
+      );
+      rows.push((await loads(service)) - before);
+      await proxy.heal();
+    }
+    connections.close();
+    context.task.meta.survived = {
+      table: 'load',
+      fault: '500 clients on one expired id, two workers',
+      measured: { 'queries at most': Math.max(...rows) },
+    };
+    for (const queries of rows) expect(queries).toBeLessThanOrEqual(2);
+    expect(Math.max(...rows)).toBeGreaterThan(0);
+  });
+});
+
+/**
+ * Fills the caches with all entries in one instant, asks for them again and again until `forMs` after the first came
+ * from PostgreSQL a second time, and compares the busiest second with the mean.
+ */
+async function evenly(
+  context: TestContext,
+  name: string,
+  options: ServiceOptions,
+  forMs: number,
+  meanwhile: () => Promise<unknown>,
+): Promise<void> {
+  const service = await startService({
+    hotels: Array.from({ length: ENTRIES }, (_, i) => hotelRow(i)),
+    workers: 1,
+    ...options,
+  });
+  // what the invalidator had to write is written
+  await expect
+    .poll(() => service.sql`select from hotel_api_changes`.then(({ length }) => length), { timeout: 10_000 })
+    .toBe(0);
+  const bodies = Array.from({ length: ENTRIES / 500 }, (_, i) => ({
+    channel_ids: Array.from({ length: 500 }, (_, j) => `CH-${500 * i + j}`),
+  }));
+  const sweep = async () => {
+    for (const body of bodies) expect((await service.post('/hotels/channel/batch', body)).status).toBe(200);
+  };
+  await sweep();
+  if (options.redis !== false) {
+    await service.redis!.flushdb();
+    await sweep();
+  }
+  const filled = await loads(service);
+  expect(filled).toBeGreaterThanOrEqual(ENTRIES);
+
+  const seen: { atMs: number; loads: number }[] = [];
+  const note = async () => seen.push({ atMs: performance.now(), loads: (await loads(service)) - filled });
+  let over = false;
+  const others = (async () => {
+    while (!over) await meanwhile();
+  })();
+  const again = () => seen.find((each) => each.loads > 0);
+  const patienceMs = performance.now() + 30_000;
+  for (;;) {
+    await sweep();
+    await note();
+    const first = again();
+    if (first && performance.now() > first.atMs + forMs) break;
+    if (performance.now() > patienceMs) throw new Error(`nothing expired: ${JSON.stringify(seen.at(-1))}`);
+  }
+  over = true;
+  await others;
+
+  const first = seen.indexOf(again()!);
+  const span = seen.slice(Math.max(0, first - 1));
+  const perSecond = (from: (typeof seen)[number], to: (typeof seen)[number]) =>
+    (1_000 * (to.loads - from.loads)) / (to.atMs - from.atMs);
+  const mean = perSecond(span[0]!, span.at(-1)!);
+  let most = 0;
+  for (const [i, from] of span.entries()) {
+    const to = span.slice(i).find(({ atMs }) => atMs - from.atMs >= WINDOW_MS);
+    if (to) most = Math.max(most, perSecond(from, to));
+  }
+  context.task.meta.survived = {
+    table: 'load',
+    fault: name,
+    measured: { 'ids a second, mean': Math.round(mean), 'ids a second, most': Math.round(most) },
+  };
+  expect(span.at(-1)!.loads).toBeGreaterThan(ENTRIES);
+  expect(most / mean).toBeLessThanOrEqual(2);
+}
+
+describe('10,000 entries that were stored in one instant are loaded again at an even rate', () => {
+  it('from Redis', async (context) => {
+    const ttlS = inForm(4, 20);
+    await evenly(
+      context,
+      '10,000 entries expire in Redis',
+      { env: { L1_MAX_BYTES: '0', REDIS_TTL_S: String(ttlS) } },
+      1.2 * ttlS * 1_000,
+      () => sleep(100),
+    );
+  });
+
+  it.runIf(library && inForm(false, true))('from the local cache', async (context) => {
+    const clock = await FakeClock.make(library!);
+    // a quarter of an hour, the mean time to a refresh, goes by in these
+    const lifeMs = 20_000;
+    let aheadMs = 0;
+    let steppedAtMs = performance.now();
+    await evenly(
+      context,
+      '10,000 entries of a local cache fall due',
+      { redis: false, env: clock.env },
+      1.5 * lifeMs,
+      async () => {
+        await sleep(50);
+        const nowMs = performance.now();
+        aheadMs += (900_000 / lifeMs - 1) * (nowMs - steppedAtMs);
+        steppedAtMs = nowMs;
+        await clock.set(Date.now() + aheadMs);
+      },
+    );
+  });
+});

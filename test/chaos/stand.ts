@@ -1,0 +1,245 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import postgres, { type Sql } from 'postgres';
+import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { Connections } from './connections.ts';
+import { hotelRow } from './hotels.ts';
+import { Load, now } from './load.ts';
+import { batchRequest } from './requests.ts';
+import type { Mix, Sample } from './sample.ts';
+
+export interface StandOptions {
+  /** beside the addresses of the proxies */
+  env?: Record<string, string>;
+  /** default 2 */
+  workers?: number;
+  /** hotels that are cached when the load begins; default 2,000 */
+  warm?: number;
+  /** all hotels; those beyond `warm` are asked for once each, 25 a second; default 6,000 */
+  hotels?: number;
+  /** default: the 200 requests/s of the promise; false: no load */
+  mix?: Mix | false;
+  /** of PostgreSQL; default 60 */
+  maxConnections?: number;
+}
+
+const INSERTED_AT_ONCE = 2_000;
+/** So many connections meet each of two workers, but once in 32,768. */
+const WARMING_CONNECTIONS = 16;
+const BATCH = 1_000;
+
+/** The service on a Redis and a PostgreSQL of its own, each behind a proxy, under a checked load. */
+export class Stand {
+  readonly service: Service;
+  /** `url` and `client` go round the proxy */
+  readonly redis: { server: OwnServer; proxy: FaultProxy; url: string; client: Redis };
+  /** `sql`, the superuser's, and `url`, the service's, go round the proxy */
+  readonly postgres: { server: OwnServer; proxy: FaultProxy; url: string; sql: Sql };
+  readonly #options: StandOptions;
+  readonly #serviceOptions: ServiceOptions;
+  #load: Load | undefined;
+
+  private constructor(
+    service: Service,
+    redis: Stand['redis'],
+    postgres: Stand['postgres'],
+    options: StandOptions,
+    serviceOptions: ServiceOptions,
+  ) {
+    this.#serviceOptions = serviceOptions;
+    this.service = service;
+    this.redis = redis;
+    this.postgres = postgres;
+    this.#options = options;
+  }
+
+  /** Starts it all, fills the caches and begins the load. Everything is stopped at the file's end. */
+  static async open(options: StandOptions = {}): Promise<Stand> {
+    const stand = await Stand.set(options);
+    await stand.warm();
+    if (options.mix !== false) stand.begin(options.mix);
+    return stand;
+  }
+
+  /** The servers, the hotels and the service, and no load. */
+  static async set(options: StandOptions): Promise<Stand> {
+    const [redisServer, postgresServer] = await Promise.all([
+      ownRedis(),
+      ownPostgres(options.maxConnections ?? 60),
+    ]);
+    const [redisProxy, postgresProxy] = await Promise.all([
+      FaultProxy.before(redisServer.url),
+      FaultProxy.before(postgresServer.url),
+    ]);
+    const client = new Redis(redisServer.url, {
+      protocol: 2,
+      retryStrategy: () => 50,
+      maxRetriesPerRequest: null,
+    });
+    client.on('error', () => {});
+    const sql = postgres(postgresServer.ownerUrl, { max: 2, onnotice: () => {}, backoff: () => 0.05 });
+    closeAtEnd('clients of the stand', async () => {
+      client.disconnect();
+      await sql.end({ timeout: 1 });
+    });
+
+    const hotels = options.hotels ?? 6_000;
+    for (let i = 0; i < hotels; i += INSERTED_AT_ONCE) {
+      const count = Math.min(INSERTED_AT_ONCE, hotels - i);
+      await insertHotels(
+        sql,
+        Array.from({ length: count }, (_, j) => hotelRow(i + j)),
+      );
+    }
+    // the invalidator would write them all to Redis: nothing would be cold
+    await sql`delete from hotel_api_changes`;
+    await sql`analyze`;
+
+    const release = async () => {};
+    const serviceOptions: ServiceOptions = {
+      workers: options.workers ?? 2,
+      database: {
+        name: 'postgres',
+        url: postgresServer.url,
+        ownerUrl: postgresServer.ownerUrl,
+        sql,
+        drop: release,
+      },
+      redisDatabase: { url: redisServer.url, client, release },
+      env: { DATABASE_URL: postgresProxy.url, REDIS_URL: redisProxy.url, ...options.env },
+    };
+    return new Stand(
+      await startService(serviceOptions),
+      { server: redisServer.server, proxy: redisProxy, url: redisServer.url, client },
+      { server: postgresServer.server, proxy: postgresProxy, url: postgresServer.url, sql },
+      options,
+      serviceOptions,
+    );
+  }
+
+  /** A second instance on the same servers. */
+  another(options: Partial<ServiceOptions>): Promise<Service> {
+    return startService({ ...this.#serviceOptions, ...options });
+  }
+
+  get load(): Load {
+    if (!this.#load) throw new Error('there is no load yet');
+    return this.#load;
+  }
+
+  get hotels(): { warm: number; hotels: number } {
+    return { warm: this.#options.warm ?? 2_000, hotels: this.#options.hotels ?? 6_000 };
+  }
+
+  /** Begins the load, once. */
+  begin(mix?: Mix): void {
+    const { port, fullKey: key } = this.service;
+    this.#load = Load.start({ port, key, ...(mix && { mix }), ...this.hotels });
+  }
+
+  /** Has every worker asked for every hotel that is to be cached, by either id. */
+  async warm(): Promise<void> {
+    const { port, fullKey } = this.service;
+    const { warm } = this.hotels;
+    for (let connection = 0; connection < WARMING_CONNECTIONS; connection++) {
+      const connections = new Connections(port);
+      for (let i = 0; i < warm; i += BATCH) {
+        const numbers = Array.from({ length: Math.min(BATCH, warm - i) }, (_, j) => i + j);
+        for (const namespace of ['channel', 'registry'] as const) {
+          const reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+          if (typeof reply === 'string' || reply.status !== 200)
+            throw new Error(
+              `the caches could not be filled: ${typeof reply === 'string' ? reply : reply.head}`,
+            );
+        }
+      }
+      connections.close();
+    }
+  }
+
+  /** Has every hotel that is to be cached stand in Redis, under each of its ids. Without local caches. */
+  async inRedis(): Promise<void> {
+    const missing = async () => {
+      const { generation } = await currentGeneration(this.postgres.sql);
+      const names = Array.from({ length: this.hotels.warm }, (_, i) => [
+        `${generation}:h:chaos-${i}`,
+        `${generation}:c:CH-${i}`,
+        `${generation}:r:${500_000 + i}`,
+      ]).flat();
+      return names.length - (await this.redis.client.exists(...names));
+    };
+    await this.#untilNone(missing, 'Redis lacks');
+  }
+
+  /** Has every worker hold every hotel that is to be cached in its local cache. */
+  async inWorkers(): Promise<void> {
+    const misses = () => this.metric('hotel_api_cache_answers_total', { tier: 'local', answer: 'miss' });
+    await this.#untilNone(async () => {
+      const before = await misses();
+      await this.warm();
+      // those of the load go on meanwhile
+      return Math.floor(((await misses()) - before) / this.hotels.warm);
+    }, 'the workers lack');
+  }
+
+  async #untilNone(missing: () => Promise<number>, what: string): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const count = await missing();
+      if (count === 0) return;
+      if (attempt === 10) throw new Error(`${what} ${count} of what is to be cached`);
+      await this.warm();
+      await sleep(200);
+    }
+  }
+
+  /** The last that the service said, but for the requests that it refused. */
+  notable(): string[] {
+    return this.service
+      .logs()
+      .filter((line) => !line.includes('request refused'))
+      .slice(-25);
+  }
+
+  /** A metric of the service, summed over its processes and over the labels that are not given; 0 when missing. */
+  async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
+    let sum = 0;
+    for (const line of (await this.service.metrics()).split('\n')) {
+      if (!line.startsWith(name) || !/[ {]/.test(line[name.length] ?? '')) continue;
+      if (Object.entries(labels).every(([label, value]) => line.includes(`${label}="${value}"`)))
+        sum += Number(line.slice(line.lastIndexOf(' ') + 1));
+    }
+    return sum;
+  }
+
+  /** Resolves at the end of a span of `spanMs` in which all was answered as it should be; throws when none comes. */
+  async calm(spanMs = 500, patienceMs = 10_000): Promise<void> {
+    const beganMs = now();
+    for (;;) {
+      await sleep(50);
+      await this.load.reported();
+      const endMs = now() - 100;
+      const samples = this.load.between(endMs - spanMs, endMs);
+      if (endMs - spanMs >= beganMs - spanMs && samples.length > 0 && samples.every(isNormal)) return;
+      if (now() - beganMs > patienceMs) {
+        const told = this.load.faults.slice(-5).map(({ what }) => what);
+        const worst = samples.filter((sample) => !isNormal(sample)).slice(0, 5);
+        throw new Error(
+          `no calm within ${patienceMs} ms: ${JSON.stringify([told, worst])}\n${this.notable().join('\n')}`,
+        );
+      }
+    }
+  }
+}
+
+/** The slowest that an answer may be where nothing is broken. */
+const NORMAL_MS = 200;
+
+/** True of a request that was answered as if nothing were broken. */
+export function isNormal({ outcome, tookMs }: Sample): boolean {
+  return outcome === 'ok' && tookMs <= NORMAL_MS;
+}

@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
+import type { Service } from '../support/service.ts';
+import { inForm } from './fault.ts';
+import { hotelBody } from './hotels.ts';
+import { now } from './load.ts';
+import { Stand } from './stand.ts';
+
+let stand: Stand;
+
+beforeAll(async () => {
+  stand = await Stand.set({ hotels: 200, warm: 100 });
+});
+
+const AWAY_MS = () => inForm(1_500, 5_000);
+const POLL = { interval: 10, timeout: 10_000 };
+
+/** Starts a second instance while something is away, repairs it, and measures how long readiness takes from there. */
+async function startWhile(
+  context: TestContext,
+  name: string,
+  fault: { begin: () => Promise<unknown> | unknown; end: () => Promise<unknown> | unknown },
+  readyMeanwhile: boolean,
+): Promise<void> {
+  await fault.begin();
+  let service: Service | undefined;
+  let readyMs = 0;
+  try {
+    service = await stand.another({ awaitReady: false });
+    const status = async (path: string) => (await service!.admin(path).catch(() => undefined))?.status;
+    await expect.poll(() => status('/livez'), POLL).toBe(200);
+    if (readyMeanwhile) await service.ready();
+    await sleep(AWAY_MS());
+    expect(await status('/livez')).toBe(200);
+    expect(await status('/readyz')).toBe(readyMeanwhile ? 200 : 503);
+    await fault.end();
+    const repairedMs = now();
+    await expect.poll(() => status('/readyz'), POLL).toBe(200);
+    readyMs = now() - repairedMs;
+    const answer = await service.get('/hotels/chaos-7');
+    expect([answer.status, answer.text]).toEqual([200, hotelBody(7)]);
+  } finally {
+    await fault.end();
+    await service?.stop();
+    context.task.meta.survived = {
+      table: 'faults',
+      fault: name,
+      measured: { 'ready after': readyMeanwhile ? 'at once' : `${Math.round(readyMs)} ms` },
+    };
+  }
+  expect(readyMs).toBeLessThanOrEqual(2_000);
+}
+
+describe('a service that starts while', () => {
+  for (const [sentence, dependency, fault] of [
+    ['PostgreSQL refuses connections', 'postgres', 'refuse'],
+    ['PostgreSQL is behind a black hole', 'postgres', 'blackout'],
+    ['Redis refuses connections', 'redis', 'refuse'],
+    ['Redis is behind a black hole', 'redis', 'blackout'],
+  ] as const) {
+    it(`${sentence} lives, and is ready within 2 s of the time from which it can serve`, (context) => {
+      const { proxy } = stand[dependency];
+      return startWhile(
+        context,
+        `start while ${sentence}`,
+        { begin: () => proxy[fault](), end: () => proxy.heal() },
+        dependency === 'redis',
+      );
+    });
+  }
+
+  it('the connections that it makes die half-open likewise', async (context) => {
+    let stranding: NodeJS.Timeout;
+    await startWhile(
+      context,
+      'start while every connection to PostgreSQL dies half-open',
+      {
+        begin: () => {
+          stand.postgres.proxy.blackout();
+          stranding = setInterval(() => stand.postgres.proxy.strand(), 20);
+        },
+        end: async () => {
+          clearInterval(stranding);
+          await stand.postgres.proxy.heal();
+        },
+      },
+      false,
+    );
+  });
+});

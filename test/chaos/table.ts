@@ -1,0 +1,47 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import type { Reporter, TestModule } from 'vitest/node';
+import type { Row } from './fault.ts';
+
+const RESULTS = fileURLToPath(new URL('./results', import.meta.url));
+
+/** Prints what was survived, and writes it to results/: long.json and long.md. */
+export default class SurvivalTable implements Reporter {
+  async onTestRunEnd(modules: readonly TestModule[]): Promise<void> {
+    const rows: (Row & { held: boolean })[] = [];
+    for (const module of modules) {
+      for (const test of module.children.allTests()) {
+        const { survived } = test.meta();
+        if (survived) rows.push({ ...survived, held: test.result().state === 'passed' });
+      }
+    }
+    if (rows.length === 0) return;
+    const text = markdownOf(rows);
+    process.stdout.write(`\n${text}`);
+    await mkdir(RESULTS, { recursive: true });
+    const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}, Node ${process.version}`;
+    await writeFile(
+      `${RESULTS}/long.json`,
+      `${JSON.stringify({ machine, date: new Date().toISOString().slice(0, 10), rows }, null, 2)}\n`,
+    );
+    await writeFile(`${RESULTS}/long.md`, text);
+  }
+}
+
+function markdownOf(rows: (Row & { held: boolean })[]): string {
+  const tables = [...new Set(rows.map(({ table }) => table))];
+  return tables.map((table) => tableOf(rows.filter((row) => row.table === table))).join('\n');
+}
+
+function tableOf(rows: (Row & { held: boolean })[]): string {
+  const columns = [...new Set(rows.flatMap(({ measured }) => Object.keys(measured)))];
+  const line = (cells: (string | number)[]) => `| ${cells.join(' | ')} |\n`;
+  return [
+    line([rows[0]!.table, 'held', ...columns]),
+    line(['---', '---', ...columns.map(() => '---:')]),
+    ...rows.map(({ fault, held, measured }) =>
+      line([fault, held ? 'yes' : '**no**', ...columns.map((column) => measured[column] ?? '')]),
+    ),
+  ].join('');
+}

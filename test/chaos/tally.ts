@@ -1,0 +1,34 @@
+import { build } from 'hdr-histogram-js';
+import { KINDS, type Kind, OUTCOMES, type Outcome, type Sample } from './sample.ts';
+
+/** What became of requests; times in ms from when they were due. */
+export type Tally = Record<Outcome, number> & {
+  requests: number;
+  /** of the answers, whatever they said */
+  p50Ms: number;
+  p99Ms: number;
+  maxMs: number;
+  /** the longest that a client waited for its 503; 0 without any */
+  unavailableMaxMs: number;
+};
+
+/** Counts the samples of these kinds. */
+export function tally(samples: readonly Sample[], kinds: readonly Kind[] = KINDS): Tally {
+  const histogram = build({ numberOfSignificantValueDigits: 3 });
+  const counts = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, 0])) as Record<Outcome, number>;
+  let requests = 0;
+  let unavailableMaxMs = 0;
+  for (const { kind, outcome, tookMs } of samples) {
+    if (!kinds.includes(kind)) continue;
+    requests++;
+    counts[outcome]++;
+    histogram.recordValue(Math.max(1, Math.round(1_000 * tookMs)));
+    if (outcome === 'unavailable') unavailableMaxMs = Math.max(unavailableMaxMs, tookMs);
+  }
+  const at = (percentile: number) =>
+    requests === 0 ? 0 : histogram.getValueAtPercentile(percentile) / 1_000;
+  return { ...counts, requests, unavailableMaxMs, p50Ms: at(50), p99Ms: at(99), maxMs: at(100) };
+}
+
+/** Requests that got no answer, or one that the contract does not know; a 503 is none of them. */
+export const failures = ({ wrong, lost, silent }: Tally): number => wrong + lost + silent;

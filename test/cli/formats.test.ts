@@ -1,0 +1,201 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { IMPORTED_COLUMNS } from '../../src/cli/import/hotel.ts';
+import { hotelAt } from '../../src/cli/seed.ts';
+import { counts, Program } from './program.ts';
+
+const HOTELS = 300;
+const made = Array.from({ length: HOTELS }, (_, i) => ({
+  ...hotelAt(i, 1, '2026-06-01'),
+  // what CSV has to quote
+  description: i % 7 === 0 ? `"Bom dia",\r\n\n; disse\to gato\\ n.º ${i}` : null,
+  registry_id: i === 0 ? '9007199254740993' : String(500_001 + i),
+}));
+const ndjson = made.map((hotel) => `${JSON.stringify(hotel)}\n`).join('');
+const cell = (value: unknown) => {
+  const text = value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return /["\n\r,;\t]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
+const csv = (delimiter = ',', newline = '\n', columns: string[] = IMPORTED_COLUMNS) =>
+  [columns, ...made.map((hotel) => columns.map((column) => cell(hotel[column as keyof typeof hotel])))]
+    .map((cells) => cells.join(delimiter) + newline)
+    .join('');
+
+let program: Program;
+const sql = () => program.database.sql;
+beforeAll(async () => {
+  program = await Program.set();
+});
+beforeEach(async () => {
+  await sql()`truncate hotels`;
+});
+const put = async (name: string, content: string | Buffer) => {
+  await writeFile(join(program.folder, name), content);
+  return name;
+};
+const read = (name: string) => readFile(join(program.folder, name));
+
+describe('import', () => {
+  test.each([
+    ['hotels.ndjson', ndjson],
+    ['hotels.ndjson.gz', gzipSync(ndjson)],
+    ['hotels.csv', csv()],
+    ['hotels.csv.gz', gzipSync(csv())],
+    ['excel.csv', `\ufeff${csv(';', '\r\n')}`],
+    ['hotels.tsv', csv('\t')],
+    ['turned.csv', csv(',', '\n', IMPORTED_COLUMNS.toReversed())],
+    // neither name tells what it is
+    ['hotels', csv()],
+    ['hotels.dat', gzipSync(ndjson)],
+    // two members, as `cat a.gz b.gz` makes them
+    ['two.gz', Buffer.concat([gzipSync(ndjson.slice(0, 5_000)), gzipSync(ndjson.slice(5_000))])],
+  ])('%s holds the same hotels as NDJSON, from a file and from standard input', async (name, content) => {
+    expect(await program.json(['import', await put(name, content)])).toEqual(counts({ inserted: HOTELS }));
+    expect(await program.json(['import', '-'], ndjson)).toEqual(counts({ unchanged: HOTELS }));
+    expect(await program.json(['import', '-'], Buffer.from(content))).toEqual(counts({ unchanged: HOTELS }));
+    expect((await sql()`select registry_id from hotels where id = ${made[0]!.id}`)[0]!.registry_id).toBe(
+      '9007199254740993',
+    );
+  });
+
+  test('wrong rows of CSV are told by line and reason, and handed back as CSV that can be corrected', async () => {
+    const rows = [
+      'id,name,star_rating,images',
+      'a,A,4.3,',
+      'b,"B\nof two lines",,',
+      'c,C',
+      'd,D,vier,',
+      'e,E,,not JSON',
+      ',F,,',
+      'g,G"G,,',
+      'h,H,4.5,"[{""url"":""https://a/b""}]"',
+    ];
+    for (const [name, content] of [
+      ['wrong.csv', rows.join('\n')],
+      ['wrong.csv.gz', gzipSync(rows.join('\n'))],
+    ] as const) {
+      await sql()`truncate hotels`;
+      const { code, stdout, stderr } = await program.run(['import', await put(name, content)]);
+      expect({ code, stdout }).toEqual({
+        code: 1,
+        stdout: expect.stringContaining('1 inserted, 0 updated, 0 unchanged, 0 deleted, 6 rejected'),
+      });
+      expect(stderr.split('\n')).toEqual([
+        expect.stringMatching(/^line 2: star_rating must be/),
+        expect.stringMatching(/^line 5: it has 2 cells, the header row names 4 fields/),
+        expect.stringMatching(/^line 6: star_rating must be/),
+        expect.stringMatching(/^line 7: images must be/),
+        expect.stringMatching(/^line 8: id is missing/),
+        // the quote that is opened in line 9 takes the rest with it
+        expect.stringMatching(/^line 9: a quote is not closed/),
+        '',
+      ]);
+      expect(String(await read(`${name}.rejected.csv`))).toBe(
+        `${[rows[0], rows[1], ...rows.slice(3)].join('\n')}\n`,
+      );
+    }
+  });
+
+  test.each([
+    ['stars.csv', 'id,name,stars\na,A,4\n', /unknown field "stars".*Its fields are/],
+    ['twice.csv', 'id,name,id\na,A,a\n', /"id" stands twice/],
+    ['nameless.csv', 'id,city\na,Rome\n', /"name" is missing/],
+    ['headless.csv', 'a,A,4\n', /line 1 is no header row.*at least id and name/],
+    ['cut.ndjson.gz', gzipSync(ndjson).subarray(0, 4_000), /damaged or cut off.*nothing was imported.*again/],
+  ])('%s is refused as a whole, with what to do', async (name, content, sentence) => {
+    const { code, stdout, stderr } = await program.run(['import', await put(name, content)]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(sentence);
+    expect(await sql()`select 1 from hotels limit 1`).toHaveLength(0);
+  });
+
+  test('a dry run tells what would change and the first faults, writes no hotel and leaves no table', async () => {
+    await program.run(['import', '-'], ndjson);
+    const wrong = Array.from({ length: 30 }, (_, i) => `{"id":"w${i}"}\n`).join('');
+    const [before] =
+      await sql()`select max(version) as version, (select last_value from hotel_api_versions) as drawn from hotels`;
+    const input = `${JSON.stringify({ ...made[0], city: 'Rome' })}\n{"id":"new","name":"N"}\n${wrong}`;
+    const { code, stdout, stderr } = await program.run(
+      ['import', '-', '--dry-run', '--delete-missing'],
+      input,
+    );
+    expect(code).toBe(1);
+    expect(stdout).toContain(
+      `Dry run, nothing was changed. An import would be: 1 inserted, 1 updated, 0 unchanged, ${HOTELS - 1} deleted, 30 rejected`,
+    );
+    const lines = stderr.trimEnd().split('\n');
+    expect(lines.slice(0, 20)).toEqual(
+      Array.from({ length: 20 }, (_, i) =>
+        expect.stringMatching(new RegExp(`^line ${i + 3}: name is missing`)),
+      ),
+    );
+    expect(lines.slice(20)).toEqual(['10 more lines would be rejected.']);
+    expect(
+      await sql()`select max(version) as version, (select last_value from hotel_api_versions) as drawn from hotels`,
+    ).toEqual([before]);
+    expect(await sql()`select 1 from pg_class where relname like 'hotel\\_api\\_import\\_%'`).toHaveLength(0);
+  });
+
+  test('a dry run does not wait for other writers, nor they for it', async () => {
+    await sql().begin(async (holder) => {
+      await holder`insert into hotels (id, name) values ('held', 'H')`;
+      expect(await program.json(['import', '-', '--dry-run'], ndjson)).toEqual(counts({ inserted: HOTELS }));
+    });
+  });
+});
+
+describe('export', () => {
+  test.each(['all.ndjson', 'all.ndjson.gz'])('%s, imported again, changes nothing', async (file) => {
+    await program.run(['import', '-'], ndjson);
+    // what other systems may store and the importer would not
+    await sql()`
+      insert into hotels (id, name, images, latitude, certified_from) values
+      ('Ä" \\ \t', 'x', '[{"url":"https://a/b"},{"url":"https://a/c","caption":"c","size":7}]', 1e-7, '0001-01-01'),
+      ('z', 'y', '[{"caption":null,"url":"https://a/b"}]', -0.0, null)`;
+    expect(await program.json(['export', file])).toEqual({ code: 0, exported: HOTELS + 2, file });
+    const content = await read(file);
+    const lines = String(file.endsWith('.gz') ? gunzipSync(content) : content)
+      .trimEnd()
+      .split('\n');
+    expect(lines).toHaveLength(HOTELS + 2);
+    expect(Object.keys(JSON.parse(lines[0]!))).toEqual([
+      ...IMPORTED_COLUMNS.filter((column) => column !== 'images' && column !== 'registry_id'),
+      'images',
+      'registry_id',
+    ]);
+    const ids = lines.map((line) => JSON.parse(line).id);
+    expect(ids).toEqual(ids.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))));
+    expect(lines.join()).toContain('"registry_id":9007199254740993}');
+    expect(await program.json(['import', file])).toEqual(counts({ unchanged: HOTELS + 2 }));
+    expect(await program.json(['import', file, '--delete-missing'])).toEqual(
+      counts({ unchanged: HOTELS + 2 }),
+    );
+    await sql()`truncate hotels`;
+    expect(await program.json(['import', file])).toEqual(counts({ inserted: HOTELS + 2 }));
+  });
+
+  test('to standard output it is the hotels and nothing else, packed where that is asked for', async () => {
+    await program.run(['import', '-'], ndjson);
+    const { stdout, stderr } = await program.run(['export']);
+    expect(stdout.trimEnd().split('\n')).toHaveLength(HOTELS);
+    expect(stderr).toBe('');
+    expect(await program.json(['import', '-'], stdout)).toEqual(counts({ unchanged: HOTELS }));
+    await program.run(['export', 'packed', '--gzip']);
+    expect(String(gunzipSync(await read('packed')))).toBe(stdout);
+    expect(await program.run(['export', '--json'])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('--json needs a file'),
+    });
+  });
+
+  test('a file that cannot be written is one line that says why', async () => {
+    expect(await program.run(['export', 'no/such/folder'])).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^hotel-api: cannot write no\/such\/folder \(ENOENT\).*\n$/),
+    });
+  });
+});

@@ -1,0 +1,68 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+
+export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface Outcome {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** The real program, in a folder and on a database of its own. */
+export class Program {
+  readonly database: FreshDatabase;
+  readonly folder: string;
+
+  private constructor(database: FreshDatabase, folder: string) {
+    this.database = database;
+    this.folder = folder;
+  }
+
+  static async set(): Promise<Program> {
+    const program = new Program(await freshDatabase(), await mkdtemp(join(tmpdir(), 'cli-')));
+    closeAtEnd('folder', () => rm(program.folder, { recursive: true, force: true }));
+    return program;
+  }
+
+  /** Starts it with nothing in its environment but the database. */
+  start(args: string[], input: string | Buffer = ''): { child: ChildProcess; outcome: Promise<Outcome> } {
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      cwd: this.folder,
+      env: { DATABASE_URL: this.database.ownerUrl },
+    });
+    child.stdin.end(input);
+    const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(
+      ([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }),
+    );
+    return { child, outcome };
+  }
+
+  run(args: string[], input: string | Buffer = ''): Promise<Outcome> {
+    return this.start(args, input).outcome;
+  }
+
+  /** Runs a command with --json: its one document, and how it ended. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+  async json(args: string[], input: string | Buffer = ''): Promise<any> {
+    const { stdout, stderr, code } = await this.run([...args, '--json'], input);
+    if (stdout === '') throw new Error(`nothing was printed, but: ${stderr}`);
+    return { code, ...JSON.parse(stdout) };
+  }
+}
+
+/** What an import of these prints as JSON, and its exit code. */
+export function counts(
+  of: Partial<Record<'inserted' | 'updated' | 'unchanged' | 'deleted' | 'rejected', number>>,
+) {
+  const all = { inserted: 0, updated: 0, unchanged: 0, deleted: 0, rejected: 0, ...of };
+  return { code: all.rejected === 0 ? 0 : 1, ...all };
+}

@@ -1,0 +1,79 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { hotelAt } from '../../src/cli/seed.ts';
+import { MAIN, Program } from './program.ts';
+import { onTerminal, script } from './terminal.ts';
+
+const HOTELS = 20_000;
+const ESC = '\x1b';
+
+let program: Program;
+beforeAll(async () => {
+  program = await Program.set();
+  const lines = Array.from({ length: HOTELS }, (_, i) => `${JSON.stringify(hotelAt(i, 1, '2026-06-01'))}\n`);
+  await writeFile(join(program.folder, 'hotels.ndjson'), lines.join(''));
+});
+
+const shown = (args: string, env: NodeJS.ProcessEnv = {}) =>
+  onTerminal(`'${process.execPath}' '${MAIN}' ${args}`, {
+    cwd: program.folder,
+    env: { DATABASE_URL: program.database.ownerUrl, ...env },
+  });
+
+describe.skipIf(!script)('on a terminal', () => {
+  test('an import draws a bar with what is done, its rate and the time left, and takes it away', async () => {
+    const output = await shown('import hotels.ndjson');
+    const drawn = stripVTControlCharacters(output);
+    expect(drawn).toMatch(/reading hotels\.ndjson ━* +\d+ % · [\d.]+ of [\d.]+ MB/);
+    // the cursor is hidden for the bar and comes back
+    expect(output.lastIndexOf(`${ESC}[?25h`)).toBeGreaterThan(output.lastIndexOf(`${ESC}[?25l`));
+    expect(drawn.trimEnd().split('\n').at(-1)).toContain(`${HOTELS} inserted, 0 updated`);
+  });
+
+  test('help and faults have colours, but none with NO_COLOR', async () => {
+    for (const args of ['--help', 'import --help', 'import no-such-file']) {
+      expect(await shown(args)).toContain(`${ESC}[`);
+      expect(await shown(args, { NO_COLOR: '1' })).not.toContain(`${ESC}[`);
+    }
+  });
+});
+
+test('elsewhere there are plain lines without any control character', async () => {
+  for (const args of [
+    ['--help'],
+    ['import', '--help'],
+    ['import', 'no-such-file'],
+    ['import', 'hotels.ndjson'],
+  ]) {
+    const { stdout, stderr } = await program.run(args);
+    expect(stdout + stderr).toBe(stripVTControlCharacters(stdout + stderr));
+    expect(stdout + stderr).not.toContain('\r');
+  }
+});
+
+test('every command has help with an example that begins as it does', async () => {
+  const { stdout } = await program.run(['--help']);
+  const names = [...stdout.split('Commands:')[1]!.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name!);
+  expect(names.length).toBeGreaterThan(9);
+  const paths = names.filter((name) => name !== 'help').map((name) => [name]);
+  for (const name of ['create', 'list', 'revoke', 'rotate']) paths.push(['keys', name]);
+  const helps = await Promise.all(paths.map((path) => program.run([...path, '--help'])));
+  for (const [at, path] of paths.entries())
+    expect(helps[at]!.stdout.split('Examples:\n')[1]).toContain(`hotel-api ${path.join(' ')}`);
+});
+
+test('wrong usage points to the help of its command', async () => {
+  for (const [args, help] of [
+    [['imprt'], 'Did you mean import?)\nHelp: hotel-api --help'],
+    [['import'], 'Help: hotel-api import --help'],
+    [['keys', 'rotate', 'key_x', '--grace', 'soon'], 'Help: hotel-api keys rotate --help'],
+  ] as const) {
+    expect(await program.run([...args])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining(help),
+    });
+  }
+});

@@ -1,0 +1,134 @@
+import { randomBytes } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import postgres from 'postgres';
+import { migrate } from '../../src/cli/migrate.ts';
+import { type Guarded, type Order, runGuarded } from '../../src/demo/guarded.ts';
+import { orderPostgres, POSTGRES_READY } from '../../src/demo/postgres.ts';
+import { descendantsOf } from '../../src/demo/processes.ts';
+import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/demo/redis.ts';
+import { startOnFreePort } from '../../src/demo/server.ts';
+import { closeAtEnd } from './left-behind.ts';
+
+/** A server of one test file alone: it may be frozen, killed and started again on its port, with its data. */
+export class OwnServer {
+  readonly port: number;
+  readonly #order: Order;
+  readonly #ready: RegExp;
+  #server: Guarded;
+  #running = true;
+  #onLine: (line: string) => void = () => {};
+
+  private constructor(port: number, order: Order, ready: RegExp, server: Guarded) {
+    this.port = port;
+    this.#order = order;
+    this.#ready = ready;
+    this.#server = server;
+  }
+
+  static async start(
+    orderFor: (port: number) => Promise<Order & { folder: string }>,
+    ready: RegExp,
+  ): Promise<OwnServer> {
+    let kept: (Order & { folder: string }) | undefined;
+    const server = await startOnFreePort(async (port) => {
+      kept = await orderFor(port);
+      // its guard would remove the folder at its first end
+      const { folder: _, ...order } = kept;
+      return order;
+    }, ready);
+    const { folder, before: _, ...order } = kept!;
+    const own = new OwnServer(server.port, order, ready, server);
+    closeAtEnd(`server on port ${own.port}`, async () => {
+      await own.stop();
+      await rm(folder, { recursive: true, force: true });
+    });
+    return own;
+  }
+
+  /** Every process of it stands still; connections stay, and new ones are accepted by the kernel. */
+  freeze(): Promise<void> {
+    return this.#signal('SIGSTOP');
+  }
+
+  thaw(): Promise<void> {
+    return this.#signal('SIGCONT');
+  }
+
+  /** It dies at once, with all its processes, and has time for nothing. */
+  async kill(): Promise<void> {
+    await this.#signal('SIGKILL');
+    await this.#server.exited;
+    this.#running = false;
+  }
+
+  /**
+   * Starts it again after its end, with further arguments where given; resolves when it may be asked, or has printed
+   * what matches `until`.
+   */
+  async restart(more: string[] = [], until = this.#ready): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const lines: string[] = [];
+    this.#onLine = (line) => {
+      lines.push(line);
+      if (until.test(line)) resolve();
+    };
+    const command: Order['command'] = [...this.#order.command, ...more];
+    this.#server = await runGuarded({ ...this.#order, command }, (line) => this.#onLine(line));
+    this.#running = true;
+    void this.#server.exited.then(() => reject(new Error(`it ended again:\n${lines.join('\n')}`)));
+    await promise;
+  }
+
+  /** The first process first: it starts no other then. Each of PostgreSQL's leads a group of its own. */
+  async #signal(signal: NodeJS.Signals): Promise<void> {
+    const { pid } = this.#server;
+    const started = await descendantsOf(pid);
+    process.kill(pid, signal);
+    for (const child of new Set([...started, ...(await descendantsOf(pid))])) {
+      try {
+        process.kill(child, signal);
+      } catch {
+        // it has ended by itself
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    if (!this.#running) return;
+    await this.thaw();
+    await this.#server.stop();
+    this.#running = false;
+  }
+}
+
+/** A Redis of one test file alone; commands that tests of servers use are switched on. */
+export async function ownRedis(): Promise<{ server: OwnServer; url: string }> {
+  const program = await findRedisProgram(console.warn);
+  if (!program) {
+    throw new Error(
+      'This test freezes and kills a Redis of its own: install redis-server or valkey-server so that it can be run',
+    );
+  }
+  const server = await OwnServer.start((port) => orderRedis(program, port), REDIS_READY);
+  return { server, url: `redis://127.0.0.1:${server.port}/0` };
+}
+
+/** A migrated PostgreSQL of one test file alone, with the login that the service uses. */
+export async function ownPostgres(
+  maxConnections: number,
+): Promise<{ server: OwnServer; url: string; ownerUrl: string }> {
+  const password = randomBytes(16).toString('hex');
+  const server = await OwnServer.start(
+    (port) => orderPostgres(port, { maxConnections, password }),
+    POSTGRES_READY,
+  );
+  const ownerUrl = `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres`;
+  const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });
+  try {
+    await migrate(sql);
+    await sql.unsafe(`create role service login password '${password}' in role hotel_api_serve`);
+  } finally {
+    await sql.end();
+  }
+  return { server, ownerUrl, url: Object.assign(new URL(ownerUrl), { username: 'service' }).href };
+}

@@ -1,0 +1,81 @@
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startOnFreePort } from '../../src/demo/server.ts';
+import { closeAtEnd } from './left-behind.ts';
+
+/** What a query yields: one element a series. */
+export interface Series {
+  metric: Record<string, string>;
+  value: [timeSeconds: number, value: string];
+}
+
+export interface AlertingRule {
+  name: string;
+  health: string;
+  lastError?: string;
+}
+
+/** A real Prometheus that scrapes one admin port. */
+export class Prometheus {
+  readonly #url: string;
+
+  private constructor(url: string) {
+    this.#url = url;
+  }
+
+  /** Runs `program` until the file's end; it scrapes and evaluates `rulesFile` every half second. */
+  static async start(program: string, adminPort: number, rulesFile: string): Promise<Prometheus> {
+    const server = await startOnFreePort(async (port) => {
+      const folder = await mkdtemp(join(tmpdir(), 'hotel-api-prometheus-'));
+      const config = {
+        global: { scrape_interval: '500ms', scrape_timeout: '500ms', evaluation_interval: '500ms' },
+        rule_files: [rulesFile],
+        scrape_configs: [
+          {
+            job_name: 'hotel-api',
+            static_configs: [{ targets: [`127.0.0.1:${adminPort}`], labels: { namespace: 'test' } }],
+          },
+        ],
+      };
+      await writeFile(join(folder, 'prometheus.yml'), JSON.stringify(config));
+      return {
+        command: [
+          program,
+          `--config.file=${folder}/prometheus.yml`,
+          `--storage.tsdb.path=${folder}/data`,
+          `--web.listen-address=127.0.0.1:${port}`,
+        ],
+        env: { PATH: process.env.PATH },
+        cwd: folder,
+        stopSignal: 'SIGTERM',
+        killAfterMs: 5_000,
+        folder,
+      };
+    }, /Server is ready to receive web requests/);
+    closeAtEnd('Prometheus', async () => void (await server.stop()));
+    return new Prometheus(`http://127.0.0.1:${server.port}/api/v1`);
+  }
+
+  /** The series that a query yields now; throws what Prometheus says of one that it does not take. */
+  async query(query: string): Promise<Series[]> {
+    const { result } = await this.#get<{ result: Series[] }>('query', { query });
+    return result;
+  }
+
+  async rules(): Promise<AlertingRule[]> {
+    const { groups } = await this.#get<{ groups: { rules: AlertingRule[] }[] }>('rules');
+    return groups.flatMap(({ rules }) => rules);
+  }
+
+  async labelValues(label: string, match: string): Promise<string[]> {
+    return this.#get(`label/${label}/values`, { 'match[]': match });
+  }
+
+  async #get<T>(path: string, parameters: Record<string, string> = {}): Promise<T> {
+    const answer = await fetch(`${this.#url}/${path}?${new URLSearchParams(parameters)}`);
+    const { status, data, error } = (await answer.json()) as { status: string; data: T; error?: string };
+    if (status !== 'success') throw new Error(`${error}: ${JSON.stringify(parameters)}`);
+    return data;
+  }
+}
