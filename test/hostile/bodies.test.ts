@@ -2,10 +2,11 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
 import { inForm, survived } from './form.ts';
-import { residentMiB } from './memory.ts';
+import { residentMiB, workersOf } from './memory.ts';
 
 const MIB = 1024 * 1024;
-const AT_ONCE_MS = 1_000;
+/** A body of a MiB that nests half a million deep is parsed in 0.1 s, where nothing else takes the processor. */
+const AT_ONCE_MS = inForm(3_000, 1_000);
 const REPEATED = inForm(3, 20);
 
 let service: Service;
@@ -16,7 +17,7 @@ beforeAll(async () => {
     workers: 2,
     hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }],
   });
-  pids = await service.workerPids();
+  pids = await workersOf(service, 2);
 });
 
 const CHANNEL = '/hotels/channel/batch';

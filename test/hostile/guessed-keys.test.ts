@@ -4,7 +4,7 @@ import { insertKey } from '../support/key.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander, expectUnharmed } from './bystander.ts';
 import { inForm, survived } from './form.ts';
-import { residentMiB } from './memory.ts';
+import { residentMiB, workersOf } from './memory.ts';
 import { startFlood } from './start-flood.ts';
 
 const SECONDS = inForm(3, 15);
@@ -15,6 +15,7 @@ let bystander: Bystander;
 
 beforeEach(async () => {
   service = await startService({ workers: 2, hotels: [{ id: 'h1', channel_id: 'CH-1' }] });
+  await workersOf(service, 2);
   bystander = new Bystander(service, ['h1']);
   await bystander.watch(500);
 });

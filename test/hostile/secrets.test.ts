@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/keys/key.ts';
 import { insertKey } from '../support/key.ts';
 import { type Service, startService } from '../support/service.ts';
+import { workersOf } from './memory.ts';
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -33,6 +34,7 @@ beforeAll(async () => {
     hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, { id: 'h2' }, { id: 'h3' }],
     env: { LOG_LEVEL: 'trace', ACCESS_LOG_SAMPLE: '1', BASE_PATH: BASE },
   });
+  await workersOf(service, 2);
 });
 afterAll(async () => {
   if (coresAllowed) await allowCoreFiles('0');

@@ -5,7 +5,7 @@ import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander, expectUnharmed } from './bystander.ts';
 import { inForm, survived } from './form.ts';
-import { residentMiB } from './memory.ts';
+import { residentMiB, workersOf } from './memory.ts';
 
 const HOTELS = 1_000;
 /** What a worker may keep of answers that nobody takes, and what allocators may hold beyond. */
@@ -28,20 +28,22 @@ beforeAll(async () => {
     }));
   const [mega, huge] = [hotels('mega', 650), hotels('huge', 8_000)];
   service = await startService({ workers: 2, hotels: [...mega, ...huge] });
-  pids = await service.workerPids();
+  pids = await workersOf(service, 2);
   head = `Host: a\r\nx-api-key: ${service.fullKey}\r\n`;
   const batchOf = (asked: { channel_id: string }[]) => {
     const body = JSON.stringify({ channel_ids: asked.map(({ channel_id }) => channel_id) });
     return `POST /hotels/channel/batch HTTP/1.1\r\n${head}Content-Length: ${body.length}\r\n\r\n${body}`;
   };
   [batch, hugeBatch] = [batchOf(mega), batchOf(huge)];
-  // at once, so on as many connections: both workers have it all in memory then
+  // several at once, so on as many connections, until no worker has to ask for any: both have it all in memory then
   for (const asked of [mega, huge]) {
     const body = { channel_ids: asked.map(({ channel_id }) => channel_id) };
-    const answers = await Promise.all(
-      Array.from({ length: 16 }, () => service.post('/hotels/channel/batch', body)),
-    );
-    expect(answers.map(({ status }) => status)).toEqual(new Array(16).fill(200));
+    const some = () =>
+      Promise.all(Array.from({ length: 4 }, () => service.post('/hotels/channel/batch', body)));
+    for (let round = 0; round < 6; round++)
+      await expect
+        .poll(async () => (await some()).every(({ status }) => status === 200), { timeout: 20_000 })
+        .toBe(true);
   }
 }, 120_000);
 

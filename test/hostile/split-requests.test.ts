@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Service, startService } from '../support/service.ts';
 import { inForm, survived } from './form.ts';
+import { workersOf } from './memory.ts';
 
 const HOTELS = 300;
 const CONNECTIONS = 64;
@@ -21,7 +22,7 @@ beforeAll(async () => {
       description: `${i} `.repeat(100),
     })),
   });
-  pidsBefore = (await service.workerPids()).sort();
+  pidsBefore = await workersOf(service, 2);
   // both workers know the key and the hotels, so that answers are made in the turn in which a request is read
   const ids = Array.from({ length: HOTELS }, (_, i) => `CH-${i}`);
   await Promise.all(
