@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { expect } from 'vitest';
+import { vi } from 'vitest';
 import type { Service } from '../support/service.ts';
 
 /** Resident memory of the largest of these processes in MiB, now and, with `peak`, the most it ever was. */
@@ -11,10 +11,7 @@ export async function residentMiB(pids: number[], peak = false): Promise<number>
 
 /** The workers, all of them: a service is ready with the first. */
 export async function workersOf(service: Service, count: number): Promise<number[]> {
-  await expect
-    .poll(() => service.logs().filter((line) => line.includes('"msg":"listening"')).length, {
-      timeout: 10_000,
-    })
-    .toBeGreaterThanOrEqual(count);
+  const listening = () => service.logs().filter((line) => line.includes('"msg":"listening"')).length;
+  await vi.waitUntil(() => listening() >= count, { timeout: 10_000 });
   return (await service.workerPids()).sort();
 }

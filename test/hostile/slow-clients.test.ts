@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it, vi } from 'vitest';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander, expectUnharmed } from './bystander.ts';
@@ -41,9 +41,9 @@ beforeAll(async () => {
     const some = () =>
       Promise.all(Array.from({ length: 4 }, () => service.post('/hotels/channel/batch', body)));
     for (let round = 0; round < 6; round++)
-      await expect
-        .poll(async () => (await some()).every(({ status }) => status === 200), { timeout: 20_000 })
-        .toBe(true);
+      await vi.waitUntil(async () => (await some()).every(({ status }) => status === 200), {
+        timeout: 20_000,
+      });
   }
 }, 120_000);
 
