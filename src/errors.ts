@@ -18,6 +18,7 @@ const table = {
   pathNotFound: [404, 'Not found'],
   methodNotAllowed: [405, 'Method not allowed'],
   bodyTooLarge: [413, 'Request body must be at most 1 MiB'],
+  tooManyRequests: [429, 'Too many requests'],
   internal: [500, 'Internal server error'],
   unavailable: [503, 'Service unavailable'],
 } as const satisfies Record<string, readonly [status: number, sentence: string]>;
@@ -42,6 +43,7 @@ export const publicErrors = Object.fromEntries(
 export const REFUSALS = [
   'overload',
   'rate_limit',
+  'key_guesses',
   'postgres_away',
   'postgres_queue',
   'postgres_timeout',

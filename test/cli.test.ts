@@ -78,6 +78,10 @@ describe('usage', () => {
     [['keys', 'create', '--name', 'x', '--scope', 'admin'], 2],
     [['keys', 'create', '--name', 'x', '--expires', '2020-01-01'], 2],
     [['keys', 'rotate', 'key_x', '--grace', 'soon'], 2],
+    [['keys', 'create', '--name', 'x', '--rate-limit', '200'], 2],
+    [['keys', 'limit', 'key_x', '0/s'], 2],
+    [['keys', 'limit', 'key_x'], 2],
+    [['keys', 'limit', 'key_unknown', '1/s'], 1],
     [['import'], 2],
     [['import', 'no-such-file'], 1],
     [['seed'], 2],
@@ -164,8 +168,10 @@ describe('migrate', () => {
   });
 
   test('an older database tells the service to migrate', async () => {
-    const [row] = await sql`delete from schema_migrations where version = 4 returning *`;
-    await expect(requireSchema(sql)).rejects.toThrow(/at version 3.*Run: hotel-api migrate/);
+    const [row] = await sql`
+      delete from schema_migrations where version = (select max(version) from schema_migrations) returning *`;
+    const at = new RegExp(`at version ${row!.version - 1}, .*Run: hotel-api migrate`);
+    await expect(requireSchema(sql)).rejects.toThrow(at);
     await sql`insert into schema_migrations ${sql(row!)}`;
   });
 });
@@ -175,6 +181,28 @@ describe('keys', () => {
     JSON.parse((await hotelApi(['keys', 'list', '--json'])).stdout).map(
       ({ id, state }: { id: string; state: string }) => [id, state],
     );
+
+  test('live with a rate limit: made, listed, changed, kept when rotated, taken away', async () => {
+    const made = await json(['keys', 'create', '--name', 'trial', '--rate-limit', '200/s']);
+    expect(made).toMatchObject({ code: 0, rate_limit: '200/s' });
+    const listed = async (id: string) =>
+      JSON.parse((await hotelApi(['keys', 'list', '--json'])).stdout).find(
+        (key: { id: string }) => key.id === id,
+      ).rate_limit;
+    expect(await listed(made.id)).toBe('200/s');
+    expect((await hotelApi(['keys', 'list'])).stdout).toMatch(new RegExp(`${made.id} +trial +- +200/s `));
+    expect(await json(['keys', 'limit', made.id, '6000/m'])).toEqual({
+      code: 0,
+      id: made.id,
+      name: 'trial',
+      rate_limit: '6000/m',
+    });
+    const next = await json(['keys', 'rotate', made.id]);
+    expect(next.rate_limit).toBe('6000/m');
+    expect(await json(['keys', 'limit', next.id, 'none'])).toMatchObject({ rate_limit: null });
+    expect([await listed(made.id), await listed(next.id)]).toEqual(['6000/m', null]);
+    await sql`truncate api_keys`;
+  });
 
   test('live: made, listed without their secret, rotated with grace, revoked', async () => {
     const made = await json([

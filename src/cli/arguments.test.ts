@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest';
-import { collectScope, parseDay, parseDuration, parseExpiry, parseName, parseWhole } from './arguments.ts';
+import {
+  collectScope,
+  parseDay,
+  parseDuration,
+  parseExpiry,
+  parseName,
+  parseRateLimit,
+  parseWhole,
+} from './arguments.ts';
 
 const now = Date.parse('2026-06-01T10:00:00Z');
 
@@ -49,4 +57,15 @@ test('a scope is known and counts once, a name is not blank', () => {
   expect(() => collectScope('admin', [])).toThrow(/registry/);
   expect(() => parseName(' ')).toThrow();
   expect(() => parseName('x'.repeat(201))).toThrow();
+});
+
+test('a rate limit is a count a second, minute or hour', () => {
+  expect(['200/s', '1/m', '1000000/h', 'none'].map(parseRateLimit)).toEqual([
+    { requests: 200, windowMs: 1_000 },
+    { requests: 1, windowMs: 60_000 },
+    { requests: 1_000_000, windowMs: 3_600_000 },
+    null,
+  ]);
+  for (const text of ['', '200', '0/s', '-1/s', '1.5/s', '200/d', '200 /s', '200/S', '1000001/s', '1e3/s'])
+    expect(() => parseRateLimit(text), text).toThrow(/200\/s/);
 });

@@ -1,7 +1,9 @@
 import { InvalidArgumentError } from 'commander';
+import type { RateLimit } from '../keys/rate-limit.ts';
 
 const UNIT_S = { s: 1, m: 60, h: 3600, d: 86_400 };
 const LONGEST_GRACE_S = 3650 * UNIT_S.d;
+const MOST_REQUESTS = 1_000_000;
 
 /** A date (its first moment, UTC) or an ISO time (UTC unless it names its offset) in the future, as ISO time in UTC. */
 export function parseExpiry(text: string, nowMs = Date.now()): string {
@@ -42,6 +44,19 @@ export function parseWhole(minimum: number, maximum: number): (text: string) => 
     }
     return Number(text);
   };
+}
+
+/** A rate limit such as `200/s`, `6000/m` or `100000/h`; `none` is null. */
+export function parseRateLimit(text: string): RateLimit | null {
+  if (text === 'none') return null;
+  const [, digits, unit] = /^(\d{1,7})\/([smh])$/.exec(text) ?? [];
+  const requests = Number(digits);
+  if (!(requests >= 1 && requests <= MOST_REQUESTS)) {
+    throw new InvalidArgumentError(
+      'Give how many requests a second, minute or hour, such as 200/s, 6000/m or 100000/h, up to 1000000; or none.',
+    );
+  }
+  return { requests, windowMs: 1000 * UNIT_S[unit as keyof typeof UNIT_S] };
 }
 
 /** A name for a key: 1 to 200 characters. */

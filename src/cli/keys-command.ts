@@ -1,4 +1,5 @@
-import { createKey, type ListedKey, listKeys, type NewKey, revokeKey, rotateKey } from './keys.ts';
+import type { RateLimit } from '../keys/rate-limit.ts';
+import { createKey, type ListedKey, limitKey, listKeys, type NewKey, revokeKey, rotateKey } from './keys.ts';
 import { print, withDatabase } from './session.ts';
 
 /** `keys create`. */
@@ -6,10 +7,13 @@ export async function create(options: {
   name: string;
   scope: string[];
   expires?: string;
+  rateLimit: RateLimit | null;
   json?: boolean;
 }): Promise<void> {
-  const { name, scope, expires = null, json } = options;
-  const key = await withDatabase((sql) => createKey(sql, { name, scopes: scope, expiresAt: expires }));
+  const { name, scope, expires = null, rateLimit, json } = options;
+  const key = await withDatabase((sql) =>
+    createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit }),
+  );
   print(json, key, describeNewKey(key));
 }
 
@@ -32,6 +36,17 @@ export async function revoke(id: string, { json }: { json?: boolean }): Promise<
   print(json, revoked, `Key ${id} (${revoked.name}) is revoked since ${revoked.revoked_at}.${successor}`);
 }
 
+/** `keys limit ID RATE`. */
+export async function limit(
+  id: string,
+  rateLimit: RateLimit | null,
+  { json }: { json?: boolean },
+): Promise<void> {
+  const limited = await withDatabase((sql) => limitKey(sql, id, rateLimit));
+  const now = limited.rate_limit ? `may be used ${limited.rate_limit}` : 'may be used without limit';
+  print(json, limited, `Key ${id} (${limited.name}) ${now}.`);
+}
+
 /** `keys rotate ID`. */
 export async function rotate(id: string, { grace, json }: { grace: number; json?: boolean }): Promise<void> {
   const { created, replaced, replaced_expires_at } = await withDatabase((sql) => rotateKey(sql, id, grace));
@@ -42,12 +57,13 @@ export async function rotate(id: string, { grace, json }: { grace: number; json?
   );
 }
 
-function describeNewKey({ id, name, key, scopes, expires_at }: NewKey): string {
+function describeNewKey({ id, name, key, scopes, expires_at, rate_limit }: NewKey): string {
   return [
     `id       ${id}`,
     `name     ${name}`,
     `scopes   ${scopes.join(', ') || 'none'}`,
     `expires  ${expires_at ?? 'never'}`,
+    ...(rate_limit ? [`limit    ${rate_limit}`] : []),
     `key      ${key}`,
     '',
     'The key is shown this once: only its hash is stored.',
@@ -59,11 +75,12 @@ function table(keys: ListedKey[]): string {
     key.id,
     key.name.replace(/\p{Cc}/gu, ' '),
     key.scopes.join(',') || '-',
+    key.rate_limit ?? '-',
     key.created_at.slice(0, 19),
     key.expires_at?.slice(0, 19) ?? 'never',
     key.state === 'rotated' ? `rotated to ${key.rotated_to}, works until ${key.expires_at}` : key.state,
   ]);
-  rows.unshift(['ID', 'NAME', 'SCOPES', 'CREATED (UTC)', 'EXPIRES (UTC)', 'STATE']);
+  rows.unshift(['ID', 'NAME', 'SCOPES', 'RATE LIMIT', 'CREATED (UTC)', 'EXPIRES (UTC)', 'STATE']);
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows
     .map((row) =>

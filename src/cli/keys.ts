@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import type { Sql, TransactionSql } from 'postgres';
+import type { Row, Sql, TransactionSql } from 'postgres';
 import { hashOf, makeKey } from '../keys/key.ts';
+import type { RateLimit } from '../keys/rate-limit.ts';
 import { Failure } from './failure.ts';
+
+const UNITS = { 1000: 's', 60000: 'm', 3600000: 'h' };
 
 /** What is printed of a new key, once. `expires_at` is an ISO time in UTC or null. */
 export interface NewKey {
@@ -10,6 +13,8 @@ export interface NewKey {
   key: string;
   scopes: string[];
   expires_at: string | null;
+  /** such as 200/s; left out where there is none */
+  rate_limit?: string;
 }
 
 /** A key as lists show it. Times are ISO, in UTC. */
@@ -20,6 +25,8 @@ export interface ListedKey {
   created_at: string;
   expires_at: string | null;
   revoked_at: string | null;
+  /** such as 200/s */
+  rate_limit: string | null;
   /** the key that took its place */
   rotated_to: string | null;
   /** `rotated`: still works, until `expires_at` */
@@ -29,21 +36,28 @@ export interface ListedKey {
 /** Makes a key and stores its hash. The key itself is known to the caller alone, and only now. */
 export async function createKey(
   sql: Sql | TransactionSql,
-  { name, scopes, expiresAt }: { name: string; scopes: string[]; expiresAt: string | null },
+  {
+    name,
+    scopes,
+    expiresAt,
+    rateLimit = null,
+  }: { name: string; scopes: string[]; expiresAt: string | null; rateLimit?: RateLimit | null },
 ): Promise<NewKey> {
   const key = makeKey();
   const id = `key_${randomBytes(9).toString('base64url')}`;
   const [row] = await sql`
-    insert into api_keys (id, name, key_sha256, scopes, expires_at)
-    values (${id}, ${name}, ${Buffer.from(hashOf(key), 'hex')}, ${scopes}, ${expiresAt})
+    insert into api_keys (id, name, key_sha256, scopes, expires_at, rate_limit_requests, rate_limit_window_s)
+    values (${id}, ${name}, ${Buffer.from(hashOf(key), 'hex')}, ${scopes}, ${expiresAt},
+      ${rateLimit?.requests ?? null}, ${rateLimit && rateLimit.windowMs / 1000})
     returning expires_at`;
-  return { id, name, key, scopes, expires_at: iso(row!.expires_at) };
+  const created = { id, name, key, scopes, expires_at: iso(row!.expires_at) };
+  return rateLimit ? { ...created, rate_limit: written(rateLimit)! } : created;
 }
 
 /** All keys, oldest first. */
 export async function listKeys(sql: Sql): Promise<ListedKey[]> {
   const rows = await sql`
-    select id, name, scopes, created_at, expires_at, revoked_at, rotated_to,
+    select id, name, scopes, created_at, expires_at, revoked_at, rotated_to, ${limitColumns(sql)},
       case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
         when rotated_to is not null then 'rotated' else 'active' end as state
     from api_keys order by created_at, id`;
@@ -54,6 +68,7 @@ export async function listKeys(sql: Sql): Promise<ListedKey[]> {
     created_at: iso(row.created_at)!,
     expires_at: iso(row.expires_at),
     revoked_at: iso(row.revoked_at),
+    rate_limit: written(limitOf(row)),
     rotated_to: row.rotated_to,
     state: row.state,
   }));
@@ -70,8 +85,22 @@ export async function revokeKey(
   return { id, name: row.name, revoked_at: iso(row.revoked_at)!, rotated_to: row.rotated_to };
 }
 
+/** Sets how often a key may be used; null takes the limit away. Throws a `Failure` for an unknown id. */
+export async function limitKey(
+  sql: Sql,
+  id: string,
+  rateLimit: RateLimit | null,
+): Promise<{ id: string; name: string; rate_limit: string | null }> {
+  const [row] = await sql`
+    update api_keys set rate_limit_requests = ${rateLimit?.requests ?? null},
+      rate_limit_window_s = ${rateLimit && rateLimit.windowMs / 1000}
+    where id = ${id} returning name`;
+  if (!row) throw unknownKey(id);
+  return { id, name: row.name, rate_limit: written(rateLimit) };
+}
+
 /**
- * Makes a key with the name, scopes and expiry of the old one, which goes on working for `graceS` seconds,
+ * Makes a key with the name, scopes, rate limit and expiry of the old one, which goes on working for `graceS` seconds,
  * though never past its own expiry. Throws a `Failure` for a key that is unknown or no longer the current one.
  */
 export async function rotateKey(
@@ -81,7 +110,7 @@ export async function rotateKey(
 ): Promise<{ created: NewKey; replaced: string; replaced_expires_at: string }> {
   return sql.begin(async (transaction) => {
     const [old] = await transaction`
-      select name, scopes, expires_at, rotated_to, revoked_at is not null as revoked,
+      select name, scopes, expires_at, rotated_to, ${limitColumns(transaction)}, revoked_at is not null as revoked,
         coalesce(expires_at <= now(), false) as expired
       from api_keys where id = ${id} for update`;
     if (!old) throw unknownKey(id);
@@ -96,6 +125,7 @@ export async function rotateKey(
       name: old.name,
       scopes: old.scopes,
       expiresAt: iso(old.expires_at),
+      rateLimit: limitOf(old),
     });
     const [row] = await transaction`
       update api_keys
@@ -103,6 +133,20 @@ export async function rotateKey(
       where id = ${id} returning expires_at`;
     return { created, replaced: id, replaced_expires_at: iso(row!.expires_at)! };
   });
+}
+
+function limitColumns(sql: Sql | TransactionSql) {
+  return sql`rate_limit_requests, rate_limit_window_s`;
+}
+
+function limitOf({ rate_limit_requests, rate_limit_window_s }: Row): RateLimit | null {
+  return rate_limit_requests === null
+    ? null
+    : { requests: rate_limit_requests, windowMs: 1000 * rate_limit_window_s };
+}
+
+function written(limit: RateLimit | null): string | null {
+  return limit && `${limit.requests}/${UNITS[limit.windowMs as keyof typeof UNITS]}`;
 }
 
 function unknownKey(id: string): Failure {

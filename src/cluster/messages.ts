@@ -1,4 +1,5 @@
 import type { FeedMessage } from '../invalidation/messages.ts';
+import type { Ask, Grant } from '../keys/rate-limit.ts';
 
 /** What the primary tells its workers. */
 export type ToWorker =
@@ -11,6 +12,7 @@ export type ToWorker =
   /** changes may have been missed */
   | { type: 'reset' }
   | { type: 'report metrics' }
+  | { type: 'grant'; grants: Grant[] }
   | { type: 'drain' };
 
 /** What a worker tells the primary. */
@@ -22,5 +24,7 @@ export type ToPrimary =
   | { type: 'listening' }
   /** its metrics, once a second and when asked */
   | { type: 'metrics'; metrics: object[] }
+  /** wants to admit requests of limits that hold for all workers together; answered by `grant` */
+  | { type: 'ask'; asks: Ask[] }
   /** cannot go on; the reason is for the log of the primary too */
   | { type: 'failed'; reason: string };

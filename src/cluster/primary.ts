@@ -18,6 +18,7 @@ import { openLog } from '../observe/log.ts';
 import { Metrics } from '../observe/metrics.ts';
 import { watchProcess } from '../observe/process-metrics.ts';
 import { Redis } from '../stores/redis.ts';
+import { forbidCoreDumps } from './core-dumps.ts';
 import { Workers } from './workers.ts';
 
 /** How often the start is tried again while PostgreSQL is away or not migrated. */
@@ -70,6 +71,8 @@ export async function runPrimary(config: Config): Promise<void> {
     redis: config.REDIS_URL !== '',
   });
   if (config.REDIS_URL === '') events.withoutRedis();
+  const whyDumps = await forbidCoreDumps();
+  if (whyDumps !== undefined) events.coreDumpsPossible(whyDumps);
   const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {
     isReady: () => !stopping && workers !== undefined && workers.listening > 0,
     metrics: () => (workers ? workers.gather(metrics.registry) : metrics.registry.metrics()),

@@ -14,6 +14,7 @@ import { operationsOn } from '../http/hotels.ts';
 import { openServer } from '../http/server.ts';
 import { Follower, Link } from '../invalidation/follower.ts';
 import { Keyring } from '../keys/keyring.ts';
+import { Limiter } from '../keys/limiter.ts';
 import { SharedKeys } from '../keys/shared.ts';
 import { Lifecycle } from '../lifecycle.ts';
 import { AccessLog } from '../observe/access-log.ts';
@@ -32,6 +33,16 @@ const REDIS_PATIENCE_MS = 500;
 const POSTGRES_PATIENCE_MS = 300;
 const REPORT_EVERY_MS = 1_000;
 const FORGET_EVERY_MS = 10_000;
+/**
+ * Look-ups of keys of which nobody has heard, of all workers together: at most 48 in any second, for a second
+ * meets six windows.
+ */
+const GUESSES = { requests: 8, windowMs: 200 };
+/** No key has such an id. */
+const GUESSES_ID = 'guesses of keys';
+const LEARN_AGAIN_MS = 1_000;
+/** How long the worker waits to learn which keys exist before it starts without. */
+const KEYS_PATIENCE_MS = 200;
 /** A connection on which nothing was asked for this long may be closed when the worker stops. */
 const IDLE_MS = 500;
 
@@ -115,6 +126,7 @@ async function runWorker(config: Config): Promise<void> {
         )
       : undefined;
   const listing = new Listing(origin, () => link.up);
+  const limiter = new Limiter(config.WORKERS, (asks) => tell({ type: 'ask', asks }));
   const keyring = new Keyring({
     shared: sharedKeys,
     postgres,
@@ -122,6 +134,10 @@ async function runWorker(config: Config): Promise<void> {
     isLinked: () => link.up,
     unknownTtlMs: config.ABSENT_TTL_S * 1000,
     onLookup: (tier, answer) => metrics.keyLookup(tier, answer),
+    mayGuess: () => {
+      const verdict = limiter.take(GUESSES_ID, GUESSES);
+      return verdict instanceof Promise ? verdict.then(({ admitted }) => admitted) : verdict.admitted;
+    },
   });
   const follower = new Follower({
     hotelChanges,
@@ -142,7 +158,7 @@ async function runWorker(config: Config): Promise<void> {
     onSuppressed: (kind) => metrics.lineSuppressed(kind),
   });
   lifecycle.push('access log', () => accessLog.close());
-  const gate = new Gate(keyring, metrics, accessLog);
+  const gate = new Gate(keyring, limiter, metrics, accessLog);
   const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
   const pages = pagesOf({
     basePath: config.BASE_PATH,
@@ -164,11 +180,22 @@ async function runWorker(config: Config): Promise<void> {
   const reporting = setInterval(report, REPORT_EVERY_MS);
   lifecycle.push('reports', () => clearInterval(reporting));
 
+  let learning: NodeJS.Timeout | undefined;
+  lifecycle.push('learning of keys', () => clearTimeout(learning));
+  const learnKeys = () =>
+    keyring.learn().catch(() => {
+      clearTimeout(learning);
+      learning = setTimeout(learnKeys, LEARN_AGAIN_MS);
+    });
   const start = async (number: number, generation: string) => {
     watchProcess(metrics.registry, String(number));
     watchWorker(metrics.registry, String(number), source);
     follower.useGeneration(generation);
-    await Promise.all([redis?.connected(REDIS_PATIENCE_MS), postgres.connected(POSTGRES_PATIENCE_MS)]);
+    await Promise.all([
+      redis?.connected(REDIS_PATIENCE_MS),
+      postgres.connected(POSTGRES_PATIENCE_MS),
+      Promise.race([learnKeys(), wait(KEYS_PATIENCE_MS)]),
+    ]);
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     tell({ type: 'listening' });
@@ -206,6 +233,10 @@ async function runWorker(config: Config): Promise<void> {
         break;
       case 'reset':
         follower.reset();
+        learnKeys();
+        break;
+      case 'grant':
+        limiter.hear(message.grants);
         break;
       case 'report metrics':
         report();

@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { readFileSync } from 'node:fs';
 import { Registry } from 'prom-client';
+import { Quotas } from '../keys/quotas.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { ToPrimary, ToWorker } from './messages.ts';
@@ -45,6 +46,7 @@ export class Workers {
   /** counters of workers that have ended: of each, until they are summed in the first place */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
+  readonly #quotas = new Quotas();
   /** workers in a row that were ended as frozen before their first word */
 
   #stopping = false;
@@ -145,6 +147,9 @@ export class Workers {
       case 'metrics':
         charge.metrics = message.metrics as MetricsJson;
         this.#reported(charge);
+        break;
+      case 'ask':
+        tell(charge.worker, { type: 'grant', grants: message.asks.map((ask) => this.#quotas.grant(ask)) });
         break;
       case 'failed':
         this.#events.workerFailed(charge.worker.process.pid!, message.reason);

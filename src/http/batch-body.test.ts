@@ -146,3 +146,27 @@ describe('a batch by registry ids', () => {
     );
   });
 });
+
+describe('a body that is nested', () => {
+  const beside = (depth: number, ids: string) =>
+    `{${ids},"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
+
+  it('is read, however deep', () => {
+    for (const depth of [64, 400_000]) {
+      expect(channels(beside(depth, '"channel_ids":["a"]'))).toEqual({ ids: ['a'] });
+      expect(registries(beside(depth, '"registry_ids":["1",2]'))).toEqual({ ids: ['1', '2'] });
+    }
+    expect(registries(beside(64, '"registry_ids":["1",1e0]'))).toEqual({ error: 'registryIdNotInteger' });
+  });
+
+  it('so deep that numbers cannot be told apart as they are written is refused', () => {
+    expect(registries(beside(400_000, '"registry_ids":[1e0]'))).toEqual({ error: 'bodyNotJson' });
+  });
+
+  it('in a string only is not nested', () => {
+    const id = `${'['.repeat(100)}\\"[{\\\\`;
+    expect(channels(`{"channel_ids":["${id}"]}`)).toEqual({
+      ids: [JSON.parse(`"${id}"`)],
+    });
+  });
+});

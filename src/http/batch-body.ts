@@ -17,6 +17,8 @@ export const RegistryBatch = Type.Object({
     'Registry ids to look up: integers, or strings that hold one',
   ),
 });
+
+const [QUOTE, BACKSLASH, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\[]{}');
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 /** A number that is written with a fraction or an exponent; it may also stand in a string, so it only warns. */
 const MAY_HOLD_NO_INTEGER = /\d[.eE]/;
@@ -50,7 +52,9 @@ export function readRegistryBatch(body: Uint8Array): BatchIds {
     MAY_HOLD_NO_INTEGER.test(json.text) ||
     asked.some((id) => typeof id === 'number' && !Number.isSafeInteger(id))
   ) {
-    asked = (parseKeepingNumbers(json.text) as { registry_ids: unknown[] }).registry_ids;
+    const parsed = parseKeepingNumbers(json.text);
+    if (parsed === undefined) return { error: 'bodyNotJson' };
+    asked = (parsed as { registry_ids: unknown[] }).registry_ids;
   }
   const ids = new Set<string>();
   for (const element of asked as unknown[]) {
@@ -64,12 +68,33 @@ export function readRegistryBatch(body: Uint8Array): BatchIds {
 }
 
 function parse(body: Uint8Array): { text: string; value: unknown } | undefined {
+  if (isUnbalanced(body)) return undefined;
   try {
     const text = utf8.decode(body);
     return { text, value: JSON.parse(text) };
   } catch {
     return undefined;
   }
+}
+
+/** True when brackets are left open; only looks at them and at strings. A million of them hold a parser for 150 ms. */
+function isUnbalanced(body: Uint8Array): boolean {
+  let depth = 0;
+  for (let i = 0; i < body.length; i++) {
+    switch (body[i]) {
+      case QUOTE:
+        for (i++; i < body.length && body[i] !== QUOTE; i++) if (body[i] === BACKSLASH) i++;
+        break;
+      case OPEN_ARRAY:
+      case OPEN_OBJECT:
+        depth++;
+        break;
+      case CLOSE_ARRAY:
+      case CLOSE_OBJECT:
+        depth--;
+    }
+  }
+  return depth !== 0;
 }
 
 /** A number of a JSON text as it is written there. */
@@ -80,9 +105,17 @@ class WrittenNumber {
   }
 }
 
-/** Parses JSON (known to be sound) with every number as it is written: 1e3 and 2^53 + 1 are told apart. */
+/**
+ * Parses JSON (known to be sound) with every number as it is written: 1e3 and 2^53 + 1 are told apart. Undefined
+ * where it is nested too deeply for that, thousands of levels: the callback is called from the innermost outwards.
+ */
 function parseKeepingNumbers(text: string): unknown {
   const keep = (_: string, value: unknown, context: { source: string }) =>
     typeof value === 'number' ? new WrittenNumber(context.source) : value;
-  return JSON.parse(text, keep as (key: string, value: unknown) => unknown);
+  try {
+    return JSON.parse(text, keep as (key: string, value: unknown) => unknown);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }

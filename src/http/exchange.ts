@@ -5,7 +5,7 @@ import type { Access } from '../keys/keyring.ts';
 import type { CountedMethod, Route } from '../observe/request-histogram.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { matches, quote } from './etag.ts';
-import { giveBack, keep } from './leftovers.ts';
+import { giveBack, keep, type Leftover } from './leftovers.ts';
 import type { Page } from './page.ts';
 import { requestIdOf } from './request-id.ts';
 
@@ -24,6 +24,7 @@ const STATUS_LINES: Record<number, string> = {
   404: '404 Not Found',
   405: '405 Method Not Allowed',
   413: '413 Content Too Large',
+  429: '429 Too Many Requests',
   500: '500 Internal Server Error',
   503: '503 Service Unavailable',
 };
@@ -45,6 +46,8 @@ export class Exchange {
   readonly requestId: string;
   /** set by the gate */
   access: Access | undefined;
+  /** set by the gate where the key has a limit: whole header lines, each after a line end */
+  limitHeaders = '';
   /** what was thrown on the way, for the log */
   fault: unknown;
   readonly #response: HttpResponse;
@@ -58,7 +61,7 @@ export class Exchange {
   #over = false;
   #deferred = false;
   #made = false;
-  #leftover: Buffer | undefined;
+  #leftover: Leftover | undefined;
   #onMade: (() => void) | undefined;
 
   constructor(
@@ -169,7 +172,7 @@ export class Exchange {
     // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
     response.writeHeader(
       'content-type',
-      `${common}${this.requestId}${headers}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
+      `${common}${this.requestId}${headers}${this.limitHeaders}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
     );
     if (body === undefined) {
       this.#finish(status, 0);
@@ -197,10 +200,11 @@ export class Exchange {
     // the rest is ours to keep until the kernel has taken it
     const written = response.getWriteOffset();
     const total = body.length;
-    let rest = body.subarray(written);
-    if (mayBeOverwritten) rest = this.#leftover = keep(rest);
+    const rest = keep(body.subarray(written), mayBeOverwritten, () => this.close());
+    this.#leftover = rest;
     response.onWritable((offset) => {
-      const [ok, ended] = response.tryEnd(rest.subarray(offset - written), total);
+      rest.taken = offset - written;
+      const [ok, ended] = response.tryEnd(rest.bytes.subarray(rest.taken), total);
       if (ended) this.#finish(status, total);
       return ok;
     });

@@ -1,6 +1,7 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { publicErrors, Unavailable } from '../errors.ts';
 import type { Access, Keyring } from '../keys/keyring.ts';
+import type { Limiter, Verdict } from '../keys/limiter.ts';
 import type { AccessLog } from '../observe/access-log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { CountedMethod, Route } from '../observe/request-histogram.ts';
@@ -8,6 +9,11 @@ import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import type { Page } from './page.ts';
+import { rateLimitHeaders } from './rate-limit-headers.ts';
+
+/** A key that is good though it may not ask at present: it has had what its limit allows. */
+const SPENT = Symbol('spent');
+type Entry = Access | null | typeof SPENT;
 
 /** A handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
@@ -43,6 +49,7 @@ export interface PostRule {
  */
 export class Gate implements Observer {
   readonly #keyring: Keyring;
+  readonly #limiter: Limiter;
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;
   readonly #admission = new Admission();
@@ -51,8 +58,9 @@ export class Gate implements Observer {
   #inProgress = 0;
   #answered = 0;
 
-  constructor(keyring: Keyring, metrics: Metrics, accessLog: AccessLog) {
+  constructor(keyring: Keyring, limiter: Limiter, metrics: Metrics, accessLog: AccessLog) {
     this.#keyring = keyring;
+    this.#limiter = limiter;
     this.#metrics = metrics;
     this.#accessLog = accessLog;
   }
@@ -80,14 +88,14 @@ export class Gate implements Observer {
         if (hasBody(request)) return exchange.close();
         const key = request.getHeader('x-api-key');
         const input = rule.read(request);
-        const access = this.#keyring.find(key);
-        if (access !== undefined) {
-          if (this.#admits(exchange, access, rule.needsRegistry(input))) return rule.answer(exchange, input);
-          return;
+        const entry = this.#judge(exchange, key);
+        if (entry instanceof Promise) {
+          return entry.then((entered) => {
+            if (this.#admits(exchange, entered, rule.needsRegistry(input)))
+              return rule.answer(exchange, input);
+          });
         }
-        return this.#keyring.load(key).then((loaded) => {
-          if (this.#admits(exchange, loaded, rule.needsRegistry(input))) return rule.answer(exchange, input);
-        });
+        if (this.#admits(exchange, entry, rule.needsRegistry(input))) return rule.answer(exchange, input);
       });
     };
   }
@@ -99,8 +107,7 @@ export class Gate implements Observer {
       this.#guard(exchange, () => {
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
-        const access = this.#keyring.find(key);
-        if (access !== undefined && !this.#admits(exchange, access, rule.needsRegistry)) return;
+        const entry = this.#judge(exchange, key);
         const answer = (body: Uint8Array | undefined): void => {
           if (body === undefined) {
             exchange.fail(publicErrors.bodyTooLarge);
@@ -109,20 +116,21 @@ export class Gate implements Observer {
           this.#metrics.received(rule.route, body.length);
           this.#enter(exchange, rule, body);
         };
-        if (access !== undefined && declaredTooLarge) return answer(undefined);
-        if (access !== undefined && this.#admission.full) return this.#failed(exchange, OVERLOADED);
-
-        exchange.defer();
-        if (access !== undefined) {
+        if (!(entry instanceof Promise)) {
+          if (!this.#admits(exchange, entry, rule.needsRegistry)) return;
+          if (declaredTooLarge) return answer(undefined);
+          if (this.#admission.full) return this.#failed(exchange, OVERLOADED);
+          exchange.defer();
           collectBody(response, (body) => this.#guard(exchange, () => answer(body)));
           return;
         }
+        exchange.defer();
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
         if (declaredTooLarge) body.resolve(undefined);
         else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)));
-        return this.#keyring.load(key).then(async (loaded) => {
-          if (this.#admits(exchange, loaded, rule.needsRegistry)) answer(await body.promise);
+        return entry.then(async (entered) => {
+          if (this.#admits(exchange, entered, rule.needsRegistry)) answer(await body.promise);
         });
       });
     };
@@ -142,7 +150,10 @@ export class Gate implements Observer {
       const method = request.getCaseSensitiveMethod();
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const exchange = this.#open(response, request, 'other', counted);
-      this.#guard(exchange, () => refuse(exchange, request));
+      this.#guard(exchange, () => {
+        if ((counted === 'GET' || counted === 'HEAD') && hasBody(request)) return exchange.close();
+        refuse(exchange, request);
+      });
     };
   }
 
@@ -162,9 +173,36 @@ export class Gate implements Observer {
     return new Exchange(response, request, route, method, this);
   }
 
-  #admits(exchange: Exchange, access: Access | null, needsRegistry: boolean): boolean {
+  /** Judges the key and counts the request where its key has a limit. */
+  #judge(exchange: Exchange, key: string): Entry | Promise<Entry> {
+    const access = this.#keyring.find(key);
+    if (access === null || access?.limit === null) return access;
+    if (access === undefined)
+      return this.#keyring
+        .load(key)
+        .then((loaded) => (loaded?.limit ? this.#count(exchange, loaded) : loaded));
+    return this.#count(exchange, access);
+  }
+
+  #count(exchange: Exchange, access: Access): Entry | Promise<Entry> {
+    const entryAfter = (verdict: Verdict): Entry => {
+      exchange.limitHeaders = rateLimitHeaders(access.limit!, verdict);
+      if (verdict.admitted) return access;
+      exchange.access = access;
+      return SPENT;
+    };
+    const verdict = this.#limiter.take(access.keyId, access.limit!);
+    return verdict instanceof Promise ? verdict.then(entryAfter) : entryAfter(verdict);
+  }
+
+  #admits(exchange: Exchange, access: Entry, needsRegistry: boolean): access is Access {
     if (access === null) {
       exchange.fail(publicErrors.unauthorized);
+      return false;
+    }
+    if (access === SPENT) {
+      this.#metrics.refused('rate_limit');
+      exchange.fail(publicErrors.tooManyRequests);
       return false;
     }
     exchange.access = access;

@@ -62,7 +62,7 @@ export async function beginAndDrain(sql: Sql, backendPid: number): Promise<Drain
       select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).channel_ids, (d.change).registry_ids,
         (d.change).moves_positions,
         extract(epoch from clock_timestamp() - (d.change).committed_after)::float8 * 1000 as age_ms, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
-        k.version as key_version
+        k.rate_limit_requests, k.rate_limit_window_s, k.version as key_version
       from hotel_api_drain(
           case when pg_backend_pid() = ${backendPid} then ${MAX_ROWS} else 0 end, ${MAX_CHANGES}, ${MAX_REPLACED}
         ) as d,

@@ -15,6 +15,14 @@ class Tiers {
   asked = { redis: 0, postgres: 0 };
   readonly told: string[] = [];
   held: Promise<void> | undefined;
+  heads: { head: string }[] = [];
+  #mayGuess: boolean | Promise<boolean> = true;
+  get mayGuess(): boolean | Promise<boolean> {
+    return this.#mayGuess;
+  }
+  set mayGuess(may: boolean | Promise<boolean>) {
+    this.#mayGuess = may;
+  }
 
   readonly shared = {
     read: async (sha256: string) => {
@@ -34,7 +42,8 @@ class Tiers {
       this.asked.postgres++;
       if (this.postgresAway) throw new Unavailable('PostgreSQL is away');
       const rows = await run({
-        unsafe: async (_: string, [sha256]: [string]) => [this.rows.get(sha256)].filter(Boolean),
+        unsafe: async (_: string, parameters?: [string]) =>
+          parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.heads,
       });
       await this.held;
       return rows;
@@ -49,6 +58,8 @@ class Tiers {
       scopes: [],
       expires_at_ms: null,
       revoked: false,
+      rate_limit_requests: null,
+      rate_limit_window_s: null,
       version: 1,
       ...row,
     });
@@ -68,6 +79,7 @@ const ringWith = (shared: Tiers['shared'] | undefined) =>
     isLinked: () => tiers.linked,
     unknownTtlMs: 60_000,
     onLookup: (tier, answer) => tiers.told.push(`${tier} ${answer}`),
+    mayGuess: () => tiers.mayGuess,
   });
 
 beforeEach(() => {
@@ -126,7 +138,7 @@ describe('a key', () => {
     tiers.put(key, { version: 5, revoked: true });
     tiers.redis.set(hashOf(key), {
       version: 4,
-      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false },
+      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false, rateLimit: null },
     });
     recent.note(hashOf(key), 5);
     expect(await keyring.load(key)).toBeNull();
@@ -175,6 +187,70 @@ describe('a guess', () => {
     tiers.asked.redis = 0;
     await keyring.load('guess 0');
     expect(tiers.asked.redis).toBe(1);
+  });
+});
+
+describe('while too many guesses are made', () => {
+  beforeEach(() => {
+    tiers.mayGuess = false;
+  });
+
+  it('one more is not looked up, nor is it held to be unknown', async () => {
+    tiers.put(key);
+    await expect(keyring.load(key)).rejects.toThrow(/too many keys/);
+    expect(tiers.asked).toEqual({ redis: 0, postgres: 0 });
+    tiers.mayGuess = true;
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('the answer may take its time, and many who ask with one key are one guess', async () => {
+    tiers.mayGuess = Promise.resolve(true);
+    const asked = vi.spyOn(tiers, 'mayGuess', 'get');
+    expect(await Promise.all([keyring.load(key), keyring.load(key)])).toEqual([null, null]);
+    expect(asked).toHaveBeenCalledTimes(1);
+    expect(tiers.asked.postgres).toBe(1);
+    asked.mockReturnValue(Promise.resolve(false));
+    await expect(keyring.load(makeKey())).rejects.toThrow(/too many keys/);
+  });
+
+  it('a few wait until they may be looked up, the others are told at once', async () => {
+    const waiting = Array.from({ length: 32 }, () => keyring.load(makeKey()));
+    const one = keyring.load(key);
+    await expect(one).rejects.toThrow(/too many keys/);
+    expect(tiers.asked.postgres).toBe(0);
+    tiers.mayGuess = true;
+    expect(await Promise.all(waiting)).toEqual(new Array(32).fill(null));
+    expect(tiers.asked.postgres).toBe(32);
+  });
+
+  it('one that waits is looked up when the change feed tells of it', async () => {
+    tiers.put(key);
+    const loading = keyring.load(key);
+    keyring.drop(hashOf(key));
+    expect(await loading).not.toBeNull();
+  });
+
+  it('a key that is known is asked for again all the same', async () => {
+    tiers.put(key);
+    tiers.mayGuess = true;
+    await keyring.load(key);
+    tiers.mayGuess = false;
+    keyring.doubtAll();
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('so is a new one of which the change feed has told', async () => {
+    tiers.put(key);
+    keyring.drop(hashOf(key));
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('so is one that was in the table when the worker started', async () => {
+    tiers.put(key);
+    tiers.heads = [{ head: hashOf(key).slice(0, 12) }];
+    await keyring.learn();
+    expect(await keyring.load(key)).not.toBeNull();
+    await expect(keyring.load(makeKey())).rejects.toThrow(/too many keys/);
   });
 });
 

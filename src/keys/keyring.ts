@@ -1,9 +1,11 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { RecentChanges } from '../hotels/recent.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import type { Postgres } from '../stores/postgres.ts';
 import { hashOf, isWellFormed } from './key.ts';
+import type { RateLimit } from './rate-limit.ts';
 import { KEY_COLUMNS, type KeyRecord, type KeyRow, keyOf, type VersionedKey } from './record.ts';
 import type { SharedKeys } from './shared.ts';
 
@@ -12,6 +14,8 @@ export interface Access {
   readonly keyId: string;
   readonly view: View;
   readonly expiresAtMs: number;
+  /** null: it may ask as often as it likes */
+  readonly limit: RateLimit | null;
 }
 
 interface Known {
@@ -36,6 +40,17 @@ const RETRY_MS = 1_000;
 /** Keys and guesses remembered by a worker; past it the oldest go. */
 const MAX_KNOWN = 10_000;
 const MAX_UNKNOWN = 5_000;
+/** Keys that exist, by their heads: these are looked up even while guesses are not. 16 bytes or so each. */
+const MAX_EXPECTED = 100_000;
+const HEAD_DIGITS = 12;
+/** Guesses that wait while too many are made, how long each does, and how often it looks. */
+const MAX_GUESSES_WAITING = 32;
+const GUESS_PATIENCE_MS = 450;
+const GUESS_AGAIN_MS = 25;
+/** One for all: in a flood of guesses the stack of each would cost more than all the rest. */
+const TOO_MANY_GUESSES = new Unavailable('too many keys that are not known are asked for', {
+  refusal: 'key_guesses',
+});
 
 /**
  * The API keys as a worker knows them: its own memory, then Redis, then PostgreSQL. While these are away a key
@@ -47,6 +62,7 @@ export class Keyring {
   readonly #recent: RecentChanges;
   readonly #isLinked: () => boolean;
   readonly #onLookup: OnLookup;
+  readonly #mayGuess: () => boolean | Promise<boolean>;
   readonly #unknownTtlMs: number;
   /** by the key itself: a request brings the key, and hashing it costs more than all the rest of a hit */
   readonly #known = new Map<string, Known>();
@@ -54,6 +70,9 @@ export class Keyring {
   readonly #keyBySha256 = new Map<string, string>();
   /** by sha256, as changes are */
   readonly #flights = new Map<string, Promise<Access | null>>();
+  #guessesWaiting = 0;
+  /** heads of sha256s that stand, or stood, in the table: only a hint, so it need not be complete or fresh */
+  readonly #expected = new Set<number>();
 
   constructor(options: {
     shared: SharedKeys | undefined;
@@ -62,6 +81,8 @@ export class Keyring {
     isLinked: () => boolean;
     unknownTtlMs: number;
     onLookup: OnLookup;
+    /** whether one more key may be looked up of which nobody has heard */
+    mayGuess: () => boolean | Promise<boolean>;
   }) {
     this.#shared = options.shared;
     this.#postgres = options.postgres;
@@ -69,6 +90,7 @@ export class Keyring {
     this.#isLinked = options.isLinked;
     this.#unknownTtlMs = options.unknownTtlMs;
     this.#onLookup = options.onLookup;
+    this.#mayGuess = options.mayGuess;
   }
 
   /** What the key may do as far as this worker knows: null is refused, undefined must be asked for with `load`. */
@@ -100,13 +122,18 @@ export class Keyring {
 
   /**
    * Asks Redis and PostgreSQL for a well-formed key. Throws `Unavailable` when neither can tell and the key
-   * is not known; one that is known goes on being judged by what is known of it.
+   * is not known; one that is known goes on being judged by what is known of it. Throws it too,
+   * without having asked, for one of which nothing was ever heard while too many such are asked for.
    */
   load(key: string): Promise<Access | null> {
     const sha256 = hashOf(key);
     let flight = this.#flights.get(sha256);
     if (!flight) {
-      flight = this.#loadOrKeep(key, sha256).finally(() => {
+      const may = this.#known.has(key) || this.#expected.has(headOf(sha256)) || this.#mayGuess();
+      if (may === false && this.#guessesWaiting >= MAX_GUESSES_WAITING)
+        return Promise.reject(TOO_MANY_GUESSES);
+      const loading = may === true ? this.#loadOrKeep(key, sha256) : this.#loadGuess(may, key, sha256);
+      flight = loading.finally(() => {
         if (this.#flights.get(sha256) === flight) this.#flights.delete(sha256);
       });
       this.#flights.set(sha256, flight);
@@ -114,8 +141,20 @@ export class Keyring {
     return flight;
   }
 
+  /** Learns which keys exist. Until then, and of more than it can hold, a key's first use counts as a guess. */
+  async learn(): Promise<void> {
+    const rows = await this.#postgres.query((sql) =>
+      sql.unsafe<{ head: string }[]>(
+        `select left(encode(key_sha256, 'hex'), ${HEAD_DIGITS}) as head from api_keys
+        order by version desc limit ${MAX_EXPECTED}`,
+      ),
+    );
+    for (const { head } of rows) this.#expect(head);
+  }
+
   /** The key with this sha256 has changed. */
   drop(sha256: string): void {
+    this.#expect(sha256);
     // also of a key that is only being looked up: who asks from now on does not share that look-up
     this.#flights.delete(sha256);
     const key = this.#keyBySha256.get(sha256);
@@ -127,6 +166,28 @@ export class Keyring {
     this.#flights.clear();
     for (const known of this.#known.values()) known.doubted = true;
     for (const unknown of this.#unknown.values()) unknown.doubted = true;
+  }
+
+  /** A few wait until one more may be looked up, or the change feed tells of them: a key may be that new. */
+  async #loadGuess(may: false | Promise<boolean>, key: string, sha256: string): Promise<Access | null> {
+    if (!(await may)) {
+      if (this.#guessesWaiting >= MAX_GUESSES_WAITING) throw TOO_MANY_GUESSES;
+      this.#guessesWaiting++;
+      try {
+        const untilMs = performance.now() + GUESS_PATIENCE_MS;
+        do {
+          if (performance.now() > untilMs) throw TOO_MANY_GUESSES;
+          await wait(GUESS_AGAIN_MS);
+        } while (!this.#expected.has(headOf(sha256)) && !(await this.#mayGuess()));
+      } finally {
+        this.#guessesWaiting--;
+      }
+    }
+    return this.#loadOrKeep(key, sha256);
+  }
+
+  #expect(sha256: string): void {
+    if (this.#expected.size < MAX_EXPECTED) this.#expected.add(headOf(sha256));
   }
 
   async #loadOrKeep(key: string, sha256: string): Promise<Access | null> {
@@ -208,10 +269,14 @@ export class Keyring {
   }
 }
 
-function accessOf({ id, scopes, expiresAtMs, revoked }: KeyRecord): Access | null {
+function accessOf({ id, scopes, expiresAtMs, revoked, rateLimit }: KeyRecord): Access | null {
   if (revoked) return null;
   const view = scopes.includes('registry') ? 'full' : 'narrow';
-  return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity };
+  return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity, limit: rateLimit };
+}
+
+function headOf(sha256: string): number {
+  return Number.parseInt(sha256.slice(0, HEAD_DIGITS), 16);
 }
 
 function unlessExpired(access: Access | null, nowMs = Date.now()): Access | null {

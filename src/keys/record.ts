@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import type { RateLimit } from './rate-limit.ts';
 
 /** What is known of a key, as PostgreSQL says it; `null` fields of time mean never. */
 export interface KeyRecord {
@@ -6,6 +7,7 @@ export interface KeyRecord {
   scopes: string[];
   expiresAtMs: number | null;
   revoked: boolean;
+  rateLimit: RateLimit | null;
 }
 
 /** A row of `api_keys` as `KEY_COLUMNS` selects it. */
@@ -15,12 +17,15 @@ export interface KeyRow {
   scopes: string[];
   expires_at_ms: number | null;
   revoked: boolean;
+  rate_limit_requests: number | null;
+  rate_limit_window_s: number | null;
   version: number;
 }
 
 /** The select list that yields a `KeyRow`. */
 export const KEY_COLUMNS = `encode(key_sha256, 'hex') as sha256, id, scopes,
-  (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, revoked_at is not null as revoked, version::float8`;
+  (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, revoked_at is not null as revoked,
+  rate_limit_requests, rate_limit_window_s, version::float8`;
 
 /** A record with its version; `record` null: no such key is known. */
 export interface VersionedKey {
@@ -28,13 +33,19 @@ export interface VersionedKey {
   record: KeyRecord | null;
 }
 
-const MAGIC = 0x314b4548;
+/** HEK2: another one for each form of the record, so that no release takes another's for its own. */
+const MAGIC = 0x324b4548;
+const FORMER_MAGICS = [0x314b4548];
 const HEADER_BYTES = 16;
 
 /** Reads a row. */
 export function keyOf(row: KeyRow): VersionedKey {
-  const { id, scopes, expires_at_ms, revoked, version } = row;
-  return { version, record: { id, scopes, expiresAtMs: expires_at_ms, revoked } };
+  const { id, scopes, expires_at_ms, revoked, rate_limit_requests, rate_limit_window_s, version } = row;
+  const rateLimit =
+    rate_limit_requests === null
+      ? null
+      : { requests: rate_limit_requests, windowMs: 1000 * rate_limit_window_s! };
+  return { version, record: { id, scopes, expiresAtMs: expires_at_ms, revoked, rateLimit } };
 }
 
 /**
@@ -57,4 +68,9 @@ export function decodeKey(sha256: string, bytes: Buffer): VersionedKey | undefin
   if (crc32(bytes.subarray(4)) !== bytes.readUInt32LE(0)) return undefined;
   const [owner, record] = JSON.parse(bytes.toString('utf8', HEADER_BYTES));
   return owner === sha256 ? { version: bytes.readDoubleLE(8), record } : undefined;
+}
+
+/** True for what an earlier release has written: it is read again from PostgreSQL, and is no fault. */
+export function isOfFormerRelease(bytes: Buffer): boolean {
+  return bytes.length > HEADER_BYTES && FORMER_MAGICS.includes(bytes.readUInt32LE(4));
 }

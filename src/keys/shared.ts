@@ -1,5 +1,5 @@
 import type { Redis } from '../stores/redis.ts';
-import { decodeKey, encodeKey, type VersionedKey } from './record.ts';
+import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './record.ts';
 
 /** Keys that one step of a walk through Redis looks at. */
 const SCAN_COUNT = 1_000;
@@ -29,7 +29,7 @@ export class SharedKeys {
     const value = (await this.#redis.readMany([sha256], this.#prefix))?.value(0);
     if (!value) return undefined;
     const key = decodeKey(sha256, value);
-    if (key) return key;
+    if (key || isOfFormerRelease(value)) return key;
     this.#onPoison();
     // it goes before the right one comes: it might claim a version that none exceeds
     this.#redis.remove([this.#prefix + sha256]);

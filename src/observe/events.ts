@@ -14,6 +14,9 @@ export class Events {
   withoutRedis(): void {
     this.#log.warn('REDIS_URL is not set: running on the local cache and PostgreSQL alone');
   }
+  coreDumpsPossible(reason: string): void {
+    this.#log.warn({ reason }, 'core files are possible, and would hold passwords and keys: set ulimit -c 0');
+  }
   listening(port: number): void {
     this.#log.info({ port }, 'listening');
   }

@@ -85,6 +85,7 @@ export class StagedWorker {
       isLinked,
       unknownTtlMs: SHARING.absentTtlMs,
       onLookup: () => {},
+      mayGuess: () => true,
     });
     this.#follower = new Follower({
       hotelChanges,

@@ -1,0 +1,158 @@
+import type { Ask, Grant, RateLimit } from './rate-limit.ts';
+
+/** What becomes of one request. */
+export interface Verdict {
+  admitted: boolean;
+  /** of the window's requests, as far as this worker knows */
+  remaining: number;
+  resetInMs: number;
+}
+
+/** What a worker may admit of one id in the present window. */
+interface Lease {
+  id: string;
+  limit: RateLimit;
+  endsAtMs: number;
+  /** admitted without asking anybody */
+  tokens: number;
+  /** admitted on credit, of which the primary has not heard */
+  unreported: number;
+  /** what the primary has left, as last heard */
+  left: number;
+  asked: boolean;
+  waiting: ((verdict: Verdict) => void)[];
+  patience: NodeJS.Timeout | undefined;
+}
+
+/** A worker takes so much of a limit at a time, and at a window's beginning on credit: what it may strand or overdraw. */
+const STEP = 0.05;
+/** A primary that says nothing for so long is not waited for: each worker then judges by an equal share. */
+const PATIENCE_MS = 100;
+/** Leases that have ended are swept out once there are more than these. */
+const SWEEP_AT = 1_000;
+
+/**
+ * The rate limits as one worker keeps them. It holds a few requests of each limit at a time, given by the primary,
+ * and asks for more before they run out; so a client whose connections all sit in one worker has its whole limit
+ * there, and of all workers together no more than the limit is admitted. Most requests are judged at once; one that
+ * comes faster than the primary answers waits for it, a fraction of a millisecond.
+ */
+export class Limiter {
+  readonly #workers: number;
+  readonly #send: (asks: Ask[]) => void;
+  readonly #leases = new Map<string, Lease>();
+  #sweepAt = SWEEP_AT;
+  /** those that ask in this turn of the event loop: they go as one message */
+  #asking: Lease[] = [];
+
+  /** `send` passes on to the primary what is asked; its answers come to `hear`. */
+  constructor(workers: number, send: (asks: Ask[]) => void) {
+    this.#workers = workers;
+    this.#send = send;
+  }
+
+  get size(): number {
+    return this.#leases.size;
+  }
+
+  /** Judges one request of `id`. */
+  take(id: string, limit: RateLimit): Verdict | Promise<Verdict> {
+    const nowMs = performance.now();
+    const lease = this.#leaseOf(id, limit, nowMs);
+    if (nowMs >= lease.endsAtMs) {
+      lease.endsAtMs = nowMs + limit.windowMs;
+      lease.tokens = this.#creditOf(limit);
+      lease.unreported += lease.tokens;
+      lease.left = limit.requests - lease.tokens;
+    }
+    if (lease.tokens > 0) {
+      lease.tokens--;
+      if (lease.left > 0 && 2 * lease.tokens <= this.#creditOf(limit)) this.#ask(lease);
+      return verdictOn(lease, true, nowMs);
+    }
+    const isSpent = lease.left === 0 && !lease.asked;
+    if (isSpent || lease.waiting.length >= limit.requests) return verdictOn(lease, false, nowMs);
+    const { promise, resolve } = Promise.withResolvers<Verdict>();
+    lease.waiting.push(resolve);
+    this.#ask(lease);
+    lease.patience ??= setTimeout(() => this.#goOnAlone(lease), PATIENCE_MS);
+    return promise;
+  }
+
+  /** What the primary answers. */
+  hear(grants: Grant[]): void {
+    for (const grant of grants) {
+      const lease = this.#leases.get(grant.id);
+      if (lease) this.#receive(lease, grant);
+    }
+  }
+
+  #leaseOf(id: string, limit: RateLimit, nowMs: number): Lease {
+    const known = this.#leases.get(id);
+    if (known) {
+      if (known.limit.requests !== limit.requests || known.limit.windowMs !== limit.windowMs)
+        Object.assign(known, { limit, endsAtMs: 0 });
+      return known;
+    }
+    if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
+    const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, asked: false };
+    const lease: Lease = { id, limit, ...counts, waiting: [], patience: undefined };
+    this.#leases.set(id, lease);
+    return lease;
+  }
+
+  #creditOf({ requests }: RateLimit): number {
+    return Math.floor((STEP * requests) / this.#workers);
+  }
+
+  #ask(lease: Lease): void {
+    if (lease.asked) return;
+    lease.asked = true;
+    if (this.#asking.push(lease) > 1) return;
+    setImmediate(() => {
+      const asks = this.#asking.map((asking) => {
+        const { id, limit, unreported, waiting } = asking;
+        asking.unreported = 0;
+        return { id, limit, taken: unreported, wanted: waiting.length + Math.max(1, this.#creditOf(limit)) };
+      });
+      this.#asking = [];
+      this.#send(asks);
+    });
+  }
+
+  #receive(lease: Lease, { granted, left, resetInMs }: Omit<Grant, 'id'>): void {
+    const nowMs = performance.now();
+    clearTimeout(lease.patience);
+    lease.patience = undefined;
+    lease.asked = false;
+    lease.tokens += granted;
+    lease.left = left;
+    lease.endsAtMs = nowMs + resetInMs;
+    const admitted = lease.waiting.splice(0, lease.tokens);
+    lease.tokens -= admitted.length;
+    for (const resolve of admitted) resolve(verdictOn(lease, true, nowMs));
+    if (left === 0) {
+      for (const resolve of lease.waiting.splice(0)) resolve(verdictOn(lease, false, nowMs));
+    } else if (lease.waiting.length > 0) {
+      this.#ask(lease);
+      lease.patience = setTimeout(() => this.#goOnAlone(lease), PATIENCE_MS);
+    }
+  }
+
+  /** The primary is silent. */
+  #goOnAlone(lease: Lease): void {
+    const { requests, windowMs } = lease.limit;
+    const share = Math.max(1, Math.floor(requests / this.#workers));
+    this.#receive(lease, { granted: share, left: 0, resetInMs: windowMs });
+  }
+
+  #sweep(nowMs: number): void {
+    for (const [id, { endsAtMs, asked, waiting }] of this.#leases)
+      if (nowMs >= endsAtMs && !asked && waiting.length === 0) this.#leases.delete(id);
+    this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#leases.size);
+  }
+}
+
+function verdictOn({ tokens, left, endsAtMs }: Lease, admitted: boolean, nowMs: number): Verdict {
+  return { admitted, remaining: admitted ? tokens + left : 0, resetInMs: Math.max(0, endsAtMs - nowMs) };
+}

@@ -1,0 +1,59 @@
+import type { Ask, Grant, RateLimit } from './rate-limit.ts';
+
+interface Window {
+  limit: RateLimit;
+  endsAtMs: number;
+  used: number;
+}
+
+/** Windows that have ended are swept out once there are more than these. */
+const SWEEP_AT = 1_000;
+
+/**
+ * The counts behind the rate limits of an instance, kept by its primary. A window begins with the first request
+ * after a pause; while requests go on the next one begins where it ends. What workers admitted on credit beyond
+ * the limit is taken off the next window.
+ */
+export class Quotas {
+  readonly #windows = new Map<string, Window>();
+  #sweepAt = SWEEP_AT;
+
+  get size(): number {
+    return this.#windows.size;
+  }
+
+  /** Gives a worker what it asks for, as far as there is any. */
+  grant({ id, limit, taken, wanted }: Ask, nowMs = performance.now()): Grant {
+    const window = this.#windowOf(id, limit, nowMs);
+    window.used += taken;
+    const granted = Math.max(0, Math.min(wanted, limit.requests - window.used));
+    window.used += granted;
+    return {
+      id,
+      granted,
+      left: Math.max(0, limit.requests - window.used),
+      resetInMs: window.endsAtMs - nowMs,
+    };
+  }
+
+  #windowOf(id: string, limit: RateLimit, nowMs: number): Window {
+    let window = this.#windows.get(id);
+    if (window?.limit.windowMs !== limit.windowMs) {
+      if (this.#windows.size >= this.#sweepAt) this.#sweep(nowMs);
+      window = { limit, endsAtMs: nowMs + limit.windowMs, used: 0 };
+      this.#windows.set(id, window);
+    } else if (nowMs >= window.endsAtMs) {
+      const pausedMs = nowMs - window.endsAtMs;
+      window.used = pausedMs < limit.windowMs ? Math.max(0, window.used - window.limit.requests) : 0;
+      window.endsAtMs = pausedMs < limit.windowMs ? window.endsAtMs + limit.windowMs : nowMs + limit.windowMs;
+    }
+    window.limit = limit;
+    return window;
+  }
+
+  #sweep(nowMs: number): void {
+    for (const [id, { endsAtMs, limit }] of this.#windows)
+      if (nowMs >= endsAtMs + limit.windowMs) this.#windows.delete(id);
+    this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#windows.size);
+  }
+}

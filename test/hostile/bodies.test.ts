@@ -1,0 +1,199 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type Service, startService } from '../support/service.ts';
+import { Bystander } from './bystander.ts';
+import { inForm, survived } from './form.ts';
+import { residentMiB, workersOf } from './memory.ts';
+
+const MIB = 1024 * 1024;
+/** A body of a MiB that nests half a million deep is parsed in 0.1 s, where nothing else takes the processor. */
+const AT_ONCE_MS = inForm(3_000, 1_000);
+const REPEATED = inForm(3, 20);
+
+let service: Service;
+let pids: number[];
+
+beforeAll(async () => {
+  service = await startService({
+    workers: 2,
+    hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }],
+  });
+  pids = await workersOf(service, 2);
+});
+
+const CHANNEL = '/hotels/channel/batch';
+const REGISTRY = '/hotels/registry/batch';
+const many = (count: number, one: (i: number) => string) =>
+  Array.from({ length: count }, (_, i) => one(i)).join(',');
+/** JSON of just about a MiB with `text` repeated in the middle. */
+const filled = (before: string, text: string, after: string) =>
+  before + text.repeat(Math.floor((MIB - before.length - after.length) / text.length)) + after;
+
+const bodies: [what: string, path: string, body: string, status: number, sentence: string | RegExp][] = [
+  ['1 MiB and a byte', CHANNEL, ' '.repeat(MIB + 1), 413, 'Request body must be at most 1 MiB'],
+  ['8 MiB', CHANNEL, ' '.repeat(8 * MIB), 413, 'Request body must be at most 1 MiB'],
+  ['1 MiB of blanks', CHANNEL, ' '.repeat(MIB), 400, 'Request body must be valid JSON'],
+  ['a million open brackets', CHANNEL, '['.repeat(1_000_000), 400, 'Request body must be valid JSON'],
+  ['half a million nested arrays', CHANNEL, '['.repeat(500_000) + ']'.repeat(500_000), 400, /channel_ids/],
+  ['half a million open objects', CHANNEL, filled('', '{"":', ''), 400, 'Request body must be valid JSON'],
+  [
+    'nested arrays as the ids',
+    CHANNEL,
+    `{"channel_ids":${'['.repeat(500_000)}${']'.repeat(500_000)}}`,
+    400,
+    'channel_ids must hold strings only',
+  ],
+  [
+    'nested arrays as registry ids',
+    REGISTRY,
+    `{"registry_ids":${'['.repeat(500_000)}${']'.repeat(500_000)}}`,
+    400,
+    'registry_id must be an integer',
+  ],
+  [
+    'nested arrays beside registry ids that need a second look',
+    REGISTRY,
+    `{"registry_ids":[1e3],"x":${'['.repeat(500_000)}${']'.repeat(500_000)}}`,
+    400,
+    'Request body must be valid JSON',
+  ],
+  [
+    'nested objects beside registry ids that need a second look',
+    REGISTRY,
+    `{"registry_ids":[1.5],"x":${'{"a":'.repeat(150_000)}1${'}'.repeat(150_000)}}`,
+    400,
+    'Request body must be valid JSON',
+  ],
+  [
+    '1001 ids',
+    CHANNEL,
+    `{"channel_ids":[${many(1_001, (i) => `"CH-${i}"`)}]}`,
+    400,
+    'channel_ids must hold at most 1000 ids',
+  ],
+  [
+    '1001 registry ids',
+    REGISTRY,
+    `{"registry_ids":[${many(1_001, String)}]}`,
+    400,
+    'registry_ids must hold at most 1000 ids',
+  ],
+  [
+    'half a million ids',
+    CHANNEL,
+    filled('{"channel_ids":["a"', ',1', ']}'),
+    400,
+    'channel_ids must hold at most 1000 ids',
+  ],
+  [
+    'a registry id of a million digits',
+    REGISTRY,
+    `{"registry_ids":["${'x'.repeat(1_000_000)}"]}`,
+    400,
+    'registry_id must be an integer',
+  ],
+  [
+    'a fraction of a million digits',
+    REGISTRY,
+    `{"registry_ids":[1.${'1'.repeat(1_000_000)}]}`,
+    400,
+    'registry_id must be an integer',
+  ],
+  ['a hundred thousand keys', CHANNEL, `{${many(80_000, (i) => `"k${i}":0`)}}`, 400, /channel_ids/],
+  [
+    'keys of the prototype',
+    CHANNEL,
+    '{"__proto__":{"channel_ids":["CH-1"]},"constructor":1}',
+    400,
+    /channel_ids/,
+  ],
+  [
+    'a string that does not end',
+    CHANNEL,
+    filled('{"channel_ids":["', 'x', ''),
+    400,
+    'Request body must be valid JSON',
+  ],
+  [
+    'escapes without end',
+    CHANNEL,
+    filled('{"channel_ids":["', '\\u00', ''),
+    400,
+    'Request body must be valid JSON',
+  ],
+  ['no UTF-8', CHANNEL, '{"channel_ids":["\xff"]}', 400, 'Request body must be valid JSON'],
+];
+
+/** Sound, though odd: answered, and as quickly. */
+const sound: [what: string, path: string, body: string][] = [
+  [
+    'ten ids of 100 kB',
+    CHANNEL,
+    `{"channel_ids":["CH-1",${many(10, (i) => `"${String(i).repeat(100_000)}"`)}]}`,
+  ],
+  ['a registry id of 100,000 digits', REGISTRY, `{"registry_ids":[500001,${'9'.repeat(100_000)}]}`],
+  [
+    'a registry id of a million digits, as text',
+    REGISTRY,
+    `{"registry_ids":[500001,"${'9'.repeat(1_000_000)}"]}`,
+  ],
+  ['ids of a million zeros', REGISTRY, `{"registry_ids":["${'0'.repeat(1_000_000)}500001"]}`],
+  ['1000 times the same', CHANNEL, `{"channel_ids":[${many(1_000, () => '"CH-1"')}]}`],
+  [
+    'half a million levels beside the ids',
+    CHANNEL,
+    `{"channel_ids":["CH-1"],"x":${'['.repeat(500_000)}${']'.repeat(500_000)}}`,
+  ],
+  ['brackets in an id', CHANNEL, `{"channel_ids":["CH-1","${'['.repeat(100_000)}\\"["]}`],
+  ['the ids twice', CHANNEL, '{"channel_ids":["nowhere"],"channel_ids":["CH-1"]}'],
+];
+
+describe('a body that asks too much is refused at once, in the one shape:', () => {
+  it.each(bodies)('%s', async (_, path, body, status, sentence) => {
+    const beganMs = performance.now();
+    const answer = await service.post(path, Buffer.from(body, 'latin1'));
+    expect(performance.now() - beganMs).toBeLessThan(AT_ONCE_MS);
+    expect([answer.status, answer.headers['content-type']]).toEqual([status, 'application/json']);
+    const { error, ...more } = answer.json();
+    if (typeof sentence === 'string') expect(error).toBe(sentence);
+    else expect(error).toMatch(sentence);
+    expect(more).toEqual({});
+  });
+});
+
+describe('a body that is odd but sound is answered:', () => {
+  it.each(sound)('%s', async (_, path, body) => {
+    const beganMs = performance.now();
+    const answer = await service.post(path, Buffer.from(body, 'latin1'));
+    expect(performance.now() - beganMs).toBeLessThan(AT_ONCE_MS);
+    expect(answer.status, answer.text.slice(0, 200)).toBe(200);
+    expect(answer.json().map(({ id }: { id: string }) => id)).toEqual(['h1']);
+  });
+});
+
+it('all of them, again and again, are refused while others are answered, and leave no memory behind', async (context) => {
+  const bystander = new Bystander(service, ['h1']);
+  await bystander.watch(300);
+  const quiet = await bystander.watch(1_500);
+  const all = [
+    ...bodies.map(([, path, body]) => ({ path, body })),
+    ...sound.map(([, path, body]) => ({ path, body })),
+  ].map(({ path, body }) => ({ path, bytes: Buffer.from(body, 'latin1') }));
+  const round = async () => {
+    for (const { path, bytes } of all) await service.post(path, bytes);
+  };
+  await round();
+  const beforeMiB = await residentMiB(pids);
+  bystander.start();
+  for (let i = 0; i < REPEATED; i++) await round();
+  const meanwhile = await bystander.stop();
+  const afterMiB = await residentMiB(pids);
+  survived(context, `${REPEATED * all.length} bodies of up to 8 MiB that ask too much`, {
+    'memory + MiB': Math.round(afterMiB - beforeMiB),
+    "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
+  });
+  if (process.env.DEBUG) console.log(context.task.meta);
+  expect(meanwhile.wrong).toEqual([]);
+  expect(afterMiB - beforeMiB).toBeLessThan(256);
+  expect((await service.workerPids()).sort()).toEqual([...pids].sort());
+  expect(service.logs().filter((line) => ['error', 'fatal'].includes(JSON.parse(line).level))).toEqual([]);
+}, 60_000);

@@ -1,0 +1,143 @@
+import { beforeEach, expect, it } from 'vitest';
+import { makeKey } from '../../src/keys/key.ts';
+import { insertKey } from '../support/key.ts';
+import { type Service, startService } from '../support/service.ts';
+import { Bystander, expectUnharmed } from './bystander.ts';
+import { inForm, survived } from './form.ts';
+import { residentMiB, workersOf } from './memory.ts';
+import { startFlood } from './start-flood.ts';
+
+const SECONDS = inForm(3, 15);
+const MOST_LOOKUPS_PER_SECOND = 50;
+
+let service: Service;
+let bystander: Bystander;
+
+beforeEach(async () => {
+  service = await startService({ workers: 2, hotels: [{ id: 'h1', channel_id: 'CH-1' }] });
+  await workersOf(service, 2);
+  bystander = new Bystander(service, ['h1']);
+  await bystander.watch(500);
+});
+
+const get = (key: string) => `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key: ${key}\r\n\r\n`;
+
+/** Keys looked up outside of a worker so far, by tier. */
+async function lookups(): Promise<{ redis: number; postgres: number }> {
+  const metrics = await service.metrics();
+  const count = (tier: string) =>
+    [...metrics.matchAll(new RegExp(`^hotel_api_key_lookups_total\\{tier="${tier}",.*\\} (\\d+)`, 'gm'))]
+      .map(([, value]) => Number(value))
+      .reduce((sum, value) => sum + value, 0);
+  return { redis: count('redis'), postgres: count('postgres') };
+}
+
+it('20,000 forged keys a second are refused without one look-up, and nobody else minds', async (context) => {
+  const forged = Array.from({ length: 20_000 }, () => {
+    const key = makeKey();
+    return get(key.slice(0, -1) + (key.endsWith('0') ? '1' : '0'));
+  });
+  const quiet = await bystander.watch(inForm(1_000, 5_000));
+  const before = await lookups();
+  const beforeMiB = await residentMiB(await service.workerPids());
+  bystander.start();
+  const flood = await startFlood({
+    port: service.port,
+    perSecond: 20_000,
+    seconds: SECONDS,
+    requests: forged,
+    pipelined: 20,
+    connections: 16,
+  });
+  const meanwhile = await bystander.stop();
+  const perSecond = flood.sent / SECONDS;
+  const grownMiB = (await residentMiB(await service.workerPids())) - beforeMiB;
+  survived(context, `${Math.round(perSecond / 1000)},000 forged keys/s`, {
+    'look-ups/s': 0,
+    'memory + MiB': Math.round(grownMiB),
+    "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
+  });
+  if (process.env.DEBUG) console.log(context.task.meta, flood);
+  expect(Object.keys(flood.answers)).toEqual(['401']);
+  expect(perSecond).toBeGreaterThan(inForm(10_000, 19_000));
+  expect(await lookups()).toEqual(before);
+  expect(grownMiB).toBeLessThan(64);
+  expectUnharmed(quiet, meanwhile);
+}, 60_000);
+
+it('5000 keys that were never given out are looked up once a minute, at most 50 a second, and nobody else minds', async (context) => {
+  const guesses = Array.from({ length: 5_000 }, () => get(makeKey()));
+  const quiet = await bystander.watch(inForm(1_000, 5_000));
+  // good, though no worker has met them: they must not suffer from the guesses
+  const idle = await Promise.all(Array.from({ length: 10 }, () => insertKey(service.sql, [])));
+  const before = await lookups();
+  bystander.start();
+  const flooding = startFlood({
+    port: service.port,
+    perSecond: 2_000,
+    seconds: SECONDS,
+    requests: guesses,
+    pipelined: 1,
+    connections: 128,
+  });
+  const refused = (async () => {
+    // a key that is made in the middle of it is good within a second
+    const answers: number[] = [];
+    for (const key of idle) {
+      await new Promise((resolve) => setTimeout(resolve, (1_000 * SECONDS) / (idle.length + 2)));
+      answers.push((await service.get('/hotels/h1', { key })).status);
+    }
+    const fresh = await insertKey(service.sql, []);
+    await expect
+      .poll(async () => (await service.get('/hotels/h1', { key: fresh })).status, {
+        timeout: 1_000,
+        interval: 20,
+      })
+      .toBe(200);
+    return answers;
+  })();
+  const flood = await flooding;
+  const meanwhile = await bystander.stop();
+  const after = await lookups();
+  const good = idle.length + 1;
+  // each worker asks for itself
+  const guessed = {
+    redis: after.redis - before.redis - 2 * good,
+    postgres: after.postgres - before.postgres - good,
+  };
+  survived(context, `5000 unknown keys, ${Math.round(flood.sent / SECONDS)}/s`, {
+    'look-ups/s': (Math.max(guessed.redis, guessed.postgres) / SECONDS).toFixed(1),
+    "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
+  });
+  if (process.env.DEBUG) console.log(context.task.meta, flood, guessed);
+  expect(await refused).toEqual(idle.map(() => 200));
+  expect(Object.keys(flood.answers).sort()).toEqual(['401', '503']);
+  for (const tier of ['redis', 'postgres'] as const) {
+    expect(guessed[tier]).toBeLessThan(MOST_LOOKUPS_PER_SECOND * SECONDS);
+    expect(guessed[tier]).toBeGreaterThan(0);
+  }
+  expectUnharmed(quiet, meanwhile);
+  // a flood of guesses is no flood of lines
+  const lines = service.logs().filter((line) => /"status":503/.test(line));
+  expect(lines.length).toBeLessThanOrEqual(2 * 50 * (SECONDS + 2));
+}, 60_000);
+
+it('one guess is looked up once, however often it is asked with, and a limit on guesses is told as 503', async () => {
+  const guess = makeKey();
+  const before = await lookups();
+  for (let i = 0; i < 50; i++) expect((await service.get('/hotels/h1', { key: guess })).status).toBe(401);
+  const after = await lookups();
+  // once in each worker that was met
+  expect(after.redis - before.redis).toBeLessThanOrEqual(2);
+  expect(after.postgres - before.postgres).toBeLessThanOrEqual(2);
+  const answers = await Promise.all(
+    Array.from({ length: 150 }, () => service.get('/hotels/h1', { key: makeKey() })),
+  );
+  const refused = answers.filter(({ status }) => status === 503);
+  expect(refused.length).toBeGreaterThan(60);
+  expect(refused.length).toBeLessThan(150);
+  for (const { text, headers } of refused) {
+    expect(text).toBe('{"error":"Service unavailable"}');
+    expect(headers['retry-after']).toBe('1');
+  }
+});

@@ -1,0 +1,17 @@
+import { readFile } from 'node:fs/promises';
+import { vi } from 'vitest';
+import type { Service } from '../support/service.ts';
+
+/** Resident memory of the largest of these processes in MiB, now and, with `peak`, the most it ever was. */
+export async function residentMiB(pids: number[], peak = false): Promise<number> {
+  const field = peak ? /VmHWM:\s+(\d+)/ : /VmRSS:\s+(\d+)/;
+  const each = pids.map(async (pid) => Number(field.exec(await readFile(`/proc/${pid}/status`, 'utf8'))![1]));
+  return Math.max(...(await Promise.all(each))) / 1024;
+}
+
+/** The workers, all of them: a service is ready with the first. */
+export async function workersOf(service: Service, count: number): Promise<number[]> {
+  const listening = () => service.logs().filter((line) => line.includes('"msg":"listening"')).length;
+  await vi.waitUntil(() => listening() >= count, { timeout: 10_000 });
+  return (await service.workerPids()).sort();
+}

@@ -1,0 +1,174 @@
+import { Agent, type Agent as HttpAgent, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createKey, limitKey } from '../../src/cli/keys.ts';
+import type { Answer } from '../support/client.ts';
+import { type Service, startService } from '../support/service.ts';
+import { inForm, survived } from './form.ts';
+
+const SECONDS = inForm(3, 10);
+const LIMIT = { requests: 200, windowMs: 1_000 };
+
+let service: Service;
+const agents: HttpAgent[] = [];
+
+beforeAll(async () => {
+  service = await startService({
+    workers: 2,
+    hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }],
+  });
+});
+afterAll(() => {
+  for (const agent of agents) agent.destroy();
+});
+
+const made = (rateLimit: typeof LIMIT | null) =>
+  createKey(service.sql, { name: 'limited', scopes: [], expiresAt: null, rateLimit });
+
+/** Asks `perSecond` times a second over so many connections; how often it was answered 200. */
+async function load(key: string, perSecond: number, connections: number, seconds = SECONDS) {
+  const agent = new Agent({ keepAlive: true, maxSockets: connections, maxTotalSockets: connections });
+  agents.push(agent);
+  const statuses: Record<string, number> = {};
+  const ask = () =>
+    new Promise<void>((resolve, reject) => {
+      const outgoing = request({ port: service.port, host: '127.0.0.1', path: '/hotels/h1', agent });
+      outgoing.setHeader('x-api-key', key);
+      outgoing.on('error', reject);
+      outgoing.on('response', (response) => {
+        statuses[response.statusCode!] = (statuses[response.statusCode!] ?? 0) + 1;
+        response.resume().on('end', resolve);
+      });
+      outgoing.end();
+    });
+  await ask();
+  await sleep(LIMIT.windowMs);
+  for (const status of Object.keys(statuses)) delete statuses[status];
+  const asking: Promise<void>[] = [];
+  const beganMs = performance.now();
+  while (performance.now() < beganMs + seconds * 1_000) {
+    while (asking.length < ((performance.now() - beganMs) * perSecond) / 1_000) asking.push(ask());
+    await sleep(2);
+  }
+  await Promise.all(asking);
+  return { statuses, admitted: statuses['200'] ?? 0, asked: asking.length };
+}
+
+// none of them takes much of a processor: they share their seconds
+describe.concurrent('a limit of 200 requests a second over two workers', () => {
+  it.each([
+    ['sixteen connections', 16],
+    ['one connection', 1],
+    ['three connections', 3],
+  ])(
+    'admits within a tenth of it over %s',
+    async (over, connections) => {
+      const { key } = await made(LIMIT);
+      const { statuses, admitted } = await load(key, 500, connections);
+      if (process.env.DEBUG) console.log(over, statuses);
+      expect(Object.keys(statuses).sort()).toEqual(['200', '429']);
+      expect(admitted / SECONDS).toBeGreaterThan(180);
+      expect(admitted / SECONDS).toBeLessThan(220);
+    },
+    40_000,
+  );
+
+  it('refuses nothing to who stays below it', async () => {
+    const { key } = await made(LIMIT);
+    const { statuses, asked } = await load(key, 150, 8);
+    expect(statuses).toEqual({ 200: asked });
+  }, 40_000);
+
+  it('is measured for the table', async (context) => {
+    const { key } = await made(LIMIT);
+    const { admitted } = await load(key, 1_000, 8);
+    survived(context, `a key limited to 200/s asks 1,000/s, ${SECONDS} s`, {
+      'admitted/s': (admitted / SECONDS).toFixed(1),
+    });
+    expect(Math.abs(admitted / SECONDS - 200)).toBeLessThan(20);
+  }, 40_000);
+});
+
+describe('what a limited key is told', () => {
+  const POLICY = /^"default";q=(\d+);w=(\d+)$/;
+  const STATE = /^"default";r=(\d+);t=(\d+)$/;
+  const limitsOf = ({ headers }: Answer) => ({
+    policy: POLICY.exec(String(headers['ratelimit-policy']))?.slice(1).map(Number),
+    state: STATE.exec(String(headers.ratelimit))?.slice(1).map(Number),
+  });
+
+  it('is its policy and what is left, with every answer', async () => {
+    const { key } = await made({ requests: 50, windowMs: 60_000 });
+    let left = 51;
+    for (const path of [
+      '/hotels/h1',
+      '/hotels/nowhere',
+      '/hotels/registry/1',
+      '/hotels?limit=0',
+      '/hotels',
+    ]) {
+      const { policy, state } = limitsOf(await service.get(path, { key }));
+      expect(policy).toEqual([50, 60]);
+      expect(state![0]).toBeLessThan(left);
+      expect(state![1]).toBeLessThanOrEqual(60);
+      left = state![0]!;
+    }
+    const batch = await service.post('/hotels/channel/batch', { channel_ids: ['CH-1'] }, { key });
+    expect([batch.status, limitsOf(batch).policy]).toEqual([200, [50, 60]]);
+    const head = await service.get('/hotels/h1', { key, method: 'HEAD' });
+    expect([head.status, limitsOf(head).policy]).toEqual([200, [50, 60]]);
+  });
+
+  it('when nothing is left is 429 in the one shape of errors, and when to come back', async () => {
+    const { key } = await made({ requests: 3, windowMs: 60_000 });
+    for (let i = 0; i < 3; i++) expect((await service.get('/hotels/h1', { key })).status).toBe(200);
+    const asked = [
+      service.get('/hotels/h1', { key }),
+      service.get('/hotels/registry/1', { key }),
+      service.post('/hotels/channel/batch', { channel_ids: ['CH-1'] }, { key }),
+      service.post('/hotels/channel/batch', 'x'.repeat(300_000), { key }),
+    ];
+    for (const answer of await Promise.all(asked)) {
+      expect([answer.status, answer.text, answer.headers['content-type']]).toEqual([
+        429,
+        '{"error":"Too many requests"}',
+        'application/json',
+      ]);
+      const { policy, state } = limitsOf(answer);
+      expect([policy, state![0]]).toEqual([[3, 60], 0]);
+      expect(answer.headers['retry-after']).toBe(String(state![1]));
+      expect(state![1]).toBeGreaterThan(50);
+    }
+    // unknown paths and wrong methods need no key, so they count for none
+    expect((await service.get('/nowhere', { key })).status).toBe(404);
+    expect(await service.metrics()).toMatch(
+      /^hotel_api_requests_refused_total\{reason="rate_limit"\} [1-9]/m,
+    );
+  });
+
+  it('is nothing where there is no limit, nor to who is not known', async () => {
+    const { key } = await made(null);
+    for (const answer of [
+      await service.get('/hotels/h1', { key }),
+      await service.get('/hotels/h1', { key: 'none' }),
+    ])
+      expect(Object.keys(answer.headers).filter((name) => name.startsWith('ratelimit'))).toEqual([]);
+  });
+});
+
+it('a limit that is set, changed or taken away is in force in every worker within a second', async () => {
+  const { id, key } = await made(null);
+  const policies = async () => {
+    const answers = await Promise.all(Array.from({ length: 12 }, () => service.get('/hotels/h1', { key })));
+    return new Set(answers.map(({ headers }) => String(headers['ratelimit-policy'])));
+  };
+  expect(await policies()).toEqual(new Set(['undefined']));
+  for (const [limit, policy] of [
+    [{ requests: 5_000, windowMs: 1_000 }, '"default";q=5000;w=1'],
+    [{ requests: 9_000, windowMs: 60_000 }, '"default";q=9000;w=60'],
+    [null, 'undefined'],
+  ] as const) {
+    await limitKey(service.sql, id, limit);
+    await expect.poll(policies, { timeout: 1_000, interval: 20 }).toEqual(new Set([policy]));
+  }
+});

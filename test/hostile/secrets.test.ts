@@ -1,0 +1,234 @@
+import { execFile } from 'node:child_process';
+import { readdir, readFile, rm } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makeKey } from '../../src/keys/key.ts';
+import { insertKey } from '../support/key.ts';
+import { type Service, startService } from '../support/service.ts';
+import { workersOf } from './memory.ts';
+
+const run = promisify(execFile);
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const BASE = '/v1';
+
+let service: Service;
+
+/** Core files of this process's children are allowed from here on, as far as this user may allow them. */
+async function allowCoreFiles(soft: string): Promise<boolean> {
+  return run('prlimit', ['--pid', String(process.pid), `--core=${soft}:`]).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function coreFiles(): Promise<string[]> {
+  return (await readdir(ROOT)).filter((name) => /^core(\.|$)/.test(name));
+}
+
+let coresAllowed = false;
+beforeAll(async () => {
+  coresAllowed = process.platform === 'linux' && (await allowCoreFiles('unlimited'));
+  service = await startService({
+    workers: 2,
+    hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }, { id: 'h2' }, { id: 'h3' }],
+    env: { LOG_LEVEL: 'trace', ACCESS_LOG_SAMPLE: '1', BASE_PATH: BASE },
+  });
+  await workersOf(service, 2);
+});
+afterAll(async () => {
+  if (coresAllowed) await allowCoreFiles('0');
+});
+
+/** What must not be told: none of these texts stands in what the service says. */
+function secretsOf(one: Service): Record<string, string> {
+  return {
+    'a key': one.fullKey,
+    'another key': one.narrowKey,
+    'the password of PostgreSQL': new URL(one.database.url).password,
+  };
+}
+
+function expectUntold(where: string, text: string, secrets: Record<string, string>): void {
+  for (const [what, secret] of Object.entries(secrets))
+    expect(text.includes(secret), `${what} stands in ${where}`).toBe(false);
+}
+
+describe('keys and passwords', () => {
+  const said: string[] = [];
+  const secrets: Record<string, string> = {};
+
+  beforeAll(async () => {
+    Object.assign(secrets, secretsOf(service));
+    const guess = makeKey();
+    const late = await insertKey(service.sql, []);
+    Object.assign(secrets, { 'a guess': guess, 'a key that is met while its table is away': late });
+    expect(Object.values(secrets).every((secret) => secret.length >= 16)).toBe(true);
+    const ask = async (path: string, key: string, more: object = {}) =>
+      said.push(JSON.stringify(await service.get(BASE + path, { key, ...more }).catch(String)));
+    for (const key of [
+      service.fullKey,
+      service.narrowKey,
+      guess,
+      `${guess}x`,
+      `${guess}, ${service.fullKey}`,
+    ]) {
+      for (const path of ['/hotels/h1', '/hotels', '/hotels/registry/x', '/hotels/registry/1', '/nowhere'])
+        await ask(path, key);
+      await ask(`/hotels/${key}`, key);
+      await ask(`/hotels?limit=${key}`, key);
+      await ask('/hotels/h1', key, { headers: { 'x-request-id': `${key}?` } });
+      said.push(JSON.stringify(await service.post(`${BASE}/hotels/channel/batch`, key, { key })));
+    }
+    // what nobody foresees is logged with its stack
+    await service.sql`revoke select on hotels, api_keys from hotel_api_serve`;
+    for (const key of [service.fullKey, late]) {
+      await ask('/hotels/h3', key);
+      await ask('/hotels?limit=7', key);
+    }
+    await service.sql`grant select on hotels, api_keys to hotel_api_serve`;
+  });
+
+  it('are in no answer', () => {
+    expect(said.length).toBeGreaterThan(40);
+    expectUntold('an answer', said.join('\n'), secrets);
+  });
+
+  it('are in no log, though faults are logged with their stacks', () => {
+    const log = service.logs().join('\n');
+    expect(log).toContain('request failed');
+    expectUntold('the log', log, secrets);
+  });
+
+  it('are in no metric', async () => {
+    expectUntold('the metrics', await service.metrics(), secrets);
+  });
+
+  it('are in no title or argument of a process', async () => {
+    for (const pid of [service.pid, ...(await service.workerPids())]) {
+      for (const file of ['cmdline', 'comm', 'status'])
+        expectUntold(file, await readFile(`/proc/${pid}/${file}`, 'utf8'), secrets);
+    }
+  });
+
+  it('that are wrong are not told either, by a service that cannot begin for them', async () => {
+    const wrong = { 'a wrong password of PostgreSQL': 'Sesame-0pen-PG', 'one of Redis': 'Sesame-0pen-RD' };
+    const [postgres, redis] = Object.values(wrong);
+    const address = new URL(service.database.url);
+    for (const [host, redisHost] of [
+      [address.host, new URL(service.redisDatabase!.url).host],
+      ['127.0.0.1:1', '127.0.0.1:1'],
+      ['no-such-host.invalid:5432', 'no-such-host.invalid:6379'],
+    ]) {
+      const broken = await startService({
+        env: {
+          DATABASE_URL: `postgres://nobody:${postgres}@${host}${address.pathname}`,
+          REDIS_URL: `redis://nobody:${redis}@${redisHost}/0`,
+          LOG_LEVEL: 'trace',
+        },
+        database: service.database,
+        redisDatabase: service.redisDatabase!,
+        awaitReady: false,
+      });
+      await expect.poll(() => broken.logs().join('\n'), { timeout: 10_000 }).toMatch(/not ready yet/);
+      expectUntold('the metrics', await broken.metrics(), wrong);
+      await broken.stop();
+      expectUntold('the log', broken.logs().join('\n'), wrong);
+    }
+  }, 40_000);
+});
+
+describe('a core file', () => {
+  it.runIf(process.platform === 'linux')(
+    'is left by no worker that is aborted, nor by any after it',
+    async () => {
+      const before = await coreFiles();
+      const [victim] = await service.workerPids();
+      process.kill(victim!, 'SIGABRT');
+      await expect
+        .poll(() => service.logs().join('\n'), { timeout: 5_000 })
+        .toContain(`"workerPid":${victim},"code":null,"signal":"SIGABRT"`);
+      await expect.poll(async () => (await service.workerPids()).length, { timeout: 5_000 }).toBe(2);
+      const left = (await coreFiles()).filter((name) => !before.includes(name));
+      for (const name of left) await rm(`${ROOT}/${name}`);
+      expect(left).toEqual([]);
+      for (const pid of [service.pid, ...(await service.workerPids())])
+        expect(await readFile(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size +1 +1 /m);
+    },
+  );
+
+  it('is left where nothing forbids it: else the claim above says nothing', async (context) => {
+    const pattern = await readFile('/proc/sys/kernel/core_pattern', 'utf8').catch(() => '|');
+    if (!coresAllowed || !/^core/.test(pattern)) context.skip();
+    const before = await coreFiles();
+    await run(process.execPath, ['-e', 'process.abort()'], { cwd: ROOT }).catch(() => {});
+    const left = (await coreFiles()).filter((name) => !before.includes(name));
+    for (const name of left) await rm(`${ROOT}/${name}`);
+    expect(left).toHaveLength(1);
+  });
+});
+
+describe('line ends', () => {
+  const EVIL = [
+    'a\rb',
+    'a\nb',
+    'a\r\n b',
+    'a\0b',
+    'a\x0bb',
+    'a\x7fb',
+    'a\x85b',
+    'a\u2028b',
+    'a%0d%0ab: c',
+    'a\\r\\nb',
+    '"a',
+    'é',
+  ];
+  const LINE = /^[a-z-]+: [\x20-\x7e]*$/;
+  const NAMES =
+    /^(content-type|cache-control|vary|x-request-id|etag|link|allow|retry-after|connection|content-length|content-encoding|ratelimit|ratelimit-policy|transfer-encoding|date): /i;
+
+  it('that a client sends get into no header of an answer, whatever it hides them in', async () => {
+    const requests = EVIL.flatMap((evil) => {
+      const key = `x-api-key: ${service.fullKey}\r\n`;
+      const head = `Host: a\r\nConnection: close\r\n${key}`;
+      return [
+        `GET ${BASE}/hotels/h1 HTTP/1.1\r\n${head}x-request-id: ${evil}\r\n\r\n`,
+        `GET ${BASE}/hotels/${evil} HTTP/1.1\r\n${head}\r\n`,
+        `GET ${BASE}/hotels?limit=1&offset=1${evil} HTTP/1.1\r\n${head}\r\n`,
+        `GET ${BASE}/hotels?limit=1&x=${encodeURIComponent(evil)} HTTP/1.1\r\n${head}\r\n`,
+        `GET ${BASE}/hotels HTTP/1.1\r\n${head}if-none-match: "${evil}"\r\naccept-encoding: ${evil}\r\n\r\n`,
+        `GET /${evil} HTTP/1.1\r\n${head}\r\n`,
+        `${evil} ${BASE}/hotels HTTP/1.1\r\n${head}\r\n`,
+        `GET ${BASE}/hotels HTTP/1.1\r\nHost: ${evil}\r\nConnection: close\r\n${key}\r\n`,
+        `GET ${BASE}/hotels/h1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nx-api-key: ${evil}\r\n\r\n`,
+      ];
+    });
+    let answered = 0;
+    await Promise.all(
+      requests.map(async (request) => {
+        const answer = (await service.raw(Buffer.from(request, 'utf8'))).toString('latin1');
+        if (answer === '') return;
+        answered++;
+        const [status, ...lines] = answer.slice(0, answer.indexOf('\r\n\r\n')).split('\r\n');
+        expect(status).toMatch(/^HTTP\/1\.1 [2345]\d\d [\x20-\x7e]+$/);
+        // the library's own refusals have their own headers
+        if (/^HTTP\/1\.1 (431|505)/.test(status!) || !/x-request-id/.test(answer)) return;
+        for (const line of lines) {
+          expect(line.toLowerCase(), request).toMatch(LINE);
+          expect(line, request).toMatch(NAMES);
+        }
+        expect(new Set(lines.map((line) => line.split(':')[0])).size, request).toBe(lines.length);
+      }),
+    );
+    expect(answered).toBeGreaterThan(requests.length / 2);
+  });
+
+  it('get into no log: each of its lines is one JSON object, of our making', () => {
+    const lines = service.logs();
+    expect(lines.filter((line) => line.includes('"msg":"request"')).length).toBeGreaterThan(50);
+    for (const line of lines) {
+      const { level, time, role } = JSON.parse(line);
+      expect([typeof level, typeof time, typeof role]).toEqual(['string', 'string', 'string']);
+    }
+  });
+});
