@@ -47,8 +47,6 @@ export class Workers {
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
   readonly #quotas = new Quotas();
-  /** workers in a row that were ended as frozen before their first word */
-
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
   #watchedAtMs = performance.now();
