@@ -122,7 +122,7 @@ describe('no old version survives where a newer was heard of', () => {
   });
 
   it('when Redis is slow', async () => {
-    witness.allowAge(1_500);
+    witness.allowAge(3_000);
     proxy.delay(60);
     for (let i = 0; i < 3; i++) {
       const name = await change();
@@ -130,7 +130,7 @@ describe('no old version survives where a newer was heard of', () => {
     }
     proxy.delay(250);
     const name = await change();
-    await everywhere.until('/hotels/h3', named(name), 1_500);
+    await everywhere.until('/hotels/h3', named(name), 3_000);
     await proxy.heal();
     await seen(await change());
   });
