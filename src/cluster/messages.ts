@@ -17,12 +17,10 @@ export type ToWorker =
 
 /** What a worker tells the primary. */
 export type ToPrimary =
-  /** a sign of life, from before its program is read until its end */
-  | { type: 'alive' }
   /** waits for `start` */
   | { type: 'up' }
   | { type: 'listening' }
-  /** its metrics, once a second and when asked */
+  /** its metrics, once a second and when asked: also a sign of life */
   | { type: 'metrics'; metrics: object[] }
   /** wants to admit requests of limits that hold for all workers together; answered by `grant` */
   | { type: 'ask'; asks: Ask[] }

@@ -62,7 +62,7 @@ export class Workers {
     this.#metrics = metrics;
     this.#events = events;
     cluster.setupPrimary({
-      exec: new URL('./entry.ts', import.meta.url).pathname,
+      exec: new URL('./worker.ts', import.meta.url).pathname,
       serialization: 'advanced',
     });
     for (let number = 1; number <= count; number++) this.#start(number, FIRST_PAUSE_MS);

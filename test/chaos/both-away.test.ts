@@ -1,5 +1,5 @@
 import { beforeAll, describe, it, type TestContext } from 'vitest';
-import { type Course, type Fault, survive, type Verdict, verdict } from './fault.ts';
+import { type Course, type Fault, inForm, survive, type Verdict, verdict } from './fault.ts';
 import { Stand } from './stand.ts';
 import { failures, tally } from './tally.ts';
 
@@ -34,7 +34,8 @@ const localOnly =
       ],
       [
         [p99Ms <= 200, `p99 of cached hotels in the fault was ${p99Ms} ms`],
-        [late.p99Ms <= 100, `p99 of refusals was ${late.p99Ms} ms`],
+        // the short form shares the processors with other tests
+        [late.p99Ms <= inForm(250, 100), `p99 of refusals was ${late.p99Ms} ms`],
         [firstColdMs <= 2_000, `the first cold answer came after ${firstColdMs} ms`],
       ],
     );
@@ -56,7 +57,7 @@ describe('what a worker holds goes on being answered, and the rest is refused at
         begin: () => Promise.all([stand.redis.server.kill(), stand.postgres.server.kill()]),
         end: () => Promise.all([stand.redis.server.restart(), stand.postgres.server.restart()]),
       },
-      0,
+      FOUND_OUT_MS,
     ));
 
   it('are frozen', (context) =>

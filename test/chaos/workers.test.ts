@@ -53,6 +53,20 @@ const lost =
     );
   };
 
+/** Kills every worker but one as soon as it is there, until told to end. */
+async function killAllBut(kept: number, goOn: () => boolean): Promise<void> {
+  while (goOn()) {
+    for (const pid of await stand.service.workerPids()) {
+      try {
+        if (pid !== kept) process.kill(pid, 'SIGKILL');
+      } catch {
+        // it has ended in this moment
+      }
+    }
+    await sleep(20);
+  }
+}
+
 /** The load and this process do not see the same instant. */
 const AN_INSTANT_MS = 20;
 
@@ -140,7 +154,8 @@ describe('a worker that', () => {
   });
 
   it('dies at once on every start is retried with growing pauses, and the others go on', async (context) => {
-    let dying: NodeJS.Timeout;
+    let dying = false;
+    let killing: Promise<void>;
     let endedBefore = 0;
     await survive(
       context,
@@ -152,17 +167,13 @@ describe('a worker that', () => {
         begin: async () => {
           const kept = (await stand.service.workerPids())[0]!;
           endedBefore = linesOf('worker ended, another is started').length;
-          dying = setInterval(async () => {
-            for (const pid of await stand.service.workerPids()) {
-              try {
-                if (pid !== kept) process.kill(pid, 'SIGKILL');
-              } catch {
-                // it has ended in this moment
-              }
-            }
-          }, 20);
+          dying = true;
+          killing = killAllBut(kept, () => dying);
         },
-        end: () => clearInterval(dying),
+        end: () => {
+          dying = false;
+          return killing;
+        },
       },
       lost(Infinity, () => A_FEW),
     );
