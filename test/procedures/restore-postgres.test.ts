@@ -81,6 +81,10 @@ describe.skipIf(!programs || lacking.length > 0)('PostgreSQL', () => {
         for (const answer of await everywhere.get(`/hotels/h${i % HOTELS.length}`))
           statuses.add(answer.status);
     })();
+    closeAtEnd('questions', async () => {
+      over = true;
+      await asking;
+    });
     await operator.types('createdb --maintenance-db="$ADMIN_URL" hotels_restored');
     await operator.types(
       'pg_restore --exit-on-error --single-transaction --dbname="$RESTORED_URL" hotels.dump',
