@@ -2,6 +2,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { Lifecycle } from '../src/lifecycle.ts';
 import { compareCommits } from './compare.ts';
 import { PARTS, runBenchmarks } from './run.ts';
+import { runSizing } from './sizing.ts';
 
 const lifecycle = new Lifecycle();
 const { promise: interrupted, resolve: interrupt } = Promise.withResolvers<void>();
@@ -27,6 +28,11 @@ program
   .argument('<b>', 'another; "." is the working tree as it stands')
   .option('--rounds <n>', 'how often each is measured', Number, 7)
   .action((a, b, { rounds }) => finish(compareCommits(a, b, rounds, lifecycle)));
+program
+  .command('sizing')
+  .description('what hotels take in every tier, and the tables from which machines are chosen')
+  .option('--hotels <n>', 'how many', Number, 50_000)
+  .action(({ hotels }) => finish(runSizing(hotels, lifecycle, console.error)));
 await program.parseAsync();
 
 async function finish(work: Promise<void>): Promise<void> {

@@ -11,11 +11,19 @@ const MINIMUM_SERVER = 150_000;
 /** pg_advisory_xact_lock: one starter at a time works on the schema of a database. */
 const LOCK = 0x686f74656c;
 const ATTEMPTS = 20;
+/**
+ * How the name of a file says that older releases go on working when it is applied: `008-more.from-007.sql` leaves
+ * alone whatever the releases of version 7 and later use. Without it only its own release and later ones work.
+ */
+const WORKS_FROM = /\.from-(\d{3})\.sql$/;
 
-interface Migration {
+interface Applied {
   version: number;
   /** file name */
   name: string;
+}
+
+interface Migration extends Applied {
   text: string;
   /** hexadecimal */
   sha256: string;
@@ -24,8 +32,9 @@ interface Migration {
 /**
  * Applies the files `NNN-name.sql` of `directory` that the database lacks, in order, each in a transaction
  * of its own together with its row in `schema_migrations`. Any number may start at once: the first works,
- * the others wait and find it done. Throws a `Failure` when the server is too old, the database is newer
- * than the files, or a file was changed after it was applied.
+ * the others wait and find it done. Migrations of newer releases that work with this one are left as they are.
+ * Throws a `Failure` when the server is too old, the database is newer than this release can live with, or a file
+ * was changed after it was applied.
  */
 export async function migrate(
   sql: Sql,
@@ -36,7 +45,7 @@ export async function migrate(
   const applied: string[] = [];
   for (;;) {
     const done = await retried(() => sql.begin((transaction) => applyNext(transaction, migrations)));
-    if (done === undefined) return { applied, version: migrations.at(-1)?.version ?? 0 };
+    if (done === undefined) return { applied, version: await schemaVersion(sql) };
     applied.push(done);
   }
 }
@@ -49,7 +58,7 @@ export async function schemaVersion(sql: Sql): Promise<number> {
   return row!.version;
 }
 
-/** For the service at its start: throws a `Failure` that says what to do unless server and schema are those of this release. */
+/** For the service at its start: throws a `Failure` that says what to do unless this release works with server and schema. */
 export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promise<void> {
   const expected = (await readMigrations(directory)).at(-1)?.version ?? 0;
   let version: number;
@@ -66,14 +75,20 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
       `The database's schema is at version ${version}, this release needs ${expected}. Run: hotel-api migrate`,
     );
   }
-  if (version > expected) throw newerThanCode(version, expected);
+  if (version === expected) return;
+  const newer = await sql<Applied[]>`
+    select version, name from schema_migrations where version > ${expected} order by version`;
+  const breaking = newer.find((migration) => !worksWith(expected, migration));
+  if (breaking) throw newerThanCode(version, expected, breaking.name);
 }
 
 /** `migrate`. */
 export async function migrateCommand({ json }: { json?: boolean }): Promise<void> {
   const result = await withDatabase((sql) => migrate(sql));
+  const known = (await readMigrations(SQL_DIRECTORY)).at(-1)?.version ?? 0;
+  const newer = result.version > known ? `, newer than this release (${known}), which works with it` : '';
   const applied = result.applied.map((name) => `applied ${name}`);
-  print(json, result, [...applied, `The schema is at version ${result.version}.`].join('\n'));
+  print(json, result, [...applied, `The schema is at version ${result.version}${newer}.`].join('\n'));
 }
 
 /** In one transaction: waits for its turn, checks what is applied, applies the first file that is not. Returns its name. */
@@ -87,11 +102,13 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
       sha256 text not null,
       applied_at timestamptz not null default now()
     )`;
-  const rows = await transaction<{ version: number; name: string; sha256: string }[]>`
+  const rows = await transaction<(Applied & { sha256: string })[]>`
     select version, name, sha256 from schema_migrations order by version`;
+  const known = migrations.at(-1)?.version ?? 0;
   for (const row of rows) {
     const file = migrations.find(({ version }) => version === row.version);
-    if (!file) throw newerThanCode(rows.at(-1)!.version, migrations.at(-1)?.version ?? 0, row.name);
+    if (!file && worksWith(known, row)) continue;
+    if (!file) throw newerThanCode(rows.at(-1)!.version, known, row.name);
     if (file.sha256 !== row.sha256) {
       throw new Failure(
         `sql/${file.name} was changed after it was applied to this database as version ${file.version}. ` +
@@ -133,10 +150,16 @@ async function requireServer(sql: Sql): Promise<void> {
   }
 }
 
-function newerThanCode(found: number, known: number, name = ''): Failure {
+/** True of a migration that is newer than a release that knows versions up to `known`, and that it can live with. */
+function worksWith(known: number, { version, name }: Applied): boolean {
+  const from = WORKS_FROM.exec(name)?.[1];
+  return version > known && from !== undefined && Number(from) <= known;
+}
+
+function newerThanCode(found: number, known: number, breaking: string): Failure {
   return new Failure(
-    `The database's schema is at version ${found}${name && ` (${name})`}, this release knows versions up to ${known}. ` +
-      'Deploy the release that made it, or a newer one.',
+    `The database's schema is at version ${found}, this release knows versions up to ${known} and does not work ` +
+      `with ${breaking}. Deploy the release that made it, or a newer one.`,
   );
 }
 

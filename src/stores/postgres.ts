@@ -6,8 +6,11 @@ import { WaitingLine } from '../waiting-line.ts';
 import { Breaker, type OnCall } from './breaker.ts';
 import { Patience } from './patience.ts';
 
-/** SQLSTATE classes and codes that say the server cannot be had: connection, resources, operator's intervention. */
-const AWAY = /^(08|53|57P0)/;
+/**
+ * SQLSTATE classes and codes that say the server cannot be had: connection, login, resources, operator's intervention,
+ * and a database that is renamed or closed while another is put in its place.
+ */
+const AWAY = /^(08|28|53|57P0|3D000|55000)/;
 /** Errors of postgres.js and of sockets that say the same. */
 const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
 /** Failures without a success after which it is left alone. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import postgres from 'postgres';
 import { migrate } from '../../src/cli/migrate.ts';
 import { type Guarded, type Order, runGuarded } from '../../src/demo/guarded.ts';
@@ -113,15 +114,25 @@ export async function ownRedis(): Promise<{ server: OwnServer; url: string }> {
   return { server, url: `redis://127.0.0.1:${server.port}/0` };
 }
 
-/** A migrated PostgreSQL of one test file alone, with the login that the service uses. */
+/**
+ * A migrated PostgreSQL of one test file alone, with the login that the service uses; of the programs in a folder where
+ * one is given.
+ */
 export async function ownPostgres(
   maxConnections: number,
+  programs?: string,
 ): Promise<{ server: OwnServer; url: string; ownerUrl: string }> {
   const password = randomBytes(16).toString('hex');
-  const server = await OwnServer.start(
-    (port) => orderPostgres(port, { maxConnections, password }),
-    POSTGRES_READY,
-  );
+  const server = await OwnServer.start(async (port) => {
+    const order = await orderPostgres(port, { maxConnections, password });
+    if (!programs) return order;
+    const [[, ...making], [, ...running]] = [order.before!, order.command];
+    return {
+      ...order,
+      before: [join(programs, 'initdb'), ...making],
+      command: [join(programs, 'postgres'), ...running],
+    };
+  }, POSTGRES_READY);
   const ownerUrl = `postgres://postgres:${password}@127.0.0.1:${server.port}/postgres`;
   const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });
   try {

@@ -1,0 +1,42 @@
+import { Redis } from 'ioredis';
+import { describe, expect, it } from 'vitest';
+import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { ownRedis } from '../support/own-server.ts';
+import { startService } from '../support/service.ts';
+import { missing, Operator } from './operator.ts';
+import { QUESTIONS, ROWS } from './questions.ts';
+
+const POLL = { interval: 20, timeout: 10_000 };
+const lacking = await missing('bash', 'redis-cli');
+
+describe.skipIf(lacking.length > 0)('Redis', () => {
+  it('is emptied under load: no request fails, nothing old is answered, and it fills again', async () => {
+    const { url } = await ownRedis();
+    const client = new Redis(url, { protocol: 2 });
+    closeAtEnd('client of Redis', async () => client.disconnect());
+    const redisDatabase = { url, client, release: async () => {} };
+    const service = await startService({ redisDatabase, hotels: ROWS });
+    // this one asks Redis for everything
+    const bare = await startService({
+      database: service.database,
+      redisDatabase,
+      env: { L1_MAX_BYTES: '0' },
+    });
+    const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, 200, QUESTIONS);
+    await expect.poll(() => load.answered, POLL).toBeGreaterThan(QUESTIONS.length);
+    const hotelsInRedis = async () => (await client.keys('*:h:chaos-*')).length;
+    expect(await hotelsInRedis()).toBeGreaterThanOrEqual(QUESTIONS.length);
+
+    const operator = await Operator.set({ REDIS_URL: url });
+    expect(await operator.types('redis-cli -u "$REDIS_URL" flushall async')).toBe('OK\n');
+    await service.sql`update hotels set name = 'changed' where id = 'chaos-500'`;
+    const everywhere = await Everywhere.of(service, bare);
+    await everywhere.until('/hotels/chaos-500', named('changed'));
+    await expect.poll(hotelsInRedis, POLL).toBeGreaterThanOrEqual(QUESTIONS.length);
+    await load.stop();
+    expect(load.faults).toEqual([]);
+    expect(load.refused).toBe(0);
+  });
+});

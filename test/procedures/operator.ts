@@ -1,0 +1,65 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { findProgram } from '../../src/demo/programs.ts';
+import { MAIN } from '../cli/program.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+
+/** Which of the programs that a procedure uses are not installed here. */
+export async function missing(...programs: string[]): Promise<string[]> {
+  const found = await Promise.all(programs.map((program) => findProgram([program])));
+  return programs.filter((_, i) => found[i] === undefined);
+}
+
+/** Somebody at a shell, in a folder of their own, with `hotel-api` on the PATH and these variables. */
+export class Operator {
+  readonly folder: string;
+  readonly #environment: NodeJS.ProcessEnv;
+
+  private constructor(folder: string, environment: NodeJS.ProcessEnv) {
+    this.folder = folder;
+    this.#environment = environment;
+  }
+
+  /** `main`: the command line of another release than this one. */
+  static async set(variables: Record<string, string>, main = MAIN): Promise<Operator> {
+    const folder = await mkdtemp(join(tmpdir(), 'operator-'));
+    closeAtEnd('folder', () => rm(folder, { recursive: true, force: true }));
+    const program = join(folder, 'hotel-api');
+    await writeFile(program, `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`);
+    await chmod(program, 0o755);
+    return new Operator(folder, {
+      ...variables,
+      PATH: `${folder}${delimiter}${process.env.PATH}`,
+      HOME: folder,
+      PGCONNECT_TIMEOUT: '5',
+    });
+  }
+
+  /** Types these lines, as the README shows them. What was printed; throws with it when a command failed. */
+  async types(commands: string, variables: Record<string, string> = {}): Promise<string> {
+    const { code, stdout, stderr } = await this.tries(commands, variables);
+    if (code !== 0) throw new Error(`exit code ${code}:\n${stdout}${stderr}`);
+    return stdout;
+  }
+
+  async tries(
+    commands: string,
+    variables: Record<string, string> = {},
+  ): Promise<{ code: number | null; stdout: string; stderr: string }> {
+    const shell = spawn('bash', ['-euo', 'pipefail', '-c', commands], {
+      cwd: this.folder,
+      env: { ...this.#environment, ...variables },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const [stdout, stderr, [code]] = await Promise.all([
+      text(shell.stdout),
+      text(shell.stderr),
+      once(shell, 'close'),
+    ]);
+    return { code, stdout, stderr };
+  }
+}

@@ -1,0 +1,107 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
+import { findNginx, startNginx } from '../chaos/nginx.ts';
+import { freshDatabase, freshRedis } from '../support/database.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { startService } from '../support/service.ts';
+import { missing, Operator } from './operator.ts';
+import { COLD_IDS, QUESTIONS, ROWS } from './questions.ts';
+
+const POLL = { interval: 20, timeout: 10_000 };
+const nginx = await findNginx();
+const lacking = await missing('bash', 'psql');
+
+/** Two logins of this test alone; roles belong to the whole server. */
+async function twoLogins() {
+  const database = await freshDatabase();
+  const suffix = randomBytes(4).toString('hex');
+  const logins = [`service_a_${suffix}`, `service_b_${suffix}`] as const;
+  const urlOf = (login: string, password: string) =>
+    Object.assign(new URL(database.ownerUrl), { username: login, password }).href;
+  closeAtEnd('logins', async () => {
+    for (const login of logins) await database.sql`drop role if exists ${database.sql(login)}`;
+  });
+  for (const login of logins)
+    await database.sql`create role ${database.sql(login)} login in role hotel_api_serve`;
+  await database.sql.unsafe(`alter role ${logins[0]} password 'first'`);
+  await insertHotels(database.sql, ROWS);
+  return { database, logins, urlOf };
+}
+
+describe.skipIf(lacking.length > 0)('the password of the service at PostgreSQL', () => {
+  it.skipIf(!nginx)(
+    'is rotated by two logins in turns without a failed request',
+    async () => {
+      const { database, logins, urlOf } = await twoLogins();
+      const redisDatabase = await freshRedis();
+      const [current, next] = logins;
+      const start = (url: string, ports?: { port: number; adminPort: number }) =>
+        startService({
+          database,
+          redisDatabase,
+          env: { DATABASE_URL: url, DRAIN_WAIT_MS: '500' },
+          ...(ports && { ports }),
+        });
+      const oldUrl = urlOf(current, 'first');
+      const instances = [await start(oldUrl), await start(oldUrl)];
+      const port = await startNginx(
+        nginx!,
+        instances.map((instance) => instance.port),
+      );
+      const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, 200, QUESTIONS);
+      await expect.poll(() => load.answered, POLL).toBeGreaterThan(100);
+
+      const operator = await Operator.set({ OWNER_URL: database.ownerUrl });
+      const password = randomBytes(16).toString('hex');
+      await operator.types(
+        `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 -v login="$NEXT" <<'SQL'
+\\getenv password NEW_PASSWORD
+alter role :"login" login password :'password';
+SQL`,
+        { NEXT: next, NEW_PASSWORD: password },
+      );
+      // the Secret gets the other login and its password; then the roll-out
+      for (const [i, instance] of instances.entries()) {
+        expect(await instance.stop()).toMatchObject({ code: 0 });
+        instances[i] = await start(urlOf(next, password), instance);
+        // nginx tries an instance again a second after it failed
+        await sleep(1_000);
+      }
+      await operator.types(
+        `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 -v login="$CURRENT" <<'SQL'
+select usename, count(*) from pg_stat_activity where usename = :'login' group by 1;  -- no row: nobody uses it
+alter role :"login" nologin;
+SQL`,
+        { CURRENT: current },
+      );
+      const left = await database.sql`select from pg_stat_activity where usename = ${current}`;
+      expect(left).toHaveLength(0);
+      await load.stop();
+      expect(load.faults).toEqual([]);
+      expect(load.refused).toBe(0);
+    },
+    40_000,
+  );
+
+  it('when it is changed under a running service: connections go on; without them what is cached is answered, the rest 503', async () => {
+    const { database, logins, urlOf } = await twoLogins();
+    const url = urlOf(logins[0], 'first');
+    const service = await startService({ database, redis: false, env: { DATABASE_URL: url } });
+    const [cached, cold, colder] = COLD_IDS;
+    await database.sql.unsafe(`alter role ${logins[0]} password 'second'`);
+    expect((await service.get(`/hotels/${cached}`)).status).toBe(200);
+
+    await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${logins[0]}`;
+    await expect.poll(async () => (await service.get(`/hotels/${cold}`)).status, POLL).toBe(503);
+    const refused = await service.get(`/hotels/${colder}`);
+    expect(refused.status).toBe(503);
+    expect(refused.headers['retry-after']).toBeDefined();
+    expect((await service.get(`/hotels/${cached}`)).status).toBe(200);
+
+    await database.sql.unsafe(`alter role ${logins[0]} password 'first'`);
+    await expect.poll(async () => (await service.get(`/hotels/${cold}`)).status, POLL).toBe(200);
+  });
+});

@@ -1,0 +1,69 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { Everywhere, named, status } from '../support/everywhere.ts';
+import { startService } from '../support/service.ts';
+import { missing, Operator } from './operator.ts';
+
+const HOTELS = Array.from({ length: 200 }, (_, i) => ({
+  id: `h${i}`,
+  name: `Right ${i}`,
+  channel_id: `C${i}`,
+  registry_id: `${9_007_199_254_740_000n + BigInt(i)}`,
+}));
+const lacking = await missing('bash', 'psql');
+
+describe('a bad import', () => {
+  it('is undone by the export made before it: changed, added and lost hotels are as they were', async () => {
+    const service = await startService({ workers: 2, hotels: HOTELS });
+    const everywhere = await Everywhere.of(service);
+    const operator = await Operator.set({ DATABASE_URL: service.database.ownerUrl });
+    const bodies = await Promise.all(HOTELS.map(async ({ id }) => (await service.get(`/hotels/${id}`)).text));
+
+    await operator.types('hotel-api export before.ndjson.gz');
+    // changes, swaps of channel ids, hotels that come, and with --delete-missing hotels that go
+    const bad = HOTELS.slice(50).map((hotel, i) => ({
+      ...hotel,
+      name: 'Wrong',
+      channel_id: HOTELS[50 + ((i + 1) % 150)]!.channel_id,
+    }));
+    const lines = [...bad, { id: 'new', name: 'Wrong too', channel_id: 'C0' }].map((row) =>
+      JSON.stringify(row),
+    );
+    await writeFile(join(operator.folder, 'bad.ndjson'), `${lines.join('\n')}\n`);
+    await operator.types('hotel-api import bad.ndjson --delete-missing');
+    await everywhere.until('/hotels/channel/C0', named('Wrong too'));
+    await everywhere.until('/hotels/h7', status(404));
+
+    expect(
+      JSON.parse(await operator.types('hotel-api import before.ndjson.gz --delete-missing --dry-run --json')),
+    ).toEqual({ inserted: 50, updated: 150, unchanged: 0, deleted: 1, rejected: 0 });
+    await operator.types('hotel-api import before.ndjson.gz --delete-missing');
+    await everywhere.until('/hotels/new', status(404));
+    await everywhere.until('/hotels/channel/C0', named('Right 0'));
+    for (const [i, { id }] of HOTELS.entries())
+      await everywhere.until(`/hotels/${id}`, (answer) => answer.text === bodies[i]);
+    await operator.types(
+      'hotel-api export after.ndjson.gz && cmp <(gunzip -c before.ndjson.gz) <(gunzip -c after.ndjson.gz)',
+    );
+  });
+
+  it.skipIf(lacking.length > 0)('is undone by SQL alone, from a copy of the table', async () => {
+    const service = await startService({ workers: 2, hotels: HOTELS });
+    const everywhere = await Everywhere.of(service);
+    const operator = await Operator.set({ OWNER_URL: service.database.ownerUrl });
+    await operator.types('psql "$OWNER_URL" -qc "create table hotels_before as table hotels"');
+    await service.sql`update hotels set name = 'Wrong', channel_id = null where id < 'h2'`;
+    await service.sql`delete from hotels where id = 'h3'`;
+    await service.insert({ id: 'new', channel_id: 'C3' });
+    await everywhere.until('/hotels/channel/C3', status(200));
+    await operator.types(`psql "$OWNER_URL" -qv ON_ERROR_STOP=1 --single-transaction <<'SQL'
+delete from hotels h where not exists (select from hotels_before b where b.id = h.id and b.version = h.version);
+insert into hotels select * from hotels_before on conflict (id) do nothing;
+drop table hotels_before;
+SQL`);
+    for (const { id, name } of HOTELS) await everywhere.until(`/hotels/${id}`, named(name));
+    await everywhere.until('/hotels/channel/C3', named('Right 3'));
+    await everywhere.until('/hotels/new', status(404));
+  });
+});

@@ -1,0 +1,97 @@
+import { readdir } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
+import { freshDatabase, freshRedis } from '../support/database.ts';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { type Service, startService } from '../support/service.ts';
+import { Operator } from './operator.ts';
+import { QUESTIONS, ROWS } from './questions.ts';
+import { makeRelease } from './release.ts';
+
+const POLL = { interval: 20, timeout: 15_000 };
+const names = await readdir(fileURLToPath(new URL('../../sql', import.meta.url)));
+const present = Number(names.sort().at(-1)!.slice(0, 3));
+const numbered = (version: number): string => String(version).padStart(3, '0');
+
+/** The usual first half of a change of the schema: whatever this release uses stays. */
+const EXPAND = {
+  [`${numbered(present + 1)}-chains.from-${numbered(present)}.sql`]: `
+    set local lock_timeout = '2s';
+    alter table hotels add column chain text;
+    alter table api_keys add column note text not null default '';
+    create table chains (id text primary key);`,
+};
+/** The second half: what no release since the first half uses is gone. */
+const CONTRACT = {
+  [`${numbered(present + 2)}-no-notes.from-${numbered(present + 1)}.sql`]:
+    'alter table api_keys drop column note',
+};
+
+const isReady = (service: Service) => async () => (await service.admin('/readyz')).status === 200;
+const reasons = (service: Service): string[] =>
+  service
+    .logs()
+    .filter((line) => line.includes('not ready yet'))
+    .map((line) => JSON.parse(line).reason);
+
+it('an upgrade with a migration, and the way back, fail no request; a release that cannot live with the schema says so', async () => {
+  const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
+  const newer = await makeRelease(EXPAND);
+  const owner = { DATABASE_URL: database.ownerUrl };
+  const [ofOld, ofNew] = [await Operator.set(owner), await Operator.set(owner, newer)];
+  const beside = { database, redisDatabase };
+  const ofRelease = (main: string) => ({
+    ...beside,
+    command: [process.execPath, main, 'serve'] as [string, ...string[]],
+    awaitReady: false,
+  });
+
+  const old = await startService({ ...beside, hotels: ROWS, workers: 2 });
+  const load = new KeepAliveLoad({ port: old.port, key: old.fullKey }, 200, QUESTIONS);
+  await expect.poll(() => load.answered, POLL).toBeGreaterThan(100);
+
+  const young = await startService(ofRelease(newer));
+  await expect
+    .poll(() => reasons(young), POLL)
+    .toEqual([
+      `The database's schema is at version ${present}, this release needs ${present + 1}. Run: hotel-api migrate`,
+    ]);
+  expect((await young.admin('/livez')).status).toBe(200);
+  expect(await ofNew.types('hotel-api migrate')).toBe(
+    `applied ${Object.keys(EXPAND)[0]}\nThe schema is at version ${present + 1}.\n`,
+  );
+  await expect.poll(isReady(young), POLL).toBe(true);
+  const both = await Everywhere.of(old, young);
+  await database.sql`update hotels set name = 'after the migration' where id = 'chaos-500'`;
+  await both.until('/hotels/chaos-500', named('after the migration'));
+  const before = load.answered;
+  await expect.poll(() => load.answered, POLL).toBeGreaterThan(before + 100);
+
+  // the way back: its migrate has nothing to do, and a new instance of the old release takes over
+  await young.stop();
+  expect(await ofOld.types('hotel-api migrate')).toBe(
+    `The schema is at version ${present + 1}, newer than this release (${present}), which works with it.\n`,
+  );
+  const back = await startService(beside);
+  await database.sql`update hotels set name = 'back again' where id = 'chaos-500'`;
+  await (await Everywhere.of(old, back)).until('/hotels/chaos-500', named('back again'));
+  await load.stop();
+  expect(load.faults).toEqual([]);
+  expect(load.refused).toBe(0);
+
+  // one step further there is no way back to this release, but to the one between
+  const newest = await makeRelease({ ...EXPAND, ...CONTRACT });
+  await (await Operator.set(owner, newest)).types('hotel-api migrate');
+  const sentence =
+    `The database's schema is at version ${present + 2}, this release knows versions up to ${present} and does not ` +
+    `work with ${Object.keys(CONTRACT)[0]}. Deploy the release that made it, or a newer one.`;
+  expect(await ofOld.tries('hotel-api migrate')).toMatchObject({
+    code: 1,
+    stderr: `hotel-api: ${sentence}\n`,
+  });
+  const tooOld = await startService({ ...beside, awaitReady: false });
+  await expect.poll(() => reasons(tooOld), POLL).toEqual([sentence]);
+  expect(await ofNew.types('hotel-api migrate')).toContain('which works with it');
+  await expect.poll(isReady(await startService(ofRelease(newer))), POLL).toBe(true);
+});
