@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { type Config, ConfigError, readConfig, redact } from './config.ts';
+import { type Config, ConfigError, directUrlOf, readConfig, redact, replicaUrlsOf } from './config.ts';
 
 const REQUIRED = { DATABASE_URL: 'postgres://user:secret@host:5432/hotels' };
 
@@ -18,6 +18,8 @@ describe('the configuration', () => {
   it('needs the address of PostgreSQL and nothing else', () => {
     expect(readConfig(REQUIRED)).toEqual({
       ...REQUIRED,
+      DATABASE_DIRECT_URL: '',
+      DATABASE_REPLICA_URLS: '',
       DATABASE_POOL_SIZE: 8,
       DATABASE_QUEUE_LIMIT: 200,
       DATABASE_TIMEOUT_MS: 500,
@@ -92,6 +94,9 @@ describe('the configuration', () => {
     ['LOG_LEVEL', 'loud', 'LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent'],
     ['DATABASE_URL', 'mysql://h/d', 'DATABASE_URL is malformed'],
     ['DATABASE_URL', '', 'DATABASE_URL is required'],
+    ['DATABASE_DIRECT_URL', 'host:5432', 'DATABASE_DIRECT_URL is malformed'],
+    ['DATABASE_REPLICA_URLS', 'postgres://a/d,b', 'DATABASE_REPLICA_URLS is malformed'],
+    ['DATABASE_REPLICA_URLS', 'postgres://a/d,', 'DATABASE_REPLICA_URLS is malformed'],
     ['REDIS_URL', 'http://h', 'REDIS_URL is malformed'],
     ['REDIS_URL', 'redis://a,redis://b', 'REDIS_URL is malformed'],
     ['BASE_PATH', 'v1', 'BASE_PATH is malformed'],
@@ -141,6 +146,23 @@ describe('the configuration as it is shown', () => {
     ['postgres://host/hotels', 'postgres://host/hotels'],
   ])('%s is shown as %s', (url, expected) => {
     expect(shown(url).DATABASE_URL).toBe(expected);
+  });
+
+  it('hides the passwords of replicas and of the direct address too', () => {
+    const config = readConfig({
+      ...REQUIRED,
+      DATABASE_DIRECT_URL: 'postgres://user:hunter2@direct/hotels',
+      DATABASE_REPLICA_URLS: 'postgres://user:hunter2@one/hotels, postgresql://user:hunter2@two/hotels',
+    });
+    expect(replicaUrlsOf(config)).toEqual([
+      'postgres://user:hunter2@one/hotels',
+      'postgresql://user:hunter2@two/hotels',
+    ]);
+    expect(directUrlOf(config)).toBe('postgres://user:hunter2@direct/hotels');
+    expect(redact(config)).toMatchObject({
+      DATABASE_DIRECT_URL: 'postgres://***@direct/hotels',
+      DATABASE_REPLICA_URLS: 'postgres://***@one/hotels,postgresql://***@two/hotels',
+    });
   });
 
   it('holds all the rest as it is', () => {

@@ -14,7 +14,15 @@ const Environment = Type.Object({
   DATABASE_URL: text('PostgreSQL, 15 or newer: postgres://user:password@host:5432/database', {
     pattern: '^postgres(ql)?://.+',
   }),
-  DATABASE_POOL_SIZE: whole('connections to PostgreSQL of each worker', 8, 1, 100),
+  DATABASE_DIRECT_URL: text(
+    'PostgreSQL itself, where DATABASE_URL is a pooler in transaction mode: for the change feed and the commands',
+    { default: '', pattern: '^$|^postgres(ql)?://.+' },
+  ),
+  DATABASE_REPLICA_URLS: text(
+    'read replicas, separated by commas; they are read where they hold all that was heard of changes',
+    { default: '', pattern: '^$|^postgres(ql)?://[^,]+(,\\s*postgres(ql)?://[^,]+)*$' },
+  ),
+  DATABASE_POOL_SIZE: whole('connections of each worker to PostgreSQL, and to each replica', 8, 1, 100),
   DATABASE_QUEUE_LIMIT: whole(
     'queries of a worker that may wait for a connection; past it the answer is 503',
     200,
@@ -70,6 +78,15 @@ const Environment = Type.Object({
 /** The effective configuration: one frozen record, read once. */
 export type Config = Readonly<Static<typeof Environment>>;
 
+/** PostgreSQL without a pooler before it: its sessions last. */
+export function directUrlOf(config: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): string {
+  return config.DATABASE_DIRECT_URL || config.DATABASE_URL;
+}
+
+export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: Config): string[] {
+  return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
+}
+
 /** What is wrong with the environment: every fault, one a line. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
@@ -100,10 +117,10 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
 /** The configuration as it may be shown: passwords in addresses are replaced. */
 export function redact(config: Config): Record<string, string | number> {
   const shown: Record<string, string | number> = { ...config };
-  for (const name of ['DATABASE_URL', 'REDIS_URL'] as const) {
+  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const) {
     // whatever stands before the last @ may be a password, whatever characters it holds
     shown[name] = config[name]
-      .split(/,(?=rediss?:\/\/)/)
+      .split(/,\s*(?=(?:rediss?|postgres(?:ql)?):\/\/)/)
       .map((address) => address.replace(/^([a-z]+:\/\/).*@/, '$1***@').replace(/(password=)[^&]*/gi, '$1***'))
       .join(',');
   }

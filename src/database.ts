@@ -2,8 +2,11 @@ import postgres, { type Sql } from 'postgres';
 
 /** What connections are for; all but `operate` assume the role that cannot write. */
 export type Purpose =
-  /** the workers' queries: read only */
-  | { kind: 'serve'; statementTimeoutMs: number }
+  /**
+   * the workers' queries: read only; `pooled`: through a pooler that hands its connections out for one transaction
+   * each, where no setting and no prepared statement would last, so that the login itself must be read only
+   */
+  | { kind: 'serve'; statementTimeoutMs: number; pooled: boolean }
   /** the active invalidator: holds a lock, takes changes off the queue */
   | { kind: 'invalidate'; onClose: () => void }
   /** hears the change feed and the doorbell */
@@ -40,6 +43,7 @@ export function openDatabase(url: string, connections: number, purpose: Purpose)
     // nobody's and ends the process
     ...(kind !== 'operate' && { fetch_types: false, types: ARRAYS }),
     onclose: kind === 'invalidate' ? purpose.onClose : undefined,
+    prepare: !(kind === 'serve' && purpose.pooled),
     connection: { application_name: `hotel-api ${kind}`, ...settingsFor(purpose) },
   };
   // max_pipeline is missing in the published types
@@ -49,6 +53,7 @@ export function openDatabase(url: string, connections: number, purpose: Purpose)
 function settingsFor(purpose: Purpose): Record<string, string> {
   switch (purpose.kind) {
     case 'serve':
+      if (purpose.pooled) return {};
       return {
         role: SERVING_ROLE,
         default_transaction_read_only: 'on',

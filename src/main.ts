@@ -64,7 +64,10 @@ try {
     // Commander has printed the help or the fault already.
     process.exitCode = (error as Error & { exitCode: number }).exitCode === 0 ? DONE : WRONG_USAGE;
   } else {
-    const { lines, exitCode } = explainError(error, process.env.DATABASE_URL);
+    const { lines, exitCode } = explainError(
+      error,
+      process.env.DATABASE_DIRECT_URL || process.env.DATABASE_URL,
+    );
     const prefix = styleText('red', 'hotel-api:', { stream: process.stderr });
     for (const line of lines) process.stderr.write(`${prefix} ${line}\n`);
     // A server that is still busy with a statement of ours would keep the process until it is done with it.

@@ -1,9 +1,8 @@
-import { readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { Failure } from './failure.ts';
 import { Asker } from './freshness/asker.ts';
 import { Checker } from './freshness/checker.ts';
-import { print } from './session.ts';
+import { directDatabaseUrl, print } from './session.ts';
 
 /** Faults that are printed one by one. */
 const SHOWN = 10;
@@ -17,13 +16,13 @@ export async function checkFreshness(options: {
   promiseMs: number;
   json?: boolean;
 }): Promise<void> {
-  const { DATABASE_URL } = readConfig({ DATABASE_URL: process.env.DATABASE_URL });
+  const databaseUrl = directDatabaseUrl();
   const key = process.env.HOTEL_API_KEY;
   if (!key) throw new Failure('HOTEL_API_KEY must hold a valid key of the deployment');
   if (!/^https?:$/.test(URL.parse(options.url)?.protocol ?? ''))
     throw new Failure('--url must be an http or https address');
-  const sql = openDatabase(DATABASE_URL, 4, { kind: 'serve', statementTimeoutMs: 10_000 });
-  const ear = openDatabase(DATABASE_URL, 1, { kind: 'listen' });
+  const sql = openDatabase(databaseUrl, 4, { kind: 'serve', statementTimeoutMs: 10_000, pooled: false });
+  const ear = openDatabase(databaseUrl, 1, { kind: 'listen' });
   const askers = Array.from({ length: options.connections }, () => new Asker(options.url, key));
   try {
     const checker = new Checker(sql, ear, askers, () => options.promiseMs);

@@ -1,15 +1,15 @@
 import type { Sql } from 'postgres';
-import { readConfig } from '../config.ts';
+import { directUrlOf, readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { Failure } from './failure.ts';
 
 /**
- * Runs `work` with one connection to the database of DATABASE_URL, the only variable it reads, and closes it afterwards.
+ * Runs `work` with one connection to the database of DATABASE_DIRECT_URL, or where that is unset DATABASE_URL, and closes
+ * it afterwards; it reads no other variable.
  * A Ctrl-C or SIGTERM closes it too and is a `Failure`: the database rolls back what was not committed.
  */
 export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-  const { DATABASE_URL } = readConfig({ DATABASE_URL: process.env.DATABASE_URL });
-  const sql = openDatabase(DATABASE_URL, 1, { kind: 'operate' });
+  const sql = openDatabase(directDatabaseUrl(), 1, { kind: 'operate' });
   const { promise: lost, reject } = Promise.withResolvers<never>();
   // postgres.js 3.4 rolls a transaction back even where its connection is gone, and the failing write is thrown
   // at the process. It may come after `work` has failed for the same reason, so the listener stays.
@@ -26,6 +26,13 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
     await sql.end({ timeout: graceS });
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, interrupt);
   }
+}
+
+/** The address that commands use. Throws a `ConfigError`. */
+export function directDatabaseUrl(): string {
+  const { DATABASE_URL, DATABASE_DIRECT_URL } = process.env;
+  // either will do
+  return directUrlOf(readConfig({ DATABASE_URL: DATABASE_URL || DATABASE_DIRECT_URL, DATABASE_DIRECT_URL }));
 }
 
 function isWriteAfterLoss(error: Error): boolean {

@@ -3,7 +3,7 @@ import type { Sql } from 'postgres';
 import { Registry } from 'prom-client';
 import { Failure } from '../cli/failure.ts';
 import { requireSchema } from '../cli/migrate.ts';
-import type { Config } from '../config.ts';
+import { type Config, directUrlOf } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { SharedCache } from '../hotels/shared.ts';
 import { openAdmin } from '../http/admin.ts';
@@ -19,6 +19,7 @@ import { Metrics } from '../observe/metrics.ts';
 import { watchProcess } from '../observe/process-metrics.ts';
 import { Redis } from '../stores/redis.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
+import { requireReadOnlyLogin } from './read-only-login.ts';
 import { Workers } from './workers.ts';
 
 /** How often the start is tried again while PostgreSQL is away or not migrated. */
@@ -116,7 +117,7 @@ async function untilDatabaseServes(
   let told = '';
   const ask = async () => {
     try {
-      found.resolve(await askGeneration(config.DATABASE_URL));
+      found.resolve(await askGeneration(config));
       serves = true;
     } catch (error) {
       const { message } = error as Error;
@@ -131,11 +132,17 @@ async function untilDatabaseServes(
   return serves ? found.promise : '';
 }
 
-/** Throws unless the database has this release's schema and answers within the deadline. */
-async function askGeneration(url: string): Promise<string> {
-  const sql = openDatabase(url, 1, { kind: 'serve', statementTimeoutMs: START_DEADLINE_MS });
+/** Throws unless the database has this release's schema and answers within the deadline, as the workers will ask it. */
+async function askGeneration(config: Config): Promise<string> {
+  const pooled = config.DATABASE_DIRECT_URL !== '';
+  const sql = openDatabase(config.DATABASE_URL, 1, {
+    kind: 'serve',
+    statementTimeoutMs: START_DEADLINE_MS,
+    pooled,
+  });
   const ask = async () => {
     await requireSchema(sql);
+    if (pooled) await requireReadOnlyLogin(sql);
     return (await currentGeneration(sql)).generation;
   };
   try {
@@ -170,7 +177,7 @@ function followChanges(
     onPoison: () => {},
   };
   const open = (purpose: Parameters<typeof openDatabase>[2]): Sql =>
-    openDatabase(config.DATABASE_URL, 1, purpose);
+    openDatabase(directUrlOf(config), 1, purpose);
 
   const invalidator: Invalidator = new Invalidator({
     open: (onClose) => open({ kind: 'invalidate', onClose }),

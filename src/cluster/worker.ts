@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, readConfig, replicaUrlsOf } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { pagesOf } from '../docs/pages.ts';
 import { Listing } from '../hotels/listing.ts';
@@ -21,10 +21,12 @@ import { AccessLog } from '../observe/access-log.ts';
 import { Events } from '../observe/events.ts';
 import { watchWorker } from '../observe/instance-metrics.ts';
 import { openLog } from '../observe/log.ts';
-import { Metrics } from '../observe/metrics.ts';
+import { type Dependency, Metrics } from '../observe/metrics.ts';
 import { watchProcess } from '../observe/process-metrics.ts';
 import { Postgres } from '../stores/postgres.ts';
 import { Redis } from '../stores/redis.ts';
+import { Replica } from '../stores/replica.ts';
+import { Replicas } from '../stores/replicas.ts';
 import type { ToPrimary, ToWorker } from './messages.ts';
 
 /** How long the worker waits for Redis before it starts without it. */
@@ -60,27 +62,41 @@ async function runWorker(config: Config): Promise<void> {
     keyChanges.forgetOld();
   }, FORGET_EVERY_MS);
   lifecycle.push('recent changes', () => clearInterval(forgetting));
-  const onBreaker = (dependency: 'redis' | 'postgres') => (open: boolean, reason: string) => {
+  const onBreaker = (dependency: Dependency) => (open: boolean, reason: string) => {
     metrics.breaker(dependency, open);
     events.breaker(dependency, open, reason);
   };
 
-  const postgres = new Postgres(
-    () =>
-      openDatabase(config.DATABASE_URL, config.DATABASE_POOL_SIZE, {
-        kind: 'serve',
-        // the server counts too what it waits for this process: the deadline itself is kept here
-        statementTimeoutMs: 2 * config.DATABASE_TIMEOUT_MS,
-      }),
-    {
-      connections: config.DATABASE_POOL_SIZE,
-      queueLimit: config.DATABASE_QUEUE_LIMIT,
-      timeoutMs: config.DATABASE_TIMEOUT_MS,
-    },
-    onBreaker('postgres'),
-    (seconds, succeeded) => metrics.called('postgres', seconds, succeeded),
-  );
+  const openPostgres = (url: string, dependency: Dependency, timeoutMs: number) =>
+    new Postgres(
+      () =>
+        openDatabase(url, config.DATABASE_POOL_SIZE, {
+          kind: 'serve',
+          // the server counts too what it waits for this process: the deadline itself is kept here
+          statementTimeoutMs: 2 * timeoutMs,
+          pooled: config.DATABASE_DIRECT_URL !== '',
+        }),
+      { connections: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT, timeoutMs },
+      onBreaker(dependency),
+      (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
+    );
+  const postgres = openPostgres(config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS);
   lifecycle.push('PostgreSQL', () => postgres.close());
+  // who waited for one in vain asks the primary afterwards
+  const replicaTimeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);
+  const replicaList = replicaUrlsOf(config).map(
+    (url) => new Replica(openPostgres(url, 'postgres_replica', replicaTimeoutMs)),
+  );
+  const replicas =
+    replicaList.length === 0
+      ? undefined
+      : new Replicas(
+          postgres,
+          replicaList,
+          () => link.told,
+          (outcome) => metrics.replicaRead(outcome),
+        );
+  lifecycle.push('replicas', async () => replicas?.close());
 
   let redis: Redis | undefined;
   if (config.REDIS_URL !== '') {
@@ -97,7 +113,7 @@ async function runWorker(config: Config): Promise<void> {
   const sharedHotels = redis && new SharedCache(redis, sharing);
   const sharedKeys = redis && new SharedKeys(redis, sharing);
 
-  const origin = new Origin(postgres);
+  const origin = new Origin(replicas ?? postgres);
   const local =
     config.L1_MAX_BYTES === 0
       ? undefined
@@ -174,6 +190,7 @@ async function runWorker(config: Config): Promise<void> {
     limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
     slab: local?.slab,
     link,
+    replicas,
   };
 
   const report = async () => tell({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
@@ -195,6 +212,7 @@ async function runWorker(config: Config): Promise<void> {
       redis?.connected(REDIS_PATIENCE_MS),
       postgres.connected(POSTGRES_PATIENCE_MS),
       Promise.race([learnKeys(), wait(KEYS_PATIENCE_MS)]),
+      replicas?.connected(POSTGRES_PATIENCE_MS),
     ]);
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);

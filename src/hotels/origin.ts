@@ -1,4 +1,5 @@
 import type { Postgres } from '../stores/postgres.ts';
+import type { Replicas } from '../stores/replicas.ts';
 import { type Entry, encodeHotel, HOTEL_COLUMNS, type HotelRow } from './entry.ts';
 import type { Namespace } from './namespace.ts';
 
@@ -10,18 +11,17 @@ const WHERE = {
 
 /** Hotels in PostgreSQL, encoded as they are read. */
 export class Origin {
-  readonly #postgres: Postgres;
+  readonly #postgres: Postgres | Replicas;
 
-  constructor(postgres: Postgres) {
+  constructor(postgres: Postgres | Replicas) {
     this.#postgres = postgres;
   }
 
   /** The hotels that carry one of these keys, in any order, by one query. Throws `Unavailable`. */
   async load(namespace: Namespace, keys: string[]): Promise<Entry[]> {
-    const rows = await this.#postgres.query((sql) =>
-      sql.unsafe<HotelRow[]>(`select ${HOTEL_COLUMNS} from hotels where ${WHERE[namespace]}`, [keys], {
-        prepare: true,
-      }),
+    const rows = await this.#postgres.rows<HotelRow>(
+      `select ${HOTEL_COLUMNS} from hotels where ${WHERE[namespace]}`,
+      [keys],
     );
     const nowMs = Date.now();
     return rows.map((row) => encodeHotel(row, nowMs));
@@ -29,13 +29,10 @@ export class Origin {
 
   /** Ids of the list, ordered by their bytes, after passing `skip` ids from `mark` on (null: from the start). Throws `Unavailable`. */
   async idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
-    const rows = await this.#postgres.query((sql) =>
-      mark === null
-        ? sql<{ id: string }[]>`
-            select id from hotels order by id collate "C" offset ${skip}::bigint limit ${limit}`
-        : sql<{ id: string }[]>`
-            select id from hotels where id collate "C" >= ${mark}
-            order by id collate "C" offset ${skip}::bigint limit ${limit}`,
+    const from = mark === null ? '' : 'where id collate "C" >= $3';
+    const rows = await this.#postgres.rows<{ id: string }>(
+      `select id from hotels ${from} order by id collate "C" offset $1 limit $2`,
+      mark === null ? [skip, limit] : [skip, limit, mark],
     );
     return rows.map(({ id }) => id);
   }
@@ -49,34 +46,31 @@ export class Origin {
       mark === null
         ? `select id from hotels order by id collate "C" offset $1 limit 1`
         : `select id from hotels where id collate "C" >= $3 order by id collate "C" offset $1 limit 1`;
-    const rows = await this.#postgres.query((sql) =>
-      sql.unsafe<{ id: string }[]>(
-        `with recursive marks (id, n) as (
+    const rows = await this.#postgres.rows<{ id: string }>(
+      `with recursive marks (id, n) as (
           (select (${first}), 1)
           union all
           select (select h.id from hotels h where h.id collate "C" >= marks.id order by h.id collate "C" offset $1 limit 1), n + 1
           from marks where marks.id is not null and n < $2
         )
         select id from marks where id is not null`,
-        mark === null ? [stride, most] : [stride, most, mark],
-        { prepare: true },
-      ),
+      mark === null ? [stride, most] : [stride, most, mark],
     );
     return rows.map(({ id }) => id);
   }
 
   /** How many hotels have ids from each of `from` (null: the start) to before the one of `to` (null: the end). Throws `Unavailable`. */
   async countBetween(from: (string | null)[], to: (string | null)[]): Promise<number[]> {
-    const rows = await this.#postgres.query(
-      (sql) => sql<{ count: number }[]>`
-        select (
+    const rows = await this.#postgres.rows<{ count: number }>(
+      `select (
           select count(*)::float8 from hotels
           where id collate "C" >= coalesce(bounds.lower, '')
             -- no id is longer than 255 characters, so this one stands after all
             and id collate "C" < coalesce(bounds.upper, repeat(chr(1114111), 256))
         ) as count
-        from unnest(${from}::text[], ${to}::text[]) with ordinality as bounds (lower, upper, place)
+        from unnest($1::text[], $2::text[]) with ordinality as bounds (lower, upper, place)
         order by place`,
+      [from, to],
     );
     return rows.map(({ count }) => count);
   }

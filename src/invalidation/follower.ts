@@ -8,6 +8,7 @@ import type { SharedCache } from '../hotels/shared.ts';
 import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import type { Metrics } from '../observe/metrics.ts';
+import type { Told } from '../stores/replica.ts';
 import { laterGeneration } from './generation.ts';
 import { SILENCE_MS } from './listener.ts';
 import type { FeedMessage } from './messages.ts';
@@ -15,14 +16,23 @@ import type { FeedMessage } from './messages.ts';
 /** When a worker last heard of the change feed; every worker judges its link by its own clock. */
 export class Link {
   #heardAtMs = -Infinity;
+  #told: Told | undefined;
 
-  heard(): void {
+  /** `told`: undefined where that is not known. */
+  heard(told?: Told): void {
     this.#heardAtMs = performance.now();
+    this.#told = told;
   }
 
   /** Messages may have been missed: until one is heard, so may the generation be that Redis is in. */
   broke(): void {
     this.#heardAtMs = -Infinity;
+    this.#told = undefined;
+  }
+
+  /** What was heard last of changes; undefined when that is not known, or there may be more. */
+  get told(): Told | undefined {
+    return this.up ? this.#told : undefined;
   }
 
   /** False when changes may have been made that this worker has not heard of. */
@@ -57,7 +67,7 @@ export class Follower {
 
   hear(message: FeedMessage): void {
     const { link, keyring, reader, local, positions, keyChanges, hotelChanges } = this.#parts;
-    link.heard();
+    link.heard(message.w === undefined ? undefined : { term: message.e, count: message.w });
     this.useGeneration(message.g);
     if (message.l) this.#doubtRedis();
     for (const [id, version, channelId, registryId] of message.h ?? []) {

@@ -10,7 +10,12 @@ const LONGEST_GENERATION = Number.MAX_SAFE_INTEGER.toString(36);
 /** The messages as the invalidator sends them, with the longest frame that there can be. */
 function payloads(changes: Changes): string[] {
   let n = Number.MAX_SAFE_INTEGER - 1_000;
-  const frame = { e: 'x'.repeat(8), b: `${'x'.repeat(8)}:${Number.MAX_SAFE_INTEGER}`, l: true } as const;
+  const frame = {
+    e: 'x'.repeat(8),
+    b: `${'x'.repeat(8)}:${Number.MAX_SAFE_INTEGER}`,
+    l: true,
+    w: Number.MAX_SAFE_INTEGER,
+  } as const;
   return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, () => ++n);
 }
 

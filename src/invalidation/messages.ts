@@ -11,6 +11,8 @@ export interface FeedMessage {
   g: string;
   /** what the invalidator last wrote in Redis as a sign of life; null: it could not */
   b: string | null;
+  /** of what the term has told of changes, how much: what `hotel_api_told` holds from this message on; missing from older releases */
+  w?: number;
   /** hotels that changed or went: id, version, channel id, registry id (of the present row; null where it has none) */
   h?: HotelChange[];
   /** API keys that changed or went: sha256, version */
@@ -35,7 +37,7 @@ export interface Changes {
 }
 
 /** What stands in every message of a term; `n` is counted while they are made. */
-export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l'>;
+export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l' | 'w'>;
 
 /** Bytes of a payload that PostgreSQL takes, less what the frame of a message needs. */
 const ROOM_BYTES = 7_999 - 400;

@@ -34,6 +34,8 @@ export class Term {
   /** the generation that was told last; that of the term before may have been another */
   #told = '';
   #count = 0;
+  /** how often it has told of changes */
+  #toldCount = 0;
   #spokeAtMs = -Infinity;
   /** when the queue was last found empty: what is found there later was committed later */
   #emptyAtMs = -Infinity;
@@ -181,7 +183,15 @@ export class Term {
         this.#events.newGeneration(this.#generation, doubt ?? 'a table was truncated');
       }
     }
-    const frame = { e: this.#name, b: this.#writer?.beat ?? null, ...(lost && { l: true as const }) };
+    // the first message of a term covers all that those before it told
+    const tells = this.#toldCount === 0 || !isNothing(changes);
+    if (tells) this.#toldCount++;
+    const frame = {
+      e: this.#name,
+      b: this.#writer?.beat ?? null,
+      w: this.#toldCount,
+      ...(lost && { l: true as const }),
+    };
     const generations = { before: this.#told, after: this.#generation };
     this.#told = this.#generation;
     const payloads = payloadsOf(changes, frame, generations, () => ++this.#count);
@@ -189,10 +199,11 @@ export class Term {
     if (sinceMs !== undefined) this.#unheard.push({ count: this.#count, sinceMs });
     if (this.#unheard.length > MAX_UNHEARD) this.#unheard.shift();
     const values = payloads.map((payload) => `(${literal(payload)})`);
+    const tell = tells ? `select hotel_api_tell('${this.#name}', ${this.#toldCount});` : '';
     // one message: nothing is committed where it was not told
     await this.#sql
       .unsafe(
-        `select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload); commit`,
+        `${tell} select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload); commit`,
       )
       .simple();
   }
@@ -210,6 +221,10 @@ export class Term {
       throw error;
     }
   }
+}
+
+function isNothing({ hotels, keys, truncated }: Drained['changes']): boolean {
+  return hotels.length + keys.length + truncated.length === 0;
 }
 
 /** A text in SQL, however the server is set to read backslashes. */

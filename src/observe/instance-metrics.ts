@@ -12,6 +12,8 @@ export interface WorkerSource {
   /** undefined: the local cache is turned off */
   slab: { stats(): SlabStats } | undefined;
   link: { readonly up: boolean };
+  /** undefined: there are none */
+  replicas: { readonly lagsMs: number[] } | undefined;
 }
 
 interface SlabStats {
@@ -25,7 +27,7 @@ interface SlabStats {
 
 /** Adds what the worker of this number holds. Gauges without the label `worker` are summed over all workers. */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
-  const { gate, server, postgres, limits, slab, link } = source;
+  const { gate, server, postgres, limits, slab, link, replicas } = source;
   const gauge = (name: string, help: string, read: () => Sample[]) =>
     register(registry, new Reading(name, help, 'gauge', read));
   const sum = (name: string, help: string, value: () => number) =>
@@ -56,6 +58,13 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   gauge('hotel_api_change_feed_up', '1 where a worker hears the change feed, by worker', () => [
     { labels: { worker }, value: link.up ? 1 : 0 },
   ]);
+  if (replicas) {
+    gauge(
+      'hotel_api_replica_lag_seconds',
+      'For how long a replica has lacked a change that a worker has heard of, by worker and place in DATABASE_REPLICA_URLS',
+      () => replicas.lagsMs.map((lagMs, i) => ({ labels: { worker, replica: i + 1 }, value: lagMs / 1000 })),
+    );
+  }
   if (!slab) return;
   gauge('hotel_api_local_cache_bytes', 'Memory that the local cache has taken, by worker', () => [
     { labels: { worker }, value: slab.stats().bytes },

@@ -8,7 +8,8 @@ import { type ClosedLabel, Tally } from './tally.ts';
 
 const TIERS = ['local', 'redis', 'postgres'] as const;
 const ANSWERS = ['hit', 'absent', 'miss'] as const;
-const DEPENDENCIES = ['redis', 'postgres'] as const;
+const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
+const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
 const CHANGES = ['hotels', 'keys', 'truncated'] as const;
 const OUTCOMES = ['answered', 'failed'] as const;
 const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5] as const;
@@ -81,7 +82,12 @@ export class Metrics {
     'Times a process gave a dependency up',
     ['dependency', DEPENDENCIES],
   );
-  readonly #open = { redis: 0, postgres: 0 };
+  readonly #open = { redis: 0, postgres: 0, postgres_replica: 0 };
+  readonly #replicaReads = this.#tally(
+    'hotel_api_replica_reads_total',
+    'Queries that a replica could have answered, by outcome; all but answered went to the primary',
+    ['outcome', REPLICA_READS],
+  );
   readonly #changes = this.#tally(
     'hotel_api_changes_total',
     'Changes the invalidator took off the queue, by kind',
@@ -122,8 +128,11 @@ export class Metrics {
     this.#lag.open(0);
     register(
       this.registry,
-      new Reading('hotel_api_breaker_open', 'Processes that have given a dependency up', 'gauge', () =>
-        DEPENDENCIES.map((dependency) => ({ labels: { dependency }, value: this.#open[dependency] })),
+      new Reading(
+        'hotel_api_breaker_open',
+        'Processes that have given a dependency up; of replicas each counts',
+        'gauge',
+        () => DEPENDENCIES.map((dependency) => ({ labels: { dependency }, value: this.#open[dependency] })),
       ),
     );
     register(
@@ -172,8 +181,13 @@ export class Metrics {
   }
 
   breaker(dependency: Dependency, open: boolean): void {
-    this.#open[dependency] = open ? 1 : 0;
+    // of several replicas each has a breaker
+    this.#open[dependency] += open ? 1 : -1;
     if (open) this.#givenUp.add(1, dependency);
+  }
+
+  replicaRead(outcome: (typeof REPLICA_READS)[number]): void {
+    this.#replicaReads.add(1, outcome);
   }
 
   changes(kind: (typeof CHANGES)[number], count: number): void {

@@ -99,6 +99,11 @@ export class Postgres {
     }
   }
 
+  /** The rows of one query, by `query`. */
+  rows<Row>(text: string, parameters: unknown[]): Promise<Row[]> {
+    return this.query((sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }));
+  }
+
   /** Opens all connections, or gives up after `timeoutMs`: who asks first shall not have to wait for them. */
   async connected(timeoutMs: number): Promise<void> {
     const asked = Array.from({ length: this.#limits.connections }, () => this.#sql`select`);

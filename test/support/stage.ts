@@ -68,7 +68,8 @@ export class StagedWorker {
       await this.afterQuery.pass();
       return result;
     };
-    const origin = new Origin({ query } as never);
+    const rows = (text: string, parameters: never[]) => query((sql) => sql.unsafe(text, parameters));
+    const origin = new Origin({ query, rows } as never);
     const [hotelChanges, keyChanges] = [new RecentChanges(), new RecentChanges()];
     const isLinked = () => this.#link.up;
     this.local = new LocalCache(4 * 1024 ** 2, {

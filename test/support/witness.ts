@@ -69,7 +69,11 @@ export class Witness {
 
   async #check(): Promise<void> {
     const { database, fullKey } = this.#services[0]!;
-    const sql = openDatabase(database.ownerUrl, 2, { kind: 'serve', statementTimeoutMs: 10_000 });
+    const sql = openDatabase(database.ownerUrl, 2, {
+      kind: 'serve',
+      statementTimeoutMs: 10_000,
+      pooled: false,
+    });
     const ear = openDatabase(database.ownerUrl, 1, { kind: 'listen' });
     const askers = this.#services.flatMap(({ url }) =>
       Array.from({ length: CONNECTIONS }, () => new Asker(url, fullKey)),

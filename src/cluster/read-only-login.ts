@@ -1,0 +1,18 @@
+import type { Sql } from 'postgres';
+import { Failure } from '../cli/failure.ts';
+
+/**
+ * Throws a `Failure` where the login may write hotels or keys. Through a pooler a worker cannot lay rights down for the
+ * time of its session, for it has none.
+ */
+export async function requireReadOnlyLogin(sql: Sql): Promise<void> {
+  const rows = await sql<{ login: string; may_write: boolean }[]>`
+    select current_user as login,
+      bool_or(has_table_privilege(name, 'insert, update, delete, truncate')) as may_write
+    from unnest(array['hotels', 'api_keys', 'hotel_api_changes', 'hotel_api_told']) as name`;
+  const { login, may_write } = rows[0]!;
+  if (!may_write) return;
+  throw new Failure(
+    `The login ${login} of DATABASE_URL may write. With DATABASE_DIRECT_URL set it must be a member of hotel_api_serve and of nothing else`,
+  );
+}

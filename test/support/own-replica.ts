@@ -1,0 +1,50 @@
+import { execFile } from 'node:child_process';
+import { chown, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import postgres from 'postgres';
+import { orderPostgres } from '../../src/demo/postgres.ts';
+import { OwnServer } from './own-server.ts';
+
+const READY = /database system is ready to accept read-only connections/;
+const run = promisify(execFile);
+
+/**
+ * A streaming replica of the server at `ownerUrl`, whose files this machine must hold. It is a base backup by
+ * PostgreSQL's own functions: the binaries that the tests run on come without pg_basebackup.
+ */
+export async function ownReplica(ownerUrl: string): Promise<OwnServer> {
+  const { port: primaryPort, username, password } = new URL(ownerUrl);
+  return OwnServer.start(async (port) => {
+    const order = await orderPostgres(port, { maxConnections: 100, password });
+    // its folder is filled by the backup, not by initdb
+    const { before: _, ...rest } = order;
+    const data = join(order.folder, 'data');
+    const labels = await backUp(ownerUrl, data);
+    const files = {
+      ...labels,
+      'standby.signal': '',
+      'postgresql.auto.conf': `primary_conninfo = 'host=127.0.0.1 port=${primaryPort} user=${username} password=${password}'\n`,
+    };
+    const { uid, gid } = await stat(data);
+    for (const [name, text] of Object.entries(files)) {
+      await writeFile(join(data, name), text);
+      await chown(join(data, name), uid, gid);
+    }
+    return rest;
+  }, READY);
+}
+
+async function backUp(ownerUrl: string, to: string): Promise<Record<string, string>> {
+  const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });
+  try {
+    const [at] = await sql<{ data_directory: string }[]>`show data_directory`;
+    await sql`select pg_backup_start('test', true)`;
+    await run('cp', ['-a', at!.data_directory, to]);
+    await Promise.all(['postmaster.pid', 'postmaster.opts'].map((name) => rm(join(to, name))));
+    const [stop] = await sql<{ labelfile: string }[]>`select labelfile from pg_backup_stop(false)`;
+    return { backup_label: stop!.labelfile };
+  } finally {
+    await sql.end();
+  }
+}

@@ -1,0 +1,53 @@
+import { execFile } from 'node:child_process';
+import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { OwnServer } from './own-server.ts';
+
+const run = promisify(execFile);
+
+/**
+ * A PgBouncer in transaction mode before the server at `url`, with Debian's settings but for that: a database of any
+ * name, the login of the address, at most `poolSize` connections. Resolves with the address of the same database there.
+ */
+export async function startPgBouncer(
+  url: string,
+  poolSize: number,
+): Promise<{ server: OwnServer; url: string }> {
+  await run('pgbouncer', ['--version']).catch(() => {
+    throw new Error('This test runs the service behind PgBouncer: install pgbouncer so that it can be run');
+  });
+  const { hostname, port: serverPort, username, password } = new URL(url);
+  const server = await OwnServer.start(async (port) => {
+    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-pgbouncer-'));
+    const settings = {
+      listen_addr: '127.0.0.1',
+      listen_port: port,
+      unix_socket_dir: '',
+      auth_type: 'plain',
+      auth_file: `${folder}/users`,
+      pool_mode: 'transaction',
+      default_pool_size: poolSize,
+    };
+    const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}`);
+    const databases = `[databases]\n* = host=${hostname} port=${serverPort}\n`;
+    await writeFile(`${folder}/users`, `"${username}" "${decodeURIComponent(password)}"\n`);
+    await writeFile(`${folder}/pgbouncer.ini`, `${databases}[pgbouncer]\n${lines.join('\n')}\n`);
+    await chmod(folder, 0o755);
+    return {
+      // it does not run as root
+      command: [
+        'pgbouncer',
+        ...(process.getuid?.() === 0 ? ['--user=nobody'] : []),
+        `${folder}/pgbouncer.ini`,
+      ],
+      env: { PATH: `${process.env.PATH}:/usr/sbin` },
+      stopSignal: 'SIGTERM',
+      killAfterMs: 5_000,
+      folder,
+    };
+  }, /process up/);
+  const pooled = Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(server.port) });
+  return { server, url: pooled.href };
+}
