@@ -25,6 +25,7 @@ import { watchProcess } from '../observe/process-metrics.ts';
 import { Postgres } from '../stores/postgres.ts';
 import { Redis } from '../stores/redis.ts';
 import type { ToPrimary, ToWorker } from './messages.ts';
+import { openRedis } from './open-redis.ts';
 
 /** How long the worker waits for Redis before it starts without it. */
 const REDIS_PATIENCE_MS = 500;
@@ -71,9 +72,9 @@ async function runWorker(config: Config): Promise<void> {
   );
   lifecycle.push('PostgreSQL', () => postgres.close());
 
-  let redis: Redis | undefined;
+  let redis: ReturnType<typeof openRedis> | undefined;
   if (config.REDIS_URL !== '') {
-    redis = new Redis(config.REDIS_URL, config.REDIS_TIMEOUT_MS, onBreaker('redis'), (seconds, succeeded) =>
+    redis = openRedis(config.REDIS_URL, config.REDIS_TIMEOUT_MS, onBreaker('redis'), (seconds, succeeded) =>
       metrics.called('redis', seconds, succeeded),
     );
     lifecycle.push('Redis', () => redis!.close());
@@ -106,7 +107,8 @@ async function runWorker(config: Config): Promise<void> {
     (...answer) => metrics.cacheAnswers(...answer),
   );
   const relay =
-    redis && sharedHotels && !local
+    // with a cluster the reader does it: a reply of several nodes is not one
+    redis instanceof Redis && sharedHotels && !local
       ? new Relay(
           redis,
           sharedHotels,
