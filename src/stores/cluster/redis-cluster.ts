@@ -13,7 +13,7 @@ const STORE_NEWER_SHA1 = hash('sha1', STORE_NEWER);
 /** Commands of one call under way at once; more would make each wait for the others beyond its deadline. */
 const COMMANDS_AT_ONCE = 1_000;
 /** What moves or fails is noticed by those who ask for it; this is for what nobody asks for. */
-const REFRESH_SLOTS_MS = 1_000;
+const REFRESH_SLOTS_MS = 5_000;
 const REDIRECTIONS = 4;
 
 /** One key, and what is done to it. */
