@@ -32,6 +32,8 @@ export class MgetConnection {
   readonly #timeoutMs: number;
   #stream: Client['stream'] | undefined;
   #questions: Question[] = [];
+  /** why it could not connect */
+  #lastError: string | undefined;
   /** of all questions together */
   #keysAsked = 0;
   /** bytes of the last reply: the next is likely as long */
@@ -41,7 +43,9 @@ export class MgetConnection {
   constructor(client: Client, timeoutMs: number) {
     this.#client = client;
     this.#timeoutMs = timeoutMs;
-    client.on('error', () => {});
+    client.on('error', ({ message }) => {
+      this.#lastError = message;
+    });
     client.on('ready', () => this.#begin());
     client.on('close', () => this.#lose(new Error('the connection to Redis ended')));
   }
@@ -81,7 +85,10 @@ export class MgetConnection {
   /** Sends a command that holds the MGET of so many keys; resolves when the reply was read. Rejects as `read` does. */
   ask(command: Uint8Array, keys: number, reader: ReplyReader): Promise<void> {
     const stream = this.#stream;
-    if (!stream?.writable) return Promise.reject(new Error('not connected to Redis'));
+    if (!stream?.writable)
+      return Promise.reject(
+        new Error(['not connected to Redis', this.#lastError].filter(Boolean).join(': ')),
+      );
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#keysAsked += keys;
     const question: Question = {
@@ -112,6 +119,7 @@ export class MgetConnection {
 
   #begin(): void {
     this.#lose(new Error('the connection to Redis was made anew'));
+    this.#lastError = undefined;
     const stream = this.#client.stream;
     stream.removeAllListeners('data');
     lookAtOnce(stream);
