@@ -185,6 +185,25 @@ describe('a Redis Cluster', () => {
     await replicates(master.admin);
   });
 
+  it('goes on while one of its masters hangs: the others answer, and one breaker opens', async () => {
+    witness.allowAge(1_500);
+    await warm();
+    const [master] = cluster.masters.slice(2) as [ClusterNode];
+    const hitsBefore = await answers('redis', 'hit');
+    await master.server.freeze();
+    try {
+      for (let i = 0; i < 5; i++) expect((await batch()).map(({ id }) => id)).toEqual(IDS);
+    } finally {
+      await master.server.thaw();
+    }
+    expect((await answers('redis', 'hit')) - hitsBefore).toBeGreaterThan(HOTELS.length);
+    expect(service.logs().join('\n')).toMatch(
+      new RegExp(`127.0.0.1:${master.server.port}: Redis did not answer within`),
+    );
+    await cluster.settled(master);
+    await warm();
+  });
+
   it('fails over from a master that is killed, under load, without a failed request', async () => {
     witness.allowAge(2_000);
     const [master, replica] = [cluster.masters[0]!, cluster.replicas[0]!];

@@ -81,7 +81,7 @@ export class OwnCluster {
     const running = this.nodes.filter(({ admin }) => admin.status === 'ready');
     await until(`all slots are served, by ${master.id} among others`, async () => {
       const views = await Promise.all(running.map(({ admin }) => viewOf(admin)));
-      return views.every((view) => view.slots === SLOTS && view.masters.includes(master.id));
+      return views.every((view) => view.serves && view.slots === SLOTS && view.masters.includes(master.id));
     });
   }
 
@@ -152,7 +152,8 @@ async function startNode(program: string, rules: string): Promise<ClusterNode> {
 }
 
 /** What a node knows of the cluster. */
-async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number }> {
+async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number; serves: boolean }> {
+  const serves = String(await node.cluster('INFO')).includes('cluster_state:ok');
   const lines = String(await node.cluster('NODES'))
     .trim()
     .split('\n');
@@ -165,7 +166,7 @@ async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number }
       const [from, to] = /^(\d+)(?:-(\d+))?$/.exec(range)?.slice(1) ?? [];
       if (from) slots += Number(to ?? from) - Number(from) + 1;
     }
-  return { masters: masters.map(([id]) => id!), slots };
+  return { masters: masters.map(([id]) => id!), slots, serves };
 }
 
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {

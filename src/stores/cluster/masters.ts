@@ -29,6 +29,7 @@ export class Masters {
   readonly #timeoutMs: number;
   readonly #onBreaker: (open: boolean, reason: string) => void;
   readonly #byName = new Map<string, Master>();
+  #closed = false;
 
   /** `onBreaker` is told when the first of them is given up, and when the last is used again. */
   constructor(
@@ -51,7 +52,8 @@ export class Masters {
   /** Who has a slot; undefined: nobody as far as is known. */
   of(slot: number): Master | undefined {
     const name = this.#cluster.slots[slot]?.[0];
-    return name === undefined ? undefined : (this.#byName.get(name) ?? this.#open(name));
+    if (name === undefined || this.#closed) return undefined;
+    return this.#byName.get(name) ?? this.#open(name);
   }
 
   /** The connection for everything but reading; undefined while there is none. */
@@ -72,11 +74,13 @@ export class Masters {
   }
 
   close(): void {
+    this.#closed = true;
     for (const master of this.all) this.#drop(master);
   }
 
   /** The map of the slots has been read. */
   #follow(): void {
+    if (this.#closed) return;
     const named = this.ends();
     for (const name of named.keys()) if (!this.#byName.has(name)) this.#open(name);
     for (const master of this.all) if (!named.has(master.name)) this.#drop(master);

@@ -102,7 +102,7 @@ export class RedisCluster implements SharedStore {
         parts.push({ values, at });
         if (refusals.length === 0) return;
         const away = refusals.find(([, error]) => isAway(error));
-        this.#refresh();
+        if (away || refusals.some(([, { message }]) => message.startsWith('MOVED '))) this.#refresh();
         if (away) throw away[1];
         const elsewhere = refusals.filter(([, { message }]) => /^(MOVED|ASK) /.test(message));
         await Promise.all(
