@@ -67,6 +67,8 @@ describe('the configuration', () => {
     { L1_MAX_BYTES: '0' },
     { L1_MAX_BYTES: '1048576' },
     { REDIS_URL: 'rediss://:p@h:6379/1' },
+    { REDIS_URL: 'redis://a:7000,redis://b/0, redis://[::1]:7002/' },
+    { REDIS_URL: 'rediss://u:p@a,rediss://u:p@b' },
     { DATABASE_URL: 'postgresql://h/d' },
     { DRAIN_WAIT_MS: '0' },
     { ACCESS_LOG_SAMPLE: '0.25' },
@@ -98,7 +100,11 @@ describe('the configuration', () => {
     ['DATABASE_REPLICA_URLS', 'postgres://a/d,b', 'DATABASE_REPLICA_URLS is malformed'],
     ['DATABASE_REPLICA_URLS', 'postgres://a/d,', 'DATABASE_REPLICA_URLS is malformed'],
     ['REDIS_URL', 'http://h', 'REDIS_URL is malformed'],
-    ['REDIS_URL', 'redis://a,redis://b', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a,b', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a,', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a,rediss://b', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://u:p@a,redis://u:q@b', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a/1,redis://b/1', 'REDIS_URL is malformed'],
     ['BASE_PATH', 'v1', 'BASE_PATH is malformed'],
     ['BASE_PATH', '/v1/', 'BASE_PATH is malformed'],
     ['BASE_PATH', '/a b', 'BASE_PATH is malformed'],
@@ -163,6 +169,11 @@ describe('the configuration as it is shown', () => {
       DATABASE_DIRECT_URL: 'postgres://***@direct/hotels',
       DATABASE_REPLICA_URLS: 'postgres://***@one/hotels,postgresql://***@two/hotels',
     });
+  });
+
+  it('shows no password of any node of a cluster', () => {
+    const { REDIS_URL } = shown('postgres://h/d', 'redis://u:hunter2@a:7000, redis://u:hunter2@b:7001');
+    expect(REDIS_URL).toBe('redis://***@a:7000,redis://***@b:7001');
   });
 
   it('holds all the rest as it is', () => {

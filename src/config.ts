@@ -30,10 +30,11 @@ const Environment = Type.Object({
     100_000,
   ),
   DATABASE_TIMEOUT_MS: whole('deadline of a query, waiting included', 500, 10, 60_000),
-  REDIS_URL: text('one Redis server: redis://user:password@host:6379/0; empty: no Redis', {
-    default: '',
-    pattern: '^$|^rediss?://[^,]+$',
-  }),
+  REDIS_URL: text(
+    'Redis or Valkey: redis://user:password@host:6379/0, rediss:// with TLS; several nodes of a cluster, ' +
+      'comma-separated, with one user, password and scheme and without a database number; empty: no Redis',
+    { default: '', pattern: '^$|^rediss?://[^,]+( *, *rediss?://[^,]+)*$' },
+  ),
   REDIS_TIMEOUT_MS: whole('deadline of a Redis command', 100, 5, 10_000),
   REDIS_TTL_S: whole('how long Redis keeps a hotel or a key', 86_400, 1, 2_592_000),
   ABSENT_TTL_S: whole('how long an id that was not found is remembered as absent', 60, 1, 3_600),
@@ -110,8 +111,20 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     faults.add(explain('/L1_MAX_BYTES', config));
   if ((config as Config).PORT === (config as Config).ADMIN_PORT)
     faults.add('PORT and ADMIN_PORT must differ: the admin port is not for the public');
+  if (isNoCluster((config as Config).REDIS_URL)) faults.add(explain('/REDIS_URL', config));
   if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
   return Object.freeze(config as Static<typeof Environment>);
+}
+
+/** Whether several addresses cannot be nodes of one Redis Cluster: all are reached alike, and it has one database. */
+function isNoCluster(addresses: string): boolean {
+  const urls = `${addresses}`.split(',').map((address) => URL.parse(address));
+  if (urls.length === 1) return false;
+  const access = (url: URL | null) => url && [url.protocol, url.username, url.password].join(' ');
+  return urls.some(
+    (url) =>
+      !url?.hostname || access(url) !== access(urls[0]!) || !/^\/?0?$/.test(url.pathname) || url.search,
+  );
 }
 
 /** The configuration as it may be shown: passwords in addresses are replaced. */
@@ -121,7 +134,12 @@ export function redact(config: Config): Record<string, string | number> {
     // whatever stands before the last @ may be a password, whatever characters it holds
     shown[name] = config[name]
       .split(/,\s*(?=(?:rediss?|postgres(?:ql)?):\/\/)/)
-      .map((address) => address.replace(/^([a-z]+:\/\/).*@/, '$1***@').replace(/(password=)[^&]*/gi, '$1***'))
+      .map((address) =>
+        address
+          .trim()
+          .replace(/^([a-z]+:\/\/).*@/, '$1***@')
+          .replace(/(password=)[^&]*/gi, '$1***'),
+      )
       .join(',');
   }
   return shown;

@@ -17,8 +17,9 @@ import { watchInstance } from '../observe/instance-metrics.ts';
 import { openLog } from '../observe/log.ts';
 import { Metrics } from '../observe/metrics.ts';
 import { watchProcess } from '../observe/process-metrics.ts';
-import { Redis } from '../stores/redis.ts';
+import type { SharedStore } from '../stores/shared-store.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
+import { openRedis } from './open-redis.ts';
 import { requireReadOnlyLogin } from './read-only-login.ts';
 import { Workers } from './workers.ts';
 
@@ -161,11 +162,11 @@ function followChanges(
   metrics: Metrics,
   events: Events,
   hear: Pick<ConstructorParameters<typeof Listener>[0], 'onMessage' | 'onReset'>,
-): { invalidator: Invalidator; listener: Listener; redis: Redis | undefined } {
-  let redis: Redis | undefined;
+): { invalidator: Invalidator; listener: Listener; redis: SharedStore | undefined } {
+  let redis: SharedStore | undefined;
   if (config.REDIS_URL !== '') {
     // the invalidator's writes are large, and nobody waits for them
-    redis = new Redis(config.REDIS_URL, Math.max(config.REDIS_TIMEOUT_MS, 500), (open, reason) => {
+    redis = openRedis(config.REDIS_URL, Math.max(config.REDIS_TIMEOUT_MS, 500), (open, reason) => {
       metrics.breaker('redis', open);
       events.breaker('redis', open, reason);
     });

@@ -28,6 +28,7 @@ import { Redis } from '../stores/redis.ts';
 import { Replica } from '../stores/replica.ts';
 import { Replicas } from '../stores/replicas.ts';
 import type { ToPrimary, ToWorker } from './messages.ts';
+import { openRedis } from './open-redis.ts';
 
 /** How long the worker waits for Redis before it starts without it. */
 const REDIS_PATIENCE_MS = 500;
@@ -98,9 +99,9 @@ async function runWorker(config: Config): Promise<void> {
         );
   lifecycle.push('replicas', async () => replicas?.close());
 
-  let redis: Redis | undefined;
+  let redis: ReturnType<typeof openRedis> | undefined;
   if (config.REDIS_URL !== '') {
-    redis = new Redis(config.REDIS_URL, config.REDIS_TIMEOUT_MS, onBreaker('redis'), (seconds, succeeded) =>
+    redis = openRedis(config.REDIS_URL, config.REDIS_TIMEOUT_MS, onBreaker('redis'), (seconds, succeeded) =>
       metrics.called('redis', seconds, succeeded),
     );
     lifecycle.push('Redis', () => redis!.close());
@@ -133,7 +134,8 @@ async function runWorker(config: Config): Promise<void> {
     (...answer) => metrics.cacheAnswers(...answer),
   );
   const relay =
-    redis && sharedHotels && !local
+    // with a cluster the reader does it: a reply of several nodes is not one
+    redis instanceof Redis && sharedHotels && !local
       ? new Relay(
           redis,
           sharedHotels,

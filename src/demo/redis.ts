@@ -23,7 +23,8 @@ export interface FoundRedis {
   server?: RedisServer;
 }
 
-const PROGRAMS = ['redis-server', 'valkey-server'];
+/** TEST_REDIS names the one that tests are run with. */
+const PROGRAMS = process.env.TEST_REDIS ? [process.env.TEST_REDIS] : ['redis-server', 'valkey-server'];
 
 /**
  * The Redis of `REDIS_URL` where that is set; else one of our own, of a program on the PATH or of the system's

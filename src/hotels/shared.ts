@@ -1,5 +1,5 @@
 import { lifetimeMs } from '../stores/lifetime.ts';
-import type { Redis } from '../stores/redis.ts';
+import type { SharedStore } from '../stores/shared-store.ts';
 import { type Entry, encodeAbsence, readEntry } from './entry.ts';
 import { LETTER, type Namespace } from './namespace.ts';
 
@@ -22,13 +22,13 @@ const SCAN_COUNT = 1_000;
  * so a pointer that is out of date shows itself.
  */
 export class SharedCache {
-  readonly #redis: Redis;
+  readonly #redis: SharedStore;
   readonly #ttlMs: number;
   readonly #absentTtlMs: number;
   readonly #onPoison: () => void;
   #prefix = '';
 
-  constructor(redis: Redis, options: { ttlMs: number; absentTtlMs: number; onPoison: () => void }) {
+  constructor(redis: SharedStore, options: { ttlMs: number; absentTtlMs: number; onPoison: () => void }) {
     this.#redis = redis;
     this.#ttlMs = options.ttlMs;
     this.#absentTtlMs = options.absentTtlMs;

@@ -2,7 +2,7 @@ import type { Entry } from '../hotels/entry.ts';
 import type { SharedCache } from '../hotels/shared.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import { withDeadline } from '../lifecycle.ts';
-import type { Redis } from '../stores/redis.ts';
+import type { SharedStore } from '../stores/shared-store.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
 
@@ -13,7 +13,7 @@ const WRITE_MS = 600;
 
 /** Redis as the invalidator writes it. */
 export interface RedisAccess {
-  redis: Redis;
+  redis: SharedStore;
   hotels: SharedCache;
   keys: SharedKeys;
 }
@@ -33,7 +33,7 @@ export interface Written {
  * replica that was behind) was written before a sign that is lost too.
  */
 export class RedisWriter {
-  readonly #redis: Redis;
+  readonly #redis: SharedStore;
   readonly #hotels: SharedCache;
   readonly #keys: SharedKeys;
   readonly #beatKey: string;
@@ -77,17 +77,16 @@ export class RedisWriter {
       keys.length > 0 ? this.#keys.fill(keys) : true,
     ]);
     const expected = this.#beat;
-    const found = await this.#redis.exchange(this.#beatKey, left);
+    const kept = await this.#redis.mark(this.#beatKey, expected, left);
     const complete = taken !== undefined && keysTaken;
     // one that was given up for its slowness does not speak for those that came after it
-    if (count === this.#count) this.#beat = complete && found !== undefined ? left : null;
+    if (count === this.#count) this.#beat = complete && kept !== undefined ? left : null;
     const refused = taken ?? [];
-    if (found !== undefined && expected === null)
+    if (kept !== undefined && expected === null)
       return { doubt: 'it is not known what it missed', lost: true, refused };
-    if (found !== undefined && found !== expected)
-      return { doubt: 'it has lost what was written', lost: true, refused };
+    if (kept === false) return { doubt: 'it has lost what was written', lost: true, refused };
     if (!complete) return { doubt: 'it did not take a change', lost: false, refused };
-    const away = found === undefined && expected !== null;
+    const away = kept === undefined && expected !== null;
     return { doubt: away ? 'it does not answer' : undefined, lost: false, refused };
   }
 

@@ -1,4 +1,4 @@
-import type { Redis } from '../stores/redis.ts';
+import type { SharedStore } from '../stores/shared-store.ts';
 import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './record.ts';
 
 /** Keys that one step of a walk through Redis looks at. */
@@ -6,13 +6,13 @@ const SCAN_COUNT = 1_000;
 
 /** Keys in Redis, under `<generation>k:<sha256>`. */
 export class SharedKeys {
-  readonly #redis: Redis;
+  readonly #redis: SharedStore;
   readonly #ttlMs: number;
   readonly #absentTtlMs: number;
   readonly #onPoison: () => void;
   #prefix = '';
 
-  constructor(redis: Redis, options: { ttlMs: number; absentTtlMs: number; onPoison: () => void }) {
+  constructor(redis: SharedStore, options: { ttlMs: number; absentTtlMs: number; onPoison: () => void }) {
     this.#redis = redis;
     this.#ttlMs = options.ttlMs;
     this.#absentTtlMs = options.absentTtlMs;

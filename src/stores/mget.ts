@@ -32,6 +32,8 @@ export class MgetConnection {
   readonly #timeoutMs: number;
   #stream: Client['stream'] | undefined;
   #questions: Question[] = [];
+  /** why it could not connect */
+  #lastError: string | undefined;
   /** of all questions together */
   #keysAsked = 0;
   /** bytes of the last reply: the next is likely as long */
@@ -41,7 +43,9 @@ export class MgetConnection {
   constructor(client: Client, timeoutMs: number) {
     this.#client = client;
     this.#timeoutMs = timeoutMs;
-    client.on('error', () => {});
+    client.on('error', ({ message }) => {
+      this.#lastError = message;
+    });
     client.on('ready', () => this.#begin());
     client.on('close', () => this.#lose(new Error('the connection to Redis ended')));
   }
@@ -55,11 +59,19 @@ export class MgetConnection {
    * more was asked for before.
    */
   read(keys: readonly string[], prefix = ''): Promise<Values> {
-    const text = mget(keys, prefix, (key) => key.length);
-    const command = ASCII.test(text)
-      ? Buffer.from(text, 'latin1')
-      : Buffer.from(mget(keys, prefix, Buffer.byteLength));
-    return this.readBy(command, keys.length);
+    return this.readBy(written(mget, keys, prefix), keys.length);
+  }
+
+  /**
+   * The same by an MGET for each key, all of them sent at once. Of the keys of a batch hardly two share one of a
+   * cluster's 16384 slots; and where a slot is on its way to another node an MGET of two keys is refused altogether.
+   * Refused keys count as null.
+   */
+  async readEach(keys: readonly string[], prefix = ''): Promise<Pick<ValuesReader, 'values' | 'refusals'>> {
+    const reader = new ValuesReader(this.#expectedBytes, keys.length);
+    await this.ask(written(mgetEach, keys, prefix), keys.length, reader);
+    this.#expectedBytes = reader.length;
+    return reader;
   }
 
   /** The same for a command that is written out. */
@@ -73,7 +85,10 @@ export class MgetConnection {
   /** Sends a command that holds the MGET of so many keys; resolves when the reply was read. Rejects as `read` does. */
   ask(command: Uint8Array, keys: number, reader: ReplyReader): Promise<void> {
     const stream = this.#stream;
-    if (!stream?.writable) return Promise.reject(new Error('not connected to Redis'));
+    if (!stream?.writable)
+      return Promise.reject(
+        new Error(['not connected to Redis', this.#lastError].filter(Boolean).join(': ')),
+      );
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#keysAsked += keys;
     const question: Question = {
@@ -104,6 +119,7 @@ export class MgetConnection {
 
   #begin(): void {
     this.#lose(new Error('the connection to Redis was made anew'));
+    this.#lastError = undefined;
     const stream = this.#client.stream;
     stream.removeAllListeners('data');
     lookAtOnce(stream);
@@ -152,9 +168,26 @@ export class MgetConnection {
   }
 }
 
+type Writer = (keys: readonly string[], prefix: string, lengthOf: (key: string) => number) => string;
+
+function written(write: Writer, keys: readonly string[], prefix: string): Buffer {
+  const text = write(keys, prefix, (key) => key.length);
+  return ASCII.test(text)
+    ? Buffer.from(text, 'latin1')
+    : Buffer.from(write(keys, prefix, (key) => Buffer.byteLength(key)));
+}
+
 function mget(keys: readonly string[], prefix: string, lengthOf: (key: string) => number): string {
   const prefixLength = lengthOf(prefix);
   let text = `*${keys.length + 1}\r\n$4\r\nMGET\r\n`;
   for (const key of keys) text += `$${prefixLength + lengthOf(key)}\r\n${prefix}${key}\r\n`;
+  return text;
+}
+
+function mgetEach(keys: readonly string[], prefix: string, lengthOf: (key: string) => number): string {
+  const prefixLength = lengthOf(prefix);
+  let text = '';
+  for (const key of keys)
+    text += `*2\r\n$4\r\nMGET\r\n$${prefixLength + lengthOf(key)}\r\n${prefix}${key}\r\n`;
   return text;
 }

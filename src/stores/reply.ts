@@ -51,9 +51,28 @@ export class Values {
   }
 }
 
+/** What stands under `count` keys, of which each part tells some: the value of its i-th key is that of key `at[i]`. */
+export function joined(parts: { values: Values; at: readonly number[] }[], count: number): Values {
+  const bytes = Buffer.allocUnsafeSlow(parts.reduce((sum, { values }) => sum + values.bytes.length, 0));
+  const places: number[] = new Array(2 * count);
+  for (let i = 0; i < count; i++) [places[2 * i], places[2 * i + 1]] = [0, -1];
+  let start = 0;
+  for (const { values, at } of parts) {
+    values.bytes.copy(bytes, start);
+    at.forEach((i, from) => {
+      if (values.isNull(from)) return;
+      places[2 * i] = start + values.start(from);
+      places[2 * i + 1] = values.end(from) - values.start(from);
+    });
+    start += values.bytes.length;
+  }
+  return new Values(bytes, places);
+}
+
 /**
  * Keeps a reply in one buffer and finds the values in it. An error of Redis is thrown as a ReplyError when the reply
- * is complete. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
+ * is complete. Where the number of `replies` is told, each to a command for one key, an error counts as null and
+ * stands in `refusals`. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
  */
 export class ValuesReader implements ReplyReader {
   readonly #expectedBytes: number;
@@ -63,12 +82,17 @@ export class ValuesReader implements ReplyReader {
   #end = 0;
   /** values that are still to come; -1 before the head */
   #missing = -1;
-  #places: number[] = [];
-  #error: Error | undefined;
+  #repliesToCome: number;
+  readonly #throws: boolean;
+  readonly #places: number[] = [];
+  /** by their place, keys that were refused */
+  readonly refusals: [place: number, error: Error][] = [];
 
-  /** A reply of up to so many bytes is kept without being copied again. */
-  constructor(expectedBytes: number) {
+  /** Replies of up to so many bytes are kept without being copied again. */
+  constructor(expectedBytes: number, replies?: number) {
     this.#expectedBytes = expectedBytes;
+    this.#repliesToCome = replies ?? 1;
+    this.#throws = replies === undefined;
   }
 
   /** Bytes of a reply that is complete. */
@@ -84,13 +108,17 @@ export class ValuesReader implements ReplyReader {
   take(chunk: Buffer, from: number): number {
     const before = this.#end;
     this.#append(chunk, from);
-    if (this.#missing < 0 && !this.#takeHead()) return -1;
-    while (this.#missing > 0) if (!this.#takeValue()) return -1;
+    while (this.#repliesToCome > 0) {
+      if (this.#missing < 0 && !this.#takeHead()) return -1;
+      while (this.#missing > 0) if (!this.#takeValue()) return -1;
+      this.#missing = -1;
+      this.#repliesToCome--;
+    }
     return from + this.#at - before;
   }
 
   complete(): void {
-    if (this.#error) throw this.#error;
+    if (this.#throws && this.refusals[0]) throw this.refusals[0][1];
   }
 
   #append(chunk: Buffer, from: number): void {
@@ -111,8 +139,10 @@ export class ValuesReader implements ReplyReader {
     if (type === MINUS) {
       const lineEnd = this.#reply.subarray(0, this.#end).indexOf(CR, this.#at);
       if (lineEnd < 0 || lineEnd + 2 > this.#end) return false;
-      this.#error = new Error(this.#reply.toString('utf8', this.#at + 1, lineEnd));
-      this.#error.name = 'ReplyError';
+      const error = new Error(this.#reply.toString('utf8', this.#at + 1, lineEnd));
+      error.name = 'ReplyError';
+      this.refusals.push([this.#places.length / 2, error]);
+      this.#places.push(0, -1);
       this.#at = lineEnd + 2;
       this.#missing = 0;
       return true;

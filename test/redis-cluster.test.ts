@@ -1,0 +1,237 @@
+import { hash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import slotOf from 'cluster-key-slot';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Everywhere, named } from './support/everywhere.ts';
+import { samplesOf } from './support/exposition.ts';
+import { type ClusterNode, OwnCluster, replicates } from './support/own-cluster.ts';
+import { type Service, startService } from './support/service.ts';
+import { type Witness, watchFreshness } from './support/witness.ts';
+
+const RULES = fileURLToPath(new URL('../k8s/components/redis-acl/users-cluster.acl', import.meta.url));
+const PASSWORD = 'secret, of the test';
+const HOTELS = Array.from({ length: 600 }, (_, i) => ({
+  id: `h${i}`,
+  // a tag or a letter beyond ASCII changes nothing: slots are those that Redis reckons
+  channel_id: i % 50 === 0 ? `C{${i}}ö` : `C${i}`,
+}));
+const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
+const IDS = HOTELS.map(({ id }) => id);
+
+type Nodes = [ClusterNode, ClusterNode, ClusterNode];
+
+let rules: string;
+let cluster: OwnCluster;
+/** asks Redis every time */
+let service: Service;
+let everywhere: Everywhere;
+let witness: Witness;
+let n = 0;
+
+beforeAll(async () => {
+  rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
+  cluster = await OwnCluster.start(rules);
+  const REDIS_URL = cluster.url('hotel-api', PASSWORD);
+  service = await startService({ hotels: HOTELS, redis: false, env: { REDIS_URL, L1_MAX_BYTES: '0' } });
+  const caching = await startService({ database: service.database, redis: false, env: { REDIS_URL } });
+  everywhere = await Everywhere.of(service, caching);
+  witness = watchFreshness(service, caching);
+});
+
+async function change(): Promise<string> {
+  const name = `v${++n}`;
+  await service.sql`update hotels set name = ${name}`;
+  return name;
+}
+
+async function batch(): Promise<{ id: string; name: string }[]> {
+  const answer = await service.post('/hotels/channel/batch', BATCH);
+  expect(answer.status, answer.text.slice(0, 200)).toBe(200);
+  return answer.json();
+}
+
+/** Every hotel reads so. */
+async function seen(name: string): Promise<void> {
+  await everywhere.until('/hotels/h1', named(name));
+  const hotels = await batch();
+  expect(hotels.map(({ id }) => id)).toEqual(IDS);
+  expect(new Set(hotels.map((hotel) => hotel.name))).toEqual(new Set([name]));
+}
+
+/** Until all hotels and their pointers are in Redis. */
+async function warm(): Promise<void> {
+  await expect
+    .poll(
+      async () => {
+        const before = await answers('redis', 'miss');
+        await batch();
+        return (await answers('redis', 'miss')) - before;
+      },
+      { timeout: 5_000, interval: 20 },
+    )
+    .toBe(0);
+}
+
+async function sampleOf(name: string, labels: Record<string, string>): Promise<number> {
+  const wanted = Object.entries(labels);
+  return samplesOf(await service.metrics())
+    .filter(
+      (sample) => sample.name === name && wanted.every(([label, value]) => sample.labels[label] === value),
+    )
+    .reduce((sum, { value }) => sum + value, 0);
+}
+const answers = (tier: string, answer: string) => sampleOf('hotel_api_cache_answers_total', { tier, answer });
+
+/**
+ * Batches, and changes of a few hotels, one after the other while `work` is done, which may wait for the next answer; every answer is
+ * whole. Returns how many there were.
+ */
+async function underLoad(work: (nextAnswer: () => Promise<void>) => Promise<unknown>): Promise<number> {
+  let done = false;
+  let count = 0;
+  let next = Promise.withResolvers<void>();
+  const readers = Array.from({ length: 4 }, async () => {
+    while (!done) {
+      const hotels = await batch();
+      expect(hotels.map(({ id }) => id)).toEqual(IDS);
+      count++;
+      next.resolve();
+      next = Promise.withResolvers();
+    }
+  });
+  const writer = (async () => {
+    while (!done) {
+      const name = `v${++n}`;
+      await service.sql`update hotels set name = ${name} where id in ('h1', 'h2', 'h3', 'h4', 'h5')`;
+      for (const i of [1, 2, 3, 4, 5]) await everywhere.until(`/hotels/h${i}`, named(name), 3_000);
+    }
+  })();
+  const working = work(() => next.promise).finally(() => {
+    done = true;
+  });
+  await Promise.all([working, writer, ...readers]);
+  return count;
+}
+
+describe('a Redis Cluster', () => {
+  it('answers a batch from every node, with one round trip to each for pointers and one for hotels', async () => {
+    await seen(await change());
+    await warm();
+    const calls = () => sampleOf('hotel_api_dependency_duration_seconds_count', { dependency: 'redis' });
+    const [callsBefore, hitsBefore] = [await calls(), await answers('redis', 'hit')];
+    expect((await batch()).map(({ id }) => id)).toEqual(IDS);
+    expect((await answers('redis', 'hit')) - hitsBefore).toBeGreaterThanOrEqual(HOTELS.length);
+    // two for each node, and those of the checker of freshness, which asks for a hotel now and then
+    expect((await calls()) - callsBefore).toBeLessThan(100);
+    for (const { admin } of cluster.masters) expect(await admin.dbsize()).toBeGreaterThan(100);
+  });
+
+  it('shows a change everywhere', async () => {
+    for (let i = 0; i < 5; i++) await seen(await change());
+  });
+
+  it('goes on answering out of Redis while slots are on their way, and after', async () => {
+    await seen(await change());
+    await warm();
+    const [from, to] = cluster.masters as Nodes;
+    const [entry] = await from.admin.keys('*:h:*');
+    const slots = IDS.map((id) => slotOf(entry!.replace(/:h:.*/, `:h:${id}`))).filter((slot) => slot < 5_461);
+    const end = await cluster.move([...new Set(slots)].slice(0, 60), from, to);
+    const missesBefore = await answers('redis', 'miss');
+    expect((await batch()).map(({ id }) => id)).toEqual(IDS);
+    expect((await answers('redis', 'miss')) - missesBefore).toBe(0);
+    await end();
+    expect((await batch()).map(({ id }) => id)).toEqual(IDS);
+    expect((await answers('redis', 'miss')) - missesBefore).toBe(0);
+  });
+
+  it('is resharded under load without a failed request', async () => {
+    const [, from, to] = cluster.masters as Nodes;
+    const start = Math.ceil(16_384 / 3);
+    await underLoad(async (nextAnswer) => {
+      for (let i = 0; i < 10; i++) {
+        const end = await cluster.move(
+          Array.from({ length: 40 }, (_, k) => start + i * 40 + k),
+          from,
+          to,
+        );
+        await nextAnswer();
+        await end();
+        await nextAnswer();
+      }
+    });
+    await seen(await change());
+  });
+
+  it('fails over to a replica that lacks the last change, and nobody sees what was before it', async () => {
+    await seen(await change());
+    await warm();
+    const [master, replica] = [cluster.masters[1]!, cluster.replicas[1]!];
+    await replicates(replica.admin);
+    await replica.admin.config('SET', 'masterauth', 'wrong');
+    await replica.admin.call('CLIENT', 'KILL', 'TYPE', 'master');
+    const name = await change();
+    await seen(name);
+    const behind = await replica.admin.dbsize();
+    expect(behind).toBeGreaterThan(100);
+    await replica.admin.cluster('FAILOVER', 'TAKEOVER');
+    await replica.admin.config('SET', 'masterauth', 'admin');
+    [cluster.masters[1], cluster.replicas[1]] = [replica, master];
+    await cluster.settled(replica);
+    await seen(name);
+    await expect.poll(() => service.logs().join('\n')).toMatch(/it has lost what was written/);
+    await seen(name);
+    await replicates(master.admin);
+  });
+
+  it('goes on while one of its masters hangs: the others answer, and one breaker opens', async () => {
+    witness.allowAge(1_500);
+    await warm();
+    const [master] = cluster.masters.slice(2) as [ClusterNode];
+    const hitsBefore = await answers('redis', 'hit');
+    await master.server.freeze();
+    try {
+      for (let i = 0; i < 5; i++) expect((await batch()).map(({ id }) => id)).toEqual(IDS);
+    } finally {
+      await master.server.thaw();
+    }
+    expect((await answers('redis', 'hit')) - hitsBefore).toBeGreaterThan(HOTELS.length);
+    expect(service.logs().join('\n')).toMatch(
+      new RegExp(`127.0.0.1:${master.server.port}: Redis did not answer within`),
+    );
+    await cluster.settled(master);
+    await warm();
+  });
+
+  it('fails over from a master that is killed, under load, without a failed request', async () => {
+    witness.allowAge(2_000);
+    const [master, replica] = [cluster.masters[0]!, cluster.replicas[0]!];
+    await replicates(replica.admin);
+    const count = await underLoad(async (nextAnswer) => {
+      await master.server.kill();
+      [cluster.masters[0], cluster.replicas[0]] = [replica, master];
+      await cluster.settled(replica);
+      await nextAnswer();
+    });
+    expect(count).toBeGreaterThan(10);
+    await seen(await change());
+    await warm();
+    await expect.poll(() => service.metrics()).toMatch(/hotel_api_breaker_open{dependency="redis"} 0/);
+  });
+
+  it('needs every right that the file grants, and no other', async () => {
+    const used = new Set<string>();
+    for (const { admin } of cluster.nodes.filter(({ admin: { status } }) => status === 'ready')) {
+      const denied = ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));
+      expect(denied.filter((entry) => entry.includes('username hotel-api'))).toEqual([]);
+      for (const [, name] of (await admin.info('commandstats')).matchAll(/^cmdstat_([^:]+):/gm))
+        used.add(name!);
+    }
+    const granted = rules.match(/^user hotel-api .*$/m)![0].match(/(?<=\+)\S+/g)!;
+    // each removes, pings and walks where test/manifests/redis-acl.test.ts looks at one server
+    expect(granted.filter((command) => !used.has(command) && !['ping', 'unlink'].includes(command))).toEqual(
+      [],
+    );
+  });
+});

@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, expect, it } from 'vitest';
+import { findRedisProgram, orderRedis, REDIS_READY } from '../src/demo/redis.ts';
+import { Everywhere, named } from './support/everywhere.ts';
+import { closeAtEnd } from './support/left-behind.ts';
+import { OwnServer } from './support/own-server.ts';
+import { startService } from './support/service.ts';
+
+const PASSWORD = 'p@ss,word/';
+const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
+const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
+
+let folder: string;
+/** what the service is told */
+let url: string;
+
+const openssl = (...args: string[]) => promisify(execFile)('openssl', args, { cwd: folder });
+
+/** A certificate authority of this file alone, and a server's certificate for the loopback by it. */
+async function certify(): Promise<void> {
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  await openssl(
+    'req',
+    '-x509',
+    ...newKey,
+    '-keyout',
+    'ca.key',
+    '-out',
+    'ca.crt',
+    '-subj',
+    '/CN=CA',
+    '-days',
+    '2',
+  );
+  await openssl('req', ...newKey, '-keyout', 'redis.key', '-out', 'redis.csr', '-subj', '/CN=redis');
+  await writeFile(join(folder, 'names'), 'subjectAltName=IP:127.0.0.1');
+  await openssl(
+    ...['x509', '-req', '-in', 'redis.csr', '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial'],
+    ...['-out', 'redis.crt', '-days', '2', '-extfile', 'names'],
+  );
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'hotel-api-tls-'));
+  closeAtEnd('certificates', () => rm(folder, { recursive: true, force: true }));
+  await certify();
+  const program = await findRedisProgram(console.warn);
+  if (!program) throw new Error('This test needs redis-server or valkey-server');
+  await writeFile(
+    join(folder, 'users.acl'),
+    `user default off\nuser hotel-api on >${PASSWORD} ~* resetchannels +@all -@dangerous +info\n`,
+  );
+  const server = await OwnServer.start(async (port) => {
+    const order = await orderRedis(program, port);
+    const plainPort = order.command.indexOf('--port');
+    order.command.splice(plainPort, 2, '--port', '0', '--tls-port', String(port));
+    order.command.push(
+      ...['--tls-cert-file', join(folder, 'redis.crt'), '--tls-key-file', join(folder, 'redis.key')],
+      ...['--tls-ca-cert-file', join(folder, 'ca.crt'), '--tls-auth-clients', 'no'],
+      ...['--aclfile', join(folder, 'users.acl')],
+    );
+    return order;
+  }, REDIS_READY);
+  url = `rediss://hotel-api:${encodeURIComponent(PASSWORD)}@127.0.0.1:${server.port}/0`;
+});
+
+it('Redis is used over TLS, as an ACL user, where NODE_EXTRA_CA_CERTS names its authority', async () => {
+  const service = await startService({
+    hotels: HOTELS,
+    redis: false,
+    // without a local cache every answer comes by way of Redis
+    env: { REDIS_URL: url, NODE_EXTRA_CA_CERTS: join(folder, 'ca.crt'), L1_MAX_BYTES: '0' },
+  });
+  const hits = /cache_answers_total{tier="redis",answer="hit"} (\d+)/;
+  await expect
+    .poll(async () => {
+      expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
+      return Number(hits.exec(await service.metrics())?.[1]);
+    })
+    .toBeGreaterThan(HOTELS.length);
+  await service.sql`update hotels set name = 'over TLS'`;
+  await (await Everywhere.of(service)).until('/hotels/h3', named('over TLS'));
+  expect(await service.metrics()).toMatch(/breaker_openings_total{dependency="redis"} 0/);
+});
+
+it('a server of an authority that nobody named is not trusted: PostgreSQL answers, and the log says why', async () => {
+  const service = await startService({
+    hotels: HOTELS,
+    redis: false,
+    env: { REDIS_URL: url, L1_MAX_BYTES: '0' },
+  });
+  for (let i = 0; i < 5; i++)
+    expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
+  await expect.poll(() => service.metrics()).toMatch(/breaker_open{dependency="redis"} [1-9]/);
+  expect(await service.metrics()).not.toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
+  expect(service.logs().join('\n')).toMatch(/not connected to Redis: unable to verify the first certificate/);
+  expect(service.logs().join('\n')).not.toContain(PASSWORD);
+});

@@ -1,0 +1,178 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { freePort } from '../../src/demo/port.ts';
+import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/demo/redis.ts';
+import { closeAtEnd } from './left-behind.ts';
+import { OwnServer } from './own-server.ts';
+
+const ADMIN = 'admin';
+const SLOTS = 16_384;
+/** How long a node may be silent before the others call it dead. */
+const NODE_TIMEOUT_MS = 1_000;
+const PATIENCE_MS = 15_000;
+
+export interface ClusterNode {
+  server: OwnServer;
+  id: string;
+  /** as a user who may do all */
+  admin: Redis;
+}
+
+/** A Redis Cluster of one test file alone: three masters with an equal share of the slots, and a replica of each. */
+export class OwnCluster {
+  readonly masters: ClusterNode[];
+  readonly replicas: ClusterNode[];
+
+  private constructor(nodes: ClusterNode[]) {
+    this.masters = nodes.slice(0, 3);
+    this.replicas = nodes.slice(3);
+  }
+
+  /** `rules`: lines of an ACL file; a user who may do all is added for the tests and for replication. */
+  static async start(rules: string): Promise<OwnCluster> {
+    const program = await findRedisProgram(console.warn);
+    if (!program) throw new Error('This test needs redis-server or valkey-server');
+    const cluster = new OwnCluster(
+      await Promise.all(Array.from({ length: 6 }, () => startNode(program, rules))),
+    );
+    await cluster.#form();
+    return cluster;
+  }
+
+  get nodes(): ClusterNode[] {
+    return [...this.masters, ...this.replicas];
+  }
+
+  /** The addresses of some of the nodes, for a user. */
+  url(user: string, password: string): string {
+    return this.nodes
+      .slice(1, 4)
+      .map(({ server }) => `redis://${user}:${encodeURIComponent(password)}@127.0.0.1:${server.port}`)
+      .join(',');
+  }
+
+  /**
+   * Begins to move slots from one master to another: their keys are there, and who asks the one for them is told to ask
+   * the other. Returns the end of it: the slots belong to the other.
+   */
+  async move(slots: number[], from: ClusterNode, to: ClusterNode): Promise<() => Promise<void>> {
+    await Promise.all(
+      slots.map(async (slot) => {
+        await to.admin.cluster('SETSLOT', slot, 'IMPORTING', from.id);
+        await from.admin.cluster('SETSLOT', slot, 'MIGRATING', to.id);
+        const keys = (await from.admin.cluster('GETKEYSINSLOT', slot, 100_000)) as string[];
+        if (keys.length === 0) return;
+        await from.admin.call(
+          'MIGRATE',
+          ...['127.0.0.1', to.server.port, '', 0, 5_000, 'REPLACE', 'AUTH2', ADMIN, ADMIN, 'KEYS', ...keys],
+        );
+      }),
+    );
+    return async () => {
+      for (const { admin } of [to, from, ...this.masters])
+        await Promise.all(slots.map((slot) => admin.cluster('SETSLOT', slot, 'NODE', to.id)));
+    };
+  }
+
+  /** Until every node that runs sees all slots served, and this one as a master. */
+  async settled(master: ClusterNode): Promise<void> {
+    const running = this.nodes.filter(({ admin }) => admin.status === 'ready');
+    await until(`all slots are served, by ${master.id} among others`, async () => {
+      const views = await Promise.all(running.map(({ admin }) => viewOf(admin)));
+      return views.every((view) => view.serves && view.slots === SLOTS && view.masters.includes(master.id));
+    });
+  }
+
+  async #form(): Promise<void> {
+    const [first] = this.masters as [ClusterNode];
+    await Promise.all(
+      this.masters.map(async ({ admin }, i) => {
+        await admin.cluster('SET-CONFIG-EPOCH', i + 1);
+        const start = Math.ceil((i * SLOTS) / 3);
+        await admin.cluster('ADDSLOTSRANGE', start, Math.ceil(((i + 1) * SLOTS) / 3) - 1);
+      }),
+    );
+    for (const { server, admin } of this.nodes.slice(1)) {
+      const bus = Number(((await admin.config('GET', 'cluster-port')) as string[])[1]);
+      await first.admin.call('CLUSTER', 'MEET', '127.0.0.1', server.port, bus);
+    }
+    for (const [i, replica] of this.replicas.entries()) {
+      const { id } = this.masters[i]!;
+      await until('replicas know their masters', async () =>
+        (await viewOf(replica.admin)).masters.includes(id),
+      );
+      await replica.admin.cluster('REPLICATE', id);
+    }
+    for (const master of this.masters) await this.settled(master);
+    for (const { admin } of this.replicas) await replicates(admin);
+  }
+}
+
+/** Until a replica has all that its master has. */
+export async function replicates(replica: Redis): Promise<void> {
+  await until('a replica has what its master has', async () =>
+    (await replica.info('replication')).includes('master_link_status:up'),
+  );
+}
+
+async function startNode(program: string, rules: string): Promise<ClusterNode> {
+  const server = await OwnServer.start(async (port) => {
+    const order = await orderRedis(program, port);
+    const users = join(order.folder, 'users.acl');
+    await writeFile(users, `${rules}\nuser ${ADMIN} on >${ADMIN} ~* &* +@all\n`);
+    order.command.push(
+      ...['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())],
+      ...['--cluster-node-timeout', String(NODE_TIMEOUT_MS), '--cluster-replica-validity-factor', '0'],
+      ...[
+        '--aclfile',
+        users,
+        '--masteruser',
+        ADMIN,
+        '--masterauth',
+        ADMIN,
+        '--repl-diskless-sync-delay',
+        '0',
+      ],
+    );
+    return order;
+  }, REDIS_READY);
+  const admin = new Redis({
+    host: '127.0.0.1',
+    port: server.port,
+    username: ADMIN,
+    password: ADMIN,
+    protocol: 2,
+    retryStrategy: () => 50,
+  });
+  admin.on('error', () => {});
+  closeAtEnd('the connection of the admin', async () => admin.disconnect());
+  return { server, admin, id: String(await admin.cluster('MYID')) };
+}
+
+/** What a node knows of the cluster. */
+async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number; serves: boolean }> {
+  const serves = String(await node.cluster('INFO')).includes('cluster_state:ok');
+  const lines = String(await node.cluster('NODES'))
+    .trim()
+    .split('\n');
+  const masters = lines
+    .map((line) => line.split(' '))
+    .filter(([, , flags]) => /master(?!.*fail)/.test(flags!));
+  let slots = 0;
+  for (const fields of masters)
+    for (const range of fields.slice(8)) {
+      const [from, to] = /^(\d+)(?:-(\d+))?$/.exec(range)?.slice(1) ?? [];
+      if (from) slots += Number(to ?? from) - Number(from) + 1;
+    }
+  return { masters: masters.map(([id]) => id!), slots, serves };
+}
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const untilMs = performance.now() + PATIENCE_MS;
+  while (!(await isSo())) {
+    if (performance.now() > untilMs) throw new Error(`not so in time: ${what}`);
+    await sleep(20);
+  }
+}
