@@ -1,6 +1,6 @@
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
-import { Failure } from './failure.ts';
+import { Failure } from '../failure.ts';
 import { Asker } from './freshness/asker.ts';
 import { Checker } from './freshness/checker.ts';
 import { print } from './session.ts';

@@ -4,9 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from './failure.ts';
-import { print, withDatabase } from './session.ts';
 
-const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
+const SQL_DIRECTORY = fileURLToPath(new URL('../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
 /** pg_advisory_xact_lock: one starter at a time works on the schema of a database. */
 const LOCK = 0x686f74656c;
@@ -67,13 +66,6 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
     );
   }
   if (version > expected) throw newerThanCode(version, expected);
-}
-
-/** `migrate`. */
-export async function migrateCommand({ json }: { json?: boolean }): Promise<void> {
-  const result = await withDatabase((sql) => migrate(sql));
-  const applied = result.applied.map((name) => `applied ${name}`);
-  print(json, result, [...applied, `The schema is at version ${result.version}.`].join('\n'));
 }
 
 /** In one transaction: waits for its turn, checks what is applied, applies the first file that is not. Returns its name. */

@@ -1,0 +1,9 @@
+import { migrate } from '../schema.ts';
+import { print, withDatabase } from './session.ts';
+
+/** `migrate`. */
+export async function migrateCommand({ json }: { json?: boolean }): Promise<void> {
+  const result = await withDatabase((sql) => migrate(sql));
+  const applied = result.applied.map((name) => `applied ${name}`);
+  print(json, result, [...applied, `The schema is at version ${result.version}.`].join('\n'));
+}
