@@ -8,7 +8,7 @@ import { addHotelCommands } from '../src/cli/tree/hotels.ts';
 import { addKeyCommands } from '../src/cli/tree/keys.ts';
 import { addOperationCommands } from '../src/cli/tree/operation.ts';
 import { Environment, readConfig } from '../src/config.ts';
-import { publicErrors } from '../src/errors.ts';
+import { publicErrors, REFUSALS } from '../src/errors.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string) => readFileSync(ROOT + path, 'utf8');
@@ -158,6 +158,13 @@ describe('what the README names is there', () => {
     // the role and the tables of imports are no metrics
     const others = ['hotel_api_serve'];
     expect(unique(shown.filter((name) => !others.includes(name)))).toEqual(unique(names));
+  });
+
+  it('reasons of refusals, all of them', () => {
+    const row = rowsOf(section('### Metrics, alerts, logs')).find(([name]) =>
+      name!.includes('requests_refused'),
+    );
+    expect(row![2]!.match(/\w+/g)).toEqual(REFUSALS);
   });
 
   it('alerts, all of them, with what to do', () => {
