@@ -3,17 +3,25 @@ import { compile, type TopLevelSpec } from 'vega-lite';
 import { median, type Results } from './results.ts';
 import { TITLES } from './targets/target.ts';
 
-/** Readable on a light and on a dark page: no background, and text that follows the reader's scheme. */
+/** Readable in both schemes, and on a page whose scheme is not the reader's: background and text change together. */
 const STYLE = `<style>
-text { fill: #1f2328 } .mark-rule line, .role-axis-grid line { stroke: #8c959f; stroke-opacity: 0.3 }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } }
-</style>`;
+.page { fill: #ffffff } text { fill: #1f2328 }
+@media (prefers-color-scheme: dark) { .page { fill: #0d1117 } text { fill: #e6edf3 } }
+</style><rect class="page" width="100%" height="100%" rx="6"/>`;
 
+const FONT_SIZE = 13;
 const CONFIG = {
   background: 'transparent',
+  padding: 16,
   font: 'system-ui, sans-serif',
   view: { stroke: null },
-  axis: { domainColor: '#8c959f', tickColor: '#8c959f', gridColor: '#8c959f', gridOpacity: 0.3 },
+  title: { fontSize: FONT_SIZE + 1 },
+  text: { fontSize: FONT_SIZE },
+  legend: { labelFontSize: FONT_SIZE },
+  axis: {
+    ...{ domainColor: '#8c959f', tickColor: '#8c959f', gridColor: '#8c959f', gridOpacity: 0.3 },
+    ...{ labelFontSize: FONT_SIZE, titleFontSize: FONT_SIZE, titleFontWeight: 'normal' },
+  },
 };
 const TARGET_COLORS = {
   service: '#1a7f64',
@@ -37,7 +45,8 @@ const color = {
 export function plotProcessorTime(results: Results): Promise<string> {
   const panel = (scenario: string, title: string): object => ({
     title,
-    width: 280,
+    width: 260,
+    height: { step: 24 },
     data: {
       values: results.cells
         .filter((cell) => cell.scenario === scenario && cell.target in TARGET_COLORS)
@@ -56,7 +65,8 @@ export function plotProcessorTime(results: Results): Promise<string> {
         type: 'nominal',
         sort: Object.keys(TARGET_COLORS).map((name) => TITLES[name as keyof typeof TITLES]),
         title: null,
-        axis: { labelLimit: 220 },
+        // without a canvas widths of texts are guessed, half as much again as they are
+        axis: { labelLimit: 400, maxExtent: 170, domain: false, ticks: false, labelPadding: 6 },
       },
       x: {
         field: 'us',
@@ -72,7 +82,9 @@ export function plotProcessorTime(results: Results): Promise<string> {
   });
   return draw({
     hconcat: [panel('get', 'GET by id'), panel('batch-1000', 'Batch of 1000')],
-    spacing: 40,
+    // from plot to plot, with the second's names between them
+    bounds: 'flush',
+    spacing: 225,
     config: CONFIG,
   } as unknown as TopLevelSpec);
 }
@@ -96,7 +108,7 @@ export function plotSweep(results: Results): Promise<string> {
     encoding: {
       x: { field: 'perSecond', type: 'quantitative', scale: { type: 'log' }, title: 'requests due a second' },
       y: { field: 'ms', type: 'quantitative', scale: { type: 'log' }, title: 'p99 latency, ms' },
-      color: { ...color, legend: { title: null, orient: 'bottom', labelLimit: 220, columns: 2 } },
+      color: { ...color, legend: { title: null, orient: 'bottom', labelLimit: 400, columns: 3 } },
     },
   });
   return draw({

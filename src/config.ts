@@ -10,7 +10,7 @@ const whole = (description: string, fallback: number, minimum: number, maximum: 
 const MIB = 1024 * 1024;
 
 /** Every variable the service reads, with its default and bounds. The README's table says the same. */
-const Environment = Type.Object({
+export const Environment = Type.Object({
   DATABASE_URL: text('PostgreSQL, 15 or newer: postgres://user:password@host:5432/database', {
     pattern: '^postgres(ql)?://.+',
   }),

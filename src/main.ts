@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { styleText } from 'node:util';
 import { Command } from 'commander';
-import { explainError } from './cli/failure.ts';
+import { explainError } from './cli/explain-error.ts';
 import { examples, HELP, pointToHelp } from './cli/help.ts';
 import { addHotelCommands } from './cli/tree/hotels.ts';
 import { addKeyCommands } from './cli/tree/keys.ts';
@@ -45,7 +45,7 @@ program
   .description('bring the schema of the database to this release; may be started many times at once')
   .option('--json', 'print one JSON document: {"applied","version"}')
   .addHelpText('after', examples('DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate'))
-  .action(async (options) => (await import('./cli/migrate.ts')).migrateCommand(options));
+  .action(async (options) => (await import('./cli/migrate-command.ts')).migrateCommand(options));
 
 addKeyCommands(program);
 addHotelCommands(program);

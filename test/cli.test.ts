@@ -9,9 +9,9 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from 'postgres';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { requireSchema } from '../src/cli/migrate.ts';
 import { hotelAt } from '../src/cli/seed.ts';
 import { hashOf, isWellFormed } from '../src/keys/key.ts';
+import { requireSchema } from '../src/schema.ts';
 import { type FreshDatabase, freshDatabase } from './support/database.ts';
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url));

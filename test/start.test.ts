@@ -223,6 +223,16 @@ describe('a port that is taken', () => {
   });
 });
 
+describe('npm start', () => {
+  it('passes on the SIGTERM that is meant for the service', async () => {
+    const service = await startService({ redis: false, command: ['npm', 'start'] });
+    process.kill(service.pid, 'SIGTERM');
+    await service.exited;
+    expect(service.logs().join('\n')).toContain('"stopped"');
+    await expect(service.admin('/livez')).rejects.toThrow('ECONNREFUSED');
+  });
+});
+
 describe('the role of the service', () => {
   it('reads hotels and keys and cannot write them', async () => {
     const { sql, url } = await freshDatabase();

@@ -1,5 +1,5 @@
 import { readConfig } from '../config.ts';
-import { Failure } from './failure.ts';
+import { Failure } from '../failure.ts';
 import { print } from './session.ts';
 
 const DEADLINE_MS = 2_000;

@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres';
+import { Failure } from '../failure.ts';
 import { copyIn, copyRow } from './copy.ts';
-import { Failure } from './failure.ts';
 import { count, Progress } from './progress.ts';
 import { hotelAt, type SeededHotel } from './seed/hotel.ts';
 import { print, withDatabase } from './session.ts';

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { directUrlOf, readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
-import { Failure } from './failure.ts';
+import { Failure } from '../failure.ts';
 
 /**
  * Runs `work` with one connection to the database of DATABASE_DIRECT_URL, or where that is unset DATABASE_URL, and closes

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { createKey } from '../cli/keys.ts';
-import { migrate } from '../cli/migrate.ts';
 import { DEFAULT_SEED, seed } from '../cli/seed.ts';
 import { openDatabase } from '../database.ts';
 import type { Lifecycle } from '../lifecycle.ts';
+import { migrate } from '../schema.ts';
 import { choosePort } from './port.ts';
 import { type PostgresServer, startPostgres } from './postgres.ts';
 import { findRedis } from './redis.ts';

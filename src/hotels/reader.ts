@@ -1,9 +1,9 @@
 import { Unavailable } from '../errors.ts';
+import type { RecentChanges } from '../recent-changes.ts';
 import type { Entry, Found } from './entry.ts';
 import type { LocalCache } from './local.ts';
 import { LETTER, mayExist, type Namespace } from './namespace.ts';
 import type { Origin } from './origin.ts';
-import type { RecentChanges } from './recent.ts';
 import type { SharedCache } from './shared.ts';
 
 /** Is told what a tier said of the keys it was asked for. */

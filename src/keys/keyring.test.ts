@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Unavailable } from '../errors.ts';
-import { RecentChanges } from '../hotels/recent.ts';
+import { RecentChanges } from '../recent-changes.ts';
 import { hashOf, makeKey } from './key.ts';
 import { Keyring } from './keyring.ts';
 import type { KeyRow, VersionedKey } from './record.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
-import type { RecentChanges } from '../hotels/recent.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
+import type { RecentChanges } from '../recent-changes.ts';
 import type { Postgres } from '../stores/postgres.ts';
 import { hashOf, isWellFormed } from './key.ts';
 import type { RateLimit } from './rate-limit.ts';

@@ -51,6 +51,18 @@ afterEach(() => {
 describe('a limit of 200 a second', () => {
   const limit = { requests: 200, windowMs: SECOND };
 
+  it('is never said to last longer than its window, whatever the fraction of the clock', async () => {
+    const instance = new Instance(1);
+    const resets: number[] = [];
+    for (let i = 0; i < 100; i++) {
+      await vi.advanceTimersByTimeAsync(0.1 + i * 0.0123);
+      const verdict = instance.take(0, limit, `key ${i}`);
+      await vi.advanceTimersByTimeAsync(1);
+      resets.push((await verdict).resetInMs);
+    }
+    expect(Math.max(...resets)).toBeLessThanOrEqual(SECOND);
+  });
+
   it.each<[string, workers: number, perSecond: number, choose: (i: number) => number]>([
     ['evenly on two workers', 2, 1_000, (i) => i % 2],
     ['all on one of two', 2, 1_000, () => 0],

@@ -153,6 +153,8 @@ export class Limiter {
   }
 }
 
-function verdictOn({ tokens, left, endsAtMs }: Lease, admitted: boolean, nowMs: number): Verdict {
-  return { admitted, remaining: admitted ? tokens + left : 0, resetInMs: Math.max(0, endsAtMs - nowMs) };
+function verdictOn({ limit, tokens, left, endsAtMs }: Lease, admitted: boolean, nowMs: number): Verdict {
+  // the sum of a clock's fraction and a window, less that fraction, may come out a hair above the window
+  const resetInMs = Math.min(limit.windowMs, Math.max(0, endsAtMs - nowMs));
+  return { admitted, remaining: admitted ? tokens + left : 0, resetInMs };
 }

@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Sql, TransactionSql } from 'postgres';
-import { Failure } from '../failure.ts';
+import { Failure } from '../../failure.ts';
 import type { Format } from './format.ts';
 import type { Stretch } from './lines.ts';
 import type { Source } from './source.ts';

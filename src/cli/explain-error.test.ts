@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { ConfigError } from '../config.ts';
-import { explainError, Failure } from './failure.ts';
+import { Failure } from '../failure.ts';
+import { explainError } from './explain-error.ts';
 
 test('a foreseen failure is its sentence and exit code 1', () => {
   expect(explainError(new Failure('no such key'))).toEqual({ lines: ['no such key'], exitCode: 1 });

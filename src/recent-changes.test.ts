@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { RecentChanges } from './recent.ts';
+import { RecentChanges } from './recent-changes.ts';
 
 let recent: RecentChanges;
 

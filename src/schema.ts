@@ -4,9 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from './failure.ts';
-import { print, withDatabase } from './session.ts';
 
-const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
+const SQL_DIRECTORY = fileURLToPath(new URL('../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
 /** pg_advisory_xact_lock: one starter at a time works on the schema of a database. */
 const LOCK = 0x686f74656c;
@@ -50,6 +49,11 @@ export async function migrate(
   }
 }
 
+/** The version that this release brings a schema to. */
+export async function knownVersion(directory = SQL_DIRECTORY): Promise<number> {
+  return (await readMigrations(directory)).at(-1)?.version ?? 0;
+}
+
 /** The version of the database's schema; 0 when it was never migrated. */
 export async function schemaVersion(sql: Sql): Promise<number> {
   const [found] = await sql`select to_regclass('schema_migrations') is not null as present`;
@@ -60,7 +64,7 @@ export async function schemaVersion(sql: Sql): Promise<number> {
 
 /** For the service at its start: throws a `Failure` that says what to do unless this release works with server and schema. */
 export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promise<void> {
-  const expected = (await readMigrations(directory)).at(-1)?.version ?? 0;
+  const expected = await knownVersion(directory);
   let version: number;
   try {
     await requireServer(sql);
@@ -80,15 +84,6 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
     select version, name from schema_migrations where version > ${expected} order by version`;
   const breaking = newer.find((migration) => !worksWith(expected, migration));
   if (breaking) throw newerThanCode(version, expected, breaking.name);
-}
-
-/** `migrate`. */
-export async function migrateCommand({ json }: { json?: boolean }): Promise<void> {
-  const result = await withDatabase((sql) => migrate(sql));
-  const known = (await readMigrations(SQL_DIRECTORY)).at(-1)?.version ?? 0;
-  const newer = result.version > known ? `, newer than this release (${known}), which works with it` : '';
-  const applied = result.applied.map((name) => `applied ${name}`);
-  print(json, result, [...applied, `The schema is at version ${result.version}${newer}.`].join('\n'));
 }
 
 /** In one transaction: waits for its turn, checks what is applied, applies the first file that is not. Returns its name. */

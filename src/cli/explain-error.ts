@@ -1,9 +1,5 @@
 import { ConfigError } from '../config.ts';
-
-/** An error that was foreseen: its message is for the operator, says what to do, and is printed without a stack. Exit code 1. */
-export class Failure extends Error {
-  override name = 'Failure';
-}
+import { Failure } from '../failure.ts';
 
 /** What to print on standard error, line by line, and the exit code. Never holds the password of `databaseUrl`. */
 export function explainError(error: unknown, databaseUrl = ''): { lines: string[]; exitCode: number } {
