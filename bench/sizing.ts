@@ -43,7 +43,7 @@ export interface Sizes {
   singleRowsPerSecond: number;
 }
 
-/** Measures what `count` hotels take, writes bench/results/sizing.json and prints the tables of the README. */
+/** Measures what `count` hotels take, writes bench/results/sizing.json and prints the tables of src/docs/sizing.md. */
 export async function runSizing(
   count: number,
   lifecycle: Lifecycle,
