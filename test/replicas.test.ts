@@ -1,5 +1,5 @@
 import postgres, { type Sql } from 'postgres';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '../src/database.ts';
 import { Postgres } from '../src/stores/postgres.ts';
 import { Replica } from '../src/stores/replica.ts';
@@ -14,6 +14,7 @@ import { type Service, startService } from './support/service.ts';
 const POLL = { interval: 20, timeout: 10_000 };
 const HOTELS = 1_000;
 const LOADERS = 8;
+const WORKERS = 2;
 
 let ownerUrl: string;
 let replica: OwnServer;
@@ -29,8 +30,7 @@ beforeAll(async () => {
   const sql = postgres(ownerUrl, { max: 4, onnotice: () => {} });
   closeAtEnd('the test on the primary', () => sql.end());
   // as in production, where a replica is not a fifth of a second behind
-  await sql`alter system set synchronous_commit = on`;
-  await sql`select pg_reload_conf()`;
+  await sql`alter database postgres set synchronous_commit = on`;
   await insertHotels(
     sql,
     Array.from({ length: HOTELS }, (_, i) => ({
@@ -45,10 +45,11 @@ beforeAll(async () => {
   service = await startService({
     database: { name: 'postgres', url, ownerUrl, sql, drop: async () => {} },
     redis: false,
-    workers: 2,
+    workers: WORKERS,
     // every read is one of PostgreSQL
     env: { L1_MAX_BYTES: '0', DATABASE_REPLICA_URLS: replicaUrl(url) },
   });
+  await vi.waitUntil(async () => /^hotel_api_workers 2$/m.test(await service.metrics()), POLL);
   everywhere = await Everywhere.of(service);
 });
 
@@ -66,16 +67,19 @@ async function gauge(name: string): Promise<number> {
   return Math.max(...values.map(({ value }) => value));
 }
 
-/** Until every worker is answered by the replica, and by nobody else. */
+/** Until every worker is answered by the replica, and by nobody else, several times: what is counted may come late. */
 async function replicaIsRead(): Promise<void> {
+  let times = 0;
   await expect
     .poll(async () => {
       const before = await reads();
       await everywhere.get('/hotels/h0500');
       const after = await reads();
-      return Object.keys(after).filter((outcome) => after[outcome] !== before[outcome]);
+      const outcomes = Object.keys(after).filter((outcome) => after[outcome] !== before[outcome]);
+      times = outcomes.join() === 'answered' ? times + 1 : 0;
+      return times;
     }, POLL)
-    .toEqual(['answered']);
+    .toBe(3);
 }
 
 const pause = () => behind`select pg_wal_replay_pause()`;
@@ -103,7 +107,9 @@ describe('a replica that keeps up', () => {
       ['h0008', 'h0007'],
       ['h0008', 'h0007'],
     ]);
-    expect(await reads()).toEqual({ ...before, answered: before.answered! + 6 });
+    const after = await reads();
+    expect(after).toEqual({ ...before, answered: expect.any(Number) });
+    expect(after.answered).toBeGreaterThanOrEqual(before.answered! + 6);
   });
 
   it('says what is not there', async () => {
@@ -150,9 +156,9 @@ describe('a replica that keeps up', () => {
     let told = 0;
     let over = false;
     const found = { answered: 0, behind: 0, older: 0 };
-    const reading = async () => {
+    const reading = async (ago: number) => {
       while (!over) {
-        const count = told;
+        const count = Math.max(0, told - ago);
         const rows = await follower.rows<{ n: number }>('select n from race', [], { term: 'race', count });
         if (!rows) found.behind++;
         else if (rows[0]!.n < count) found.older++;
@@ -167,16 +173,22 @@ describe('a replica that keeps up', () => {
         POLL,
       )
       .toEqual([expect.objectContaining({ n: 0 })]);
-    const readers = Array.from({ length: 4 }, reading);
-    for (let n = 1; n <= 1_000; n++) {
+    // some ask for what is only just coming, some for what has long come
+    const readers = [0, 1, 8, 100].map(reading);
+    const both = () => found.answered > 20 && found.behind > 20;
+    const untilMs = performance.now() + 10_000;
+    for (let n = 1; n <= 500 || (!both() && performance.now() < untilMs); n++) {
       await service.sql`update race set n = ${n}`;
-      await service.sql`select hotel_api_tell('race', ${n})`;
+      // asked for from now on, and there when the next statement has come
       told = n;
+      await service.sql`select hotel_api_tell('race', ${n})`;
     }
     over = true;
     await Promise.all(readers);
+    // the invalidator tells of it in its own name again
+    await service.sql`update hotels set name = 'After the race' where id = 'h0003'`;
     expect(found).toEqual({ answered: expect.any(Number), behind: expect.any(Number), older: 0 });
-    expect(Math.min(found.answered, found.behind)).toBeGreaterThan(10);
+    expect(both(), JSON.stringify(found)).toBe(true);
   });
 });
 

@@ -1,13 +1,20 @@
 import type { FeedMessage } from '../invalidation/messages.ts';
 import type { Ask, Grant } from '../keys/rate-limit.ts';
+import type { Told } from '../stores/replica.ts';
+
+/** How the change feed stands when a worker starts. */
+export interface Feed {
+  generation: string;
+  /** it is heard at present */
+  linked: boolean;
+  /** what it said last of changes */
+  told: Told | undefined;
+}
 
 /** What the primary tells its workers. */
 export type ToWorker =
-  /**
-   * the first message: the worker opens its port upon it; `number`: its own from 1, or that of the one whose place it
-   * takes; `linked`: the change feed is heard at present
-   */
-  | { type: 'start'; number: number; generation: string; linked: boolean }
+  /** the first message: the worker opens its port upon it; `number`: its own from 1, or that of the one whose place it takes */
+  | ({ type: 'start'; number: number } & Feed)
   | { type: 'feed'; message: FeedMessage }
   /** changes may have been missed */
   | { type: 'reset' }

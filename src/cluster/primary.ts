@@ -6,6 +6,7 @@ import { openDatabase } from '../database.ts';
 import { Failure } from '../failure.ts';
 import { SharedCache } from '../hotels/shared.ts';
 import { openAdmin } from '../http/admin.ts';
+import { toldBy } from '../invalidation/follower.ts';
 import { currentGeneration, laterGeneration } from '../invalidation/generation.ts';
 import { Invalidator } from '../invalidation/invalidator.ts';
 import { Listener } from '../invalidation/listener.ts';
@@ -17,6 +18,7 @@ import { openLog } from '../observe/log.ts';
 import { Metrics } from '../observe/metrics.ts';
 import { watchProcess } from '../observe/process-metrics.ts';
 import { requireSchema } from '../schema.ts';
+import type { Told } from '../stores/replica.ts';
 import type { SharedStore } from '../stores/shared-store.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
 import { openRedis } from './open-redis.ts';
@@ -85,9 +87,11 @@ export async function runPrimary(config: Config): Promise<void> {
   lifecycle.push('admin port', () => admin.close());
 
   let generation = await untilDatabaseServes(config, events, () => stopping);
+  let told: Told | undefined;
   const { invalidator, listener, redis } = followChanges(config, lifecycle, metrics, events, {
     onMessage: (message) => {
       generation = laterGeneration(generation, message.g);
+      told = toldBy(message);
       invalidator.heard(message);
       workers?.tellAll({ type: 'feed', message });
     },
@@ -99,7 +103,12 @@ export async function runPrimary(config: Config): Promise<void> {
   while (!listener.linked && performance.now() < patientUntilMs) await wait(10);
 
   if (stopping) return;
-  workers = new Workers(config.WORKERS, () => ({ generation, linked: listener.linked }), metrics, events);
+  workers = new Workers(
+    config.WORKERS,
+    () => ({ generation, linked: listener.linked, told }),
+    metrics,
+    events,
+  );
   lifecycle.push('workers', () => workers!.stop(config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS), 60_000);
 }
 

@@ -245,7 +245,7 @@ async function runWorker(config: Config): Promise<void> {
   process.on('message', (message: ToWorker) => {
     switch (message.type) {
       case 'start':
-        if (message.linked) link.heard();
+        if (message.linked) link.heard(message.told);
         start(message.number, message.generation).catch(fail);
         break;
       case 'feed':

@@ -4,7 +4,7 @@ import { Registry } from 'prom-client';
 import { Quotas } from '../keys/quotas.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
-import type { ToPrimary, ToWorker } from './messages.ts';
+import type { Feed, ToPrimary, ToWorker } from './messages.ts';
 
 /** A worker that lived this long was not ended by its start: the next one follows at once. */
 const STEADY_MS = 10_000;
@@ -41,7 +41,7 @@ interface Charge {
 export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
-  readonly #feed: () => { generation: string; linked: boolean };
+  readonly #feed: () => Feed;
   readonly #charges = new Map<number, Charge>();
   /** counters of workers that have ended: of each, until they are summed in the first place */
   readonly #legacy: MetricsJson[] = [];
@@ -52,12 +52,7 @@ export class Workers {
   #watchedAtMs = performance.now();
 
   /** Starts `count` workers; `feed` is asked for whenever one opens. */
-  constructor(
-    count: number,
-    feed: () => { generation: string; linked: boolean },
-    metrics: Metrics,
-    events: Events,
-  ) {
+  constructor(count: number, feed: () => Feed, metrics: Metrics, events: Events) {
     this.#feed = feed;
     this.#metrics = metrics;
     this.#events = events;

@@ -41,6 +41,11 @@ export class Link {
   }
 }
 
+/** What a read must hold that begins after this message; undefined where it does not say, being of an older release. */
+export function toldBy({ e, w }: FeedMessage): Told | undefined {
+  return w === undefined ? undefined : { term: e, count: w };
+}
+
 /** All that a worker remembers, and must forget. */
 export interface Memory {
   hotelChanges: RecentChanges;
@@ -67,7 +72,7 @@ export class Follower {
 
   hear(message: FeedMessage): void {
     const { link, keyring, reader, local, positions, keyChanges, hotelChanges } = this.#parts;
-    link.heard(message.w === undefined ? undefined : { term: message.e, count: message.w });
+    link.heard(toldBy(message));
     this.useGeneration(message.g);
     if (message.l) this.#doubtRedis();
     for (const [id, version, channelId, registryId] of message.h ?? []) {
