@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Everywhere, named } from './support/everywhere.ts';
 import { samplesOf } from './support/exposition.ts';
 import { type ClusterNode, OwnCluster, replicates } from './support/own-cluster.ts';
-import { type Service, startService } from './support/service.ts';
+import { type Service, type ServiceOptions, startService } from './support/service.ts';
 import { type Witness, watchFreshness } from './support/witness.ts';
 
 const RULES = fileURLToPath(new URL('../k8s/components/redis-acl/users-cluster.acl', import.meta.url));
@@ -25,6 +25,8 @@ let rules: string;
 let cluster: OwnCluster;
 /** asks Redis every time */
 let service: Service;
+/** how another instance of it is started */
+let beside: ServiceOptions;
 let everywhere: Everywhere;
 let witness: Witness;
 let n = 0;
@@ -34,7 +36,8 @@ beforeAll(async () => {
   cluster = await OwnCluster.start(rules);
   const REDIS_URL = cluster.url('hotel-api', PASSWORD);
   service = await startService({ hotels: HOTELS, redis: false, env: { REDIS_URL, L1_MAX_BYTES: '0' } });
-  const caching = await startService({ database: service.database, redis: false, env: { REDIS_URL } });
+  beside = { database: service.database, redis: false, env: { REDIS_URL } };
+  const caching = await startService(beside);
   everywhere = await Everywhere.of(service, caching);
   witness = watchFreshness(service, caching);
 });
@@ -181,7 +184,11 @@ describe('a Redis Cluster', () => {
     await cluster.settled(replica);
     await seen(name);
     await expect.poll(() => service.logs().join('\n')).toMatch(/it has lost what was written/);
-    await seen(name);
+    // one that has not heard of the change believes what it finds in Redis
+    const newcomer = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
+    const answer = await newcomer.post('/hotels/channel/batch', BATCH);
+    expect(new Set(answer.json().map((hotel: { name: string }) => hotel.name))).toEqual(new Set([name]));
+    expect(await newcomer.stop()).toMatchObject({ code: 0 });
     await replicates(master.admin);
   });
 
