@@ -97,6 +97,6 @@ it('a server of an authority that nobody named is not trusted: PostgreSQL answer
     expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
   await expect.poll(() => service.metrics()).toMatch(/breaker_open{dependency="redis"} [1-9]/);
   expect(await service.metrics()).not.toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
-  expect(service.logs().join('\n')).toMatch(/not connected to Redis: unable to verify the first certificate/);
+  expect(service.logs().join('\n')).toMatch(/not connected to Redis: .*certificate/);
   expect(service.logs().join('\n')).not.toContain(PASSWORD);
 });

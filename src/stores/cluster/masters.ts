@@ -61,6 +61,11 @@ export class Masters {
     return this.#cluster.nodes('all').find(({ options }) => `${options.host}:${options.port}` === name);
   }
 
+  /** Has the map of the slots read anew; ioredis does so now and then, and where it was sent elsewhere. */
+  refresh(): void {
+    if (this.#cluster.status === 'ready') this.#cluster.refreshSlotsCache(() => {});
+  }
+
   /** By name, the lowest and the highest slot of each. */
   ends(): Map<string, [lowest: number, highest: number]> {
     const ends = new Map<string, [number, number]>();
@@ -99,6 +104,8 @@ export class Masters {
     const mget = new MgetConnection(client, this.#timeoutMs);
     const breaker = new Breaker({
       probe: async () => {
+        // a replica may have its slots now
+        this.refresh();
         const { refusals } = await mget.readEach(['probe']);
         // that the key is another's is as good an answer
         for (const [, error] of refusals) if (isAway(error)) throw error;

@@ -70,7 +70,7 @@ export class RedisCluster implements SharedStore {
       this.#lastError = lastNodeError?.message ?? message;
     });
     // a node that is lost may have a successor
-    this.#cluster.on('-node', () => this.#refresh());
+    this.#cluster.on('-node', () => this.#masters.refresh());
     this.#masters = new Masters(this.#cluster, access, timeoutMs, onBreaker);
     this.#unknown = new Breaker({
       probe: async () => {
@@ -102,7 +102,7 @@ export class RedisCluster implements SharedStore {
         parts.push({ values, at });
         if (refusals.length === 0) return;
         const away = refusals.find(([, error]) => isAway(error));
-        if (away || refusals.some(([, { message }]) => message.startsWith('MOVED '))) this.#refresh();
+        if (away || refusals.some(([, { message }]) => message.startsWith('MOVED '))) this.#masters.refresh();
         if (away) throw away[1];
         const elsewhere = refusals.filter(([, { message }]) => /^(MOVED|ASK) /.test(message));
         await Promise.all(
@@ -185,10 +185,6 @@ export class RedisCluster implements SharedStore {
 
   get #isReady(): boolean {
     return this.#cluster.status === 'ready';
-  }
-
-  #refresh(): void {
-    if (this.#isReady) this.#cluster.refreshSlotsCache(() => {});
   }
 
   #clientOf(master: Master) {
