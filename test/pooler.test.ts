@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { type FreshDatabase, freshDatabase } from './support/database.ts';
@@ -83,6 +85,19 @@ describe('behind PgBouncer in transaction mode', () => {
     const sql = throughPooler();
     await expect(sql`update hotels set name = 'Written'`).rejects.toThrow(/permission denied/);
     await expect(sql`delete from api_keys`).rejects.toThrow(/permission denied/);
+  });
+
+  it('the commands go round it', async () => {
+    const env = {
+      PATH: process.env.PATH,
+      // nobody listens there
+      DATABASE_URL: 'postgres://service@127.0.0.1:1/hotels',
+      DATABASE_DIRECT_URL: database.ownerUrl,
+    };
+    const { stdout } = await promisify(execFile)(process.execPath, ['src/main.ts', 'migrate', '--json'], {
+      env,
+    });
+    expect(JSON.parse(stdout).applied).toEqual([]);
   });
 
   it('is used again after it was killed', async () => {
