@@ -45,6 +45,10 @@ export class RequestHistogram extends Histogram {
   }
 }
 
+// found faster than in an array
+const ROUTE_PLACES = new Map(ROUTES.map((route, i) => [route, i * METHODS.length * STATUSES]));
+const METHOD_PLACES = new Map(METHODS.map((method, i) => [method, i * STATUSES]));
+
 function placeOf(route: Route, method: CountedMethod, status: number): number {
-  return (ROUTES.indexOf(route) * METHODS.length + METHODS.indexOf(method)) * STATUSES + status;
+  return ROUTE_PLACES.get(route)! + METHOD_PLACES.get(method)! + status;
 }

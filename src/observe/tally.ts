@@ -14,19 +14,25 @@ export class Tally<First extends string = never, Second extends string = never> 
   readonly #first: ClosedLabel<First> | undefined;
   readonly #second: ClosedLabel<Second> | undefined;
   readonly #counts: Float64Array;
+  /** the place of each value's first series, and of each second value behind it: found faster than in an array */
+  readonly #firstPlaces: ReadonlyMap<First, number>;
+  readonly #secondPlaces: ReadonlyMap<Second, number>;
 
   constructor(name: string, help: string, first?: ClosedLabel<First>, second?: ClosedLabel<Second>) {
     this.name = name;
     this.#help = help;
     this.#first = first;
     this.#second = second;
-    this.#counts = new Float64Array((first?.[1].length ?? 1) * (second?.[1].length ?? 1));
+    const width = second?.[1].length ?? 1;
+    this.#counts = new Float64Array((first?.[1].length ?? 1) * width);
+    this.#firstPlaces = new Map(first?.[1].map((value, i) => [value, i * width]));
+    this.#secondPlaces = new Map(second?.[1].map((value, i) => [value, i]));
   }
 
   /** Adds to the series of these values, which must be those of the labels. */
   add(by: number, first?: First, second?: Second): void {
-    let place = first === undefined ? 0 : this.#first![1].indexOf(first);
-    if (second !== undefined) place = place * this.#second![1].length + this.#second![1].indexOf(second);
+    let place = first === undefined ? 0 : this.#firstPlaces.get(first)!;
+    if (second !== undefined) place += this.#secondPlaces.get(second)!;
     this.#counts[place]! += by;
   }
 
