@@ -193,6 +193,7 @@ describe('a worker that is asked for more than it carries refuses the rest at on
 
   it('and says so in its metrics', async () => {
     expect(await service.metrics()).toMatch(/^hotel_api_requests_refused_total{reason="overload"} [1-9]/m);
-    expect(service.logs().filter((line) => line.includes('request refused')).length).toBeLessThan(200);
+    // 50 lines a second at most, of thousands that were refused
+    expect(service.logs().filter((line) => line.includes('request refused')).length).toBeLessThan(1_000);
   });
 });

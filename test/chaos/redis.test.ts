@@ -191,7 +191,7 @@ describe('nobody notices that Redis', () => {
       },
       end: () => {},
     });
-    expect(await counted()).toBeGreaterThan(before + 10);
+    await expect.poll(counted, { timeout: 10_000, interval: 200 }).toBeGreaterThan(before + 10);
     // every hotel of the load is asked for by somebody whose local cache does not have it
     const { generation } = await currentGeneration(stand.postgres.sql);
     const names = [...poison.keys()].filter((name) => name.startsWith(`${generation}:h:`) && isWarm(name));

@@ -20,7 +20,7 @@ const CASES: [string, string[]][] = [
     ],
   ],
   ['im', ['import']],
-  ['keys ', ['create', 'list', 'revoke', 'rotate', 'help']],
+  ['keys ', ['create', 'list', 'limit', 'revoke', 'rotate', 'help']],
   ['keys r', ['revoke', 'rotate']],
   ['keys create --n', ['--name']],
   ['keys create --name list --sc', ['--scope']],

@@ -58,7 +58,7 @@ test('every command has help with an example that begins as it does', async () =
   const names = [...stdout.split('Commands:')[1]!.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name!);
   expect(names.length).toBeGreaterThan(9);
   const paths = names.filter((name) => name !== 'help').map((name) => [name]);
-  for (const name of ['create', 'list', 'revoke', 'rotate']) paths.push(['keys', name]);
+  for (const name of ['create', 'list', 'limit', 'revoke', 'rotate']) paths.push(['keys', name]);
   const helps = await Promise.all(paths.map((path) => program.run([...path, '--help'])));
   for (const [at, path] of paths.entries())
     expect(helps[at]!.stdout.split('Examples:\n')[1]).toContain(`hotel-api ${path.join(' ')}`);
