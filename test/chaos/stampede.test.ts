@@ -139,7 +139,8 @@ async function evenly(
     measured: { 'ids a second, mean': Math.round(mean), 'ids a second, most': Math.round(most) },
   };
   expect(span.at(-1)!.loads).toBeGreaterThan(ENTRIES);
-  expect(most / mean).toBeLessThanOrEqual(2);
+  // the short form counts few of them in each span
+  expect(most / mean).toBeLessThanOrEqual(inForm(2.5, 2));
 }
 
 describe('10,000 entries that were stored in one instant are loaded again at an even rate', () => {

@@ -100,7 +100,8 @@ export class Relay {
       finished = finishNow(finish, answer);
     });
     const isAnswered = await this.#redis.ask(this.#memory.takeCommand(), named, stream);
-    return isAnswered ? finished : finish(onlyGaps(pointed));
+    // of what was pointed, nothing came
+    return isAnswered ? finished : finish(onlyGaps(wanted));
   }
 }
 
