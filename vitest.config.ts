@@ -1,5 +1,14 @@
 import { defineConfig } from 'vitest/config';
 
+/** Tests with real processes and servers. */
+const withServers = {
+  globalSetup: 'test/support/servers.ts',
+  setupFiles: 'test/support/setup.ts',
+  provide: { chaos: 'short' },
+  testTimeout: 20_000,
+  hookTimeout: 60_000,
+} as const;
+
 export default defineConfig({
   test: {
     reporters: ['default'],
@@ -15,14 +24,21 @@ export default defineConfig({
         test: {
           name: 'flow',
           include: ['test/**/*.test.ts'],
-          globalSetup: 'test/support/servers.ts',
-          setupFiles: 'test/support/setup.ts',
-          provide: { chaos: 'short' },
+          exclude: ['test/chaos/**'],
+          ...withServers,
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 2,
-          testTimeout: 20_000,
-          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: 'chaos',
+          include: ['test/chaos/*.test.ts'],
+          ...withServers,
+          // times are measured: nothing else is to take the processors
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

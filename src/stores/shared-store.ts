@@ -39,6 +39,9 @@ export function isAway({ name, message }: Error): boolean {
   return name !== 'ReplyError' || AWAY.test(message);
 }
 
+/** Between two attempts to reach a server. */
+const MAX_RETRY_MS = 500;
+
 /** How the clients of Redis behave, whatever they are for: what cannot be had at once is not waited for. */
 export function clientOptions(timeoutMs: number) {
   return {
@@ -49,6 +52,8 @@ export function clientOptions(timeoutMs: number) {
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     enableReadyCheck: true,
+    // a server that reads its snapshot is asked again, whatever it thinks how long that takes
+    maxLoadingRetryTime: MAX_RETRY_MS,
     // CLIENT SETINFO is a right that nothing else needs, and one that not every version can grant alone
     disableClientInfo: true,
     retryStrategy: retryAfterMs,
@@ -56,5 +61,5 @@ export function clientOptions(timeoutMs: number) {
 }
 
 export function retryAfterMs(attempt: number): number {
-  return Math.min(50 * attempt, 500);
+  return Math.min(50 * attempt, MAX_RETRY_MS);
 }
