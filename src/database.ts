@@ -20,6 +20,13 @@ const ARRAYS = {
   bigint: { to: 1016, from: [1016], serialize: writeArray, parse: readArray },
 };
 
+/**
+ * PostgreSQL looks after a silent client this often, and forgets one that is gone without a word after 25 s; by the
+ * system's own settings it would keep the connection for two hours, and a service that has opened others meanwhile
+ * would need twice as many.
+ */
+const KEEPALIVE = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp_keepalives_count: '3' };
+
 /** The role of 004-serving-role.sql. */
 const SERVING_ROLE = 'hotel_api_serve';
 
@@ -58,6 +65,7 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         role: SERVING_ROLE,
         default_transaction_read_only: 'on',
         statement_timeout: String(purpose.statementTimeoutMs),
+        ...KEEPALIVE,
       };
     case 'invalidate':
       // a process that is frozen or cut off must not keep the lock: it speaks every 500 ms or is ended
@@ -72,7 +80,7 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         lock_timeout: '300',
       };
     case 'listen':
-      return { role: SERVING_ROLE };
+      return { role: SERVING_ROLE, ...KEEPALIVE };
     case 'operate':
       return {};
   }

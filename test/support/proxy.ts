@@ -13,6 +13,8 @@ interface Way {
   stranded: boolean;
 }
 
+const KEEPALIVE_MS = 25_000;
+
 /**
  * A path over TCP that can be broken as networks break: slow, black, reset, refused. While it is black bytes are
  * held, and delivered when it heals, as TCP would by sending them again.
@@ -21,6 +23,7 @@ export class FaultProxy {
   readonly #server: Server;
   readonly #target: { host: string; port: number };
   readonly #sockets = new Set<Socket>();
+  readonly #serverEnds = new Set<Socket>();
   readonly #ways = new Set<Way>();
   #delayMs = 0;
   #black = false;
@@ -69,9 +72,16 @@ export class FaultProxy {
     this.#ofThose = beganWith;
   }
 
-  /** Leaves every connection half open: as when the machine behind it is gone. New ones pass. */
+  /**
+   * Leaves every connection half open: as when a router on the way has forgotten it. New ones pass. The server finds
+   * out by its keep-alive, after 25 s as the service asks for it, and gives up its ends.
+   */
   strand(): void {
     for (const way of this.#ways) way.stranded = true;
+    const ends = [...this.#serverEnds];
+    setTimeout(() => {
+      for (const end of ends) end.destroy();
+    }, KEEPALIVE_MS).unref();
   }
 
   /** Ends every connection with a reset; new ones are welcome. */
@@ -105,6 +115,8 @@ export class FaultProxy {
     const refused = () => client.resetAndDestroy();
     server.once('error', refused).once('connect', () => server.off('error', refused));
     client.allowHalfOpen = true;
+    this.#serverEnds.add(server);
+    server.once('close', () => this.#serverEnds.delete(server));
     for (const socket of [client, server]) {
       socket.setNoDelay(true);
       this.#sockets.add(socket);
