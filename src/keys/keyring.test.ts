@@ -326,6 +326,37 @@ describe('while nobody can be asked', () => {
     expect(keyring.find(key)).toBeUndefined();
   });
 
+  it.each([
+    ['that is doubted is asked for again after a second, though the feed is back', true],
+    ['of which Redis alone knew is asked for again after a second', false],
+  ])('a key %s', async (_, isKnown) => {
+    tiers.put(key, { revoked: true, version: 2 });
+    recent.noteAll();
+    keyring.doubtAll();
+    if (!isKnown) {
+      keyring = ringWith(tiers.shared);
+      tiers.redisThere = true;
+      tiers.linked = false;
+    }
+    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
+    tiers.redisThere = false;
+    tiers.linked = true;
+    tiers.postgresAway = false;
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    vi.setSystemTime(Date.now() + 1_001);
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toBeNull();
+    expect(keyring.find(key)).toBeNull();
+  });
+
+  it('a doubt that comes while a key is believed for want of an answer is asked about at once', async () => {
+    keyring.doubtAll();
+    await keyring.load(key);
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    keyring.doubtAll();
+    expect(keyring.find(key)).toBeUndefined();
+  });
+
   it('a key that has expired is refused all the same', async () => {
     recent.noteAll();
     keyring.doubtAll();

@@ -24,6 +24,8 @@ interface Known {
   checkedAtMs: number;
   /** changes may have been missed: it is asked for again before it is believed */
   doubted: boolean;
+  /** who must ask had no answer: until then it is believed without */
+  retryAtMs: number;
 }
 
 /** Is told of each look-up of a key by the tier that was asked; absent: the key is refused. */
@@ -105,8 +107,9 @@ export class Keyring {
     const known = this.#known.get(key);
     if (known !== undefined) {
       const ageMs = nowMs - known.checkedAtMs;
-      if (known.doubted || (ageMs > UNLINKED_FRESH_MS && !this.#isLinked())) return undefined;
-      if (ageMs > FRESH_MS) {
+      if (known.doubted || (ageMs > UNLINKED_FRESH_MS && !this.#isLinked())) {
+        if (nowMs >= known.retryAtMs) return undefined;
+      } else if (ageMs > FRESH_MS) {
         known.checkedAtMs = nowMs - FRESH_MS + RETRY_MS;
         this.load(key).catch(() => {});
       }
@@ -164,8 +167,11 @@ export class Keyring {
   /** Any key may have changed. What is known is asked for again at its next use. */
   doubtAll(): void {
     this.#flights.clear();
-    for (const known of this.#known.values()) known.doubted = true;
-    for (const unknown of this.#unknown.values()) unknown.doubted = true;
+    for (const table of [this.#known, this.#unknown])
+      for (const known of table.values()) {
+        known.doubted = true;
+        known.retryAtMs = 0;
+      }
   }
 
   /** A few wait until one more may be looked up, or the change feed tells of them: a key may be that new. */
@@ -199,8 +205,8 @@ export class Keyring {
       const known = this.#known.get(key) ?? (await this.#lastKnown(key, sha256));
       // it was dropped meanwhile: then what is known no longer counts
       if (!known) return loading;
-      known.doubted = false;
-      known.checkedAtMs = Date.now() - UNLINKED_FRESH_MS + RETRY_MS;
+      // the doubt stays: a change that was missed is not heard of again when the feed is back
+      known.retryAtMs = Date.now() + RETRY_MS;
       return unlessExpired(known.access);
     }
   }
@@ -213,7 +219,10 @@ export class Keyring {
     const access = accessOf(found.record);
     if (!this.#recent.mayStore(sha256, began)) return undefined;
     this.#remember(key, sha256, access, false);
-    return this.#known.get(key);
+    const known = this.#known.get(key)!;
+    // Redis may have lost a change, and nobody could say so
+    known.doubted = true;
+    return known;
   }
 
   async #load(key: string, sha256: string): Promise<Access | null> {
@@ -254,7 +263,7 @@ export class Keyring {
   #remember(key: string, sha256: string, access: Access | null, unknown: boolean): void {
     this.#forget(key, sha256);
     const table = unknown ? this.#unknown : this.#known;
-    table.set(key, { access, sha256, checkedAtMs: Date.now(), doubted: false });
+    table.set(key, { access, sha256, checkedAtMs: Date.now(), doubted: false, retryAtMs: 0 });
     this.#keyBySha256.set(sha256, key);
     if (table.size > (unknown ? MAX_UNKNOWN : MAX_KNOWN)) {
       const [oldest, { sha256: oldestSha256 }] = table.entries().next().value!;
