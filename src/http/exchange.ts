@@ -61,6 +61,8 @@ export class Exchange {
   #over = false;
   #deferred = false;
   #made = false;
+  /** while the answer is compressed by other threads */
+  #compressing = false;
   #leftover: Leftover | undefined;
   #onMade: (() => void) | undefined;
 
@@ -93,9 +95,12 @@ export class Exchange {
     return chooseEncoding(this.#acceptEncoding) !== undefined;
   }
 
-  /** Calls back when the answer has been made or nobody waits for it: its bytes may still be on their way. */
+  /**
+   * Calls back when the answer has been made, its bytes may still be on their way; or when nobody waits for it, and
+   * nobody works on it any more.
+   */
   whenMade(done: () => void): void {
-    if (this.#made || this.#over) done();
+    if (this.#made || (this.#over && !this.#compressing)) done();
     else this.#onMade = done;
   }
 
@@ -149,13 +154,19 @@ export class Exchange {
 
   #writeCompressed(encoding: Encoding, headers: string, body: Uint8Array): void {
     this.defer();
-    compress(Buffer.from(body), encoding).then(
-      (compressed) => this.#write(200, `${headers}\r\ncontent-encoding: ${encoding}`, compressed),
-      (error) => {
-        this.fault = error;
-        this.fail(publicErrors.internal);
-      },
-    );
+    this.#compressing = true;
+    compress(Buffer.from(body), encoding)
+      .finally(() => {
+        this.#compressing = false;
+        if (this.#over) this.#onMade?.();
+      })
+      .then(
+        (compressed) => this.#write(200, `${headers}\r\ncontent-encoding: ${encoding}`, compressed),
+        (error) => {
+          this.fault = error;
+          this.fail(publicErrors.internal);
+        },
+      );
   }
 
   #write(status: number, headers: string, body: Uint8Array | undefined, common = JSON_HEADERS): void {
@@ -213,7 +224,7 @@ export class Exchange {
   #finish(status: number, bytes: number): void {
     if (this.#over) return;
     this.#over = true;
-    if (!this.#made) this.#onMade?.();
+    if (!this.#made && !this.#compressing) this.#onMade?.();
     if (this.#leftover) giveBack(this.#leftover);
     this.#observer.finished(this, status, (performance.now() - this.#startedAtMs) / 1000, bytes);
   }

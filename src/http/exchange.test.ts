@@ -1,0 +1,124 @@
+import { randomBytes } from 'node:crypto';
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { compress } from './compression.ts';
+import { Exchange, type Observer } from './exchange.ts';
+
+vi.mock('./compression.ts', async (original) => ({ ...(await original<object>()), compress: vi.fn() }));
+
+/** An answer as uWebSockets.js lets it be written, to a client that takes and leaves when it is told to. */
+class Client {
+  abort = () => {};
+  sent = 0;
+  ended = false;
+  /** bytes that it takes at once */
+  takes = Number.POSITIVE_INFINITY;
+  #goOn: ((offset: number) => boolean) | undefined;
+
+  readonly response = {
+    onAborted: (listener: () => void) => {
+      this.abort = listener;
+    },
+    cork: (work: () => void) => work(),
+    writeStatus: () => this.response,
+    writeHeader: () => this.response,
+    getWriteOffset: () => this.sent,
+    end: (body: Uint8Array) => this.#take(body),
+    tryEnd: (body: Uint8Array) => [true, this.#take(body)],
+    onWritable: (listener: (offset: number) => boolean) => {
+      this.#goOn = listener;
+    },
+    close: () => this.abort(),
+  };
+
+  take(bytes: number): void {
+    this.takes = bytes;
+    this.#goOn!(this.sent);
+  }
+
+  #take(body: Uint8Array): boolean {
+    this.sent += Math.min(body.length, this.takes);
+    this.ended = body.length <= this.takes;
+    return this.ended;
+  }
+}
+
+let client: Client;
+let observer: Observer & { finished: ReturnType<typeof vi.fn<Observer['finished']>> };
+
+const exchangeFor = (headers: Record<string, string> = {}) => {
+  const request = { getHeader: (name: string) => headers[name] ?? '' };
+  return new Exchange(
+    client.response as unknown as HttpResponse,
+    request as unknown as HttpRequest,
+    'batch_by_channel',
+    'POST',
+    observer,
+  );
+};
+
+beforeEach(() => {
+  client = new Client();
+  observer = { closing: false, finished: vi.fn<Observer['finished']>() };
+});
+
+describe('an answer that is compressed', () => {
+  const body = randomBytes(2_000);
+  let compression: PromiseWithResolvers<Buffer>;
+  let made: ReturnType<typeof vi.fn<() => void>>;
+
+  beforeEach(() => {
+    compression = Promise.withResolvers();
+    made = vi.fn<() => void>();
+    vi.mocked(compress).mockReturnValue(compression.promise);
+  });
+
+  it('is made when other threads are done with it', async () => {
+    const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
+    exchange.ok(body, '');
+    exchange.whenMade(made);
+    expect(made).not.toHaveBeenCalled();
+    compression.resolve(body.subarray(0, 100));
+    await vi.waitFor(() => expect(made).toHaveBeenCalledTimes(1));
+    expect(client.sent).toBe(100);
+  });
+
+  it.each([
+    ['before it was asked when it is made', true],
+    ['after', false],
+  ])('is not done with while they work on it, though its client left %s', async (_, before) => {
+    const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
+    exchange.ok(body, '');
+    if (before) client.abort();
+    exchange.whenMade(made);
+    if (!before) client.abort();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(made).not.toHaveBeenCalled();
+    compression.resolve(body);
+    await vi.waitFor(() => expect(made).toHaveBeenCalledTimes(1));
+    expect(client.sent).toBe(0);
+  });
+
+  it('is done with once, where it cannot be compressed too', async () => {
+    const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
+    exchange.ok(body, '');
+    exchange.whenMade(made);
+    compression.reject(new Error('no memory'));
+    await vi.waitFor(() => expect(client.ended).toBe(true));
+    expect(made).toHaveBeenCalledTimes(1);
+    expect(observer.finished).toHaveBeenCalledWith(
+      exchange,
+      500,
+      expect.any(Number),
+      expect.any(Number),
+    );
+  });
+
+  it('that nobody works on is done with when its client leaves', () => {
+    const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
+    exchange.defer();
+    exchange.whenMade(made);
+    client.abort();
+    expect(made).toHaveBeenCalledTimes(1);
+  });
+});
