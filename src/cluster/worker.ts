@@ -229,7 +229,7 @@ async function runWorker(config: Config): Promise<void> {
     let answered = gate.answered;
     let idleSinceMs = performance.now();
     while (server.connections > 0 && performance.now() < untilMs) {
-      if (gate.inProgress > 0 || gate.answered !== answered) {
+      if (gate.unfinished > 0 || gate.answered !== answered) {
         answered = gate.answered;
         idleSinceMs = performance.now();
       } else if (performance.now() - idleSinceMs > IDLE_MS) break;

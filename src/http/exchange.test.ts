@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
 import { compress } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
 
@@ -44,7 +44,7 @@ class Client {
 }
 
 let client: Client;
-let observer: Observer & { finished: ReturnType<typeof vi.fn<Observer['finished']>> };
+let observer: Mocked<Observer>;
 
 const exchangeFor = (headers: Record<string, string> = {}) => {
   const request = { getHeader: (name: string) => headers[name] ?? '' };
@@ -59,7 +59,11 @@ const exchangeFor = (headers: Record<string, string> = {}) => {
 
 beforeEach(() => {
   client = new Client();
-  observer = { closing: false, finished: vi.fn<Observer['finished']>() };
+  observer = {
+    closing: false,
+    sending: vi.fn<Observer['sending']>(),
+    finished: vi.fn<Observer['finished']>(),
+  };
 });
 
 describe('an answer that is compressed', () => {
@@ -120,5 +124,41 @@ describe('an answer that is compressed', () => {
     exchange.whenMade(made);
     client.abort();
     expect(made).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('an answer that its client takes slowly', () => {
+  const body = new Uint8Array(100_000);
+
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+    client.takes = 40_000;
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it.each([
+    ['has taken all of it', 200, 100_000, () => client.take(60_000)],
+    ['has left', 0, 0, () => client.abort()],
+  ])('took as long as it took to be made, and is over when the client %s', (_, status, bytes, end) => {
+    const exchange = exchangeFor();
+    exchange.defer();
+    vi.advanceTimersByTime(20);
+    exchange.ok(body, '');
+    expect(observer.sending).toHaveBeenCalledTimes(1);
+    expect(exchange.sending).toBe(true);
+    vi.advanceTimersByTime(3_000);
+    expect(observer.finished).not.toHaveBeenCalled();
+    end();
+    expect(observer.finished).toHaveBeenCalledExactlyOnceWith(exchange, status, expect.any(Number), bytes);
+    expect(observer.finished.mock.calls[0]![2]).toBeCloseTo(0.02, 6);
+  });
+
+  it('is never on its way where the client takes all at once', () => {
+    client.takes = body.length;
+    exchangeFor().ok(body, '');
+    expect(observer.sending).not.toHaveBeenCalled();
+    expect(observer.finished).toHaveBeenCalledTimes(1);
   });
 });

@@ -33,7 +33,12 @@ const STATUS_LINES: Record<number, string> = {
 export interface Observer {
   /** true: answers tell the client to close its connection */
   readonly closing: boolean;
-  /** status 0: the client went away first; `bytes`: of the body as it was sent */
+  /** Of an answer that was made the client has not taken all: `finished` is still to come. */
+  sending(exchange: Exchange): void;
+  /**
+   * status 0: the client went away first; `seconds`: until the answer was made, however long it was on its way, or the
+   * client had gone; `bytes`: of the body as it was sent
+   */
   finished(exchange: Exchange, status: number, seconds: number, bytes: number): void;
 }
 
@@ -60,7 +65,7 @@ export class Exchange {
   #acceptEncoding = '';
   #over = false;
   #deferred = false;
-  #made = false;
+  #madeAtMs: number | undefined;
   /** while the answer is compressed by other threads */
   #compressing = false;
   #leftover: Leftover | undefined;
@@ -85,6 +90,11 @@ export class Exchange {
     return this.access!.view;
   }
 
+  /** True when the client has not yet taken all of the answer, or did not before it left. */
+  get sending(): boolean {
+    return this.#leftover !== undefined;
+  }
+
   /** True when nothing more can be said to the client. */
   get over(): boolean {
     return this.#over;
@@ -100,7 +110,7 @@ export class Exchange {
    * nobody works on it any more.
    */
   whenMade(done: () => void): void {
-    if (this.#made || (this.#over && !this.#compressing)) done();
+    if (this.#madeAtMs !== undefined || (this.#over && !this.#compressing)) done();
     else this.#onMade = done;
   }
 
@@ -177,7 +187,7 @@ export class Exchange {
 
   #writeNow(status: number, headers: string, body: Uint8Array | undefined, common: string): void {
     const response = this.#response;
-    this.#made = true;
+    this.#madeAtMs = performance.now();
     this.#onMade?.();
     if (status !== 200) response.writeStatus(STATUS_LINES[status]!);
     // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
@@ -213,6 +223,7 @@ export class Exchange {
     const total = body.length;
     const rest = keep(body.subarray(written), mayBeOverwritten, () => this.close());
     this.#leftover = rest;
+    this.#observer.sending(this);
     response.onWritable((offset) => {
       rest.taken = offset - written;
       const [ok, ended] = response.tryEnd(rest.bytes.subarray(rest.taken), total);
@@ -224,8 +235,9 @@ export class Exchange {
   #finish(status: number, bytes: number): void {
     if (this.#over) return;
     this.#over = true;
-    if (!this.#made && !this.#compressing) this.#onMade?.();
+    const madeAtMs = this.#madeAtMs ?? performance.now();
+    if (this.#madeAtMs === undefined && !this.#compressing) this.#onMade?.();
     if (this.#leftover) giveBack(this.#leftover);
-    this.#observer.finished(this, status, (performance.now() - this.#startedAtMs) / 1000, bytes);
+    this.#observer.finished(this, status, (madeAtMs - this.#startedAtMs) / 1000, bytes);
   }
 }

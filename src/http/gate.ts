@@ -55,7 +55,8 @@ export class Gate implements Observer {
   readonly #admission = new Admission();
   /** set when the worker ends: uWebSockets.js itself tells nobody, and who is not told goes on asking */
   closing = false;
-  #inProgress = 0;
+  #unfinished = 0;
+  #sending = 0;
   #answered = 0;
 
   constructor(keyring: Keyring, limiter: Limiter, metrics: Metrics, accessLog: AccessLog) {
@@ -67,7 +68,12 @@ export class Gate implements Observer {
 
   /** Requests that have no answer yet. */
   get inProgress(): number {
-    return this.#inProgress;
+    return this.#unfinished - this.#sending;
+  }
+
+  /** Requests that have no answer yet, or whose clients have not taken all of it. */
+  get unfinished(): number {
+    return this.#unfinished;
   }
 
   /** Batches that wait for the event loop, or for others to be loaded. */
@@ -157,8 +163,13 @@ export class Gate implements Observer {
     };
   }
 
+  sending(): void {
+    this.#sending++;
+  }
+
   finished(exchange: Exchange, status: number, seconds: number, bytes: number): void {
-    this.#inProgress--;
+    this.#unfinished--;
+    if (exchange.sending) this.#sending--;
     this.#answered++;
     if (status === 0) this.#metrics.aborted();
     else {
@@ -169,7 +180,7 @@ export class Gate implements Observer {
   }
 
   #open(response: HttpResponse, request: HttpRequest, route: Route, method: CountedMethod): Exchange {
-    this.#inProgress++;
+    this.#unfinished++;
     return new Exchange(response, request, route, method, this);
   }
 

@@ -32,7 +32,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     register(registry, new Reading(name, help, 'gauge', read));
   const sum = (name: string, help: string, value: () => number) =>
     gauge(name, help, () => [{ labels: {}, value: value() }]);
-  sum('hotel_api_requests_in_progress', 'Requests without an answer yet', () => gate.inProgress);
+  sum('hotel_api_requests_in_progress', 'Requests whose answer has not been made yet', () => gate.inProgress);
   sum(
     'hotel_api_batches_waiting',
     'Batches that wait for the event loop or for others to be loaded',

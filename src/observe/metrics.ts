@@ -30,7 +30,7 @@ export class Metrics {
     this.registry,
     new RequestHistogram(
       'hotel_api_request_duration_seconds',
-      'Time from the request line to the answer, by route, method and status',
+      'Time from the end of the request head until the answer was made, not sent, by route, method and status',
     ),
   );
   readonly #received = this.#tally(
