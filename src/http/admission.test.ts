@@ -102,6 +102,14 @@ describe('batches from the local cache', () => {
     expect(next.state).toBe('answered');
   });
 
+  it('are not begun when their clients have left before they came', () => {
+    const admission = new Admission();
+    const batch = new Batch();
+    batch.over = true;
+    admission.enter(BODY, batch);
+    expect(batch.state).toBe('new');
+  });
+
   it('are not answered when their clients have left meanwhile', async () => {
     const admission = new Admission();
     const batches = many(10, { takesMs: 5 });

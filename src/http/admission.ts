@@ -98,6 +98,7 @@ export class Admission {
 
   /** Answers a batch now, later or not at all. The body is valid during the call only. */
   enter(body: Uint8Array, work: Work): void {
+    if (work.over) return;
     const nowMs = performance.now();
     if (this.#turnBeganMs === undefined) {
       this.#turnBeganMs = nowMs;

@@ -207,6 +207,8 @@ export class Gate implements Observer {
   }
 
   #admits(exchange: Exchange, access: Entry, needsRegistry: boolean): access is Access {
+    // the client may have left while its key was looked up
+    if (exchange.over) return false;
     if (access === null) {
       exchange.fail(publicErrors.unauthorized);
       return false;
