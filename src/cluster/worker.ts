@@ -5,7 +5,7 @@ import { pagesOf } from '../docs/pages.ts';
 import { Listing } from '../hotels/listing.ts';
 import { LocalCache } from '../hotels/local.ts';
 import { Origin } from '../hotels/origin.ts';
-import { Reader } from '../hotels/reader.ts';
+import { type CountAnswers, Reader } from '../hotels/reader.ts';
 import { Relay } from '../hotels/relay/relay.ts';
 import { SharedCache } from '../hotels/shared.ts';
 import { Gate } from '../http/gate.ts';
@@ -123,25 +123,16 @@ async function runWorker(config: Config): Promise<void> {
           isLinked: () => link.up || postgres.breakerOpen,
           absentTtlMs: config.ABSENT_TTL_S * 1000,
           refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),
-          count: (answer, keys) => metrics.cacheAnswers('local', answer, keys),
+          counts: metrics.cacheAnswers.counts.local,
         });
-  const reader: Reader = new Reader(
-    local,
-    sharedHotels,
-    origin,
-    hotelChanges,
-    () => link.up,
-    (...answer) => metrics.cacheAnswers(...answer),
-  );
+  const countAnswers: CountAnswers = (tier, answer, keys) => {
+    metrics.cacheAnswers.counts[tier][answer] += keys;
+  };
+  const reader: Reader = new Reader(local, sharedHotels, origin, hotelChanges, () => link.up, countAnswers);
   const relay =
     // with a cluster the reader does it: a reply of several nodes is not one
     redis instanceof Redis && sharedHotels && !local
-      ? new Relay(
-          redis,
-          sharedHotels,
-          () => link.up,
-          (...answer) => metrics.cacheAnswers(...answer),
-        )
+      ? new Relay(redis, sharedHotels, () => link.up, countAnswers)
       : undefined;
   const listing = new Listing(origin, () => link.up);
   const limiter = new Limiter(config.WORKERS, (asks) => tell({ type: 'ask', asks }));
@@ -151,7 +142,7 @@ async function runWorker(config: Config): Promise<void> {
     recent: keyChanges,
     isLinked: () => link.up,
     unknownTtlMs: config.ABSENT_TTL_S * 1000,
-    onLookup: (tier, answer) => metrics.keyLookup(tier, answer),
+    counts: metrics.keyLookups.counts,
     mayGuess: () => {
       const verdict = limiter.take(GUESSES_ID, GUESSES);
       return verdict instanceof Promise ? verdict.then(({ admitted }) => admitted) : verdict.admitted;

@@ -15,7 +15,7 @@ beforeEach(() => {
     isLinked: () => true,
     absentTtlMs: 60_000,
     refresh: () => {},
-    count: () => {},
+    counts: { hit: 0, absent: 0, miss: 0 },
   });
 });
 afterEach(() => {
@@ -32,7 +32,7 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
       for (const key of keys) local.held(namespace, key);
       refreshed.push([namespace, keys]);
     },
-    count: () => {},
+    counts: { hit: 0, absent: 0, miss: 0 },
   });
   for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }));
   // past the refresh of every entry, not past its greatest age

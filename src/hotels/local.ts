@@ -29,7 +29,8 @@ export interface Surroundings {
   absentTtlMs: number;
   /** reads keys again and stores them here; nobody waits for it */
   refresh: (namespace: Namespace, keys: string[]) => void;
-  count: (answer: 'hit' | 'absent' | 'miss', keys: number) => void;
+  /** keys looked up, by what was said of them: raised here */
+  counts: { hit: number; absent: number; miss: number };
 }
 
 /**
@@ -39,6 +40,7 @@ export interface Surroundings {
 export class LocalCache {
   readonly #slab: Slab;
   readonly #around: Surroundings;
+  readonly #counts: Surroundings['counts'];
   readonly #refreshing = new Set<string>();
   /** keys stored in this span of LATELY_MS and in the one before it */
   #latest: [Namespace, string][] = [];
@@ -50,6 +52,7 @@ export class LocalCache {
   constructor(maxBytes: number, surroundings: Surroundings) {
     this.#slab = new Slab(maxBytes);
     this.#around = surroundings;
+    this.#counts = surroundings.counts;
   }
 
   get slab(): Slab {
@@ -61,9 +64,10 @@ export class LocalCache {
     const nowMs = Date.now();
     const ref = this.#slab.find(NUMBER[namespace], key, nowMs, this.#oldestMs(nowMs));
     if (ref > 0) {
-      this.#around.count('hit', 1);
+      this.#counts.hit++;
       if (this.#slab.softUntil(ref) <= nowMs) this.#refresh(namespace, [key]);
-    } else this.#around.count(ref === ABSENT ? 'absent' : 'miss', 1);
+    } else if (ref === ABSENT) this.#counts.absent++;
+    else this.#counts.miss++;
     return ref;
   }
 
@@ -173,9 +177,9 @@ export class LocalCache {
 
   #judged(namespace: Namespace, gathered: Gathered, nowMs: number): Gathered | undefined {
     if (gathered.status !== OK) return undefined;
-    this.#around.count('hit', gathered.hits);
-    this.#around.count('absent', gathered.absences);
-    this.#around.count('miss', gathered.misses);
+    this.#counts.hit += gathered.hits;
+    this.#counts.absent += gathered.absences;
+    this.#counts.miss += gathered.misses;
     if (gathered.soonestSoftMs <= nowMs) this.#refresh(namespace, gathered.softKeys(nowMs));
     return gathered;
   }

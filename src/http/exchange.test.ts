@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
 import { compress } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
@@ -110,12 +110,7 @@ describe('an answer that is compressed', () => {
     compression.reject(new Error('no memory'));
     await vi.waitFor(() => expect(client.ended).toBe(true));
     expect(made).toHaveBeenCalledTimes(1);
-    expect(observer.finished).toHaveBeenCalledWith(
-      exchange,
-      500,
-      expect.any(Number),
-      expect.any(Number),
-    );
+    expect(observer.finished).toHaveBeenCalledWith(exchange, 500, expect.any(Number), expect.any(Number));
   });
 
   it('that nobody works on is done with when its client leaves', () => {

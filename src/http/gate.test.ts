@@ -1,7 +1,8 @@
-import { pino } from 'pino';
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { pino } from 'pino';
 import { beforeEach, expect, it, vi } from 'vitest';
-import type { Access, Keyring } from '../keys/keyring.ts';
+import type { Access } from '../keys/access.ts';
+import type { Keyring } from '../keys/keyring.ts';
 import type { Limiter } from '../keys/limiter.ts';
 import { AccessLog } from '../observe/access-log.ts';
 import { Metrics } from '../observe/metrics.ts';

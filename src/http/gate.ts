@@ -1,6 +1,7 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { publicErrors, Unavailable } from '../errors.ts';
-import type { Access, Keyring } from '../keys/keyring.ts';
+import type { Access } from '../keys/access.ts';
+import type { Keyring } from '../keys/keyring.ts';
 import type { Limiter, Verdict } from '../keys/limiter.ts';
 import type { AccessLog } from '../observe/access-log.ts';
 import type { Metrics } from '../observe/metrics.ts';

@@ -13,7 +13,11 @@ class Tiers {
   postgresAway = false;
   linked = true;
   asked = { redis: 0, postgres: 0 };
-  readonly told: string[] = [];
+  readonly counts = {
+    local: { hit: 0, absent: 0, miss: 0 },
+    redis: { hit: 0, absent: 0, miss: 0 },
+    postgres: { hit: 0, absent: 0, miss: 0 },
+  };
   held: Promise<void> | undefined;
   heads: { head: string }[] = [];
   #mayGuess: boolean | Promise<boolean> = true;
@@ -78,7 +82,7 @@ const ringWith = (shared: Tiers['shared'] | undefined) =>
     recent,
     isLinked: () => tiers.linked,
     unknownTtlMs: 60_000,
-    onLookup: (tier, answer) => tiers.told.push(`${tier} ${answer}`),
+    counts: tiers.counts,
     mayGuess: () => tiers.mayGuess,
   });
 
@@ -112,13 +116,17 @@ describe('a key', () => {
     expect(await keyring.load(key)).toMatchObject({ view: 'narrow' });
   });
 
-  it('tells of each look-up by tier and answer', async () => {
+  it('has each look-up counted by tier and answer', async () => {
     tiers.put(key);
     keyring.find(key);
     await keyring.load(key);
     keyring.find(key);
     keyring.find('no key');
-    expect(tiers.told).toEqual(['local miss', 'redis miss', 'postgres hit', 'local hit', 'local absent']);
+    expect(tiers.counts).toEqual({
+      local: { hit: 1, absent: 1, miss: 1 },
+      redis: { hit: 0, absent: 0, miss: 1 },
+      postgres: { hit: 1, absent: 0, miss: 0 },
+    });
   });
 
   it('that is asked for many times at once is looked up once', async () => {

@@ -2,12 +2,11 @@ import { Registry } from 'prom-client';
 import { REFUSALS, type Refusal } from '../errors.ts';
 import { UNLOGGED, type Unlogged } from './access-log.ts';
 import { Histogram } from './histogram.ts';
+import { Lookups } from './lookups.ts';
 import { Reading, register } from './metric.ts';
 import { RequestHistogram, ROUTES, type Route } from './request-histogram.ts';
 import { type ClosedLabel, Tally } from './tally.ts';
 
-const TIERS = ['local', 'redis', 'postgres'] as const;
-const ANSWERS = ['hit', 'absent', 'miss'] as const;
 const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
 const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
 const CHANGES = ['hotels', 'keys', 'truncated'] as const;
@@ -15,9 +14,6 @@ const OUTCOMES = ['answered', 'failed'] as const;
 const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5] as const;
 const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30] as const;
 
-export type Tier = (typeof TIERS)[number];
-/** What a tier says of a key: it has it, it knows that there is none, it does not know. */
-export type Answer = (typeof ANSWERS)[number];
 export type Dependency = (typeof DEPENDENCIES)[number];
 
 /**
@@ -52,17 +48,16 @@ export class Metrics {
     'Requests refused to protect the service or for want of a dependency, by reason',
     ['reason', REFUSALS],
   );
-  readonly #cacheAnswers = this.#tally(
-    'hotel_api_cache_answers_total',
-    'Keys of hotels looked up, by tier and answer',
-    ['tier', TIERS],
-    ['answer', ANSWERS],
+  readonly cacheAnswers = register(
+    this.registry,
+    new Lookups('hotel_api_cache_answers_total', 'Keys of hotels looked up, by tier and answer'),
   );
-  readonly #keyLookups = this.#tally(
-    'hotel_api_key_lookups_total',
-    'API keys looked up, by tier and answer; absent: the key is refused',
-    ['tier', TIERS],
-    ['answer', ANSWERS],
+  readonly keyLookups = register(
+    this.registry,
+    new Lookups(
+      'hotel_api_key_lookups_total',
+      'API keys looked up, by tier and answer; absent: the key is refused',
+    ),
   );
   readonly #unsound = this.#tally(
     'hotel_api_redis_unsound_values_total',
@@ -163,14 +158,6 @@ export class Metrics {
     this.#refused.add(1, reason);
   }
 
-  cacheAnswers(tier: Tier, answer: Answer, keys: number): void {
-    this.#cacheAnswers.add(keys, tier, answer);
-  }
-
-  keyLookup(tier: Tier, answer: Answer): void {
-    this.#keyLookups.add(1, tier, answer);
-  }
-
   unsoundValue(): void {
     this.#unsound.add(1);
   }
@@ -222,12 +209,7 @@ export class Metrics {
     this.#unlogged.add(1, kind);
   }
 
-  #tally<First extends string = never, Second extends string = never>(
-    name: string,
-    help: string,
-    first?: ClosedLabel<First>,
-    second?: ClosedLabel<Second>,
-  ): Tally<First, Second> {
-    return register(this.registry, new Tally(name, help, first, second));
+  #tally<Value extends string = never>(name: string, help: string, label?: ClosedLabel<Value>): Tally<Value> {
+    return register(this.registry, new Tally(name, help, label));
   }
 }

@@ -4,36 +4,29 @@ import type { Metric, Sample } from './metric.ts';
 export type ClosedLabel<Value extends string> = readonly [name: string, values: readonly Value[]];
 
 /**
- * A counter with at most two labels, whose values are closed sets: so no request can make a series, and every
+ * A counter with at most one label, whose values are a closed set: so no request can make a series, and every
  * series is there from the start, at 0, without which the first rise would be seen by no rate. It counts in a plain
  * array: a labelled counter of prom-client costs a third of a microsecond a request.
  */
-export class Tally<First extends string = never, Second extends string = never> implements Metric {
+export class Tally<Value extends string = never> implements Metric {
   readonly name: string;
   readonly #help: string;
-  readonly #first: ClosedLabel<First> | undefined;
-  readonly #second: ClosedLabel<Second> | undefined;
+  readonly #label: ClosedLabel<Value> | undefined;
   readonly #counts: Float64Array;
-  /** the place of each value's first series, and of each second value behind it: found faster than in an array */
-  readonly #firstPlaces: ReadonlyMap<First, number>;
-  readonly #secondPlaces: ReadonlyMap<Second, number>;
+  /** the place of each value's series: found faster than in an array */
+  readonly #places: ReadonlyMap<Value, number>;
 
-  constructor(name: string, help: string, first?: ClosedLabel<First>, second?: ClosedLabel<Second>) {
+  constructor(name: string, help: string, label?: ClosedLabel<Value>) {
     this.name = name;
     this.#help = help;
-    this.#first = first;
-    this.#second = second;
-    const width = second?.[1].length ?? 1;
-    this.#counts = new Float64Array((first?.[1].length ?? 1) * width);
-    this.#firstPlaces = new Map(first?.[1].map((value, i) => [value, i * width]));
-    this.#secondPlaces = new Map(second?.[1].map((value, i) => [value, i]));
+    this.#label = label;
+    this.#counts = new Float64Array(label?.[1].length ?? 1);
+    this.#places = new Map(label?.[1].map((value, i) => [value, i]));
   }
 
-  /** Adds to the series of these values, which must be those of the labels. */
-  add(by: number, first?: First, second?: Second): void {
-    let place = first === undefined ? 0 : this.#firstPlaces.get(first)!;
-    if (second !== undefined) place += this.#secondPlaces.get(second)!;
-    this.#counts[place]! += by;
+  /** Adds to the series of this value, which must be one of the label's. */
+  add(by: number, value?: Value): void {
+    this.#counts[value === undefined ? 0 : this.#places.get(value)!]! += by;
   }
 
   get() {
@@ -42,11 +35,6 @@ export class Tally<First extends string = never, Second extends string = never> 
   }
 
   #labelsOf(place: number): Sample['labels'] {
-    const labels: Sample['labels'] = {};
-    const [first, second] = [this.#first, this.#second];
-    const width = second?.[1].length ?? 1;
-    if (first) labels[first[0]] = first[1][Math.floor(place / width)]!;
-    if (second) labels[second[0]] = second[1][place % width]!;
-    return labels;
+    return this.#label ? { [this.#label[0]]: this.#label[1][place]! } : {};
   }
 }

@@ -76,7 +76,7 @@ export class StagedWorker {
       isLinked,
       absentTtlMs: SHARING.absentTtlMs,
       refresh: () => {},
-      count: () => {},
+      counts: { hit: 0, absent: 0, miss: 0 },
     });
     this.reader = new Reader(this.local, shared, origin, hotelChanges, isLinked, () => {});
     this.keyring = new Keyring({
@@ -85,7 +85,7 @@ export class StagedWorker {
       recent: keyChanges,
       isLinked,
       unknownTtlMs: SHARING.absentTtlMs,
-      onLookup: () => {},
+      counts: new Metrics().keyLookups.counts,
       mayGuess: () => true,
     });
     this.#follower = new Follower({

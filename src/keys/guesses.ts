@@ -1,0 +1,68 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Unavailable } from '../errors.ts';
+
+/** Keys that exist, by their heads: these are looked up even while guesses are not. 16 bytes or so each. */
+export const MAX_EXPECTED = 100_000;
+/** Of a sha256 in hexadecimal digits: as many as a number can hold. */
+export const HEAD_DIGITS = 12;
+/** Guesses that wait while too many are made, how long each does, and how often it looks. */
+const MAX_WAITING = 32;
+const PATIENCE_MS = 450;
+const AGAIN_MS = 25;
+/** One for all: in a flood of guesses the stack of each would cost more than all the rest. */
+const TOO_MANY_GUESSES = new Unavailable('too many keys that are not known are asked for', {
+  refusal: 'key_guesses',
+});
+
+/** Bounds the look-ups of keys of which nobody has heard: who makes keys up must not keep the tiers at work. */
+export class Guesses {
+  readonly #mayGuess: () => boolean | Promise<boolean>;
+  /** heads of sha256s that stand, or stood, in the table: only a hint, so it need not be complete or fresh */
+  readonly #expected = new Set<number>();
+  #waiting = 0;
+
+  /** `mayGuess`: whether one more key may be looked up of which nobody has heard. */
+  constructor(mayGuess: () => boolean | Promise<boolean>) {
+    this.#mayGuess = mayGuess;
+  }
+
+  /** The key with this sha256, or with one that begins so, exists: to look it up is no guess. */
+  expect(sha256: string): void {
+    if (this.#expected.size < MAX_EXPECTED) this.#expected.add(headOf(sha256));
+  }
+
+  /**
+   * Lets a look-up begin: true at once, or later by the promise, which rejects with `Unavailable` where too many are
+   * wanted. A few wait until one more may be looked up, or the change feed tells of them: a key may be that new.
+   */
+  admit(sha256: string): true | Promise<void> {
+    if (this.#isExpected(sha256)) return true;
+    const may = this.#mayGuess();
+    if (may === true) return true;
+    if (may === false && this.#waiting >= MAX_WAITING) return Promise.reject(TOO_MANY_GUESSES);
+    return this.#admitLater(may, sha256);
+  }
+
+  async #admitLater(may: false | Promise<boolean>, sha256: string): Promise<void> {
+    if (await may) return;
+    if (this.#waiting >= MAX_WAITING) throw TOO_MANY_GUESSES;
+    this.#waiting++;
+    try {
+      const untilMs = performance.now() + PATIENCE_MS;
+      do {
+        if (performance.now() > untilMs) throw TOO_MANY_GUESSES;
+        await wait(AGAIN_MS);
+      } while (!this.#isExpected(sha256) && !(await this.#mayGuess()));
+    } finally {
+      this.#waiting--;
+    }
+  }
+
+  #isExpected(sha256: string): boolean {
+    return this.#expected.has(headOf(sha256));
+  }
+}
+
+function headOf(sha256: string): number {
+  return Number.parseInt(sha256.slice(0, HEAD_DIGITS), 16);
+}
