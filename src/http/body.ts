@@ -1,7 +1,13 @@
-import type { HttpResponse } from 'uWebSockets.js';
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 
 /** Largest request body that is read. */
 export const MAX_BODY_BYTES = 1024 * 1024;
+
+/** True when a request says that a body follows it. */
+export function hasBody(request: HttpRequest): boolean {
+  const length = request.getHeader('content-length');
+  return (length !== '' && length !== '0') || request.getHeader('transfer-encoding') !== '';
+}
 
 /**
  * Collects a request's body and hands it over once: the whole of it, or undefined as soon as it is larger than

@@ -1,8 +1,15 @@
+import { hash } from 'node:crypto';
+
 /** Stands between the tag of the identity bytes and the name of a coding: no tag holds it. */
 const SEPARATOR = '.';
 
 /** The tags of a list are quoted strings; a weak mark before one does not matter for If-None-Match (RFC 9110, 13.1.2). */
 const LISTED = /(?:W\/)?"([^"]*)"/g;
+
+/** The tag of a body whose tag is not stored with it. */
+export function tagOf(body: Uint8Array): string {
+  return hash('sha1', body, 'base64url').slice(0, 16);
+}
 
 /** True when an If-None-Match header names this tag, whatever compression it was given out with, or is `*`. */
 export function matches(ifNoneMatch: string, tag: string): boolean {

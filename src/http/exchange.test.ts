@@ -1,6 +1,7 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
+import { RequestHistogram } from '../observe/request-histogram.ts';
 import { compress } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
 
@@ -43,6 +44,7 @@ class Client {
   }
 }
 
+const counter = new RequestHistogram('seconds', 'Time').at('batch_by_channel', 'POST');
 let client: Client;
 let observer: Mocked<Observer>;
 
@@ -51,8 +53,7 @@ const exchangeFor = (headers: Record<string, string> = {}) => {
   return new Exchange(
     client.response as unknown as HttpResponse,
     request as unknown as HttpRequest,
-    'batch_by_channel',
-    'POST',
+    counter,
     observer,
   );
 };

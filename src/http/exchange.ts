@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/access.ts';
-import type { CountedMethod, Route } from '../observe/request-histogram.ts';
+import type { CountedMethod, RequestCounter, Route } from '../observe/request-histogram.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { matches, quote } from './etag.ts';
 import { giveBack, keep, type Leftover } from './leftovers.ts';
@@ -47,7 +47,8 @@ export interface Observer {
  * once the handler has returned; and it answers once, whoever is late, or not at all when the client has left.
  */
 export class Exchange {
-  readonly route: Route;
+  /** of its route and method */
+  readonly counter: RequestCounter;
   readonly requestId: string;
   /** set by the gate */
   access: Access | undefined;
@@ -58,32 +59,36 @@ export class Exchange {
   readonly #response: HttpResponse;
   readonly #observer: Observer;
   readonly #startedAtMs = performance.now();
-  readonly method: CountedMethod;
   /** until the handler returns; most answers are out by then and need not read all headers */
   #request: HttpRequest | undefined;
   #ifNoneMatch = '';
-  #acceptEncoding = '';
+  #acceptEncoding: string | undefined;
+  /** when it has been chosen */
+  #encoding: Encoding | 'identity' | undefined;
   #over = false;
   #deferred = false;
-  #madeAtMs: number | undefined;
+  #made = false;
   /** while the answer is compressed by other threads */
   #compressing = false;
   #leftover: Leftover | undefined;
+  /** of an answer of which something is left over */
+  #madeAtMs: number | undefined;
   #onMade: (() => void) | undefined;
 
-  constructor(
-    response: HttpResponse,
-    request: HttpRequest,
-    route: Route,
-    method: CountedMethod,
-    observer: Observer,
-  ) {
+  constructor(response: HttpResponse, request: HttpRequest, counter: RequestCounter, observer: Observer) {
     this.#response = response;
-    this.route = route;
+    this.counter = counter;
     this.#observer = observer;
-    this.method = method;
     this.#request = request;
     this.requestId = requestIdOf(request.getHeader('x-request-id'));
+  }
+
+  get route(): Route {
+    return this.counter.route;
+  }
+
+  get method(): CountedMethod {
+    return this.counter.method;
   }
 
   get view(): View {
@@ -100,9 +105,11 @@ export class Exchange {
     return this.#over;
   }
 
-  /** True when a large answer would be compressed; of an exchange that is deferred. */
-  get mayCompress(): boolean {
-    return chooseEncoding(this.#acceptEncoding) !== undefined;
+  /** The encoding that the client prefers for a large answer; undefined: as it is. */
+  get encoding(): Encoding | undefined {
+    this.#encoding ??=
+      chooseEncoding(this.#acceptEncoding ?? this.#request!.getHeader('accept-encoding')) ?? 'identity';
+    return this.#encoding === 'identity' ? undefined : this.#encoding;
   }
 
   /**
@@ -110,7 +117,7 @@ export class Exchange {
    * nobody works on it any more.
    */
   whenMade(done: () => void): void {
-    if (this.#madeAtMs !== undefined || (this.#over && !this.#compressing)) done();
+    if (this.#made || (this.#over && !this.#compressing)) done();
     else this.#onMade = done;
   }
 
@@ -122,16 +129,13 @@ export class Exchange {
     this.#ifNoneMatch = request.getHeader('if-none-match');
     this.#acceptEncoding = request.getHeader('accept-encoding');
     this.#request = undefined;
-    this.#response.onAborted(() => this.#finish(0, 0));
+    this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
   }
 
   /** Answers 200 with JSON. `tag` is that of the identity bytes; POST has none. The body may be overwritten after the call. */
   ok(body: Uint8Array, tag: string, headers = ''): void {
     if (this.#over) return;
-    const encoding =
-      body.length >= MIN_COMPRESSED_BYTES
-        ? chooseEncoding(this.#request?.getHeader('accept-encoding') ?? this.#acceptEncoding)
-        : undefined;
+    const encoding = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
     const tagged = tag === '' ? headers : `${headers}\r\netag: ${quote(tag, encoding)}`;
     const ifNoneMatch = tag === '' ? '' : (this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch);
     if (matches(ifNoneMatch, tag)) this.#write(304, tagged, undefined);
@@ -142,7 +146,7 @@ export class Exchange {
   /** Answers 200 with what is the same for everybody. */
   async page(page: Page): Promise<void> {
     this.defer();
-    const encoding = chooseEncoding(this.#acceptEncoding);
+    const { encoding } = this;
     const { tag, body } = await page.read(encoding);
     const common = `${page.headers}\r\nvary: accept-encoding\r\nx-request-id: `;
     const tagged = `\r\netag: ${quote(tag, encoding)}`;
@@ -187,7 +191,8 @@ export class Exchange {
 
   #writeNow(status: number, headers: string, body: Uint8Array | undefined, common: string): void {
     const response = this.#response;
-    this.#madeAtMs = performance.now();
+    const madeAtMs = performance.now();
+    this.#made = true;
     this.#onMade?.();
     if (status !== 200) response.writeStatus(STATUS_LINES[status]!);
     // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
@@ -196,26 +201,26 @@ export class Exchange {
       `${common}${this.requestId}${headers}${this.limitHeaders}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
     );
     if (body === undefined) {
-      this.#finish(status, 0);
+      this.#finish(status, 0, madeAtMs);
       response.endWithoutBody();
     } else if (this.method === 'HEAD') {
       this.defer();
-      this.#finish(status, 0);
+      this.#finish(status, 0, madeAtMs);
       response.writeHeader('content-length', String(body.length)).endWithoutBody();
     } else if (body.length <= MAX_SINGLE_WRITE_BYTES) {
-      this.#finish(status, body.length);
+      this.#finish(status, body.length, madeAtMs);
       response.end(body);
     } else {
-      this.#writeLarge(status, body, common === JSON_HEADERS);
+      this.#writeLarge(status, body, common === JSON_HEADERS, madeAtMs);
     }
   }
 
-  #writeLarge(status: number, body: Uint8Array, mayBeOverwritten: boolean): void {
+  #writeLarge(status: number, body: Uint8Array, mayBeOverwritten: boolean, madeAtMs: number): void {
     this.defer();
     const response = this.#response;
     const [, done] = response.tryEnd(body, body.length);
     if (done) {
-      this.#finish(status, body.length);
+      this.#finish(status, body.length, madeAtMs);
       return;
     }
     // the rest is ours to keep until the kernel has taken it
@@ -223,20 +228,20 @@ export class Exchange {
     const total = body.length;
     const rest = keep(body.subarray(written), mayBeOverwritten, () => this.close());
     this.#leftover = rest;
+    this.#madeAtMs = madeAtMs;
     this.#observer.sending(this);
     response.onWritable((offset) => {
       rest.taken = offset - written;
       const [ok, ended] = response.tryEnd(rest.bytes.subarray(rest.taken), total);
-      if (ended) this.#finish(status, total);
+      if (ended) this.#finish(status, total, madeAtMs);
       return ok;
     });
   }
 
-  #finish(status: number, bytes: number): void {
+  #finish(status: number, bytes: number, madeAtMs = performance.now()): void {
     if (this.#over) return;
     this.#over = true;
-    const madeAtMs = this.#madeAtMs ?? performance.now();
-    if (this.#madeAtMs === undefined && !this.#compressing) this.#onMade?.();
+    if (!this.#made && !this.#compressing) this.#onMade?.();
     if (this.#leftover) giveBack(this.#leftover);
     this.#observer.finished(this, status, (madeAtMs - this.#startedAtMs) / 1000, bytes);
   }

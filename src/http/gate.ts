@@ -5,12 +5,13 @@ import type { Keyring } from '../keys/keyring.ts';
 import type { Limiter, Verdict } from '../keys/limiter.ts';
 import type { AccessLog } from '../observe/access-log.ts';
 import type { Metrics } from '../observe/metrics.ts';
-import type { CountedMethod, Route } from '../observe/request-histogram.ts';
+import type { RequestCounter } from '../observe/request-histogram.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
-import { collectBody, MAX_BODY_BYTES } from './body.ts';
+import { collectBody, hasBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import type { Page } from './page.ts';
 import { rateLimitHeaders } from './rate-limit-headers.ts';
+import type { GetRule, PostRule } from './rules.ts';
 
 /** A key that is good though it may not ask at present: it has had what its limit allows. */
 const SPENT = Symbol('spent');
@@ -18,31 +19,6 @@ type Entry = Access | null | typeof SPENT;
 
 /** A handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
-
-/** A route of the contract that reads a hotel or the list. */
-export interface GetRule<Input> {
-  route: Route;
-  /** takes from the request what the answer needs; nothing can be read from it later */
-  read: (request: HttpRequest) => Input;
-  /** true when what is asked for needs the `registry` scope */
-  needsRegistry: (input: Input) => boolean;
-  answer: (exchange: Exchange, input: Input) => void | Promise<void>;
-}
-
-/** A route of the contract that takes a body. */
-export interface PostRule {
-  route: Route;
-  needsRegistry: boolean;
-  /**
-   * The body is valid until the first await. With `mayLoad` false it answers from the local cache alone, or does
-   * nothing and returns NEEDS_LOAD.
-   */
-  answer: (
-    exchange: Exchange,
-    body: Uint8Array,
-    mayLoad: boolean,
-  ) => void | typeof NEEDS_LOAD | Promise<void>;
-}
 
 /**
  * The door of every route: it makes the exchange, judges the key (401) and the scope (403), and turns whatever
@@ -89,46 +65,44 @@ export class Gate implements Observer {
 
   /** A handler for GET or HEAD. A request with a body is closed: what follows it might be another's. */
   get<Input>(rule: GetRule<Input>, method: 'GET' | 'HEAD'): Handler {
-    return (response, request) => {
-      const exchange = this.#open(response, request, rule.route, method);
-      this.#guard(exchange, () => {
-        if (hasBody(request)) return exchange.close();
-        const key = request.getHeader('x-api-key');
-        const input = rule.read(request);
-        const entry = this.#judge(exchange, key);
-        if (entry instanceof Promise) {
-          return entry.then((entered) => {
-            if (this.#admits(exchange, entered, rule.needsRegistry(input)))
-              return rule.answer(exchange, input);
-          });
-        }
-        if (this.#admits(exchange, entry, rule.needsRegistry(input))) return rule.answer(exchange, input);
-      });
+    const counter = this.#metrics.requests.at(rule.route, method);
+    const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
+      if (hasBody(request)) return exchange.close();
+      const key = request.getHeader('x-api-key');
+      const input = rule.read(request);
+      const entry = this.#judge(exchange, key);
+      if (entry instanceof Promise) {
+        return entry.then((entered) => {
+          if (this.#admits(exchange, entered, rule.needsRegistry(input))) return rule.answer(exchange, input);
+        });
+      }
+      if (this.#admits(exchange, entry, rule.needsRegistry(input))) return rule.answer(exchange, input);
     };
+    return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
 
   /** A handler for POST. */
   post(rule: PostRule): Handler {
+    const counter = this.#metrics.requests.at(rule.route, 'POST');
+    const answer = (exchange: Exchange, body: Uint8Array | undefined): void => {
+      if (body === undefined) {
+        exchange.fail(publicErrors.bodyTooLarge);
+        return;
+      }
+      this.#metrics.received(rule.route, body.length);
+      this.#enter(exchange, rule, body);
+    };
     return (response, request) => {
-      const exchange = this.#open(response, request, rule.route, 'POST');
-      this.#guard(exchange, () => {
+      const serve = (exchange: Exchange): void | Promise<void> => {
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
         const entry = this.#judge(exchange, key);
-        const answer = (body: Uint8Array | undefined): void => {
-          if (body === undefined) {
-            exchange.fail(publicErrors.bodyTooLarge);
-            return;
-          }
-          this.#metrics.received(rule.route, body.length);
-          this.#enter(exchange, rule, body);
-        };
         if (!(entry instanceof Promise)) {
           if (!this.#admits(exchange, entry, rule.needsRegistry)) return;
-          if (declaredTooLarge) return answer(undefined);
+          if (declaredTooLarge) return answer(exchange, undefined);
           if (this.#admission.full) return this.#failed(exchange, OVERLOADED);
           exchange.defer();
-          collectBody(response, (body) => this.#guard(exchange, () => answer(body)));
+          collectBody(response, (body) => this.#guard(exchange, answer, body));
           return;
         }
         exchange.defer();
@@ -137,30 +111,32 @@ export class Gate implements Observer {
         if (declaredTooLarge) body.resolve(undefined);
         else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)));
         return entry.then(async (entered) => {
-          if (this.#admits(exchange, entered, rule.needsRegistry)) answer(await body.promise);
+          if (this.#admits(exchange, entered, rule.needsRegistry)) answer(exchange, await body.promise);
         });
-      });
+      };
+      this.#guard(this.#open(response, request, counter), serve, undefined);
     };
   }
 
   /** A handler for GET or HEAD of what anybody may see. */
   page(page: Page, method: 'GET' | 'HEAD'): Handler {
-    return (response, request) => {
-      const exchange = this.#open(response, request, 'page', method);
-      this.#guard(exchange, () => (hasBody(request) ? exchange.close() : exchange.page(page)));
-    };
+    const counter = this.#metrics.requests.at('page', method);
+    const serve = (exchange: Exchange, request: HttpRequest) =>
+      hasBody(request) ? exchange.close() : exchange.page(page);
+    return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
 
   /** A handler for what the contract does not know; needs no key. */
   refuse(refuse: (exchange: Exchange, request: HttpRequest) => void): Handler {
+    const { requests } = this.#metrics;
     return (response, request) => {
       const method = request.getCaseSensitiveMethod();
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
-      const exchange = this.#open(response, request, 'other', counted);
-      this.#guard(exchange, () => {
-        if ((counted === 'GET' || counted === 'HEAD') && hasBody(request)) return exchange.close();
-        refuse(exchange, request);
-      });
+      const serve = (exchange: Exchange): void => {
+        if ((counted === 'GET' || counted === 'HEAD') && hasBody(request)) exchange.close();
+        else refuse(exchange, request);
+      };
+      this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
     };
   }
 
@@ -173,16 +149,13 @@ export class Gate implements Observer {
     if (exchange.sending) this.#sending--;
     this.#answered++;
     if (status === 0) this.#metrics.aborted();
-    else {
-      this.#metrics.requests.observe(exchange.route, exchange.method, status, seconds);
-      this.#metrics.sent(exchange.route, bytes);
-    }
+    else exchange.counter.count(status, seconds, bytes);
     this.#accessLog.finished(exchange, status, seconds, bytes);
   }
 
-  #open(response: HttpResponse, request: HttpRequest, route: Route, method: CountedMethod): Exchange {
+  #open(response: HttpResponse, request: HttpRequest, counter: RequestCounter): Exchange {
     this.#unfinished++;
-    return new Exchange(response, request, route, method, this);
+    return new Exchange(response, request, counter, this);
   }
 
   /** Judges the key and counts the request where its key has a limit. */
@@ -229,15 +202,12 @@ export class Gate implements Observer {
     this.#admission.enter(body, {
       run: (bytes, mayLoad, done) => {
         let needsLoad = false;
-        this.#guard(
-          exchange,
-          () => {
-            const pending = rule.answer(exchange, bytes, mayLoad);
-            if (pending !== NEEDS_LOAD) return pending;
-            needsLoad = true;
-          },
-          () => exchange.whenMade(done),
-        );
+        const answer = (): void | Promise<void> => {
+          const pending = rule.answer(exchange, bytes, mayLoad);
+          if (pending !== NEEDS_LOAD) return pending;
+          needsLoad = true;
+        };
+        this.#guard(exchange, answer, undefined, () => exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;
       },
       refuse: () => this.#failed(exchange, OVERLOADED),
@@ -247,9 +217,15 @@ export class Gate implements Observer {
     });
   }
 
-  #guard(exchange: Exchange, work: () => void | Promise<void>, after?: () => void): void {
+  /** Does the work, now or later, and answers where it fails; calls `after` when it is done. */
+  #guard<Subject>(
+    exchange: Exchange,
+    work: (exchange: Exchange, subject: Subject) => void | Promise<void>,
+    subject: Subject,
+    after?: () => void,
+  ): void {
     try {
-      const pending = work();
+      const pending = work(exchange, subject);
       if (pending) {
         exchange.defer();
         pending.catch((error) => this.#failed(exchange, error)).then(after);
@@ -274,8 +250,3 @@ export class Gate implements Observer {
 const OVERLOADED = new Unavailable('more batches wait than can be answered in time', {
   refusal: 'overload',
 });
-
-function hasBody(request: HttpRequest): boolean {
-  const length = request.getHeader('content-length');
-  return (length !== '' && length !== '0') || request.getHeader('transfer-encoding') !== '';
-}

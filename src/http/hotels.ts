@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Listing } from '../hotels/listing.ts';
@@ -12,11 +11,12 @@ import { ABSENT } from '../hotels/slab/slab.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import type { BatchIds } from './batch-body.ts';
 import { readChannelBatch, readRegistryBatch } from './batch-body.ts';
+import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
-import type { GetRule, PostRule } from './gate.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
 import { joinBodies } from './json-array.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
+import type { GetRule, PostRule } from './rules.ts';
 
 /** The six operations of the contract, behind the gate. */
 export interface Operations {
@@ -59,21 +59,8 @@ export function operationsOn(
   const sendMany = (namespace: Namespace, keys: string[], view: View, send: (body: Uint8Array) => void) => {
     if (keys.length === 0) return send(EMPTY_ARRAY);
     const gathered = local?.gatherKeys(namespace, keys, view);
-    if (gathered) return sendGathered(namespace, gathered, view, send);
+    if (gathered) return sendCompleted(namespace, answerOf(gathered), view, send);
     return reader.load(namespace, keys).then((found) => send(joinBodies(found, view)));
-  };
-  const sendGathered = (
-    namespace: Namespace,
-    gathered: Gathered,
-    view: View,
-    send: (body: Uint8Array) => void,
-  ) => {
-    return sendCompleted(
-      namespace,
-      gathered.misses === 0 ? gathered.output : gathered.takeGapped(),
-      view,
-      send,
-    );
   };
   const sendCompleted = (
     namespace: Namespace,
@@ -93,11 +80,11 @@ export function operationsOn(
     parse: (body: Uint8Array) => BatchIds,
   ) => {
     const { view } = exchange;
-    if (!mayLoad && exchange.mayCompress) return NEEDS_LOAD;
+    if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
     const gathered = local?.gatherBody(namespace, body, view);
     if (!mayLoad && !(gathered?.misses === 0)) return NEEDS_LOAD;
-    if (gathered) return sendGathered(namespace, gathered, view, send);
+    if (gathered) return sendCompleted(namespace, answerOf(gathered), view, send);
     const relayed = relay?.answer(namespace, body, view, (answer) =>
       sendCompleted(namespace, answer, view, send),
     );
@@ -111,7 +98,6 @@ export function operationsOn(
     const query = readListQuery(parameters);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
-    const tagOf = (body: Uint8Array) => hash('sha1', body, 'base64url').slice(0, 16);
     if (registryId !== undefined) {
       const ids = offset > 0 ? [] : [registryId];
       return sendMany('registry', ids, exchange.view, (body) => exchange.ok(body, tagOf(body)));
@@ -169,6 +155,10 @@ export function operationsOn(
 }
 
 const EMPTY_ARRAY = Buffer.from('[]');
+
+function answerOf(gathered: Gathered): Uint8Array | GappedAnswer {
+  return gathered.misses === 0 ? gathered.output : gathered.takeGapped();
+}
 
 function linkHeader(path: string, limit: number, offset: number, more: boolean): string {
   const to = (at: number, relation: string) => `<${path}?limit=${limit}&offset=${at}>; rel="${relation}"`;

@@ -26,17 +26,23 @@ export class Histogram implements Metric {
   }
 
   count(place: number, value: number): void {
+    this.add(this.open(place), value);
+  }
+
+  /** Counts in the cell of a place, as `open` returned it. */
+  add(cell: Float64Array, value: number): void {
     const bounds = this.#bounds;
-    const cell = this.#cells.get(place) ?? this.open(place);
     let bucket = 0;
     while (bucket < bounds.length && value > bounds[bucket]!) bucket++;
     cell[bucket]!++;
     cell[bounds.length + 1]! += value;
   }
 
-  /** Exports a place from now on, at 0: what appears with its first rise, a rate does not see rise. */
+  /** Exports a place from now on, at 0 at first: what appears with its first rise, a rate does not see rise. */
   open(place: number): Float64Array {
-    const cell = new Float64Array(this.#bounds.length + 2);
+    let cell = this.#cells.get(place);
+    if (cell) return cell;
+    cell = new Float64Array(this.#bounds.length + 2);
     this.#cells.set(place, cell);
     return cell;
   }

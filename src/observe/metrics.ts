@@ -34,11 +34,6 @@ export class Metrics {
     'Bytes of request bodies, by route',
     ['route', ROUTES],
   );
-  readonly #sent = this.#tally(
-    'hotel_api_response_body_bytes_total',
-    'Bytes of response bodies as they were sent, by route',
-    ['route', ROUTES],
-  );
   readonly #aborted = this.#tally(
     'hotel_api_requests_aborted_total',
     'Requests that ended without an answer: the client went away, or what it sent must not be answered',
@@ -124,6 +119,15 @@ export class Metrics {
     register(
       this.registry,
       new Reading(
+        'hotel_api_response_body_bytes_total',
+        'Bytes of response bodies as they were sent, by route',
+        'counter',
+        () => ROUTES.map((route) => ({ labels: { route }, value: this.requests.sentBytes(route) })),
+      ),
+    );
+    register(
+      this.registry,
+      new Reading(
         'hotel_api_breaker_open',
         'Processes that have given a dependency up; of replicas each counts',
         'gauge',
@@ -143,10 +147,6 @@ export class Metrics {
 
   received(route: Route, bytes: number): void {
     this.#received.add(bytes, route);
-  }
-
-  sent(route: Route, bytes: number): void {
-    this.#sent.add(bytes, route);
   }
 
   aborted(): void {

@@ -28,7 +28,7 @@ const value = (text: string, sample: string) =>
 describe('a histogram of requests', () => {
   it('counts each duration in its bucket and in all above', async () => {
     const histogram = make();
-    for (const seconds of [0, 1e-4, 1.1e-4, 0.003, 60]) histogram.observe(LIST, GET, 200, seconds);
+    for (const seconds of [0, 1e-4, 1.1e-4, 0.003, 60]) histogram.at(LIST, GET).count(200, seconds, 0);
     const text = await exposition(histogram);
     const labels = 'route="list",method="GET",status="200"';
     const bucket = (le: string) =>
@@ -48,7 +48,7 @@ describe('a histogram of requests', () => {
     for (const route of ROUTES)
       for (const method of methods)
         for (const status of statuses) {
-          histogram.observe(route, method, status, 0.001);
+          histogram.at(route, method).count(status, 0.001, 0);
           sent++;
         }
     const counts = (histogram.get().values as { metricName: string; labels: object; value: number }[]).filter(
@@ -59,11 +59,22 @@ describe('a histogram of requests', () => {
     expect(JSON.stringify(counts)).not.toContain('undefined');
   });
 
+  it('knows how many bytes a route sent, by whatever method and status', () => {
+    const histogram = make();
+    histogram.at(LIST, GET).count(200, 0.001, 1_000);
+    histogram.at(LIST, GET).count(404, 0.001, 50);
+    histogram.at(LIST, 'HEAD').count(500, 0.001, 30);
+    histogram.at('hotel', GET).count(200, 0.001, 7);
+    expect(['list', 'hotel', 'page'].map((route) => histogram.sentBytes(route as 'list'))).toEqual([
+      1_080, 7, 0,
+    ]);
+  });
+
   it('of several processes are summed', async () => {
     const [one, other] = [make(), make()];
-    one.observe(LIST, GET, 200, 1);
-    other.observe(LIST, GET, 200, 2);
-    other.observe(LIST, GET, 404, 2);
+    one.at(LIST, GET).count(200, 1, 0);
+    other.at(LIST, GET).count(200, 2, 0);
+    other.at(LIST, GET).count(404, 2, 0);
     const text = await exposition(one, other);
     expect(value(text, 'duration_seconds_count{route="list",method="GET",status="200"}')).toBe(2);
     expect(value(text, 'duration_seconds_sum{route="list",method="GET",status="200"}')).toBe(3);

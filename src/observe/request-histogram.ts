@@ -25,8 +25,48 @@ const EXPECTED_STATUSES = [200, 500, 503];
 /** A method as it is counted. */
 export type CountedMethod = (typeof METHODS)[number];
 
+/** Counts the requests of one route and method. */
+export class RequestCounter {
+  readonly route: Route;
+  readonly method: CountedMethod;
+  readonly #histogram: RequestHistogram;
+  /** by status */
+  readonly #cells = new Map<number, Float64Array>();
+  #sentBytes = 0;
+
+  constructor(histogram: RequestHistogram, route: Route, method: CountedMethod) {
+    this.#histogram = histogram;
+    this.route = route;
+    this.method = method;
+  }
+
+  /** Bytes of the bodies of all answers. */
+  get sentBytes(): number {
+    return this.#sentBytes;
+  }
+
+  /** Counts an answered request; `bytes`: of the body as it was sent. */
+  count(status: number, seconds: number, bytes: number): void {
+    const cell = this.#cells.get(status) ?? this.open(status);
+    this.#histogram.add(cell, seconds);
+    this.#sentBytes += bytes;
+  }
+
+  /** Exports a status from now on. */
+  open(status: number): Float64Array {
+    const place = ROUTES.indexOf(this.route) * METHODS.length + METHODS.indexOf(this.method);
+    const cell = this.#histogram.open(place * STATUSES + status);
+    this.#cells.set(status, cell);
+    return cell;
+  }
+}
+
 /** Durations of requests in seconds, by route, method and status. */
 export class RequestHistogram extends Histogram {
+  readonly #counters = ROUTES.flatMap((route) =>
+    METHODS.map((method) => new RequestCounter(this, route, method)),
+  );
+
   constructor(name: string, help: string) {
     super(name, help, BOUNDS, (place) => ({
       route: ROUTES[Math.floor(place / STATUSES / METHODS.length)]!,
@@ -36,19 +76,18 @@ export class RequestHistogram extends Histogram {
     for (const route of ROUTES)
       if (route !== 'other')
         for (const status of EXPECTED_STATUSES)
-          this.open(placeOf(route, route.startsWith('batch') ? 'POST' : 'GET', status));
+          this.at(route, route.startsWith('batch') ? 'POST' : 'GET').open(status);
   }
 
-  /** Counts one answered request. */
-  observe(route: Route, method: CountedMethod, status: number, seconds: number): void {
-    this.count(placeOf(route, method, status), seconds);
+  /** Where the requests of a route and method are counted: to be looked up once, not at every request. */
+  at(route: Route, method: CountedMethod): RequestCounter {
+    return this.#counters.find((counter) => counter.route === route && counter.method === method)!;
   }
-}
 
-// found faster than in an array
-const ROUTE_PLACES = new Map(ROUTES.map((route, i) => [route, i * METHODS.length * STATUSES]));
-const METHOD_PLACES = new Map(METHODS.map((method, i) => [method, i * STATUSES]));
-
-function placeOf(route: Route, method: CountedMethod, status: number): number {
-  return ROUTE_PLACES.get(route)! + METHOD_PLACES.get(method)! + status;
+  /** Bytes of the bodies of a route's answers. */
+  sentBytes(route: Route): number {
+    let bytes = 0;
+    for (const counter of this.#counters) if (counter.route === route) bytes += counter.sentBytes;
+    return bytes;
+  }
 }
