@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { publicErrors } from '../errors.ts';
 import { MAX_IMAGES } from '../hotels/hotel.ts';
-import { MAX_IDS } from '../http/batch-body.ts';
+import { MAX_KEYS } from '../hotels/slab/slab.ts';
 import { MAX_LIMIT } from '../http/query.ts';
 import { escapeHtml, highlight } from './code.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
@@ -28,7 +28,7 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, a
       ? `<a href="mailto:${escapeHtml(supportEmail)}">${escapeHtml(supportEmail)}</a>`
       : 'the operator of the service',
     errors: errorTable(),
-    maxIds: MAX_IDS,
+    maxIds: MAX_KEYS,
     maxLimit: MAX_LIMIT,
     maxImages: MAX_IMAGES,
   };

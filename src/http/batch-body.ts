@@ -1,11 +1,10 @@
 import Type, { type TSchema } from 'typebox';
 import type { ErrorCode } from '../errors.ts';
+import { MAX_KEYS } from '../hotels/slab/slab.ts';
 import { RegistryId, RegistryIdText, readRegistryId } from './ids.ts';
 
-/** Most ids of one batch, counted before duplicates are dropped. */
-export const MAX_IDS = 1000;
 const ids = <T extends TSchema>(id: T, description: string) =>
-  Type.Array(id, { maxItems: MAX_IDS, description });
+  Type.Array(id, { maxItems: MAX_KEYS, description });
 
 /** The bodies of batches, as the API's document gives them. They are read by hand: a fault has its own sentence. */
 export const ChannelBatch = Type.Object({
@@ -32,7 +31,7 @@ export function readChannelBatch(body: Uint8Array): BatchIds {
   if (json === undefined) return { error: 'bodyNotJson' };
   const asked = (json.value as { channel_ids?: unknown } | null)?.channel_ids;
   if (!Array.isArray(asked)) return { error: 'channelIdsMissing' };
-  if (asked.length > MAX_IDS) return { error: 'tooManyChannelIds' };
+  if (asked.length > MAX_KEYS) return { error: 'tooManyChannelIds' };
   const ids = new Set<string>();
   for (const id of asked) {
     if (typeof id !== 'string') return { error: 'channelIdNotString' };
@@ -47,7 +46,7 @@ export function readRegistryBatch(body: Uint8Array): BatchIds {
   if (json === undefined) return { error: 'bodyNotJson' };
   let asked = (json.value as { registry_ids?: unknown } | null)?.registry_ids;
   if (!Array.isArray(asked)) return { error: 'registryIdsMissing' };
-  if (asked.length > MAX_IDS) return { error: 'tooManyRegistryIds' };
+  if (asked.length > MAX_KEYS) return { error: 'tooManyRegistryIds' };
   if (
     MAY_HOLD_NO_INTEGER.test(json.text) ||
     asked.some((id) => typeof id === 'number' && !Number.isSafeInteger(id))

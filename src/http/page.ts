@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto';
-import { compressThoroughly, type Encoding } from './compression.ts';
+import { compress, type Encoding } from './compression.ts';
+import { tagOf } from './etag.ts';
 
 /** Bytes as they go out, and the tag of the identity bytes. */
 interface Copy {
@@ -33,11 +33,11 @@ export class Page {
 
   async #identity(): Promise<Copy> {
     const body = await this.#make();
-    return { body, tag: hash('sha1', body, 'base64url').slice(0, 16) };
+    return { body, tag: tagOf(body) };
   }
 
   async #compress(encoding: Encoding): Promise<Copy> {
     const { body, tag } = await this.read(undefined);
-    return { body: await compressThoroughly(body, encoding), tag };
+    return { body: await compress(body, encoding, 'small'), tag };
   }
 }

@@ -5,6 +5,7 @@ import type { Exchange } from './exchange.ts';
 import type { Gate, Handler } from './gate.ts';
 import type { Operations } from './hotels.ts';
 import type { Page } from './page.ts';
+import type { GetRule } from './rules.ts';
 
 /** The public port of one worker. */
 export interface Server {
@@ -18,15 +19,11 @@ export interface Server {
   close(): void;
 }
 
-/** Paths of the contract, with the methods each knows; `*` stands for one segment that is not empty. */
-const PATHS: [path: string[], allow: string][] = [
-  [['hotels'], 'GET, HEAD'],
-  [['hotels', 'channel', 'batch'], 'GET, HEAD, POST'],
-  [['hotels', 'registry', 'batch'], 'GET, HEAD, POST'],
-  [['hotels', '*'], 'GET, HEAD'],
-  [['hotels', 'channel', '*'], 'GET, HEAD'],
-  [['hotels', 'registry', '*'], 'GET, HEAD'],
-];
+/** The methods of the library, by the names that a request gives them. */
+const REGISTER = { GET: 'get', HEAD: 'head', POST: 'post' } as const;
+
+/** A path, in which `:id` stands for one segment, and what is done for some of its methods. */
+type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Handler>>];
 
 /** Routes the contract's paths, after `basePath`, to its operations, and those of `pages` to what anybody may see. */
 export function openServer(
@@ -38,25 +35,26 @@ export function openServer(
   // without this every answer would carry the library's name; its types leave the function out
   (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
   const app = App();
-  const refuse = gate.refuse((exchange, request) => refuseUnknown(exchange, request, pages, basePath));
-  const reads: [path: string, handlerOf: (method: 'GET' | 'HEAD') => Handler][] = [
-    ['/hotels', (method) => gate.get(operations.list, method)],
-    ['/hotels/:id', (method) => gate.get(operations.hotel, method)],
-    ['/hotels/channel/:id', (method) => gate.get(operations.hotelByChannel, method)],
-    ['/hotels/registry/:id', (method) => gate.get(operations.hotelByRegistry, method)],
+  const read = <Input>(path: string, rule: GetRule<Input>): Route => [
+    path,
+    { GET: gate.get(rule, 'GET'), HEAD: gate.get(rule, 'HEAD') },
   ];
-  for (const [path, handlerOf] of reads) {
-    app.get(basePath + path, handlerOf('GET'));
-    app.head(basePath + path, handlerOf('HEAD'));
-  }
-  for (const [path, page] of pages) {
-    app.get(basePath + path, gate.page(page, 'GET'));
-    app.head(basePath + path, gate.page(page, 'HEAD'));
-  }
-  app.post(`${basePath}/hotels/channel/batch`, gate.post(operations.batchByChannel));
-  app.post(`${basePath}/hotels/registry/batch`, gate.post(operations.batchByRegistry));
+  const routes: Route[] = [
+    read('/hotels', operations.list),
+    read('/hotels/:id', operations.hotel),
+    read('/hotels/channel/:id', operations.hotelByChannel),
+    read('/hotels/registry/:id', operations.hotelByRegistry),
+    ['/hotels/channel/batch', { POST: gate.post(operations.batchByChannel) }],
+    ['/hotels/registry/batch', { POST: gate.post(operations.batchByRegistry) }],
+  ];
+  for (const [path, page] of pages)
+    routes.push([path, { GET: gate.page(page, 'GET'), HEAD: gate.page(page, 'HEAD') }]);
+  const refuse = gate.refuse((exchange, request) => refuseUnknown(exchange, request, routes, basePath));
+  for (const [path, handlers] of routes)
+    for (const method of methodsOf(handlers)) app[REGISTER[method]](basePath + path, handlers[method]!);
   // an empty id is no id: these paths are unknown
-  for (const path of ['/hotels/', '/hotels/channel/', '/hotels/registry/']) app.any(basePath + path, refuse);
+  for (const [path] of routes)
+    if (path.endsWith('/:id')) app.any(basePath + path.slice(0, -':id'.length), refuse);
   app.any('/*', refuse);
 
   let connections = 0;
@@ -85,21 +83,21 @@ export function openServer(
   };
 }
 
-function refuseUnknown(
-  exchange: Exchange,
-  request: HttpRequest,
-  pages: ReadonlyMap<string, Page>,
-  basePath: string,
-): void {
+function methodsOf(handlers: Route[1]): (keyof typeof REGISTER)[] {
+  return Object.keys(handlers) as (keyof typeof REGISTER)[];
+}
+
+function refuseUnknown(exchange: Exchange, request: HttpRequest, routes: Route[], basePath: string): void {
   const url = request.getUrl();
-  const path = url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : '';
-  const segments = path.slice(1).split('/');
-  const known = PATHS.find(
-    ([path]) =>
-      path.length === segments.length &&
-      path.every((part, i) => (part === '*' ? segments[i] !== '' : part === segments[i])),
-  );
-  const allowed = pages.has(path) ? 'GET, HEAD' : known?.[1];
+  const segments = url.startsWith(`${basePath}/`) ? url.slice(basePath.length).split('/') : [];
+  const matching = routes.filter(([path]) => {
+    const parts = path.split('/');
+    return (
+      parts.length === segments.length &&
+      parts.every((part, i) => (part === ':id' ? segments[i] !== '' : part === segments[i]))
+    );
+  });
+  const allowed = matching.flatMap(([, handlers]) => methodsOf(handlers)).join(', ');
   if (allowed) exchange.fail(publicErrors.methodNotAllowed, `\r\nallow: ${allowed}`);
   else exchange.fail(publicErrors.pathNotFound);
 }
