@@ -37,8 +37,8 @@ export async function runDemo(
   const startedAtMs = performance.now();
   if (options.port !== undefined && options.port === options.adminPort)
     throw new Error('--port and --admin-port must differ');
-  const port = await choosePort(options.port, 8080, 'port', say);
-  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', say);
+  const port = await choosePort(options.port, 8080, 'port', options.adminPort, say);
+  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', port, say);
 
   say('Starting PostgreSQL and Redis …');
   const startingPostgres = startPostgres({ maxConnections: 50 + CONNECTIONS_PER_WORKER * options.workers });
