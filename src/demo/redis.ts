@@ -23,8 +23,7 @@ export interface FoundRedis {
   server?: RedisServer;
 }
 
-/** TEST_REDIS names the one that tests are run with. */
-const PROGRAMS = process.env.TEST_REDIS ? [process.env.TEST_REDIS] : ['redis-server', 'valkey-server'];
+const PROGRAMS = ['redis-server', 'valkey-server'];
 
 /**
  * The Redis of `REDIS_URL` where that is set; else one of our own, of a program on the PATH or of the system's
@@ -43,8 +42,17 @@ export async function findRedis(
 /** What Redis prints when it may be asked. */
 export const REDIS_READY = /ready to accept connections/i;
 
-/** The program of Redis, installed where that is possible; undefined where there is none to be had. */
+/**
+ * The program of Redis, installed where that is possible; undefined where there is none to be had. TEST_REDIS names the
+ * one that tests are run with: it is not installed.
+ */
 export async function findRedisProgram(say: (sentence: string) => void): Promise<string | undefined> {
+  const wanted = process.env.TEST_REDIS;
+  if (wanted) {
+    const program = await findProgram([wanted]);
+    if (!program) say(`TEST_REDIS=${wanted}, but it is not on the PATH.`);
+    return program;
+  }
   return (
     (await findProgram(PROGRAMS)) ?? ((await installRedis(say)) ? await findProgram(PROGRAMS) : undefined)
   );
