@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { findProgram } from '../src/demo/programs.ts';
+import { withoutServices } from '../src/demo/without-services.ts';
 import { hasNginx, NGINX_PACKAGES } from './targets/nginx.ts';
 
 /** What the machine has beside npm's packages. */
@@ -19,10 +20,11 @@ export async function findTools(say: (sentence: string) => void): Promise<Tools>
   const aptGet = process.getuid?.() === 0 ? await findProgram(['apt-get']) : undefined;
   if (missing.length > 0 && aptGet) {
     say(`Installing ${missing.join(', ')} with apt-get (they stay installed).`);
-    if (!(await install(aptGet, missing))) {
+    await withoutServices(['nginx'], async () => {
+      if (await install(aptGet, missing)) return;
       await run(aptGet, ['update', '-qq']);
       await install(aptGet, missing);
-    }
+    });
   }
   const tools = { wrk: await findProgram(['wrk']), nginx: await hasNginx() };
   const sentences: string[] = [];
@@ -32,7 +34,6 @@ export async function findTools(say: (sentence: string) => void): Promise<Tools>
   return { ...tools, sentences };
 }
 
-/** RUNLEVEL: no service of the distribution is started by its installation. */
 function install(aptGet: string, packages: string[]): Promise<boolean> {
   return run(aptGet, [
     ...['install', '-y', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=60', ...packages],
@@ -41,7 +42,7 @@ function install(aptGet: string, packages: string[]): Promise<boolean> {
 
 function run(program: string, args: string[]): Promise<boolean> {
   const child = spawn(program, args, {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' },
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
     stdio: 'ignore',
     timeout: 180_000,
   });
