@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Lifecycle } from '../src/lifecycle.ts';
-import { median } from './results.ts';
+import { median } from './figures.ts';
 import { type Round, runScenario } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { startService } from './targets/service.ts';
