@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
+import { parseWhole } from '../src/cli/arguments.ts';
 import { Lifecycle } from '../src/lifecycle.ts';
 import { compareCommits } from './compare.ts';
 import { PARTS, runBenchmarks } from './run.ts';
@@ -26,12 +27,12 @@ program
   .description('two commits of the service interleaved, and what changed beyond the noise')
   .argument('<a>', 'a commit, branch or tag')
   .argument('<b>', 'another; "." is the working tree as it stands')
-  .option('--rounds <n>', 'how often each is measured', Number, 7)
+  .option('--rounds <n>', 'how often each is measured', parseWhole(1, 1_000), 7)
   .action((a, b, { rounds }) => finish(compareCommits(a, b, rounds, lifecycle)));
 program
   .command('sizing')
   .description('what hotels take in every tier, and the tables from which machines are chosen')
-  .option('--hotels <n>', 'how many', Number, 50_000)
+  .option('--hotels <n>', 'how many', parseWhole(2_000, 10_000_000), 50_000)
   .action(({ hotels }) => finish(runSizing(hotels, lifecycle, console.error)));
 await program.parseAsync();
 
