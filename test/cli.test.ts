@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from 'postgres';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { hotelAt } from '../src/cli/seed.ts';
+import { hotelAt } from '../src/cli/seed/hotel.ts';
 import { hashOf, isWellFormed } from '../src/keys/key.ts';
 import { requireSchema } from '../src/schema.ts';
 import { type FreshDatabase, freshDatabase } from './support/database.ts';

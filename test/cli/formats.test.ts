@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { IMPORTED_COLUMNS } from '../../src/cli/import/hotel.ts';
-import { hotelAt } from '../../src/cli/seed.ts';
+import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { counts, type Outcome, Program } from './program.ts';
 
 const HOTELS = 300;
