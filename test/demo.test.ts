@@ -171,7 +171,7 @@ describe('the demo', () => {
       tools: '/tmp/hotel-abcdef',
       service: { pid: 1_234_567 },
       postgres: server(45_678),
-      redis: { url: '', from: '/usr/bin/redis-server', server: server(45_679) },
+      redis: { url: '', server: server(45_679) },
     });
     const rows = shown.split('\n').reduce((sum, line) => sum + Math.ceil(line.length / 80), 0);
     // the line that says it is ready stands below

@@ -47,7 +47,7 @@ export async function runDemo(
     async () => (await startingPostgres.catch(() => undefined))?.stop(),
     STOP_DEADLINE_MS,
   );
-  const findingRedis = findRedis(process.env, say);
+  const findingRedis = findRedis(say);
   lifecycle.push(
     'Redis',
     async () => (await findingRedis.catch(() => undefined))?.server?.stop(),

@@ -81,7 +81,7 @@ async function startServers(lifecycle: Lifecycle): Promise<ContainerServers> {
   }
   const server = await startPostgres({ maxConnections: MAX_CONNECTIONS });
   lifecycle.push('PostgreSQL', () => server.stop(), 10_000);
-  const redis = await findRedis(process.env, console.warn);
+  const redis = await findRedis(console.warn);
   if (redis?.server) lifecycle.push('Redis', () => redis.server!.stop(), 5_000);
   return { urlOf: server.url, redisUrl: redis?.url };
 }
