@@ -11,11 +11,17 @@ export interface Tools {
   sentences: string[];
 }
 
-/** Installs wrk and nginx with Lua by apt-get where they are missing and the user is root. They stay installed. */
-export async function findTools(say: (sentence: string) => void): Promise<Tools> {
+/** What a run has a use for. */
+export interface Wanted {
+  wrk: boolean;
+  nginx: boolean;
+}
+
+/** Installs what is wanted by apt-get where it is missing and the user is root. It stays installed. */
+export async function findTools(wanted: Wanted, say: (sentence: string) => void): Promise<Tools> {
   const missing = [
-    ...((await findProgram(['wrk'])) ? [] : ['wrk']),
-    ...((await hasNginx()) ? [] : NGINX_PACKAGES),
+    ...(!wanted.wrk || (await findProgram(['wrk'])) ? [] : ['wrk']),
+    ...(!wanted.nginx || (await hasNginx()) ? [] : NGINX_PACKAGES),
   ];
   const aptGet = process.getuid?.() === 0 ? await findProgram(['apt-get']) : undefined;
   if (missing.length > 0 && aptGet) {
@@ -28,8 +34,8 @@ export async function findTools(say: (sentence: string) => void): Promise<Tools>
   }
   const tools = { wrk: await findProgram(['wrk']), nginx: await hasNginx() };
   const sentences: string[] = [];
-  if (!tools.wrk) sentences.push('wrk is not here: a slower generator sends the small requests too.');
-  if (!tools.nginx)
+  if (wanted.wrk && !tools.wrk) sentences.push('wrk is not here: a slower generator sends the small requests too.');
+  if (wanted.nginx && !tools.nginx)
     sentences.push(`nginx with Lua is left out: its packages are not here (${NGINX_PACKAGES.join(', ')}).`);
   return { ...tools, sentences };
 }

@@ -17,8 +17,8 @@ import { makeDatabase } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
-/** Rows that one transaction leaves in the queue of changes. */
-const QUEUE_ROWS = 2_000;
+/** Rows that one transaction leaves in the queue of changes; there are at least as many hotels. */
+export const QUEUE_ROWS = 2_000;
 const GIGABIT_BYTES = 1e9 / 8;
 const LOCAL_CACHE = 'hotel_api_local_cache_bytes';
 
