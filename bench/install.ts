@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import { findProgram } from '../src/demo/programs.ts';
-import { withoutServices } from '../src/demo/without-services.ts';
+import { findProgram } from '../src/servers/programs.ts';
+import { withoutServices } from '../src/servers/without-services.ts';
 import { hasNginx, NGINX_PACKAGES } from './targets/nginx.ts';
 
 /** What the machine has beside npm's packages. */
@@ -34,7 +34,8 @@ export async function findTools(wanted: Wanted, say: (sentence: string) => void)
   }
   const tools = { wrk: await findProgram(['wrk']), nginx: await hasNginx() };
   const sentences: string[] = [];
-  if (wanted.wrk && !tools.wrk) sentences.push('wrk is not here: a slower generator sends the small requests too.');
+  if (wanted.wrk && !tools.wrk)
+    sentences.push('wrk is not here: a slower generator sends the small requests too.');
   if (wanted.nginx && !tools.nginx)
     sentences.push(`nginx with Lua is left out: its packages are not here (${NGINX_PACKAGES.join(', ')}).`);
   return { ...tools, sentences };

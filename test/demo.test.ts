@@ -8,12 +8,12 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
-import { freePort } from '../src/demo/port.ts';
-import { othersReach, type PostgresServer } from '../src/demo/postgres.ts';
-import { descendantsOf, runningOf } from '../src/demo/processes.ts';
-import { findProgram } from '../src/demo/programs.ts';
-import type { RedisServer } from '../src/demo/redis.ts';
 import { screen } from '../src/demo/screen.ts';
+import { freePort } from '../src/servers/port.ts';
+import { othersReach, type PostgresServer } from '../src/servers/postgres.ts';
+import { descendantsOf, runningOf } from '../src/servers/processes.ts';
+import { findProgram } from '../src/servers/programs.ts';
+import type { RedisServer } from '../src/servers/redis.ts';
 import { settle } from './support/left-behind.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

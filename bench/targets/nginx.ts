@@ -2,9 +2,9 @@ import { access, copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { NGINX_READY, orderNginx } from '../../src/demo/nginx.ts';
-import { findProgram } from '../../src/demo/programs.ts';
-import { startOnFreePort } from '../../src/demo/server.ts';
+import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
+import { findProgram } from '../../src/servers/programs.ts';
+import { startOnFreePort } from '../../src/servers/server.ts';
 import { pinned, type Surroundings, type Target } from './target.ts';
 
 const LUA = fileURLToPath(new URL('./nginx.lua', import.meta.url));
@@ -14,7 +14,14 @@ const LIBRARIES = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-l
 
 /** Debian's packages for this target. */
 export const NGINX_PACKAGES = [
-  ...['nginx', 'libnginx-mod-http-lua', 'lua-resty-core', 'lua-resty-lrucache', 'lua-nginx-redis', 'lua-cjson'],
+  ...[
+    'nginx',
+    'libnginx-mod-http-lua',
+    'lua-resty-core',
+    'lua-resty-lrucache',
+    'lua-nginx-redis',
+    'lua-cjson',
+  ],
 ];
 
 /** True when all that this target needs is installed. */

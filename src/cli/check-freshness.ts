@@ -26,7 +26,9 @@ export async function checkFreshness(options: {
   const askers = Array.from({ length: options.connections }, () => new Asker(options.url, key));
   try {
     const checker = new Checker(sql, ear, askers, () => options.promiseMs);
-    const { answers, refused, changes, lagsMs, stale } = await checker.run(AbortSignal.timeout(options.for * 1_000));
+    const { answers, refused, changes, lagsMs, stale } = await checker.run(
+      AbortSignal.timeout(options.for * 1_000),
+    );
     const sorted = lagsMs.toSorted((a, b) => a - b);
     const at = (share: number) => {
       const lagMs = sorted[Math.floor(share * (sorted.length - 1))];

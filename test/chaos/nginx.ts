@@ -1,6 +1,6 @@
-import { NGINX_READY, orderNginx } from '../../src/demo/nginx.ts';
-import { findProgram } from '../../src/demo/programs.ts';
-import { startOnFreePort } from '../../src/demo/server.ts';
+import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
+import { findProgram } from '../../src/servers/programs.ts';
+import { startOnFreePort } from '../../src/servers/server.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 
 /** The path of nginx; undefined where it is not installed. */

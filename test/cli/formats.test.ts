@@ -206,7 +206,11 @@ describe('export', () => {
         .toHaveLength(2);
     });
     for (const outcome of await Promise.all(both)) expect(outcome).toMatchObject({ code: 0, stderr: '' });
-    expect(String(await read('both.ndjson')).trimEnd().split('\n')).toHaveLength(HOTELS);
+    expect(
+      String(await read('both.ndjson'))
+        .trimEnd()
+        .split('\n'),
+    ).toHaveLength(HOTELS);
     expect(await readdir(program.folder)).toEqual([...before, 'both.ndjson'].sort());
   });
 

@@ -93,7 +93,10 @@ describe('check-freshness', () => {
       const { url: databaseUrl } = await freshDatabase();
       for (const nothing of [{ databaseUrl, duration: '1s' }, { duration: '0s' }]) {
         const { code, stderr } = await check(service.fullKey, nothing);
-        expect([code, stderr]).toEqual([1, expect.stringContaining('nothing was compared: there is no hotel')]);
+        expect([code, stderr]).toEqual([
+          1,
+          expect.stringContaining('nothing was compared: there is no hotel'),
+        ]);
       }
     });
   });

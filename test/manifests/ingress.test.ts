@@ -1,7 +1,7 @@
 import { beforeAll, expect, it } from 'vitest';
-import { NGINX_READY, orderNginx } from '../../src/demo/nginx.ts';
-import { findProgram } from '../../src/demo/programs.ts';
-import { startOnFreePort } from '../../src/demo/server.ts';
+import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
+import { findProgram } from '../../src/servers/programs.ts';
+import { startOnFreePort } from '../../src/servers/server.ts';
 import { Client } from '../support/client.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownPort } from '../support/own-port.ts';

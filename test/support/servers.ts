@@ -1,10 +1,10 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
-import { startPostgres } from '../../src/demo/postgres.ts';
-import { findRedis } from '../../src/demo/redis.ts';
 import { Lifecycle } from '../../src/lifecycle.ts';
 import { migrate } from '../../src/schema.ts';
+import { startPostgres } from '../../src/servers/postgres.ts';
+import { findRedis } from '../../src/servers/redis.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
 import { installUws } from './uws.ts';
 

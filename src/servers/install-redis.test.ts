@@ -1,7 +1,7 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 /** Whether /usr/sbin can be another one for a process and its children, as it is here: not for everybody. */
@@ -22,9 +22,13 @@ afterEach(() => rm(folder, { recursive: true }));
 
 /** Puts a program on the PATH; it notes how it was called. */
 async function put(name: string, script = ''): Promise<void> {
-  await writeFile(join(folder, name), `#!/bin/sh\nPATH=/usr/bin:/bin\necho ${name} "$@" >> ${folder}/calls\n${script}\n`, {
-    mode: 0o755,
-  });
+  await writeFile(
+    join(folder, name),
+    `#!/bin/sh\nPATH=/usr/bin:/bin\necho ${name} "$@" >> ${folder}/calls\n${script}\n`,
+    {
+      mode: 0o755,
+    },
+  );
 }
 
 /**
@@ -33,6 +37,7 @@ async function put(name: string, script = ''): Promise<void> {
  */
 async function run(code: string, environment: Record<string, string> = {}): Promise<string[]> {
   const hidden = ['/usr/sbin', '/usr/local/sbin', '/usr/local/bin', '/sbin']
+    .filter((place) => place !== dirname(process.execPath))
     .map((place) => `[ -L ${place} ] || mount -t tmpfs none ${place}`)
     .join('; ');
   const script = `${hidden}; PATH=${folder} "$0" --input-type=module-typescript -e "$1"; ls /usr/sbin`;

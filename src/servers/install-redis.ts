@@ -43,8 +43,7 @@ export async function installRedis(say: (sentence: string) => void): Promise<boo
     const path = await findProgram([program]);
     if (!path) continue;
     say(`Redis is not installed here: installing it with ${program} (it stays installed).`);
-    if (program === 'apt-get')
-      return withoutServices(SERVERS, () => installWithApt(path, commands, say));
+    if (program === 'apt-get') return withoutServices(SERVERS, () => installWithApt(path, commands, say));
     for (const command of commands) if (await succeeds(path, command, say)) return true;
     return false;
   }

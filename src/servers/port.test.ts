@@ -19,7 +19,9 @@ describe('a port is chosen', () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(usual, '127.0.0.1', resolve));
     expect(await choosePort(undefined, usual, 'port', asked, say)).not.toBe(usual);
-    await expect(choosePort(usual, asked, 'port', undefined, say)).rejects.toThrow(`port ${usual} cannot be used`);
+    await expect(choosePort(usual, asked, 'port', undefined, say)).rejects.toThrow(
+      `port ${usual} cannot be used`,
+    );
     server.close();
   });
 });
