@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Lifecycle } from '../src/lifecycle.ts';
-import { median } from './results.ts';
+import { median } from './figures.ts';
 import { type Round, runScenario } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { startService } from './targets/service.ts';
@@ -31,7 +31,7 @@ export async function compareCommits(
   lifecycle: Lifecycle,
 ): Promise<void> {
   const say = (sentence: string) => console.error(sentence);
-  const world = await startWorld(HOTELS, lifecycle, say);
+  const world = await startWorld(HOTELS, { wrk: true, nginx: false }, lifecycle, say);
   say(world.cores.sentence);
   const roots = [a, b].map((commit, i) => checkOut(commit, join(world.folder, `tree-${i}`)));
   console.log(`A = ${a}, B = ${b}; processor time a request in us; B / A below 1: B is cheaper\n`);

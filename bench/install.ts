@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { findProgram } from '../src/demo/programs.ts';
+import { findProgram } from '../src/servers/programs.ts';
+import { withoutServices } from '../src/servers/without-services.ts';
 import { hasNginx, NGINX_PACKAGES } from './targets/nginx.ts';
 
 /** What the machine has beside npm's packages. */
@@ -10,29 +11,36 @@ export interface Tools {
   sentences: string[];
 }
 
-/** Installs wrk and nginx with Lua by apt-get where they are missing and the user is root. They stay installed. */
-export async function findTools(say: (sentence: string) => void): Promise<Tools> {
+/** What a run has a use for. */
+export interface Wanted {
+  wrk: boolean;
+  nginx: boolean;
+}
+
+/** Installs what is wanted by apt-get where it is missing and the user is root. It stays installed. */
+export async function findTools(wanted: Wanted, say: (sentence: string) => void): Promise<Tools> {
   const missing = [
-    ...((await findProgram(['wrk'])) ? [] : ['wrk']),
-    ...((await hasNginx()) ? [] : NGINX_PACKAGES),
+    ...(!wanted.wrk || (await findProgram(['wrk'])) ? [] : ['wrk']),
+    ...(!wanted.nginx || (await hasNginx()) ? [] : NGINX_PACKAGES),
   ];
   const aptGet = process.getuid?.() === 0 ? await findProgram(['apt-get']) : undefined;
   if (missing.length > 0 && aptGet) {
     say(`Installing ${missing.join(', ')} with apt-get (they stay installed).`);
-    if (!(await install(aptGet, missing))) {
+    await withoutServices(['nginx'], async () => {
+      if (await install(aptGet, missing)) return;
       await run(aptGet, ['update', '-qq']);
       await install(aptGet, missing);
-    }
+    });
   }
   const tools = { wrk: await findProgram(['wrk']), nginx: await hasNginx() };
   const sentences: string[] = [];
-  if (!tools.wrk) sentences.push('wrk is not here: a slower generator sends the small requests too.');
-  if (!tools.nginx)
+  if (wanted.wrk && !tools.wrk)
+    sentences.push('wrk is not here: a slower generator sends the small requests too.');
+  if (wanted.nginx && !tools.nginx)
     sentences.push(`nginx with Lua is left out: its packages are not here (${NGINX_PACKAGES.join(', ')}).`);
   return { ...tools, sentences };
 }
 
-/** RUNLEVEL: no service of the distribution is started by its installation. */
 function install(aptGet: string, packages: string[]): Promise<boolean> {
   return run(aptGet, [
     ...['install', '-y', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=60', ...packages],
@@ -41,7 +49,7 @@ function install(aptGet: string, packages: string[]): Promise<boolean> {
 
 function run(program: string, args: string[]): Promise<boolean> {
   const child = spawn(program, args, {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' },
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
     stdio: 'ignore',
     timeout: 180_000,
   });

@@ -1,6 +1,7 @@
 import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
-import { median, type Results } from './results.ts';
+import { median, significant } from './figures.ts';
+import type { Results } from './results.ts';
 import { TITLES } from './targets/target.ts';
 
 /** Readable in both schemes, and on a page whose scheme is not the reader's: background and text change together. */
@@ -55,7 +56,7 @@ export function plotProcessorTime(results: Results): Promise<string> {
           return {
             target: TITLES[target as keyof typeof TITLES],
             us: median(times),
-            label: label(median(times)),
+            label: significant(median(times)),
           };
         }),
     },
@@ -123,8 +124,4 @@ async function draw(spec: TopLevelSpec): Promise<string> {
   const svg = await view.toSVG();
   view.finalize();
   return svg.replace(/(<svg[^>]*>)/, `$1${STYLE}`);
-}
-
-function label(us: number): string {
-  return us >= 100 ? us.toFixed(0) : us.toFixed(1);
 }

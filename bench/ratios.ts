@@ -1,4 +1,6 @@
-import { median, type ProbeName, type Results } from './results.ts';
+import { median } from './figures.ts';
+import type { ProbeName } from './probes/probe.ts';
+import type { Results } from './results.ts';
 import type { Cell, Round } from './rounds.ts';
 import type { TargetName } from './targets/target.ts';
 

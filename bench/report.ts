@@ -1,5 +1,6 @@
+import { median, significant, spread } from './figures.ts';
 import { type Ratio, ratiosOf } from './ratios.ts';
-import { median, type Results, spread } from './results.ts';
+import type { Results } from './results.ts';
 import type { Cell } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { TITLES } from './targets/target.ts';
@@ -30,7 +31,7 @@ export function report(results: Results): string {
   for (const { what, ours, theirs } of results.probes)
     lines.push(
       '',
-      `${what}: ${number(median(ours))} ± ${percent(spread(ours))} against ${number(median(theirs))}`,
+      `${what}: ${significant(median(ours))} ± ${percent(spread(ours))} against ${significant(median(theirs))}`,
     );
   if (results.compression.length > 0) lines.push('', ...compressionTable(results));
   lines.push('', ...ratioTable(ratiosOf(results)));
@@ -49,7 +50,7 @@ function row({ target, scenario, rounds }: Cell): string {
   const name = TITLES[target as keyof typeof TITLES] ?? target;
   const columns = [
     of(({ requests, seconds }) => requests / seconds).toFixed(0),
-    number(of((round) => round.processorUs)),
+    significant(of((round) => round.processorUs)),
     percent(spread(rounds.map((round) => round.processorUs))),
     `${busy < SATURATED ? '~' : ''}${percent(busy)}`,
     of((round) => round.p50Us).toFixed(0),
@@ -83,7 +84,7 @@ function compressionTable({ compression }: Results): string[] {
     `  ${'encoding and level'.padEnd(30)}${['ms', 'ratio'].map((name) => name.padStart(10)).join('')}`,
     ...compression.map(
       ({ encoding, level, ms, ratio }) =>
-        `  ${`${encoding} ${level}`.padEnd(30)}${[number(ms), number(ratio)].map((column) => column.padStart(10)).join('')}`,
+        `  ${`${encoding} ${level}`.padEnd(30)}${[significant(ms), significant(ratio)].map((column) => column.padStart(10)).join('')}`,
     ),
   ];
 }
@@ -96,21 +97,17 @@ function ratioTable(ratios: Ratio[]): string[] {
     ...ratios.map(({ title, by = '', value, rounds, floor, aim, atMost, other, verdict }) => {
       const bound = (limit: number) => `${atMost ? '<=' : '>='}${limit}`;
       const columns = [
-        number(value),
-        number(Math.min(...rounds)),
-        number(Math.max(...rounds)),
+        significant(value),
+        significant(Math.min(...rounds)),
+        significant(Math.max(...rounds)),
         bound(floor),
         bound(aim),
-        other === undefined ? '' : number(other),
+        other === undefined ? '' : significant(other),
         verdict,
       ];
       return `  ${title.padEnd(56)}${by.padEnd(16)}${columns.map((column) => column.padStart(9)).join('')}`;
     }),
   ];
-}
-
-function number(value: number): string {
-  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toPrecision(3);
 }
 
 function percent(part: number): string {

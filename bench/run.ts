@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Lifecycle } from '../src/lifecycle.ts';
 import { plotProcessorTime, plotSweep } from './plot.ts';
@@ -8,23 +9,23 @@ import { cold } from './probes/cold.ts';
 import { compression } from './probes/compression.ts';
 import { deepPage } from './probes/deep-page.ts';
 import { eventLoop } from './probes/event-loop.ts';
+import type { Probe } from './probes/probe.ts';
 import { report } from './report.ts';
-import type { Probe, Results } from './results.ts';
+import type { Results } from './results.ts';
 import { type Pace, runScenario } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { sweep } from './sweep.ts';
 import { startNginx } from './targets/nginx.ts';
 import { startFastify, startLimit } from './targets/peers.ts';
 import { startService } from './targets/service.ts';
-import type { Target } from './targets/target.ts';
+import { type Target, type TargetName, TITLES } from './targets/target.ts';
 import { warm } from './warm.ts';
 import { witness } from './witness.ts';
 import { startWorld, type World } from './world.ts';
 
-const HOTELS = 100_000;
 const MILLION = 1_000_000;
 const STOP_DEADLINE_MS = 12_000;
-const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
+const RESULTS = fileURLToPath(new URL('./results/', import.meta.url));
 const BARE = new URL('./targets/bare-service.mjs', import.meta.url).href;
 
 /** Those whose ratios are promised are run for longer, and are what `--quick` keeps, with one small batch. */
@@ -36,11 +37,22 @@ const PACE: Record<'quick' | 'usual' | 'promised', Pace> = {
   promised: { rounds: 5, seconds: 2 },
 };
 
+/** Of the whole run, and of the quick one. */
+export const USUAL_HOTELS = 100_000;
+
 export interface RunOptions {
   quick: boolean;
   /** names of scenarios and probes; undefined: all */
   only: string[] | undefined;
+  hotels: number;
+  /** the servers that the service stands beside; undefined: all */
+  beside: string[] | undefined;
+  /** where the results are written; undefined: bench/results, where a run that leaves anything out replaces nothing */
+  out: string | undefined;
 }
+
+/** Names that `--beside` takes. */
+export const PEERS = Object.keys(TITLES).filter((name) => name !== 'service');
 
 /** Names that `--only` takes. */
 export const PARTS = [
@@ -54,15 +66,21 @@ export const PARTS = [
 ];
 
 /** Runs the benchmarks, writes bench/results and prints the tables. Everything started is released by `lifecycle`. */
-export async function runBenchmarks({ quick, only }: RunOptions, lifecycle: Lifecycle): Promise<void> {
+export async function runBenchmarks(options: RunOptions, lifecycle: Lifecycle): Promise<void> {
+  const { quick, only, hotels, beside = PEERS, out = RESULTS } = options;
   const beganAtMs = performance.now();
   const say = (sentence: string) =>
     console.error(`${((performance.now() - beganAtMs) / 1000).toFixed(0).padStart(4)} s  ${sentence}`);
   const chosen = (name: string, inQuick: boolean) => (only ? only.includes(name) : !quick || inQuick);
 
-  const world = await startWorld(HOTELS, lifecycle, say);
+  const scenarios = SCENARIOS.filter(({ name }) => chosen(name, QUICK.includes(name)));
+  const wanted = {
+    wrk: scenarios.some(({ small }) => small),
+    nginx: beside.some((name) => name.startsWith('nginx')),
+  };
+  const world = await startWorld(hotels, wanted, lifecycle, say);
   say(world.cores.sentence);
-  const targets = await startTargets(world);
+  const targets = await startTargets(world, beside);
   const [service] = targets as [Target];
   for (const target of targets) {
     if (target.name === 'service-redis' || target.name === 'fastify' || target.name === 'limit') continue;
@@ -71,9 +89,8 @@ export async function runBenchmarks({ quick, only }: RunOptions, lifecycle: Life
   }
 
   const results = emptyResults(world, quick);
-  for (const scenario of SCENARIOS) {
+  for (const scenario of scenarios) {
     const { name } = scenario;
-    if (!chosen(name, QUICK.includes(name))) continue;
     say(scenario.title);
     const pace = PACE[quick ? 'quick' : PROMISED.includes(name) ? 'promised' : 'usual'];
     // what observing costs is asked of one scenario
@@ -105,23 +122,29 @@ export async function runBenchmarks({ quick, only }: RunOptions, lifecycle: Life
   }
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
 
-  await write(results, only ? 'partial' : quick ? 'quick' : 'latest');
+  const isWhole = !only && !options.beside && hotels === USUAL_HOTELS;
+  await write(results, out, isWhole ? (quick ? 'quick' : 'latest') : 'partial');
   console.log(report(results));
   say('done');
 }
 
-async function startTargets(world: World): Promise<Target[]> {
+/** The service first. */
+async function startTargets(world: World, beside: string[]): Promise<Target[]> {
   const { surroundings: around, tools, lifecycle } = world;
-  const starts = [
-    () => startService(around, { name: 'service' }),
-    () => startService(around, { name: 'service-redis', environment: { L1_MAX_BYTES: '0' } }),
-    () => startFastify(around),
-    ...(tools.nginx ? [() => startNginx(around, true), () => startNginx(around, false)] : []),
-    () => startLimit(around),
-    () => startService(around, { name: 'bare', nodeOptions: [`--import=${BARE}`] }),
-  ];
+  const starts: Record<TargetName, () => Promise<Target>> = {
+    service: () => startService(around, { name: 'service' }),
+    'service-redis': () =>
+      startService(around, { name: 'service-redis', environment: { L1_MAX_BYTES: '0' } }),
+    fastify: () => startFastify(around),
+    nginx: () => startNginx(around, true),
+    'nginx-redis': () => startNginx(around, false),
+    limit: () => startLimit(around),
+    bare: () => startService(around, { name: 'bare', nodeOptions: [`--import=${BARE}`] }),
+  };
   const targets: Target[] = [];
-  for (const start of starts) {
+  for (const [name, start] of Object.entries(starts)) {
+    if (name !== 'service' && !beside.includes(name)) continue;
+    if (name.startsWith('nginx') && !tools.nginx) continue;
     const target = await start();
     lifecycle.push(target.name, target.stop, STOP_DEADLINE_MS);
     targets.push(target);
@@ -132,7 +155,7 @@ async function startTargets(world: World): Promise<Target[]> {
 function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results {
   return {
     at: new Date().toISOString(),
-    commit: commitOf(FOLDER),
+    commit: commitOf(RESULTS),
     quick,
     machine: {
       processor: modelOfProcessor(),
@@ -177,12 +200,11 @@ function commitOf(folder: string): string {
   }
 }
 
-/** A run of chosen parts replaces nothing that the README shows. */
-async function write(results: Results, name: 'latest' | 'quick' | 'partial'): Promise<void> {
-  mkdirSync(FOLDER, { recursive: true });
-  writeFileSync(`${FOLDER}${name}.json`, `${JSON.stringify(results, null, 1)}\n`);
+async function write(results: Results, out: string, name: 'latest' | 'quick' | 'partial'): Promise<void> {
+  mkdirSync(out, { recursive: true });
+  const put = (file: string, text: string) => writeFileSync(join(out, file), text);
+  put(`${name}.json`, `${JSON.stringify(results, null, 1)}\n`);
   const prefix = name === 'latest' ? '' : `${name}-`;
-  if (results.cells.length > 0)
-    writeFileSync(`${FOLDER}${prefix}processor-time.svg`, await plotProcessorTime(results));
-  if (results.sweep.length > 0) writeFileSync(`${FOLDER}${prefix}open-loop.svg`, await plotSweep(results));
+  if (results.cells.length > 0) put(`${prefix}processor-time.svg`, await plotProcessorTime(results));
+  if (results.sweep.length > 0) put(`${prefix}open-loop.svg`, await plotSweep(results));
 }

@@ -4,21 +4,23 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
 import { createKey } from '../src/cli/keys.ts';
-import { startPostgres } from '../src/demo/postgres.ts';
-import { childrenOf } from '../src/demo/processes.ts';
-import { startRedis } from '../src/demo/redis.ts';
 import type { Lifecycle } from '../src/lifecycle.ts';
+import { startPostgres } from '../src/servers/postgres.ts';
+import { childrenOf } from '../src/servers/processes.ts';
+import { startRedis } from '../src/servers/redis.ts';
+import { median, significant, whole } from './figures.ts';
 import { readHotels } from './hotels.ts';
-import { median, type Results } from './results.ts';
-import { startService } from './targets/service.ts';
+import type { Results } from './results.ts';
+import { readMetric, startService } from './targets/service.ts';
 import { warm } from './warm.ts';
 import { makeDatabase } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
-/** Rows that one transaction leaves in the queue of changes. */
-const QUEUE_ROWS = 2_000;
+/** Rows that one transaction leaves in the queue of changes; there are at least as many hotels. */
+export const QUEUE_ROWS = 2_000;
 const GIGABIT_BYTES = 1e9 / 8;
+const LOCAL_CACHE = 'hotel_api_local_cache_bytes';
 
 /** What a number of hotels takes, and how fast changes are delivered. Bytes are of a hotel unless they say otherwise. */
 export interface Sizes {
@@ -76,12 +78,12 @@ async function measure(count: number, lifecycle: Lifecycle, say: (sentence: stri
   lifecycle.push('service', target.stop, 12_000);
   const hotels = await readHotels(sql);
   const redisBefore = await redisState(client);
-  const cacheBefore = await localCacheBytes(target.adminPort!);
+  const cacheBefore = await readMetric(target, LOCAL_CACHE);
   say('Reading every hotel once …');
   await warm(target, { hotels, keys });
   await sleep(1_000);
   const redisAfter = await redisState(client);
-  const cacheAfter = await localCacheBytes(target.adminPort!);
+  const cacheAfter = await readMetric(target, LOCAL_CACHE);
   const [worker] = await childrenOf(target.pid);
   const [tables] = await sql`
     select pg_table_size('hotels')::float8 as table_bytes, pg_indexes_size('hotels')::float8 as index_bytes`;
@@ -117,11 +119,6 @@ async function redisState(client: Redis): Promise<{ bytes: number; keys: number 
   return { bytes, keys: await client.dbsize() };
 }
 
-async function localCacheBytes(adminPort: number): Promise<number> {
-  const metrics = await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text();
-  return Number(/^hotel_api_local_cache_bytes\S* (\d+)/m.exec(metrics)![1]);
-}
-
 async function residentBytes(pid: number): Promise<number> {
   return 1024 * Number(/^Pss:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/smaps_rollup`, 'utf8'))![1]);
 }
@@ -152,18 +149,18 @@ async function latestResults(): Promise<Results | undefined> {
 
 function sizesTable(sizes: Sizes): string {
   const perHotel = (bytes: number) =>
-    `${number(bytes)} | ${['100000', '1000000', '10000000'].map((hotels) => memory(bytes * Number(hotels))).join(' | ')}`;
+    `${whole(bytes)} | ${['100000', '1000000', '10000000'].map((hotels) => memory(bytes * Number(hotels))).join(' | ')}`;
   return [
-    `| Measured with ${number(sizes.hotels)} hotels of ${number(sizes.jsonBytes)} bytes of JSON | bytes a hotel | 100,000 hotels | 1,000,000 | 10,000,000 |`,
+    `| Measured with ${whole(sizes.hotels)} hotels of ${whole(sizes.jsonBytes)} bytes of JSON | bytes a hotel | 100,000 hotels | 1,000,000 | 10,000,000 |`,
     '|---|---|---|---|---|',
     `| local cache of a worker (\`L1_MAX_BYTES\`) | ${perHotel(sizes.localCacheBytes)} |`,
     `| Redis: ${sizes.redisKeys.toFixed(2)} keys a hotel, pointers included | ${perHotel(sizes.redisBytes)} |`,
     `| PostgreSQL: table | ${perHotel(sizes.tableBytes)} |`,
     `| PostgreSQL: indexes | ${perHotel(sizes.indexBytes)} |`,
     '',
-    `Beside its local cache a worker held ${number(sizes.workerMiB)} MiB, the primary ${number(sizes.primaryMiB)} MiB. An instance of one worker with a pool`,
-    `of ${sizes.poolSize} held ${sizes.connections} connections to PostgreSQL. The invalidator delivered ${number(sizes.bulkHotelsPerSecond)} hotels a second of one statement that`,
-    `changed all, and ${number(sizes.singleRowsPerSecond)} a second of statements that changed one hotel each.`,
+    `Beside its local cache a worker held ${whole(sizes.workerMiB)} MiB, the primary ${whole(sizes.primaryMiB)} MiB. An instance of one worker with a pool`,
+    `of ${sizes.poolSize} held ${sizes.connections} connections to PostgreSQL. The invalidator delivered ${whole(sizes.bulkHotelsPerSecond)} hotels a second of one statement that`,
+    `changed all, and ${whole(sizes.singleRowsPerSecond)} a second of statements that changed one hotel each.`,
   ].join('\n');
 }
 
@@ -180,7 +177,7 @@ function ratesTable(results: Results | undefined): string {
     const perCore = 1e6 / processorUs;
     const bodyBytes = hotels * results.meanHotelBytes;
     const from = target === 'service' ? 'local cache' : 'Redis';
-    return `| ${scenario} | ${from} | ${significant(processorUs)} | ${number(perCore)} | ${number(perCore * hotels)} | ${significant((perCore * bodyBytes) / GIGABIT_BYTES)} |`;
+    return `| ${scenario} | ${from} | ${significant(processorUs)} | ${whole(perCore)} | ${whole(perCore * hotels)} | ${significant((perCore * bodyBytes) / GIGABIT_BYTES)} |`;
   });
   return [
     '| Request | answered from | µs of processor time | requests/s of a core | hotels/s of a core | Gbit/s of bodies, uncompressed |',
@@ -189,8 +186,5 @@ function ratesTable(results: Results | undefined): string {
   ].join('\n');
 }
 
-const number = (value: number): string => Math.round(value).toLocaleString('en-US');
-const significant = (value: number): string =>
-  value >= 100 ? number(value) : Number(value.toPrecision(3)).toString();
 const memory = (bytes: number): string =>
-  bytes < 1e9 ? `${number(bytes / 1e6)} MB` : `${significant(bytes / 1e9)} GB`;
+  bytes < 1e9 ? `${whole(bytes / 1e6)} MB` : `${significant(bytes / 1e9)} GB`;

@@ -1,8 +1,15 @@
+import type { LoadResult } from './load/call.ts';
 import { openLoop } from './load/open.ts';
-import type { SweepPoint } from './results.ts';
 import { SCENARIOS } from './scenarios.ts';
 import type { Target, TargetName } from './targets/target.ts';
 import type { World } from './world.ts';
+
+/** One rate of the open-loop sweep on one target. */
+export interface SweepPoint extends LoadResult {
+  scenario: string;
+  target: string;
+  perSecond: number;
+}
 
 /** Requests a second; the generator itself carries some 40,000 small ones. */
 const RATES: Record<string, number[]> = {

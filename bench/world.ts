@@ -7,13 +7,13 @@ import type { Sql } from 'postgres';
 import { createKey } from '../src/cli/keys.ts';
 import { DEFAULT_SEED, seed } from '../src/cli/seed.ts';
 import { openDatabase } from '../src/database.ts';
-import { type PostgresServer, startPostgres } from '../src/demo/postgres.ts';
-import { type RedisServer, startRedis } from '../src/demo/redis.ts';
 import type { Lifecycle } from '../src/lifecycle.ts';
 import { migrate } from '../src/schema.ts';
+import { type PostgresServer, startPostgres } from '../src/servers/postgres.ts';
+import { type RedisServer, startRedis } from '../src/servers/redis.ts';
 import { type Cores, splitCores } from './cores.ts';
 import { type ExpectedHotel, readHotels } from './hotels.ts';
-import { findTools, type Tools } from './install.ts';
+import { findTools, type Tools, type Wanted } from './install.ts';
 import type { Surroundings } from './targets/target.ts';
 
 const STOP_DEADLINE_MS = 12_000;
@@ -41,10 +41,11 @@ export interface World {
 /** Starts PostgreSQL and Redis and fills them with `count` hotels. All is released by `lifecycle`. */
 export async function startWorld(
   count: number,
+  wanted: Wanted,
   lifecycle: Lifecycle,
   say: (sentence: string) => void,
 ): Promise<World> {
-  const tools = await findTools(say);
+  const tools = await findTools(wanted, say);
   const cores = await splitCores();
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-bench-'));
   lifecycle.push('folder', () => rm(folder, { recursive: true, force: true }));

@@ -100,7 +100,8 @@ const MAY_IMPORT: Record<string, string[]> = {
     ],
     ...['stores', 'hotels', 'keys', 'http', 'docs', 'invalidation'],
   ],
-  demo: ['database.ts', 'lifecycle.ts', 'schema.ts', 'cli'],
+  servers: [],
+  demo: ['database.ts', 'lifecycle.ts', 'schema.ts', 'cli', 'servers'],
   'main.ts': ['config.ts', 'cli', 'cluster'],
 };
 
@@ -185,14 +186,16 @@ describe('dependencies', () => {
     }
   });
 
-  it('on main.ts are nowhere, and on the demo nowhere outside of it', () => {
+  it('on main.ts are nowhere, and on the demo and its servers nowhere outside of them', () => {
     expect(wrong(({ to }) => to === 'main.ts')).toEqual([]);
-    expect(wrong(({ from, to }) => partOf(to) === 'demo' && partOf(from) !== 'demo')).toEqual([]);
+    const isOfDemo = (file: string) => ['demo', 'servers'].includes(partOf(file));
+    expect(wrong(({ from, to, isPackage }) => !isPackage && isOfDemo(to) && !isOfDemo(from))).toEqual([]);
   });
 
   it('on packages are on those that production installs', () => {
     const { dependencies } = JSON.parse(readFileSync(join(ROOT, '../package.json'), 'utf8'));
-    const runsInDevelopment = (file: string) => partOf(file) === 'demo' || file === 'hotels/build-wasm.ts';
+    const runsInDevelopment = (file: string) =>
+      ['demo', 'servers'].includes(partOf(file)) || file === 'hotels/build-wasm.ts';
     const nameOf = (specifier: string) =>
       specifier
         .split('/')

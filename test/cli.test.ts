@@ -1,15 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from 'postgres';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { hotelAt } from '../src/cli/seed.ts';
+import { hotelAt } from '../src/cli/seed/hotel.ts';
 import { hashOf, isWellFormed } from '../src/keys/key.ts';
 import { requireSchema } from '../src/schema.ts';
 import { type FreshDatabase, freshDatabase } from './support/database.ts';
@@ -110,6 +110,16 @@ describe('usage', () => {
   });
 });
 
+/** Listens at the first of these places that is free. */
+async function listen(server: Server, places: { port: number; host: string }[]): Promise<AddressInfo> {
+  for (const place of places) {
+    const isOpen = once(server, 'listening').catch(() => undefined);
+    server.listen(place);
+    if (await isOpen) return server.address() as AddressInfo;
+  }
+  throw new Error(`none is free: ${JSON.stringify(places)}`);
+}
+
 describe('health', () => {
   test('asks the admin port, and only needs to know the port', async () => {
     const server = createServer((request, response) =>
@@ -125,6 +135,27 @@ describe('health', () => {
     server.close();
     await once(server, 'close');
     expect((await hotelApi(['health'], { env })).code).toBe(1);
+  });
+
+  test('takes every pair of ports that serve takes', async () => {
+    const { stderr } = await hotelApi(['health'], { env: { PORT: '80', ADMIN_PORT: '8080' } });
+    expect(stderr).not.toContain('must differ');
+  });
+
+  test('asks at ports that browsers refuse, and over IPv6', async () => {
+    const server = createServer((_, response) => response.end());
+    const tries = [6000, 6665, 6666, 6667, 6668, 6669, 10_080].map((port) => ({ port, host: '127.0.0.1' }));
+    const addresses = [await listen(server, tries)];
+    const onIpv6 = createServer((_, response) => response.end());
+    const hasIpv6 = Object.values(networkInterfaces()).some((each) =>
+      each?.some(({ address }) => address === '::1'),
+    );
+    if (hasIpv6) addresses.push(await listen(onIpv6, [{ port: 0, host: '::1' }]));
+    for (const { address, port } of addresses) {
+      const env = { ADMIN_HOST: address, ADMIN_PORT: String(port) };
+      expect(await hotelApi(['health'], { env })).toMatchObject({ code: 0, stdout: 'ok\n', stderr: '' });
+    }
+    for (const each of [server, onIpv6]) each.close();
   });
 });
 

@@ -1,7 +1,7 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { groupOf, runningOf } from '../src/demo/processes.ts';
+import { groupOf, runningOf } from '../src/servers/processes.ts';
 import { type Service, startService } from './support/service.ts';
 
 const POLL = { interval: 20 };

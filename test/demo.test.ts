@@ -8,12 +8,12 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
-import { freePort } from '../src/demo/port.ts';
-import { othersReach, type PostgresServer } from '../src/demo/postgres.ts';
-import { descendantsOf, runningOf } from '../src/demo/processes.ts';
-import { findProgram } from '../src/demo/programs.ts';
-import type { RedisServer } from '../src/demo/redis.ts';
 import { screen } from '../src/demo/screen.ts';
+import { freePort } from '../src/servers/port.ts';
+import { othersReach, type PostgresServer } from '../src/servers/postgres.ts';
+import { descendantsOf, runningOf } from '../src/servers/processes.ts';
+import { findProgram } from '../src/servers/programs.ts';
+import type { RedisServer } from '../src/servers/redis.ts';
 import { settle } from './support/left-behind.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -171,7 +171,7 @@ describe('the demo', () => {
       tools: '/tmp/hotel-abcdef',
       service: { pid: 1_234_567 },
       postgres: server(45_678),
-      redis: { url: '', from: '/usr/bin/redis-server', server: server(45_679) },
+      redis: { url: '', server: server(45_679) },
     });
     const rows = shown.split('\n').reduce((sum, line) => sum + Math.ceil(line.length / 80), 0);
     // the line that says it is ready stands below

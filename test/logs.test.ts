@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { runGuarded } from '../src/demo/guarded.ts';
-import { childrenOf } from '../src/demo/processes.ts';
-import { findProgram } from '../src/demo/programs.ts';
+import { runGuarded } from '../src/servers/guarded.ts';
+import { childrenOf } from '../src/servers/processes.ts';
+import { findProgram } from '../src/servers/programs.ts';
 import { freshDatabase } from './support/database.ts';
 import { closeAtEnd } from './support/left-behind.ts';
 import { ownPort } from './support/own-port.ts';

@@ -4,8 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { findProgram } from '../src/demo/programs.ts';
 import { makeKey } from '../src/keys/key.ts';
+import { findProgram } from '../src/servers/programs.ts';
+import { freshDatabase } from './support/database.ts';
 import { type Sample, samplesOf } from './support/exposition.ts';
 import { closeAtEnd } from './support/left-behind.ts';
 import { Prometheus } from './support/prometheus.ts';
@@ -152,7 +153,14 @@ describe('every query', () => {
   }
 
   beforeAll(async () => {
-    service = await startService({ workers: 2, hotels: [{ id: 'a', channel_id: 'C', registry_id: 7 }] });
+    const database = await freshDatabase();
+    service = await startService({
+      workers: 2,
+      database,
+      // what a replica holds does not matter here, only that one is read
+      env: { DATABASE_REPLICA_URLS: database.url },
+      hotels: [{ id: 'a', channel_id: 'C', registry_id: 7 }],
+    });
     const until = performance.now() + 5_000;
     do {
       await useAll();

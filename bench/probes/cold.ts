@@ -1,9 +1,9 @@
 import { HOTEL_COLUMNS } from '../../src/hotels/entry.ts';
 import { ask } from '../load/connection.ts';
-import type { Probe } from '../results.ts';
 import { batchOf, withChannel } from '../scenarios.ts';
 import { startService } from '../targets/service.ts';
 import { redisUrlOf, type World } from '../world.ts';
+import type { Probe } from './probe.ts';
 
 const SIZE = 1000;
 const REDIS_DATABASE = 2;

@@ -1,6 +1,6 @@
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib';
+import { median } from '../figures.ts';
 import { hotelFor } from '../hotels.ts';
-import { median } from '../results.ts';
 import { withChannel } from '../scenarios.ts';
 import type { World } from '../world.ts';
 

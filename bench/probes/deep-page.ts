@@ -5,9 +5,9 @@ import type { Call } from '../load/call.ts';
 import { requestBytes } from '../load/call.ts';
 import { closedLoop } from '../load/closed.ts';
 import { ask } from '../load/connection.ts';
-import type { Probe } from '../results.ts';
 import { startService } from '../targets/service.ts';
 import { makeDatabase, redisUrlOf, type World } from '../world.ts';
+import type { Probe } from './probe.ts';
 
 const REDIS_DATABASE = 3;
 const PAGE = 100;

@@ -1,9 +1,9 @@
 import { closedLoop } from '../load/closed.ts';
-import type { Probe } from '../results.ts';
 import { SCENARIOS } from '../scenarios.ts';
 import { readBuckets } from '../targets/service.ts';
 import type { Target } from '../targets/target.ts';
 import type { World } from '../world.ts';
+import type { Probe } from './probe.ts';
 
 const AT_ONCE = 50;
 const METRIC = 'hotel_api_event_loop_delay_seconds';

@@ -1,14 +1,16 @@
-import { access, chmod, copyFile, mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { access, copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { findProgram } from '../../src/demo/programs.ts';
-import { startOnFreePort } from '../../src/demo/server.ts';
+import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
+import { findProgram } from '../../src/servers/programs.ts';
+import { startOnFreePort } from '../../src/servers/server.ts';
 import { pinned, type Surroundings, type Target } from './target.ts';
 
 const LUA = fileURLToPath(new URL('./nginx.lua', import.meta.url));
 const MODULES = '/usr/lib/nginx/modules';
+/** Debian's folder for libraries of this processor. */
+const LIBRARIES = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/lua/5.1`;
 
 /** Debian's packages for this target. */
 export const NGINX_PACKAGES = [
@@ -26,7 +28,7 @@ export const NGINX_PACKAGES = [
 export async function hasNginx(): Promise<boolean> {
   const files = [
     ...[`${MODULES}/ngx_http_lua_module.so`, '/usr/share/lua/5.1/resty/lrucache.lua'],
-    ...['/usr/share/lua/5.1/nginx/redis.lua', '/usr/lib/x86_64-linux-gnu/lua/5.1/cjson.so'],
+    ...['/usr/share/lua/5.1/nginx/redis.lua', `${LIBRARIES}/cjson.so`],
   ];
   const found = await Promise.all(
     files.map((file) =>
@@ -39,24 +41,21 @@ export async function hasNginx(): Promise<boolean> {
   return found.every(Boolean) && (await findProgram(['nginx'])) !== undefined;
 }
 
+const MODULES_LOADED = ['ndk_http_module', 'ngx_http_lua_module']
+  .map((name) => `load_module ${MODULES}/${name}.so;`)
+  .join('\n');
+
 /** Starts nginx with one worker; without `lru` every hotel is read from Redis. */
 export async function startNginx(around: Surroundings, lru: boolean): Promise<Target> {
   const program = (await findProgram(['nginx']))!;
   const server = await startOnFreePort(async (port) => {
-    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-nginx-'));
-    // the worker runs as another user
-    await chmod(folder, 0o755);
-    await copyFile(LUA, join(folder, 'hotels.lua'));
-    await writeFile(join(folder, 'nginx.conf'), configuration(around, { port, lru, folder }));
-    return {
-      command: pinned(around.pin, program, '-p', folder, '-c', join(folder, 'nginx.conf'), '-e', 'stderr'),
-      env: { PATH: process.env.PATH },
-      cwd: folder,
-      stopSignal: 'SIGTERM',
-      killAfterMs: 2_000,
-      folder,
+    const http = async (folder: string) => {
+      await copyFile(LUA, join(folder, 'hotels.lua'));
+      return configuration(around, { port, lru, folder });
     };
-  }, /start worker process \d/);
+    const order = await orderNginx(program, http, MODULES_LOADED);
+    return { ...order, command: pinned(around.pin, ...order.command) };
+  }, NGINX_READY);
   // the worker has been forked, not yet set up
   await sleep(300);
   return { name: lru ? 'nginx' : 'nginx-redis', ...server };
@@ -68,27 +67,13 @@ function configuration(
 ): string {
   const redis = new URL(peerRedisUrl);
   return `
-daemon off;
-worker_processes 1;
-pid ${folder}/nginx.pid;
-error_log stderr notice;
-load_module ${MODULES}/ndk_http_module.so;
-load_module ${MODULES}/ngx_http_lua_module.so;
-events { worker_connections 4096; }
-http {
-  access_log off;
   server_tokens off;
   default_type application/json;
   keepalive_requests 1000000000;
   client_max_body_size 1m;
   client_body_buffer_size 128k;
-  client_body_temp_path ${folder}/body;
-  proxy_temp_path ${folder}/proxy;
-  fastcgi_temp_path ${folder}/fastcgi;
-  uwsgi_temp_path ${folder}/uwsgi;
-  scgi_temp_path ${folder}/scgi;
   lua_package_path "/usr/share/lua/5.1/?.lua;;";
-  lua_package_cpath "/usr/lib/x86_64-linux-gnu/lua/5.1/?.so;;";
+  lua_package_cpath "${LIBRARIES}/?.so;;";
   init_worker_by_lua_block {
     hotels = assert(loadfile("${folder}/hotels.lua"))({
       lru = ${lru}, full_key = "${keys.full}", narrow_key = "${keys.narrow}",
@@ -101,6 +86,5 @@ http {
     location ~ ^/hotels/channel/(?<id>[^/]+)$ { content_by_lua_block { hotels.by_channel() } }
     location ~ ^/hotels/(?<id>[^/]+)$ { content_by_lua_block { hotels.by_id() } }
   }
-}
 `;
 }

@@ -7,7 +7,7 @@ import { directDatabaseUrl, print } from './session.ts';
 /** Faults that are printed one by one. */
 const SHOWN = 10;
 
-/** `check-freshness`. Throws a `Failure` when an answer was older than promised. */
+/** `check-freshness`. Throws a `Failure` when an answer was older than promised, or when there was none to compare. */
 export async function checkFreshness(options: {
   url: string;
   /** seconds */
@@ -26,7 +26,9 @@ export async function checkFreshness(options: {
   const askers = Array.from({ length: options.connections }, () => new Asker(options.url, key));
   try {
     const checker = new Checker(sql, ear, askers, () => options.promiseMs);
-    const { answers, changes, lagsMs, stale } = await checker.run(AbortSignal.timeout(options.for * 1_000));
+    const { answers, refused, changes, lagsMs, stale } = await checker.run(
+      AbortSignal.timeout(options.for * 1_000),
+    );
     const sorted = lagsMs.toSorted((a, b) => a - b);
     const at = (share: number) => {
       const lagMs = sorted[Math.floor(share * (sorted.length - 1))];
@@ -34,8 +36,8 @@ export async function checkFreshness(options: {
     };
     const lag = { median: at(0.5), p99: at(0.99), max: at(1) };
     const measured =
-      sorted.length === 0
-        ? 'no change was made meanwhile, so no lag was measured'
+      changes === 0
+        ? 'no change was made meanwhile that every connection showed, so no lag is told'
         : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms`;
     print(
       options.json,
@@ -44,6 +46,14 @@ export async function checkFreshness(options: {
     );
     if (stale.length > 0) {
       throw new Failure([`${stale.length} times older than promised:`, ...stale.slice(0, SHOWN)].join('\n'));
+    }
+    // a check that compared nothing has found nothing in order
+    if (answers === 0) {
+      throw new Failure(
+        refused > 0
+          ? `nothing was compared: all ${refused} requests were refused (503)`
+          : 'nothing was compared: there is no hotel to ask for, or --for is too short',
+      );
     }
   } finally {
     for (const asker of askers) asker.close();

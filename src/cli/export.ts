@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { PassThrough, type Writable } from 'node:stream';
@@ -15,8 +16,9 @@ const ROWS = 1_000;
 /** `export [FILE]` (`-`: standard output, without `json`): every hotel as a line of NDJSON, ordered by id, as `import` takes it, of one moment. */
 export async function exportHotels(file: string, options: { gzip?: boolean; json?: boolean }): Promise<void> {
   const toOutput = file === '-';
-  const partial = `${file}.partial`;
-  const sink = toOutput ? process.stdout : createWriteStream(partial);
+  // of this run alone: another may export to the same file
+  const partial = `${file}.${randomBytes(6).toString('hex')}.partial`;
+  const sink = toOutput ? process.stdout : createWriteStream(partial, { flags: 'wx' });
   const packed = options.gzip || /\.gz$/i.test(file);
   try {
     const exported = await withDatabase((sql) =>

@@ -1,3 +1,5 @@
+import { get, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { readConfig } from '../config.ts';
 import { Failure } from '../failure.ts';
 import { print } from './session.ts';
@@ -6,24 +8,30 @@ const DEADLINE_MS = 2_000;
 
 /** `health`: asks the admin port of this machine. Throws a `Failure` unless it answers 200 within 2 seconds. */
 export async function health({ live, json }: { live?: boolean; json?: boolean }): Promise<void> {
-  const { ADMIN_HOST: host, ADMIN_PORT: port } = readConfig({
+  const { ADMIN_HOST, ADMIN_PORT: port } = readConfig({
     ADMIN_HOST: process.env.ADMIN_HOST,
     ADMIN_PORT: process.env.ADMIN_PORT,
+    // not used here, but its default may be the admin port
+    PORT: process.env.PORT,
     // required by the service; not used here
     DATABASE_URL: 'postgres://unused',
   });
-  const isEverywhere = host === '0.0.0.0' || host === '::';
-  const url = `http://${isEverywhere ? '127.0.0.1' : host}:${port}/${live ? 'livez' : 'readyz'}`;
-  let status: number;
+  const isEverywhere = ADMIN_HOST === '0.0.0.0' || ADMIN_HOST === '::';
+  const host = isEverywhere ? '127.0.0.1' : ADMIN_HOST;
+  const path = live ? '/livez' : '/readyz';
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}${path}`;
+  const signal = AbortSignal.timeout(DEADLINE_MS);
+  let status: number | undefined;
   let body: string;
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(DEADLINE_MS), redirect: 'error' });
-    status = response.status;
-    body = (await response.text()).trim();
+    // not fetch: it refuses ports that browsers do, such as 6000 and 10080
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    get({ host, port, path, signal, agent: false }).on('response', resolve).on('error', reject);
+    const response = await promise;
+    status = response.statusCode;
+    body = (await text(response)).trim();
   } catch (error) {
-    const { name, cause, message } = error as Error & { cause?: Error };
-    const reason =
-      name === 'TimeoutError' ? `no answer within ${DEADLINE_MS / 1000} s` : cause?.message || message;
+    const reason = signal.aborted ? `no answer within ${DEADLINE_MS / 1000} s` : (error as Error).message;
     throw new Failure(`${url}: ${reason}. Does the service run, and is ADMIN_PORT the same here?`);
   }
   if (status !== 200) throw new Failure(`${url}: ${status} ${body}`);

@@ -1,11 +1,7 @@
 import type { Sql } from 'postgres';
 import { Failure } from '../failure.ts';
 import { copyIn, copyRow } from './copy.ts';
-import { count, Progress } from './progress.ts';
 import { hotelAt, type SeededHotel } from './seed/hotel.ts';
-import { print, withDatabase } from './session.ts';
-
-export { hotelAt, hotelIdAt, type SeededHotel } from './seed/hotel.ts';
 
 const BATCH = 500;
 
@@ -47,30 +43,4 @@ export async function seed(
     await copyIn(transaction, `copy hotels (${columns.join(', ')}) from stdin`, rows);
   });
   await sql`analyze hotels`;
-}
-
-/** `seed --hotels N`. */
-export async function seedCommand(options: {
-  hotels: number;
-  seed: number;
-  today?: string;
-  json?: boolean;
-}): Promise<void> {
-  const { hotels, today = new Date().toISOString().slice(0, 10) } = options;
-  const progress = new Progress('seeding', hotels, count('hotel'));
-  const startedAtMs = performance.now();
-  try {
-    await withDatabase((sql) =>
-      seed(sql, hotels, { seed: options.seed, today, onProgress: (done) => progress.at(done) }),
-    );
-  } finally {
-    progress.stop();
-  }
-  const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
-  const result = { inserted: hotels, seed: options.seed, today };
-  print(
-    options.json,
-    result,
-    `${hotels} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`,
-  );
 }

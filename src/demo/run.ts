@@ -4,9 +4,9 @@ import { DEFAULT_SEED, seed } from '../cli/seed.ts';
 import { openDatabase } from '../database.ts';
 import type { Lifecycle } from '../lifecycle.ts';
 import { migrate } from '../schema.ts';
-import { choosePort } from './port.ts';
-import { type PostgresServer, startPostgres } from './postgres.ts';
-import { findRedis } from './redis.ts';
+import { choosePort } from '../servers/port.ts';
+import { type PostgresServer, startPostgres } from '../servers/postgres.ts';
+import { findRedis } from '../servers/redis.ts';
 import { type Examples, screen } from './screen.ts';
 import { startService } from './service.ts';
 import { makeTools } from './tools.ts';
@@ -37,8 +37,8 @@ export async function runDemo(
   const startedAtMs = performance.now();
   if (options.port !== undefined && options.port === options.adminPort)
     throw new Error('--port and --admin-port must differ');
-  const port = await choosePort(options.port, 8080, 'port', say);
-  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', say);
+  const port = await choosePort(options.port, 8080, 'port', options.adminPort, say);
+  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', port, say);
 
   say('Starting PostgreSQL and Redis …');
   const startingPostgres = startPostgres({ maxConnections: 50 + CONNECTIONS_PER_WORKER * options.workers });
@@ -47,7 +47,7 @@ export async function runDemo(
     async () => (await startingPostgres.catch(() => undefined))?.stop(),
     STOP_DEADLINE_MS,
   );
-  const findingRedis = findRedis(process.env, say);
+  const findingRedis = findRedis(say);
   lifecycle.push(
     'Redis',
     async () => (await findingRedis.catch(() => undefined))?.server?.stop(),

@@ -27,7 +27,7 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
       description:
         'A read-only API. Every operation takes an API key in the header `x-api-key`; a key without the `registry` scope ' +
         'sees `registry_id` as null. `HEAD` is `GET` without the body. Every error has the body `{"error": "…"}`. ' +
-        'Checks are made in this order: path and method, key, scope, values, existence. Fields may be added to answers.',
+        'Checks are made in this order: path and method, key, rate limit, scope, values, existence. Fields may be added to answers.',
       license: { name: 'MIT', identifier: 'MIT' },
       ...(supportEmail && { contact: { name: 'Keys and questions', email: supportEmail } }),
     },

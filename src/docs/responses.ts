@@ -10,6 +10,22 @@ const header = (description: string, schema: object, example: unknown) => ({
   example,
 });
 const text = (pattern: string) => ({ type: 'string', pattern });
+const rateLimit = header(
+  'What is left of the limit: `r` requests, and `t` seconds until there are more (RateLimit header fields for HTTP)',
+  { type: 'string' },
+  '"default";r=0;t=1',
+);
+const rateLimitPolicy = header(
+  'The limit of the key: `q` requests in a window of `w` seconds',
+  { type: 'string' },
+  '"default";q=100;w=1',
+);
+/** The same where a key may have no limit. */
+const ifLimited = (of: typeof rateLimit) => ({
+  ...of,
+  description: `${of.description}. Absent: the key has none`,
+  required: false,
+});
 
 /** The headers of answers, by their names in the document. */
 export const headers = {
@@ -50,21 +66,17 @@ export const headers = {
     required: false,
   },
   RetryAfter: header('Seconds to wait before the next attempt', { type: 'integer', minimum: 1 }, 1),
-  RateLimit: header(
-    'What is left of the limit: `r` requests, and `t` seconds until there are more (RateLimit header fields for HTTP)',
-    { type: 'string' },
-    '"default";r=0;t=1',
-  ),
-  RateLimitPolicy: header(
-    'The limit of the key: `q` requests in a window of `w` seconds',
-    { type: 'string' },
-    '"default";q=100;w=1',
-  ),
+  RateLimit: rateLimit,
+  RateLimitPolicy: rateLimitPolicy,
+  RateLimitIfLimited: ifLimited(rateLimit),
+  RateLimitPolicyIfLimited: ifLimited(rateLimitPolicy),
 };
 
 const refs = (...names: [sent: string, name: keyof typeof headers][]) =>
   Object.fromEntries(names.map(([sent, name]) => [sent, ref('headers', name)]));
 const OF_ALL = refs(['x-request-id', 'RequestId'], ['Cache-Control', 'CacheControl'], ['Vary', 'Vary']);
+/** Every request with a good key counts, whatever its answer. */
+const OF_KEYS = refs(['RateLimit', 'RateLimitIfLimited'], ['RateLimit-Policy', 'RateLimitPolicyIfLimited']);
 const OF_BODIES = refs(['Content-Encoding', 'ContentEncoding']);
 const OF_GET = refs(['ETag', 'ETag']);
 const OF_LIST = refs(['Link', 'Link']);
@@ -82,7 +94,13 @@ export function success(
       batch:
         'The hotels that were found, in the order asked for; an id that was asked for twice is answered once',
     }[kind],
-    headers: { ...OF_ALL, ...OF_BODIES, ...(kind !== 'batch' && OF_GET), ...(kind === 'list' && OF_LIST) },
+    headers: {
+      ...OF_ALL,
+      ...OF_KEYS,
+      ...OF_BODIES,
+      ...(kind !== 'batch' && OF_GET),
+      ...(kind === 'list' && OF_LIST),
+    },
     content: {
       'application/json': {
         schema: kind === 'single' ? hotel : { type: 'array', items: hotel },
@@ -96,7 +114,7 @@ export function success(
 export function notModified(kind: 'list' | 'single'): object {
   return {
     description: 'Nothing has changed: `If-None-Match` names what you would be sent',
-    headers: { ...OF_ALL, ...OF_GET, ...(kind === 'list' && OF_LIST) },
+    headers: { ...OF_ALL, ...OF_KEYS, ...OF_GET, ...(kind === 'list' && OF_LIST) },
   };
 }
 
@@ -144,7 +162,7 @@ function failure(status: number, codes: ErrorCode[]): object {
   );
   return {
     description: MEANINGS[status],
-    headers: { ...OF_ALL, ...OF_ERRORS[status] },
+    headers: { ...OF_ALL, ...(status !== 401 && OF_KEYS), ...OF_ERRORS[status] },
     content: {
       'application/json': {
         schema: ref('schemas', 'ErrorResponse'),

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { groupOf, runningOf } from '../../src/demo/processes.ts';
+import { groupOf, runningOf } from '../../src/servers/processes.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { type Service, startService } from '../support/service.ts';

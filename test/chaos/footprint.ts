@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { descendantsOf } from '../../src/demo/processes.ts';
+import { descendantsOf } from '../../src/servers/processes.ts';
 
 /** What the processes of a service hold: memory in bytes, and open descriptors. */
 export interface Footprint {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { findProgram } from '../../src/demo/programs.ts';
+import { findProgram } from '../../src/servers/programs.ts';
 import { MAIN } from './program.ts';
 import { onTerminal, script } from './terminal.ts';
 

@@ -1,10 +1,10 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { IMPORTED_COLUMNS } from '../../src/cli/import/hotel.ts';
-import { hotelAt } from '../../src/cli/seed.ts';
-import { counts, Program } from './program.ts';
+import { hotelAt } from '../../src/cli/seed/hotel.ts';
+import { counts, type Outcome, Program } from './program.ts';
 
 const HOTELS = 300;
 const made = Array.from({ length: HOTELS }, (_, i) => ({
@@ -189,6 +189,29 @@ describe('export', () => {
       stdout: '',
       stderr: expect.stringContaining('--json needs a file'),
     });
+  });
+
+  test('two at once to the same file leave one that is whole, and nothing beside it', async () => {
+    await program.run(['import', '-'], ndjson);
+    const before = await readdir(program.folder);
+    const both: Promise<Outcome>[] = [];
+    await sql().begin(async (transaction) => {
+      await transaction`lock table hotels in access exclusive mode`;
+      both.push(program.run(['export', 'both.ndjson']), program.run(['export', 'both.ndjson']));
+      // each has opened its file and waits for its first hotel
+      await expect
+        .poll(() => transaction`select from pg_locks where relation = 'hotels'::regclass and not granted`, {
+          timeout: 10_000,
+        })
+        .toHaveLength(2);
+    });
+    for (const outcome of await Promise.all(both)) expect(outcome).toMatchObject({ code: 0, stderr: '' });
+    expect(
+      String(await read('both.ndjson'))
+        .trimEnd()
+        .split('\n'),
+    ).toHaveLength(HOTELS);
+    expect(await readdir(program.folder)).toEqual([...before, 'both.ndjson'].sort());
   });
 
   test('a file that cannot be written is one line that says why', async () => {

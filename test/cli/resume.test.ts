@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { hotelAt } from '../../src/cli/seed.ts';
+import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { counts, type Outcome, Program } from './program.ts';
 
 /** About 15 MB: several batches. */

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { hotelAt } from '../../src/cli/seed.ts';
+import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { MAIN, Program } from './program.ts';
 import { onTerminal, script } from './terminal.ts';
 

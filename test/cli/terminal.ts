@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
-import { findProgram } from '../../src/demo/programs.ts';
+import { findProgram } from '../../src/servers/programs.ts';
 
 /** The program that gives another a terminal: of util-linux, so it is on every Debian; undefined elsewhere. */
 export const script = process.platform === 'linux' ? await findProgram(['script']) : undefined;

@@ -120,6 +120,20 @@ describe.each([
   });
 });
 
+it.each([
+  ['TypeScript', process.execPath, ['--no-warnings', 'usage.ts']],
+  ['Python', 'python3', ['client.py']],
+])(
+  'the example in %s finds the pages below a base path that begins like theirs',
+  async (_, program, options) => {
+    const basePath = '/hotels-api';
+    const { url } = await startService({ database: service.database, env: { BASE_PATH: basePath } });
+    const printed = await run(program, options, url + basePath);
+    expect(printed.trim().split('\n').at(-1)).toBe(`${HOTELS} hotels`);
+  },
+  PATIENCE_MS,
+);
+
 describe('the examples with curl', () => {
   it('work as they stand, to the last page', async () => {
     const printed = await run('sh', ['curl.sh']);

@@ -108,10 +108,36 @@ it('holds what is refused', async () => {
   for (const path of [CHANNEL, REGISTRY]) await post(path, Buffer.alloc(1024 * 1024 + 1, ' '), 413);
 });
 
-it('holds what is beyond the limit of a key', async () => {
-  const key = await insertKey(service.sql, ['registry']);
-  await service.sql`update api_keys set rate_limit_requests = 1, rate_limit_window_s = 3600
+/** A key that may ask so often an hour. */
+async function limitedKey(requests: number, scopes: string[]): Promise<string> {
+  const key = await insertKey(service.sql, scopes);
+  await service.sql`update api_keys set rate_limit_requests = ${requests}, rate_limit_window_s = 3600
     where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+  await expect
+    .poll(async () => (await service.get('/hotels', { key })).headers['ratelimit-policy'])
+    .toBe(`"default";q=${requests};w=3600`);
+  return key;
+}
+
+it('holds what a key with a limit is told of it, whatever the answer', async () => {
+  const [key, narrow] = [await limitedKey(1000, ['registry']), await limitedKey(1000, [])];
+  const ifNoneMatch = { headers: { 'if-none-match': '*' } };
+  for (const path of ['/hotels', '/hotels/full', '/hotels/channel/CH100011', '/hotels/registry/500011']) {
+    await get(path, 200, { key });
+    await get(path, 304, { key, ...ifNoneMatch });
+  }
+  await post(CHANNEL, { channel_ids: ['CH100011'] }, 200, { key });
+  await post(REGISTRY, { registry_ids: [500011] }, 200, { key });
+  for (const path of ['/hotels/nobody', '/hotels/channel/nobody', '/hotels/registry/1'])
+    await get(path, 404, { key });
+  for (const path of ['/hotels?limit=0', '/hotels/registry/x']) await get(path, 400, { key });
+  await post(CHANNEL, '{', 400, { key });
+  await post(REGISTRY, Buffer.alloc(1024 * 1024 + 1, ' '), 413, { key });
+  for (const path of SCOPED_READS) await get(path, 403, { key: narrow });
+});
+
+it('holds what is beyond the limit of a key', async () => {
+  const key = await limitedKey(1, ['registry']);
   await expect.poll(async () => (await service.get('/hotels', { key })).status).toBe(429);
   await all(429, { key });
 });

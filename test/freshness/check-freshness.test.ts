@@ -1,7 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { freshDatabase } from '../support/database.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
 
 let service: Service;
@@ -11,11 +15,14 @@ beforeAll(async () => {
   service = await startService({ workers: 2, hotels });
 });
 
-/** Runs the command for 3 seconds. */
-async function check(key: string): Promise<{ code: number; stdout: string; stderr: string }> {
-  const command = ['src/main.ts', 'check-freshness', '--url', service.url, '--for', '3s', '--json'];
+/** Runs the command, for 3 seconds and against the service unless told otherwise. */
+async function check(
+  key: string,
+  { url = service.url, databaseUrl = service.database.url, duration = '3s' } = {},
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const command = ['src/main.ts', 'check-freshness', '--url', url, '--for', duration, '--json'];
   const child = spawn(process.execPath, command, {
-    env: { PATH: process.env.PATH, DATABASE_URL: service.database.url, HOTEL_API_KEY: key },
+    env: { PATH: process.env.PATH, DATABASE_URL: databaseUrl, HOTEL_API_KEY: key },
   });
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (text) => (stdout += text));
@@ -63,6 +70,35 @@ describe('check-freshness', () => {
     const { code, stderr } = await check('hk_wrong');
     expect(code).toBe(1);
     expect(stderr).toMatch(/answers 401/);
+  });
+
+  describe('fails where nothing was compared', () => {
+    it('for the deployment refuses everything, and counts no change as shown', async () => {
+      const server = createServer((_, response) => response.writeHead(503).end());
+      await once(server.listen(0, '127.0.0.1'), 'listening');
+      closeAtEnd('a server that refuses', async () => {
+        server.closeAllConnections();
+        server.close();
+      });
+      const stop = write();
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const { code, stdout, stderr } = await check('hk_any', { url });
+      await stop();
+      expect(stderr).toMatch(/nothing was compared: all \d+ requests were refused \(503\)/);
+      expect(code).toBe(1);
+      expect(JSON.parse(stdout)).toMatchObject({ answers: 0, changes: 0, stale: [] });
+    });
+
+    it('for there is no hotel, or no time', async () => {
+      const { url: databaseUrl } = await freshDatabase();
+      for (const nothing of [{ databaseUrl, duration: '1s' }, { duration: '0s' }]) {
+        const { code, stderr } = await check(service.fullKey, nothing);
+        expect([code, stderr]).toEqual([
+          1,
+          expect.stringContaining('nothing was compared: there is no hotel'),
+        ]);
+      }
+    });
   });
 
   it('says so when changes are not told and old answers are given', async () => {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { startPostgres } from '../../src/demo/postgres.ts';
 import { migrate } from '../../src/schema.ts';
+import { startPostgres } from '../../src/servers/postgres.ts';
 import type { FreshDatabase } from '../support/database.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startRedis } from '../../src/demo/redis.ts';
+import { startRedis } from '../../src/servers/redis.ts';
 import type { FreshRedis } from '../support/database.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { childrenOf } from '../../src/demo/processes.ts';
+import { childrenOf } from '../../src/servers/processes.ts';
 import { freshDatabase } from '../support/database.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownPort } from '../support/own-port.ts';
@@ -121,7 +121,7 @@ describe('the image', () => {
     const files = await filesIn('app/src');
     expect(files).toContain('main.ts');
     expect(files.filter((name) => /\.(test|fixture)\.ts$/.test(name))).toEqual([]);
-    expect(await namesIn('app/src')).not.toContain('demo');
+    for (const folder of ['demo', 'servers']) expect(await namesIn('app/src')).not.toContain(folder);
     expect(await readdir(join(image.root.local, 'bin'))).toEqual(['hotel-api', 'node']);
     await expect(access(join(image.root.local, 'lib/node_modules'))).rejects.toThrow('ENOENT');
   });

@@ -2,7 +2,7 @@ import { chmod, copyFile, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink } 
 import { createRequire } from 'node:module';
 import { homedir, tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
-import { findProgram } from '../../src/demo/programs.ts';
+import { findProgram } from '../../src/servers/programs.ts';
 import { makeRoot, type Root, runIn } from './container.ts';
 import { readStages, type Stage, type Step } from './dockerfile.ts';
 

@@ -1,9 +1,7 @@
-import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import { findProgram } from '../../src/demo/programs.ts';
-import { startOnFreePort } from '../../src/demo/server.ts';
+import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
+import { findProgram } from '../../src/servers/programs.ts';
+import { startOnFreePort } from '../../src/servers/server.ts';
 import { Client } from '../support/client.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownPort } from '../support/own-port.ts';
@@ -36,35 +34,13 @@ async function startEdge(upstreams: number[]): Promise<Client> {
     .map(([name, value]) => `${name.replaceAll('-', '_')} ${value};`);
   const program = await findProgram(['nginx']);
   if (!program) throw new Error('This test needs nginx: install it (Debian: apt-get install nginx)');
-  const server = await startOnFreePort(async (port) => {
-    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-edge-'));
-    // its worker runs as another user
-    await chmod(folder, 0o755);
-    const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-      (name) => `${name}_temp_path ${folder}/${name};`,
-    );
-    await writeFile(
-      join(folder, 'nginx.conf'),
-      `daemon off; worker_processes 1; pid ${folder}/pid; error_log stderr notice;
-      events {}
-      http {
-        access_log off; ${places.join(' ')}
-        upstream pods { ${upstreams.map((port) => `server 127.0.0.1:${port} max_fails=0;`).join(' ')} }
-        server {
-          listen 127.0.0.1:${port};
-          location / { proxy_http_version 1.1; proxy_set_header Connection close; proxy_pass http://pods; ${directives.join('\n')} }
-        }
-      }`,
-    );
-    return {
-      command: [program, '-p', folder, '-c', join(folder, 'nginx.conf'), '-e', 'stderr'],
-      env: { PATH: process.env.PATH },
-      cwd: folder,
-      stopSignal: 'SIGTERM',
-      killAfterMs: 3_000,
-      folder,
-    };
-  }, /start worker process \d/);
+  const http = (port: number) => `
+    upstream pods { ${upstreams.map((each) => `server 127.0.0.1:${each} max_fails=0;`).join(' ')} }
+    server {
+      listen 127.0.0.1:${port};
+      location / { proxy_http_version 1.1; proxy_set_header Connection close; proxy_pass http://pods; ${directives.join('\n')} }
+    }`;
+  const server = await startOnFreePort((port) => orderNginx(program, () => http(port)), NGINX_READY);
   closeAtEnd('nginx', async () => void (await server.stop()));
   const client = new Client(server.port, { full: service.fullKey, narrow: service.narrowKey });
   closeAtEnd('connections to nginx', async () => client.close());

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
-import { childrenOf } from '../../src/demo/processes.ts';
+import { childrenOf } from '../../src/servers/processes.ts';
 import { type Service, startService } from '../support/service.ts';
 import { render } from './kustomize.ts';
 

@@ -4,7 +4,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { findProgram } from '../../src/demo/programs.ts';
+import { findProgram } from '../../src/servers/programs.ts';
 import { MAIN } from '../cli/program.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 

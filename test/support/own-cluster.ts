@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { freePort } from '../../src/demo/port.ts';
-import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/demo/redis.ts';
+import { freePort } from '../../src/servers/port.ts';
+import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
 import { closeAtEnd } from './left-behind.ts';
 import { OwnServer } from './own-server.ts';
 

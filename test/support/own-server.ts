@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import postgres from 'postgres';
-import { type Guarded, type Order, runGuarded } from '../../src/demo/guarded.ts';
-import { orderPostgres, POSTGRES_READY } from '../../src/demo/postgres.ts';
-import { descendantsOf } from '../../src/demo/processes.ts';
-import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/demo/redis.ts';
-import { startOnFreePort } from '../../src/demo/server.ts';
 import { migrate } from '../../src/schema.ts';
+import { type Guarded, type Order, runGuarded } from '../../src/servers/guarded.ts';
+import { orderPostgres, POSTGRES_READY } from '../../src/servers/postgres.ts';
+import { descendantsOf } from '../../src/servers/processes.ts';
+import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
+import { startOnFreePort } from '../../src/servers/server.ts';
 import { closeAtEnd } from './left-behind.ts';
 
 /** A server of one test file alone: it may be frozen, killed and started again on its port, with its data. */

@@ -1,10 +1,10 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
-import { startPostgres } from '../../src/demo/postgres.ts';
-import { findRedis } from '../../src/demo/redis.ts';
 import { Lifecycle } from '../../src/lifecycle.ts';
 import { migrate } from '../../src/schema.ts';
+import { startPostgres } from '../../src/servers/postgres.ts';
+import { findRedis } from '../../src/servers/redis.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
 import { installUws } from './uws.ts';
 
@@ -81,7 +81,7 @@ async function startServers(lifecycle: Lifecycle): Promise<ContainerServers> {
   }
   const server = await startPostgres({ maxConnections: MAX_CONNECTIONS });
   lifecycle.push('PostgreSQL', () => server.stop(), 10_000);
-  const redis = await findRedis(process.env, console.warn);
+  const redis = await findRedis(console.warn);
   if (redis?.server) lifecycle.push('Redis', () => redis.server!.stop(), 5_000);
   return { urlOf: server.url, redisUrl: redis?.url };
 }

@@ -21,7 +21,7 @@ export class Witness {
   readonly #services: Service[];
   readonly #ending = new AbortController();
   readonly #watching: Promise<void>;
-  readonly #report: Report = { answers: 0, changes: 0, lagsMs: [], stale: [] };
+  readonly #report: Report = { answers: 0, refused: 0, changes: 0, lagsMs: [], stale: [] };
   #allowances: { ms: number; untilMs: number }[] = [];
 
   constructor(services: Service[]) {
@@ -82,8 +82,9 @@ export class Witness {
     try {
       await checker.run(this.#ending.signal);
     } finally {
-      const { answers, changes, lagsMs, stale } = checker.report;
+      const { answers, refused, changes, lagsMs, stale } = checker.report;
       this.#report.answers += answers;
+      this.#report.refused += refused;
       this.#report.changes += changes;
       this.#report.lagsMs.push(...lagsMs);
       this.#report.stale.push(...stale);

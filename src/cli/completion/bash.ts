@@ -1,11 +1,8 @@
-import type { Context } from './contexts.ts';
+import { type Context, phrasesOf } from './contexts.ts';
 
 /** The script for bash, 3.2 or newer, without other packages. Where nothing of ours fits, bash completes file names. */
 export function bashScript(name: string, contexts: Context[]): string {
-  const paths = contexts.filter(({ path }) => path.length > 0);
-  const valued = contexts.flatMap(({ path, options }) =>
-    options.filter(({ takesValue }) => takesValue).map(({ word }) => [...path, word].join(' ')),
-  );
+  const { commands, valued } = phrasesOf(contexts);
   const list = (words: { word: string }[]) => words.map(({ word }) => word).join(' ');
   return `# bash completion for ${name}: source <(${name} completion bash)
 _hotel_api() {
@@ -13,7 +10,7 @@ _hotel_api() {
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "\${path:+$path }\${COMP_WORDS[i]}" in
-      ${paths.map(({ path }) => `'${path.join(' ')}'`).join(' | ')}) path="\${path:+$path }\${COMP_WORDS[i]}" ;;
+      ${commands.map((words) => `'${words}'`).join(' | ')}) path="\${path:+$path }\${COMP_WORDS[i]}" ;;
     esac
   done
   case "\${path:+$path }$before" in

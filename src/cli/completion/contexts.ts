@@ -37,3 +37,13 @@ export function contextsOf(command: Command, path: string[] = []): Context[] {
   };
   return [context, ...command.commands.flatMap((child) => contextsOf(child, [...path, child.name()]))];
 }
+
+/** What the scripts of shells look for on a line: the words of commands, and those up to an option that takes a value. */
+export function phrasesOf(contexts: Context[]): { commands: string[]; valued: string[] } {
+  return {
+    commands: contexts.filter(({ path }) => path.length > 0).map(({ path }) => path.join(' ')),
+    valued: contexts.flatMap(({ path, options }) =>
+      options.filter(({ takesValue }) => takesValue).map(({ word }) => [...path, word].join(' ')),
+    ),
+  };
+}

@@ -1,11 +1,8 @@
-import type { Context, Word } from './contexts.ts';
+import { type Context, phrasesOf, type Word } from './contexts.ts';
 
 /** The script for zsh: works when it is sourced after compinit, and as a file `_hotel-api` of the fpath. */
 export function zshScript(name: string, contexts: Context[]): string {
-  const paths = contexts.filter(({ path }) => path.length > 0);
-  const valued = contexts.flatMap(({ path, options }) =>
-    options.filter(({ takesValue }) => takesValue).map(({ word }) => [...path, word].join(' ')),
-  );
+  const { commands, valued } = phrasesOf(contexts);
   return `#compdef ${name}
 # zsh completion for ${name}: source <(${name} completion zsh)
 _hotel_api() {
@@ -13,7 +10,7 @@ _hotel_api() {
   local -a items options
   for word in "\${(@)words[2,CURRENT-1]}"; do
     case "\${trail:+$trail }$word" in
-      ${paths.map(({ path }) => quote(path.join(' '))).join(' | ')}) trail="\${trail:+$trail }$word" ;;
+      ${commands.map(quote).join(' | ')}) trail="\${trail:+$trail }$word" ;;
     esac
   done
   case "\${trail:+$trail }\${words[CURRENT-1]}" in

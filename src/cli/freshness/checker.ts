@@ -16,6 +16,8 @@ const LONGEST_PAUSE_MS = 50;
 export interface Report {
   /** answers that were compared with PostgreSQL */
   answers: number;
+  /** requests that the service refused (503), so that there was nothing to compare */
+  refused: number;
   /** changes that were followed until every connection showed them */
   changes: number;
   /** of every change and connection: from the commit until it was shown */
@@ -34,7 +36,7 @@ export class Checker {
   readonly #ear: Sql;
   readonly #askers: Asker[];
   readonly #promiseMs: () => number;
-  readonly report: Report = { answers: 0, changes: 0, lagsMs: [], stale: [] };
+  readonly report: Report = { answers: 0, refused: 0, changes: 0, lagsMs: [], stale: [] };
   readonly #following = new Set<Promise<void>>();
   /** when a writer rang and nothing was told since */
   #rungAtMs: number | undefined;
@@ -98,8 +100,9 @@ export class Checker {
     const lags = await Promise.all(
       this.#askers.map((asker) => this.#untilShown(asker, id, truth, committedAtMs)),
     );
-    for (const lagMs of lags) if (lagMs !== undefined) this.report.lagsMs.push(lagMs);
-    this.report.changes++;
+    const shown = lags.filter((lagMs) => lagMs !== undefined);
+    this.report.lagsMs.push(...shown);
+    if (shown.length === lags.length) this.report.changes++;
   }
 
   /** Compares a few hotels, taken at random, on every connection. */
@@ -123,7 +126,10 @@ export class Checker {
       const askedAtMs = performance.now();
       const shown = await asker.ask(id);
       const shownAtMs = performance.now();
-      if (shown === undefined) return undefined;
+      if (shown === undefined) {
+        this.report.refused++;
+        return undefined;
+      }
       this.report.answers++;
       if (await truth.isSo(id, shown)) return shownAtMs - sinceMs;
       if (askedAtMs - sinceMs > this.#promiseMs()) {

@@ -71,5 +71,5 @@ ${examples('hotel-api import hotels.ndjson --dry-run', 'hotel-api import hotels.
         'hotel-api seed --hotels 1000000 --seed 7 --today 2026-01-01',
       ),
     )
-    .action(async (options) => (await import('../seed.ts')).seedCommand(options));
+    .action(async (options) => (await import('../seed-command.ts')).seedCommand(options));
 }

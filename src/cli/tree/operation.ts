@@ -45,7 +45,7 @@ export function addOperationCommands(program: Command): void {
       'after',
       `
 HOTEL_API_KEY is the key it asks with. Lag is measured from the moment PostgreSQL tells of a commit until a
-connection shows the change. Exit code 1 when an answer was older than promised.
+connection shows the change. Exit code 1 when an answer was older than promised, or nothing could be compared.
 ${examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url http://localhost:8080', 'HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m --json')}`,
     )
     .action(async (options) => (await import('../check-freshness.ts')).checkFreshness(options));

@@ -53,7 +53,7 @@ export class HotelApi {
       const page: { body: unknown; link: string | null } = await this.#get(path);
       yield* page.body as Hotel[];
       const next: string | undefined = /<([^>]*)>; rel="next"/.exec(page.link ?? '')?.[1];
-      path = next?.slice(next.indexOf('/hotels'));
+      path = next?.slice(next.lastIndexOf('/hotels?'));
     }
   }
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import { access, rm, writeFile } from 'node:fs/promises';
 import { findProgram } from './programs.ts';
+import { withoutServices } from './without-services.ts';
 
 interface PackageManager {
   program: string;
@@ -10,11 +10,14 @@ interface PackageManager {
   commands: string[][];
 }
 
+/** Debian's names of packages, services and programs. */
+const SERVERS = ['redis-server', 'valkey-server'];
+
 const MANAGERS: PackageManager[] = [
   {
     program: 'apt-get',
     asRoot: true,
-    commands: ['redis-server', 'valkey-server'].map((name) => [
+    commands: SERVERS.map((name) => [
       ...['install', '-y', '-qq', '--no-install-recommends', '-o', 'DPkg::Lock::Timeout=60', name],
     ]),
   },
@@ -28,7 +31,6 @@ const MANAGERS: PackageManager[] = [
 ];
 
 const INSTALL_TIMEOUT_MS = 180_000;
-const POLICY_FILE = '/usr/sbin/policy-rc.d';
 
 /**
  * Installs Redis with the package manager of the system where the user may; true when that succeeded.
@@ -41,7 +43,7 @@ export async function installRedis(say: (sentence: string) => void): Promise<boo
     const path = await findProgram([program]);
     if (!path) continue;
     say(`Redis is not installed here: installing it with ${program} (it stays installed).`);
-    if (program === 'apt-get') return withoutServices(() => installWithApt(path, commands, say));
+    if (program === 'apt-get') return withoutServices(SERVERS, () => installWithApt(path, commands, say));
     for (const command of commands) if (await succeeds(path, command, say)) return true;
     return false;
   }
@@ -62,24 +64,6 @@ async function installWithApt(
     }
   }
   return false;
-}
-
-/** Debian starts and enables the service of a package it installs, unless this file says no. */
-async function withoutServices(install: () => Promise<boolean>): Promise<boolean> {
-  const hasPolicy = await access(POLICY_FILE).then(
-    () => true,
-    () => false,
-  );
-  if (!hasPolicy) await writeFile(POLICY_FILE, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
-  try {
-    return await install();
-  } finally {
-    if (!hasPolicy) await rm(POLICY_FILE, { force: true });
-    const systemctl = await findProgram(['systemctl']);
-    for (const service of ['redis-server', 'valkey-server']) {
-      if (systemctl) await succeeds(systemctl, ['disable', '--quiet', service], () => {});
-    }
-  }
 }
 
 /** Runs a command without input; what it printed last is said when it fails. */

@@ -27,21 +27,23 @@ function listen(port: number, host: string): Promise<number> {
 }
 
 /**
- * The port that was asked for, else the usual one, else, where that is taken, a free one: then `say` is told.
- * Throws when the port that was asked for is taken.
+ * The port that was asked for, else the usual one, else, where that is taken or `spoken` for, a free one: then `say` is
+ * told. Throws when the port that was asked for is taken.
  */
 export async function choosePort(
   asked: number | undefined,
   usual: number,
   option: string,
+  spoken: number | undefined,
   say: (sentence: string) => void,
 ): Promise<number> {
   if (asked !== undefined) {
     if (await isFree(asked)) return asked;
     throw new Error(`port ${asked} cannot be used here; give --${option} another, or leave it out`);
   }
-  if (await isFree(usual)) return usual;
-  const other = await freePort();
+  if (usual !== spoken && (await isFree(usual))) return usual;
+  let other = await freePort();
+  while (other === spoken) other = await freePort();
   say(`Port ${usual} is taken: using ${other} instead.`);
   return other;
 }

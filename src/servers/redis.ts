@@ -16,48 +16,50 @@ export interface RedisServer {
   stop(): Promise<Exit>;
 }
 
-/** A Redis and a sentence on where it comes from; `server` only where we started it. */
+/** A Redis; `server` only where we started it. */
 export interface FoundRedis {
   url: string;
-  from: string;
   server?: RedisServer;
 }
 
-/** TEST_REDIS names the one that tests are run with. */
-const PROGRAMS = process.env.TEST_REDIS ? [process.env.TEST_REDIS] : ['redis-server', 'valkey-server'];
+const PROGRAMS = ['redis-server', 'valkey-server'];
 
 /**
  * The Redis of `REDIS_URL` where that is set; else one of our own, of a program on the PATH or of the system's
  * package manager; else undefined. `say` is told before anything is installed, and why nothing was found.
  */
-export async function findRedis(
-  environment: NodeJS.ProcessEnv,
-  say: (sentence: string) => void,
-): Promise<FoundRedis | undefined> {
-  const url = environment.REDIS_URL?.trim();
-  if (url) return { url, from: 'REDIS_URL' };
+export async function findRedis(say: (sentence: string) => void): Promise<FoundRedis | undefined> {
+  const url = process.env.REDIS_URL?.trim();
+  if (url) return { url };
   const server = await startRedis(say);
-  return server && { url: server.url, from: server.program, server };
+  return server && { url: server.url, server };
 }
 
 /** What Redis prints when it may be asked. */
 export const REDIS_READY = /ready to accept connections/i;
 
-/** The program of Redis, installed where that is possible; undefined where there is none to be had. */
+/**
+ * The program of Redis, installed where that is possible; undefined where there is none to be had. TEST_REDIS names the
+ * one that tests are run with: it is not installed.
+ */
 export async function findRedisProgram(say: (sentence: string) => void): Promise<string | undefined> {
+  const wanted = process.env.TEST_REDIS;
+  if (wanted) {
+    const program = await findProgram([wanted]);
+    if (!program) say(`TEST_REDIS=${wanted}, but it is not on the PATH.`);
+    return program;
+  }
   return (
     (await findProgram(PROGRAMS)) ?? ((await installRedis(say)) ? await findProgram(PROGRAMS) : undefined)
   );
 }
 
 /** Starts a Redis server of our own, installing it where that is possible; undefined where there is none to be had. */
-export async function startRedis(
-  say: (sentence: string) => void,
-): Promise<(RedisServer & { program: string }) | undefined> {
+export async function startRedis(say: (sentence: string) => void): Promise<RedisServer | undefined> {
   const program = await findRedisProgram(say);
   if (!program) return undefined;
   const server = await startOnFreePort((port) => orderRedis(program, port), REDIS_READY);
-  return { ...server, program, url: `redis://127.0.0.1:${server.port}/0` };
+  return { ...server, url: `redis://127.0.0.1:${server.port}/0` };
 }
 
 /** How such a server is run in a new folder. */

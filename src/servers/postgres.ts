@@ -59,7 +59,8 @@ export async function orderPostgres(
   const folder = await makeFolder(user);
   const { initdb, postgres } = await binariesFor(user, folder);
   const passwordFile = join(folder, 'password');
-  await writeFile(passwordFile, password);
+  // the folder may be open to others, for the programs that are copied into it
+  await writeFile(passwordFile, password, { mode: 0o600 });
   if (user) await chown(passwordFile, user.uid, user.gid);
   const settings = { ...SETTINGS, port, max_connections: maxConnections };
   return {
