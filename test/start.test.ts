@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import postgres from 'postgres';
@@ -12,7 +15,8 @@ import { closeAtEnd } from './support/left-behind.ts';
 import { ownPort } from './support/own-port.ts';
 import { type Service, startService } from './support/service.ts';
 
-const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const MAIN = join(ROOT, 'src/main.ts');
 const POLL = { interval: 20, timeout: 5_000 };
 /** What the contract promises after a dependency has come. */
 const WITHIN_2_S = { interval: 20, timeout: 2_000 };
@@ -220,6 +224,22 @@ describe('a port that is taken', () => {
     expect(await readiness(service)()).toBe(503);
     await release();
     await expect.poll(readiness(service), POLL).toBe(200);
+  });
+});
+
+describe('a service in a folder of any name', () => {
+  it('starts its workers', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'hotel api, 100% #1 '));
+    closeAtEnd('a copy of the service', () => rm(folder, { recursive: true, force: true }));
+    for (const part of ['src', 'sql', 'package.json'])
+      await cp(join(ROOT, part), join(folder, part), { recursive: true });
+    await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    const service = await startService({
+      redis: false,
+      hotels: [{ id: 'a' }],
+      command: [process.execPath, join(folder, 'src/main.ts'), 'serve'],
+    });
+    expect((await service.get('/hotels/a')).status).toBe(200);
   });
 });
 
