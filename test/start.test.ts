@@ -190,6 +190,21 @@ describe('a malformed environment', () => {
     expect(stderr).not.toContain('hunter2');
   });
 
+  it.each([
+    ['DATABASE_URL', 'postgres://user:hunter/2@host/db'],
+    ['DATABASE_URL', 'postgres://user:hunter2%@host/db'],
+    ['DATABASE_REPLICA_URLS', 'postgres://user:hunter2%@host/db'],
+    ['REDIS_URL', 'redis://:hunter/2@host'],
+  ])('ends it too where %s cannot be read as an address', async (name, address) => {
+    const { code, stdout, stderr } = await run('serve', {
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+      [name]: address,
+    });
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(new RegExp(`^hotel-api: ${name} is malformed: [^\\n]+\\n$`));
+    expect(stderr).not.toContain('hunter');
+  });
+
   it('that lacks the address of PostgreSQL says so', async () => {
     const { code, stderr } = await run('serve', {});
     expect(code).toBe(2);
