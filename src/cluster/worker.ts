@@ -216,6 +216,8 @@ async function runWorker(config: Config): Promise<void> {
       Promise.race([learnKeys(), wait(KEYS_PATIENCE_MS)]),
       replicas?.connected(POSTGRES_PATIENCE_MS),
     ]);
+    // it may have been told to end meanwhile
+    if (gate.closing) return;
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     tell({ type: 'listening' });
