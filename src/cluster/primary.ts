@@ -35,6 +35,8 @@ const FEED_PATIENCE_MS = 1_000;
 const REDIS_PATIENCE_MS = 500;
 /** What the workers' own drain may take beyond its deadline. */
 const DRAIN_MARGIN_MS = 2_000;
+/** What the end of a worker takes that was killed when that was over. */
+const KILL_MARGIN_MS = 1_000;
 /** npm passes a signal on that the terminal has sent us already: what comes so soon after the first is the same one. */
 const SAME_SIGNAL_MS = 500;
 
@@ -109,7 +111,8 @@ export async function runPrimary(config: Config): Promise<void> {
     metrics,
     events,
   );
-  lifecycle.push('workers', () => workers!.stop(config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS), 60_000);
+  const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;
+  lifecycle.push('workers', () => workers!.stop(drainMs), drainMs + KILL_MARGIN_MS);
 }
 
 /**
