@@ -3,6 +3,7 @@ import { Breaker } from '../breaker.ts';
 import { MgetConnection } from '../mget.ts';
 import { clientOptions, isAway } from '../shared-store.ts';
 import { ViewConnector } from '../view-connector.ts';
+import type { JointBreaker } from './joint-breaker.ts';
 
 /** How every node is reached: a cluster has one user and one kind of connection. */
 export interface Access {
@@ -27,21 +28,15 @@ export class Masters {
   readonly #cluster: Cluster;
   readonly #access: Access;
   readonly #timeoutMs: number;
-  readonly #onBreaker: (open: boolean, reason: string) => void;
+  readonly #joint: JointBreaker;
   readonly #byName = new Map<string, Master>();
   #closed = false;
 
-  /** `onBreaker` is told when the first of them is given up, and when the last is used again. */
-  constructor(
-    cluster: Cluster,
-    access: Access,
-    timeoutMs: number,
-    onBreaker: (open: boolean, reason: string) => void,
-  ) {
+  constructor(cluster: Cluster, access: Access, timeoutMs: number, joint: JointBreaker) {
     this.#cluster = cluster;
     this.#access = access;
     this.#timeoutMs = timeoutMs;
-    this.#onBreaker = onBreaker;
+    this.#joint = joint;
     cluster.on('refresh', () => this.#follow());
   }
 
@@ -112,10 +107,7 @@ export class Masters {
       },
       failuresToOpen: 3,
       probeEveryMs: 200,
-      onChange: (open, reason) => {
-        const others = this.all.some((other) => other.name !== name && other.breaker.open);
-        if (!others) this.#onBreaker(open, `${name}: ${reason}`);
-      },
+      onChange: (open, reason) => this.#joint.changed(name, open, reason),
     });
     const master = { name, mget, breaker };
     this.#byName.set(name, master);
@@ -126,7 +118,6 @@ export class Masters {
     this.#byName.delete(name);
     breaker.close();
     mget.close();
-    if (breaker.open && !this.all.some((other) => other.breaker.open))
-      this.#onBreaker(false, `${name}: it has no slots any more`);
+    this.#joint.changed(name, false, 'it has no slots any more');
   }
 }

@@ -6,6 +6,7 @@ import { Breaker, type OnCall } from '../breaker.ts';
 import { joined, Values } from '../reply.ts';
 import { clientOptions, isAway, retryAfterMs, type SharedStore } from '../shared-store.ts';
 import { STORE_NEWER } from '../store-newer.ts';
+import { JointBreaker } from './joint-breaker.ts';
 import { Marks } from './marks.ts';
 import { type Access, type Master, Masters } from './masters.ts';
 
@@ -71,14 +72,15 @@ export class RedisCluster implements SharedStore {
     });
     // a node that is lost may have a successor
     this.#cluster.on('-node', () => this.#masters.refresh());
-    this.#masters = new Masters(this.#cluster, access, timeoutMs, onBreaker);
+    const joint = new JointBreaker(onBreaker);
+    this.#masters = new Masters(this.#cluster, access, timeoutMs, joint);
     this.#unknown = new Breaker({
       probe: async () => {
         if (this.#masters.all.length === 0) throw new Error(this.#lastError);
       },
       failuresToOpen: 3,
       probeEveryMs: 200,
-      onChange: onBreaker,
+      onChange: (open, reason) => joint.changed('the cluster', open, reason),
     });
   }
 
