@@ -1,5 +1,6 @@
 /** Which characters of a user or password would be taken for something else. */
-const ENCODE = 'special characters of user and password must be percent-encoded (/ as %2F, # as %23, ? as %3F)';
+const ENCODE =
+  'special characters of user and password must be percent-encoded (/ as %2F, # as %23, ? as %3F)';
 
 /**
  * Why an address of PostgreSQL cannot be used; undefined: it can. It may name several hosts, `h1:5432,h2`, of which
@@ -38,7 +39,7 @@ export function withoutSecrets(address: string): string {
 function faultOf(address: string): string | undefined {
   const url = URL.parse(address);
   // what stands behind a # is no part of any such address
-  if (!url || url.hash !== '') return `check its host and port; ${ENCODE}`;
+  if (url?.hash !== '') return `check its host and port; ${ENCODE}`;
   try {
     decodeURIComponent(url.username + url.password + url.hostname);
   } catch {

@@ -3,7 +3,11 @@ import { encodeAbsence } from '../hotels/entry.ts';
 import type { VersionedKey } from '../keys/record.ts';
 import { RedisWriter } from './redis-writer.ts';
 
-const NOTHING = { entries: [], keys: [], changes: { hotels: [], keys: [], truncated: [], movesPositions: false } };
+const NOTHING = {
+  entries: [],
+  keys: [],
+  changes: { hotels: [], keys: [], truncated: [], movesPositions: false },
+};
 const A_HOTEL = { ...NOTHING, entries: [encodeAbsence('h1', 1)] };
 const A_KEY = { ...NOTHING, keys: [['00', { version: 1, record: null }] as [string, VersionedKey]] };
 

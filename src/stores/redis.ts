@@ -121,7 +121,9 @@ export class Redis implements SharedStore {
     pattern: string,
     count: number,
   ): Promise<[cursor: string, keys: string[]] | undefined> {
-    return this.#guard(() => this.#guarded.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)));
+    return this.#guard(() =>
+      this.#guarded.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)),
+    );
   }
 
   mark(key: string, expected: string | null, value: string): Promise<boolean | undefined> {

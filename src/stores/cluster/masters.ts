@@ -78,7 +78,10 @@ export class Masters {
    * Does what is to be done for keys at each of their masters at once. Returns for each whether it was done; keys that
    * nobody has, as far as is known, count as one more that was not.
    */
-  each(keys: readonly string[], work: (master: Master, places: number[]) => Promise<void>): Promise<boolean[]> {
+  each(
+    keys: readonly string[],
+    work: (master: Master, places: number[]) => Promise<void>,
+  ): Promise<boolean[]> {
     return Promise.all(
       [...this.#grouped(keys)].map(async ([master, places]) => {
         if (!master) {

@@ -123,7 +123,9 @@ export class RedisCluster implements SharedStore {
   async mark(key: string, expected: string | null, value: string): Promise<boolean | undefined> {
     const marking = this.#marks.next(key, this.#masters.ends(), this.#cluster.slots);
     if (marking.marks.length === 0) return undefined;
-    const found = await this.#commands.send(marking.marks.map((mark) => [mark.key, 'getset', mark.key, value]));
+    const found = await this.#commands.send(
+      marking.marks.map((mark) => [mark.key, 'getset', mark.key, value]),
+    );
     return (
       found &&
       this.#marks.left(
