@@ -70,6 +70,12 @@ describe('the configuration', () => {
     { REDIS_URL: 'redis://a:7000,redis://b/0, redis://[::1]:7002/' },
     { REDIS_URL: 'rediss://u:p@a,rediss://u:p@b' },
     { DATABASE_URL: 'postgresql://h/d' },
+    { DATABASE_URL: 'postgres:///d' },
+    { DATABASE_URL: 'postgres://u:100%25%2F%23@h/d' },
+    { DATABASE_URL: 'postgres://u:p@p@h:5432/d?sslmode=require' },
+    { DATABASE_URL: 'postgres://u:p,q@h/d' },
+    { DATABASE_URL: 'postgres://u:p@h1:5432,h2:5433,h3/d?target_session_attrs=primary' },
+    { DATABASE_DIRECT_URL: 'postgres://h1,h2/d' },
     { DRAIN_WAIT_MS: '0' },
     { ACCESS_LOG_SAMPLE: '0.25' },
     { ACCESS_LOG_SAMPLE: '1' },
@@ -105,6 +111,24 @@ describe('the configuration', () => {
     ['REDIS_URL', 'redis://a,rediss://b', 'REDIS_URL is malformed'],
     ['REDIS_URL', 'redis://u:p@a,redis://u:q@b', 'REDIS_URL is malformed'],
     ['REDIS_URL', 'redis://a/1,redis://b/1', 'REDIS_URL is malformed'],
+    ['DATABASE_URL', 'postgres://u:hunter/2@h/d', 'DATABASE_URL is malformed: check its host and port'],
+    ['DATABASE_URL', 'postgres://u:2#hunter@h/d', 'DATABASE_URL is malformed: check its host and port'],
+    ['DATABASE_URL', 'postgres://h:70000/d', 'DATABASE_URL is malformed: check its host and port'],
+    ['DATABASE_URL', 'postgres://u:100%@h/d', 'DATABASE_URL is malformed: a % that encodes nothing'],
+    ['DATABASE_URL', 'postgres://u%zz:p@h/d', 'DATABASE_URL is malformed: a % that encodes nothing'],
+    ['DATABASE_URL', 'postgres://u:p@h1,h2:port/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
+    ['DATABASE_URL', 'postgres://u:p@h1,,h2/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
+    ['DATABASE_URL', 'postgres://u:p@q@h1,h2/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
+    ['DATABASE_DIRECT_URL', 'postgres://u:100%@h/d', 'DATABASE_DIRECT_URL is malformed: a % that'],
+    [
+      'DATABASE_REPLICA_URLS',
+      'postgres://a/d, postgres://u:100%@b/d',
+      'DATABASE_REPLICA_URLS is malformed: address 2: a % that encodes nothing',
+    ],
+    ['REDIS_URL', 'redis://u:100%@h', 'REDIS_URL is malformed: a % that encodes nothing'],
+    ['REDIS_URL', 'redis://u:hunter/2@h', 'REDIS_URL is malformed: check its host and port'],
+    ['REDIS_URL', 'redis://h/cache', 'REDIS_URL is malformed: what follows the host must be the number'],
+    ['REDIS_URL', 'redis://u:100%@a,redis://u:100%@b', 'REDIS_URL is malformed: a % that encodes nothing'],
     ['BASE_PATH', 'v1', 'BASE_PATH is malformed'],
     ['BASE_PATH', '/v1/', 'BASE_PATH is malformed'],
     ['BASE_PATH', '/a b', 'BASE_PATH is malformed'],
@@ -113,6 +137,7 @@ describe('the configuration', () => {
     expect(faults).toHaveLength(1);
     expect(faults[0]!.startsWith(start), faults[0]).toBe(true);
     expect(faults[0]).toMatch(/: \S+/);
+    expect(faults[0]).not.toMatch(/hunter|100%/);
   });
 
   it('names every fault at once, and no value', () => {

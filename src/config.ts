@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import Type, { type Static } from 'typebox';
 import Value from 'typebox/value';
+import { faultOfPostgresUrl, faultOfRedisUrls, withoutSecrets } from './addresses.ts';
 
 const text = (description: string, options: { default?: string; pattern?: string } = {}) =>
   Type.String({ description, ...options });
@@ -103,43 +104,41 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     const value = environment[name]?.trim();
     if (value) given[name] = 'minimum' in schema && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
   }
-  const config = Value.Default(Environment, given);
-  const faults = new Set(
-    Value.Errors(Environment, config).map((fault) => explain(fault.instancePath, config)),
-  );
+  const config = Value.Default(Environment, given) as Config;
+  const paths = Value.Errors(Environment, config).map(({ instancePath }) => instancePath);
+  const faults = new Set(paths.map((path) => explain(path, config)));
   if (Number(given.L1_MAX_BYTES) > 0 && Number(given.L1_MAX_BYTES) < MIB)
     faults.add(explain('/L1_MAX_BYTES', config));
-  if ((config as Config).PORT === (config as Config).ADMIN_PORT)
+  if (config.PORT === config.ADMIN_PORT)
     faults.add('PORT and ADMIN_PORT must differ: the admin port is not for the public');
-  if (isNoCluster((config as Config).REDIS_URL)) faults.add(explain('/REDIS_URL', config));
+  for (const [name, fault] of faultsOfAddresses(config, paths)) faults.add(`${name} is malformed: ${fault}`);
   if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
-  return Object.freeze(config as Static<typeof Environment>);
+  return Object.freeze(config);
 }
 
-/** Whether several addresses cannot be nodes of one Redis Cluster: all are reached alike, and it has one database. */
-function isNoCluster(addresses: string): boolean {
-  const urls = `${addresses}`.split(',').map((address) => URL.parse(address));
-  if (urls.length === 1) return false;
-  const access = (url: URL | null) => url && [url.protocol, url.username, url.password].join(' ');
-  return urls.some(
-    (url) =>
-      !url?.hostname || access(url) !== access(urls[0]!) || !/^\/?0?$/.test(url.pathname) || url.search,
-  );
+/** What is wrong with addresses that have the form of one (all but those whose fault has a path). */
+function* faultsOfAddresses(config: Config, paths: string[]): Generator<[name: string, fault: string]> {
+  const isWellFormed = (name: keyof Config) => config[name] && !paths.includes(`/${name}`);
+  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL'] as const) {
+    const fault = isWellFormed(name) && faultOfPostgresUrl(config[name]);
+    if (fault) yield [name, fault];
+  }
+  const replicas = isWellFormed('DATABASE_REPLICA_URLS') ? replicaUrlsOf(config) : [];
+  for (const [i, url] of replicas.entries()) {
+    const fault = faultOfPostgresUrl(url);
+    if (fault) yield ['DATABASE_REPLICA_URLS', `address ${i + 1}: ${fault}`];
+  }
+  const fault = isWellFormed('REDIS_URL') && faultOfRedisUrls(config.REDIS_URL);
+  if (fault) yield ['REDIS_URL', fault];
 }
 
 /** The configuration as it may be shown: passwords in addresses are replaced. */
 export function redact(config: Config): Record<string, string | number> {
   const shown: Record<string, string | number> = { ...config };
   for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const) {
-    // whatever stands before the last @ may be a password, whatever characters it holds
     shown[name] = config[name]
       .split(/,\s*(?=(?:rediss?|postgres(?:ql)?):\/\/)/)
-      .map((address) =>
-        address
-          .trim()
-          .replace(/^([a-z]+:\/\/).*@/, '$1***@')
-          .replace(/(password=)[^&]*/gi, '$1***'),
-      )
+      .map((address) => withoutSecrets(address.trim()))
       .join(',');
   }
   return shown;

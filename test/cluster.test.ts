@@ -1,7 +1,13 @@
-import { connect, createServer, type Socket } from 'node:net';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { ToPrimary, ToWorker } from '../src/cluster/messages.ts';
 import { groupOf, runningOf } from '../src/servers/processes.ts';
+import { closeAtEnd } from './support/left-behind.ts';
+import { ownPort } from './support/own-port.ts';
 import { type Service, startService } from './support/service.ts';
 
 const POLL = { interval: 20 };
@@ -191,6 +197,39 @@ describe('a worker that cannot start', () => {
       .poll(async () => (await service.admin('/readyz')).status, { ...POLL, timeout: 5_000 })
       .toBe(200);
     expect((await service.get('/hotels/a')).status).toBe(200);
+  });
+});
+
+describe('a worker that is told to end while it starts', () => {
+  it('ends without having opened its port', async () => {
+    // PostgreSQL that says nothing: the worker waits for it before it would listen, and longer when it ends
+    const silent = createServer((socket) => socket.on('error', () => {}));
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    closeAtEnd('a silent server', async () => void silent.close());
+    const worker = fork(fileURLToPath(new URL('../src/cluster/worker.ts', import.meta.url)), [], {
+      serialization: 'advanced',
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      env: {
+        ...process.env,
+        DATABASE_URL: `postgres://nobody@127.0.0.1:${(silent.address() as AddressInfo).port}/nothing`,
+        REDIS_URL: '',
+        HOST: '127.0.0.1',
+        PORT: String(await ownPort()),
+        WORKERS: '1',
+        LOG_LEVEL: 'silent',
+      },
+    });
+    closeAtEnd('a worker', async () => void worker.kill('SIGKILL'));
+    const said: string[] = [];
+    worker.on('message', (message: ToPrimary) => said.push(message.type));
+    await once(worker, 'message');
+    const feed = { generation: '1', linked: false, told: undefined };
+    const orders: ToWorker[] = [{ type: 'start', number: 1, ...feed }, { type: 'drain' }];
+    for (const order of orders) worker.send(order);
+    expect(await once(worker, 'exit')).toEqual([0, null]);
+    expect(said).toContain('up');
+    expect(said).not.toContain('listening');
   });
 });
 

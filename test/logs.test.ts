@@ -1,3 +1,6 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { runGuarded } from '../src/servers/guarded.ts';
 import { childrenOf } from '../src/servers/processes.ts';
@@ -192,6 +195,59 @@ describe('a request', () => {
       /^hotel_api_requests_refused_total\{reason="postgres_timeout"\} 1$/m,
     );
     await path.heal();
+  });
+});
+
+describe('a log that nobody reads', () => {
+  const LINES = 20_000;
+  const log = new URL('../src/observe/log.ts', import.meta.url).href;
+
+  /** A process that logs `LINES` lines (some 5 MB), says so on standard error, and then does the rest. */
+  function logging(rest: string): ChildProcess {
+    const program = `
+      import { openLog } from '${log}';
+      const log = openLog('info', 'test');
+      for (let i = 0; i < ${LINES}; i++) log.info({ i, padding: 'x'.repeat(160) }, 'a line');
+      process.stderr.write('logged');
+      ${rest}`;
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', program]);
+    closeAtEnd('a process that logs', async () => void child.kill('SIGKILL'));
+    return child;
+  }
+
+  it('keeps no process waiting: lines wait up to a bound, and those beyond are counted', async () => {
+    const child = logging('setTimeout(() => {}, 60_000);');
+    const [said] = await once(child.stderr!, 'data');
+    expect(`${said}`).toBe('logged');
+    let printed = '';
+    child.stdout!.on('data', (chunk) => {
+      printed += chunk;
+    });
+    await expect.poll(() => printed, POLL).toContain('log lines were dropped');
+    child.kill('SIGKILL');
+    await once(child.stdout!, 'close');
+    const lines = printed
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    const told = lines.pop();
+    expect(told).toMatchObject({ level: 'error', role: 'test', lines: LINES - lines.length });
+    expect(lines.map(({ i }) => i)).toEqual(lines.map((_, i) => i));
+    // what waited, and what the pipe held
+    expect(printed.length).toBeGreaterThan(1024 ** 2);
+  });
+
+  it('and is read when its process ends has all that it kept, whole', async () => {
+    const child = logging('process.exit(0);');
+    await once(child.stderr!, 'data');
+    const printed = await text(child.stdout!);
+    expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0);
+    const lines = printed
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines.at(-1)).toMatchObject({ msg: 'log lines were dropped: nobody read them in time' });
+    expect(lines.at(-1).lines + lines.length - 1).toBe(LINES);
   });
 });
 

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import slotOf from 'cluster-key-slot';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { currentGeneration } from '../src/invalidation/generation.ts';
 import { Everywhere, named } from './support/everywhere.ts';
 import { samplesOf } from './support/exposition.ts';
 import { type ClusterNode, OwnCluster, replicates } from './support/own-cluster.ts';
@@ -74,6 +75,12 @@ async function warm(): Promise<void> {
       { timeout: 5_000, interval: 20 },
     )
     .toBe(0);
+}
+
+/** Tells which node has a key, by its id, as a node knows it at present. */
+async function ownersOf(node: ClusterNode): Promise<(key: string) => string> {
+  const ranges = await node.admin.cluster('SLOTS');
+  return (key) => ranges.find(([from, to]) => from <= slotOf(key) && slotOf(key) <= to)![2]![2];
 }
 
 async function sampleOf(name: string, labels: Record<string, string>): Promise<number> {
@@ -227,6 +234,53 @@ describe('a Redis Cluster', () => {
     await seen(await change());
     await warm();
     await expect.poll(() => service.metrics()).toMatch(/hotel_api_breaker_open{dependency="redis"} 0/);
+  });
+
+  it('loses a change by a fail-over while another master is away for good, and nobody sees what was before', async () => {
+    witness.allowAge(2_000);
+    const [away, awayReplica] = [cluster.masters[2]!, cluster.replicas[2]!];
+    const [master, replica] = [cluster.masters[1]!, cluster.replicas[1]!];
+    await replicates(replica.admin);
+    await awayReplica.admin.config('SET', 'cluster-replica-no-failover', 'yes');
+    for (const { admin } of cluster.nodes.filter(({ admin: { status } }) => status === 'ready'))
+      await admin.config('SET', 'cluster-require-full-coverage', 'no');
+    const inForce = async () => (await currentGeneration(service.sql)).generation;
+    let generation = await inForce();
+    let sinceMs = Infinity;
+    await away.server.kill();
+    // what it held is given up once; without changes nothing more is
+    const stableMs = async () => {
+      const present = await inForce();
+      if (present !== generation) [generation, sinceMs] = [present, performance.now()];
+      return performance.now() - sinceMs;
+    };
+    await expect.poll(stableMs, { timeout: 8_000 }).toBeGreaterThan(1_500);
+
+    const ownerOf = await ownersOf(master);
+    const { id } = HOTELS.find(
+      (hotel) =>
+        ownerOf(`${generation}:h:${hotel.id}`) === master.id &&
+        ownerOf(`${generation}:c:${hotel.channel_id}`) !== away.id,
+    )!;
+    const path = `/hotels/${id}`;
+    const stored = async () => {
+      await service.get(path);
+      return replica.admin.keys(`${generation}:h:${id}`);
+    };
+    await expect.poll(stored, { timeout: 5_000 }).toHaveLength(1);
+    await replica.admin.config('SET', 'masterauth', 'wrong');
+    await replica.admin.call('CLIENT', 'KILL', 'TYPE', 'master');
+    const name = `v${++n}`;
+    await service.sql`update hotels set name = ${name} where id = ${id}`;
+    await everywhere.until(path, named(name), 2_000);
+    expect(Number.parseInt(await inForce(), 36) - Number.parseInt(generation, 36)).toBe(1);
+    // who starts now has not heard of the change
+    const newcomer = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
+    await replica.admin.cluster('FAILOVER', 'TAKEOVER');
+    await replica.admin.config('SET', 'masterauth', 'admin');
+    await expect.poll(() => master.admin.info('replication'), { timeout: 5_000 }).toContain('role:slave');
+    for (let i = 0; i < 20; i++) expect((await newcomer.get(path)).json().name).toBe(name);
+    await newcomer.stop();
   });
 
   it('needs every right that the file grants, and no other', async () => {

@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import postgres from 'postgres';
@@ -12,7 +15,8 @@ import { closeAtEnd } from './support/left-behind.ts';
 import { ownPort } from './support/own-port.ts';
 import { type Service, startService } from './support/service.ts';
 
-const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const MAIN = join(ROOT, 'src/main.ts');
 const POLL = { interval: 20, timeout: 5_000 };
 /** What the contract promises after a dependency has come. */
 const WITHIN_2_S = { interval: 20, timeout: 2_000 };
@@ -186,6 +190,21 @@ describe('a malformed environment', () => {
     expect(stderr).not.toContain('hunter2');
   });
 
+  it.each([
+    ['DATABASE_URL', 'postgres://user:hunter/2@host/db'],
+    ['DATABASE_URL', 'postgres://user:hunter2%@host/db'],
+    ['DATABASE_REPLICA_URLS', 'postgres://user:hunter2%@host/db'],
+    ['REDIS_URL', 'redis://:hunter/2@host'],
+  ])('ends it too where %s cannot be read as an address', async (name, address) => {
+    const { code, stdout, stderr } = await run('serve', {
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+      [name]: address,
+    });
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(new RegExp(`^hotel-api: ${name} is malformed: [^\\n]+\\n$`));
+    expect(stderr).not.toContain('hunter');
+  });
+
   it('that lacks the address of PostgreSQL says so', async () => {
     const { code, stderr } = await run('serve', {});
     expect(code).toBe(2);
@@ -220,6 +239,22 @@ describe('a port that is taken', () => {
     expect(await readiness(service)()).toBe(503);
     await release();
     await expect.poll(readiness(service), POLL).toBe(200);
+  });
+});
+
+describe('a service in a folder of any name', () => {
+  it('starts its workers', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'hotel api, 100% #1 '));
+    closeAtEnd('a copy of the service', () => rm(folder, { recursive: true, force: true }));
+    for (const part of ['src', 'sql', 'package.json'])
+      await cp(join(ROOT, part), join(folder, part), { recursive: true });
+    await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    const service = await startService({
+      redis: false,
+      hotels: [{ id: 'a' }],
+      command: [process.execPath, join(folder, 'src/main.ts'), 'serve'],
+    });
+    expect((await service.get('/hotels/a')).status).toBe(200);
   });
 });
 

@@ -30,14 +30,3 @@ test('the password of DATABASE_URL is never printed, encoded or not, whatever th
     expect(printed).not.toContain(decodeURIComponent(password));
   }
 });
-
-test('an address that cannot be read is wrong usage', () => {
-  const error = Object.assign(new TypeError('Invalid URL'), {
-    code: 'ERR_INVALID_URL',
-    input: 'postgres://u:s3cret@:x',
-  });
-  const { lines, exitCode } = explainError(error, 'postgres://u:s3cret@:x');
-  expect(exitCode).toBe(2);
-  expect(lines.join()).toMatch(/^DATABASE_URL/);
-  expect(lines.join()).not.toContain('s3cret');
-});

@@ -6,12 +6,6 @@ export function explainError(error: unknown, databaseUrl = ''): { lines: string[
   if (error instanceof ConfigError) return { lines: error.message.split('\n'), exitCode: 2 };
   if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: 1 };
   const { code = '', message = '', stack, name } = error as Error & { code?: string };
-  if (code === 'ERR_INVALID_URL') {
-    return {
-      lines: ['DATABASE_URL cannot be read as an address: percent-encode special characters of the password'],
-      exitCode: 2,
-    };
-  }
   const advice = connectionAdvice[code];
   if (advice)
     return {

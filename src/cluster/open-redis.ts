@@ -1,16 +1,35 @@
+import { SharedCache } from '../hotels/shared.ts';
+import { SharedKeys } from '../keys/shared.ts';
 import type { OnCall } from '../stores/breaker.ts';
 import { RedisCluster } from '../stores/cluster/redis-cluster.ts';
 import { Redis } from '../stores/redis.ts';
+import type { Base } from './base.ts';
 
-/** Connects to the Redis of `REDIS_URL`, not empty: several addresses are nodes of a cluster. */
-export function openRedis(
-  addresses: string,
-  timeoutMs: number,
-  onBreaker: (open: boolean, reason: string) => void,
-  onCall?: OnCall,
-): Redis | RedisCluster {
-  const urls = addresses.split(',').map((url) => url.trim());
-  return urls.length === 1
-    ? new Redis(addresses, timeoutMs, onBreaker, onCall)
-    : new RedisCluster(urls, timeoutMs, onBreaker, onCall);
+/** Redis, and what stands in it. */
+export interface OpenRedis {
+  redis: Redis | RedisCluster;
+  hotels: SharedCache;
+  keys: SharedKeys;
+}
+
+/**
+ * Connects to the Redis of `REDIS_URL`, where several addresses are nodes of a cluster; undefined where it is empty.
+ * `timeoutMs` is the deadline of a command.
+ */
+export function openRedis(base: Base, timeoutMs: number, onCall?: OnCall): OpenRedis | undefined {
+  const { config, lifecycle, metrics } = base;
+  if (config.REDIS_URL === '') return undefined;
+  const urls = config.REDIS_URL.split(',').map((url) => url.trim());
+  const onBreaker = base.onBreaker('redis');
+  const redis =
+    urls.length === 1
+      ? new Redis(urls[0]!, timeoutMs, onBreaker, onCall)
+      : new RedisCluster(urls, timeoutMs, onBreaker, onCall);
+  lifecycle.push('Redis', () => redis.close());
+  const sharing = {
+    ttlMs: config.REDIS_TTL_S * 1000,
+    absentTtlMs: config.ABSENT_TTL_S * 1000,
+    onPoison: () => metrics.unsoundValue(),
+  };
+  return { redis, hotels: new SharedCache(redis, sharing), keys: new SharedKeys(redis, sharing) };
 }

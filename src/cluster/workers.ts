@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import { Quotas } from '../keys/quotas.ts';
 import type { Events } from '../observe/events.ts';
@@ -57,7 +58,7 @@ export class Workers {
     this.#metrics = metrics;
     this.#events = events;
     cluster.setupPrimary({
-      exec: new URL('./worker.ts', import.meta.url).pathname,
+      exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
       serialization: 'advanced',
     });
     for (let number = 1; number <= count; number++) this.#start(number, FIRST_PAUSE_MS);

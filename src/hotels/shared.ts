@@ -1,5 +1,6 @@
 import { lifetimeMs } from '../stores/lifetime.ts';
 import type { SharedStore } from '../stores/shared-store.ts';
+import { type Codec, type Sharing, VersionedValues } from '../stores/versioned-values.ts';
 import { type Entry, encodeAbsence, readEntry } from './entry.ts';
 import { LETTER, type Namespace } from './namespace.ts';
 
@@ -13,31 +14,38 @@ const NOBODY_BYTE = 0x2d;
 const WITHDRAWN_TTL_MS = 120_000;
 /** Keys removed by one command. */
 const REMOVE_COUNT = 1_000;
-/** Keys that one step of a walk through Redis looks at. */
-const SCAN_COUNT = 1_000;
+
+const CODEC: Codec<Entry> = {
+  letter: LETTER.id,
+  keyOf: ({ id }) => id,
+  encode: ({ bytes }) => bytes,
+  decode: (id, bytes, start, end) => {
+    const entry = readEntry(bytes, start, end);
+    return entry?.isOf('id', id) ? entry : undefined;
+  },
+};
 
 /**
- * Hotels in Redis: entries under `<generation>h:<hotel id>`, and pointers from channel ids and registry ids to
- * hotel ids under `<generation>c:…` and `<generation>r:…`. An entry carries its own channel id and registry id,
+ * Hotels in Redis: entries under `<generation>:h:<hotel id>`, and pointers from channel ids and registry ids to
+ * hotel ids under `<generation>:c:…` and `<generation>:r:…`. An entry carries its own channel id and registry id,
  * so a pointer that is out of date shows itself.
  */
 export class SharedCache {
   readonly #redis: SharedStore;
-  readonly #ttlMs: number;
-  readonly #absentTtlMs: number;
-  readonly #onPoison: () => void;
+  readonly #entries: VersionedValues<Entry>;
+  readonly #sharing: Sharing;
   #prefix = '';
 
-  constructor(redis: SharedStore, options: { ttlMs: number; absentTtlMs: number; onPoison: () => void }) {
+  constructor(redis: SharedStore, sharing: Sharing) {
     this.#redis = redis;
-    this.#ttlMs = options.ttlMs;
-    this.#absentTtlMs = options.absentTtlMs;
-    this.#onPoison = options.onPoison;
+    this.#entries = new VersionedValues(redis, CODEC, sharing);
+    this.#sharing = sharing;
   }
 
   /** From now on only keys of this generation are read and written. */
   useGeneration(generation: string): void {
     this.#prefix = `${generation}:`;
+    this.#entries.useGeneration(generation);
   }
 
   /** What stands in Redis before the keys of a namespace. */
@@ -56,7 +64,7 @@ export class SharedCache {
       const [start, end] = [values.start(i), values.end(i)];
       if (bytes[start] === TO_BYTE) return bytes.toString('utf8', start + 1, end);
       if (bytes[start] === NOBODY_BYTE && end === start + 1) return null;
-      this.#onPoison();
+      this.#sharing.onPoison();
       unsound.push(key);
       return undefined;
     });
@@ -88,22 +96,8 @@ export class SharedCache {
   }
 
   /** The same, with withdrawals as they stand. */
-  async held(ids: string[]): Promise<(Entry | undefined)[]> {
-    const prefix = this.prefixOf('id');
-    const values = await this.#redis.readMany(ids, prefix);
-    if (values === undefined) return new Array(ids.length).fill(undefined);
-    const unsound: string[] = [];
-    const entries = ids.map((id, i) => {
-      if (values.isNull(i)) return undefined;
-      const entry = readEntry(values.bytes, values.start(i), values.end(i));
-      if (entry?.isOf('id', id)) return entry;
-      this.#onPoison();
-      unsound.push(prefix + id);
-      return undefined;
-    });
-    // it goes before the right one comes: it might claim a version that none exceeds
-    if (unsound.length > 0) this.#redis.remove(unsound);
-    return entries;
+  held(ids: string[]): Promise<(Entry | undefined)[]> {
+    return this.#entries.read(ids);
   }
 
   /**
@@ -114,12 +108,12 @@ export class SharedCache {
     const pointers: [string, string, number][] = [];
     for (const { id, channelId, registryId, bytes } of entries) {
       // as long as the entry, so that one load brings both back
-      const ttlMs = lifetimeMs(this.#ttlMs, bytes.readUInt32LE(0));
-      if (channelId !== null) pointers.push([`${this.#prefix}c:${channelId}`, TO + id, ttlMs]);
-      if (registryId !== null) pointers.push([`${this.#prefix}r:${registryId}`, TO + id, ttlMs]);
+      const ttlMs = lifetimeMs(this.#sharing.ttlMs, bytes.readUInt32LE(0));
+      if (channelId !== null) pointers.push([this.prefixOf('channel') + channelId, TO + id, ttlMs]);
+      if (registryId !== null) pointers.push([this.prefixOf('registry') + registryId, TO + id, ttlMs]);
     }
     const [refused, pointed] = await Promise.all([
-      this.#store(entries, this.#ttlMs),
+      this.#entries.store(entries),
       pointers.length === 0 ? true : this.#redis.setMany(pointers, false),
     ]);
     return pointed === true ? refused : undefined;
@@ -134,7 +128,7 @@ export class SharedCache {
     carried: { channel: string[]; registry: string[] },
   ): Promise<string[] | undefined> {
     const [refused, channel, registry] = await Promise.all([
-      this.#store(withdrawals, WITHDRAWN_TTL_MS),
+      this.#entries.store(withdrawals, WITHDRAWN_TTL_MS),
       this.removePointers('channel', carried.channel),
       this.removePointers('registry', carried.registry),
     ]);
@@ -143,33 +137,23 @@ export class SharedCache {
 
   /** Stores entries whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
   async replace(entries: Entry[]): Promise<boolean> {
-    const removed = await this.#redis.remove(entries.map(({ id }) => this.prefixOf('id') + id));
-    return removed !== undefined && (await this.fill(entries)) !== undefined;
+    return (await this.#entries.remove(entries)) && (await this.fill(entries)) !== undefined;
   }
 
   /** Some of the ids that Redis holds something under, and the cursor for the next; undefined: it does not answer. */
-  async walk(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
-    const start = this.prefixOf('id');
-    const found = await this.#redis.scan(cursor, `${start}*`, SCAN_COUNT);
-    return found && [found[0], found[1].map((name) => name.slice(start.length))];
+  walk(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
+    return this.#entries.walk(cursor);
   }
 
-  async #store(entries: Entry[], ttlMs: number): Promise<string[] | undefined> {
-    const values = entries.map(({ id, bytes }): [string, Buffer] => [this.prefixOf('id') + id, bytes]);
-    const refused = await this.#redis.storeNewer(values, ttlMs);
-    return refused?.map((place) => entries[place]!.id);
-  }
-
-  /**
-   * Remembers for a short time that no hotel carries these keys, unless Redis has heard otherwise meanwhile.
-   */
+  /** Remembers for a short time that no hotel carries these keys, unless Redis has heard otherwise meanwhile. */
   async rememberAbsent(namespace: Namespace, keys: string[]): Promise<void> {
+    const lifetime = () => lifetimeMs(this.#sharing.absentTtlMs, 2 ** 32 * Math.random());
+    if (namespace === 'id') {
+      await this.#entries.storeIfNone(keys.map((id) => [encodeAbsence(id, 0), lifetime()]));
+      return;
+    }
     const start = this.prefixOf(namespace);
-    const values = keys.map((key): [string, string | Buffer, number] => [
-      start + key,
-      namespace === 'id' ? encodeAbsence(key, 0).bytes : NOBODY,
-      lifetimeMs(this.#absentTtlMs, 2 ** 32 * Math.random()),
-    ]);
+    const values = keys.map((key): [string, string, number] => [start + key, NOBODY, lifetime()]);
     await this.#redis.setMany(values, true);
   }
 }

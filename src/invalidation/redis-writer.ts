@@ -86,7 +86,9 @@ export class RedisWriter {
       return { doubt: 'it is not known what it missed', lost: true, refused };
     if (kept === false) return { doubt: 'it has lost what was written', lost: true, refused };
     if (!complete) return { doubt: 'it did not take a change', lost: false, refused };
-    const away = kept === undefined && expected !== null;
+    // without a mark nobody would notice that Redis, or a node of a cluster whose others are away, loses a change; so
+    // nothing is left under a generation that is older than the last change
+    const away = kept === undefined && (expected !== null || entries.length + keys.length > 0);
     return { doubt: away ? 'it does not answer' : undefined, lost: false, refused };
   }
 

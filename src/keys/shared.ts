@@ -1,67 +1,59 @@
 import type { SharedStore } from '../stores/shared-store.ts';
+import { type Codec, type Sharing, VersionedValues } from '../stores/versioned-values.ts';
 import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './record.ts';
 
-/** Keys that one step of a walk through Redis looks at. */
-const SCAN_COUNT = 1_000;
+type Shared = [sha256: string, key: VersionedKey];
 
-/** Keys in Redis, under `<generation>k:<sha256>`. */
+const CODEC: Codec<Shared> = {
+  letter: 'k:',
+  keyOf: ([sha256]) => sha256,
+  encode: ([sha256, key]) => encodeKey(sha256, key),
+  decode: (sha256, bytes, start, end) => {
+    const value = bytes.subarray(start, end);
+    const key = decodeKey(sha256, value);
+    if (key) return [sha256, key];
+    return isOfFormerRelease(value) ? null : undefined;
+  },
+};
+
+/** Keys in Redis, under `<generation>:k:<sha256>`. */
 export class SharedKeys {
-  readonly #redis: SharedStore;
-  readonly #ttlMs: number;
+  readonly #values: VersionedValues<Shared>;
   readonly #absentTtlMs: number;
-  readonly #onPoison: () => void;
-  #prefix = '';
 
-  constructor(redis: SharedStore, options: { ttlMs: number; absentTtlMs: number; onPoison: () => void }) {
-    this.#redis = redis;
-    this.#ttlMs = options.ttlMs;
-    this.#absentTtlMs = options.absentTtlMs;
-    this.#onPoison = options.onPoison;
+  constructor(redis: SharedStore, sharing: Sharing) {
+    this.#values = new VersionedValues(redis, CODEC, sharing);
+    this.#absentTtlMs = sharing.absentTtlMs;
   }
 
   /** From now on only keys of this generation are read and written. */
   useGeneration(generation: string): void {
-    this.#prefix = `${generation}:k:`;
+    this.#values.useGeneration(generation);
   }
 
   /** What Redis knows of the key with this sha256; undefined: nothing. */
   async read(sha256: string): Promise<VersionedKey | undefined> {
-    const value = (await this.#redis.readMany([sha256], this.#prefix))?.value(0);
-    if (!value) return undefined;
-    const key = decodeKey(sha256, value);
-    if (key || isOfFormerRelease(value)) return key;
-    this.#onPoison();
-    // it goes before the right one comes: it might claim a version that none exceeds
-    this.#redis.remove([this.#prefix + sha256]);
-    return undefined;
+    const [found] = await this.#values.read([sha256]);
+    return found?.[1];
   }
 
   /** Stores keys unless Redis holds newer versions. Returns false when Redis did not take all of it. */
-  async fill(keys: [sha256: string, key: VersionedKey][]): Promise<boolean> {
-    const values = keys.map(([sha256, key]): [string, Buffer] => [
-      this.#prefix + sha256,
-      encodeKey(sha256, key),
-    ]);
-    return (await this.#redis.storeNewer(values, this.#ttlMs)) !== undefined;
+  async fill(keys: Shared[]): Promise<boolean> {
+    return (await this.#values.store(keys)) !== undefined;
   }
 
   /** Stores keys whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
-  async replace(keys: [sha256: string, key: VersionedKey][]): Promise<boolean> {
-    const removed = await this.#redis.remove(keys.map(([sha256]) => this.#prefix + sha256));
-    return removed !== undefined && this.fill(keys);
+  async replace(keys: Shared[]): Promise<boolean> {
+    return (await this.#values.remove(keys)) && this.fill(keys);
   }
 
   /** Some of the keys that Redis holds, as sha256, and the cursor for the next; undefined: it does not answer. */
-  async walk(cursor: string): Promise<[cursor: string, sha256s: string[]] | undefined> {
-    const found = await this.#redis.scan(cursor, `${this.#prefix}*`, SCAN_COUNT);
-    return found && [found[0], found[1].map((name) => name.slice(this.#prefix.length))];
+  walk(cursor: string): Promise<[cursor: string, sha256s: string[]] | undefined> {
+    return this.#values.walk(cursor);
   }
 
   /** Remembers for a short time that this key is unknown, unless Redis has heard otherwise meanwhile. */
-  async rememberUnknown(sha256: string): Promise<void> {
-    await this.#redis.setMany(
-      [[this.#prefix + sha256, encodeKey(sha256, { version: 0, record: null }), this.#absentTtlMs]],
-      true,
-    );
+  rememberUnknown(sha256: string): Promise<void> {
+    return this.#values.storeIfNone([[[sha256, { version: 0, record: null }], this.#absentTtlMs]]);
   }
 }

@@ -61,6 +61,9 @@ export class Events {
     if (faults.length > 0) this.#log.warn({ faults }, 'stopped, not all in order');
     else this.#log.info('stopped');
   }
+  linesDropped(lines: number): void {
+    this.#log.error({ lines }, 'log lines were dropped: nobody read them in time');
+  }
   fatal(error: unknown): void {
     this.#log.fatal({ err: error }, 'cannot go on');
   }

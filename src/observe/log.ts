@@ -1,4 +1,9 @@
-import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
+import { type Logger, pino, stdTimeFunctions } from 'pino';
+import { Events } from './events.ts';
+import { StandardOutput } from './standard-output.ts';
+
+/** All logs of a process share it. */
+let output: StandardOutput | undefined;
 
 /**
  * Of an error what its programmer wrote: its other properties (a query's parameters, a server's detail) may hold
@@ -31,8 +36,8 @@ export function openLog(level: string, role: string): Logger {
       transport: { target: 'pino-pretty', options: { ignore: 'pid,hostname' } },
     });
   }
-  return pino(
-    { ...options, formatters: { level: (label) => ({ level: label }) } },
-    pino.destination({ dest: 1, sync: true }) as DestinationStream,
-  );
+  output ??= new StandardOutput();
+  const log = pino({ ...options, formatters: { level: (label) => ({ level: label }) } }, output);
+  output.onDropped ??= (lines) => new Events(log).linesDropped(lines);
+  return log;
 }

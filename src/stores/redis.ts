@@ -1,9 +1,9 @@
 import { Redis as Client } from 'ioredis';
-import { withDeadline } from '../lifecycle.ts';
 import { Breaker, type OnCall } from './breaker.ts';
+import { Guarded, untilReady } from './guarded.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply.ts';
-import { clientOptions, isAway, type SharedStore } from './shared-store.ts';
+import { clientOptions, type SharedStore } from './shared-store.ts';
 import { STORE_NEWER } from './store-newer.ts';
 import { ViewConnector } from './view-connector.ts';
 
@@ -21,8 +21,7 @@ export class Redis implements SharedStore {
   readonly #client: Scripted;
   readonly #mget: MgetConnection;
   readonly #breaker: Breaker;
-  readonly #timeoutMs: number;
-  readonly #onCall: OnCall;
+  readonly #guarded: Guarded;
 
   /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
   constructor(
@@ -31,8 +30,7 @@ export class Redis implements SharedStore {
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
   ) {
-    this.#timeoutMs = timeoutMs;
-    this.#onCall = onCall;
+    this.#guarded = new Guarded(timeoutMs, onCall);
     const options = clientOptions(timeoutMs);
     this.#client = new Client(url, { ...options, scripts: { storeNewer: { lua: STORE_NEWER } } }) as Scripted;
     const connector = url.startsWith('redis:') ? { Connector: ViewConnector } : {};
@@ -40,7 +38,7 @@ export class Redis implements SharedStore {
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new Breaker({
-      probe: () => Promise.all([this.#inTime(this.#client.ping()), this.#mget.read(['probe'])]),
+      probe: () => Promise.all([this.#guarded.inTime(this.#client.ping()), this.#mget.read(['probe'])]),
       // one answer that is late is a hiccup, and while PostgreSQL is away Redis is all there is
       failuresToOpen: 3,
       probeEveryMs: 200,
@@ -48,13 +46,8 @@ export class Redis implements SharedStore {
     });
   }
 
-  async connected(timeoutMs: number): Promise<boolean> {
-    const until = performance.now() + timeoutMs;
-    const isReady = () => this.#client.status === 'ready' && this.#mget.ready;
-    while (!isReady() && performance.now() < until) {
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }
-    return isReady();
+  connected(timeoutMs: number): Promise<boolean> {
+    return untilReady(() => this.#client.status === 'ready' && this.#mget.ready, timeoutMs);
   }
 
   readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
@@ -84,7 +77,7 @@ export class Redis implements SharedStore {
         const part = values.slice(start, start + KEYS_PER_SCRIPT);
         next += part.length;
         const places = await this.#guard(() =>
-          this.#inTime(
+          this.#guarded.inTime(
             this.#client.storeNewer(
               part.length,
               ...part.map(([key]) => key),
@@ -111,13 +104,16 @@ export class Redis implements SharedStore {
         if (onlyIfNone) pipeline.set(key, value, 'PX', ttlMs, 'NX');
         else pipeline.set(key, value, 'PX', ttlMs);
       }
-      for (const [error] of (await this.#inTime(pipeline.exec())) ?? []) if (error) throw error;
+      for (const [error] of (await this.#guarded.inTime(pipeline.exec())) ?? []) if (error) throw error;
       return true;
     });
   }
 
-  remove(keys: string[]): Promise<number | undefined> {
-    return this.#guard(() => this.#inTime(this.#client.unlink(keys)));
+  remove(keys: string[]): Promise<true | undefined> {
+    return this.#guard(async (): Promise<true> => {
+      await this.#guarded.inTime(this.#client.unlink(keys));
+      return true;
+    });
   }
 
   scan(
@@ -125,12 +121,14 @@ export class Redis implements SharedStore {
     pattern: string,
     count: number,
   ): Promise<[cursor: string, keys: string[]] | undefined> {
-    return this.#guard(() => this.#inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)));
+    return this.#guard(() =>
+      this.#guarded.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)),
+    );
   }
 
   mark(key: string, expected: string | null, value: string): Promise<boolean | undefined> {
     return this.#guard(async () => {
-      const found = await this.#inTime(this.#client.getset(key, value));
+      const found = await this.#guarded.inTime(this.#client.getset(key, value));
       return found !== null && found === expected;
     });
   }
@@ -141,28 +139,7 @@ export class Redis implements SharedStore {
     this.#mget.close();
   }
 
-  /**
-   * For what nobody waits for: whether Redis is away, reads find out. Not ioredis' commandTimeout, which calls answers
-   * late that wait unread in a busy process.
-   */
-  #inTime<T>(command: Promise<T>): Promise<T> {
-    return withDeadline(command, 2 * this.#timeoutMs);
-  }
-
-  async #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
-    if (this.#breaker.open) return undefined;
-    const startedAtMs = performance.now();
-    let succeeded = false;
-    try {
-      const result = await command();
-      this.#breaker.succeeded();
-      succeeded = true;
-      return result;
-    } catch (error) {
-      if (isAway(error as Error)) this.#breaker.failed((error as Error).message);
-      return undefined;
-    } finally {
-      this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
-    }
+  #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
+    return this.#guarded.call(this.#breaker, command);
   }
 }

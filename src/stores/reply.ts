@@ -100,9 +100,9 @@ export class ValuesReader implements ReplyReader {
     return this.#at;
   }
 
-  /** Of a reply that is complete. */
+  /** Of a reply that is complete: its bytes alone, however many more were expected or came behind it. */
   get values(): Values {
-    return new Values(this.#reply, this.#places);
+    return new Values(this.#reply.subarray(0, this.#at), this.#places);
   }
 
   take(chunk: Buffer, from: number): number {

@@ -19,8 +19,11 @@ export interface SharedStore {
     values: [key: string, value: string | Buffer, ttlMs: number][],
     onlyIfNone: boolean,
   ): Promise<true | undefined>;
-  /** Removes keys: for values that are no values of ours, whatever version they claim to have. */
-  remove(keys: string[]): Promise<number | undefined>;
+  /**
+   * Removes keys: for values that are no values of ours, whatever version they claim to have. Returns undefined when
+   * not all was done.
+   */
+  remove(keys: string[]): Promise<true | undefined>;
   /** Some of the keys that match a pattern, and the cursor for the next: '0' at the start and when all were seen. */
   scan(cursor: string, pattern: string, count: number): Promise<[cursor: string, keys: string[]] | undefined>;
   /**

@@ -63,3 +63,15 @@ it('and where all is in order nothing is found', async () => {
   await new Promise((resolve) => setTimeout(resolve, 3_000));
   expect((await service.metrics()).match(/^hotel_api_reconciled_total.*$/gm)).toEqual(before);
 });
+
+it('what is damaged is counted and removed, though nobody asks for it', async () => {
+  const names = await service.redis!.keys('*:h:h1');
+  const inForce = names.sort((one, other) => one.length - other.length || (one < other ? -1 : 1)).at(-1)!;
+  const damaged = inForce.replace(/h1$/, 'nobody asks for it');
+  const counted = async () =>
+    Number(/^hotel_api_redis_unsound_values_total (\d+)$/m.exec(await service.metrics())![1]);
+  const before = await counted();
+  await service.redis!.set(damaged, 'damaged');
+  await expect.poll(counted, { timeout: PATIENCE_MS, interval: 50 }).toBe(before + 1);
+  await expect.poll(() => service.redis!.exists(damaged), { timeout: 1_000, interval: 20 }).toBe(0);
+});

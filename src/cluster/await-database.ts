@@ -1,0 +1,66 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Config } from '../config.ts';
+import { openDatabase } from '../database.ts';
+import { currentGeneration } from '../invalidation/generation.ts';
+import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
+import type { Events } from '../observe/events.ts';
+import { requireSchema } from '../schema.ts';
+import { requireReadOnlyLogin } from './read-only-login.ts';
+
+/** How often the start is tried again while PostgreSQL is away or not migrated. */
+const START_AGAIN_MS = 500;
+/** How long one attempt may take; by then several others are under way. */
+const START_DEADLINE_MS = 3_000;
+
+/**
+ * Waits until PostgreSQL answers with this release's schema. Returns the generation of keys in Redis; undefined: it is
+ * stopping. PostgreSQL is asked again while earlier attempts still wait: one on a path that is half open would never end,
+ * and on a slow one it takes several round trips.
+ */
+export async function awaitDatabase(
+  config: Config,
+  events: Events,
+  isStopping: () => boolean,
+): Promise<string | undefined> {
+  const found = Promise.withResolvers<string>();
+  let serves = false;
+  let told = '';
+  const ask = async () => {
+    try {
+      found.resolve(await askGeneration(config));
+      serves = true;
+    } catch (error) {
+      const { message } = error as Error;
+      if (message !== told && !serves) events.notReadyYet(message);
+      told = message;
+    }
+  };
+  while (!serves && !isStopping()) {
+    void ask();
+    await Promise.race([found.promise, wait(START_AGAIN_MS)]);
+  }
+  return serves ? found.promise : undefined;
+}
+
+/** Throws unless the database has this release's schema and answers within the deadline, as the workers will ask it. */
+async function askGeneration(config: Config): Promise<string> {
+  const pooled = config.DATABASE_DIRECT_URL !== '';
+  const sql = openDatabase(config.DATABASE_URL, 1, {
+    kind: 'serve',
+    statementTimeoutMs: START_DEADLINE_MS,
+    pooled,
+  });
+  const ask = async () => {
+    await requireSchema(sql);
+    if (pooled) await requireReadOnlyLogin(sql);
+    return (await currentGeneration(sql)).generation;
+  };
+  try {
+    return await withDeadline(ask(), START_DEADLINE_MS);
+  } catch (error) {
+    if (!(error instanceof DeadlineExceeded)) throw error;
+    throw new Error(`PostgreSQL did not answer within ${START_DEADLINE_MS} ms`, { cause: error });
+  } finally {
+    sql.end({ timeout: 0 }).catch(() => {});
+  }
+}

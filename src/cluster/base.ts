@@ -1,0 +1,29 @@
+import type { Logger } from 'pino';
+import type { Config } from '../config.ts';
+import { Lifecycle } from '../lifecycle.ts';
+import { Events } from '../observe/events.ts';
+import { openLog } from '../observe/log.ts';
+import { type Dependency, Metrics } from '../observe/metrics.ts';
+
+/** What every process of an instance has. */
+export class Base {
+  readonly config: Config;
+  readonly lifecycle = new Lifecycle();
+  readonly metrics = new Metrics();
+  readonly log: Logger;
+  readonly events: Events;
+
+  constructor(config: Config, role: 'primary' | 'worker') {
+    this.config = config;
+    this.log = openLog(config.LOG_LEVEL, role);
+    this.events = new Events(this.log);
+  }
+
+  /** What a breaker is to tell: it is counted and logged. */
+  onBreaker(dependency: Dependency): (open: boolean, reason: string) => void {
+    return (open, reason) => {
+      this.metrics.breaker(dependency, open);
+      this.events.breaker(dependency, open, reason);
+    };
+  }
+}

@@ -1,0 +1,42 @@
+import type { Sql } from 'postgres';
+import { directUrlOf } from '../config.ts';
+import { openDatabase, type Purpose } from '../database.ts';
+import { Invalidator } from '../invalidation/invalidator.ts';
+import { Listener, type ListenerOptions } from '../invalidation/listener.ts';
+import type { Base } from './base.ts';
+import { type OpenRedis, openRedis } from './open-redis.ts';
+
+/** The invalidator's writes are large, and nobody waits for them. */
+const LEAST_REDIS_TIMEOUT_MS = 500;
+
+/** An instance's part in telling of changes. */
+export interface Following {
+  /** to be started */
+  invalidator: Invalidator;
+  listener: Listener;
+  /** undefined where there is none */
+  redis: OpenRedis['redis'] | undefined;
+}
+
+/** Opens the instance's ear for the change feed, its invalidator, and what these need. */
+export function followChanges(base: Base, hear: Pick<ListenerOptions, 'onMessage' | 'onReset'>): Following {
+  const { config, lifecycle, metrics, events } = base;
+  const shared = openRedis(base, Math.max(config.REDIS_TIMEOUT_MS, LEAST_REDIS_TIMEOUT_MS));
+  const open = (purpose: Purpose): Sql => openDatabase(directUrlOf(config), 1, purpose);
+  const invalidator: Invalidator = new Invalidator({
+    open: (onClose) => open({ kind: 'invalidate', onClose }),
+    redis: shared,
+    lastBeat: () => listener.lastBeat,
+    metrics,
+    events,
+  });
+  const listener = new Listener({
+    open: () => open({ kind: 'listen' }),
+    onDoorbell: (speak) => invalidator.ring(speak),
+    events,
+    ...hear,
+  });
+  lifecycle.push('change feed', () => listener.stop());
+  lifecycle.push('invalidator', () => invalidator.stop());
+  return { invalidator, listener, redis: shared?.redis };
+}

@@ -1,0 +1,123 @@
+import { pagesOf } from '../docs/pages.ts';
+import { Listing } from '../hotels/listing.ts';
+import { LocalCache } from '../hotels/local.ts';
+import { Origin } from '../hotels/origin.ts';
+import { type CountAnswers, Reader } from '../hotels/reader.ts';
+import { Relay } from '../hotels/relay/relay.ts';
+import { Gate } from '../http/gate.ts';
+import { operationsOn } from '../http/hotels.ts';
+import { openServer, type Server } from '../http/server.ts';
+import { Follower, Link } from '../invalidation/follower.ts';
+import { Keyring } from '../keys/keyring.ts';
+import { Limiter } from '../keys/limiter.ts';
+import type { Ask } from '../keys/rate-limit.ts';
+import { AccessLog } from '../observe/access-log.ts';
+import { RecentChanges } from '../recent-changes.ts';
+import { Redis } from '../stores/redis.ts';
+import type { Base } from './base.ts';
+import { type OpenPostgres, openPostgres } from './open-postgres.ts';
+import { type OpenRedis, openRedis } from './open-redis.ts';
+
+const FORGET_EVERY_MS = 10_000;
+/**
+ * Look-ups of keys of which nobody has heard, of all workers together: at most 48 in any second, for a second
+ * meets six windows.
+ */
+const GUESSES = { requests: 8, windowMs: 200 };
+/** No key has such an id. */
+const GUESSES_ID = 'guesses of keys';
+
+/** What the orders of the primary are carried out with. */
+export interface Parts extends OpenPostgres {
+  redis: OpenRedis['redis'] | undefined;
+  local: LocalCache | undefined;
+  listing: Listing;
+  keyring: Keyring;
+  limiter: Limiter;
+  link: Link;
+  follower: Follower;
+  gate: Gate;
+  server: Server;
+}
+
+/** Builds a worker from its parts; nothing listens yet. `ask` wants requests of limits admitted by the primary. */
+export function buildWorker(base: Base, ask: (asks: Ask[]) => void): Parts {
+  const { config, lifecycle, metrics } = base;
+  const link = new Link();
+  const hotelChanges = new RecentChanges();
+  const keyChanges = new RecentChanges();
+  const forgetting = setInterval(() => {
+    hotelChanges.forgetOld();
+    keyChanges.forgetOld();
+  }, FORGET_EVERY_MS);
+  lifecycle.push('recent changes', () => clearInterval(forgetting));
+
+  const { postgres, replicas } = openPostgres(base, () => link.told);
+  const shared = openRedis(base, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
+    metrics.called('redis', seconds, succeeded),
+  );
+  const origin = new Origin(replicas ?? postgres);
+  const local =
+    config.L1_MAX_BYTES === 0
+      ? undefined
+      : new LocalCache(config.L1_MAX_BYTES, {
+          // while PostgreSQL is known to be away nobody could say more
+          isLinked: () => link.up || postgres.breakerOpen,
+          absentTtlMs: config.ABSENT_TTL_S * 1000,
+          refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),
+          counts: metrics.cacheAnswers.counts.local,
+        });
+  const countAnswers: CountAnswers = (tier, answer, keys) => {
+    metrics.cacheAnswers.counts[tier][answer] += keys;
+  };
+  const reader: Reader = new Reader(local, shared?.hotels, origin, hotelChanges, () => link.up, countAnswers);
+  const relay =
+    // with a cluster the reader does it: a reply of several nodes is not one
+    shared?.redis instanceof Redis && !local
+      ? new Relay(shared.redis, shared.hotels, () => link.up, countAnswers)
+      : undefined;
+  const listing = new Listing(origin, () => link.up);
+  const limiter = new Limiter(config.WORKERS, ask);
+  const keyring = new Keyring({
+    shared: shared?.keys,
+    postgres,
+    recent: keyChanges,
+    isLinked: () => link.up,
+    unknownTtlMs: config.ABSENT_TTL_S * 1000,
+    counts: metrics.keyLookups.counts,
+    mayGuess: () => {
+      const verdict = limiter.take(GUESSES_ID, GUESSES);
+      return verdict instanceof Promise ? verdict.then(({ admitted }) => admitted) : verdict.admitted;
+    },
+  });
+  const follower = new Follower({
+    hotelChanges,
+    keyChanges,
+    reader,
+    local,
+    relay,
+    positions: listing.positions,
+    keyring,
+    sharedHotels: shared?.hotels,
+    sharedKeys: shared?.keys,
+    link,
+    metrics,
+  });
+  const accessLog = new AccessLog(base.log, {
+    sample: config.ACCESS_LOG_SAMPLE,
+    slowMs: config.ACCESS_LOG_SLOW_MS,
+    onSuppressed: (kind) => metrics.lineSuppressed(kind),
+  });
+  lifecycle.push('access log', () => accessLog.close());
+  const gate = new Gate(keyring, limiter, metrics, accessLog);
+  const pages = pagesOf({
+    basePath: config.BASE_PATH,
+    publicUrl: config.PUBLIC_URL,
+    supportEmail: config.SUPPORT_EMAIL,
+  });
+  const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
+  const server = openServer(operations, gate, pages, config.BASE_PATH);
+  lifecycle.push('connections', () => server.close());
+  const redis = shared?.redis;
+  return { postgres, replicas, redis, local, listing, keyring, limiter, link, follower, gate, server };
+}

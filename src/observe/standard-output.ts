@@ -1,0 +1,79 @@
+import { writeSync } from 'node:fs';
+
+const FD = 1;
+/** Lines that wait for their reader; what comes beyond is dropped. */
+const MAX_WAITING_BYTES = 1024 ** 2;
+const TRY_AGAIN_MS = 50;
+/** How long a process that ends waits for the reader of its last lines. */
+const AT_EXIT_MS = 1_000;
+const LOOK_AT_EXIT_MS = 5;
+
+/**
+ * Standard output for log lines. A line is written before `write` returns, so that it is there however the process
+ * ends; but where the reader of the pipe does not keep up, lines wait, up to a bound, and the process does not.
+ */
+export class StandardOutput {
+  /** is told, when there is room again, how many lines were dropped */
+  onDropped: ((lines: number) => void) | undefined;
+  readonly #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  #dropped = 0;
+  #tryingAgain: NodeJS.Timeout | undefined;
+  #readerGone = false;
+
+  constructor() {
+    // libuv makes a pipe one that does not block when Node opens it
+    void process.stdout;
+    process.on('exit', () => this.#finish());
+  }
+
+  write(line: string): void {
+    if (this.#readerGone) return;
+    const bytes = Buffer.from(line);
+    if (this.#waitingBytes + bytes.length > MAX_WAITING_BYTES) {
+      this.#dropped++;
+      return;
+    }
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    if (!this.#tryingAgain) this.#writeOut();
+  }
+
+  /** Writes what waits, as far as there is room. */
+  #writeOut(): void {
+    try {
+      for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
+        const written = writeSync(FD, first);
+        this.#waitingBytes -= written;
+        if (written < first.length) this.#waiting[0] = first.subarray(written);
+        else this.#waiting.shift();
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EPIPE') {
+        this.#readerGone = true;
+        this.#waiting.length = 0;
+      } else {
+        // there is no room in the pipe, or on the disk
+        this.#tryingAgain = setTimeout(() => this.#tryAgain(), TRY_AGAIN_MS).unref();
+      }
+      return;
+    }
+    const dropped = this.#dropped;
+    this.#dropped = 0;
+    if (dropped > 0) this.onDropped?.(dropped);
+  }
+
+  #tryAgain(): void {
+    this.#tryingAgain = undefined;
+    this.#writeOut();
+  }
+
+  #finish(): void {
+    const untilMs = performance.now() + AT_EXIT_MS;
+    const pause = new Int32Array(new SharedArrayBuffer(4));
+    while (this.#waiting.length > 0 && performance.now() < untilMs) {
+      Atomics.wait(pause, 0, 0, LOOK_AT_EXIT_MS);
+      this.#tryAgain();
+    }
+  }
+}
