@@ -25,7 +25,6 @@ export class Term {
   readonly #sql: Sql;
   readonly #name: string;
   readonly #backendPid: number;
-  readonly #access: RedisAccess | undefined;
   readonly #writer: RedisWriter | undefined;
   readonly #reconciler: Reconciler | undefined;
   readonly #metrics: Metrics;
@@ -74,7 +73,6 @@ export class Term {
     this.#generation = start.generation;
     this.#metrics = metrics;
     this.#events = events;
-    this.#access = access;
     if (!access) return;
     this.#writer = new RedisWriter(access, start.database, this.#name, start.lastBeat);
     this.#reconciler = new Reconciler(access);
@@ -98,11 +96,13 @@ export class Term {
         return 0;
       }
       const written = await this.#writer?.write(drained);
-      if (written && written.refused.length > 0) await this.#settle(written.refused, drained);
+      let doubt = written?.doubt;
+      if (written && written.refused.length > 0 && !(await this.#settle(written.refused, drained)))
+        doubt ??= 'it keeps what may be wrong';
       const sinceMs = Math.max(lookedAtMs - drained.oldestMs, this.#emptyAtMs);
       await this.#tellAndCommit(
         drained.changes,
-        written?.doubt,
+        doubt,
         written?.lost,
         drained.rows > 0 ? sinceMs : undefined,
       );
@@ -125,10 +125,14 @@ export class Term {
 
   /** Now and then looks whether Redis holds what PostgreSQL does, and corrects and tells what it does not. */
   async reconcile(): Promise<void> {
-    if (!this.#reconciler?.due) return;
-    const found = await this.#reconciler.step(this.#sql);
-    const count = found.entries.length + found.keys.length;
-    if (count === 0) return;
+    // Redis is away: what it holds will be given up
+    if (!this.#reconciler?.due || this.#writer?.beat === null) return;
+    const found = await this.#reconciler.step(this.#sql).catch((error) => {
+      // a table that is locked (an ALTER TABLE waits for others) keeps it from comparing, not from speaking
+      if (!isRefusal(error)) throw error;
+      this.#events.notCompared(error.message);
+    });
+    if (!found || found.entries.length + found.keys.length === 0) return;
     this.#metrics.reconciled('hotels', found.entries.length);
     this.#metrics.reconciled('keys', found.keys.length);
     this.#events.reconciled(found.entries.length, found.keys.length);
@@ -138,24 +142,23 @@ export class Term {
   /**
    * Redis refused what was just read: somebody filled in a later change already, or the row carries a smaller
    * version than was told of its id before. That is so for an INSERT that drew its version and then had to wait for
-   * a transaction that changed and deleted the same id; the row counts, whatever its version.
+   * a transaction that changed and deleted the same id; the row counts, whatever its version. False where it is not
+   * known that Redis holds the truth now.
    */
-  async #settle(refused: string[], drained: Drained): Promise<void> {
-    const { wrong } = await compareHotels(this.#sql, this.#access!.hotels, refused);
-    if (wrong.length === 0) return;
-    await this.#access!.hotels.replace(wrong);
+  async #settle(refused: string[], drained: Drained): Promise<boolean> {
+    const held = await this.#writer!.held(refused);
+    if (!held) return false;
+    const { wrong } = await compareHotels(this.#sql, held);
+    if (wrong.length === 0) return true;
     for (const entry of wrong) {
       drained.changes.hotels.push([entry.id, entry.version, entry.channelId, entry.registryId]);
     }
+    return this.#writer!.replace({ entries: wrong, keys: [] });
   }
 
   async #correct({ entries, keys }: Findings): Promise<void> {
-    const { hotels, keys: sharedKeys } = this.#access!;
     await this.#sql`begin`;
-    const taken = await Promise.all([
-      entries.length === 0 || hotels.replace(entries),
-      keys.length === 0 || sharedKeys.replace(keys),
-    ]);
+    const taken = await this.#writer!.replace({ entries, keys });
     await this.#tellAndCommit(
       {
         hotels: entries.map((entry) => [entry.id, entry.version, entry.channelId, entry.registryId]),
@@ -163,7 +166,7 @@ export class Term {
         truncated: [],
         movesPositions: entries.some(({ present }) => !present),
       },
-      taken.every(Boolean) ? undefined : 'it did not take a correction',
+      taken ? undefined : 'it did not take a correction',
     );
   }
 
@@ -217,10 +220,15 @@ export class Term {
     try {
       return await work();
     } catch (error) {
-      if ((error as Error).name === 'PostgresError') await this.#sql`rollback`.catch(() => {});
+      if (isRefusal(error)) await this.#sql`rollback`.catch(() => {});
       throw error;
     }
   }
+}
+
+/** True of what the server refused, and not the connection. */
+function isRefusal(error: unknown): error is Error {
+  return (error as Error).name === 'PostgresError';
 }
 
 function isNothing({ hotels, keys, truncated }: Drained['changes']): boolean {
