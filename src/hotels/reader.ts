@@ -269,6 +269,18 @@ export class Reader {
     missing: number[],
     found: (Found | undefined)[],
   ): Promise<void> {
+    const outdated = await this.#joinLoads(namespace, keys, missing, found);
+    // a change tells of the keys that a hotel carries since, not of one that it gave up: its load was joined, and is old
+    if (outdated.length > 0) await this.#joinLoads(namespace, keys, outdated, found);
+  }
+
+  /** Loads what nobody loads yet. Returns the places of hotels that have changed since their load began. */
+  async #joinLoads(
+    namespace: Namespace,
+    keys: string[],
+    missing: number[],
+    found: (Found | undefined)[],
+  ): Promise<number[]> {
     const flights = this.#flights[namespace];
     const joined = new Set<Promise<Map<string, Entry>>>();
     const own: string[] = [];
@@ -293,6 +305,10 @@ export class Reader {
       found[i] = null;
       for (const load of loads) found[i] = load.get(key) ?? found[i]!;
     }
+    return missing.filter((i) => {
+      const entry = found[i];
+      return entry && this.#recent.isOutdated(LETTER.id + entry.id, entry.version);
+    });
   }
 
   /** Loads keys from PostgreSQL and fills Redis with what was found and what was not; nobody waits for the filling. */

@@ -214,7 +214,11 @@ export class Stage {
       worker.afterQuery.open();
       worker.beforeFill.open();
     }
-    // whatever was let go has gone through Redis when this answer is there
+    await this.passed();
+  }
+
+  /** Resolves when whatever was let go, or has begun, has gone through Redis. */
+  async passed(): Promise<void> {
     for (let i = 0; i < 3; i++) {
       await new Promise((resolve) => setImmediate(resolve));
       await this.sql`select 1`;
