@@ -91,16 +91,20 @@ export class Relay {
     const namespace = NAMESPACES[wanted.namespace];
     const named = wasm.point(wanted.count, wanted.table.length, namespace, prefixLength);
     const pointed = new Wanted(wanted.namespace, wanted.count, this.#memory.takeWanted());
-    this.#count('redis', 'absent', this.#memory.result(2));
-    if (named === 0) return finish(onlyGaps(pointed));
+    const absent = this.#memory.result(2);
+    if (named === 0) {
+      this.#count('redis', 'absent', absent);
+      return finish(onlyGaps(pointed));
+    }
 
     let finished: Promise<void> | undefined;
     const stream = new EntryStream(this.#memory, pointed, view, (answer, hits) => {
+      this.#count('redis', 'absent', absent);
       this.#count('redis', 'hit', hits);
       finished = finishNow(finish, answer);
     });
     const isAnswered = await this.#redis.ask(this.#memory.takeCommand(), named, stream);
-    // of what was pointed, nothing came
+    // of what was pointed, nothing came: the reader asks for all of it again, and counts it
     return isAnswered ? finished : finish(onlyGaps(wanted));
   }
 }
