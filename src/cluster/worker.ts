@@ -122,6 +122,7 @@ async function runWorker(config: Config): Promise<void> {
           // while PostgreSQL is known to be away nobody could say more
           isLinked: () => link.up || postgres.breakerOpen,
           absentTtlMs: config.ABSENT_TTL_S * 1000,
+          besideRedis: redis !== undefined,
           refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),
           count: (answer, keys) => metrics.cacheAnswers('local', answer, keys),
         });

@@ -14,6 +14,7 @@ beforeEach(() => {
   local = new LocalCache(1024 ** 2, {
     isLinked: () => true,
     absentTtlMs: 60_000,
+    besideRedis: true,
     refresh: () => {},
     count: () => {},
   });
@@ -27,6 +28,7 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
   const local: LocalCache = new LocalCache(1024 ** 2, {
     isLinked: () => true,
     absentTtlMs: 1_000,
+    besideRedis: true,
     // as the reader does: it looks into the cache again, by keys of its own
     refresh: (namespace, keys) => {
       for (const key of keys) local.held(namespace, key);

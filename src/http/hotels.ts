@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto';
 import { publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
+import { GappedAnswer } from '../hotels/gapped-answer.ts';
+import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Listing } from '../hotels/listing.ts';
 import type { LocalCache } from '../hotels/local.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Reader } from '../hotels/reader.ts';
 import type { Relay } from '../hotels/relay/relay.ts';
-import { GappedAnswer } from '../hotels/slab/gapped-answer.ts';
 import type { Gathered } from '../hotels/slab/gathered.ts';
 import { ABSENT } from '../hotels/slab/slab.ts';
 import { NEEDS_LOAD } from './admission.ts';
@@ -15,7 +16,6 @@ import { readChannelBatch, readRegistryBatch } from './batch-body.ts';
 import type { Exchange } from './exchange.ts';
 import type { GetRule, PostRule } from './gate.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
-import { joinBodies } from './json-array.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
 
 /** The six operations of the contract, behind the gate. */
@@ -167,8 +167,6 @@ export function operationsOn(
     },
   };
 }
-
-const EMPTY_ARRAY = Buffer.from('[]');
 
 function linkHeader(path: string, limit: number, offset: number, more: boolean): string {
   const to = (at: number, relation: string) => `<${path}?limit=${limit}&offset=${at}>; rel="${relation}"`;

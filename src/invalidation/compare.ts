@@ -17,11 +17,8 @@ export async function heldHotels(shared: SharedCache, ids: string[]): Promise<Ma
 }
 
 /** The same of API keys, by sha256. */
-export async function heldKeys(
-  shared: SharedKeys,
-  sha256s: string[],
-): Promise<Map<string, VersionedKey>> {
-  return byName(sha256s, await Promise.all(sha256s.map((sha256) => shared.read(sha256))));
+export async function heldKeys(shared: SharedKeys, sha256s: string[]): Promise<Map<string, VersionedKey>> {
+  return byName(sha256s, sha256s.length === 0 ? [] : await shared.held(sha256s));
 }
 
 function byName<T>(names: string[], held: (T | undefined)[]): Map<string, T> {

@@ -26,14 +26,22 @@ export class SharedKeys {
 
   /** What Redis knows of the key with this sha256; undefined: nothing. */
   async read(sha256: string): Promise<VersionedKey | undefined> {
-    const value = (await this.#redis.readMany([sha256], this.#prefix))?.value(0);
-    if (!value) return undefined;
-    const key = decodeKey(sha256, value);
-    if (key || isOfFormerRelease(value)) return key;
-    this.#onPoison();
-    // it goes before the right one comes: it might claim a version that none exceeds
-    this.#redis.remove([this.#prefix + sha256]);
-    return undefined;
+    return (await this.held([sha256]))[0];
+  }
+
+  /** The same of several keys, asked for at once. */
+  async held(sha256s: string[]): Promise<(VersionedKey | undefined)[]> {
+    const values = await this.#redis.readMany(sha256s, this.#prefix);
+    return sha256s.map((sha256, i) => {
+      const value = values?.value(i);
+      if (!value) return undefined;
+      const key = decodeKey(sha256, value);
+      if (key || isOfFormerRelease(value)) return key;
+      this.#onPoison();
+      // it goes before the right one comes: it might claim a version that none exceeds
+      this.#redis.remove([this.#prefix + sha256]);
+      return undefined;
+    });
   }
 
   /** Stores keys unless Redis holds newer versions. Returns false when Redis did not take all of it. */

@@ -75,6 +75,7 @@ export class StagedWorker {
     this.local = new LocalCache(4 * 1024 ** 2, {
       isLinked,
       absentTtlMs: SHARING.absentTtlMs,
+      besideRedis: true,
       refresh: () => {},
       count: () => {},
     });

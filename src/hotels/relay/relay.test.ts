@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Values } from '../../stores/reply.ts';
-import { GappedAnswer } from '../slab/gapped-answer.ts';
+import { GappedAnswer } from '../gapped-answer.ts';
 import { Relay } from './relay.ts';
 
 const BODY = Buffer.from('{"channel_ids":["a","nobody","b","a"]}');

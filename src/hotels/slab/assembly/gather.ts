@@ -14,7 +14,6 @@ import {
   sharedLengthOf,
   softUntilOf,
   stampOf,
-  storedAtOf,
 } from './record';
 import { unstampAll } from './ring';
 import { ABSENT, judge, MISS, touch } from './store';
@@ -74,7 +73,6 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): voi
   let hits: u32 = 0;
   let absences: u32 = 0;
   let misses: u32 = 0;
-  let oldestStoredAtMs: f64 = Infinity;
   let soonestSoftMs: f64 = Infinity;
   for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
     const key: usize = load<u32>(element);
@@ -93,7 +91,6 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): voi
       hits++;
       setStamp(record, batch);
       touch(record);
-      oldestStoredAtMs = min(oldestStoredAtMs, storedAtOf(record));
       soonestSoftMs = min(soonestSoftMs, softUntilOf(record));
     }
     store<u32>(element, ref, 12);
@@ -101,8 +98,7 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): voi
   store<u32>(RESULT, hits);
   store<u32>(RESULT, absences, 4);
   store<u32>(RESULT, misses, 8);
-  store<f64>(RESULT, oldestStoredAtMs, 16);
-  store<f64>(RESULT, soonestSoftMs, 24);
+  store<f64>(RESULT, soonestSoftMs, 16);
 }
 
 /** Writes `[body,body,…]`, and for each miss how long the output was when its turn came. */
