@@ -1,6 +1,8 @@
 import type { Postgres } from '../stores/postgres.ts';
 import type { Replicas } from '../stores/replicas.ts';
-import { type Entry, encodeHotel, HOTEL_COLUMNS, type HotelRow } from './entry.ts';
+import { encodeHotel } from './encode.ts';
+import type { Entry } from './entry.ts';
+import { HOTEL_COLUMNS, type HotelRow } from './row.ts';
 import type { Namespace } from './namespace.ts';
 
 const WHERE = {

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
-import { type Entry, encodeAbsence, versionOfRemoved } from '../hotels/entry.ts';
+import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
+import type { Entry } from '../hotels/entry.ts';
 import type { SharedCache } from '../hotels/shared.ts';
 import { encodeKey, type VersionedKey } from '../keys/record.ts';
 import type { SharedKeys } from '../keys/shared.ts';

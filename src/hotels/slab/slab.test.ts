@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
-import { Entry, encodeAbsence } from '../entry.ts';
+import { encodeAbsence } from '../encode.ts';
+import { Entry } from '../entry.ts';
 import { hotel, NOW_MS } from './slab.fixture.ts';
 import { ABSENT, MISS, Slab } from './slab.ts';
 

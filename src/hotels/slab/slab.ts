@@ -34,7 +34,7 @@ export interface SlabStats {
 }
 
 /**
- * The local cache: one WebAssembly memory that holds entries (their layout: entry.ts), an index of their keys,
+ * The local cache: one WebAssembly memory that holds entries (their layout: entry-layout.ts), an index of their keys,
  * and nothing in JavaScript for each. A hotel is reachable by its id, its channel id and its registry id.
  *
  * A ref names a record from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory

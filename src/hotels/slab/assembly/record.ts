@@ -9,7 +9,7 @@
  *    16  f64  soft until, epoch ms; of an absence: known until
  *    24  u32  stamp: the last batch that answered it
  *    28  u32  length of what follows
- *    32  the entry (its layout: entry.ts), or the key that is absent
+ *    32  the entry (its layout: entry-layout.ts), or the key that is absent
  */
 import { MAX_KEY_BYTES } from './layout';
 
