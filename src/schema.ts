@@ -138,7 +138,9 @@ async function readMigrations(directory: string): Promise<Migration[]> {
   names.forEach((name, i) => {
     const before = names[i - 1];
     if (before?.slice(0, 3) !== name.slice(0, 3)) return;
-    throw new Failure(`sql/${before} and sql/${name} have the same number. Give the newer one the next number.`);
+    throw new Failure(
+      `sql/${before} and sql/${name} have the same number. Give the newer one the next number.`,
+    );
   });
   const migrations = names.map(async (name) => {
     const text = await readFile(`${directory}/${name}`, 'utf8');

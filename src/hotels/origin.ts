@@ -2,8 +2,8 @@ import type { Postgres } from '../stores/postgres.ts';
 import type { Replicas } from '../stores/replicas.ts';
 import { encodeHotel } from './encode.ts';
 import type { Entry } from './entry.ts';
-import { HOTEL_COLUMNS, type HotelRow } from './row.ts';
 import type { Namespace } from './namespace.ts';
+import { HOTEL_COLUMNS, type HotelRow } from './row.ts';
 
 const WHERE = {
   id: 'id = any($1::text[])',

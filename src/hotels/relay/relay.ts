@@ -1,9 +1,9 @@
 import type { Redis } from '../../stores/redis.ts';
+import type { CountAnswers } from '../count-answers.ts';
 import type { View } from '../entry.ts';
 import { GappedAnswer } from '../gapped-answer.ts';
 import { EMPTY_ARRAY } from '../json-array.ts';
 import { type Namespace, NUMBER } from '../namespace.ts';
-import type { CountAnswers } from '../reader.ts';
 import type { SharedCache } from '../shared.ts';
 import { writeKey } from '../slab/key-bytes.ts';
 import { makeSeed } from '../wasm.ts';

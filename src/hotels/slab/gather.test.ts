@@ -32,9 +32,7 @@ describe('the body of a batch request', () => {
     expect(gather('channel', ' {\n"channel_ids" :\t[ "ch-3" ,\r"ch-1" ] } ')).toBe(
       arrayOf(entries[3]!, entries[1]!),
     );
-    expect(gather('registry', '{"registry_ids":["004",4,-7,"-07"]}')).toBe(
-      arrayOf(entries[4]!, entries[7]!),
-    );
+    expect(gather('registry', '{"registry_ids":["004",4,-7,"-07"]}')).toBe(arrayOf(entries[4]!, entries[7]!));
     expect(gather('registry', '{"registry_ids":["-0"]}')).toBe(arrayOf(entries[0]!));
     expect(gather('registry', '{"registry_ids":[-0]}')).toBe(arrayOf(entries[0]!));
     expect(gather('channel', '{"channel_ids":[]}')).toBe('[]');
