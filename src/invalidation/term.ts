@@ -5,6 +5,7 @@ import type { Metrics } from '../observe/metrics.ts';
 import { compareHotels, type Findings } from './compare.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
 import { currentGeneration, nextGeneration } from './generation.ts';
+import { Lag } from './lag.ts';
 import { type FeedMessage, payloadsOf } from './messages.ts';
 import { Reconciler } from './reconciler.ts';
 import { type RedisAccess, RedisWriter } from './redis-writer.ts';
@@ -13,8 +14,6 @@ import { type RedisAccess, RedisWriter } from './redis-writer.ts';
 export const FEED_CHANNEL = 'hotel_api_feed';
 /** Every message is also a sign of life; without changes one goes out this often. */
 const HEARTBEAT_MS = 500;
-/** Deliveries that may be told and not heard yet; past it the oldest are no longer measured. */
-const MAX_UNHEARD = 1_000;
 
 /**
  * The work of the active invalidator while it is that. What it takes off the queue it writes to Redis and tells to
@@ -29,6 +28,7 @@ export class Term {
   readonly #reconciler: Reconciler | undefined;
   readonly #metrics: Metrics;
   readonly #events: Events;
+  readonly #lag: Lag;
   #generation: string;
   /** the generation that was told last; that of the term before may have been another */
   #told = '';
@@ -38,8 +38,6 @@ export class Term {
   #spokeAtMs = -Infinity;
   /** when the queue was last found empty: what is found there later was committed later */
   #emptyAtMs = -Infinity;
-  /** by their last message, deliveries that this instance has not heard yet, and when the oldest change can have been committed at the earliest */
-  #unheard: { count: number; sinceMs: number }[] = [];
 
   /** Begins a term on the only connection of `sql`; `lastBeat`: the sign in Redis that was last told of. */
   static async begin(
@@ -73,6 +71,7 @@ export class Term {
     this.#generation = start.generation;
     this.#metrics = metrics;
     this.#events = events;
+    this.#lag = new Lag(metrics);
     if (!access) return;
     this.#writer = new RedisWriter(access, start.database, this.#name, start.lastBeat);
     this.#reconciler = new Reconciler(access);
@@ -114,13 +113,9 @@ export class Term {
     });
   }
 
-  /** A message has come back: every instance hears it about now, and what it tells of is measured. */
+  /** A message has come back: what it tells of is measured. */
   heard({ e, n }: FeedMessage): void {
-    if (e !== this.#name) return;
-    for (let first = this.#unheard[0]; first && first.count <= n; first = this.#unheard[0]) {
-      this.#unheard.shift();
-      this.#metrics.freshnessLag((performance.now() - first.sinceMs) / 1000);
-    }
+    if (e === this.#name) this.#lag.heard(n);
   }
 
   /** Now and then looks whether Redis holds what PostgreSQL does, and corrects and tells what it does not. */
@@ -198,9 +193,7 @@ export class Term {
     const generations = { before: this.#told, after: this.#generation };
     this.#told = this.#generation;
     const payloads = payloadsOf(changes, frame, generations, () => ++this.#count);
-    // before it is sent: it may be heard before we are told that it was
-    if (sinceMs !== undefined) this.#unheard.push({ count: this.#count, sinceMs });
-    if (this.#unheard.length > MAX_UNHEARD) this.#unheard.shift();
+    if (sinceMs !== undefined) this.#lag.tells(this.#count, sinceMs);
     const values = payloads.map((payload) => `(${literal(payload)})`);
     const tell = tells ? `select hotel_api_tell('${this.#name}', ${this.#toldCount});` : '';
     // one message: nothing is committed where it was not told
