@@ -40,12 +40,32 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
   // past the refresh of every entry, not past its greatest age
   vi.setSystemTime(NOW_MS + 0.5 * HOUR_MS);
   const body = Buffer.from('{"channel_ids":["missing","channel-of-a","channel-of-b"]}');
-  const gathered = local.gatherBody('channel', body, 'full')!;
+  const gathered = local.gatherBody('channel', body, 'full', true)!;
   expect([gathered.hits, gathered.misses]).toEqual([2, 1]);
   expect(gathered.takeGapped().keys).toEqual(['missing']);
   expect(refreshed).toEqual([]);
   await new Promise((resolve) => setImmediate(resolve));
   expect(refreshed).toEqual([['channel', ['channel-of-a', 'channel-of-b']]]);
+});
+
+it('a batch that is sent back because it misses something is counted when it comes again, not before', () => {
+  const counted: unknown[][] = [];
+  local = new LocalCache(1024 ** 2, {
+    isLinked: () => true,
+    absentTtlMs: 60_000,
+    besideRedis: true,
+    refresh: () => {},
+    count: (...answer) => counted.push(answer),
+  });
+  store();
+  const body = Buffer.from('{"channel_ids":["CH","missing"]}');
+  expect(local.gatherBody('channel', body, 'full', false)).toBeUndefined();
+  expect(counted).toEqual([]);
+  expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 1, misses: 1 });
+  expect(counted.filter(([, keys]) => keys !== 0)).toEqual([
+    ['hit', 1],
+    ['miss', 1],
+  ]);
 });
 
 describe('a local cache that is distrusted', () => {

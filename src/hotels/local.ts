@@ -69,11 +69,18 @@ export class LocalCache {
 
   /**
    * Answers the body of a batch request where it has the plain form; undefined: it must be parsed by other means,
-   * or the answer is too large for the slab.
+   * or the answer is too large for the slab. Unless `mayMiss` also where something is missed: it will be asked again,
+   * and is counted then.
    */
-  gatherBody(namespace: 'channel' | 'registry', body: Uint8Array, view: View): Gathered | undefined {
+  gatherBody(
+    namespace: 'channel' | 'registry',
+    body: Uint8Array,
+    view: View,
+    mayMiss: boolean,
+  ): Gathered | undefined {
     const nowMs = Date.now();
     const gathered = this.#slab.gather(namespace, body, view, nowMs, this.#oldestMs(nowMs));
+    if (!mayMiss && gathered.misses > 0) return undefined;
     return this.#judged(namespace, gathered, nowMs);
   }
 

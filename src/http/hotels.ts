@@ -95,8 +95,8 @@ export function operationsOn(
     const { view } = exchange;
     if (!mayLoad && exchange.mayCompress) return NEEDS_LOAD;
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
-    const gathered = local?.gatherBody(namespace, body, view);
-    if (!mayLoad && !(gathered?.misses === 0)) return NEEDS_LOAD;
+    const gathered = local?.gatherBody(namespace, body, view, mayLoad);
+    if (!mayLoad && !gathered) return NEEDS_LOAD;
     if (gathered) return sendGathered(namespace, gathered, view, send);
     const relayed = relay?.answer(namespace, body, view, (answer) =>
       sendCompleted(namespace, answer, view, send),
