@@ -11,8 +11,8 @@ const MINIMUM_SERVER = 150_000;
 const LOCK = 0x686f74656c;
 const ATTEMPTS = 20;
 /**
- * How the name of a file says that older releases go on working when it is applied: `008-more.from-007.sql` leaves
- * alone whatever the releases of version 7 and later use. Without it only its own release and later ones work.
+ * How the name of a file says that older releases go on working when it is applied: `009-more.from-008.sql` leaves
+ * alone whatever the releases of version 8 and later use. Without it only its own release and later ones work.
  */
 const WORKS_FROM = /\.from-(\d{3})\.sql$/;
 
@@ -44,44 +44,50 @@ export async function migrate(
   const applied: string[] = [];
   for (;;) {
     const done = await retried(() => sql.begin((transaction) => applyNext(transaction, migrations)));
-    if (done === undefined) return { applied, version: await schemaVersion(sql) };
+    if (done === undefined) return { applied, version: lastOf(await appliedTo(sql)) };
     applied.push(done);
   }
 }
 
 /** The version that this release brings a schema to. */
 export async function knownVersion(directory = SQL_DIRECTORY): Promise<number> {
-  return (await readMigrations(directory)).at(-1)?.version ?? 0;
+  return lastOf(await readMigrations(directory));
 }
 
-/** The version of the database's schema; 0 when it was never migrated. */
-export async function schemaVersion(sql: Sql): Promise<number> {
+/** The version that ordered migrations lead to. */
+function lastOf(migrations: Applied[]): number {
+  return migrations.at(-1)?.version ?? 0;
+}
+
+/** What the database's schema is made of, in the order of the versions; nothing when it was never migrated. */
+async function appliedTo(sql: Sql): Promise<Applied[]> {
   const [found] = await sql`select to_regclass('schema_migrations') is not null as present`;
-  if (!found!.present) return 0;
-  const [row] = await sql`select coalesce(max(version), 0) as version from schema_migrations`;
-  return row!.version;
+  return found!.present ? sql<Applied[]>`select version, name from schema_migrations order by version` : [];
 }
 
 /** For the service at its start: throws a `Failure` that says what to do unless this release works with server and schema. */
 export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promise<void> {
-  const expected = await knownVersion(directory);
-  let version: number;
+  const migrations = await readMigrations(directory);
+  const expected = lastOf(migrations);
+  let applied: Applied[];
   try {
     await requireServer(sql);
-    version = await schemaVersion(sql);
+    applied = await appliedTo(sql);
   } catch (error) {
     // The service connects in a role that the migrations make.
     if (!/role "hotel_api_serve" does not exist/.test((error as Error).message)) throw error;
-    version = 0;
+    applied = [];
   }
+  const version = lastOf(applied);
   if (version < expected) {
     throw new Failure(
       `The database's schema is at version ${version}, this release needs ${expected}. Run: hotel-api migrate`,
     );
   }
-  if (version === expected) return;
-  const newer = await sql<Applied[]>`
-    select version, name from schema_migrations where version > ${expected} order by version`;
+  // of two that were made at the same time the one with the smaller number may come later
+  const lacking = migrations.find((migration) => !applied.some((row) => row.version === migration.version));
+  if (lacking) throw new Failure(`The database's schema lacks sql/${lacking.name}. Run: hotel-api migrate`);
+  const newer = applied.filter((row) => row.version > expected);
   const breaking = newer.find((migration) => !worksWith(expected, migration));
   if (breaking) throw newerThanCode(version, expected, breaking.name);
 }
@@ -99,11 +105,11 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
     )`;
   const rows = await transaction<(Applied & { sha256: string })[]>`
     select version, name, sha256 from schema_migrations order by version`;
-  const known = migrations.at(-1)?.version ?? 0;
+  const known = lastOf(migrations);
   for (const row of rows) {
     const file = migrations.find(({ version }) => version === row.version);
     if (!file && worksWith(known, row)) continue;
-    if (!file) throw newerThanCode(rows.at(-1)!.version, known, row.name);
+    if (!file) throw newerThanCode(lastOf(rows), known, row.name);
     if (file.sha256 !== row.sha256) {
       throw new Failure(
         `sql/${file.name} was changed after it was applied to this database as version ${file.version}. ` +
@@ -126,8 +132,16 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
   return next.name;
 }
 
+/** Throws a `Failure` where two files have one number: the second would never be applied. */
 async function readMigrations(directory: string): Promise<Migration[]> {
   const names = (await readdir(directory)).filter((name) => /^\d{3}-.+\.sql$/.test(name)).sort();
+  names.forEach((name, i) => {
+    const before = names[i - 1];
+    if (before?.slice(0, 3) !== name.slice(0, 3)) return;
+    throw new Failure(
+      `sql/${before} and sql/${name} have the same number. Give the newer one the next number.`,
+    );
+  });
   const migrations = names.map(async (name) => {
     const text = await readFile(`${directory}/${name}`, 'utf8');
     return { version: Number(name.slice(0, 3)), name, text, sha256: hash('sha256', text, 'hex') };

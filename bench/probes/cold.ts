@@ -1,4 +1,4 @@
-import { HOTEL_COLUMNS } from '../../src/hotels/entry.ts';
+import { HOTEL_COLUMNS } from '../../src/hotels/row.ts';
 import { ask } from '../load/connection.ts';
 import { batchOf, withChannel } from '../scenarios.ts';
 import { startService } from '../targets/service.ts';

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { Sql } from 'postgres';
 import { Failure } from '../failure.ts';
-import { HOTEL_COLUMNS, type HotelRow } from '../hotels/entry.ts';
+import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import { count, Progress } from './progress.ts';
 import { print, withDatabase } from './session.ts';
 

@@ -1,13 +1,15 @@
 import { pagesOf } from '../docs/pages.ts';
+import type { CountAnswers } from '../hotels/count-answers.ts';
 import { Listing } from '../hotels/listing.ts';
 import { LocalCache } from '../hotels/local.ts';
 import { Origin } from '../hotels/origin.ts';
-import { type CountAnswers, Reader } from '../hotels/reader.ts';
+import { Reader } from '../hotels/reader.ts';
 import { Relay } from '../hotels/relay/relay.ts';
 import { Gate } from '../http/gate.ts';
 import { operationsOn } from '../http/hotels.ts';
 import { openServer, type Server } from '../http/server.ts';
-import { Follower, Link } from '../invalidation/follower.ts';
+import { Follower } from '../invalidation/follower.ts';
+import { Link } from '../invalidation/link.ts';
 import { Keyring } from '../keys/keyring.ts';
 import { Limiter } from '../keys/limiter.ts';
 import type { Ask } from '../keys/rate-limit.ts';
@@ -64,6 +66,7 @@ export function buildWorker(base: Base, ask: (asks: Ask[]) => void): Parts {
           // while PostgreSQL is known to be away nobody could say more
           isLinked: () => link.up || postgres.breakerOpen,
           absentTtlMs: config.ABSENT_TTL_S * 1000,
+          besideRedis: shared !== undefined,
           refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),
           counts: metrics.cacheAnswers.counts.local,
         });

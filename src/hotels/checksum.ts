@@ -1,6 +1,6 @@
 import { instantiate } from './relay/wasm.ts';
+import { PAGE_BYTES } from './wasm.ts';
 
-const PAGE_BYTES = 65_536;
 const { wasm, memory } = instantiate(6 * 1024 ** 2);
 const start = wasm.REPLY.value;
 let bytes = new Uint8Array(memory.buffer);

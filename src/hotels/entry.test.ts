@@ -1,15 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  type Entry,
-  encodeAbsence,
-  encodeHotel,
-  type HotelRow,
-  readEntry,
-  type View,
-  versionOfRemoved,
-} from './entry.ts';
+import { encodeAbsence, encodeHotel, versionOfRemoved } from './encode.ts';
+import { type Entry, readEntry, type View } from './entry.ts';
 import { Hotel } from './hotel.ts';
+import type { HotelRow } from './row.ts';
 
 const DAY_MS = 86_400_000;
 const VIEWS: View[] = ['full', 'narrow'];

@@ -14,6 +14,7 @@ beforeEach(() => {
   local = new LocalCache(1024 ** 2, {
     isLinked: () => true,
     absentTtlMs: 60_000,
+    besideRedis: true,
     refresh: () => {},
     counts: { hit: 0, absent: 0, miss: 0 },
   });
@@ -27,6 +28,7 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
   const local: LocalCache = new LocalCache(1024 ** 2, {
     isLinked: () => true,
     absentTtlMs: 1_000,
+    besideRedis: true,
     // as the reader does: it looks into the cache again, by keys of its own
     refresh: (namespace, keys) => {
       for (const key of keys) local.held(namespace, key);
@@ -38,12 +40,29 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
   // past the refresh of every entry, not past its greatest age
   vi.setSystemTime(NOW_MS + 0.5 * HOUR_MS);
   const body = Buffer.from('{"channel_ids":["missing","channel-of-a","channel-of-b"]}');
-  const gathered = local.gatherBody('channel', body, 'full')!;
+  const gathered = local.gatherBody('channel', body, 'full', true)!;
   expect([gathered.hits, gathered.misses]).toEqual([2, 1]);
   expect(gathered.takeGapped().keys).toEqual(['missing']);
   expect(refreshed).toEqual([]);
   await new Promise((resolve) => setImmediate(resolve));
   expect(refreshed).toEqual([['channel', ['channel-of-a', 'channel-of-b']]]);
+});
+
+it('a batch that is sent back because it misses something is counted when it comes again, not before', () => {
+  const counts = { hit: 0, absent: 0, miss: 0 };
+  local = new LocalCache(1024 ** 2, {
+    isLinked: () => true,
+    absentTtlMs: 60_000,
+    besideRedis: true,
+    refresh: () => {},
+    counts,
+  });
+  store();
+  const body = Buffer.from('{"channel_ids":["CH","missing"]}');
+  expect(local.gatherBody('channel', body, 'full', false)).toBeUndefined();
+  expect(counts).toEqual({ hit: 0, absent: 0, miss: 0 });
+  expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 1, misses: 1 });
+  expect(counts).toEqual({ hit: 1, absent: 0, miss: 1 });
 });
 
 describe('a local cache that is distrusted', () => {

@@ -2,10 +2,8 @@ import type { Found, View } from './entry.ts';
 import { Entry } from './entry.ts';
 import type { Namespace } from './namespace.ts';
 import { type Gathered, OK } from './slab/gathered.ts';
-import { ABSENT, CHANNEL_ID, ID, MISS, REGISTRY_ID, Slab } from './slab/slab.ts';
+import { ABSENT, MISS, Slab } from './slab/slab.ts';
 
-/** The slab's numbers of the namespaces. */
-const NUMBER = { id: ID, channel: CHANNEL_ID, registry: REGISTRY_ID } as const;
 /**
  * Past this age an entry is read again in the background when it is next asked for; at random up to half of it less or
  * more, so that what was stored in one instant is read again at an even rate. The change feed keeps entries true; this
@@ -27,6 +25,8 @@ export interface Surroundings {
   /** false while changes may be made that are not heard of */
   isLinked: () => boolean;
   absentTtlMs: number;
+  /** true where what is stored may come from Redis, and be doubted when Redis is */
+  besideRedis: boolean;
   /** reads keys again and stores them here; nobody waits for it */
   refresh: (namespace: Namespace, keys: string[]) => void;
   /** keys looked up, by what was said of them: raised here */
@@ -62,7 +62,7 @@ export class LocalCache {
   /** A ref into the slab, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string): number {
     const nowMs = Date.now();
-    const ref = this.#slab.find(NUMBER[namespace], key, nowMs, this.#oldestMs(nowMs));
+    const ref = this.#slab.find(namespace, key, nowMs, this.#oldestMs(nowMs));
     if (ref > 0) {
       this.#counts.hit++;
       if (this.#slab.softUntil(ref) <= nowMs) this.#refresh(namespace, [key]);
@@ -73,22 +73,25 @@ export class LocalCache {
 
   /**
    * Answers the body of a batch request where it has the plain form; undefined: it must be parsed by other means,
-   * or the answer is too large for the slab.
+   * or the answer is too large for the slab. Unless `mayMiss` also where something is missed: it will be asked again,
+   * and is counted then.
    */
-  gatherBody(namespace: 'channel' | 'registry', body: Uint8Array, view: View): Gathered | undefined {
+  gatherBody(
+    namespace: 'channel' | 'registry',
+    body: Uint8Array,
+    view: View,
+    mayMiss: boolean,
+  ): Gathered | undefined {
     const nowMs = Date.now();
-    const number = namespace === 'channel' ? CHANNEL_ID : REGISTRY_ID;
-    return this.#judged(
-      namespace,
-      this.#slab.gather(number, body, view, nowMs, this.#oldestMs(nowMs)),
-      nowMs,
-    );
+    const gathered = this.#slab.gather(namespace, body, view, nowMs, this.#oldestMs(nowMs));
+    if (!mayMiss && gathered.misses > 0) return undefined;
+    return this.#judged(namespace, gathered, nowMs);
   }
 
   /** The same for parsed keys; undefined: the answer is too large for the slab. */
   gatherKeys(namespace: Namespace, keys: readonly string[], view: View): Gathered | undefined {
     const nowMs = Date.now();
-    const gathered = this.#slab.gatherKeys(NUMBER[namespace], keys, view, nowMs, this.#oldestMs(nowMs));
+    const gathered = this.#slab.gatherKeys(namespace, keys, view, nowMs, this.#oldestMs(nowMs));
     return this.#judged(namespace, gathered, nowMs);
   }
 
@@ -101,7 +104,7 @@ export class LocalCache {
   storeAbsent(namespace: Namespace, key: string): void {
     const nowMs = Date.now();
     this.#slab.putAbsent(
-      NUMBER[namespace],
+      namespace,
       key,
       nowMs,
       nowMs + this.#around.absentTtlMs * (0.5 + 0.5 * Math.random()),
@@ -116,7 +119,7 @@ export class LocalCache {
   held(namespace: Namespace, key: string): Entry | undefined {
     const nowMs = Date.now();
     // before all time nothing has turned
-    const ref = this.#slab.find(NUMBER[namespace], key, -Infinity, this.#oldestMs(nowMs));
+    const ref = this.#slab.find(namespace, key, -Infinity, this.#oldestMs(nowMs));
     if (ref <= 0) return undefined;
     const [storedAtMs, softUntilMs] = [this.#slab.storedAt(ref), this.#slab.softUntil(ref)];
     const turned = this.#slab.turnsAt(ref) <= nowMs;
@@ -130,14 +133,14 @@ export class LocalCache {
   /** What is held for a key however old it is, as it reads today: for when nobody can be asked. Undefined: nothing. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // before all time nothing has expired
-    const ref = this.#slab.find(NUMBER[namespace], key, -Infinity);
+    const ref = this.#slab.find(namespace, key, -Infinity);
     if (ref === MISS) return undefined;
     return ref === ABSENT ? null : new Entry(this.#slab.read(ref)).at(Date.now());
   }
 
   /** Forgets the hotel or the absence that this key leads to. */
   drop(namespace: Namespace, key: string): void {
-    this.#slab.drop(NUMBER[namespace], key);
+    this.#slab.drop(namespace, key);
   }
 
   clear(): void {
@@ -153,13 +156,15 @@ export class LocalCache {
 
   /** Forgets what was stored in the last 5 seconds, and perhaps more. */
   dropLatest(): void {
-    if (this.#latest.length + this.#latestBefore.length > LATEST_AT_MOST) this.clear();
-    for (const [namespace, key] of [...this.#latestBefore, ...this.#latest]) this.drop(namespace, key);
+    const latest = [...this.#latestBefore, ...this.#latest];
     this.#latest = [];
     this.#latestBefore = [];
+    if (latest.length > LATEST_AT_MOST) this.clear();
+    else for (const [namespace, key] of latest) this.drop(namespace, key);
   }
 
   #noteLatest(namespace: Namespace, key: string, nowMs: number): void {
+    if (!this.#around.besideRedis) return;
     if (nowMs >= this.#latestTurnsAtMs) {
       const followsAtOnce = nowMs - this.#latestTurnsAtMs < LATELY_MS;
       this.#latestBefore = followsAtOnce ? this.#latest : [];

@@ -1,7 +1,9 @@
 import type { Postgres } from '../stores/postgres.ts';
 import type { Replicas } from '../stores/replicas.ts';
-import { type Entry, encodeHotel, HOTEL_COLUMNS, type HotelRow } from './entry.ts';
+import { encodeHotel } from './encode.ts';
+import type { Entry } from './entry.ts';
 import type { Namespace } from './namespace.ts';
+import { HOTEL_COLUMNS, type HotelRow } from './row.ts';
 
 const WHERE = {
   id: 'id = any($1::text[])',

@@ -1,7 +1,8 @@
 import { lifetimeMs } from '../stores/lifetime.ts';
 import type { SharedStore } from '../stores/shared-store.ts';
 import { type Codec, type Sharing, VersionedValues } from '../stores/versioned-values.ts';
-import { type Entry, encodeAbsence, readEntry } from './entry.ts';
+import { encodeAbsence } from './encode.ts';
+import { type Entry, readEntry } from './entry.ts';
 import { LETTER, type Namespace } from './namespace.ts';
 
 /** What a pointer begins with; behind it stands the hotel's id. */

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 /** A WebAssembly memory; `buffer` is another after `grow`, which takes pages of 64 KiB. */
@@ -13,7 +14,12 @@ declare const WebAssembly: {
   Memory: new (pages: { initial: number; maximum?: number }) => Memory;
 };
 
-const PAGE_BYTES = 65_536;
+export const PAGE_BYTES = 65_536;
+
+/** A number that a module exports: AssemblyScript makes a global of it. */
+export interface Global {
+  readonly value: number;
+}
 
 /**
  * Compiles a module once. The function returned makes an instance with a memory of its own, of at least `bytes`, all
@@ -26,4 +32,10 @@ export function compileModule<Exports>(file: URL): (bytes: number) => { wasm: Ex
     const { exports } = new WebAssembly.Instance(module, { env: { memory } });
     return { wasm: exports as Exports, memory };
   };
+}
+
+/** What a module's hash is seeded with: nobody outside can tell which keys meet in its tables. */
+export function makeSeed(): [a: bigint, b: bigint, c: bigint, d: bigint] {
+  const bytes = randomBytes(32);
+  return [0, 8, 16, 24].map((at) => bytes.readBigUInt64LE(at)) as [bigint, bigint, bigint, bigint];
 }

@@ -1,11 +1,12 @@
 import { publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
+import { GappedAnswer } from '../hotels/gapped-answer.ts';
+import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Listing } from '../hotels/listing.ts';
 import type { LocalCache } from '../hotels/local.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import type { Reader } from '../hotels/reader.ts';
 import type { Relay } from '../hotels/relay/relay.ts';
-import { GappedAnswer } from '../hotels/slab/gapped-answer.ts';
 import type { Gathered } from '../hotels/slab/gathered.ts';
 import { ABSENT } from '../hotels/slab/slab.ts';
 import { NEEDS_LOAD } from './admission.ts';
@@ -14,7 +15,6 @@ import { readChannelBatch, readRegistryBatch } from './batch-body.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
-import { joinBodies } from './json-array.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
 import type { GetRule, PostRule } from './rules.ts';
 
@@ -82,8 +82,8 @@ export function operationsOn(
     const { view } = exchange;
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
-    const gathered = local?.gatherBody(namespace, body, view);
-    if (!mayLoad && !(gathered?.misses === 0)) return NEEDS_LOAD;
+    const gathered = local?.gatherBody(namespace, body, view, mayLoad);
+    if (!mayLoad && !gathered) return NEEDS_LOAD;
     if (gathered) return sendCompleted(namespace, answerOf(gathered), view, send);
     const relayed = relay?.answer(namespace, body, view, (answer) =>
       sendCompleted(namespace, answer, view, send),
@@ -153,8 +153,6 @@ export function operationsOn(
     },
   };
 }
-
-const EMPTY_ARRAY = Buffer.from('[]');
 
 function answerOf(gathered: Gathered): Uint8Array | GappedAnswer {
   return gathered.misses === 0 ? gathered.output : gathered.takeGapped();

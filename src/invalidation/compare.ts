@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
-import { type Entry, encodeAbsence, versionOfRemoved } from '../hotels/entry.ts';
+import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
+import type { Entry } from '../hotels/entry.ts';
 import type { SharedCache } from '../hotels/shared.ts';
 import { encodeKey, type VersionedKey } from '../keys/record.ts';
 import type { SharedKeys } from '../keys/shared.ts';
@@ -11,25 +12,40 @@ export interface Findings {
   keys: [sha256: string, key: VersionedKey][];
 }
 
+/** What Redis holds of these hotels, by id; nothing of those of which it does not tell. */
+export async function heldHotels(shared: SharedCache, ids: string[]): Promise<Map<string, Entry>> {
+  return byName(ids, ids.length === 0 ? [] : await shared.held(ids));
+}
+
+/** The same of API keys, by sha256. */
+export async function heldKeys(shared: SharedKeys, sha256s: string[]): Promise<Map<string, VersionedKey>> {
+  return byName(sha256s, sha256s.length === 0 ? [] : await shared.held(sha256s));
+}
+
+function byName<T>(names: string[], held: (T | undefined)[]): Map<string, T> {
+  const found = new Map<string, T>();
+  for (const [i, name] of names.entries()) {
+    const value = held[i];
+    if (value !== undefined) found.set(name, value);
+  }
+  return found;
+}
+
 /**
- * Compares what Redis holds of these hotels with PostgreSQL, which is read afterwards and so knows at least as
+ * Compares what Redis holds of hotels with PostgreSQL, which is read afterwards and so knows at least as
  * much. `wrong`: Redis claims more than the table ever said, or something else under the same version. `behind`:
  * Redis holds less, which version is told; that is right while a change is on its way, and wrong if it lasts.
  */
 export async function compareHotels(
   sql: Sql,
-  shared: SharedCache,
-  ids: string[],
+  held: Map<string, Entry>,
 ): Promise<{ wrong: Entry[]; behind: [truth: Entry, heldVersion: number][] }> {
-  if (ids.length === 0) return { wrong: [], behind: [] };
-  const held = await shared.held(ids);
-  const rows = await readHotels(sql, ids);
-  const nowMs = Date.now();
   const wrong: Entry[] = [];
   const behind: [truth: Entry, heldVersion: number][] = [];
-  ids.forEach((id, i) => {
-    const entry = held[i];
-    if (!entry) return;
+  if (held.size === 0) return { wrong, behind };
+  const rows = await readHotels(sql, [...held.keys()]);
+  const nowMs = Date.now();
+  for (const [id, entry] of held) {
     const row = rows.get(id);
     if (!row) {
       if (entry.present) behind.push([encodeAbsence(id, versionOfRemoved(entry.version)), entry.version]);
@@ -37,26 +53,22 @@ export async function compareHotels(
     else if (entry.version < row.version) {
       if (!entry.withdrawn) behind.push([row, entry.version]);
     } else if (!entry.withdrawn && !entry.at(nowMs).bytes.equals(row.at(nowMs).bytes)) wrong.push(row);
-  });
+  }
   return { wrong, behind };
 }
 
 /** The same for API keys, all of them: a key that differs is asked for again by whoever uses it, and that is all. */
 export async function compareKeys(
   sql: Sql,
-  shared: SharedKeys,
-  sha256s: string[],
+  held: Map<string, VersionedKey>,
 ): Promise<Map<string, VersionedKey>> {
-  if (sha256s.length === 0) return new Map();
-  const held = await Promise.all(sha256s.map((sha256) => shared.read(sha256)));
-  const rows = await readKeys(sql, sha256s);
   const differing = new Map<string, VersionedKey>();
-  sha256s.forEach((sha256, i) => {
-    const key = held[i];
-    if (!key) return;
+  if (held.size === 0) return differing;
+  const rows = await readKeys(sql, [...held.keys()]);
+  for (const [sha256, key] of held) {
     const truth = rows.get(sha256) ?? { version: versionOfRemoved(key.version), record: null };
-    if (!rows.has(sha256) && key.record === null) return;
+    if (!rows.has(sha256) && key.record === null) continue;
     if (!encodeKey(sha256, truth).equals(encodeKey(sha256, key))) differing.set(sha256, truth);
-  });
+  }
   return differing;
 }

@@ -1,13 +1,7 @@
 import type { Sql } from 'postgres';
-import {
-  type Entry,
-  encodeAbsence,
-  encodeHotel,
-  encodeWithdrawal,
-  HOTEL_COLUMNS,
-  type HotelRow,
-  versionOfRemoved,
-} from '../hotels/entry.ts';
+import { encodeAbsence, encodeHotel, encodeWithdrawal, versionOfRemoved } from '../hotels/encode.ts';
+import type { Entry } from '../hotels/entry.ts';
+import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from '../keys/record.ts';
 import type { Changes, HotelChange } from './messages.ts';
 

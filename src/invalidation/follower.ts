@@ -8,43 +8,9 @@ import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { RecentChanges } from '../recent-changes.ts';
-import type { Told } from '../stores/replica.ts';
 import { laterGeneration } from './generation.ts';
-import { SILENCE_MS } from './listener.ts';
-import type { FeedMessage } from './messages.ts';
-
-/** When a worker last heard of the change feed; every worker judges its link by its own clock. */
-export class Link {
-  #heardAtMs = -Infinity;
-  #told: Told | undefined;
-
-  /** `told`: undefined where that is not known. */
-  heard(told?: Told): void {
-    this.#heardAtMs = performance.now();
-    this.#told = told;
-  }
-
-  /** Messages may have been missed: until one is heard, so may the generation be that Redis is in. */
-  broke(): void {
-    this.#heardAtMs = -Infinity;
-    this.#told = undefined;
-  }
-
-  /** What was heard last of changes; undefined when that is not known, or there may be more. */
-  get told(): Told | undefined {
-    return this.up ? this.#told : undefined;
-  }
-
-  /** False when changes may have been made that this worker has not heard of. */
-  get up(): boolean {
-    return performance.now() - this.#heardAtMs < SILENCE_MS;
-  }
-}
-
-/** What a read must hold that begins after this message; undefined where it does not say, being of an older release. */
-export function toldBy({ e, w }: FeedMessage): Told | undefined {
-  return w === undefined ? undefined : { term: e, count: w };
-}
+import type { Link } from './link.ts';
+import { type FeedMessage, toldBy } from './messages.ts';
 
 /** All that a worker remembers, and must forget. */
 export interface Memory {

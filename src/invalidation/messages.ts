@@ -1,3 +1,5 @@
+import type { Told } from '../stores/replica.ts';
+
 /**
  * What the active invalidator tells every instance, as the payload of a PostgreSQL notification. Names are one
  * letter because a payload ends at 7,999 bytes.
@@ -23,6 +25,11 @@ export interface FeedMessage {
   m?: true;
   /** Redis was found to have lost writes: what was read there lately is doubtful */
   l?: true;
+}
+
+/** What a read must hold that begins after this message; undefined where it does not say, being of an older release. */
+export function toldBy({ e, w }: FeedMessage): Told | undefined {
+  return w === undefined ? undefined : { term: e, count: w };
 }
 
 export type HotelChange = [id: string, version: number, channelId: string | null, registryId: string | null];

@@ -1,7 +1,10 @@
 import type { Sql } from 'postgres';
-import { compareHotels, compareKeys, type Findings } from './compare.ts';
+import type { Entry } from '../hotels/entry.ts';
+import type { VersionedKey } from '../keys/record.ts';
+import { withDeadline } from '../lifecycle.ts';
+import { compareHotels, compareKeys, type Findings, heldHotels, heldKeys } from './compare.ts';
 import type { Drained } from './drain.ts';
-import type { RedisAccess } from './redis-writer.ts';
+import { type RedisAccess, WRITE_MS } from './redis-writer.ts';
 
 /**
  * One step looks at 1000 of Redis' keys: three million, of a million hotels, are walked through in 50 minutes, for
@@ -10,6 +13,14 @@ import type { RedisAccess } from './redis-writer.ts';
 const STEP_MS = 1_000;
 /** What changed lately is compared once more, the last so many of a step. */
 const MAX_RECENT = 500;
+
+/** What Redis holds of those whose turn it is, and where the next turn begins. */
+interface Held {
+  hotelCursor: string;
+  keyCursor: string;
+  hotels: Map<string, Entry>;
+  keys: Map<string, VersionedKey>;
+}
 
 /**
  * Walks through what Redis holds and compares it with PostgreSQL, for changes that went round the triggers. What
@@ -40,26 +51,42 @@ export class Reconciler {
     if (this.#recent.length > MAX_RECENT) this.#recent = this.#recent.slice(-MAX_RECENT);
   }
 
-  /** Compares some; returns what is wrong, with the truth. */
+  /**
+   * Compares some; returns what is wrong, with the truth. Where Redis does not tell in time nothing is, and the next
+   * step looks at the same. Throws what PostgreSQL refuses.
+   */
   async step(sql: Sql): Promise<Findings> {
     this.#dueAtMs = performance.now() + STEP_MS;
-    const { hotels, keys } = this.#access;
-    const [nextHotels, ids] = (await hotels.walk(this.#hotelCursor)) ?? ['0', []];
-    const [nextKeys, sha256s] = (await keys.walk(this.#keyCursor)) ?? ['0', []];
-    this.#hotelCursor = nextHotels;
-    this.#keyCursor = nextKeys;
+    // all that is asked of Redis comes first: meanwhile PostgreSQL hears nothing, and ends a session that is silent
+    const held = await withDeadline(this.#ask(), WRITE_MS).catch(() => undefined);
+    if (!held) return { entries: [], keys: [] };
+    this.#hotelCursor = held.hotelCursor;
+    this.#keyCursor = held.keyCursor;
 
-    const lookedAt = [...new Set([...ids, ...this.#suspectHotels.keys(), ...this.#recent])];
+    const { wrong, behind } = await compareHotels(sql, held.hotels);
     this.#recent = [];
-    const { wrong, behind } = await compareHotels(sql, hotels, lookedAt);
     // a hotel that changes all the time lacks another version at each step
     const lasting = behind.filter(([{ id }, held]) => held < (this.#suspectHotels.get(id) ?? -Infinity));
     const entries = [...wrong, ...lasting.map(([truth]) => truth)];
     this.#suspectHotels = new Map(behind.map(([{ id, version }]) => [id, version]));
 
-    const differing = await compareKeys(sql, keys, [...new Set([...sha256s, ...this.#suspectKeys])]);
+    const differing = await compareKeys(sql, held.keys);
     const wrongKeys = [...differing].filter(([sha256]) => this.#suspectKeys.has(sha256));
     this.#suspectKeys = new Set(differing.keys());
     return { entries, keys: wrongKeys };
+  }
+
+  async #ask(): Promise<Held | undefined> {
+    const { hotels, keys } = this.#access;
+    const [ofHotels, ofKeys] = await Promise.all([
+      hotels.walk(this.#hotelCursor),
+      keys.walk(this.#keyCursor),
+    ]);
+    if (!ofHotels || !ofKeys) return undefined;
+    const [held, keysHeld] = await Promise.all([
+      heldHotels(hotels, [...new Set([...ofHotels[1], ...this.#suspectHotels.keys(), ...this.#recent])]),
+      heldKeys(keys, [...new Set([...ofKeys[1], ...this.#suspectKeys])]),
+    ]);
+    return { hotelCursor: ofHotels[0], keyCursor: ofKeys[0], hotels: held, keys: keysHeld };
   }
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { encodeAbsence } from '../hotels/entry.ts';
+import { encodeAbsence } from '../hotels/encode.ts';
 import type { VersionedKey } from '../keys/record.ts';
 import { RedisWriter } from './redis-writer.ts';
 

@@ -3,13 +3,19 @@ import type { SharedCache } from '../hotels/shared.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import { withDeadline } from '../lifecycle.ts';
 import type { SharedStore } from '../stores/shared-store.ts';
+import { type Findings, heldHotels } from './compare.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
 
 /** Under this name the active invalidator leaves a sign of life behind every write. */
 const BEAT = 'beat';
-/** A write that takes longer is given up, and with it what Redis holds: the workers are not to wait for it. */
-const WRITE_MS = 600;
+/**
+ * A write that takes longer is given up, and with it what Redis holds: the workers are not to wait for it. Nor is
+ * PostgreSQL, which hears nothing meanwhile and ends the session of an invalidator that is silent for 1200 ms.
+ */
+export const WRITE_MS = 600;
+/** To see what stands in the way of a write: both come between the same two statements. */
+const READ_MS = 400;
 
 /** Redis as the invalidator writes it. */
 export interface RedisAccess {
@@ -67,6 +73,22 @@ export class RedisWriter {
       this.#beat = null;
       return { doubt: 'it takes too long', lost: false, refused: [] };
     });
+  }
+
+  /** What Redis holds of these hotels, by id; undefined where it does not tell of each of them. */
+  async held(ids: string[]): Promise<Map<string, Entry> | undefined> {
+    const held = await withDeadline(heldHotels(this.#hotels, ids), READ_MS).catch(() => undefined);
+    return held?.size === ids.length ? held : undefined;
+  }
+
+  /** Stores the truth whatever Redis holds; false where it did not take all of it in time. */
+  async replace({ entries, keys }: Findings): Promise<boolean> {
+    const taking = Promise.all([
+      entries.length === 0 || this.#hotels.replace(entries),
+      keys.length === 0 || this.#keys.replace(keys),
+    ]);
+    const taken = await withDeadline(taking, WRITE_MS).catch(() => [false]);
+    return taken.every(Boolean);
   }
 
   async #write({ entries, keys, changes }: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {

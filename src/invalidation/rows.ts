@@ -1,5 +1,7 @@
 import type { Sql } from 'postgres';
-import { type Entry, encodeHotel, HOTEL_COLUMNS, type HotelRow } from '../hotels/entry.ts';
+import { encodeHotel } from '../hotels/encode.ts';
+import type { Entry } from '../hotels/entry.ts';
+import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from '../keys/record.ts';
 
 /** The hotels with these ids as the table holds them now, encoded as they read now. */

@@ -5,6 +5,7 @@ import type { Metrics } from '../observe/metrics.ts';
 import { compareHotels, type Findings } from './compare.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
 import { currentGeneration, nextGeneration } from './generation.ts';
+import { Lag } from './lag.ts';
 import { type FeedMessage, payloadsOf } from './messages.ts';
 import { Reconciler } from './reconciler.ts';
 import { type RedisAccess, RedisWriter } from './redis-writer.ts';
@@ -13,8 +14,6 @@ import { type RedisAccess, RedisWriter } from './redis-writer.ts';
 export const FEED_CHANNEL = 'hotel_api_feed';
 /** Every message is also a sign of life; without changes one goes out this often. */
 const HEARTBEAT_MS = 500;
-/** Deliveries that may be told and not heard yet; past it the oldest are no longer measured. */
-const MAX_UNHEARD = 1_000;
 
 /**
  * The work of the active invalidator while it is that. What it takes off the queue it writes to Redis and tells to
@@ -25,11 +24,11 @@ export class Term {
   readonly #sql: Sql;
   readonly #name: string;
   readonly #backendPid: number;
-  readonly #access: RedisAccess | undefined;
   readonly #writer: RedisWriter | undefined;
   readonly #reconciler: Reconciler | undefined;
   readonly #metrics: Metrics;
   readonly #events: Events;
+  readonly #lag: Lag;
   #generation: string;
   /** the generation that was told last; that of the term before may have been another */
   #told = '';
@@ -39,8 +38,6 @@ export class Term {
   #spokeAtMs = -Infinity;
   /** when the queue was last found empty: what is found there later was committed later */
   #emptyAtMs = -Infinity;
-  /** by their last message, deliveries that this instance has not heard yet, and when the oldest change can have been committed at the earliest */
-  #unheard: { count: number; sinceMs: number }[] = [];
 
   /** Begins a term on the only connection of `sql`; `lastBeat`: the sign in Redis that was last told of. */
   static async begin(
@@ -74,7 +71,7 @@ export class Term {
     this.#generation = start.generation;
     this.#metrics = metrics;
     this.#events = events;
-    this.#access = access;
+    this.#lag = new Lag(metrics);
     if (!access) return;
     this.#writer = new RedisWriter(access, start.database, this.#name, start.lastBeat);
     this.#reconciler = new Reconciler(access);
@@ -98,11 +95,13 @@ export class Term {
         return 0;
       }
       const written = await this.#writer?.write(drained);
-      if (written && written.refused.length > 0) await this.#settle(written.refused, drained);
+      let doubt = written?.doubt;
+      if (written && written.refused.length > 0 && !(await this.#settle(written.refused, drained)))
+        doubt ??= 'it keeps what may be wrong';
       const sinceMs = Math.max(lookedAtMs - drained.oldestMs, this.#emptyAtMs);
       await this.#tellAndCommit(
         drained.changes,
-        written?.doubt,
+        doubt,
         written?.lost,
         drained.rows > 0 ? sinceMs : undefined,
       );
@@ -114,21 +113,21 @@ export class Term {
     });
   }
 
-  /** A message has come back: every instance hears it about now, and what it tells of is measured. */
+  /** A message has come back: what it tells of is measured. */
   heard({ e, n }: FeedMessage): void {
-    if (e !== this.#name) return;
-    for (let first = this.#unheard[0]; first && first.count <= n; first = this.#unheard[0]) {
-      this.#unheard.shift();
-      this.#metrics.freshnessLag((performance.now() - first.sinceMs) / 1000);
-    }
+    if (e === this.#name) this.#lag.heard(n);
   }
 
   /** Now and then looks whether Redis holds what PostgreSQL does, and corrects and tells what it does not. */
   async reconcile(): Promise<void> {
-    if (!this.#reconciler?.due) return;
-    const found = await this.#reconciler.step(this.#sql);
-    const count = found.entries.length + found.keys.length;
-    if (count === 0) return;
+    // Redis is away: what it holds will be given up
+    if (!this.#reconciler?.due || this.#writer?.beat === null) return;
+    const found = await this.#reconciler.step(this.#sql).catch((error) => {
+      // a table that is locked (an ALTER TABLE waits for others) keeps it from comparing, not from speaking
+      if (!isRefusal(error)) throw error;
+      this.#events.notCompared(error.message);
+    });
+    if (!found || found.entries.length + found.keys.length === 0) return;
     this.#metrics.reconciled('hotels', found.entries.length);
     this.#metrics.reconciled('keys', found.keys.length);
     this.#events.reconciled(found.entries.length, found.keys.length);
@@ -138,24 +137,23 @@ export class Term {
   /**
    * Redis refused what was just read: somebody filled in a later change already, or the row carries a smaller
    * version than was told of its id before. That is so for an INSERT that drew its version and then had to wait for
-   * a transaction that changed and deleted the same id; the row counts, whatever its version.
+   * a transaction that changed and deleted the same id; the row counts, whatever its version. False where it is not
+   * known that Redis holds the truth now.
    */
-  async #settle(refused: string[], drained: Drained): Promise<void> {
-    const { wrong } = await compareHotels(this.#sql, this.#access!.hotels, refused);
-    if (wrong.length === 0) return;
-    await this.#access!.hotels.replace(wrong);
+  async #settle(refused: string[], drained: Drained): Promise<boolean> {
+    const held = await this.#writer!.held(refused);
+    if (!held) return false;
+    const { wrong } = await compareHotels(this.#sql, held);
+    if (wrong.length === 0) return true;
     for (const entry of wrong) {
       drained.changes.hotels.push([entry.id, entry.version, entry.channelId, entry.registryId]);
     }
+    return this.#writer!.replace({ entries: wrong, keys: [] });
   }
 
   async #correct({ entries, keys }: Findings): Promise<void> {
-    const { hotels, keys: sharedKeys } = this.#access!;
     await this.#sql`begin`;
-    const taken = await Promise.all([
-      entries.length === 0 || hotels.replace(entries),
-      keys.length === 0 || sharedKeys.replace(keys),
-    ]);
+    const taken = await this.#writer!.replace({ entries, keys });
     await this.#tellAndCommit(
       {
         hotels: entries.map((entry) => [entry.id, entry.version, entry.channelId, entry.registryId]),
@@ -163,7 +161,7 @@ export class Term {
         truncated: [],
         movesPositions: entries.some(({ present }) => !present),
       },
-      taken.every(Boolean) ? undefined : 'it did not take a correction',
+      taken ? undefined : 'it did not take a correction',
     );
   }
 
@@ -195,9 +193,7 @@ export class Term {
     const generations = { before: this.#told, after: this.#generation };
     this.#told = this.#generation;
     const payloads = payloadsOf(changes, frame, generations, () => ++this.#count);
-    // before it is sent: it may be heard before we are told that it was
-    if (sinceMs !== undefined) this.#unheard.push({ count: this.#count, sinceMs });
-    if (this.#unheard.length > MAX_UNHEARD) this.#unheard.shift();
+    if (sinceMs !== undefined) this.#lag.tells(this.#count, sinceMs);
     const values = payloads.map((payload) => `(${literal(payload)})`);
     const tell = tells ? `select hotel_api_tell('${this.#name}', ${this.#toldCount});` : '';
     // one message: nothing is committed where it was not told
@@ -217,10 +213,15 @@ export class Term {
     try {
       return await work();
     } catch (error) {
-      if ((error as Error).name === 'PostgresError') await this.#sql`rollback`.catch(() => {});
+      if (isRefusal(error)) await this.#sql`rollback`.catch(() => {});
       throw error;
     }
   }
+}
+
+/** True of what the server refused, and not the connection. */
+function isRefusal(error: unknown): error is Error {
+  return (error as Error).name === 'PostgresError';
 }
 
 function isNothing({ hotels, keys, truncated }: Drained['changes']): boolean {

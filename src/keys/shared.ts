@@ -33,8 +33,12 @@ export class SharedKeys {
 
   /** What Redis knows of the key with this sha256; undefined: nothing. */
   async read(sha256: string): Promise<VersionedKey | undefined> {
-    const [found] = await this.#values.read([sha256]);
-    return found?.[1];
+    return (await this.held([sha256]))[0];
+  }
+
+  /** The same of several keys, asked for at once. */
+  async held(sha256s: string[]): Promise<(VersionedKey | undefined)[]> {
+    return (await this.#values.read(sha256s)).map((found) => found?.[1]);
   }
 
   /** Stores keys unless Redis holds newer versions. Returns false when Redis did not take all of it. */

@@ -54,6 +54,9 @@ export class Events {
   reconciled(hotels: number, keys: number): void {
     this.#log.warn({ hotels, keys }, 'changes that went round the triggers were found and corrected');
   }
+  notCompared(reason: string): void {
+    this.#log.warn({ reason }, 'what Redis holds could not be compared, and will be');
+  }
   stopping(signal: string): void {
     this.#log.info({ signal }, 'stopping');
   }

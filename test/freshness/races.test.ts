@@ -129,6 +129,23 @@ describe('the stale-set race', () => {
       expect(await answers(id, channelId)).toEqual(all('v2'));
     }));
 
+  it('nor does it answer who asks afterwards by an id that the hotel has given up', () =>
+    repeat(async (id, channelId) => {
+      await forget(id, channelId);
+      one.afterQuery.shut();
+      const load = one.ask('channel', channelId);
+      await until(() => one.afterQuery.waiting > 0);
+      await stage.sql`update hotels set channel_id = ${`${channelId}-new`} where id = ${id}`;
+      await stage.deliver();
+      stage.hear();
+      const later = one.ask('channel', channelId);
+      await stage.passed();
+      one.afterQuery.open();
+      await load;
+      expect(await later).toBeNull();
+      expect(await one.ask('channel', `${channelId}-new`)).toBe('v1');
+    }));
+
   it('with an id that changes hands', () =>
     repeat(async (id, channelId) => {
       await forget(id, channelId);

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import type { HotelRow as StoredHotel } from '../../src/hotels/entry.ts';
+import type { HotelRow as StoredHotel } from '../../src/hotels/row.ts';
 
 /** A row of `hotels`, by its wire names; dates are YYYY-MM-DD. */
 export type HotelRow = Omit<StoredHotel, 'version' | 'registry_id'> & {

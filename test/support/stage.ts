@@ -6,8 +6,9 @@ import { Origin } from '../../src/hotels/origin.ts';
 import { Positions } from '../../src/hotels/positions.ts';
 import { Reader } from '../../src/hotels/reader.ts';
 import { SharedCache } from '../../src/hotels/shared.ts';
-import { Follower, Link } from '../../src/invalidation/follower.ts';
+import { Follower } from '../../src/invalidation/follower.ts';
 import { laterGeneration } from '../../src/invalidation/generation.ts';
+import { Link } from '../../src/invalidation/link.ts';
 import type { FeedMessage } from '../../src/invalidation/messages.ts';
 import { FEED_CHANNEL, Term } from '../../src/invalidation/term.ts';
 import { Keyring } from '../../src/keys/keyring.ts';
@@ -75,6 +76,7 @@ export class StagedWorker {
     this.local = new LocalCache(4 * 1024 ** 2, {
       isLinked,
       absentTtlMs: SHARING.absentTtlMs,
+      besideRedis: true,
       refresh: () => {},
       counts: { hit: 0, absent: 0, miss: 0 },
     });
@@ -214,7 +216,11 @@ export class Stage {
       worker.afterQuery.open();
       worker.beforeFill.open();
     }
-    // whatever was let go has gone through Redis when this answer is there
+    await this.passed();
+  }
+
+  /** Resolves when whatever was let go, or has begun, has gone through Redis. */
+  async passed(): Promise<void> {
     for (let i = 0; i < 3; i++) {
       await new Promise((resolve) => setImmediate(resolve));
       await this.sql`select 1`;

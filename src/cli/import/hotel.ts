@@ -1,7 +1,7 @@
 import Type, { type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { HotelRow } from '../../hotels/entry.ts';
 import { type Hotel as ApiHotel, MAX_IMAGES, valueSchemaOf } from '../../hotels/hotel.ts';
+import type { HotelRow } from '../../hotels/row.ts';
 
 /** A hotel as a line of an import may give it, checked. What is absent stands as null. */
 export type ImportedHotel = Omit<HotelRow, 'version' | 'images'> & {

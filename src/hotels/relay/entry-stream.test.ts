@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type Entry, encodeAbsence, encodeWithdrawal } from '../entry.ts';
+import { encodeAbsence, encodeWithdrawal } from '../encode.ts';
+import type { Entry } from '../entry.ts';
 import { hotel, NOW_MS } from '../slab/slab.fixture.ts';
 import { EntryStream } from './entry-stream.ts';
 import { RelayMemory } from './memory.ts';

@@ -1,14 +1,14 @@
 import { type ReplyReader, ValuesReader } from '../../stores/reply.ts';
 import type { View } from '../entry.ts';
-import { GappedAnswer } from '../slab/gapped-answer.ts';
+import { GappedAnswer } from '../gapped-answer.ts';
+import { NUMBER } from '../namespace.ts';
 import type { RelayMemory } from './memory.ts';
-import { NAMESPACES, type Wanted } from './wanted.ts';
+import type { Wanted } from './wanted.ts';
 
 /** What `takeChunk` returns. */
 const MORE = 0;
 const DONE = 1;
 const MINUS = 0x2d;
-const NO_AREA = Buffer.alloc(0);
 
 /**
  * Reads the reply with the entries of one batch into its answer. Replies come one after the other on a connection, so
@@ -65,7 +65,7 @@ export class EntryStream implements ReplyReader {
       keys.push(this.#wanted.key(words[word]!));
       places.push(words[word + 1]!);
     }
-    return new GappedAnswer(Buffer.from(output), keys, places, NO_AREA);
+    return new GappedAnswer(Buffer.from(output), keys, places);
   }
 
   #begin(first: number): void {
@@ -77,6 +77,6 @@ export class EntryStream implements ReplyReader {
     const { wasm, bytes } = this.#memory;
     const { table, count, namespace } = this.#wanted;
     bytes.set(table, wasm.STREAMED.value);
-    wasm.beginStream(count, NAMESPACES[namespace], this.#view === 'full' ? 1 : 0, Date.now());
+    wasm.beginStream(count, NUMBER[namespace], this.#view === 'full' ? 1 : 0, Date.now());
   }
 }

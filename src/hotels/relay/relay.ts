@@ -1,14 +1,15 @@
-import { randomBytes } from 'node:crypto';
 import type { Redis } from '../../stores/redis.ts';
+import type { CountAnswers } from '../count-answers.ts';
 import type { View } from '../entry.ts';
-import type { Namespace } from '../namespace.ts';
-import type { CountAnswers } from '../reader.ts';
+import { GappedAnswer } from '../gapped-answer.ts';
+import { EMPTY_ARRAY } from '../json-array.ts';
+import { type Namespace, NUMBER } from '../namespace.ts';
 import type { SharedCache } from '../shared.ts';
-import { GappedAnswer } from '../slab/gapped-answer.ts';
 import { writeKey } from '../slab/key-bytes.ts';
+import { makeSeed } from '../wasm.ts';
 import { EntryStream } from './entry-stream.ts';
 import { RelayMemory } from './memory.ts';
-import { NAMESPACES, Wanted } from './wanted.ts';
+import { Wanted } from './wanted.ts';
 
 /** What `askFor` returns for a body that JSON.parse must judge. */
 const NOT_PLAIN = -1;
@@ -39,8 +40,7 @@ export class Relay {
     this.#isLinked = isLinked;
     this.#count = count;
     const { wasm } = this.#memory;
-    const seed = new BigUint64Array(new Uint8Array(randomBytes(32)).buffer);
-    wasm.init(seed[0]!, seed[1]!, seed[2]!, seed[3]!);
+    wasm.init(...makeSeed());
     this.#turning = setInterval(() => wasm.turnChanges(), TURN_MS);
     this.#turning.unref();
   }
@@ -56,7 +56,7 @@ export class Relay {
   changed(namespace: Namespace, key: string, version: number): void {
     const { wasm, bytes } = this.#memory;
     const length = writeKey(bytes, key, wasm.INPUT.value);
-    if (length > 0) wasm.note(NAMESPACES[namespace], length, version);
+    if (length > 0) wasm.note(NUMBER[namespace], length, version);
   }
 
   /**
@@ -73,7 +73,7 @@ export class Relay {
     if (!this.#isLinked() || body.length > wasm.INPUT_BYTES.value) return undefined;
     bytes.set(body, wasm.INPUT.value);
     const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf(namespace));
-    const count = wasm.askFor(body.length, NAMESPACES[namespace], prefixLength);
+    const count = wasm.askFor(body.length, NUMBER[namespace], prefixLength);
     if (count === NOT_PLAIN || count === 0) return undefined;
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted());
     return this.#answer(wanted, this.#memory.takeCommand(), view, finish);
@@ -88,19 +88,23 @@ export class Relay {
     bytes.set(values.bytes, wasm.POINTERS.value);
     words.set(values.places, wasm.PLACES.value / 4);
     const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf('id'));
-    const namespace = NAMESPACES[wanted.namespace];
+    const namespace = NUMBER[wanted.namespace];
     const named = wasm.point(wanted.count, wanted.table.length, namespace, prefixLength);
     const pointed = new Wanted(wanted.namespace, wanted.count, this.#memory.takeWanted());
-    this.#count('redis', 'absent', this.#memory.result(2));
-    if (named === 0) return finish(onlyGaps(pointed));
+    const absent = this.#memory.result(2);
+    if (named === 0) {
+      this.#count('redis', 'absent', absent);
+      return finish(onlyGaps(pointed));
+    }
 
     let finished: Promise<void> | undefined;
     const stream = new EntryStream(this.#memory, pointed, view, (answer, hits) => {
+      this.#count('redis', 'absent', absent);
       this.#count('redis', 'hit', hits);
       finished = finishNow(finish, answer);
     });
     const isAnswered = await this.#redis.ask(this.#memory.takeCommand(), named, stream);
-    // of what was pointed, nothing came
+    // of what was pointed, nothing came: the reader asks for all of it again, and counts it
     return isAnswered ? finished : finish(onlyGaps(wanted));
   }
 }
@@ -112,8 +116,5 @@ async function finishNow(finish: Finish, answer: Uint8Array | GappedAnswer): Pro
 
 function onlyGaps(wanted: Wanted): GappedAnswer {
   const keys = wanted.gaps();
-  return new GappedAnswer(EMPTY_ARRAY, keys, new Array(keys.length).fill(1), NO_AREA);
+  return new GappedAnswer(EMPTY_ARRAY, keys, new Array(keys.length).fill(1));
 }
-
-const EMPTY_ARRAY = Buffer.from('[]');
-const NO_AREA = Buffer.alloc(0);

@@ -1,6 +1,3 @@
-/** The numbers of the namespaces in assembly/. */
-export const NAMESPACES = { id: 0, channel: 1, registry: 2 } as const;
-
 const RECORD_BYTES = 16;
 const GAP = 0xffffffff;
 

@@ -1,25 +1,20 @@
-import { compileModule } from '../wasm.ts';
-
-interface Address {
-  readonly value: number;
-}
+import { compileModule, type Global } from '../wasm.ts';
 
 /** What assembly/relay.ts exports; addresses and lengths are in bytes, times in epoch ms. */
 export interface RelayWasm {
-  readonly RESULT: Address;
-  readonly INPUT: Address;
-  readonly INPUT_BYTES: Address;
-  readonly PREFIX: Address;
-  readonly PLACES: Address;
-  readonly SCRATCH: Address;
-  readonly STREAMED: Address;
-  readonly COMMAND: Address;
-  readonly GAPS: Address;
-  readonly POINTERS: Address;
-  readonly POINTERS_BYTES: Address;
-  readonly REPLY: Address;
-  readonly OUTPUT: Address;
-  readonly OUTPUT_BYTES: Address;
+  readonly RESULT: Global;
+  readonly INPUT: Global;
+  readonly INPUT_BYTES: Global;
+  readonly PREFIX: Global;
+  readonly PLACES: Global;
+  readonly SCRATCH: Global;
+  readonly STREAMED: Global;
+  readonly COMMAND: Global;
+  readonly GAPS: Global;
+  readonly POINTERS: Global;
+  readonly POINTERS_BYTES: Global;
+  readonly REPLY: Global;
+  readonly OUTPUT: Global;
   init(a: bigint, b: bigint, c: bigint, d: bigint): void;
   askFor(length: number, namespace: number, prefixLength: number): number;
   point(count: number, length: number, namespace: number, prefixLength: number): number;

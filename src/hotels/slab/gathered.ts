@@ -1,4 +1,4 @@
-import { GappedAnswer } from './gapped-answer.ts';
+import { GappedAnswer } from '../gapped-answer.ts';
 import type { SlabWasm } from './wasm.ts';
 
 /** What became of a batch: answered; not of the plain form, so JSON.parse must judge it; larger than the output. */
@@ -19,8 +19,6 @@ export class Gathered {
   absences = 0;
   /** keys not held, each time they were asked for */
   misses = 0;
-  /** when the first of the hits was stored, epoch ms; Infinity without hits */
-  oldestStoredAtMs = Infinity;
   /** when the first of the hits is to be refreshed, epoch ms; Infinity without hits */
   soonestSoftMs = Infinity;
 
@@ -56,8 +54,7 @@ export class Gathered {
     this.absences = words[word + 1]!;
     this.misses = words[word + 2]!;
     this.#outputLength = words[word + 3]!;
-    this.oldestStoredAtMs = floats[word / 2 + 2]!;
-    this.soonestSoftMs = floats[word / 2 + 3]!;
+    this.soonestSoftMs = floats[word / 2 + 2]!;
     this.#asked = words[word + 8]!;
     this.#keys = keys;
     return this;
@@ -80,7 +77,7 @@ export class Gathered {
       keys.push(key);
       places.push(this.#words[this.#gaps + i * 2 + 1]!);
     }
-    return new GappedAnswer(Buffer.from(this.output), keys, places, this.#area);
+    return new GappedAnswer(Buffer.from(this.output), keys, places);
   }
 
   /** Keys of the hits that are past their soft expiry. */

@@ -1,4 +1,6 @@
-import { type Entry, encodeHotel, type HotelRow } from '../entry.ts';
+import { encodeHotel } from '../encode.ts';
+import type { Entry } from '../entry.ts';
+import type { HotelRow } from '../row.ts';
 
 export const NOW_MS = Date.UTC(2026, 10, 21);
 

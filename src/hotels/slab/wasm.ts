@@ -1,13 +1,13 @@
-import { compileModule } from '../wasm.ts';
+import { compileModule, type Global } from '../wasm.ts';
 
 /** What assembly/slab.ts exports; addresses are in bytes, times in epoch ms. */
 export interface SlabWasm {
-  readonly RESULT: { readonly value: number };
-  readonly INPUT: { readonly value: number };
-  readonly INPUT_BYTES: { readonly value: number };
-  readonly ELEMENTS: { readonly value: number };
-  readonly GAPS: { readonly value: number };
-  readonly outputStart: { readonly value: number };
+  readonly RESULT: Global;
+  readonly INPUT: Global;
+  readonly INPUT_BYTES: Global;
+  readonly ELEMENTS: Global;
+  readonly GAPS: Global;
+  readonly outputStart: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): void;
   maxEntryBytes(): number;
   put(length: number, nowMs: number, softUntilMs: number): number;

@@ -1,8 +1,8 @@
 /** The first two steps of a batch: from its body to the MGET of pointers, from these to the MGET of entries. */
+import { isSame, MAX_KEY_BYTES } from '../../assembly/entry';
 import { hashOf } from '../../slab/assembly/hash';
-import { ELEMENT_BYTES, ELEMENTS, MAX_KEY_BYTES, RESULT } from '../../slab/assembly/layout';
+import { ELEMENT_BYTES, ELEMENTS, RESULT } from '../../slab/assembly/layout';
 import { NOT_PLAIN, parse } from '../../slab/assembly/parse';
-import { isSame } from '../../slab/assembly/record';
 import { hasChanged } from './changes';
 import { addKey, beginCommand, commandLength } from './command';
 import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';

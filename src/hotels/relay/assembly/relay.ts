@@ -1,12 +1,16 @@
 /** The calls that ../relay.ts and ../../checksum.ts make. */
 import { seedHash } from '../../slab/assembly/hash';
-import { GAPS, INPUT, INPUT_BYTES, RESULT } from '../../slab/assembly/layout';
-import { askFor, point } from './ask';
-import { noteChange, turnChanges } from './changes';
-import {
+import { INPUT } from '../../slab/assembly/layout';
+import { noteChange } from './changes';
+import { REPLY } from './layout';
+import { xxh64 } from './xxh64';
+
+export { GAPS, INPUT, INPUT_BYTES, RESULT } from '../../slab/assembly/layout';
+export { askFor, point } from './ask';
+export { turnChanges } from './changes';
+export {
   COMMAND,
   OUTPUT,
-  OUTPUT_BYTES,
   PLACES,
   POINTERS,
   POINTERS_BYTES,
@@ -15,31 +19,7 @@ import {
   SCRATCH,
   STREAMED,
 } from './layout';
-import { beginStream, chunkStart, takeChunk } from './stream';
-import { xxh64 } from './xxh64';
-
-export {
-  askFor,
-  beginStream,
-  COMMAND,
-  chunkStart,
-  GAPS,
-  INPUT,
-  INPUT_BYTES,
-  OUTPUT,
-  OUTPUT_BYTES,
-  PLACES,
-  POINTERS,
-  POINTERS_BYTES,
-  PREFIX,
-  point,
-  REPLY,
-  RESULT,
-  SCRATCH,
-  STREAMED,
-  takeChunk,
-  turnChanges,
-};
+export { beginStream, chunkStart, takeChunk } from './stream';
 
 export function init(a: u64, b: u64, c: u64, d: u64): void {
   seedHash(a, b, c, d);

@@ -2,8 +2,27 @@
  * The last step of a batch: from the reply with its entries, chunk by chunk as it arrives, to the answer. An entry is
  * looked at while it is still in the processor's cache, and of a reply never more is kept than one value.
  */
+import { closeArray, endBody, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../../assembly/array';
+import {
+  BODY_LENGTH_AT,
+  CHECKSUM_BYTES,
+  ENTRY_HEADER_BYTES,
+  entryKey,
+  entryKeyLength,
+  FLAGS_AT,
+  FROM_DAY_AT,
+  isSame,
+  isSound,
+  MAGIC,
+  MAGIC_AT,
+  NO_DAY,
+  SHARED_LENGTH_AT,
+  TURNS_AT,
+  UNTIL_DAY_AT,
+  VERSION_AT,
+  WITHDRAWN,
+} from '../../assembly/entry';
 import { GAPS, RESULT } from '../../slab/assembly/layout';
-import { entryKey, entryKeyLength, isSame, isSound } from '../../slab/assembly/record';
 import { hasChangedTo } from './changes';
 import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
 import { GAP, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
@@ -16,13 +35,7 @@ export const REFUSED: u32 = 2;
 
 const CR: u8 = 0x0d;
 const MINUS: u8 = 0x2d;
-const MAGIC: u32 = 0x32444548;
-const WITHDRAWN: u8 = 2;
-const NO_DAY: i32 = -0x80000000;
 const DAY_MS: f64 = 86_400_000;
-/** `null}` as little-endian numbers */
-const NULL: u32 = 0x6c6c756e;
-const CLOSING: u8 = 0x7d;
 
 let namespace: u32 = 0;
 let isFull: bool = false;
@@ -48,8 +61,7 @@ export function beginStream(wanted: u32, ofNamespace: u32, full: bool, nowMs: f6
   count = wanted;
   next = 0;
   missing = -1;
-  output = OUTPUT + 1;
-  store<u8>(OUTPUT, 0x5b);
+  output = openArray(OUTPUT);
   gaps = 0;
   hits = 0;
   kept = 0;
@@ -104,11 +116,8 @@ export function takeChunk(length: u32): u32 {
     }
   }
   advance();
-  // the last comma becomes the bracket; without a body there is none
-  if (output === OUTPUT + 1) output++;
-  store<u8>(output - 1, 0x5d);
   store<u32>(RESULT, <u32>(end - at));
-  store<u32>(RESULT, <u32>(output - OUTPUT), 4);
+  store<u32>(RESULT, closeArray(OUTPUT, output), 4);
   store<u32>(RESULT, gaps, 8);
   store<u32>(RESULT, hits, 12);
   return DONE;
@@ -145,50 +154,42 @@ function advance(): void {
 }
 
 function addGap(number: u32): void {
-  store<u32>(GAPS + gaps * 8, number);
-  store<u32>(GAPS + gaps * 8, <u32>(output - OUTPUT), 4);
+  writeGap(GAPS + gaps * GAP_BYTES, number, <u32>(output - OUTPUT));
   gaps++;
 }
 
 /** Adds the body of the entry to the answer; false when it is not what was wanted, or there is no room. */
 function add(entry: usize, length: u32): bool {
   if (!isWanted(entry, length)) return false;
-  const bodyLength = load<u32>(entry, 56);
-  const copied = isFull ? bodyLength : load<u32>(entry, 60);
-  if (copied + 8 > OUTPUT_BYTES - <u32>(output - OUTPUT)) return false;
+  const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
+  const copied = isFull ? bodyLength : load<u32>(entry, SHARED_LENGTH_AT);
+  if (copied + MAX_END_BYTES > OUTPUT_BYTES - <u32>(output - OUTPUT)) return false;
   memory.copy(output, entry + length - bodyLength, copied);
-  output += copied;
-  if (!isFull) {
-    store<u32>(output, NULL);
-    store<u8>(output, CLOSING, 4);
-    output += 5;
-  }
-  store<u8>(output, 0x2c);
-  output++;
+  output = endBody(output + copied, isFull);
   hits++;
   return true;
 }
 
 /** True for a sound entry of the hotel that is wanted, present, true today, and the newest that was heard of. */
 function isWanted(entry: usize, length: u32): bool {
-  if (length < 80 || load<u32>(entry, 4) !== MAGIC) return false;
-  if (<u32>xxh64(entry + 4, length - 4) !== load<u32>(entry)) return false;
-  if (!isSound(entry, length) || (load<u8>(entry, 77) & WITHDRAWN) !== 0) return false;
+  if (length < ENTRY_HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
+  if (<u32>xxh64(entry + CHECKSUM_BYTES, length - CHECKSUM_BYTES) !== load<u32>(entry)) return false;
+  if (!isSound(entry, length) || (load<u8>(entry, FLAGS_AT) & WITHDRAWN) !== 0) return false;
   const id = idOf(STREAMED, next);
   const idLength = idLengthOf(STREAMED, next);
   if (entryKeyLength(entry, 0) !== idLength || !isSame(entryKey(entry, 0), id, idLength)) return false;
   const keyLength = keyLengthOf(STREAMED, next);
   if (entryKeyLength(entry, namespace) !== keyLength) return false;
   if (!isSame(entryKey(entry, namespace), keyOf(STREAMED, next), keyLength)) return false;
-  return isTrueToday(entry) && !hasChangedTo(0, id, idLength, load<f64>(entry, 8));
+  return isTrueToday(entry) && !hasChangedTo(0, id, idLength, load<f64>(entry, VERSION_AT));
 }
 
 /** As `at` of entry.ts tells it. */
 function isTrueToday(entry: usize): bool {
-  const turnsAt = load<f64>(entry, 16);
+  const turnsAt = load<f64>(entry, TURNS_AT);
   if (now >= turnsAt) return false;
-  const from = load<i32>(entry, 48);
-  const until = load<i32>(entry, 52);
+  const from = load<i32>(entry, FROM_DAY_AT);
+  const until = load<i32>(entry, UNTIL_DAY_AT);
   if (from === NO_DAY || until === NO_DAY || from > until) return true;
   const fromMs = <f64>from * DAY_MS;
   if (turnsAt === fromMs) return true;

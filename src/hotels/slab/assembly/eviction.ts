@@ -10,22 +10,13 @@
  *
  * A million reads by Zipf's law (exponent 0.8) of 200,000 hotels with room for 27,000: 60.1 % hits, LRU 52.5 %.
  */
+import { entryKey, entryKeyLength } from '../../assembly/entry';
 import { remember } from './ghost';
 import { hashOf } from './hash';
 import { isCrowded } from './index-table';
 import { indexSlots } from './layout';
 import { relink, unlink } from './links';
-import {
-  DEAD,
-  ENTRY,
-  entryKey,
-  entryKeyLength,
-  frequencyOf,
-  kindOf,
-  RECORD_HEADER_BYTES,
-  setFrequency,
-  sizeOf,
-} from './record';
+import { DEAD, ENTRY, frequencyOf, kindOf, RECORD_HEADER_BYTES, setFrequency, sizeOf } from './record';
 import { claim, freeIn, MAIN, pop, SMALL } from './ring';
 
 const GO_ROUND: u32 = 32;

@@ -2,6 +2,15 @@
  * Answers a batch. Pass by pass, so that the cache misses of one element overlap with those of the next:
  * hash every key, look up every record, copy every body.
  */
+import {
+  closeArray,
+  endBody,
+  endNarrow,
+  GAP_BYTES,
+  MAX_END_BYTES,
+  openArray,
+  writeGap,
+} from '../../assembly/array';
 import { hashOf } from './hash';
 import { candidateAtHome } from './index-table';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, outputEnd, outputStart, RESULT } from './layout';
@@ -14,7 +23,6 @@ import {
   sharedLengthOf,
   softUntilOf,
   stampOf,
-  storedAtOf,
 } from './record';
 import { unstampAll } from './ring';
 import { ABSENT, judge, MISS, touch } from './store';
@@ -23,9 +31,6 @@ export const OK: u32 = 0;
 export const TOO_LARGE: u32 = 2;
 /** Ref of an element that adds nothing to the answer: known to be absent, or answered already. */
 const NOTHING: u32 = 1;
-/** `null}` as little-endian numbers */
-const NULL: u32 = 0x6c6c756e;
-const CLOSING: u8 = 0x7d;
 
 /** Number of the batch; each record it answers bears it, so that none is answered twice. */
 let batch: u32 = 0;
@@ -74,7 +79,6 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): voi
   let hits: u32 = 0;
   let absences: u32 = 0;
   let misses: u32 = 0;
-  let oldestStoredAtMs: f64 = Infinity;
   let soonestSoftMs: f64 = Infinity;
   for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
     const key: usize = load<u32>(element);
@@ -93,7 +97,6 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): voi
       hits++;
       setStamp(record, batch);
       touch(record);
-      oldestStoredAtMs = min(oldestStoredAtMs, storedAtOf(record));
       soonestSoftMs = min(soonestSoftMs, softUntilOf(record));
     }
     store<u32>(element, ref, 12);
@@ -101,47 +104,32 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): voi
   store<u32>(RESULT, hits);
   store<u32>(RESULT, absences, 4);
   store<u32>(RESULT, misses, 8);
-  store<f64>(RESULT, oldestStoredAtMs, 16);
-  store<f64>(RESULT, soonestSoftMs, 24);
+  store<f64>(RESULT, soonestSoftMs, 16);
 }
 
 /** Writes `[body,body,…]`, and for each miss how long the output was when its turn came. */
 function copy(end: usize, isFull: bool): u32 {
-  let output = outputStart + 1;
+  let output = openArray(outputStart);
   let gap = GAPS;
-  store<u8>(outputStart, 0x5b);
   for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
     const ref = load<u32>(element, 12);
     if (ref === NOTHING) continue;
     if (ref === MISS) {
-      store<u32>(gap, <u32>((element - ELEMENTS) / ELEMENT_BYTES));
-      store<u32>(gap, <u32>(output - outputStart), 4);
-      gap += 8;
+      writeGap(gap, <u32>((element - ELEMENTS) / ELEMENT_BYTES), <u32>(output - outputStart));
+      gap += GAP_BYTES;
       continue;
     }
     const record = (<usize>ref) << 3;
     const length = isFull ? fullLengthOf(record) : sharedLengthOf(record);
-    if (length + 8 > outputEnd - output) {
+    if (length + MAX_END_BYTES > outputEnd - output) {
       store<u32>(RESULT, 0, 12);
       return TOO_LARGE;
     }
     memory.copy(output, bodyStartOf(record), length);
-    output += length;
-    if (!isFull) output = endNarrow(output);
-    store<u8>(output, 0x2c);
-    output++;
+    output = endBody(output + length, isFull);
   }
-  // The last comma becomes the bracket; without a body there is none.
-  if (output === outputStart + 1) output++;
-  store<u8>(output - 1, 0x5d);
-  store<u32>(RESULT, <u32>(output - outputStart), 12);
+  store<u32>(RESULT, closeArray(outputStart, output), 12);
   return OK;
-}
-
-function endNarrow(output: usize): usize {
-  store<u32>(output, NULL);
-  store<u8>(output, CLOSING, 4);
-  return output + 5;
 }
 
 /** Writes the narrow view of one record to the output. */

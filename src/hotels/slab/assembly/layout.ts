@@ -8,9 +8,6 @@ export const RESULT: usize = 64;
 /** Keys, and bodies of requests, on their way in. 1000 keys of the greatest length fit. */
 export const INPUT: usize = 1024;
 export const INPUT_BYTES: u32 = 262144;
-/** A key has 1 to this many bytes. A longer one is never held. */
-export const MAX_KEY_BYTES: u32 = 255;
-
 /** What a batch asks for, 16 bytes each: u32 key address, u32 key length, u32 hash, u32 ref. */
 export const ELEMENTS: usize = INPUT + 262144 + 64;
 export const ELEMENT_BYTES: usize = 16;

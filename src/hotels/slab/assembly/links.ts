@@ -1,11 +1,10 @@
 /** Records and the index together: which keys lead to a record. */
+import { entryKey, entryKeyLength } from '../../assembly/entry';
 import { hashOf } from './hash';
 import { insert, NONE, point, recordIn, remove, slotOf, slotTo } from './index-table';
 import {
   ABSENCE,
   ENTRY,
-  entryKey,
-  entryKeyLength,
   kindOf,
   lengthOf,
   linksOf,

@@ -9,16 +9,24 @@
  *    16  f64  soft until, epoch ms; of an absence: known until
  *    24  u32  stamp: the last batch that answered it
  *    28  u32  length of what follows
- *    32  the entry (its layout: entry.ts), or the key that is absent
+ *    32  the entry (its layout: entry-layout.ts), or the key that is absent
  */
-import { MAX_KEY_BYTES } from './layout';
+import {
+  BODY_LENGTH_AT,
+  entryKey,
+  entryKeyLength,
+  isSame,
+  SHARED_LENGTH_AT,
+  TURNS_AT,
+  VERSION_AT,
+} from '../../assembly/entry';
 
 export const DEAD: u8 = 0;
 export const ENTRY: u8 = 1;
 export const ABSENCE: u8 = 2;
 export const RECORD_HEADER_BYTES: u32 = 32;
-const ENTRY_HEADER_BYTES: u32 = 80;
-const PRESENT: u8 = 1;
+/** Where the entry begins. */
+const ENTRY_AT: usize = RECORD_HEADER_BYTES;
 export const MAX_FREQUENCY: u8 = 3;
 
 export function sizeFor(length: u32): u32 {
@@ -58,11 +66,11 @@ export function lengthOf(record: usize): u32 {
 }
 
 export function versionOf(record: usize): f64 {
-  return load<f64>(record, 40);
+  return load<f64>(record, ENTRY_AT + VERSION_AT);
 }
 
 export function turnsAtOf(record: usize): f64 {
-  return load<f64>(record, 48);
+  return load<f64>(record, ENTRY_AT + TURNS_AT);
 }
 
 export function setFrequency(record: usize, frequency: u8): void {
@@ -101,41 +109,16 @@ export function writeHeader(
 }
 
 export function bodyStartOf(record: usize): usize {
-  return record + RECORD_HEADER_BYTES + lengthOf(record) - load<u32>(record, 88);
+  return record + RECORD_HEADER_BYTES + lengthOf(record) - fullLengthOf(record);
 }
 
 export function fullLengthOf(record: usize): u32 {
-  return load<u32>(record, 88);
+  return load<u32>(record, ENTRY_AT + BODY_LENGTH_AT);
 }
 
 /** Length of the part of the body that both views have. */
 export function sharedLengthOf(record: usize): u32 {
-  return load<u32>(record, 92);
-}
-
-/** Length of an entry's key, 0 where it has none of that namespace. `entry` is the address of the entry itself. */
-export function entryKeyLength(entry: usize, namespace: u32): u32 {
-  if (namespace === 0) return load<u16>(entry, 70);
-  if (namespace === 1) return load<u16>(entry, 72);
-  return load<u8>(entry, 76);
-}
-
-export function entryKey(entry: usize, namespace: u32): usize {
-  let key = entry + ENTRY_HEADER_BYTES;
-  if (namespace > 0) key += load<u16>(entry, 70);
-  if (namespace > 1) key += load<u16>(entry, 72);
-  return key;
-}
-
-/** True when an entry is of a hotel that is present, its lengths agree and its keys can be held. */
-export function isSound(entry: usize, length: u32): bool {
-  if (length < ENTRY_HEADER_BYTES || (load<u8>(entry, 77) & PRESENT) === 0) return false;
-  const idLength = entryKeyLength(entry, 0);
-  const channelLength = entryKeyLength(entry, 1);
-  if (idLength === 0 || idLength > MAX_KEY_BYTES || channelLength > MAX_KEY_BYTES) return false;
-  const before: u64 =
-    <u64>ENTRY_HEADER_BYTES + idLength + channelLength + load<u8>(entry, 76) + load<u16>(entry, 74);
-  return before + load<u32>(entry, 56) === <u64>length && load<u32>(entry, 60) <= load<u32>(entry, 56);
+  return load<u32>(record, ENTRY_AT + SHARED_LENGTH_AT);
 }
 
 /** True while the index leads to this record by this very key. */
@@ -144,18 +127,4 @@ export function answersTo(record: usize, namespace: u32, key: usize, length: u32
   const content = record + RECORD_HEADER_BYTES;
   if (kindOf(record) === ABSENCE) return lengthOf(record) === length && isSame(content, key, length);
   return entryKeyLength(content, namespace) === length && isSame(entryKey(content, namespace), key, length);
-}
-
-export function isSame(a: usize, b: usize, length: u32): bool {
-  if (length < 8) {
-    for (let i: u32 = 0; i < length; i++) {
-      if (load<u8>(a + i) !== load<u8>(b + i)) return false;
-    }
-    return true;
-  }
-  const last = length - 8;
-  for (let i: u32 = 0; i < last; i += 8) {
-    if (load<u64>(a + i) !== load<u64>(b + i)) return false;
-  }
-  return load<u64>(a + last) === load<u64>(b + last);
 }

@@ -3,24 +3,14 @@ import { evictions } from './eviction';
 import { gather, writeNarrow } from './gather';
 import { seedHash } from './hash';
 import { clearIndex, used } from './index-table';
-import {
-  divide,
-  ELEMENTS,
-  GAPS,
-  INPUT,
-  INPUT_BYTES,
-  mainEnd,
-  mainStart,
-  outputStart,
-  RESULT,
-  smallStart,
-} from './layout';
+import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
 import { absences, entries, forgetCounts } from './links';
 import { NOT_PLAIN, parse } from './parse';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
-import { dropKey, findKey, maxEntryBytes, putAbsence, putEntry, puts, refused } from './store';
+import { dropKey, findKey, putAbsence, putEntry, puts, refused } from './store';
 
-export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, maxEntryBytes, outputStart, RESULT };
+export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, outputStart, RESULT } from './layout';
+export { maxEntryBytes } from './store';
 
 const STATUS_NOT_PLAIN: u32 = 1;
 

@@ -1,4 +1,5 @@
 /** What the slab holds, one key at a time. */
+import { entryKey, entryKeyLength, isSound, VERSION_AT } from '../../assembly/entry';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
 import { recall, remember } from './ghost';
 import { hashOf } from './hash';
@@ -8,7 +9,6 @@ import {
   ABSENCE,
   ENTRY,
   frequencyOf,
-  isSound,
   kindOf,
   MAX_FREQUENCY,
   RECORD_HEADER_BYTES,
@@ -47,10 +47,10 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
   let frequency: u8 = 0;
   let record: usize = 0;
   let capacity = size;
-  const held = recordOf(<u32>(hash >> 32), 0, entry + 80, load<u16>(entry, 70));
+  const held = recordOf(<u32>(hash >> 32), 0, entryKey(entry, 0), entryKeyLength(entry, 0));
   if (held !== 0) {
     if (kindOf(held) === ENTRY) {
-      if (versionOf(held) > load<f64>(entry, 8)) {
+      if (versionOf(held) > load<f64>(entry, VERSION_AT)) {
         refused++;
         return false;
       }

@@ -1,0 +1,68 @@
+/** The bytes of an entry (its layout: ../entry-layout.ts), by the places of their fields. */
+
+export const CHECKSUM_BYTES: u32 = 4;
+export const MAGIC_AT: usize = 4;
+export const VERSION_AT: usize = 8;
+export const TURNS_AT: usize = 16;
+export const FROM_DAY_AT: usize = 48;
+export const UNTIL_DAY_AT: usize = 52;
+export const BODY_LENGTH_AT: usize = 56;
+export const SHARED_LENGTH_AT: usize = 60;
+const ID_LENGTH_AT: usize = 70;
+const CHANNEL_LENGTH_AT: usize = 72;
+const URL_LENGTH_AT: usize = 74;
+const REGISTRY_LENGTH_AT: usize = 76;
+export const FLAGS_AT: usize = 77;
+export const ENTRY_HEADER_BYTES: u32 = 80;
+
+export const MAGIC: u32 = 0x32444548;
+export const PRESENT: u8 = 1;
+export const WITHDRAWN: u8 = 2;
+export const NO_DAY: i32 = -0x80000000;
+
+/** A key has 1 to this many bytes. A longer one is never held. */
+export const MAX_KEY_BYTES: u32 = 255;
+
+/** Length of an entry's key, 0 where it has none of that namespace. */
+export function entryKeyLength(entry: usize, namespace: u32): u32 {
+  if (namespace === 0) return load<u16>(entry, ID_LENGTH_AT);
+  if (namespace === 1) return load<u16>(entry, CHANNEL_LENGTH_AT);
+  return load<u8>(entry, REGISTRY_LENGTH_AT);
+}
+
+export function entryKey(entry: usize, namespace: u32): usize {
+  let key = entry + ENTRY_HEADER_BYTES;
+  if (namespace > 0) key += load<u16>(entry, ID_LENGTH_AT);
+  if (namespace > 1) key += load<u16>(entry, CHANNEL_LENGTH_AT);
+  return key;
+}
+
+/** True when an entry is of a hotel that is present, its lengths agree and its keys can be held. */
+export function isSound(entry: usize, length: u32): bool {
+  if (length < ENTRY_HEADER_BYTES || (load<u8>(entry, FLAGS_AT) & PRESENT) === 0) return false;
+  const idLength = entryKeyLength(entry, 0);
+  const channelLength = entryKeyLength(entry, 1);
+  if (idLength === 0 || idLength > MAX_KEY_BYTES || channelLength > MAX_KEY_BYTES) return false;
+  const before: u64 =
+    <u64>ENTRY_HEADER_BYTES +
+    idLength +
+    channelLength +
+    load<u8>(entry, REGISTRY_LENGTH_AT) +
+    load<u16>(entry, URL_LENGTH_AT);
+  const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
+  return before + bodyLength === <u64>length && load<u32>(entry, SHARED_LENGTH_AT) <= bodyLength;
+}
+
+export function isSame(a: usize, b: usize, length: u32): bool {
+  if (length < 8) {
+    for (let i: u32 = 0; i < length; i++) {
+      if (load<u8>(a + i) !== load<u8>(b + i)) return false;
+    }
+    return true;
+  }
+  const last = length - 8;
+  for (let i: u32 = 0; i < last; i += 8) {
+    if (load<u64>(a + i) !== load<u64>(b + i)) return false;
+  }
+  return load<u64>(a + last) === load<u64>(b + last);
+}

@@ -1,0 +1,87 @@
+import { Entry } from './entry.ts';
+import { assemble, DAY_MS, HEADER_BYTES, NO_DAY, seal, WITHDRAWN } from './entry-layout.ts';
+import type { Hotel } from './hotel.ts';
+import type { HotelRow } from './row.ts';
+
+/** What stands behind the head of a body: the certification, and the fields of which a view may hide the last. */
+type AfterHead =
+  | 'certified'
+  | 'certified_from'
+  | 'certified_until'
+  | 'certification_url'
+  | 'channel_id'
+  | 'registry_id';
+
+/** Encodes a row as it reads at `nowMs` (epoch ms). */
+export function encodeHotel(row: HotelRow, nowMs: number): Entry {
+  const images = [];
+  for (const { url, caption } of row.images) images.push({ url, caption: caption ?? null });
+  const head = JSON.stringify({
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    address: row.address,
+    postal_code: row.postal_code,
+    city: row.city,
+    country_code: row.country_code,
+    latitude: row.latitude,
+    longitude: row.longitude,
+    language: row.language,
+    star_rating: row.star_rating,
+    room_count: row.room_count,
+    website_url: row.website_url,
+    email: row.email,
+    images,
+  } satisfies Omit<Hotel, AfterHead>);
+  const sharedTail = `,"channel_id":${JSON.stringify(row.channel_id)},"registry_id":`;
+  const id = Buffer.from(row.id);
+  const channelId = Buffer.from(row.channel_id ?? '');
+  const registryId = Buffer.from(row.registry_id ?? '');
+  const bytes = assemble({
+    version: row.version,
+    fromDay: dayOf(row.certified_from),
+    untilDay: dayOf(row.certified_until),
+    keys: Buffer.concat([id, channelId, registryId]),
+    idLength: id.length,
+    channelLength: channelId.length,
+    registryLength: registryId.length,
+    url: row.certification_url === null ? 'null' : JSON.stringify(row.certification_url),
+    head: Buffer.from(`${head.slice(0, -1)},`),
+    tail: Buffer.from(`${sharedTail}${row.registry_id ?? 'null'}}`),
+    sharedTailLength: Buffer.byteLength(sharedTail),
+    nowMs,
+  });
+  return new Entry(bytes);
+}
+
+/** The version that stands for the absence of a hotel: above `version`, below every later one. */
+export function versionOfRemoved(version: number): number {
+  return version + 0.5;
+}
+
+/** An entry that says the hotel with this id is absent since `version` (0: it was never heard of). */
+export function encodeAbsence(id: string, version: number): Entry {
+  return encodeWithoutBody(id, version, 0);
+}
+
+/** An entry that says only that whatever is older than `version` is out of date. */
+export function encodeWithdrawal(id: string, version: number): Entry {
+  return encodeWithoutBody(id, version, WITHDRAWN);
+}
+
+function encodeWithoutBody(id: string, version: number, flags: number): Entry {
+  const key = Buffer.from(id);
+  const bytes = Buffer.alloc(HEADER_BYTES + key.length);
+  bytes.writeDoubleLE(version, 8);
+  bytes.writeDoubleLE(Infinity, 16);
+  bytes.writeInt32LE(NO_DAY, 48);
+  bytes.writeInt32LE(NO_DAY, 52);
+  bytes.writeUInt16LE(key.length, 70);
+  bytes[77] = flags;
+  key.copy(bytes, HEADER_BYTES);
+  return new Entry(seal(bytes));
+}
+
+function dayOf(date: string | null): number {
+  return date === null ? NO_DAY : Date.parse(`${date}T00:00:00Z`) / DAY_MS;
+}

@@ -1,0 +1,160 @@
+import type { Sql } from 'postgres';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openDatabase } from '../../src/database.ts';
+import { SharedCache } from '../../src/hotels/shared.ts';
+import { hotel } from '../../src/hotels/slab/slab.fixture.ts';
+import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { Reconciler } from '../../src/invalidation/reconciler.ts';
+import type { RedisAccess } from '../../src/invalidation/redis-writer.ts';
+import { Term } from '../../src/invalidation/term.ts';
+import { SharedKeys } from '../../src/keys/shared.ts';
+import { Events } from '../../src/observe/events.ts';
+import { openLog } from '../../src/observe/log.ts';
+import { Metrics } from '../../src/observe/metrics.ts';
+import { Redis } from '../../src/stores/redis.ts';
+import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
+import { FaultProxy } from '../support/proxy.ts';
+
+const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onPoison: () => {} };
+/** As the primary opens it for the invalidator. */
+const REDIS_TIMEOUT_MS = 500;
+/** More than the table ever said. */
+const TOO_LARGE_VERSION = 1e9;
+
+let database: FreshDatabase;
+let redisDatabase: FreshRedis;
+let toRedis: FaultProxy & { url: string };
+let session: Sql;
+let access: RedisAccess & { redis: Redis };
+let term: Term;
+let id: string;
+let n = 0;
+
+beforeAll(async () => {
+  [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
+  toRedis = await FaultProxy.before(redisDatabase.url);
+});
+/** A term has begun on a session as the invalidator has it, and has told of a hotel. */
+beforeEach(async () => {
+  const redis = new Redis(toRedis.url, REDIS_TIMEOUT_MS, () => {});
+  await redis.connected(1_000);
+  access = { redis, hotels: new SharedCache(redis, SHARING), keys: new SharedKeys(redis, SHARING) };
+  session = openDatabase(database.url, 1, { kind: 'invalidate', onClose: () => {} });
+  term = await Term.begin(session, access, null, new Metrics(), new Events(openLog('silent', 'test')));
+  id = `h${++n}`;
+  await database.sql`insert into hotels (id, name) values (${id}, 'v1')`;
+  expect(await term.deliver()).toBe(1);
+});
+afterEach(async () => {
+  await toRedis.heal();
+  access.redis.close();
+  await session.end();
+});
+
+const backend = async () => (await session`select pg_backend_pid() as pid`)[0]!.pid;
+const generation = async () => (await currentGeneration(database.sql)).generation;
+const change = () => database.sql`update hotels set name = 'v2' where id = ${id}`;
+
+/** Redis holds a version of the hotel that the table never had. */
+async function overstate(): Promise<void> {
+  const name = `${await generation()}:h:${id}`;
+  await redisDatabase.client.set(name, hotel({ id, version: TOO_LARGE_VERSION }).bytes);
+}
+
+/** Something befalls Redis just before the term asks it for this. */
+function justBefore(method: 'held' | 'replace' | 'walk', befall: () => void): void {
+  const { hotels } = access;
+  const ask = hotels[method].bind(hotels) as (...what: unknown[]) => Promise<never>;
+  hotels[method] = (...what: unknown[]) => {
+    befall();
+    return ask(...what);
+  };
+}
+
+describe('a term outlives', () => {
+  it('a Redis that stops to answer in the middle of a comparison', async () => {
+    const before = await backend();
+    justBefore('walk', () => toRedis.blackout());
+    await term.reconcile();
+    await term.deliver(true);
+    expect(await backend()).toBe(before);
+  });
+
+  it('one that takes a correction slowly: it is given up', async () => {
+    const before = [await backend(), await generation()];
+    await overstate();
+    // to remove and to fill: 900 ms each
+    justBefore('replace', () => toRedis.delay(450));
+    await term.reconcile();
+    expect(await backend()).toBe(before[0]);
+    expect(await generation()).not.toBe(before[1]);
+  });
+
+  it('a table that is locked: what cannot be compared is compared later', async () => {
+    await overstate();
+    const before = await backend();
+    await database.sql.begin(async (sql) => {
+      await sql`lock table hotels`;
+      await term.reconcile();
+      await term.deliver(true);
+    });
+    expect(await backend()).toBe(before);
+  });
+});
+
+describe('what Redis holds is given up', () => {
+  it.each(['held', 'replace'] as const)(
+    'where it refuses the truth and then stops to answer (%s)',
+    async (method) => {
+      const before = [await backend(), await generation()];
+      await overstate();
+      await change();
+      justBefore(method, () => toRedis.blackout());
+      expect(await term.deliver()).toBe(1);
+      expect(await backend()).toBe(before[0]);
+      expect(await generation()).not.toBe(before[1]);
+    },
+  );
+
+  it('and where it takes it after all it is not', async () => {
+    const before = await generation();
+    await overstate();
+    await change();
+    expect(await term.deliver()).toBe(1);
+    expect(await generation()).toBe(before);
+    const [held] = await access.hotels.held([id]);
+    expect(held!.version).toBeLessThan(TOO_LARGE_VERSION);
+  });
+});
+
+describe('comparing', () => {
+  it('waits while Redis is away', async () => {
+    let walks = 0;
+    justBefore('walk', () => walks++);
+    toRedis.blackout();
+    await term.deliver(true);
+    await term.reconcile();
+    expect(walks).toBe(0);
+  });
+
+  it('goes on where it was when Redis did not answer', async () => {
+    const names = Array.from({ length: 3_000 }, (_, i) => [`other:${i}`, '']);
+    await redisDatabase.client.mset(...names.flat());
+    const cursors: string[] = [];
+    const walk = access.hotels.walk.bind(access.hotels);
+    access.hotels.walk = (cursor) => {
+      cursors.push(cursor);
+      return walk(cursor);
+    };
+    const reconciler = new Reconciler(access);
+    await reconciler.step(database.sql);
+    toRedis.blackout();
+    await reconciler.step(database.sql);
+    await toRedis.heal();
+    await reconciler.step(database.sql);
+    const [first, second, third] = cursors;
+    expect(first).toBe('0');
+    expect(second).not.toBe('0');
+    expect(third).toBe(second);
+  });
+});
