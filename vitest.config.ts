@@ -4,7 +4,6 @@ import { defineConfig } from 'vitest/config';
 const withServers = {
   globalSetup: 'test/support/servers.ts',
   setupFiles: 'test/support/setup.ts',
-  provide: { chaos: 'short' },
   testTimeout: 20_000,
   hookTimeout: 60_000,
 } as const;
@@ -24,7 +23,7 @@ export default defineConfig({
         test: {
           name: 'flow',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/chaos/**'],
+          exclude: ['test/chaos/**', 'test/hostile/**'],
           ...withServers,
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 2,
@@ -34,8 +33,11 @@ export default defineConfig({
       {
         test: {
           name: 'chaos',
-          include: ['test/chaos/*.test.ts'],
+          include: ['test/chaos/*.test.ts', 'test/hostile/*.test.ts'],
           ...withServers,
+          provide: { chaos: 'short' },
+          // a fault may be tried three times
+          testTimeout: 120_000,
           // times are measured: nothing else is to take the processors
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
