@@ -1,71 +1,50 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { networkInterfaces, tmpdir } from 'node:os';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { hotelAt } from '../src/cli/seed/hotel.ts';
+import { readConfig } from '../src/config.ts';
 import { hashOf, isWellFormed } from '../src/keys/key.ts';
 import { requireSchema } from '../src/schema.ts';
-import { type FreshDatabase, freshDatabase } from './support/database.ts';
+import { counts, Program } from './cli/program.ts';
+import type { FreshDatabase } from './support/database.ts';
 
-const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+/** An import of a million hotels takes up to 228 MB; one that kept its lines would take half as much again here. */
+const MAX_IMPORT_MIB = 260;
 const TODAY = '2026-06-01';
 
-interface Outcome {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
+let program: Program;
 let database: FreshDatabase;
 let sql: Sql;
 let folder: string;
 
 beforeAll(async () => {
-  database = await freshDatabase();
-  sql = database.sql;
-  folder = await mkdtemp(join(tmpdir(), 'cli-'));
+  program = await Program.set();
+  ({ database, folder } = program);
+  ({ sql } = database);
 });
-afterAll(() => rm(folder, { recursive: true }));
 
-/** Runs the real program in `folder`, with nothing in its environment but what is given. */
-async function hotelApi(
-  args: string[],
-  { env = { DATABASE_URL: database.ownerUrl }, input }: { env?: NodeJS.ProcessEnv; input?: string } = {},
-): Promise<Outcome> {
-  const child: ChildProcess = spawn(process.execPath, [MAIN, ...args], { cwd: folder, env });
-  child.stdin!.end(input);
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout!),
-    text(child.stderr!),
-    once(child, 'close'),
-  ]);
-  return { code, stdout, stderr };
-}
-
+/** Runs the real program in `folder`, with nothing in its environment but the database, or what is given. */
+const hotelApi = (args: string[], { env, input }: { env?: NodeJS.ProcessEnv; input?: string } = {}) =>
+  program.run(args, input, env);
 /** Runs a command with --json: its one document, and how it ended. */
-// biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
-async function json(args: string[], input?: string): Promise<any> {
-  const { stdout, stderr, code } = await hotelApi([...args, '--json'], input === undefined ? {} : { input });
-  expect(stdout, stderr).not.toBe('');
-  return { code, ...JSON.parse(stdout) };
-}
-
+const json = (args: string[], input?: string) => program.json(args, input);
 const line = (hotel: object) => `${JSON.stringify(hotel)}\n`;
-const counts = (inserted: number, updated: number, unchanged: number, deleted: number, rejected: number) => ({
-  code: rejected === 0 ? 0 : 1,
-  inserted,
-  updated,
-  unchanged,
-  deleted,
-  rejected,
-});
+/** The most memory in MiB that a process held until it ended, as far as that was seen; 0 where the system does not tell. */
+async function peakOf(pid: number): Promise<number> {
+  for (let peakKiB = 0; ; await sleep(50)) {
+    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+    const [, seenKiB] = /VmHWM:\s+(\d+)/.exec(status) ?? [];
+    // one that has ended, and that nobody has waited for, has no memory
+    if (seenKiB === undefined) return peakKiB / 1024;
+    peakKiB = Number(seenKiB);
+  }
+}
 
 describe('usage', () => {
   test.each([
@@ -108,6 +87,21 @@ describe('usage', () => {
     expect(stderr).not.toContain('s3cret');
     expect((await hotelApi(['config'], { env })).stdout).not.toContain('s3cret');
   });
+
+  test('config --json prints every setting that is in force, and no secret', async () => {
+    const env = {
+      DATABASE_URL: 'postgres://user:s3cret@db:5432/hotels',
+      REDIS_URL: 'rediss://user:s3cret@cache:6379/0',
+      WORKERS: '3',
+    };
+    const { code, stdout, stderr } = await hotelApi(['config', '--json'], { env });
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).not.toContain('s3cret');
+    const shown = JSON.parse(stdout);
+    expect(Object.keys(shown)).toEqual(Object.keys(readConfig(env)));
+    expect(shown).toMatchObject({ WORKERS: 3, PORT: 8080 });
+    expect(shown.DATABASE_URL).toBe('postgres://***@db:5432/hotels');
+  });
 });
 
 /** Listens at the first of these places that is free. */
@@ -128,6 +122,12 @@ describe('health', () => {
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const env = { ADMIN_PORT: String((server.address() as AddressInfo).port) };
     expect(await hotelApi(['health', '--live'], { env })).toMatchObject({ code: 0, stdout: 'ok\n' });
+    const { code, stdout } = await hotelApi(['health', '--live', '--json'], { env });
+    expect({ code, ...JSON.parse(stdout) }).toEqual({
+      code: 0,
+      url: `http://127.0.0.1:${env.ADMIN_PORT}/livez`,
+      status: 200,
+    });
     expect(await hotelApi(['health'], { env })).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('503 draining'),
@@ -341,8 +341,15 @@ describe('seed and import', () => {
       }
       await appendFile(file, text);
     }
-    const outcome = await hotelApi(['import', file, '--json']);
-    expect({ code: outcome.code, ...JSON.parse(outcome.stdout) }).toEqual(counts(99_996, 0, 0, 0, 4));
+    const importing = program.start(['import', file, '--json']);
+    const peakMiB = peakOf(importing.child.pid!);
+    const outcome = await importing.outcome;
+    // the file has 120 MB
+    console.log(`an import of 100,000 hotels: ${Math.round(await peakMiB)} MiB at most`);
+    expect(await peakMiB).toBeLessThan(MAX_IMPORT_MIB);
+    expect({ code: outcome.code, ...JSON.parse(outcome.stdout) }).toEqual(
+      counts({ inserted: 99_996, rejected: 4 }),
+    );
     for (const reason of [
       /line 17: not valid JSON/,
       /line 40000: star_rating must be/,
@@ -356,7 +363,7 @@ describe('seed and import', () => {
     );
 
     const [before] = await sql`select max(version) as version from hotels`;
-    expect(await json(['import', file])).toEqual(counts(0, 0, 99_996, 0, 4));
+    expect(await json(['import', file])).toEqual(counts({ unchanged: 99_996, rejected: 4 }));
     expect((await sql`select max(version) as version from hotels`)[0]).toEqual(before);
   }, 60_000);
 
@@ -385,7 +392,7 @@ describe('seed and import', () => {
           { id: 'd', name: 'D' },
           { id: 'a', name: 'A' },
         ]),
-      ).toEqual(counts(1, 2, 0, 0, 0));
+      ).toEqual(counts({ inserted: 1, updated: 2 }));
       expect(await channels()).toEqual({ a: null, b: 'two', c: 'three', d: null });
     });
 
@@ -393,9 +400,13 @@ describe('seed and import', () => {
       await reset();
       const before = await checksum();
       const hotels = [{ ...A, name: 'new' }, { id: 'd', name: 'D' }, B];
-      expect(await run(hotels, '--dry-run', '--delete-missing')).toEqual(counts(1, 1, 1, 1, 0));
+      expect(await run(hotels, '--dry-run', '--delete-missing')).toEqual(
+        counts({ inserted: 1, updated: 1, unchanged: 1, deleted: 1 }),
+      );
       expect(await checksum()).toEqual(before);
-      expect(await run(hotels, '--delete-missing')).toEqual(counts(1, 1, 1, 1, 0));
+      expect(await run(hotels, '--delete-missing')).toEqual(
+        counts({ inserted: 1, updated: 1, unchanged: 1, deleted: 1 }),
+      );
     });
 
     test('delete-missing frees the ids of what it deletes, and keeps a hotel whose line was wrong', async () => {
@@ -404,7 +415,7 @@ describe('seed and import', () => {
         { ...A, latitude: 91 },
         { id: 'd', name: 'D', channel_id: 'two' },
       ];
-      expect(await run(hotels, '--delete-missing')).toEqual(counts(1, 0, 0, 2, 1));
+      expect(await run(hotels, '--delete-missing')).toEqual(counts({ inserted: 1, deleted: 2, rejected: 1 }));
       expect(await channels()).toEqual({ a: 'one', d: 'two' });
     });
 
@@ -425,16 +436,18 @@ describe('seed and import', () => {
         { ...C, channel_id: null, registry_id: 2 },
         { id: 'd', name: 'D', channel_id: 'one' },
       ];
-      expect(await run(turned)).toEqual(counts(1, 3, 0, 0, 0));
+      expect(await run(turned)).toEqual(counts({ inserted: 1, updated: 3 }));
       expect(await channels()).toEqual({ a: 'two', b: 'three', c: null, d: 'one' });
-      expect(await run(turned)).toEqual(counts(0, 0, 4, 0, 0));
+      expect(await run(turned)).toEqual(counts({ unchanged: 4 }));
     });
 
     test('an id that another hotel keeps is refused, and so is what counted on the refused line', async () => {
       await reset();
       const taken = { ...A, channel_id: 'three' };
       const follower = { ...B, channel_id: 'one' };
-      expect(await run([follower, taken, { id: 'd', name: 'D' }])).toEqual(counts(1, 0, 0, 0, 2));
+      expect(await run([follower, taken, { id: 'd', name: 'D' }])).toEqual(
+        counts({ inserted: 1, rejected: 2 }),
+      );
       expect(await channels()).toEqual({ a: 'one', b: 'two', c: 'three', d: null });
       expect(await rejected()).toBe(line(follower) + line(taken));
     });
@@ -442,7 +455,7 @@ describe('seed and import', () => {
     test('a hotel keeps its own id against an earlier line that wants it', async () => {
       await reset();
       const thief = { id: 'd', name: 'D', registry_id: 1 };
-      expect(await run([thief, { ...A, city: 'Rome' }])).toEqual(counts(0, 1, 0, 0, 1));
+      expect(await run([thief, { ...A, city: 'Rome' }])).toEqual(counts({ updated: 1, rejected: 1 }));
       expect(await rejected()).toBe(line(thief));
     });
 
@@ -454,7 +467,7 @@ describe('seed and import', () => {
           { id: 'd', name: 'Ghost' },
           { id: 'e', name: 'E' },
         ]),
-      ).toEqual(counts(1, 0, 0, 0, 1));
+      ).toEqual(counts({ inserted: 1, rejected: 1 }));
       await sql`alter table hotels drop constraint no_ghosts`;
     });
 

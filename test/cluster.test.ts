@@ -8,9 +8,11 @@ import type { ToPrimary, ToWorker } from '../src/cluster/messages.ts';
 import { groupOf, runningOf } from '../src/servers/processes.ts';
 import { closeAtEnd } from './support/left-behind.ts';
 import { ownPort } from './support/own-port.ts';
+import { ownTimeMs, within } from './support/own-time.ts';
 import { type Service, startService } from './support/service.ts';
 
-const POLL = { interval: 20 };
+/** For what must come; where a time is promised it stands there. */
+const POLL = { interval: 20, timeout: 10_000 };
 const BODY = JSON.stringify({ channel_ids: ['C'] });
 
 interface Line {
@@ -88,7 +90,7 @@ describe('the workers', () => {
     await expect.poll(() => linesOf(service, 'worker started').length, POLL).toBe(3);
     const seen = new Set<string>();
     const ask = async () => seen.add(await answerer(service)).size;
-    await expect.poll(ask, { interval: 0, timeout: 5_000 }).toBe(3);
+    await expect.poll(ask, { ...POLL, interval: 0 }).toBe(3);
     expect(await service.workerPids()).toHaveLength(3);
   });
 
@@ -97,21 +99,18 @@ describe('the workers', () => {
     async (signal) => {
       const before = await service.workerPids();
       const [victim] = before;
-      const endedAtMs = performance.now();
       process.kill(victim!, signal);
       const fresh = () =>
         linesOf(service, 'worker started').filter(({ workerPid }) => !before.includes(workerPid!));
-      await expect
-        .poll(() => service.workerPids().then((pids) => pids.filter((pid) => !before.includes(pid))), {
-          interval: 10,
-          timeout: 1_000,
-        })
-        .toHaveLength(1);
-      expect(performance.now() - endedAtMs).toBeLessThan(1_000);
+      await within(
+        1_000,
+        async () => (await service.workerPids()).filter((pid) => !before.includes(pid)),
+        (pids) => expect(pids).toHaveLength(1),
+      );
       expect((await service.admin('/readyz')).status).toBe(200);
       // the others answer meanwhile, and the new one soon does
       expect((await service.get('/hotels/a')).status).toBe(200);
-      await expect.poll(() => fresh().length, { ...POLL, timeout: 3_000 }).toBe(1);
+      await expect.poll(() => fresh().length, POLL).toBe(1);
       expect(linesOf(service, 'worker ended, another is started').at(-1)).toMatchObject({
         workerPid: victim,
         signal,
@@ -122,32 +121,29 @@ describe('the workers', () => {
     },
   );
 
-  it('that freeze are ended and replaced within 4 s', async () => {
+  it('go on when the whole service was frozen for longer than a worker may be; one that freezes is replaced within 4 s', async () => {
+    await service.ready();
     // a report was heard of each
     await service.metrics();
     const before = await service.workerPids();
-    const [victim] = before;
-    process.kill(victim!, 'SIGSTOP');
-    await expect.poll(() => service.workerPids(), { ...POLL, timeout: 4_000 }).not.toContain(victim);
-    await expect.poll(() => service.workerPids(), { ...POLL, timeout: 1_000 }).toHaveLength(3);
-    expect(linesOf(service, 'worker ended, another is started').at(-1)).toMatchObject({
-      workerPid: victim,
-      signal: 'SIGKILL',
-    });
-  });
-
-  it('go on when the whole service was frozen for longer than a worker may be', async () => {
-    await service.metrics();
-    const before = await service.workerPids();
-    const ended = linesOf(service, 'worker ended, another is started').length;
+    const ended = () => linesOf(service, 'worker ended, another is started');
+    const endedBefore = ended().length;
     process.kill(-service.pid, 'SIGSTOP');
     await sleep(3_000);
     process.kill(-service.pid, 'SIGCONT');
-    // two more looks of the one who ends frozen workers
-    await sleep(600);
     expect((await service.get('/hotels/a')).status).toBe(200);
-    expect(linesOf(service, 'worker ended, another is started')).toHaveLength(ended);
-    expect(await service.workerPids()).toEqual(before);
+    // when this one is ended, whoever ends frozen workers has looked at the others too
+    const [victim, ...others] = before;
+    process.kill(victim!, 'SIGSTOP');
+    await within(
+      4_000,
+      () => service.workerPids(),
+      (pids) => expect(pids).not.toContain(victim),
+    );
+    await expect.poll(() => service.workerPids(), POLL).toHaveLength(3);
+    expect(await service.workerPids()).toEqual(expect.arrayContaining(others));
+    await expect.poll(() => ended().length, POLL).toBe(endedBefore + 1);
+    expect(ended().at(-1)).toMatchObject({ workerPid: victim, signal: 'SIGKILL' });
   });
 
   it('may die in the moment in which the primary speaks to them', async () => {
@@ -160,7 +156,7 @@ describe('the workers', () => {
     for (const pid of await service.workerPids()) process.kill(pid, 'SIGKILL');
     process.kill(service.pid, 'SIGCONT');
     expect(await scraping).toContain('hotel_api_');
-    await expect.poll(() => service.workerPids(), { ...POLL, timeout: 5_000 }).toHaveLength(3);
+    await expect.poll(() => service.workerPids(), POLL).toHaveLength(3);
     await service.ready();
     expect((await service.get('/hotels/a')).status).toBe(200);
   });
@@ -176,10 +172,10 @@ describe('a worker that cannot start', () => {
         thief.once('error', () => resolve(false));
         thief.listen({ port: service.port, host: '127.0.0.1', exclusive: true }, () => resolve(true));
       });
-    await expect.poll(taken, { interval: 2 }).toBe(true);
+    await expect.poll(taken, { ...POLL, interval: 2 }).toBe(true);
 
     const ends = () => linesOf(service, 'worker ended, another is started');
-    await expect.poll(() => ends().length, { ...POLL, timeout: 10_000 }).toBe(5);
+    await expect.poll(() => ends().length, { ...POLL, timeout: 15_000 }).toBe(5);
     expect(ends().map(({ restartInMs }) => restartInMs)).toEqual([100, 200, 400, 800, 1_600]);
     const times = ends().map(({ time }) => Date.parse(time));
     for (const [i, { restartInMs }] of ends().entries()) {
@@ -193,9 +189,7 @@ describe('a worker that cannot start', () => {
     expect((await service.admin('/livez')).status).toBe(200);
 
     await new Promise((resolve) => thief.close(resolve));
-    await expect
-      .poll(async () => (await service.admin('/readyz')).status, { ...POLL, timeout: 5_000 })
-      .toBe(200);
+    await expect.poll(async () => (await service.admin('/readyz')).status, POLL).toBe(200);
     expect((await service.get('/hotels/a')).status).toBe(200);
   });
 });
@@ -268,7 +262,9 @@ describe('the end', () => {
   );
 
   it('is told before it comes: not ready, while requests are still accepted', async () => {
-    const service = await startService({ redis: false, hotels: HOTELS, env: { DRAIN_WAIT_MS: '800' } });
+    const waitMs = 2_500;
+    const env = { DRAIN_WAIT_MS: String(waitMs) };
+    const service = await startService({ redis: false, hotels: HOTELS, env });
     const kept = await open(service);
     process.kill(service.pid, 'SIGTERM');
     const toldAtMs = performance.now();
@@ -276,14 +272,14 @@ describe('the end', () => {
     expect((await service.admin('/livez')).status).toBe(200);
     const answer = await service.get('/hotels/a', { headers: { connection: 'close' } });
     expect(answer.status).toBe(200);
-    expect(performance.now() - toldAtMs).toBeLessThan(800);
+    expect(performance.now() - toldAtMs).toBeLessThan(waitMs);
     // an idle connection outlives the wait, and is told to close by its next answer
     await untilClosed(service);
     kept.socket.write(`GET /hotels/a HTTP/1.1\r\nHost: a\r\nX-API-Key: ${service.fullKey}\r\n\r\n`);
     await kept.closed;
     expect(kept.received()).toMatch(/^HTTP\/1\.1 200 OK\r\n.*connection: close/is);
     expect(await service.exited).toEqual({ code: 0, signal: null, forced: false });
-    expect(performance.now() - toldAtMs).toBeGreaterThan(800);
+    expect(performance.now() - toldAtMs).toBeGreaterThan(waitMs);
   });
 
   it('does not wait for ever for a request: after its deadline it comes', async () => {
@@ -296,18 +292,25 @@ describe('the end', () => {
   });
 
   it('is forced by a second signal, but not by the same one come twice, as npm passes it on', async () => {
-    const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
-    const slow = await openSlow(service);
+    // what comes within 500 ms is the same one; on a busy machine we may be later than that
+    const twice = async (): Promise<Service> => {
+      const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
+      await openSlow(service);
+      const sentAtMs = performance.now();
+      process.kill(service.pid, 'SIGINT');
+      await expect.poll(() => linesOf(service, 'stopping'), { ...POLL, interval: 5 }).toHaveLength(1);
+      process.kill(service.pid, 'SIGINT');
+      if (performance.now() - sentAtMs < 400) return service;
+      await service.exited;
+      return twice();
+    };
+    const service = await twice();
     const group = await groupOf(service.pid);
-    process.kill(service.pid, 'SIGINT');
-    await expect.poll(() => linesOf(service, 'stopping'), POLL).toHaveLength(1);
-    process.kill(service.pid, 'SIGINT');
     await untilClosed(service);
     expect(await runningOf([service.pid])).toEqual([service.pid]);
     await sleep(500);
     process.kill(service.pid, 'SIGINT');
     expect(await service.exited).toEqual({ code: 1, signal: null, forced: false });
-    await slow.closed;
     expect(await runningOf(group)).toEqual([]);
   });
 
@@ -326,9 +329,10 @@ describe('the end', () => {
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing', DRAIN_WAIT_MS: '60000' },
     });
     await expect.poll(() => linesOf(service, 'not ready yet, trying again'), POLL).toHaveLength(1);
-    const toldAtMs = performance.now();
+    const toldAtMs = ownTimeMs();
     process.kill(service.pid, 'SIGTERM');
     expect(await service.exited).toEqual({ code: 0, signal: null, forced: false });
-    expect(performance.now() - toldAtMs).toBeLessThan(1_000);
+    // neither the wait before the drain nor a try to connect
+    expect(ownTimeMs() - toldAtMs).toBeLessThan(5_000);
   });
 });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { screen } from '../src/demo/screen.ts';
 import { freePort } from '../src/servers/port.ts';
 import { othersReach, type PostgresServer } from '../src/servers/postgres.ts';
@@ -15,14 +15,19 @@ import { descendantsOf, runningOf } from '../src/servers/processes.ts';
 import { findProgram } from '../src/servers/programs.ts';
 import type { RedisServer } from '../src/servers/redis.ts';
 import { settle } from './support/left-behind.ts';
+import { isSkippedWithout } from './support/wanted.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const MAIN = 'src/demo/main.ts';
-const READY_MS = 15_000;
+const READY_MS = 60_000;
 const ENDING_MS = 15_000;
+// a demo or two, each of which sets up its own servers
+vi.setConfig({ testTimeout: 2 * READY_MS + 2 * ENDING_MS });
 
-const setpriv =
-  process.getuid?.() === 0 && (await othersReach(ROOT)) ? await findProgram(['setpriv']) : undefined;
+/** Other users can be played. */
+const maySwitch = process.getuid?.() === 0 && (await othersReach(ROOT));
+const skipped = !maySwitch || (await isSkippedWithout('the demo of a user who is not root', 'setpriv'));
+const setpriv = await findProgram(['setpriv']);
 
 interface Demo {
   /** of the process that was run; it leads a group of its own, as under a terminal */
@@ -198,7 +203,7 @@ describe('the demo', () => {
     expect(await leftOf(demo, processes)).toEqual([]);
   });
 
-  test.skipIf(!setpriv)('works for a user who is not root', async () => {
+  test.skipIf(skipped)('works for a user who is not root', async () => {
     const demo = await startDemo(
       [setpriv!, '--reuid=nobody', '--regid=nogroup', '--clear-groups', process.execPath, MAIN],
       { HOME: '/nonexistent' },

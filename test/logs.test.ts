@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { runGuarded } from '../src/servers/guarded.ts';
 import { childrenOf } from '../src/servers/processes.ts';
-import { findProgram } from '../src/servers/programs.ts';
+import { withoutTerminal } from './cli/terminal.ts';
 import { freshDatabase } from './support/database.ts';
 import { closeAtEnd } from './support/left-behind.ts';
 import { ownPort } from './support/own-port.ts';
@@ -251,15 +251,12 @@ describe('a log that nobody reads', () => {
   });
 });
 
-const script = await findProgram(['script']);
-
-// the one of util-linux makes a terminal for a command; others take other arguments
-it.runIf(script && process.platform === 'linux')('on a terminal the log is for people', async () => {
+it.skipIf(withoutTerminal)('on a terminal the log is for people', async () => {
   const database = await freshDatabase();
   const lines: string[] = [];
   const terminal = await runGuarded(
     {
-      command: [script!, '-qec', `exec ${process.execPath} src/main.ts serve`, '/dev/null'],
+      command: ['script', '-qec', `exec ${process.execPath} src/main.ts serve`, '/dev/null'],
       env: {
         ...{ PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'dumb', DATABASE_URL: database.url },
         ...{ HOST: '127.0.0.1', ADMIN_HOST: '127.0.0.1', WORKERS: '1', DRAIN_WAIT_MS: '0' },

@@ -219,6 +219,20 @@ describe('every query', () => {
       expect(await valuesOf('sum(hotel_api_invalidator_active)')).toEqual([1]);
       expect(await server.labelValues('namespace', 'hotel_api_build_info')).toEqual(['test']);
 
+      // what prometheus-adapter asks for the autoscaler, with its templates filled in
+      for (const { seriesQuery, metricsQuery } of parse(
+        read('../overlays/hpa-custom/prometheus-adapter.yaml'),
+      ).rules.custom) {
+        expect(await server.query(seriesQuery)).toHaveLength(1);
+        const query = metricsQuery
+          .replace('<<.Series>>', /^\w+/.exec(seriesQuery)![0])
+          .replace('<<.LabelMatchers>>', 'namespace="test",pod=~"one|two"')
+          .replace('<<.GroupBy>>', 'pod');
+        expect(await server.query(query)).toEqual([
+          { metric: { pod: 'one' }, value: [expect.any(Number), expect.stringMatching(/^\d+(\.\d+)?$/)] },
+        ]);
+      }
+
       await expect
         .poll(async () => (await server.rules()).map(({ health }) => health), { timeout: 10_000 })
         .toEqual(rules.map(() => 'ok'));

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import postgres, { type Sql } from 'postgres';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type FreshDatabase, freshDatabase } from './support/database.ts';
 import { Everywhere, named } from './support/everywhere.ts';
 import { closeAtEnd } from './support/left-behind.ts';
@@ -33,7 +33,6 @@ beforeAll(async () => {
     // every read is one of PostgreSQL
     env: { L1_MAX_BYTES: '0', DATABASE_URL: pooler.url, DATABASE_DIRECT_URL: database.url },
   });
-  await vi.waitUntil(async () => /^hotel_api_workers 2$/m.test(await service.metrics()), POLL);
   everywhere = await Everywhere.of(service);
 });
 

@@ -12,11 +12,13 @@ import { startService } from './support/service.ts';
 
 const PASSWORD = 'p@ss,word/';
 const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
+const POLL = { interval: 20, timeout: 10_000 };
 const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
 
 let folder: string;
 /** what the service is told */
 let url: string;
+let server: OwnServer;
 
 const openssl = (...args: string[]) => promisify(execFile)('openssl', args, { cwd: folder });
 
@@ -54,7 +56,7 @@ beforeAll(async () => {
     join(folder, 'users.acl'),
     `user default off\nuser hotel-api on >${PASSWORD} ~* resetchannels +@all -@dangerous +info\n`,
   );
-  const server = await OwnServer.start(async (port) => {
+  server = await OwnServer.start(async (port) => {
     const order = await orderRedis(program, port);
     const plainPort = order.command.indexOf('--port');
     order.command.splice(plainPort, 2, '--port', '0', '--tls-port', String(port));
@@ -80,7 +82,7 @@ it('Redis is used over TLS, as an ACL user, where NODE_EXTRA_CA_CERTS names its 
     .poll(async () => {
       expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
       return Number(hits.exec(await service.metrics())?.[1]);
-    })
+    }, POLL)
     .toBeGreaterThan(HOTELS.length);
   await service.sql`update hotels set name = 'over TLS'`;
   await (await Everywhere.of(service)).until('/hotels/h3', named('over TLS'));
@@ -95,8 +97,50 @@ it('a server of an authority that nobody named is not trusted: PostgreSQL answer
   });
   for (let i = 0; i < 5; i++)
     expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
-  await expect.poll(() => service.metrics()).toMatch(/breaker_open{dependency="redis"} [1-9]/);
+  await expect.poll(() => service.metrics(), POLL).toMatch(/breaker_open{dependency="redis"} [1-9]/);
   expect(await service.metrics()).not.toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
   expect(service.logs().join('\n')).toMatch(/not connected to Redis: .*certificate/);
   expect(service.logs().join('\n')).not.toContain(PASSWORD);
+});
+
+it('its password stands in no answer, no metric and no line of the trace log, while it is there and when it goes', async () => {
+  const service = await startService({
+    hotels: HOTELS,
+    redis: false,
+    env: {
+      ...{ REDIS_URL: url, NODE_EXTRA_CA_CERTS: join(folder, 'ca.crt') },
+      ...{ L1_MAX_BYTES: '0', LOG_LEVEL: 'trace' },
+    },
+  });
+  const seen: string[] = [];
+  const askAll = async () => {
+    const answers = [
+      ...(await Promise.all(
+        ['/hotels', '/hotels/h1', '/hotels/nowhere', '/nowhere', '/openapi.json', '/docs'].map((path) =>
+          service.get(path),
+        ),
+      )),
+      await service.post('/hotels/channel/batch', BATCH),
+      await service.post('/hotels/channel/batch', '{'),
+      await service.get('/hotels/h1', { key: 'none' }),
+      ...(await Promise.all(['/metrics', '/readyz?verbose', '/livez'].map((path) => service.admin(path)))),
+    ];
+    for (const { headers, text } of answers) seen.push(JSON.stringify(headers), text);
+  };
+  await askAll();
+  await service.sql`update hotels set name = 'with a password'`;
+  await (await Everywhere.of(service)).until('/hotels/h3', named('with a password'));
+  await askAll();
+  expect(await service.metrics()).toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
+  await server.kill();
+  await expect
+    .poll(async () => {
+      await askAll();
+      return service.metrics();
+    }, POLL)
+    .toMatch(/breaker_open{dependency="redis"} [1-9]/);
+  await service.stop();
+  expect(service.logs().some((line) => line.includes('Redis'))).toBe(true);
+  for (const form of [PASSWORD, encodeURIComponent(PASSWORD), Buffer.from(PASSWORD).toString('base64')])
+    expect([...seen, ...service.logs()].filter((text) => text.includes(form))).toEqual([]);
 });

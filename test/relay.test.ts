@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { type Service, startService } from './support/service.ts';
 
 const HOTELS = 1_500;
-const PATIENCE = { timeout: 5_000, interval: 20 };
+const PATIENCE = { timeout: 10_000, interval: 20 };
 
 let service: Service;
 /** by number, as a GET by id answers it */

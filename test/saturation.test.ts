@@ -42,8 +42,7 @@ const atOnce = (ask: (i: number) => Promise<unknown>) =>
 describe('an instance', () => {
   it('says what runs, and how many workers there are and should be', async () => {
     expect(await valuesOf('hotel_api_build_info')).toEqual({ [`${version} ${process.versions.node}`]: 1 });
-    // the instance is ready when the first of them is
-    await expect.poll(() => numberOf('hotel_api_workers'), POLL).toBe(2);
+    expect(await numberOf('hotel_api_workers')).toBe(2);
     expect(await numberOf('hotel_api_workers_wanted')).toBe(2);
     expect(await numberOf('hotel_api_postgres_pool_size')).toBe(2 * 3);
     expect(await numberOf('hotel_api_postgres_queue_limit')).toBe(2 * 50);

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -13,54 +13,21 @@ import { freshDatabase, freshRedis } from './support/database.ts';
 import { insertHotels } from './support/hotel.ts';
 import { closeAtEnd } from './support/left-behind.ts';
 import { ownPort } from './support/own-port.ts';
+import { within } from './support/own-time.ts';
+import { FaultProxy } from './support/proxy.ts';
 import { type Service, startService } from './support/service.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const MAIN = join(ROOT, 'src/main.ts');
-const POLL = { interval: 20, timeout: 5_000 };
+const POLL = { interval: 20, timeout: 10_000 };
 /** What the contract promises after a dependency has come. */
-const WITHIN_2_S = { interval: 20, timeout: 2_000 };
+const PROMISE_MS = 2_000;
 
-/** A port on which a server comes later: until `open` nobody listens there. */
-class Later {
-  readonly url: string;
-  readonly #target: URL;
-  readonly #port: number;
-  readonly #sockets = new Set<Socket>();
-  #server: Server | undefined;
-
-  private constructor(target: string, port: number) {
-    this.#target = new URL(target);
-    this.#port = port;
-    this.url = Object.assign(new URL(target), { hostname: '127.0.0.1', port: String(port) }).href;
-  }
-
-  static async to(target: string): Promise<Later> {
-    const later = new Later(target, await ownPort());
-    closeAtEnd('a port', () => later.close());
-    return later;
-  }
-
-  async open(): Promise<void> {
-    this.#server = createServer((client) => {
-      const server = connect(Number(this.#target.port), this.#target.hostname);
-      for (const [one, other] of [
-        [client, server],
-        [server, client],
-      ] as const) {
-        this.#sockets.add(one);
-        one.on('error', () => {}).on('close', () => other.destroy());
-        one.pipe(other);
-      }
-    });
-    this.#server.listen(this.#port, '127.0.0.1');
-    await once(this.#server, 'listening');
-  }
-
-  async close(): Promise<void> {
-    this.#server?.close();
-    for (const socket of this.#sockets) socket.destroy();
-  }
+/** The way to a server that comes later: until it heals nobody listens there. */
+async function later(url: string): Promise<FaultProxy & { url: string }> {
+  const proxy = await FaultProxy.before(url);
+  await proxy.refuse();
+  return proxy;
 }
 
 const readiness = (service: Service) => async () => (await service.admin('/readyz')).status;
@@ -98,13 +65,13 @@ async function take(): Promise<{ port: number; release: () => Promise<void> }> {
 describe('a service whose PostgreSQL is away at the start', () => {
   it('lives and is not ready, and is ready within 2 s of its coming', async () => {
     const database = await freshDatabase();
-    const later = await Later.to(database.url);
+    const proxy = await later(database.url);
     const service = await startService({
       database,
       redis: false,
       hotels: [{ id: 'a' }],
       awaitReady: false,
-      env: { DATABASE_URL: later.url },
+      env: { DATABASE_URL: proxy.url },
     });
     await expect.poll(() => reasonsOf(service).length, POLL).toBe(1);
     expect(reasonsOf(service)[0]).toMatch(/ECONNREFUSED/);
@@ -112,8 +79,8 @@ describe('a service whose PostgreSQL is away at the start', () => {
     expect(await readiness(service)()).toBe(503);
     expect(await service.metrics()).toContain('# TYPE hotel_api_');
     await expect(service.get('/hotels/a')).rejects.toThrow(/ECONNREFUSED/);
-    await later.open();
-    await expect.poll(readiness(service), WITHIN_2_S).toBe(200);
+    await proxy.heal();
+    await within(PROMISE_MS, readiness(service), (status) => expect(status).toBe(200));
     expect((await service.get('/hotels/a')).status).toBe(200);
     // the reason is told once, not at every attempt
     expect(reasonsOf(service)).toHaveLength(1);
@@ -147,7 +114,7 @@ describe('a service whose PostgreSQL is away at the start', () => {
 
     const migrated = await run('migrate', { DATABASE_URL: missingUrl });
     expect(migrated).toMatchObject({ code: 0, stderr: '' });
-    await expect.poll(readiness(service), WITHIN_2_S).toBe(200);
+    await within(PROMISE_MS, readiness(service), (status) => expect(status).toBe(200));
     expect((await service.get('/hotels')).status).toBe(401);
   });
 });
@@ -155,20 +122,20 @@ describe('a service whose PostgreSQL is away at the start', () => {
 describe('a service whose Redis is away at the start', () => {
   it('is ready without it, and uses it within 2 s of its coming', async () => {
     const redisDatabase = await freshRedis();
-    const later = await Later.to(redisDatabase.url);
+    const proxy = await later(redisDatabase.url);
     const hotels = Array.from({ length: 500 }, (_, i) => ({ id: `h${i}` }));
-    const service = await startService({ redisDatabase, hotels, env: { REDIS_URL: later.url } });
+    const service = await startService({ redisDatabase, hotels, env: { REDIS_URL: proxy.url } });
     expect((await service.get('/hotels/h0')).status).toBe(200);
     expect(await redisDatabase.client.dbsize()).toBe(0);
 
-    await later.open();
+    await proxy.heal();
     let next = 1;
     const isUsed = async () => {
       // each is asked for the first time, so this worker does not know it
       expect((await service.get(`/hotels/h${next++}`)).status).toBe(200);
       return redisDatabase.client.keys('*:h:*');
     };
-    await expect.poll(isUsed, WITHIN_2_S).not.toEqual([]);
+    await within(PROMISE_MS, isUsed, (names) => expect(names).not.toEqual([]));
   });
 });
 

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { findProgram } from '../../src/servers/programs.ts';
+import { isSkippedWithout } from '../support/wanted.ts';
 import { MAIN } from './program.ts';
-import { onTerminal, script } from './terminal.ts';
+import { onTerminal, withoutTerminal } from './terminal.ts';
 
 const run = promisify(execFile);
 
@@ -75,32 +75,36 @@ async function offeredBy(command: string, typed: string): Promise<string[]> {
   return line.slice(kept.length).trim().split(' ');
 }
 
-async function offeredByFish(fish: string, typed: string): Promise<string[]> {
+async function offeredByFish(typed: string): Promise<string[]> {
   const command = `source ./script.fish; complete -C '${`hotel-api ${typed}`}'`;
-  const { stdout } = await run(fish, ['--no-config', '-c', command], { cwd: folder, env: { HOME: folder } });
+  const { stdout } = await run('fish', ['--no-config', '-c', command], {
+    cwd: folder,
+    env: { HOME: folder, PATH: process.env.PATH },
+  });
   return stdout
     .trimEnd()
     .split('\n')
     .map((line) => line.split('\t')[0]!);
 }
 
-describe.skipIf(!script || !(await findProgram(['bash'])))('bash', () => {
+const withoutBash = withoutTerminal || (await isSkippedWithout('completion in bash', 'bash'));
+describe.skipIf(withoutBash)('bash', () => {
   test.each(CASES)('offers behind "hotel-api %s": %j', async (typed, words) => {
     const offered = await offeredBy('bash --rcfile .bashrc -i', typed);
     expect(offered.toSorted()).toEqual(words.toSorted());
   });
 });
 
-describe.skipIf(!script || !(await findProgram(['zsh'])))('zsh', () => {
+const withoutZsh = withoutTerminal || (await isSkippedWithout('completion in zsh', 'zsh'));
+describe.skipIf(withoutZsh)('zsh', () => {
   test.each(CASES)('offers behind "hotel-api %s": %j', async (typed, words) => {
     expect((await offeredBy('zsh -i', typed)).toSorted()).toEqual(words.toSorted());
   });
 });
 
-const fish = await findProgram(['fish']);
-describe.skipIf(!fish)('fish', () => {
+describe.skipIf(await isSkippedWithout('completion in fish', 'fish'))('fish', () => {
   test.each(CASES)('offers behind "hotel-api %s": %j', async (typed, words) => {
-    expect((await offeredByFish(fish!, typed)).toSorted()).toEqual(words.toSorted());
+    expect((await offeredByFish(typed)).toSorted()).toEqual(words.toSorted());
   });
 });
 

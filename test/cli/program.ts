@@ -27,18 +27,21 @@ export class Program {
     this.folder = folder;
   }
 
-  static async set(): Promise<Program> {
-    const program = new Program(await freshDatabase(), await mkdtemp(join(tmpdir(), 'cli-')));
+  /** `database`: of others, instead of one of its own. */
+  static async set(database?: FreshDatabase): Promise<Program> {
+    const folder = await mkdtemp(join(tmpdir(), 'cli-'));
+    const program = new Program(database ?? (await freshDatabase()), folder);
     closeAtEnd('folder', () => rm(program.folder, { recursive: true, force: true }));
     return program;
   }
 
-  /** Starts it with nothing in its environment but the database. */
-  start(args: string[], input: string | Buffer = ''): { child: ChildProcess; outcome: Promise<Outcome> } {
-    const child = spawn(process.execPath, [MAIN, ...args], {
-      cwd: this.folder,
-      env: { DATABASE_URL: this.database.ownerUrl },
-    });
+  /** Starts it with nothing in its environment but the database, or what is given. */
+  start(
+    args: string[],
+    input: string | Buffer = '',
+    env: NodeJS.ProcessEnv = { DATABASE_URL: this.database.ownerUrl },
+  ): { child: ChildProcess; outcome: Promise<Outcome> } {
+    const child = spawn(process.execPath, [MAIN, ...args], { cwd: this.folder, env });
     child.stdin.end(input);
     const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(
       ([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }),
@@ -46,13 +49,13 @@ export class Program {
     return { child, outcome };
   }
 
-  run(args: string[], input: string | Buffer = ''): Promise<Outcome> {
-    return this.start(args, input).outcome;
+  run(args: string[], input?: string | Buffer, env?: NodeJS.ProcessEnv): Promise<Outcome> {
+    return this.start(args, input, env).outcome;
   }
 
   /** Runs a command with --json: its one document, and how it ended. */
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
-  async json(args: string[], input: string | Buffer = ''): Promise<any> {
+  async json(args: string[], input?: string | Buffer): Promise<any> {
     const { stdout, stderr, code } = await this.run([...args, '--json'], input);
     if (stdout === '') throw new Error(`nothing was printed, but: ${stderr}`);
     return { code, ...JSON.parse(stdout) };

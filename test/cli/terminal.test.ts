@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { hotelAt } from '../../src/cli/seed/hotel.ts';
+import { FaultProxy } from '../support/proxy.ts';
 import { MAIN, Program } from './program.ts';
-import { onTerminal, script } from './terminal.ts';
+import { onTerminal, withoutTerminal } from './terminal.ts';
 
 const HOTELS = 20_000;
 const ESC = '\x1b';
@@ -22,11 +23,17 @@ const shown = (args: string, env: NodeJS.ProcessEnv = {}) =>
     env: { DATABASE_URL: program.database.ownerUrl, ...env },
   });
 
-describe.skipIf(!script)('on a terminal', () => {
+describe.skipIf(withoutTerminal)('on a terminal', { timeout: 60_000 }, () => {
   test('an import draws a bar with what is done, its rate and the time left, and takes it away', async () => {
-    const output = await shown('import hotels.ndjson');
+    // rate and time left are told after a second, and there are five batches or more to wait for
+    const path = await FaultProxy.before(program.database.ownerUrl);
+    path.delay(80);
+    const output = await shown('import hotels.ndjson', { DATABASE_URL: path.url });
     const drawn = stripVTControlCharacters(output);
     expect(drawn).toMatch(/reading hotels\.ndjson ━* +\d+ % · [\d.]+ of [\d.]+ MB/);
+    expect(drawn).toMatch(
+      /reading hotels\.ndjson ━* *\d+ % · [\d.]+ of [\d.]+ MB · [\d.]+ MB\/s · \d+ s left/,
+    );
     // the cursor is hidden for the bar and comes back
     expect(output.lastIndexOf(`${ESC}[?25h`)).toBeGreaterThan(output.lastIndexOf(`${ESC}[?25l`));
     expect(drawn.trimEnd().split('\n').at(-1)).toContain(`${HOTELS} inserted, 0 updated`);

@@ -1,9 +1,13 @@
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { findProgram } from '../../src/servers/programs.ts';
+import { isSkippedWithout } from '../support/wanted.ts';
 
-/** The program that gives another a terminal: of util-linux, so it is on every Debian; undefined elsewhere. */
-export const script = process.platform === 'linux' ? await findProgram(['script']) : undefined;
+/** True where what a terminal shows is not tested. */
+export const withoutTerminal =
+  process.platform !== 'linux' || (await isSkippedWithout('what is shown on a terminal', 'script'));
+/** The program that gives another a terminal: of util-linux, and on Debian 13 of bsdutils. */
+const script = await findProgram(['script']);
 
 /** Runs a command line of the shell under a terminal and types `keys`; all that was shown there. */
 export async function onTerminal(
@@ -13,7 +17,7 @@ export async function onTerminal(
   const child = spawn(script!, ['-qec', command, '/dev/null'], {
     cwd,
     env: { PATH: process.env.PATH, TERM: 'xterm', SHELL: '/bin/sh', ...env },
-    timeout: 20_000,
+    timeout: 60_000,
   });
   child.stdin.end(keys);
   return text(child.stdout);

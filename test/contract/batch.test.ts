@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
+import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
 
 /** A case with as much of it as a title holds. */
@@ -142,11 +143,16 @@ describe('a batch', () => {
     expect(idsOf(await channels('CH-new', 'CH-1'))).toEqual(['h1']);
     expect(idsOf(await registries('700001', '500001'))).toEqual(['h1']);
     await service.insert({ id: 'new', channel_id: 'CH-new', registry_id: 700_001 });
-    const patience = { timeout: 1_000, interval: 20 };
-    await expect.poll(async () => idsOf(await channels('CH-new', 'CH-1')), patience).toEqual(['new', 'h1']);
-    await expect
-      .poll(async () => idsOf(await registries('700001', '500001')), patience)
-      .toEqual(['new', 'h1']);
+    await within(
+      1_000,
+      async () => idsOf(await channels('CH-new', 'CH-1')),
+      (found) => expect(found).toEqual(['new', 'h1']),
+    );
+    await within(
+      1_000,
+      async () => idsOf(await registries('700001', '500001')),
+      (found) => expect(found).toEqual(['new', 'h1']),
+    );
   });
 });
 

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
+import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
 
 /** A case with as much of it as a title holds. */
@@ -29,7 +30,7 @@ const ODD_IDS = [
   '😀',
   '/',
 ];
-const PATIENCE = { timeout: 1_000, interval: 20 };
+const PATIENCE_MS = 1_000;
 
 let service: Service;
 let ids: string[];
@@ -125,9 +126,9 @@ describe('the list', () => {
       ['e', 'Hotel e'],
     ]);
     await own.sql`insert into hotels (id, name) values ('b', 'New')`;
-    await expect.poll(shown, PATIENCE).toContainEqual(['b', 'New']);
+    await within(PATIENCE_MS, shown, (found) => expect(found).toContainEqual(['b', 'New']));
     await own.sql`update hotels set name = 'Changed' where id = 'c'`;
-    await expect.poll(shown, PATIENCE).toContainEqual(['c', 'Changed']);
+    await within(PATIENCE_MS, shown, (found) => expect(found).toContainEqual(['c', 'Changed']));
     await own.sql`update hotels set id = 'd' where id = 'e'`;
     await own.sql`delete from hotels where id = 'a'`;
     const expected = [
@@ -135,9 +136,9 @@ describe('the list', () => {
       ['c', 'Changed'],
       ['d', 'Hotel e'],
     ];
-    await expect.poll(shown, PATIENCE).toEqual(expected);
+    await within(PATIENCE_MS, shown, (found) => expect(found).toEqual(expected));
     await own.sql`truncate hotels`;
-    await expect.poll(shown, PATIENCE).toEqual([]);
+    await within(PATIENCE_MS, shown, (found) => expect(found).toEqual([]));
     await own.stop();
   });
 });

@@ -1,8 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const PATIENCE = { timeout: 1_000, interval: 20 };
+/** For what comes without a promise of when. */
+const PATIENCE_MS = 10_000;
 
 let service: Service;
 
@@ -70,7 +72,7 @@ async function fill(): Promise<{ answers: string[]; names: string[] }> {
     ...[200, 200, 200, 200, 200, 404, 404, 404, 200, 200],
     ...[200, 403, 200, 200, 403, 404, 404, 403, 200, 403],
   ]);
-  await expect.poll(namesOfHotels, PATIENCE).toHaveLength(NAMES);
+  await within(PATIENCE_MS, namesOfHotels, (found) => expect(found).toHaveLength(NAMES));
   return { answers, names: await namesOfHotels() };
 }
 
@@ -86,7 +88,7 @@ async function insertKey(row: { revoked_at?: Date }): Promise<{ key: string; nam
     revoked_at: row.revoked_at ?? null,
   })}`;
   const found = () => service.redis!.keys(`*${sha256}`);
-  await expect.poll(found, PATIENCE).toHaveLength(1);
+  await within(PATIENCE_MS, found, (found) => expect(found).toHaveLength(1));
   return { key, name: (await found())[0]! };
 }
 
@@ -153,7 +155,11 @@ describe('Redis that holds', () => {
     const poisoned = await dumpsOf(names.filter(isOfHotel));
     expect(await askAll()).toEqual(answers);
     expect(await askAll()).toEqual(answers);
-    await expect.poll(() => unchanged(poisoned), PATIENCE).toEqual([]);
+    await within(
+      PATIENCE_MS,
+      () => unchanged(poisoned),
+      (found) => expect(found).toEqual([]),
+    );
     expect(await askAll()).toEqual(answers);
   });
 
@@ -184,7 +190,11 @@ describe('Redis that holds', () => {
     for (const name of absences) await service.redis!.set(name, 'poison');
     const poisoned = await dumpsOf(absences);
     expect(await askAll()).toEqual(answers);
-    await expect.poll(() => unchanged(poisoned), PATIENCE).toEqual([]);
+    await within(
+      PATIENCE_MS,
+      () => unchanged(poisoned),
+      (found) => expect(found).toEqual([]),
+    );
   });
 
   it.each(poisons)('%s in place of a key makes no key of it, nor takes one away', async (_, poison) => {
@@ -196,7 +206,11 @@ describe('Redis that holds', () => {
       expect((await service.get('/hotels/registry/500001', { key: good.key })).status).toBe(200);
       expect((await service.get('/hotels/registry/500001', { key: revoked.key })).status).toBe(401);
     }
-    await expect.poll(() => unchanged(poisoned), PATIENCE).toEqual([]);
+    await within(
+      PATIENCE_MS,
+      () => unchanged(poisoned),
+      (found) => expect(found).toEqual([]),
+    );
   });
 
   it.each(poisons)('%s in place of everything else keeps no change from being seen', async (_, poison) => {
@@ -207,7 +221,11 @@ describe('Redis that holds', () => {
     }
     const name = `Changed ${Math.random()}`;
     await service.sql`update hotels set name = ${name} where id = 'h1'`;
-    await expect.poll(async () => (await service.get('/hotels/h1')).json().name, PATIENCE).toBe(name);
+    await within(
+      1_000,
+      async () => (await service.get('/hotels/h1')).json().name,
+      (found) => expect(found).toBe(name),
+    );
   });
 
   it('nothing any more changes no answer', async () => {

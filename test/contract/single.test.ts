@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
+import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
 
 /** A case with as much of it as a title holds. */
@@ -112,9 +113,11 @@ describe('one hotel', () => {
     expectNotFound(await service.get('/hotels/registry/600001'));
     await service.insert({ id: 'later', channel_id: 'CH-later', registry_id: 600001 });
     for (const path of ['/hotels/later', '/hotels/channel/CH-later', '/hotels/registry/600001']) {
-      await expect
-        .poll(async () => (await service.get(path)).status, { timeout: 1_000, interval: 20 })
-        .toBe(200);
+      await within(
+        1_000,
+        async () => (await service.get(path)).status,
+        (found) => expect(found).toBe(200),
+      );
     }
   });
 

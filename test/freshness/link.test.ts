@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { migrate } from '../../src/schema.ts';
-import { startPostgres } from '../../src/servers/postgres.ts';
-import type { FreshDatabase } from '../support/database.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
+import { samplesOf } from '../support/exposition.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { ownPostgres } from '../support/own-server.ts';
+import { within } from '../support/own-time.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
@@ -14,6 +14,9 @@ import { type Witness, watchFreshness } from '../support/witness.ts';
 const UNLINKED_MS = 5_500;
 /** A link that broke is noticed, opened anew and everything dropped within this time. */
 const NOTICED_MS = 5_000;
+/** A feed that says nothing for so long is down; a scrape waits so long for the workers' word. */
+const SILENT_MS = 1_500;
+const REPORT_MS = 500;
 
 /** the path of the second instance to PostgreSQL */
 let proxy: FaultProxy;
@@ -23,19 +26,12 @@ let everywhere: Everywhere;
 let witness: Witness;
 let n = 0;
 
-/** A PostgreSQL server of this file's own: its processes are frozen and killed. */
-async function ownDatabase(): Promise<FreshDatabase> {
-  const server = await startPostgres();
-  closeAtEnd('PostgreSQL', async () => void (await server.stop()));
-  const url = server.url('postgres');
-  const sql = postgres(url, { max: 2, onnotice: () => {}, backoff: () => 0.1 });
-  closeAtEnd('its client', () => sql.end());
-  await migrate(sql);
-  return { name: 'postgres', url, ownerUrl: url, sql, drop: async () => {} };
-}
-
 beforeAll(async () => {
-  const database = await ownDatabase();
+  // its processes are frozen and killed
+  const { url, ownerUrl } = await ownPostgres(100);
+  const sql = postgres(ownerUrl, { max: 2, onnotice: () => {}, backoff: () => 0.1 });
+  closeAtEnd('a client of PostgreSQL', () => sql.end());
+  const database = { name: 'postgres', url, ownerUrl, sql, drop: async () => {} };
   first = await startService({ workers: 2, database, hotels: [{ id: 'h' }] });
   const path = await FaultProxy.before(database.url);
   proxy = path;
@@ -80,6 +76,16 @@ async function haveLead(service: Service): Promise<void> {
       where locktype = 'advisory' and granted and application_name = 'hotel-api invalidate'`;
     await sleep(600);
   }
+}
+
+/** Whether each worker of both instances hears the feed: 1 or 0. */
+async function feeds(): Promise<number[]> {
+  const metrics = await Promise.all([first.metrics(), second.metrics()]);
+  return metrics.flatMap((text) =>
+    samplesOf(text)
+      .filter(({ name }) => name === 'hotel_api_change_feed_up')
+      .map(({ value }) => value),
+  );
 }
 
 const log = (what: string, ms: number) => console.log(`${what}: seen everywhere after ${Math.round(ms)} ms`);
@@ -138,7 +144,11 @@ describe('a change is served by every worker', () => {
     const frozen = await backends('listen');
     for (const pid of frozen) process.kill(pid, 'SIGSTOP');
     try {
-      log('listeners frozen', await changed(NOTICED_MS));
+      const [tookMs] = await Promise.all([
+        changed(NOTICED_MS),
+        within(SILENT_MS + REPORT_MS, feeds, (up) => expect(up).toEqual([0, 0, 0, 0])),
+      ]);
+      log('listeners frozen', tookMs);
     } finally {
       for (const pid of frozen) process.kill(pid, 'SIGCONT');
     }
@@ -204,7 +214,7 @@ describe('a change is served by every worker', () => {
       process.kill(active.pid, 'SIGCONT');
     }
     for (let round = 0; round < 20; round++) await changed(2_000);
-    await expect.poll(async () => (await roles())[0].port).toBe(standby.port);
+    await expect.poll(async () => (await roles())[0].port, { timeout: 10_000 }).toBe(standby.port);
   });
 
   it('when PostgreSQL crashes and restarts in the middle', async () => {

@@ -1,6 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Entry } from '../../src/hotels/entry.ts';
 import { LETTER } from '../../src/hotels/namespace.ts';
 import type { FeedMessage } from '../../src/invalidation/messages.ts';
+import { readHotels } from '../../src/invalidation/rows.ts';
 import { hashOf, makeKey } from '../../src/keys/key.ts';
 import { insertKey } from '../support/key.ts';
 import { Stage, type StagedWorker, until } from '../support/stage.ts';
@@ -59,7 +61,10 @@ async function forget(...ids: string[]): Promise<void> {
 }
 
 describe('the stale-set race', () => {
-  it('a load that began before a change and ends after it was heard of is stored nowhere', () =>
+  it.each([
+    ['after it was heard of', true],
+    ['before it is heard of, when Redis has the new value already', false],
+  ])('a load that began before a change and ends %s is stored nowhere', (_, heard) =>
     repeat(async (id, channelId) => {
       await forget(id, channelId);
       one.afterQuery.shut();
@@ -67,24 +72,12 @@ describe('the stale-set race', () => {
       await until(() => one.afterQuery.waiting > 0);
       await change(id, 'v2');
       await stage.deliver();
-      stage.hear();
+      if (heard) stage.hear();
       one.afterQuery.open();
       await load;
       expect(await answers(id, channelId)).toEqual(all('v2'));
-    }));
-
-  it('nor is one that ends before it is heard of, when Redis has the new value already', () =>
-    repeat(async (id, channelId) => {
-      await forget(id, channelId);
-      one.afterQuery.shut();
-      const load = one.ask('id', id);
-      await until(() => one.afterQuery.waiting > 0);
-      await change(id, 'v2');
-      await stage.deliver();
-      one.afterQuery.open();
-      await load;
-      expect(await answers(id, channelId)).toEqual(all('v2'));
-    }));
+    }),
+  );
 
   it('nor one whose write to Redis is on its way when the change comes', () =>
     repeat(async (id, channelId) => {
@@ -270,6 +263,53 @@ describe('what the invalidator says', () => {
       await inserting;
       expect(await answers(id, channelId)).toEqual(all('v3'));
     }));
+});
+
+describe('two invalidators that fight', () => {
+  it('leave in Redis what changed last, and no hotel that is gone, when the one whose term is over writes late', () =>
+    repeat(async (id, channelId) => {
+      const after = round % 2 === 0 ? 'v3' : null;
+      const rival = await stage.rival();
+      await change(id, 'v2');
+      rival.beforeWrite.shut();
+      const late = rival.deliver();
+      await until(() => rival.beforeWrite.waiting > 0);
+      // what it took off the queue is back there
+      await rival.cutOff();
+      await (after === null ? remove(id) : change(id, after));
+      await stage.deliver();
+      // it knows nothing and believes what Redis says, of the present generation
+      const newcomer = stage.newcomer();
+      rival.beforeWrite.open();
+      await late;
+      expect(await newcomer.ask('channel', channelId)).toBe(after);
+      expect(await newcomer.ask('id', id)).toBe(after);
+      expect(await answers(id, channelId)).toEqual(all(after));
+    }));
+});
+
+describe('Redis', () => {
+  it.each(['v2 v3 v3', 'v3 v2 v3', 'v3 v3 v2', 'v1 v2 v3', 'v3 v1 v2', 'v2 v1 v3'])(
+    'keeps the newest of the versions that are written in the order %s',
+    async (order) => {
+      const id = `ordered ${order}`;
+      const versions = new Map<string, Entry>();
+      await stage.sql`insert into hotels (id, name, channel_id) values (${id}, 'v1', ${id})`;
+      for (const name of ['v1', 'v2', 'v3']) {
+        await change(id, name);
+        versions.set(name, (await readHotels(stage.sql, [id])).get(id)!);
+      }
+      const { hotels } = stage.stores();
+      let newest = '';
+      for (const name of order.split(' ')) {
+        expect(await hotels.fill([versions.get(name)!])).toEqual(name < newest ? [id] : []);
+        if (name > newest) newest = name;
+        const [held] = await hotels.held([id]);
+        expect(held!.version).toBe(versions.get(newest)!.version);
+        expect(held!.bytes.equals(versions.get(newest)!.bytes)).toBe(true);
+      }
+    },
+  );
 });
 
 describe('a key that is revoked', () => {

@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startRedis } from '../../src/servers/redis.ts';
 import type { FreshRedis } from '../support/database.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { ownRedis } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
@@ -16,19 +16,13 @@ let everywhere: Everywhere;
 let witness: Witness;
 let n = 0;
 
-/** A Redis server of this file's own, behind a proxy. */
-async function ownRedis(): Promise<{ redis: FreshRedis; pid: number; proxy: FaultProxy }> {
-  const server = await startRedis(() => {});
-  if (!server) throw new Error('this test needs redis-server or valkey-server');
-  closeAtEnd('Redis', async () => void (await server.stop()));
-  const path = await FaultProxy.before(server.url);
-  const client = new Redis(server.url, { protocol: 2 });
-  closeAtEnd('its client', async () => client.disconnect());
-  return { redis: { url: path.url, client, release: async () => {} }, pid: server.pid, proxy: path };
-}
-
 beforeAll(async () => {
-  ({ redis, proxy } = await ownRedis());
+  const { url } = await ownRedis();
+  const client = new Redis(url, { protocol: 2 });
+  closeAtEnd('a client of Redis', async () => client.disconnect());
+  const path = await FaultProxy.before(url);
+  proxy = path;
+  redis = { url: path.url, client, release: async () => {} };
   const hotels = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, redisDatabase: redis, hotels });
   const beside = { database: service.database, redisDatabase: redis, env: { L1_MAX_BYTES: '0' } };

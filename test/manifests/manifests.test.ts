@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig } from '../../src/config.ts';
+import { Program } from '../cli/program.ts';
 import { startService } from '../support/service.ts';
 import { type Manifest, render } from './kustomize.ts';
 import { faultsBySchema, unknownFields } from './schemas.ts';
@@ -50,7 +51,55 @@ const neededBytes = (workers: number, l1MaxBytes: number) =>
 const selects = (selector: Record<string, string>, labels: Record<string, string> = {}) =>
   Object.entries(selector).every(([name, value]) => labels[name] === value);
 
+/** What an overlay has, as the README promises it: what follows would say nothing of objects that are gone. */
+const REQUIRED: Record<Overlay, string[]> = {
+  dev: ['Secret hotel-api', 'Secret hotel-api-owner', 'Job hotel-api-seed', 'StatefulSet postgres'],
+  production: ['Ingress hotel-api', 'ServiceMonitor hotel-api', 'ExternalSecret hotel-api'],
+  'hpa-custom': ['Ingress hotel-api', 'ServiceMonitor hotel-api', 'ExternalSecret hotel-api'],
+};
+const REQUIRED_EVERYWHERE = [
+  ...[
+    'ConfigMap hotel-api',
+    'Deployment hotel-api',
+    'Service hotel-api',
+    'HorizontalPodAutoscaler hotel-api',
+  ],
+  ...['PodDisruptionBudget hotel-api', 'NetworkPolicy hotel-api'],
+];
+
 describe.each(OVERLAYS)('the overlay %s', (overlay) => {
+  it('has all the objects that it is to have', () => {
+    for (const name of [...REQUIRED_EVERYWHERE, ...REQUIRED[overlay]]) {
+      const [kind, of] = name.split(' ') as [string, string];
+      expect(one(overlay, kind, of), name).toBeDefined();
+    }
+    const deployment = one(overlay, 'Deployment');
+    const { matchLabels } = one(overlay, 'PodDisruptionBudget').spec.selector;
+    expect(selects(matchLabels, deployment.spec.template.metadata.labels)).toBe(true);
+    const spread: Part[] = podOf(deployment).topologySpreadConstraints;
+    expect(spread.map(({ topologyKey }) => topologyKey)).toEqual([
+      'topology.kubernetes.io/zone',
+      'kubernetes.io/hostname',
+    ]);
+  });
+
+  it('scales the service up at once, and down slowly, and never to a single pod in production', () => {
+    const { scaleTargetRef, minReplicas, maxReplicas, behavior } = one(
+      overlay,
+      'HorizontalPodAutoscaler',
+    ).spec;
+    expect(scaleTargetRef).toMatchObject({ kind: 'Deployment', name: 'hotel-api' });
+    expect(minReplicas).toBeGreaterThanOrEqual(overlay === 'dev' ? 1 : 3);
+    expect(maxReplicas).toBeGreaterThan(minReplicas);
+    const { scaleUp, scaleDown } = behavior;
+    expect(scaleUp).toMatchObject({ stabilizationWindowSeconds: 0, selectPolicy: 'Max' });
+    expect(scaleUp.policies).toContainEqual({ type: 'Percent', value: 100, periodSeconds: 30 });
+    expect(scaleDown).toEqual({
+      stabilizationWindowSeconds: 300,
+      policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }],
+    });
+  });
+
   it('is what the schemas of the API and of its extensions allow', async () => {
     const faults = await Promise.all(rendered[overlay].map(faultsBySchema));
     expect(faults.flat()).toEqual([]);
@@ -304,6 +353,19 @@ it('the autoscaler of dev asks for no more connections than its PostgreSQL has',
     maxConnections - 3,
   );
 });
+
+it('the seed Job of dev runs: migration, hotels, a key', async () => {
+  const program = await Program.set();
+  const steps = containersOf(one('dev', 'Job', 'hotel-api-seed'));
+  expect(steps.map(({ name }) => name)).toEqual(['migrate', 'seed', 'key']);
+  for (const { args } of steps) {
+    const { code, stderr } = await program.run(args);
+    expect(code, stderr).toBe(0);
+  }
+  const [row] = await program.database.sql`
+    select (select count(*)::int from hotels) as hotels, (select scopes from api_keys) as scopes`;
+  expect(row).toEqual({ hotels: 20_000, scopes: ['registry'] });
+}, 60_000);
 
 it('the base carries the tag of this release', async () => {
   const { version } = JSON.parse(

@@ -1,15 +1,14 @@
 import { hash } from 'node:crypto';
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
-import { findProgram } from '../../src/servers/programs.ts';
-import { startOnFreePort } from '../../src/servers/server.ts';
+import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { OwnServer } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const RULES = fileURLToPath(new URL('../../k8s/components/redis-acl/users.acl', import.meta.url));
@@ -29,33 +28,16 @@ const connect = (user: string, password: string) =>
 const auditLog = async () => ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));
 
 beforeAll(async () => {
-  const program = (await findProgram(['redis-server', 'valkey-server']))!;
+  const program = await findRedisProgram(console.warn);
+  if (!program) throw new Error('This test needs redis-server or valkey-server');
   rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
-  const server = await startOnFreePort(async (port) => {
-    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-acl-'));
-    await writeFile(join(folder, 'users.acl'), `${rules}\nuser admin on >admin ~* &* +@all\n`);
-    return {
-      command: [
-        program,
-        '--bind',
-        '127.0.0.1',
-        '--port',
-        String(port),
-        '--dir',
-        folder,
-        '--save',
-        '',
-        '--aclfile',
-        join(folder, 'users.acl'),
-      ],
-      env: { PATH: process.env.PATH },
-      cwd: folder,
-      stopSignal: 'SIGTERM',
-      killAfterMs: 3_000,
-      folder,
-    };
-  }, /ready to accept connections/i);
-  closeAtEnd('Redis with users', async () => void (await server.stop()));
+  const server = await OwnServer.start(async (port) => {
+    const order = await orderRedis(program, port);
+    const users = join(order.folder, 'users.acl');
+    await writeFile(users, `${rules}\nuser admin on >admin ~* &* +@all\n`);
+    order.command.push('--aclfile', users);
+    return order;
+  }, REDIS_READY);
   url = `redis://127.0.0.1:${server.port}/0`;
   admin = connect('admin', 'admin');
   closeAtEnd('the connection of the admin', async () => admin.disconnect());
@@ -140,11 +122,11 @@ async function useAll(service: Service, everywhere: Everywhere): Promise<void> {
   await admin.client('PAUSE', 400);
   await service.get('/hotels/h5');
   await expect
-    .poll(() => service.metrics(), { timeout: 3_000 })
+    .poll(() => service.metrics(), { timeout: 10_000 })
     .toMatch(/breaker_open{dependency="redis"} 0/);
   // the comparison walks through what Redis holds once a second
   await expect
-    .poll(() => commandsOfTheService(), { timeout: 5_000 })
+    .poll(() => commandsOfTheService(), { timeout: 10_000 })
     .toEqual(expect.arrayContaining(['scan', 'ping']));
 }
 

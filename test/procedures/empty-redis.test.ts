@@ -5,13 +5,14 @@ import { Everywhere, named } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';
-import { missing, Operator } from './operator.ts';
+import { isSkippedWithout } from '../support/wanted.ts';
+import { Operator } from './operator.ts';
 import { QUESTIONS, ROWS } from './questions.ts';
 
 const POLL = { interval: 20, timeout: 10_000 };
-const lacking = await missing('bash', 'redis-cli');
+const skipped = await isSkippedWithout('to empty Redis', 'bash', 'redis-cli');
 
-describe.skipIf(lacking.length > 0)('Redis', () => {
+describe.skipIf(skipped)('Redis', () => {
   it('is emptied under load: no request fails, nothing old is answered, and it fills again', async () => {
     const { url } = await ownRedis();
     const client = new Redis(url, { protocol: 2 });

@@ -4,15 +4,8 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { findProgram } from '../../src/servers/programs.ts';
 import { MAIN } from '../cli/program.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
-
-/** Which of the programs that a procedure uses are not installed here. */
-export async function missing(...programs: string[]): Promise<string[]> {
-  const found = await Promise.all(programs.map((program) => findProgram([program])));
-  return programs.filter((_, i) => found[i] === undefined);
-}
 
 /** Somebody at a shell, in a folder of their own, with `hotel-api` on the PATH and these variables. */
 export class Operator {

@@ -11,7 +11,8 @@ import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownPostgres, ownRedis } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';
-import { missing, Operator } from './operator.ts';
+import { isSkipped, isSkippedWithout } from '../support/wanted.ts';
+import { Operator } from './operator.ts';
 
 const POLL = { interval: 20, timeout: 10_000 };
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'dumped' }));
@@ -27,9 +28,11 @@ async function serverPrograms(): Promise<string | undefined> {
 }
 
 const programs = await serverPrograms();
-const lacking = await missing('bash', 'psql', 'pg_dump', 'pg_restore', 'createdb');
+const skipped =
+  (await isSkippedWithout('to restore PostgreSQL', 'bash', 'psql', 'pg_dump', 'pg_restore', 'createdb')) ||
+  isSkipped(programs === undefined, 'Not tested: to restore PostgreSQL. Its server is not installed.');
 
-describe.skipIf(!programs || lacking.length > 0)('PostgreSQL', () => {
+describe.skipIf(skipped)('PostgreSQL', () => {
   it('is restored from a dump under running instances: they answer what it holds, and changes of it within 1 s', async () => {
     const server = await ownPostgres(100, programs);
     const urlOf = (url: string, name: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;

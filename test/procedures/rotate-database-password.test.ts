@@ -7,12 +7,12 @@ import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { startService } from '../support/service.ts';
-import { missing, Operator } from './operator.ts';
+import { isSkippedWithout } from '../support/wanted.ts';
+import { Operator } from './operator.ts';
 import { COLD_IDS, QUESTIONS, ROWS } from './questions.ts';
 
 const POLL = { interval: 20, timeout: 10_000 };
-const nginx = await findNginx();
-const lacking = await missing('bash', 'psql');
+const skipped = await isSkippedWithout('the rotation of a database password', 'bash', 'psql', 'nginx');
 
 /** Two logins of this test alone; roles belong to the whole server. */
 async function twoLogins() {
@@ -31,60 +31,56 @@ async function twoLogins() {
   return { database, logins, urlOf };
 }
 
-describe.skipIf(lacking.length > 0)('the password of the service at PostgreSQL', () => {
-  it.skipIf(!nginx)(
-    'is rotated by two logins in turns without a failed request',
-    async () => {
-      const { database, logins, urlOf } = await twoLogins();
-      const redisDatabase = await freshRedis();
-      const [current, next] = logins;
-      const start = (url: string, ports?: { port: number; adminPort: number }) =>
-        startService({
-          database,
-          redisDatabase,
-          env: { DATABASE_URL: url, DRAIN_WAIT_MS: '500' },
-          ...(ports && { ports }),
-        });
-      const oldUrl = urlOf(current, 'first');
-      const instances = [await start(oldUrl), await start(oldUrl)];
-      const port = await startNginx(
-        nginx!,
-        instances.map((instance) => instance.port),
-      );
-      const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, 200, QUESTIONS);
-      await expect.poll(() => load.answered, POLL).toBeGreaterThan(100);
+describe.skipIf(skipped)('the password of the service at PostgreSQL', () => {
+  it('is rotated by two logins in turns without a failed request', async () => {
+    const { database, logins, urlOf } = await twoLogins();
+    const redisDatabase = await freshRedis();
+    const [current, next] = logins;
+    const start = (url: string, ports?: { port: number; adminPort: number }) =>
+      startService({
+        database,
+        redisDatabase,
+        env: { DATABASE_URL: url, DRAIN_WAIT_MS: '500' },
+        ...(ports && { ports }),
+      });
+    const oldUrl = urlOf(current, 'first');
+    const instances = [await start(oldUrl), await start(oldUrl)];
+    const port = await startNginx(
+      (await findNginx())!,
+      instances.map((instance) => instance.port),
+    );
+    const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, 200, QUESTIONS);
+    await expect.poll(() => load.answered, POLL).toBeGreaterThan(100);
 
-      const operator = await Operator.set({ OWNER_URL: database.ownerUrl });
-      const password = randomBytes(16).toString('hex');
-      await operator.types(
-        `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 -v login="$NEXT" <<'SQL'
+    const operator = await Operator.set({ OWNER_URL: database.ownerUrl });
+    const password = randomBytes(16).toString('hex');
+    await operator.types(
+      `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 -v login="$NEXT" <<'SQL'
 \\getenv password NEW_PASSWORD
 alter role :"login" login password :'password';
 SQL`,
-        { NEXT: next, NEW_PASSWORD: password },
-      );
-      // the Secret gets the other login and its password; then the roll-out
-      for (const [i, instance] of instances.entries()) {
-        expect(await instance.stop()).toMatchObject({ code: 0 });
-        instances[i] = await start(urlOf(next, password), instance);
-        // nginx tries an instance again a second after it failed
-        await sleep(1_000);
-      }
-      await operator.types(
-        `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 -v login="$CURRENT" <<'SQL'
+      { NEXT: next, NEW_PASSWORD: password },
+    );
+    // the Secret gets the other login and its password; then the roll-out
+    for (const [i, instance] of instances.entries()) {
+      expect(await instance.stop()).toMatchObject({ code: 0 });
+      instances[i] = await start(urlOf(next, password), instance);
+      // nginx tries an instance again a second after it failed
+      await sleep(1_000);
+    }
+    await operator.types(
+      `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 -v login="$CURRENT" <<'SQL'
 select usename, count(*) from pg_stat_activity where usename = :'login' group by 1;  -- no row: nobody uses it
 alter role :"login" nologin;
 SQL`,
-        { CURRENT: current },
-      );
-      const left = await database.sql`select from pg_stat_activity where usename = ${current}`;
-      expect(left).toHaveLength(0);
-      await load.stop();
-      expect(load.faults).toEqual([]);
-      expect(load.refused).toBe(0);
-    },
-    40_000,
-  );
+      { CURRENT: current },
+    );
+    const left = await database.sql`select from pg_stat_activity where usename = ${current}`;
+    expect(left).toHaveLength(0);
+    await load.stop();
+    expect(load.faults).toEqual([]);
+    expect(load.refused).toBe(0);
+  }, 40_000);
 
   it('when it is changed under a running service: connections go on; without them what is cached is answered, the rest 503', async () => {
     const { database, logins, urlOf } = await twoLogins();

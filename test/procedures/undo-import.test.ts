@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { startService } from '../support/service.ts';
-import { missing, Operator } from './operator.ts';
+import { isSkippedWithout } from '../support/wanted.ts';
+import { Operator } from './operator.ts';
 
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({
   id: `h${i}`,
@@ -11,7 +12,7 @@ const HOTELS = Array.from({ length: 200 }, (_, i) => ({
   channel_id: `C${i}`,
   registry_id: `${9_007_199_254_740_000n + BigInt(i)}`,
 }));
-const lacking = await missing('bash', 'psql');
+const skipped = await isSkippedWithout('a bad import undone by SQL', 'bash', 'psql');
 
 describe('a bad import', () => {
   it('is undone by the export made before it: changed, added and lost hotels are as they were', async () => {
@@ -48,7 +49,7 @@ describe('a bad import', () => {
     );
   });
 
-  it.skipIf(lacking.length > 0)('is undone by SQL alone, from a copy of the table', async () => {
+  it.skipIf(skipped)('is undone by SQL alone, from a copy of the table', async () => {
     const service = await startService({ workers: 2, hotels: HOTELS });
     const everywhere = await Everywhere.of(service);
     const operator = await Operator.set({ OWNER_URL: service.database.ownerUrl });

@@ -1,56 +1,101 @@
 import { type Answer, Client } from './client.ts';
 import { closeAtEnd } from './left-behind.ts';
+import { ownTimeMs } from './own-time.ts';
 import type { Service } from './service.ts';
 
 /** Connections to each worker, on average: with 8 one of two workers is missed once in 2^15. */
 const PER_WORKER = 8;
+const ATTEMPTS = 20;
+/** Connections that nobody uses for longer are closed soon: what is opened anew may come to another worker. */
+const IDLE_MS = 4_000;
+
+/** Connections to one instance that reach each of its workers. */
+class Instance {
+  readonly #connect: () => Client;
+  readonly #port: number;
+  readonly #workers: number;
+  clients: Client[] = [];
+
+  constructor(service: Service, keys: { full: string; narrow: string }, workers: number) {
+    this.#port = service.port;
+    this.#connect = () => new Client(service.port, keys);
+    this.#workers = workers;
+  }
+
+  /** Opens connections until each worker has one: the kernel spreads them as it likes. */
+  async meetAll(): Promise<void> {
+    let met = 0;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const count = PER_WORKER * this.#workers;
+      if (this.clients.length === 0) this.clients = Array.from({ length: count }, this.#connect);
+      const answers = await Promise.all(
+        this.clients.map((client) => client.ask('/nowhere', { key: 'none' })),
+      );
+      met = new Set(answers.map(answererOf)).size;
+      if (met >= this.#workers) return;
+      this.close();
+    }
+    throw new Error(`on port ${this.#port} only ${met} of ${this.#workers} workers answer`);
+  }
+
+  close(): void {
+    for (const client of this.clients.splice(0)) client.close();
+  }
+}
+
+/** The process that answered, by the start of the request id that it made. */
+export function answererOf({ headers }: Pick<Answer, 'headers'>): string {
+  return String(headers['x-request-id']).slice(0, 12);
+}
 
 /** Asks every worker of services, each over connections of its own. */
 export class Everywhere {
-  readonly #clients: Client[];
+  readonly #instances: Instance[];
+  #usedAtMs = -Infinity;
 
-  private constructor(clients: Client[]) {
-    this.#clients = clients;
+  private constructor(instances: Instance[]) {
+    this.#instances = instances;
   }
 
   static async of(...services: Service[]): Promise<Everywhere> {
-    const clients: Client[] = [];
-    for (const { port, fullKey, narrowKey, workerPids } of services.map((service) => ({
-      port: service.port,
-      fullKey: services[0]!.fullKey,
-      narrowKey: services[0]!.narrowKey,
-      workerPids: service.workerPids(),
-    }))) {
-      const count = PER_WORKER * (await workerPids).length;
-      for (let i = 0; i < count; i++) clients.push(new Client(port, { full: fullKey, narrow: narrowKey }));
-    }
+    const keys = { full: services[0]!.fullKey, narrow: services[0]!.narrowKey };
+    const instances = services.map(
+      async (service) => new Instance(service, keys, (await service.workerPids()).length),
+    );
+    const everywhere = new Everywhere(await Promise.all(instances));
     closeAtEnd('connections to every worker', async () => {
-      for (const client of clients) client.close();
+      for (const instance of everywhere.#instances) instance.close();
     });
-    return new Everywhere(clients);
+    await everywhere.#clients();
+    return everywhere;
   }
 
   /** The answer of each connection. */
-  get(path: string, key?: string): Promise<Answer[]> {
-    return Promise.all(this.#clients.map((client) => client.ask(path, key === undefined ? {} : { key })));
+  async get(path: string, key?: string): Promise<Answer[]> {
+    const clients = await this.#clients();
+    return Promise.all(clients.map((client) => client.ask(path, key === undefined ? {} : { key })));
   }
 
-  post(path: string, body: object): Promise<Answer[]> {
+  async post(path: string, body: object): Promise<Answer[]> {
     const bytes = Buffer.from(JSON.stringify(body));
-    return Promise.all(this.#clients.map((client) => client.ask(path, { method: 'POST' }, bytes)));
+    const clients = await this.#clients();
+    return Promise.all(clients.map((client) => client.ask(path, { method: 'POST' }, bytes)));
   }
 
-  /** Asks until every connection answers so; how long that took in ms. Throws after `patienceMs`. */
+  /**
+   * Asks until every connection answers so; how long that took in ms, without what this process itself stood still.
+   * Throws after `patienceMs`.
+   */
   async until(
     path: string,
     isSo: (answer: Answer) => boolean,
     patienceMs = 1_000,
     key?: string,
   ): Promise<number> {
-    const beganMs = performance.now();
+    const beganMs = ownTimeMs();
     for (;;) {
       const answers = await this.get(path, key);
-      const tookMs = performance.now() - beganMs;
+      const tookMs = ownTimeMs() - beganMs;
       const other = answers.find((answer) => !isSo(answer));
       if (!other) return tookMs;
       if (tookMs > patienceMs) {
@@ -59,6 +104,13 @@ export class Everywhere {
         );
       }
     }
+  }
+
+  async #clients(): Promise<Client[]> {
+    if (performance.now() - this.#usedAtMs > IDLE_MS)
+      await Promise.all(this.#instances.map((instance) => instance.meetAll()));
+    this.#usedAtMs = performance.now();
+    return this.#instances.flatMap(({ clients }) => clients);
   }
 }
 

@@ -34,7 +34,9 @@ export class Prometheus {
         scrape_configs: [
           {
             job_name: 'hotel-api',
-            static_configs: [{ targets: [`127.0.0.1:${adminPort}`], labels: { namespace: 'test' } }],
+            static_configs: [
+              { targets: [`127.0.0.1:${adminPort}`], labels: { namespace: 'test', pod: 'one' } },
+            ],
           },
         ],
       };

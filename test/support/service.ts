@@ -39,7 +39,10 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 15_000;
 
-/** The real binary on a database and a Redis number of its own, ready to be asked. It is stopped at the file's end. */
+/**
+ * The real binary on a database and a Redis number of its own, every worker ready to be asked. It is stopped at the
+ * file's end.
+ */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const database = options.database ?? (await freshDatabase());
   const redis = options.redis === false ? undefined : (options.redisDatabase ?? (await freshRedis()));
@@ -75,7 +78,9 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     },
     (line) => lines.push(line),
   );
-  const service = new Service({ guarded, lines, database, redisDatabase: redis, keys, port, adminPort });
+  const workers = Number(options.env?.WORKERS ?? options.workers ?? 1);
+  const parts = { guarded, lines, database, redisDatabase: redis, keys, port, adminPort, workers };
+  const service = new Service(parts);
   closeAtEnd(`service on port ${port}`, async () => void (await service.stop()));
   if (options.awaitReady !== false) await service.ready();
   return service;
@@ -89,6 +94,7 @@ interface Parts {
   keys: { full: string; narrow: string };
   port: number;
   adminPort: number;
+  workers: number;
 }
 
 export class Service {
@@ -109,13 +115,14 @@ export class Service {
   readonly exited: Promise<Exit>;
   readonly #guarded: Guarded;
   readonly #lines: string[];
+  readonly #workers: number;
   readonly #client: Client;
   readonly #adminClient: Client;
   /** how, when it has */
   #ended: string | undefined;
   #stopped: Promise<{ code: number | null; signal: NodeJS.Signals | null }> | undefined;
 
-  constructor({ guarded, lines, database, redisDatabase, keys, port, adminPort }: Parts) {
+  constructor({ guarded, lines, database, redisDatabase, keys, port, adminPort, workers }: Parts) {
     this.port = port;
     this.adminPort = adminPort;
     this.url = `http://127.0.0.1:${port}`;
@@ -130,6 +137,7 @@ export class Service {
     this.narrowKey = keys.narrow;
     this.#guarded = guarded;
     this.#lines = lines;
+    this.#workers = workers;
     this.#client = new Client(port, keys);
     this.#adminClient = new Client(adminPort, keys);
     void guarded.exited.then(({ code, signal }) => {
@@ -193,12 +201,17 @@ export class Service {
     return this.#lines;
   }
 
-  /** Resolves when /readyz says 200; rejects with what the process printed when it ends first or time is over. */
+  /**
+   * Resolves when /readyz says 200 and every worker accepts connections: it says so with the first. Rejects with what
+   * the process printed when it ends first or time is over.
+   */
   async ready(): Promise<void> {
     const until = performance.now() + READY_TIMEOUT_MS;
+    const all = new RegExp(`^hotel_api_workers ${this.#workers}$`, 'm');
     for (;;) {
       const answer = await this.admin('/readyz').catch(() => undefined);
-      if (answer?.status === 200) return;
+      if (answer?.status === 200 && (this.#workers === 1 || all.test(await this.metrics().catch(() => ''))))
+        return;
       if (this.#ended || performance.now() > until) {
         throw new Error(`the service ${this.#ended ?? 'did not get ready'}:\n${this.#lines.join('\n')}`);
       }

@@ -6,10 +6,13 @@ import { Origin } from '../../src/hotels/origin.ts';
 import { Positions } from '../../src/hotels/positions.ts';
 import { Reader } from '../../src/hotels/reader.ts';
 import { SharedCache } from '../../src/hotels/shared.ts';
+import type { Findings } from '../../src/invalidation/compare.ts';
 import { Follower } from '../../src/invalidation/follower.ts';
 import { laterGeneration } from '../../src/invalidation/generation.ts';
 import { Link } from '../../src/invalidation/link.ts';
 import type { FeedMessage } from '../../src/invalidation/messages.ts';
+import { Reconciler } from '../../src/invalidation/reconciler.ts';
+import type { RedisAccess } from '../../src/invalidation/redis-writer.ts';
 import { FEED_CHANNEL, Term } from '../../src/invalidation/term.ts';
 import { Keyring } from '../../src/keys/keyring.ts';
 import { SharedKeys } from '../../src/keys/shared.ts';
@@ -21,6 +24,10 @@ import { Redis } from '../../src/stores/redis.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
 import { closeAtEnd } from './left-behind.ts';
 
+/** What `until` waits for comes in the next moments, however busy the machine is. */
+const UNTIL_MS = 20_000;
+/** Twice all of up to two thousand names. */
+const COMPARE_STEPS = 6;
 const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onPoison: () => {} };
 
 /** A door that work waits at while it is shut. */
@@ -63,7 +70,8 @@ export class StagedWorker {
   constructor(sql: Sql, redis: Redis, generation: string) {
     const shared = new SharedCache(redis, SHARING);
     const sharedKeys = new SharedKeys(redis, SHARING);
-    for (const store of [shared, sharedKeys]) this.#hold(store as unknown as Record<string, Filling>);
+    for (const store of [shared, sharedKeys])
+      hold(store, ['fill', 'rememberAbsent', 'rememberUnknown'], this.beforeFill);
     const query = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
       const result = await run(sql);
       await this.afterQuery.pass();
@@ -111,11 +119,6 @@ export class StagedWorker {
     this.#follower.hear(message);
   }
 
-  /** Time goes by in tests without heartbeats. */
-  keepLinked(): void {
-    this.#link.heard();
-  }
-
   /** As a request does: the local cache, else the other tiers. The name, or null where there is no hotel. */
   async ask(namespace: Namespace, key: string): Promise<string | null> {
     const ref = this.local.find(namespace, key);
@@ -124,20 +127,35 @@ export class StagedWorker {
     const [entry] = await this.reader.load(namespace, [key]);
     return entry ? nameOf(entry) : null;
   }
+}
 
-  #hold(store: Record<string, Filling>): void {
-    for (const method of ['fill', 'rememberAbsent', 'rememberUnknown']) {
-      const original = store[method]?.bind(store);
-      if (!original) continue;
-      store[method] = async (...values) => {
-        await this.beforeFill.pass();
-        return original(...values);
-      };
-    }
+/** Has these methods, where the store has them, wait at a door. */
+function hold(store: object, methods: string[], door: Door): void {
+  const methodsOf = store as Record<string, ((...values: unknown[]) => Promise<unknown>) | undefined>;
+  for (const method of methods) {
+    const original = methodsOf[method]?.bind(store);
+    if (!original) continue;
+    methodsOf[method] = async (...values) => {
+      await door.pass();
+      return original(...values);
+    };
   }
 }
 
-type Filling = (...values: unknown[]) => Promise<unknown>;
+/** An invalidator that does not know that its term is over; what it writes to Redis waits at a door. */
+export interface Rival {
+  beforeWrite: Door;
+  /** takes changes off the queue, writes them and tells of them */
+  deliver(): Promise<number>;
+  /** ends its connection, and with it its transaction */
+  cutOff(): Promise<void>;
+}
+
+const EVENTS = new Events(openLog('silent', 'test'));
+const storesOf = (redis: Redis) => ({
+  hotels: new SharedCache(redis, SHARING),
+  keys: new SharedKeys(redis, SHARING),
+});
 const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
 
 /** PostgreSQL, Redis, an invalidator that works step by step, and the memories of two workers, in this process. */
@@ -149,17 +167,28 @@ export class Stage {
   /** what the invalidator has said and no worker has heard yet */
   readonly told: FeedMessage[] = [];
   readonly #redis: Redis;
+  readonly #access: RedisAccess;
   readonly #term: Term;
+  #rivals: Sql | undefined;
+  #rivalClosed = Promise.withResolvers<void>();
+  #beat: string | null = null;
+  #ownStores = 0;
   #generation = '';
   #syncs = 0;
   #synced = 0;
   #arrived = Promise.withResolvers<void>();
 
-  private constructor(database: FreshDatabase, redisDatabase: FreshRedis, redis: Redis, term: Term) {
+  private constructor(
+    database: FreshDatabase,
+    redisDatabase: FreshRedis,
+    access: RedisAccess & { redis: Redis },
+    term: Term,
+  ) {
     this.sql = database.sql;
     this.database = database;
     this.redisDatabase = redisDatabase;
-    this.#redis = redis;
+    this.#redis = access.redis;
+    this.#access = access;
     this.#term = term;
   }
 
@@ -172,10 +201,9 @@ export class Stage {
       await sql.end();
     });
     await redis.connected(1_000);
-    const access = { redis, hotels: new SharedCache(redis, SHARING), keys: new SharedKeys(redis, SHARING) };
-    const events = new Events(openLog('silent', 'test'));
-    const term = await Term.begin(sql, access, null, new Metrics(), events);
-    const stage = new Stage(database, redisDatabase, redis, term);
+    const access = { redis, ...storesOf(redis) };
+    const term = await Term.begin(sql, access, null, new Metrics(), EVENTS);
+    const stage = new Stage(database, redisDatabase, access, term);
     await database.sql.listen(FEED_CHANNEL, (payload) => stage.#arrive(JSON.parse(payload)));
     await term.deliver();
     await stage.#sync();
@@ -200,8 +228,56 @@ export class Stage {
     await this.redisDatabase.client.del(names.map((name) => `${this.#generation}:${name}`));
   }
 
-  reconcile(): Promise<void> {
-    return this.#term.reconcile();
+  /** Redis as others know it, under names that nobody else uses. */
+  stores(): ReturnType<typeof storesOf> {
+    const stores = storesOf(this.#redis);
+    for (const store of Object.values(stores)) store.useGeneration(`of its own ${++this.#ownStores}`);
+    return stores;
+  }
+
+  /** Another invalidator that begins now, on a connection of its own, and knows all that was told. */
+  async rival(): Promise<Rival> {
+    if (!this.#rivals) {
+      const rivals = postgres(this.database.ownerUrl, {
+        max: 1,
+        onnotice: () => {},
+        backoff: () => 0.005,
+        onclose: () => this.#rivalClosed.resolve(),
+      });
+      closeAtEnd('rival', () => rivals.end());
+      this.#rivals = rivals;
+    }
+    const sql = this.#rivals;
+    const beforeWrite = new Door();
+    const stores = storesOf(this.#redis);
+    hold(stores.hotels, ['fill', 'withdraw'], beforeWrite);
+    const access = { redis: this.#redis, ...stores };
+    const term = await Term.begin(sql, access, this.#beat, new Metrics(), EVENTS);
+    const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    return {
+      beforeWrite,
+      deliver: () => term.deliver(),
+      cutOff: async () => {
+        this.#rivalClosed = Promise.withResolvers();
+        await this.sql`select pg_terminate_backend(${backend!.pid})`;
+        await this.#rivalClosed.promise;
+      },
+    };
+  }
+
+  /**
+   * Compares all that Redis holds with PostgreSQL, as the active invalidator does step by step, and so often that what
+   * lasts is seen to last. What is wrong.
+   */
+  async compare(): Promise<Findings> {
+    const reconciler = new Reconciler(this.#access);
+    const all: Findings = { entries: [], keys: [] };
+    for (let step = 0; step < COMPARE_STEPS; step++) {
+      const { entries, keys } = await reconciler.step(this.sql);
+      all.entries.push(...entries);
+      all.keys.push(...keys);
+    }
+    return all;
   }
 
   /** Every worker hears what was told. */
@@ -231,6 +307,7 @@ export class Stage {
   #arrive(message: FeedMessage | { sync: number }): void {
     if (!('sync' in message)) {
       this.#generation = laterGeneration(this.#generation, message.g);
+      this.#beat = message.b;
       this.told.push(message);
       return;
     }
@@ -248,7 +325,7 @@ export class Stage {
 
 /** Lets what is ready run until `isSo`; throws when that never comes. */
 export async function until(isSo: () => boolean): Promise<void> {
-  const untilMs = performance.now() + 2_000;
+  const untilMs = performance.now() + UNTIL_MS;
   while (!isSo()) {
     if (performance.now() > untilMs) throw new Error(`never: ${isSo}`);
     await new Promise((resolve) => setImmediate(resolve));

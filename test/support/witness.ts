@@ -4,6 +4,7 @@ import { Asker } from '../../src/cli/freshness/asker.ts';
 import { Checker, type Report } from '../../src/cli/freshness/checker.ts';
 import { openDatabase } from '../../src/database.ts';
 import { closeAtEnd, fault } from './left-behind.ts';
+import { stoodStillIn } from './own-time.ts';
 import type { Service } from './service.ts';
 
 const CONNECTIONS = 8;
@@ -65,6 +66,7 @@ export class Witness {
       });
     }
     for (const sentence of this.#report.stale) fault(`an answer was older than promised: ${sentence}`);
+    if (this.#report.answers === 0) fault('the freshness checker has compared no answer');
   }
 
   async #check(): Promise<void> {
@@ -78,7 +80,9 @@ export class Witness {
     const askers = this.#services.flatMap(({ url }) =>
       Array.from({ length: CONNECTIONS }, () => new Asker(url, fullKey)),
     );
-    const checker = new Checker(sql, ear, askers, () => this.#allowedMs);
+    // it asks late, and reads late what came in time, when this process stands still
+    const promiseMs = () => this.#allowedMs + stoodStillIn(this.#allowedMs);
+    const checker = new Checker(sql, ear, askers, promiseMs);
     try {
       await checker.run(this.#ending.signal);
     } finally {

@@ -1,0 +1,44 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { beforeAll, expect, it } from 'vitest';
+import { seed } from '../src/cli/seed.ts';
+import { freshDatabase } from './support/database.ts';
+import { type Service, startService } from './support/service.ts';
+
+/** As many as the demo has. */
+const HOTELS = 20_000;
+const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
+const lines = [
+  ...readme
+    .split('\n## Try it\n')[1]!
+    .split('\n## ')[0]!
+    .matchAll(/^curl .*$/gm),
+].map(([line]) => line);
+
+let service: Service;
+
+beforeAll(async () => {
+  const database = await freshDatabase();
+  await seed(database.sql, HOTELS, { seed: 1, today: new Date().toISOString().slice(0, 10) });
+  service = await startService({ database, redis: false });
+});
+
+it('the README asks for each of the six operations', () => {
+  expect(lines).toHaveLength(6);
+  for (const line of lines) expect(line).toContain('http://127.0.0.1:8080/hotels');
+});
+
+it.each(lines)('this line of it finds hotels: %s', async (line) => {
+  const here = line.replaceAll('127.0.0.1:8080', `127.0.0.1:${service.port}`);
+  const shell = spawn('bash', ['-c', `${here} -sS -w '\\n%{http_code}'`], {
+    env: { PATH: process.env.PATH, KEY: service.fullKey },
+  });
+  const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr), once(shell, 'close')]);
+  const [body, status] = stdout.split('\n');
+  expect(status, stdout + stderr).toBe('200');
+  const hotels = [JSON.parse(body!)].flat();
+  expect(hotels.length).toBeGreaterThan(0);
+  for (const hotel of hotels) expect(hotel).toMatchObject({ id: expect.stringMatching(/^htl_/) });
+});
