@@ -1,6 +1,6 @@
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { chooseEncoding, compress } from './compression.ts';
+import { chooseEncoding, compress, mayCompress } from './compression.ts';
 
 describe('Accept-Encoding', () => {
   it.each([
@@ -51,4 +51,13 @@ describe('what is compressed', () => {
     expect(compressed.length).toBeLessThan(body.length / 2);
     expect(decompress(compressed)).toEqual(body);
   });
+});
+
+it('no more bodies wait to be compressed than memory bears', async () => {
+  const body = Buffer.alloc(100_000, 'hotel');
+  const underWay: Promise<Buffer>[] = [];
+  while (mayCompress()) underWay.push(compress(body, 'gzip'));
+  expect(underWay).toHaveLength(64);
+  await Promise.all(underWay);
+  expect(mayCompress()).toBe(true);
 });

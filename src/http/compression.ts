@@ -29,12 +29,30 @@ export function chooseEncoding(acceptEncoding: string): Encoding | undefined {
   return chosen === undefined || chosen === 'identity' ? undefined : (chosen as Encoding);
 }
 
+/** Each keeps its body, of up to some megabytes, and a process has four threads for all of them. */
+const MAX_UNDER_WAY = 64;
+let underWay = 0;
+
+/** False while so many bodies wait to be compressed that one more had better go out as it is. */
+export function mayCompress(): boolean {
+  return underWay < MAX_UNDER_WAY;
+}
+
 /** Compresses off the event loop. */
-export function compress(
+export async function compress(
   body: Buffer,
   encoding: Encoding,
   aim: 'quick' | 'small' = 'quick',
 ): Promise<Buffer> {
+  underWay++;
+  try {
+    return await encode(body, encoding, aim);
+  } finally {
+    underWay--;
+  }
+}
+
+function encode(body: Buffer, encoding: Encoding, aim: 'quick' | 'small'): Promise<Buffer> {
   const level = LEVELS[encoding][aim];
   const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_SIZE_HINT, ZSTD_c_compressionLevel } = constants;
   switch (encoding) {

@@ -3,7 +3,7 @@ import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/access.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observe/request-histogram.ts';
-import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES } from './compression.ts';
+import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
 import { matches, quote } from './etag.ts';
 import { giveBack, keep, type Leftover } from './leftovers.ts';
 import type { Page } from './page.ts';
@@ -135,7 +135,7 @@ export class Exchange {
   /** Answers 200 with JSON. `tag` is that of the identity bytes; POST has none. The body may be overwritten after the call. */
   ok(body: Uint8Array, tag: string, headers = ''): void {
     if (this.#over) return;
-    const encoding = body.length >= MIN_COMPRESSED_BYTES ? this.encoding : undefined;
+    const encoding = body.length >= MIN_COMPRESSED_BYTES && mayCompress() ? this.encoding : undefined;
     const tagged = tag === '' ? headers : `${headers}\r\netag: ${quote(tag, encoding)}`;
     const ifNoneMatch = tag === '' ? '' : (this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch);
     if (matches(ifNoneMatch, tag)) this.#write(304, tagged, undefined);
