@@ -1,9 +1,8 @@
 import type { Redis as Client } from 'ioredis';
 import { type ReplyReader, type Values, ValuesReader } from './reply.ts';
+import { silenceMs } from './shared-store.ts';
 import { lookAtOnce } from './view-connector.ts';
 
-/** A connection that has owed an answer for this many deadlines is given up. */
-const PATIENCE_DEADLINES = 10;
 /**
  * What a key that was asked for adds to the deadline of all that wait behind it: eight batches of 1000 at once are
  * 8 MB, which take longer than a server may that is asked for one value.
@@ -145,7 +144,7 @@ export class MgetConnection {
     question.fail(new Error(`Redis did not answer within ${Math.round(question.timeoutMs)} ms`));
     const [oldest] = this.#questions as [Question];
     const waitedMs = performance.now() - oldest.askedAtMs;
-    if (waitedMs > PATIENCE_DEADLINES * oldest.timeoutMs) this.#stream?.destroy();
+    if (waitedMs > silenceMs(oldest.timeoutMs)) this.#stream?.destroy();
   }
 
   #take(chunk: Buffer): void {

@@ -45,11 +45,19 @@ export function isAway({ name, message }: Error): boolean {
 /** Between two attempts to reach a server. */
 const MAX_RETRY_MS = 500;
 
+/**
+ * How long a connection may owe an answer and say nothing before it is given up, in ms: longer than the deadline of any
+ * command, and short enough that Redis is used again within 2 s where nothing but the connection is dead.
+ */
+export function silenceMs(timeoutMs: number): number {
+  return Math.max(1_000, 2 * timeoutMs);
+}
+
 /** How the clients of Redis behave, whatever they are for: what cannot be had at once is not waited for. */
 export function clientOptions(timeoutMs: number) {
   return {
     protocol: 2 as const,
-    socketTimeout: 10 * timeoutMs,
+    socketTimeout: silenceMs(timeoutMs),
     connectTimeout: 500,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
