@@ -7,6 +7,7 @@ import { type Exit, type Guarded, runGuarded } from '../../src/servers/guarded.t
 import { childrenOf } from '../../src/servers/processes.ts';
 import { type Answer, type AskOptions, Client } from './client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
+import { samplesOf } from './exposition.ts';
 import { type HotelRow, insertHotels } from './hotel.ts';
 import { insertKey } from './key.ts';
 import { closeAtEnd, fault } from './left-behind.ts';
@@ -161,6 +162,21 @@ export class Service {
 
   async metrics(): Promise<string> {
     return (await this.admin('/metrics')).text;
+  }
+
+  /**
+   * A metric, summed over the processes and over the labels that are not given; 0 where nothing was counted yet. Throws
+   * where the service has no such metric.
+   */
+  async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
+    const exposition = await this.metrics();
+    if (!exposition.includes(`# TYPE ${name.replace(/_(bucket|count|sum)$/, '')} `))
+      throw new Error(`there is no metric ${name}`);
+    const wanted = Object.entries(labels);
+    return samplesOf(exposition)
+      .filter((sample) => sample.name === name)
+      .filter((sample) => wanted.every(([label, value]) => sample.labels[label] === value))
+      .reduce((sum, { value }) => sum + value, 0);
   }
 
   /** Inserts a hotel, with an id and a name where none is given; returns its id. */
