@@ -25,10 +25,6 @@ export class Connections {
     this.#port = port;
   }
 
-  get open(): number {
-    return this.#all.size;
-  }
-
   /** Resolves with the answer, or with why there is none. */
   ask(request: Buffer | string): Promise<Reply | 'lost' | 'silent'> {
     const connection = this.#idle.shift() ?? this.#open();

@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
+import { inForm, survived } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
-import { inForm, verdict } from './fault.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 import { closedLoop, type LoopResult, openLoop, percentile, type Request } from './open-loop.ts';
+import { ms, verdict } from './verdict.ts';
 
 const HOTELS = 3_000;
 const BATCH = 1_000;
@@ -13,16 +14,18 @@ const SECONDS = inForm(3, 30);
 const STOOD_STILL_MS = 40;
 const ATTEMPTS = 3;
 const ACCEPTED_P99_MS = 800;
-const REFUSED_P99_MS = 50;
-const GOODPUT = 0.9;
+const GROWN_MIB = 256;
+/** What is promised. */
+const PROMISED = { goodput: 0.9, refusedP99Ms: 50 };
+/** That it does not collapse: all that the short form holds where it was disturbed at every attempt. */
+const DISTURBED = { goodput: 0.5, refusedP99Ms: 500 };
 /**
  * Where the worker waits longer than this for each second of its core, others of this machine take it away in the
- * middle of its turns, which no worker can make up for: then it is only held that it does not collapse.
+ * middle of its turns, which no worker can make up for.
  */
 const UNDISTURBED_MS = 100;
-const DISTURBED_REFUSED_P99_MS = 500;
-const DISTURBED_GOODPUT = 0.5;
-const GROWN_MIB = 256;
+/** Lines that a worker writes in a second on requests that failed; a second begins with the first line after a pause. */
+const LINES_PER_SECOND = 50;
 
 const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
 const bodies = rows.map((_, i) => hotelBody(i));
@@ -92,12 +95,11 @@ function watchAdmin(service: Service) {
   };
 }
 
-const ms = (value: number) => `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
-
 /**
  * Finds the rate that a worker carries by a closed loop, sends a multiple of it, and looks whether it is normal
- * afterwards. What an answer costs is compared with what it costs at half that rate. It is tried again where
- * something did not hold while the machine stood still.
+ * afterwards. What an answer costs is compared with what it costs at half that rate. It is tried again where the
+ * machine was busy with other things and something did not hold that this explains. In the long form it is not judged
+ * then, in the short one only whether the worker collapses.
  */
 async function overload(context: TestContext, name: string, service: Service, times: number): Promise<void> {
   const requests = batches(service.fullKey);
@@ -121,44 +123,47 @@ async function overload(context: TestContext, name: string, service: Service, ti
     const acceptedP99Ms = percentile(under.acceptedMs, 0.99);
     const refusedP99Ms = percentile(under.refusedMs, 0.99);
     const disturbed = under.waitedMsPerSecond > UNDISTURBED_MS || under.lateMs > STOOD_STILL_MS;
-    context.task.meta.survived = {
-      table: 'load',
-      fault: name,
-      measured: {
-        'carried a second': Math.round(carried.perSecond),
-        'asked a second': Math.round(under.sent / under.seconds),
-        'answered a second': Math.round(under.perSecond),
-        'for a second of processor time': `${Math.round(100 * share)} %`,
-        'p99 of the accepted': ms(acceptedP99Ms),
-        'p99 of the refused': ms(refusedP99Ms),
-        'normal after': ms(normal),
-        'waited for a core': `${Math.round(under.waitedMsPerSecond / 10)} %`,
-        'memory grew by': `${Math.round(under.rssMiB - rssMiB)} MiB`,
-      },
-    };
+    survived(context, 'load', name, {
+      'carried a second': Math.round(carried.perSecond),
+      'asked a second': Math.round(under.sent / under.seconds),
+      'answered a second': Math.round(under.perSecond),
+      'for a second of processor time': `${Math.round(100 * share)} %`,
+      'p99 of the accepted': ms(acceptedP99Ms),
+      'p99 of the refused': ms(refusedP99Ms),
+      'normal after': ms(normal),
+      'waited for a core': `${Math.round(under.waitedMsPerSecond / 10)} %`,
+      'memory grew by': `${Math.round(under.rssMiB - rssMiB)} MiB`,
+    });
+    const last = attempt === ATTEMPTS && disturbed;
+    const held = last ? inForm(DISTURBED, PROMISED) : PROMISED;
     const faults = [...carried.faults, ...before.faults, ...under.faults, ...after.faults, ...admin.faults];
-    const { failed: said } = verdict([
-      [faults.length === 0, `${faults.length} faults: ${[...new Set(faults)].slice(0, 5).join(', ')}`],
-      [before.refusedMs.length === 0, `${before.refusedMs.length} were refused without overload`],
-      [under.refusedMs.length > 0, 'nothing was refused'],
-      [
-        share >= (disturbed ? DISTURBED_GOODPUT : GOODPUT),
-        `goodput by processor time was ${share.toFixed(2)} of what it is without overload`,
+    const { failed, refused, slow } = verdict({
+      answers: [
+        [faults.length === 0, `${faults.length} faults: ${[...new Set(faults)].slice(0, 5).join(', ')}`],
+        [under.refusedMs.length > 0, 'nothing was refused'],
+        [under.rssMiB - rssMiB < GROWN_MIB, `memory grew by ${under.rssMiB - rssMiB} MiB`],
       ],
-      [acceptedP99Ms < ACCEPTED_P99_MS, `p99 of the accepted was ${ms(acceptedP99Ms)}`],
-      [
-        refusedP99Ms <= (disturbed ? DISTURBED_REFUSED_P99_MS : REFUSED_P99_MS),
-        `p99 of the refused was ${ms(refusedP99Ms)}`,
+      refusals: [[before.refusedMs.length === 0, `${before.refusedMs.length} were refused without overload`]],
+      times: [
+        [
+          share >= held.goodput,
+          `goodput by processor time was ${share.toFixed(2)} of what it is without overload`,
+        ],
+        [acceptedP99Ms < ACCEPTED_P99_MS, `p99 of the accepted was ${ms(acceptedP99Ms)}`],
+        [refusedP99Ms <= held.refusedP99Ms, `p99 of the refused was ${ms(refusedP99Ms)}`],
+        [normal <= 5_000, 'it was not normal within 5 s'],
+        [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
       ],
-      [normal <= 5_000, 'it was not normal within 5 s'],
-      [under.rssMiB - rssMiB < GROWN_MIB, `memory grew by ${under.rssMiB - rssMiB} MiB`],
-      [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
-    ]);
+    });
+    const said = [...failed, ...refused, ...slow];
     if (said.length === 0) return;
-    if (attempt === ATTEMPTS || !disturbed)
-      throw new Error(
-        `${said.join('; ')}; the load was late by ${ms(under.lateMs)}, the worker waited ${ms(under.waitedMsPerSecond)} a second: ${JSON.stringify(context.task.meta.survived)}`,
-      );
+    if (disturbed && attempt < ATTEMPTS && failed.length === 0) continue;
+    const told = `${said.join('; ')}; the load was late by ${ms(under.lateMs)}, the worker waited ${ms(under.waitedMsPerSecond)} a second`;
+    context.skip(
+      last && failed.length === 0 && inForm(false, true),
+      `the machine was busy with other things at each of ${ATTEMPTS} attempts: ${told}`,
+    );
+    throw new Error(`${told}: ${JSON.stringify(context.task.meta.survived)}`);
   }
 }
 
@@ -175,8 +180,10 @@ async function untilNormal(service: Service, requests: Request[], perSecond: num
 
 describe('a worker that is asked for more than it carries refuses the rest at once', () => {
   let service: Service;
+  let beganMs: number;
   beforeAll(async () => {
     service = await startService({ hotels: rows, env: { L1_MAX_BYTES: '0' } });
+    beganMs = performance.now();
     // into Redis; and the code that refuses is compiled as well as that which answers
     const requests = batches(service.fullKey);
     await closedLoop(service.port, requests, { connections: 2, seconds: 1 });
@@ -192,8 +199,11 @@ describe('a worker that is asked for more than it carries refuses the rest at on
   }
 
   it('and says so in its metrics', async () => {
-    expect(await service.metrics()).toMatch(/^hotel_api_requests_refused_total{reason="overload"} [1-9]/m);
-    // 50 lines a second at most, of thousands that were refused
-    expect(service.logs().filter((line) => line.includes('request refused')).length).toBeLessThan(1_000);
+    const refused = await service.metric('hotel_api_requests_refused_total', { reason: 'overload' });
+    expect(refused).toBeGreaterThan(0);
+    const lines = service.logs().filter((line) => line.includes('request refused')).length;
+    expect(lines).toBeLessThan(refused);
+    const lastedS = (performance.now() - beganMs) / 1_000;
+    expect(lines).toBeLessThanOrEqual(LINES_PER_SECOND * Math.ceil(lastedS));
   });
 });

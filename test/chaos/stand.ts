@@ -187,7 +187,8 @@ export class Stand {
 
   /** Has every worker hold every hotel that is to be cached in its local cache. */
   async inWorkers(): Promise<void> {
-    const misses = () => this.metric('hotel_api_cache_answers_total', { tier: 'local', answer: 'miss' });
+    const misses = () =>
+      this.service.metric('hotel_api_cache_answers_total', { tier: 'local', answer: 'miss' });
     await this.#untilNone(async () => {
       const before = await misses();
       await this.warm();
@@ -212,17 +213,6 @@ export class Stand {
       .logs()
       .filter((line) => !line.includes('request refused'))
       .slice(-25);
-  }
-
-  /** A metric of the service, summed over its processes and over the labels that are not given; 0 when missing. */
-  async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
-    let sum = 0;
-    for (const line of (await this.service.metrics()).split('\n')) {
-      if (!line.startsWith(name) || !/[ {]/.test(line[name.length] ?? '')) continue;
-      if (Object.entries(labels).every(([label, value]) => line.includes(`${label}="${value}"`)))
-        sum += Number(line.slice(line.lastIndexOf(' ') + 1));
-    }
-    return sum;
   }
 
   /** Resolves at the end of a span of `spanMs` in which all was answered as it should be; throws when none comes. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
+import { inForm, survived } from '../support/form.ts';
 import type { Service } from '../support/service.ts';
-import { inForm } from './fault.ts';
 import { hotelBody } from './hotels.ts';
 import { now } from './load.ts';
 import { Stand } from './stand.ts';
@@ -12,19 +12,19 @@ beforeAll(async () => {
   stand = await Stand.set({ hotels: 200, warm: 100 });
 });
 
-const AWAY_MS = () => inForm(1_500, 5_000);
+const READY_MS = 2_000;
+const AWAY_MS = () => inForm(1_000, 5_000);
 const POLL = { interval: 10, timeout: 10_000 };
 
-/** Starts a second instance while something is away, repairs it, and measures how long readiness takes from there. */
-async function startWhile(
-  context: TestContext,
-  name: string,
-  fault: { begin: () => Promise<unknown> | unknown; end: () => Promise<unknown> | unknown },
-  readyMeanwhile: boolean,
-): Promise<void> {
+interface Outage {
+  begin: () => Promise<unknown> | unknown;
+  end: () => Promise<unknown> | unknown;
+}
+
+/** Starts a second instance while something is away, repairs it, and measures how long readiness takes from there, ms. */
+async function readyAfter(fault: Outage, readyMeanwhile: boolean): Promise<number> {
   await fault.begin();
   let service: Service | undefined;
-  let readyMs = 0;
   try {
     service = await stand.another({ awaitReady: false });
     const status = async (path: string) => (await service!.admin(path).catch(() => undefined))?.status;
@@ -36,20 +36,30 @@ async function startWhile(
     await fault.end();
     const repairedMs = now();
     await expect.poll(() => status('/readyz'), POLL).toBe(200);
-    readyMs = now() - repairedMs;
+    const readyMs = now() - repairedMs;
     const answer = await service.get('/hotels/chaos-7');
     expect([answer.status, answer.text]).toEqual([200, hotelBody(7)]);
+    return readyMs;
   } finally {
     await fault.end();
     await service?.stop();
-    context.task.meta.survived = {
-      table: 'faults',
-      fault: name,
-      measured: { 'ready after': readyMeanwhile ? 'at once' : `${Math.round(readyMs)} ms` },
-    };
   }
-  // test/start.test.ts holds the 2 s too; the short form shares the processors with other tests
-  expect(readyMs).toBeLessThanOrEqual(inForm(6_000, 2_000));
+}
+
+/** Where others use the machine a start takes as long as it takes: what is slow by itself is so each time. */
+async function startWhile(
+  context: TestContext,
+  name: string,
+  fault: Outage,
+  readyMeanwhile: boolean,
+): Promise<void> {
+  let readyMs = Infinity;
+  for (let attempt = 0; readyMs > READY_MS && attempt < inForm(3, 1); attempt++)
+    readyMs = await readyAfter(fault, readyMeanwhile);
+  survived(context, 'faults', name, {
+    'ready after': readyMeanwhile ? 'at once' : `${Math.round(readyMs)} ms`,
+  });
+  expect(readyMs).toBeLessThanOrEqual(READY_MS);
 }
 
 describe('a service that starts while', () => {

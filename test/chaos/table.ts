@@ -1,19 +1,21 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import type { Reporter, TestModule } from 'vitest/node';
-import type { Row } from './fault.ts';
+import type { Reporter, TestModule, TestResult } from 'vitest/node';
+import type { Row } from '../support/form.ts';
 
 const RESULTS = fileURLToPath(new URL('./results', import.meta.url));
+
+type Judged = Row & { held: string };
 
 /** Prints what was survived, and writes it to results/: long.json and long.md. */
 export default class SurvivalTable implements Reporter {
   async onTestRunEnd(modules: readonly TestModule[]): Promise<void> {
-    const rows: (Row & { held: boolean })[] = [];
+    const rows: Judged[] = [];
     for (const module of modules) {
       for (const test of module.children.allTests()) {
         const { survived } = test.meta();
-        if (survived) rows.push({ ...survived, held: test.result().state === 'passed' });
+        if (survived) rows.push({ ...survived, held: heldOf(test.result()) });
       }
     }
     if (rows.length === 0) return;
@@ -29,19 +31,24 @@ export default class SurvivalTable implements Reporter {
   }
 }
 
-function markdownOf(rows: (Row & { held: boolean })[]): string {
+function heldOf(result: TestResult): string {
+  if (result.state === 'skipped') return `not judged: ${result.note}`;
+  return result.state === 'passed' ? 'yes' : 'no';
+}
+
+function markdownOf(rows: Judged[]): string {
   const tables = [...new Set(rows.map(({ table }) => table))];
   return tables.map((table) => tableOf(rows.filter((row) => row.table === table))).join('\n');
 }
 
-function tableOf(rows: (Row & { held: boolean })[]): string {
+function tableOf(rows: Judged[]): string {
   const columns = [...new Set(rows.flatMap(({ measured }) => Object.keys(measured)))];
   const line = (cells: (string | number)[]) => `| ${cells.join(' | ')} |\n`;
   return [
     line([rows[0]!.table, 'held', ...columns]),
     line(['---', '---', ...columns.map(() => '---:')]),
     ...rows.map(({ fault, held, measured }) =>
-      line([fault, held ? 'yes' : '**no**', ...columns.map((column) => measured[column] ?? '')]),
+      line([fault, held === 'no' ? '**no**' : held, ...columns.map((column) => measured[column] ?? '')]),
     ),
   ].join('');
 }

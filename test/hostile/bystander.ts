@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
+import { inForm } from '../support/form.ts';
 import type { Service } from '../support/service.ts';
-import { inForm } from './form.ts';
 
 const PER_SECOND = 100;
 
@@ -77,12 +77,15 @@ export class Bystander {
   }
 }
 
-/** On a machine that others use too, times below this say nothing of the service. */
-const NOISE_MS = 25;
+/**
+ * Times below this say nothing of the service. The process of the bystander is that of the hostile clients, so it is late
+ * itself; on a machine with nothing else to do the 99th percentile went from 3.4 to 4.8 ms and from 3.6 to 5.8.
+ */
+const NOISE_MS = inForm(25, 10);
 
 /**
- * Fails where others' times have more than doubled: the 99th percentile in the long form, which runs alone; in the
- * short one, which runs beside other tests, the 90th: it too is hit where a worker stands still or is kept busy.
+ * Fails where others' times have more than doubled: the 99th percentile in the long form; in the short one, which asks
+ * too seldom for that, the 90th: it too is hit where a worker stands still or is kept busy.
  */
 export function expectUnharmed(quiet: Experience, meanwhile: Experience): void {
   expect(meanwhile.wrong).toEqual([]);

@@ -1,0 +1,93 @@
+import type { TestContext } from 'vitest';
+import { inForm, type Row, survived } from '../support/form.ts';
+import { type Course, type Fault, run } from './course.ts';
+import type { Stand } from './stand.ts';
+import { failures, tally } from './tally.ts';
+
+/** While the machine stands still for so long, who is asked gets no processor: deadlines pass, and queues fill. */
+const STOOD_STILL_MS = 60;
+/** What others do on the machine can make anything slow; what is slow by itself is so each time. */
+const ATTEMPTS = 3;
+
+type Claim = [holds: boolean, otherwise: string];
+
+/** Sentences on what did not hold. */
+export interface Verdict {
+  /** nothing excuses it: wrong bytes, a cut connection, no answer at all */
+  failed: string[];
+  /** a machine that stood still explains it: refusals, and how many were under way */
+  refused: string[];
+  /** the machine may be what was slow */
+  slow: string[];
+}
+
+/** Sentences on the claims that do not hold. */
+function broken(claims: Claim[] = []): string[] {
+  return claims.filter(([holds]) => !holds).map(([, otherwise]) => otherwise);
+}
+
+/** Judges claims, sorted by what could excuse them; see `Verdict`. */
+export function verdict(claims: { answers?: Claim[]; refusals?: Claim[]; times?: Claim[] }): Verdict {
+  return { failed: broken(claims.answers), refused: broken(claims.refusals), slow: broken(claims.times) };
+}
+
+/**
+ * Brings a fault about under the load and lets `judge` say what did not hold. The course goes into the table, and the
+ * test fails with the sentences of `judge`. The short form, for machines that others use too, tries a fault again where
+ * only times did not hold, or where requests were refused while the machine itself stood still.
+ */
+export async function survive(
+  context: TestContext,
+  stand: Stand,
+  fault: Fault,
+  judge: (course: Course) => Verdict,
+): Promise<Course> {
+  for (let attempt = 1; ; attempt++) {
+    const course = await run(stand, fault);
+    survived(context, 'faults', fault.name, measuredOf(course));
+    const { failed, refused, slow } = judge(course);
+    const said = [...failed, ...refused, ...slow];
+    if (said.length === 0) return course;
+    const excused = failed.length === 0 && (refused.length === 0 || course.loadLateMs > STOOD_STILL_MS);
+    const late = `the load was late by ${ms(course.loadLateMs)}`;
+    if (excused && attempt < inForm(ATTEMPTS, 1)) {
+      console.warn(`${fault.name} is tried again: ${[...said, late].join('; ')}`);
+      continue;
+    }
+    const told = [...said, late, ...course.faults, ...whenOf(course)];
+    throw new Error(`${fault.name}: ${told.join('; ')}\n${stand.notable().join('\n')}`);
+  }
+}
+
+/** When requests ended otherwise than well, after the beginning. */
+function whenOf({ all, lastedMs }: Course): string[] {
+  const beganMs = all[0]?.dueMs ?? 0;
+  const odd = all.filter(({ outcome }) => outcome !== 'ok');
+  const told = Object.entries(Object.groupBy(odd, ({ kind, outcome }) => `${kind} ${outcome}`)).map(
+    ([name, samples]) => {
+      const range = (values: number[]) => `${ms(Math.min(...values))} to ${ms(Math.max(...values))}`;
+      const due = samples!.map(({ dueMs }) => dueMs - beganMs);
+      return `${due.length} ${name}, due ${range(due)}, after ${range(samples!.map(({ tookMs }) => tookMs))}`;
+    },
+  );
+  return [`it lasted ${ms(lastedMs)}`, ...told];
+}
+
+function measuredOf(course: Course): Row['measured'] {
+  const during = tally(course.during);
+  const all = tally(course.all);
+  return {
+    lasted: `${(course.lastedMs / 1_000).toFixed(1)} s`,
+    requests: all.requests,
+    'failed or wrong': failures(all),
+    'refused (503)': all.unavailable,
+    'p50 in it': ms(during.p50Ms),
+    'p99 in it': ms(during.p99Ms),
+    '503 after at most': all.unavailable === 0 ? '' : ms(all.unavailableMaxMs),
+    'used again after': course.usedAgainMs === undefined ? '' : ms(course.usedAgainMs),
+    'normal after': ms(course.normalMs),
+  };
+}
+
+/** A time in ms, in words. */
+export const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;

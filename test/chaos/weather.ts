@@ -1,0 +1,72 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Stand } from './stand.ts';
+
+/** A fault as the soak meets it, between faults of other kinds. */
+export interface Weather {
+  name: string;
+  /** what it takes away; with a worker go its connections */
+  away: 'redis' | 'postgres' | 'worker';
+  begin: () => unknown;
+  /** the repair; the fault is over when it resolves */
+  end: () => unknown;
+}
+
+/** Every kind; `random` chooses among the workers. */
+export function everyWeather({ redis, postgres, service }: Stand, random: () => number): Weather[] {
+  const started = () => service.logs().filter((line) => line.includes('"worker started"')).length;
+  let startedBefore = 0;
+  const signalled = (signal: NodeJS.Signals) => async () => {
+    startedBefore = started();
+    const pids = await service.workerPids();
+    process.kill(pids[Math.floor(random() * pids.length)]!, signal);
+  };
+  const replaced = async () => {
+    while (started() <= startedBefore) await sleep(10);
+  };
+  const nothing = () => {};
+  return [
+    {
+      name: 'Redis frozen',
+      away: 'redis',
+      begin: () => redis.server.freeze(),
+      end: () => redis.server.thaw(),
+    },
+    {
+      name: 'PostgreSQL frozen',
+      away: 'postgres',
+      begin: () => postgres.server.freeze(),
+      end: () => postgres.server.thaw(),
+    },
+    {
+      name: 'Redis killed',
+      away: 'redis',
+      begin: () => redis.server.kill(),
+      end: () => redis.server.restart(),
+    },
+    {
+      name: 'PostgreSQL killed',
+      away: 'postgres',
+      begin: () => postgres.server.kill(),
+      end: () => postgres.server.restart(),
+    },
+    { name: 'worker killed', away: 'worker', begin: signalled('SIGKILL'), end: replaced },
+    {
+      name: 'Redis +200 ms',
+      away: 'redis',
+      begin: () => redis.proxy.delay(200),
+      end: () => redis.proxy.heal(),
+    },
+    {
+      name: 'PostgreSQL black hole',
+      away: 'postgres',
+      begin: () => postgres.proxy.blackout(),
+      end: () => postgres.proxy.heal(),
+    },
+    { name: 'Redis half-open', away: 'redis', begin: () => redis.proxy.strand(), end: nothing },
+    { name: 'PostgreSQL half-open', away: 'postgres', begin: () => postgres.proxy.strand(), end: nothing },
+    { name: 'worker frozen', away: 'worker', begin: signalled('SIGSTOP'), end: replaced },
+    { name: 'Redis reset', away: 'redis', begin: () => redis.proxy.reset(), end: nothing },
+    { name: 'PostgreSQL reset', away: 'postgres', begin: () => postgres.proxy.reset(), end: nothing },
+    { name: 'Redis emptied', away: 'redis', begin: () => redis.client.flushall(), end: nothing },
+  ];
+}
