@@ -24,7 +24,7 @@ export default defineConfig({
         test: {
           name: 'flow',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/chaos/**'],
+          exclude: ['test/chaos/**', 'test/hostile/**'],
           ...withServers,
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 2,
@@ -34,8 +34,10 @@ export default defineConfig({
       {
         test: {
           name: 'chaos',
-          include: ['test/chaos/*.test.ts'],
+          include: ['test/chaos/*.test.ts', 'test/hostile/*.test.ts'],
           ...withServers,
+          // a fault may be tried three times
+          testTimeout: 120_000,
           // times are measured: nothing else is to take the processors
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
