@@ -1,0 +1,44 @@
+import { readFile } from 'node:fs/promises';
+import { expect, it, vi } from 'vitest';
+import { Connections } from './connections.ts';
+import { hotelBody } from './hotels.ts';
+import { getRequest } from './requests.ts';
+import { Stand } from './stand.ts';
+
+const CLIENTS = 50;
+/** One each, and room for one that others of the service send in the same moment. */
+const MOST_COMMANDS = 2;
+
+it('misses of one turn of the event loop join into one MGET and one query', async () => {
+  const { service, redis } = await Stand.set({ workers: 1, hotels: CLIENTS + 1, warm: 1 });
+  const commands = async () => ({
+    mgets: Number(/^cmdstat_mget:calls=(\d+)/m.exec(await redis.client.info('commandstats'))?.[1] ?? 0),
+    queries: await service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' }),
+  });
+  const clients = Array.from({ length: CLIENTS }, () => new Connections(service.port));
+  const ask = (path: (i: number) => string) =>
+    Promise.all(clients.map((client, i) => client.ask(getRequest(service.fullKey, path(i)))));
+  // every connection stands, and the worker knows the key
+  await ask(() => 'chaos-0');
+
+  const before = await commands();
+  const [worker] = (await service.workerPids()) as [number];
+  process.kill(worker, 'SIGSTOP');
+  await vi.waitUntil(async () => /\) T /.test(await readFile(`/proc/${worker}/stat`, 'utf8')), {
+    interval: 1,
+  });
+  // what is written waits in the kernel, and the worker finds all of it in its next turn
+  const asking = ask((i) => `chaos-${i + 1}`);
+  process.kill(worker, 'SIGCONT');
+  const replies = await asking;
+  const after = await commands();
+  for (const client of clients) client.close();
+
+  expect(replies.map((reply) => (typeof reply === 'string' ? reply : reply.body.toString()))).toEqual(
+    replies.map((_, i) => hotelBody(i + 1)),
+  );
+  for (const kind of ['mgets', 'queries'] as const) {
+    expect(after[kind] - before[kind], kind).toBeGreaterThan(0);
+    expect(after[kind] - before[kind], kind).toBeLessThanOrEqual(MOST_COMMANDS);
+  }
+});
