@@ -4,7 +4,6 @@ import { defineConfig } from 'vitest/config';
 const withServers = {
   globalSetup: 'test/support/servers.ts',
   setupFiles: 'test/support/setup.ts',
-  provide: { chaos: 'short' },
   testTimeout: 20_000,
   hookTimeout: 60_000,
 } as const;
@@ -36,6 +35,7 @@ export default defineConfig({
           name: 'chaos',
           include: ['test/chaos/*.test.ts', 'test/hostile/*.test.ts'],
           ...withServers,
+          provide: { chaos: 'short' },
           // a fault may be tried three times
           testTimeout: 120_000,
           // times are measured: nothing else is to take the processors

@@ -8,8 +8,9 @@ import { isNormal, Stand } from './stand.ts';
 import { failures, tally } from './tally.ts';
 import { survive, type Verdict, verdict } from './verdict.ts';
 
-const KILLED_MS = 1_000;
-const FROZEN_MS = 3_000;
+/** Starting Node takes half of the second, and three times as long where others use the machine. */
+const KILLED_MS = inForm(2_000, 1_000);
+const FROZEN_MS = inForm(4_000, 3_000);
 /** At 200 requests/s each takes a few ms; what is sent in the instant of the death is lost too. */
 const A_FEW = 10;
 /** As in src/cluster/workers.ts. */

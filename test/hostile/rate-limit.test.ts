@@ -26,15 +26,17 @@ const made = (rateLimit: typeof LIMIT | null) =>
   createKey(service.sql, { name: 'limited', scopes: [], expiresAt: null, rateLimit });
 
 /**
- * Asks `perSecond` times a second over so many connections: the answers by status, and how many were 200 before the
- * windows of these seconds were over.
+ * Asks `perSecond` times a second over so many connections: the answers by status, how many were 200 before the windows
+ * of these seconds were over, and how many may have been: on a busy machine one connection hardly asks that often.
  */
 async function load(key: string, perSecond: number, connections: number, seconds = SECONDS) {
   const agent = new Agent({ keepAlive: true, maxSockets: connections, maxTotalSockets: connections });
   agents.push(agent);
   const statuses: Record<string, number> = {};
   let admitted = 0;
-  let countedUntilMs = 0;
+  let firstMs = Infinity;
+  /** by their window */
+  const answered: number[] = new Array(1 + seconds).fill(0);
   const ask = () =>
     new Promise<void>((resolve, reject) => {
       const outgoing = request({ port: service.port, host: '127.0.0.1', path: '/hotels/h1', agent });
@@ -42,25 +44,29 @@ async function load(key: string, perSecond: number, connections: number, seconds
       outgoing.on('error', reject);
       outgoing.on('response', (response) => {
         statuses[response.statusCode!] = (statuses[response.statusCode!] ?? 0) + 1;
-        if (response.statusCode === 200 && performance.now() < countedUntilMs) admitted++;
+        const window = Math.floor((performance.now() - firstMs) / LIMIT.windowMs);
+        if (window >= 1 && window <= seconds) {
+          answered[window]!++;
+          if (response.statusCode === 200) admitted++;
+        }
         response.resume().on('end', resolve);
       });
       outgoing.end();
     });
   // the key's first window begins with its first request, and the others follow
-  const firstMs = performance.now();
+  firstMs = performance.now();
   await ask();
   await sleep(LIMIT.windowMs);
   for (const status of Object.keys(statuses)) delete statuses[status];
   const asking: Promise<void>[] = [];
   const beganMs = performance.now();
-  countedUntilMs = firstMs + LIMIT.windowMs + seconds * 1_000;
   while (performance.now() < beganMs + seconds * 1_000) {
     while (asking.length < ((performance.now() - beganMs) * perSecond) / 1_000) asking.push(ask());
     await sleep(2);
   }
   await Promise.all(asking);
-  return { statuses, admitted, asked: asking.length };
+  const admissible = answered.reduce((sum, count) => sum + Math.min(count, LIMIT.requests), 0);
+  return { statuses, admitted, admissible, asked: asking.length };
 }
 
 // none of them takes much of a processor: they share their seconds
@@ -73,11 +79,11 @@ describe.concurrent('a limit of 200 requests a second over two workers', () => {
     'admits within a tenth of it over %s',
     async (over, connections) => {
       const { key } = await made(LIMIT);
-      const { statuses, admitted } = await load(key, 500, connections);
+      const { statuses, admitted, admissible } = await load(key, 500, connections);
       if (process.env.DEBUG) console.log(over, statuses);
       expect(Object.keys(statuses).sort()).toEqual(['200', '429']);
-      expect(admitted / SECONDS).toBeGreaterThan(180);
-      expect(admitted / SECONDS).toBeLessThan(220);
+      expect(admitted).toBeGreaterThan(0.9 * admissible);
+      expect(admitted).toBeLessThan(1.1 * LIMIT.requests * SECONDS);
     },
     40_000,
   );
@@ -90,11 +96,12 @@ describe.concurrent('a limit of 200 requests a second over two workers', () => {
 
   it('is measured for the table', async (context) => {
     const { key } = await made(LIMIT);
-    const { admitted } = await load(key, 1_000, 8);
+    const { admitted, admissible } = await load(key, 1_000, 8);
     survived(context, 'hostile clients', `a key limited to 200/s asks 1,000/s, ${SECONDS} s`, {
       'admitted/s': (admitted / SECONDS).toFixed(1),
     });
-    expect(Math.abs(admitted / SECONDS - 200)).toBeLessThan(20);
+    expect(admitted).toBeGreaterThan(0.9 * admissible);
+    expect(admitted).toBeLessThan(1.1 * LIMIT.requests * SECONDS);
   }, 40_000);
 });
 
@@ -150,9 +157,8 @@ describe('what a limited key is told', () => {
     }
     // unknown paths and wrong methods need no key, so they count for none
     expect((await service.get('/nowhere', { key })).status).toBe(404);
-    expect(await service.metrics()).toMatch(
-      /^hotel_api_requests_refused_total\{reason="rate_limit"\} [1-9]/m,
-    );
+    const refused = await service.metric('hotel_api_requests_refused_total', { reason: 'rate_limit' });
+    expect(refused).toBeGreaterThan(0);
   });
 
   it('is nothing where there is no limit, nor to who is not known', async () => {
