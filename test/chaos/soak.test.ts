@@ -17,8 +17,8 @@ const LASTS_MS = inForm(12_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));
 const SEED = Number(process.env.SOAK_SEED ?? randomInt(2 ** 31));
 /** By then all is normal again after a repair. */
 const RECOVERY_MS = 2_000;
-/** Longer than any deadline: 503 comes within 800 ms. */
-const SLOWEST_MS = 800;
+/** Longer than any deadline: 503 comes within 800 ms; on a busy machine whoever waits for one is late too. */
+const SLOWEST_MS = inForm(2_000, 800);
 /** 99 of 100 answers between faults. */
 const NORMAL_MS = 200;
 /** A request that is silent for longer is given up by the load: all that were due before have ended. */
@@ -32,6 +32,8 @@ beforeAll(async () => {
   stand = await Stand.open({
     // full within seconds, so that what grows later is no cache
     env: { L1_MAX_BYTES: String(8 * 1024 ** 2) },
+    // those of a half-open path are forgotten after 25 s, and until then count twice
+    maxConnections: 120,
     hotels: inForm(4_000, 6_000 + Math.ceil((USUAL_MIX.cold * 1.5 * LASTS_MS) / 1_000)),
   });
 });
