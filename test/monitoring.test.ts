@@ -120,11 +120,15 @@ describe('the alerts', () => {
     await promisify(execFile)(process.execPath, [`${FOLDER}prometheus-rule.ts`, '--check']);
   });
 
-  it.runIf(promtool || process.env.CI)('pass the checks and the unit tests of promtool', async () => {
-    const run = (...args: string[]) => promisify(execFile)(promtool!, args, { cwd: FOLDER });
-    expect((await run('check', 'rules', 'rules.yaml')).stdout).toContain(`${rules.length} rules found`);
-    expect((await run('test', 'rules', 'rules.test.yaml')).stdout).toContain('SUCCESS');
-  });
+  it.runIf(promtool || process.env.CI)(
+    'pass the checks and the unit tests of promtool',
+    async () => {
+      const run = (...args: string[]) => promisify(execFile)(promtool!, args, { cwd: FOLDER });
+      expect((await run('check', 'rules', 'rules.yaml')).stdout).toContain(`${rules.length} rules found`);
+      expect((await run('test', 'rules', 'rules.test.yaml')).stdout).toContain('SUCCESS');
+    },
+    60_000,
+  );
 });
 
 describe('every query', () => {
