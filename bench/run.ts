@@ -45,6 +45,8 @@ export interface RunOptions {
   /** names of scenarios and probes; undefined: all */
   only: string[] | undefined;
   hotels: number;
+  /** of each scenario and server; undefined: as many as suit it */
+  rounds: number | undefined;
   /** the servers that the service stands beside; undefined: all */
   beside: string[] | undefined;
   /** where the results are written; undefined: bench/results, where a run that leaves anything out replaces nothing */
@@ -67,7 +69,7 @@ export const PARTS = [
 
 /** Runs the benchmarks, writes bench/results and prints the tables. Everything started is released by `lifecycle`. */
 export async function runBenchmarks(options: RunOptions, lifecycle: Lifecycle): Promise<void> {
-  const { quick, only, hotels, beside = PEERS, out = RESULTS } = options;
+  const { quick, only, hotels, rounds, beside = PEERS, out = RESULTS } = options;
   const beganAtMs = performance.now();
   const say = (sentence: string) =>
     console.error(`${((performance.now() - beganAtMs) / 1000).toFixed(0).padStart(4)} s  ${sentence}`);
@@ -92,7 +94,8 @@ export async function runBenchmarks(options: RunOptions, lifecycle: Lifecycle): 
   for (const scenario of scenarios) {
     const { name } = scenario;
     say(scenario.title);
-    const pace = PACE[quick ? 'quick' : PROMISED.includes(name) ? 'promised' : 'usual'];
+    const usual = PACE[quick ? 'quick' : PROMISED.includes(name) ? 'promised' : 'usual'];
+    const pace = { ...usual, rounds: rounds ?? usual.rounds };
     // what observing costs is asked of one scenario
     const asked = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
     results.cells.push(...(await runScenario(world, scenario, asked, pace)));
@@ -122,7 +125,7 @@ export async function runBenchmarks(options: RunOptions, lifecycle: Lifecycle): 
   }
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
 
-  const isWhole = !only && !options.beside && hotels === USUAL_HOTELS;
+  const isWhole = !only && !options.beside && !rounds && hotels === USUAL_HOTELS;
   await write(results, out, isWhole ? (quick ? 'quick' : 'latest') : 'partial');
   console.log(report(results));
   say('done');
