@@ -8,6 +8,9 @@ const withServers = {
   hookTimeout: 60_000,
 } as const;
 
+/** They measure times: nothing else is to take the processors. */
+const ALONE = ['test/chaos/*.test.ts', 'test/hostile/*.test.ts', 'test/freshness/import.test.ts'];
+
 export default defineConfig({
   test: {
     reporters: ['default'],
@@ -23,7 +26,7 @@ export default defineConfig({
         test: {
           name: 'flow',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/chaos/**', 'test/hostile/**'],
+          exclude: ALONE,
           ...withServers,
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 2,
@@ -32,13 +35,12 @@ export default defineConfig({
       },
       {
         test: {
-          name: 'chaos',
-          include: ['test/chaos/*.test.ts', 'test/hostile/*.test.ts'],
+          name: 'alone',
+          include: ALONE,
           ...withServers,
           provide: { chaos: 'short' },
           // a fault may be tried three times
           testTimeout: 120_000,
-          // times are measured: nothing else is to take the processors
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
         },

@@ -240,9 +240,12 @@ export class Gate implements Observer {
   #failed(exchange: Exchange, error: unknown): void {
     exchange.fault = error;
     const isUnavailable = error instanceof Unavailable;
+    if (exchange.over) {
+      this.#accessLog.failedUnheard(exchange);
+      return;
+    }
     if (isUnavailable) this.#metrics.refused(error.refusal);
-    if (exchange.over) this.#accessLog.failedUnheard(exchange);
-    else exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
+    exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
 }
 
