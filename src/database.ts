@@ -101,11 +101,18 @@ function readArray(text: string): (string | null)[] {
 }
 
 /**
- * The rows of a result without holes. postgres.js 3.4 leaves holes before the rows of a query that follows, on the
- * same connection, one that failed after some of its rows had come (porsager/postgres, issues 1119 and 1181).
+ * The rows of a result as PostgreSQL sent them; throws where it sent none at all. Of postgres.js 3.4:
+ * - A query that is written between the error of a connection and its end is not told of either. When the connection
+ *   stands again it is answered, with a result of no command and no rows: to us they would be hotels that do not exist.
+ * - There are holes before the rows of a query that follows, on the same connection, one that failed after some of its
+ *   rows had come (porsager/postgres, issues 1119 and 1181).
  */
-export function dense<Rows>(rows: Rows): Rows {
-  const { length, count } = rows as { length?: number; count?: number };
+export function received<Rows>(rows: Rows): Rows {
+  const { length, count, command } = rows as { length?: number; count?: number; command?: string | null };
+  if (command === null)
+    throw Object.assign(new Error('the connection was lost before the query was sent'), {
+      code: 'CONNECTION_CLOSED',
+    });
   if (!Array.isArray(rows) || length === count) return rows;
   // filter passes over holes
   return rows.filter(() => true) as Rows;

@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres';
+import { received } from '../database.ts';
 import { encodeAbsence, encodeHotel, encodeWithdrawal, versionOfRemoved } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
@@ -50,9 +51,10 @@ type PresentRow = { kind: null } & (HotelRow | { id: null }) &
  * older than the change. What is no longer there becomes an absence with a version above all it had.
  */
 export async function beginAndDrain(sql: Sql, backendPid: number): Promise<Drained> {
-  const [, rows] = (await sql
-    .unsafe(
-      `begin;
+  const [, rows] = received(
+    await sql
+      .unsafe(
+        `begin;
       select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).channel_ids, (d.change).registry_ids,
         (d.change).moves_positions,
         extract(epoch from clock_timestamp() - (d.change).committed_after)::float8 * 1000 as age_ms, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
@@ -62,8 +64,9 @@ export async function beginAndDrain(sql: Sql, backendPid: number): Promise<Drain
         ) as d,
         lateral (select ${HOTEL_COLUMNS} from (select (d.hotel).*) as hotel) as h,
         lateral (select ${KEY_COLUMNS} from (select (d.key).*) as key) as k`,
-    )
-    .simple()) as unknown as [unknown, (QueueRow | PresentRow)[]];
+      )
+      .simple(),
+  ) as unknown as [unknown, (QueueRow | PresentRow)[]];
   const hotels = new Map<string, HotelChange>();
   const keys = new Map<string, number>();
   const truncated = new Set<'hotels' | 'keys'>();

@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres';
+import { received } from '../database.ts';
 import { encodeHotel } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
@@ -6,10 +7,10 @@ import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from '../keys/reco
 
 /** The hotels with these ids as the table holds them now, encoded as they read now. */
 export async function readHotels(sql: Sql, ids: string[]): Promise<Map<string, Entry>> {
-  const rows = await sql.unsafe<HotelRow[]>(
-    `select ${HOTEL_COLUMNS} from hotels where id = any($1::text[])`,
-    [ids],
-    { prepare: true },
+  const rows = received(
+    await sql.unsafe<HotelRow[]>(`select ${HOTEL_COLUMNS} from hotels where id = any($1::text[])`, [ids], {
+      prepare: true,
+    }),
   );
   const nowMs = Date.now();
   return new Map(rows.map((row) => [row.id, encodeHotel(row, nowMs)]));
@@ -17,10 +18,12 @@ export async function readHotels(sql: Sql, ids: string[]): Promise<Map<string, E
 
 /** The API keys with these hashes as the table holds them now. */
 export async function readKeys(sql: Sql, sha256s: string[]): Promise<Map<string, VersionedKey>> {
-  const rows = await sql.unsafe<KeyRow[]>(
-    `select ${KEY_COLUMNS} from api_keys where key_sha256 = any(select decode(x, 'hex') from unnest($1::text[]) as x)`,
-    [sha256s],
-    { prepare: true },
+  const rows = received(
+    await sql.unsafe<KeyRow[]>(
+      `select ${KEY_COLUMNS} from api_keys where key_sha256 = any(select decode(x, 'hex') from unnest($1::text[]) as x)`,
+      [sha256s],
+      { prepare: true },
+    ),
   );
   return new Map(rows.map((row) => [row.sha256, keyOf(row)]));
 }

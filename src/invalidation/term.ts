@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Sql } from 'postgres';
+import { received } from '../database.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { compareHotels, type Findings } from './compare.ts';
@@ -197,11 +198,13 @@ export class Term {
     const values = payloads.map((payload) => `(${literal(payload)})`);
     const tell = tells ? `select hotel_api_tell('${this.#name}', ${this.#toldCount});` : '';
     // one message: nothing is committed where it was not told
-    await this.#sql
-      .unsafe(
-        `${tell} select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload); commit`,
-      )
-      .simple();
+    received(
+      await this.#sql
+        .unsafe(
+          `${tell} select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload); commit`,
+        )
+        .simple(),
+    );
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { dense } from '../database.ts';
+import { received } from '../database.ts';
 import { Unavailable } from '../errors.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import { WaitingLine } from '../waiting-line.ts';
@@ -141,7 +141,7 @@ export class Postgres {
     const startedAtMs = performance.now();
     let succeeded = false;
     try {
-      const result = dense(await patience.bound(run(sql)));
+      const result = received(await patience.bound(run(sql)));
       this.#lateInARow = 0;
       succeeded = true;
       this.#answeredAtMs = performance.now();
