@@ -76,7 +76,16 @@ const MAY_IMPORT: Record<string, string[]> = {
   keys: ['errors.ts', 'lifecycle.ts', 'recent-changes.ts', 'stores', 'hotels'],
   http: ['errors.ts', 'observe', 'waiting-line.ts', 'hotels', 'keys'],
   docs: ['errors.ts', 'hotels', 'http'],
-  invalidation: ['errors.ts', 'observe', 'lifecycle.ts', 'recent-changes.ts', 'stores', 'hotels', 'keys'],
+  invalidation: [
+    'database.ts',
+    'errors.ts',
+    'observe',
+    'lifecycle.ts',
+    'recent-changes.ts',
+    'stores',
+    'hotels',
+    'keys',
+  ],
   cli: [
     'config.ts',
     'errors.ts',
