@@ -1,5 +1,6 @@
 import { beforeEach, expect, it } from 'vitest';
 import { makeKey } from '../../src/keys/key.ts';
+import { Everywhere } from '../support/everywhere.ts';
 import { inForm, survived } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -16,6 +17,8 @@ let bystander: Bystander;
 beforeEach(async () => {
   service = await startService({ workers: 2, hotels: [{ id: 'h1', channel_id: 'CH-1' }] });
   await workersOf(service, 2);
+  // every worker has looked the good key up
+  await (await Everywhere.of(service)).get('/hotels/h1');
   bystander = new Bystander(service, ['h1']);
   await bystander.watch(500);
 });
