@@ -209,7 +209,8 @@ describe('a worker that', () => {
       lost(Infinity, A_FEW),
     );
     const ends = linesOf('worker ended, another is started').slice(endedBefore);
-    expect(ends.length).toBeGreaterThan(inForm(1, 5));
+    // how many there are depends on the pause that earlier deaths have led to
+    expect(ends.length).toBeGreaterThan(inForm(1, 3));
     expect(ends.every(({ signal }) => signal === 'SIGKILL')).toBe(true);
     const pauses = ends.slice(1, -1).map(({ restartInMs }) => restartInMs);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
