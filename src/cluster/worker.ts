@@ -82,7 +82,6 @@ function runWorker(config: Config): void {
         break;
       case 'reset':
         follower.reset();
-        postgres.isBack();
         learnKeys();
         break;
       case 'grant':

@@ -53,19 +53,6 @@ describe('a breaker', () => {
     expect(breaker.open).toBe(false);
   });
 
-  it('closes when somebody else has heard from the dependency, and no probe that is under way opens it again', async () => {
-    fail(3);
-    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS - 1);
-    // a probe begins, and fails after what follows
-    vi.advanceTimersByTime(1);
-    breaker.isBack('heard');
-    expect([breaker.open, probes]).toEqual([false, 1]);
-    await vi.advanceTimersByTimeAsync(60_000);
-    expect([breaker.open, probes]).toEqual([false, 1]);
-    breaker.isBack('heard again');
-    expect(told.slice(1)).toEqual([[false, 'heard']]);
-  });
-
   it('asks nothing while it is closed', async () => {
     fail(2);
     await vi.advanceTimersByTimeAsync(60_000);

@@ -42,15 +42,6 @@ export class Breaker {
     this.#onChange(true, reason);
   }
 
-  /** Somebody else has heard from the dependency: it is asked again from now on. */
-  isBack(reason: string): void {
-    if (!this.#timer || this.#closed) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#failures = 0;
-    this.#onChange(false, reason);
-  }
-
   /** Ends the probing. */
   close(): void {
     this.#closed = true;
@@ -58,13 +49,14 @@ export class Breaker {
   }
 
   readonly #tryAgain = async (): Promise<void> => {
-    const timer = this.#timer;
     try {
       await this.#probe();
-      if (this.#timer === timer) this.isBack('it answers again');
+      if (this.#closed) return;
+      this.#timer = undefined;
+      this.#failures = 0;
+      this.#onChange(false, 'it answers again');
     } catch {
-      if (this.#timer === timer && !this.#closed)
-        this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
+      if (!this.#closed) this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
     }
   };
 }

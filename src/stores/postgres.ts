@@ -64,11 +64,6 @@ export class Postgres {
     return this.#breaker.open;
   }
 
-  /** The change feed speaks, which comes from PostgreSQL: it is asked from now on, without waiting for a probe. */
-  isBack(): void {
-    this.#breaker.isBack('the change feed speaks again');
-  }
-
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
     if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });

@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Reporter, TestModule, TestResult } from 'vitest/node';
@@ -6,44 +6,28 @@ import type { Row } from '../support/form.ts';
 
 const RESULTS = fileURLToPath(new URL('./results', import.meta.url));
 
-interface Judged extends Row {
-  /** its full name */
-  test: string;
-  date: string;
-  held: string;
-}
+type Judged = Row & { held: string };
 
-/**
- * Prints what was survived, and writes it to results/: long.json and long.md. A run of some tests leaves there what
- * stands of the others.
- */
+/** Prints what was survived, and writes it to results/: long.json and long.md. */
 export default class SurvivalTable implements Reporter {
   async onTestRunEnd(modules: readonly TestModule[]): Promise<void> {
-    const date = new Date().toISOString().slice(0, 10);
     const rows: Judged[] = [];
     for (const module of modules) {
       for (const test of module.children.allTests()) {
         const { survived } = test.meta();
-        if (survived) rows.push({ ...survived, test: test.fullName, date, held: heldOf(test.result()) });
+        if (survived) rows.push({ ...survived, held: heldOf(test.result()) });
       }
     }
     if (rows.length === 0) return;
-    process.stdout.write(`\n${markdownOf(rows)}`);
-    const run = new Set(rows.map(({ test }) => test));
-    const all = [...(await formerRows()).filter(({ test }) => !run.has(test)), ...rows];
+    const text = markdownOf(rows);
+    process.stdout.write(`\n${text}`);
     await mkdir(RESULTS, { recursive: true });
     const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}, Node ${process.version}`;
-    await writeFile(`${RESULTS}/long.json`, `${JSON.stringify({ machine, rows: all }, null, 2)}\n`);
-    await writeFile(`${RESULTS}/long.md`, markdownOf(all));
-  }
-}
-
-async function formerRows(): Promise<Judged[]> {
-  try {
-    return JSON.parse(await readFile(`${RESULTS}/long.json`, 'utf8')).rows;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
+    await writeFile(
+      `${RESULTS}/long.json`,
+      `${JSON.stringify({ machine, date: new Date().toISOString().slice(0, 10), rows }, null, 2)}\n`,
+    );
+    await writeFile(`${RESULTS}/long.md`, text);
   }
 }
 

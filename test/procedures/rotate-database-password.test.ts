@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
 import { findNginx, startNginx } from '../chaos/nginx.ts';
@@ -64,9 +63,11 @@ SQL`,
     // the Secret gets the other login and its password; then the roll-out
     for (const [i, instance] of instances.entries()) {
       expect(await instance.stop()).toMatchObject({ code: 0 });
-      instances[i] = await start(urlOf(next, password), instance);
-      // nginx tries an instance again a second after it failed
-      await sleep(1_000);
+      const fresh = await start(urlOf(next, password), instance);
+      instances[i] = fresh;
+      // nginx tries an instance again some time after it failed
+      const answered = () => fresh.metric('hotel_api_request_duration_seconds_count', { route: 'hotel' });
+      await expect.poll(answered, POLL).toBeGreaterThan(0);
     }
     await operator.types(
       `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 -v login="$CURRENT" <<'SQL'
