@@ -9,7 +9,7 @@ const withServers = {
 } as const;
 
 /** They measure times: nothing else is to take the processors. */
-const ALONE = ['test/chaos/*.test.ts', 'test/hostile/*.test.ts', 'test/freshness/import.test.ts'];
+const ALONE = ['test/chaos/*.test.ts', 'test/hostile/*.test.ts', 'test/freshness/{import,midnight}.test.ts'];
 
 export default defineConfig({
   test: {
