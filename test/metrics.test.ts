@@ -342,7 +342,7 @@ describe('keys that are looked up', () => {
     await expectRise(() => service.get('/hotels/hotel-secret-12'), { 'local absent': 1 });
   });
 
-  it('that no hotel can carry are asked for nowhere but in the worker', async () => {
+  it('that no hotel can carry are answered by the worker alone', async () => {
     await expectRise(() => service.get('/hotels/registry/99999999999999999999'), { 'local miss': 1 });
   });
 });

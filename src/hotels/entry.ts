@@ -3,7 +3,7 @@ import { assemble, DAY_MS, HEADER_BYTES, MAGIC, NO_DAY, PRESENT, WITHDRAWN } fro
 import type { Namespace } from './namespace.ts';
 
 /** What ends the narrow view, after the shared part. */
-export const NARROW_END = Buffer.from('null}');
+const NARROW_END = Buffer.from('null}');
 
 /** Which view of a hotel a key may see: `narrow` shows `registry_id` as null. */
 export type View = 'full' | 'narrow';

@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { randomFrom } from '../../bench/draws.ts';
 import { inForm, survived } from '../support/form.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
-import { randomFrom } from '../support/random.ts';
 import { type Service, startService } from '../support/service.ts';
 import { workersOf } from './memory.ts';
 
