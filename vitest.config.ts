@@ -28,6 +28,7 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: ALONE,
           ...withServers,
+          provide: { sharedMachine: true },
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 2,
           sequence: { groupOrder: 1 },

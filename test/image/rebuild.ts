@@ -24,7 +24,7 @@ export interface Image {
 }
 
 /** What npm needs of the machine to reach its registry; nothing of it stays in the image. */
-const PASSED_ON = /^(https?_proxy|no_proxy|npm_config_registry|node_extra_ca_certs|ssl_cert_file)$/i;
+const PASSED_ON = /^(https?_proxy|no_proxy|npm_config_(registry|cafile)|node_extra_ca_certs|ssl_cert_file)$/i;
 
 /**
  * Follows a Dockerfile's instructions without a container engine: COPY copies what .dockerignore lets through, RUN

@@ -35,6 +35,16 @@ export interface ServiceOptions {
   command?: [file: string, ...args: string[]];
 }
 
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** other tests run at the same time */
+    sharedMachine: true | undefined;
+  }
+}
+
+/** Where other tests take the processors only a test of a deadline is to meet one, and sets it. */
+const PATIENT = { DATABASE_TIMEOUT_MS: '3000' };
+
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 15_000;
@@ -71,6 +81,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         LOG_LEVEL: 'info',
         DRAIN_WAIT_MS: '0',
         ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
+        ...(inject('sharedMachine') && PATIENT),
         ...options.env,
       },
       stopSignal: 'SIGTERM',
