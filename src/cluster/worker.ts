@@ -82,6 +82,7 @@ function runWorker(config: Config): void {
         break;
       case 'reset':
         follower.reset();
+        postgres.isSaidToBeBack();
         learnKeys();
         break;
       case 'grant':

@@ -53,6 +53,49 @@ describe('a breaker', () => {
     expect(breaker.open).toBe(false);
   });
 
+  it('probes at once when the dependency is said to be back, and holds callers until that probe has ended', async () => {
+    fail(3);
+    expect(breaker.hope).toBeUndefined();
+    answers = true;
+    breaker.isSaidToBeBack();
+    expect([breaker.open, probes]).toEqual([true, 1]);
+    await breaker.hope;
+    expect([breaker.open, breaker.hope]).toEqual([false, undefined]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(probes).toBe(1);
+  });
+
+  it('holds nobody for longer than 50 ms, and goes on probing as before, where that is not so', async () => {
+    const { promise: silence, reject } = Promise.withResolvers<void>();
+    const silent = new Breaker({
+      probe: () => {
+        probes++;
+        return silence;
+      },
+      failuresToOpen: 1,
+      probeEveryMs: PROBE_EVERY_MS,
+      onChange: () => {},
+    });
+    silent.failed('away');
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    silent.isSaidToBeBack();
+    expect(probes).toBe(2);
+    await vi.advanceTimersByTimeAsync(49);
+    expect(silent.hope).toBeDefined();
+    await vi.advanceTimersByTimeAsync(2);
+    expect([silent.open, silent.hope]).toEqual([true, undefined]);
+    // of two probes that fail one is followed by another
+    reject(new Error('away'));
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    expect(probes).toBe(3);
+    silent.close();
+  });
+
+  it('does not probe on word of what was never called away', () => {
+    breaker.isSaidToBeBack();
+    expect([probes, breaker.hope]).toEqual([0, undefined]);
+  });
+
   it('asks nothing while it is closed', async () => {
     fail(2);
     await vi.advanceTimersByTimeAsync(60_000);

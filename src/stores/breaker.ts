@@ -1,5 +1,10 @@
+import { withDeadline } from '../lifecycle.ts';
+
 /** Is told of each call of a dependency when it has ended, probes included. */
 export type OnCall = (seconds: number, succeeded: boolean) => void;
+
+/** For so long at most an open breaker holds callers while its probe is believed to succeed. */
+const HOPE_MS = 50;
 
 /**
  * Keeps callers away from a dependency that fails. It opens after a run of failures without a success;
@@ -11,7 +16,11 @@ export class Breaker {
   readonly #probeEveryMs: number;
   readonly #onChange: (open: boolean, reason: string) => void;
   #failures = 0;
+  #open = false;
   #timer: NodeJS.Timeout | undefined;
+  /** the probe that was begun last */
+  #probes = 0;
+  #hope: Promise<void> | undefined;
   #closed = false;
 
   constructor(options: {
@@ -27,7 +36,7 @@ export class Breaker {
   }
 
   get open(): boolean {
-    return this.#timer !== undefined;
+    return this.#open;
   }
 
   succeeded(): void {
@@ -37,9 +46,24 @@ export class Breaker {
   /** `weight`: as how many failures it counts. */
   failed(reason: string, weight = 1): void {
     this.#failures += weight;
-    if (this.#failures < this.#failuresToOpen || this.#timer || this.#closed) return;
+    if (this.#failures < this.#failuresToOpen || this.#open || this.#closed) return;
+    this.#open = true;
     this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
     this.#onChange(true, reason);
+  }
+
+  /** Word has come that the dependency is back: it is probed at once. */
+  isSaidToBeBack(): void {
+    if (!this.#open || this.#hope || this.#closed) return;
+    const probed = withDeadline(this.#tryAgain(), HOPE_MS).catch(() => {});
+    this.#hope = probed.then(() => {
+      this.#hope = undefined;
+    });
+  }
+
+  /** Resolves when the probe that is believed to succeed has ended, or after 50 ms; undefined: there is none. */
+  get hope(): Promise<void> | undefined {
+    return this.#hope;
   }
 
   /** Ends the probing. */
@@ -49,14 +73,18 @@ export class Breaker {
   }
 
   readonly #tryAgain = async (): Promise<void> => {
+    clearTimeout(this.#timer);
+    const number = ++this.#probes;
     try {
       await this.#probe();
-      if (this.#closed) return;
-      this.#timer = undefined;
+      if (!this.#open || this.#closed) return;
+      clearTimeout(this.#timer);
+      this.#open = false;
       this.#failures = 0;
       this.#onChange(false, 'it answers again');
     } catch {
-      if (!this.#closed) this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
+      if (number === this.#probes && this.#open && !this.#closed)
+        this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
     }
   };
 }

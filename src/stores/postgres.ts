@@ -64,8 +64,14 @@ export class Postgres {
     return this.#breaker.open;
   }
 
+  /** The change feed, which comes from PostgreSQL, speaks again. */
+  isSaidToBeBack(): void {
+    this.#breaker.isSaidToBeBack();
+  }
+
   /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
   async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
+    if (this.#breaker.hope) await this.#breaker.hope;
     if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
     const beganMs = performance.now();
     const mustWait = this.#running >= this.#limits.connections;
