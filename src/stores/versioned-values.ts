@@ -1,7 +1,7 @@
 import type { SharedStore } from './shared-store.ts';
 
 /** Names that one step of a walk looks at. */
-const SCAN_COUNT = 1_000;
+const SCAN_COUNT = 250;
 
 /** How long values are shared, and who is told of those that are not sound. */
 export interface Sharing {

@@ -6,7 +6,8 @@ import { type Service, startService } from '../support/service.ts';
 import { Stage, type StagedWorker } from '../support/stage.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
 
-const PATIENCE_MS = 8_000;
+/** All is walked through in five steps of a second. */
+const PATIENCE_MS = 12_000;
 
 let service: Service;
 let everywhere: Everywhere;
