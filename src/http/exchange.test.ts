@@ -6,6 +6,12 @@ import { compress } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
 
 vi.mock('./compression.ts', async (original) => ({ ...(await original<object>()), compress: vi.fn() }));
+// fake timers stand in the place of the global
+vi.mock('node:perf_hooks', () => ({
+  get performance() {
+    return globalThis.performance;
+  },
+}));
 
 /** An answer as uWebSockets.js lets it be written, to a client that takes and leaves when it is told to. */
 class Client {

@@ -1,4 +1,7 @@
+// the global of this name is a getter, which V8 calls anew at every use
+
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { performance } from 'node:perf_hooks';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/access.ts';

@@ -1,3 +1,5 @@
+// the global of this name is a getter, which V8 calls anew at every use
+import { performance } from 'node:perf_hooks';
 import type { Told } from '../stores/replica.ts';
 import { SILENCE_MS } from './listener.ts';
 

@@ -4,8 +4,8 @@ import { Histogram } from './histogram.ts';
 import { Reading, register } from './metric.ts';
 
 const DELAY_BOUNDS = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2] as const;
-/** How often the delay is sampled: 50 timers a second cost a worker less than a ten-thousandth of its time. */
-const SAMPLE_MS = 20;
+/** How often the delay is sampled: in an idle process 50 timers a second take 0.35% of a core. */
+const SAMPLE_MS = 50;
 
 /**
  * Adds what every process says of itself: processor time, memory, and how its event loop fares. `worker`: its number
