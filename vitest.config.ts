@@ -19,7 +19,8 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['src/**/*.test.ts'],
-          sequence: { groupOrder: 0 },
+          // 0 would be last where it has one processor
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -31,7 +32,7 @@ export default defineConfig({
           provide: { sharedMachine: true },
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 2,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
       {
@@ -43,7 +44,7 @@ export default defineConfig({
           // a fault may be tried three times
           testTimeout: 120_000,
           maxWorkers: 1,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],
