@@ -34,7 +34,11 @@ export function followChanges(base: Base, hear: Pick<ListenerOptions, 'onMessage
     open: () => open({ kind: 'listen' }),
     onDoorbell: (speak) => invalidator.ring(speak),
     events,
-    ...hear,
+    onMessage: hear.onMessage,
+    onReset: () => {
+      hear.onReset();
+      void invalidator.doubt();
+    },
   });
   lifecycle.push('change feed', () => listener.stop());
   lifecycle.push('invalidator', () => invalidator.stop());

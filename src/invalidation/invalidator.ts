@@ -1,5 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
+import { received } from '../database.ts';
+import { withDeadline } from '../lifecycle.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { FeedMessage } from './messages.ts';
@@ -13,6 +15,9 @@ const POLL_MS = 250;
 /** How often one that is not active tries to become it. */
 const STANDBY_MS = 400;
 
+/** How long PostgreSQL may take to say whether it still knows the term's connection. */
+const DOUBT_MS = 1_000;
+
 export interface InvalidatorOptions {
   /** opens a pool of one connection; `onClose` is called whenever that connection ends */
   open: (onClose: () => void) => Sql;
@@ -22,6 +27,17 @@ export interface InvalidatorOptions {
   lastBeat: () => string | null;
   metrics: Metrics;
   events: Events;
+}
+
+/** The pool of one connection on which terms are held. */
+interface Seat {
+  sql: Sql;
+  /** of the connection that stands as far as we know */
+  backendPid: number | undefined;
+  /** a connection has ended since it was looked at */
+  lost: boolean;
+  /** the connection was dead and did not know it: nothing more is asked of it */
+  forsaken: boolean;
 }
 
 /**
@@ -35,6 +51,7 @@ export class Invalidator {
   #rung = false;
   #done: Promise<void> | undefined;
   #term: Term | undefined;
+  #seat: Seat | undefined;
   #wake = Promise.withResolvers<void>();
 
   constructor(options: InvalidatorOptions) {
@@ -57,6 +74,29 @@ export class Invalidator {
     this.#term?.heard(message);
   }
 
+  /**
+   * The change feed was cut. What cut it may have cut this connection too, without a word to us: PostgreSQL has ended that
+   * session long ago, and another may hold the lock, while we would wait for an answer for minutes.
+   */
+  async doubt(): Promise<void> {
+    const seat = this.#seat;
+    const pid = seat?.backendPid;
+    if (!seat || pid === undefined) return;
+    const sql = this.#options.open(() => {});
+    try {
+      const known = received(
+        await withDeadline(sql`select pid from pg_stat_activity where pid = ${pid}`, DOUBT_MS),
+      );
+      if (known.length > 0 || seat.backendPid !== pid) return;
+      seat.forsaken = true;
+      await seat.sql.end({ timeout: 0 });
+    } catch {
+      // PostgreSQL is away: when it is back the feed is heard anew, and this is asked again
+    } finally {
+      await sql.end({ timeout: 1 });
+    }
+  }
+
   async stop(): Promise<void> {
     this.#stopped = true;
     this.ring();
@@ -64,17 +104,15 @@ export class Invalidator {
   }
 
   async #run(): Promise<void> {
-    const { events, metrics, open } = this.#options;
-    let lost = false;
-    const sql = open(() => {
-      lost = true;
-      this.ring();
-    });
+    const { events, metrics } = this.#options;
+    let seat = this.#take();
     let standby = false;
     while (!this.#stopped) {
       try {
-        lost = false;
-        const [row] = await sql<{ active: boolean }[]>`select pg_try_advisory_lock(${LOCK}) as active`;
+        seat.lost = false;
+        const [row] = await seat.sql<{ active: boolean; pid: number }[]>`
+          select pg_try_advisory_lock(${LOCK}) as active, pg_backend_pid() as pid`;
+        seat.backendPid = row!.pid;
         if (!row!.active) {
           if (!standby) events.invalidator('standby');
           standby = true;
@@ -84,23 +122,35 @@ export class Invalidator {
         standby = false;
         events.invalidator('active');
         metrics.invalidatorActive(true);
-        await this.#lead(sql, () => lost);
-        if (lost) throw new Error('the connection that held the lock ended');
+        await this.#lead(seat);
+        if (seat.lost) throw new Error('the connection that held the lock ended');
       } catch (error) {
         if (!this.#stopped) events.invalidator('lost', (error as Error).message);
         metrics.invalidatorActive(false);
+        if (seat.forsaken) seat = this.#take();
         await this.#pause(200 + Math.random() * 200, false);
       }
     }
     metrics.invalidatorActive(false);
-    await sql.end({ timeout: 1 });
+    await seat.sql.end({ timeout: 1 });
   }
 
-  async #lead(sql: Sql, isLost: () => boolean): Promise<void> {
+  #take(): Seat {
+    const sql = this.#options.open(() => {
+      seat.lost = true;
+      seat.backendPid = undefined;
+      this.ring();
+    });
+    const seat: Seat = { sql, backendPid: undefined, lost: false, forsaken: false };
+    this.#seat = seat;
+    return seat;
+  }
+
+  async #lead(seat: Seat): Promise<void> {
     const { redis, lastBeat, metrics, events } = this.#options;
-    const term = await Term.begin(sql, redis, lastBeat(), metrics, events);
+    const term = await Term.begin(seat.sql, redis, lastBeat(), metrics, events);
     this.#term = term;
-    while (!this.#stopped && !isLost()) {
+    while (!this.#stopped && !seat.lost) {
       const speak = this.#speak;
       this.#speak = false;
       this.#rung = false;

@@ -121,6 +121,26 @@ describe('a change is served by every worker', () => {
     await changed(1_000);
   });
 
+  it('when every connection of the active instance is half-open, and new ones are good', async () => {
+    witness.allowAge(UNLINKED_MS);
+    await haveLead(second);
+    const before = await backends('invalidate');
+    expect(before).toHaveLength(2);
+    proxy.strand();
+    log('every connection half-open', await changed(UNLINKED_MS));
+    await within(NOTICED_MS, feeds, (up) => expect(up).toEqual([1, 1, 1, 1]));
+    // it has learned that PostgreSQL ended its session, and takes part in the election again
+    await within(
+      NOTICED_MS,
+      () => backends('invalidate'),
+      (now) => {
+        expect(now).toHaveLength(2);
+        expect(now.filter((pid) => !before.includes(pid))).toHaveLength(1);
+      },
+    );
+    await changed(1_000);
+  });
+
   it('when the feed of an instance is slow', async () => {
     await haveLead(first);
     proxy.delay(400, 'hotel-api listen');
