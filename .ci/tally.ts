@@ -22,17 +22,18 @@ const count = ({ assertionResults }: File, status: string) =>
 /** A file that fails as a whole, without a failed test, counts as one. */
 const failuresOf = (file: File) => count(file, 'failed') || (file.status === 'failed' ? 1 : 0);
 
+const pathsOf = (files: File[]) => files.map(({ name }) => relative(process.cwd(), name));
+
 const [wanted, all, again] = process.argv.slice(2) as [string, string, string | undefined];
 const first = read(all);
 const failed = first.filter((file) => failuresOf(file) > 0);
 if (wanted === 'files') {
-  for (const { name } of failed) if (name !== NOTHING.name) console.log(relative(process.cwd(), name));
+  for (const path of pathsOf(failed.filter((file) => file !== NOTHING))) console.log(path);
 } else {
   const second = again !== undefined && existsSync(again) ? read(again) : undefined;
   // a file that ran twice counts as it ended
   const files = second ? [...first.filter((file) => !failed.includes(file)), ...second] : first;
-  if (second)
-    console.log(`failed at first: ${failed.map(({ name }) => relative(process.cwd(), name)).join(', ')}`);
+  if (second) console.log(`failed at first: ${pathsOf(failed).join(', ')}`);
   const sum = (of: (file: File) => number) => files.reduce((total, file) => total + of(file), 0);
   const failures = sum(failuresOf);
   console.log(`${sum((file) => count(file, 'passed'))} passed, ${failures} failed`);

@@ -1,6 +1,5 @@
-// the global of this name is a getter, which V8 calls anew at every use
-
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+// the global of this name is a getter, which V8 calls anew at every use
 import { performance } from 'node:perf_hooks';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';

@@ -14,8 +14,7 @@ const LOCK = 0x686f74656d;
 const POLL_MS = 250;
 /** How often one that is not active tries to become it. */
 const STANDBY_MS = 400;
-
-/** How long PostgreSQL may take to say whether it still knows the term's connection. */
+/** How long PostgreSQL may take to say whether it still knows a session. */
 const DOUBT_MS = 1_000;
 
 export interface InvalidatorOptions {
@@ -32,12 +31,8 @@ export interface InvalidatorOptions {
 /** The pool of one connection on which terms are held. */
 interface Seat {
   sql: Sql;
-  /** of the connection that stands as far as we know */
+  /** of the connection that was asked for the lock last, and stands as far as we know */
   backendPid: number | undefined;
-  /** a connection has ended since it was looked at */
-  lost: boolean;
-  /** the connection was dead and did not know it: nothing more is asked of it */
-  forsaken: boolean;
 }
 
 /**
@@ -51,11 +46,12 @@ export class Invalidator {
   #rung = false;
   #done: Promise<void> | undefined;
   #term: Term | undefined;
-  #seat: Seat | undefined;
+  #seat: Seat;
   #wake = Promise.withResolvers<void>();
 
   constructor(options: InvalidatorOptions) {
     this.#options = options;
+    this.#seat = this.#take();
   }
 
   start(): void {
@@ -80,15 +76,15 @@ export class Invalidator {
    */
   async doubt(): Promise<void> {
     const seat = this.#seat;
-    const pid = seat?.backendPid;
-    if (!seat || pid === undefined) return;
+    const pid = seat.backendPid;
+    if (pid === undefined) return;
     const sql = this.#options.open(() => {});
     try {
       const known = received(
         await withDeadline(sql`select pid from pg_stat_activity where pid = ${pid}`, DOUBT_MS),
       );
       if (known.length > 0 || seat.backendPid !== pid) return;
-      seat.forsaken = true;
+      this.#seat = this.#take();
       await seat.sql.end({ timeout: 0 });
     } catch {
       // PostgreSQL is away: when it is back the feed is heard anew, and this is asked again
@@ -105,11 +101,10 @@ export class Invalidator {
 
   async #run(): Promise<void> {
     const { events, metrics } = this.#options;
-    let seat = this.#take();
     let standby = false;
     while (!this.#stopped) {
+      const seat = this.#seat;
       try {
-        seat.lost = false;
         const [row] = await seat.sql<{ active: boolean; pid: number }[]>`
           select pg_try_advisory_lock(${LOCK}) as active, pg_backend_pid() as pid`;
         seat.backendPid = row!.pid;
@@ -123,26 +118,24 @@ export class Invalidator {
         events.invalidator('active');
         metrics.invalidatorActive(true);
         await this.#lead(seat);
-        if (seat.lost) throw new Error('the connection that held the lock ended');
+        if (seat.backendPid === undefined) throw new Error('the connection that held the lock ended');
       } catch (error) {
         if (!this.#stopped) events.invalidator('lost', (error as Error).message);
         metrics.invalidatorActive(false);
-        if (seat.forsaken) seat = this.#take();
         await this.#pause(200 + Math.random() * 200, false);
       }
     }
     metrics.invalidatorActive(false);
-    await seat.sql.end({ timeout: 1 });
+    await this.#seat.sql.end({ timeout: 1 });
   }
 
+  /** Connects when it is first asked. */
   #take(): Seat {
     const sql = this.#options.open(() => {
-      seat.lost = true;
       seat.backendPid = undefined;
       this.ring();
     });
-    const seat: Seat = { sql, backendPid: undefined, lost: false, forsaken: false };
-    this.#seat = seat;
+    const seat: Seat = { sql, backendPid: undefined };
     return seat;
   }
 
@@ -150,7 +143,7 @@ export class Invalidator {
     const { redis, lastBeat, metrics, events } = this.#options;
     const term = await Term.begin(seat.sql, redis, lastBeat(), metrics, events);
     this.#term = term;
-    while (!this.#stopped && !seat.lost) {
+    while (!this.#stopped && seat.backendPid !== undefined) {
       const speak = this.#speak;
       this.#speak = false;
       this.#rung = false;

@@ -31,6 +31,18 @@ const fail = (times: number) => {
   for (let i = 0; i < times; i++) breaker.failed(`failure ${i + 1}`);
 };
 
+/** Opens upon the first failure; every probe waits for `answer`. */
+const breakerThatWaits = (answer: Promise<void>) =>
+  new Breaker({
+    probe: () => {
+      probes++;
+      return answer;
+    },
+    failuresToOpen: 1,
+    probeEveryMs: PROBE_EVERY_MS,
+    onChange: () => {},
+  });
+
 describe('a breaker', () => {
   it('opens upon the third failure in a row, and says why, once', () => {
     fail(2);
@@ -67,15 +79,7 @@ describe('a breaker', () => {
 
   it('holds nobody for longer than 50 ms, and goes on probing as before, where that is not so', async () => {
     const { promise: silence, reject } = Promise.withResolvers<void>();
-    const silent = new Breaker({
-      probe: () => {
-        probes++;
-        return silence;
-      },
-      failuresToOpen: 1,
-      probeEveryMs: PROBE_EVERY_MS,
-      onChange: () => {},
-    });
+    const silent = breakerThatWaits(silence);
     silent.failed('away');
     await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
     silent.isSaidToBeBack();
@@ -136,15 +140,7 @@ describe('a breaker', () => {
   it('asks with one probe at a time, however long that takes', async () => {
     breaker.close();
     const { promise, resolve } = Promise.withResolvers<void>();
-    const slow = new Breaker({
-      probe: () => {
-        probes++;
-        return promise;
-      },
-      failuresToOpen: 1,
-      probeEveryMs: PROBE_EVERY_MS,
-      onChange: () => {},
-    });
+    const slow = breakerThatWaits(promise);
     slow.failed('once');
     await vi.advanceTimersByTimeAsync(10 * PROBE_EVERY_MS);
     expect([probes, slow.open]).toEqual([1, true]);
