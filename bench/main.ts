@@ -28,7 +28,7 @@ const program = new Command('npm run bench --')
   .option('--only <parts>', `comma-separated, of ${PARTS.join(', ')}`, parseNames(PARTS))
   .option('--beside <servers>', `comma-separated, of ${PEERS.join(', ')} (default: all)`, parseNames(PEERS))
   .option('--hotels <n>', 'how many', parseWhole(100, 10_000_000), USUAL_HOTELS)
-  .option('--rounds <n>', 'how often each is measured (default: 3 times, or 5)', parseWhole(1, 1_000))
+  .option('--rounds <n>', 'how often each is measured (default: 3 times, or 12)', parseWhole(1, 1_000))
   .option('--out <folder>', 'where the results are written (default: bench/results)')
   .action((options) => finish(runBenchmarks(options, lifecycle)));
 program

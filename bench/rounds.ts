@@ -6,7 +6,7 @@ import { writeCalls, wrkLoop } from './load/wrk.ts';
 import { processorTimeMs } from './processor-time.ts';
 import type { Scenario } from './scenarios.ts';
 import { readMetric } from './targets/service.ts';
-import type { Target } from './targets/target.ts';
+import type { Target, TargetName } from './targets/target.ts';
 import { verify } from './verify.ts';
 import type { World } from './world.ts';
 
@@ -30,6 +30,17 @@ export interface Pace {
   rounds: number;
   seconds: number;
 }
+
+/** Those that are compared with each other stand side by side: the machine's pace changes within seconds. */
+const IN_TURN: TargetName[] = [
+  'fastify',
+  'nginx',
+  'limit',
+  'service',
+  'bare',
+  'service-redis',
+  'nginx-redis',
+];
 
 /** Runs one scenario on all targets, in rounds: each target once a round, in turn. */
 export async function runScenario(
@@ -63,8 +74,10 @@ export async function runScenario(
   }
   for (let round = 0; round < pace.rounds; round++) {
     // every second round goes the other way, so that a drift of the machine falls on all alike
-    const order = [...chosen.entries()];
-    for (const [i, target] of round % 2 === 0 ? order : order.reverse()) {
+    const inTurn = [...chosen.entries()].sort(
+      ([, a], [, b]) => IN_TURN.indexOf(a.name) - IN_TURN.indexOf(b.name),
+    );
+    for (const [i, target] of round % 2 === 0 ? inTurn : inTurn.reverse()) {
       const missesBefore = target.adminPort ? await readMisses(target) : 0;
       const beforeMs = await processorTimeMs(target.pid);
       const beganAtMs = performance.now();

@@ -170,7 +170,7 @@ export class Slab {
    * Answers the body of a batch request by channel or registry ids: in the order asked, without what is absent or
    * missed. Times as in `find`. What it returns is the slab's one Gathered, written anew with each batch.
    *
-   * 1000 of 200,000 hotels with bodies of 964 bytes take 0.22 ms, when all are in the processor's cache 0.06.
+   * 1000 of 200,000 hotels with bodies of 964 bytes take 0.16 ms, when all are in the processor's cache 0.05.
    */
   gather(
     namespace: 'channel' | 'registry',

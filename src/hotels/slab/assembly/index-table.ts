@@ -10,7 +10,8 @@ export const NONE: u32 = 0xffffffff;
 /** keys in the index */
 export let used: u32 = 0;
 
-function slotAt(slot: u32): usize {
+/** Address of a slot. */
+export function slotAt(slot: u32): usize {
   return indexStart + <usize>slot * SLOT_BYTES;
 }
 
@@ -31,10 +32,14 @@ export function recordIn(slot: u32): usize {
   return (<usize>load<u32>(slotAt(slot), 4)) << 3;
 }
 
-/** The record that a slot holds if the hash agrees, else 0. The key is still to be compared. */
-export function candidateAtHome(hash: u32): usize {
-  const slot = load<u64>(slotAt(homeOf(hash)));
-  return <u32>slot === hash ? (<usize>(slot >> 32)) << 3 : 0;
+/** The first record to which this hash leads, or 0. The key is still to be compared. */
+export function candidateOf(hash: u32): usize {
+  let slot = homeOf(hash);
+  while (true) {
+    const held = load<u64>(slotAt(slot));
+    if (held === 0 || <u32>held === hash) return (<usize>(held >> 32)) << 3;
+    slot = after(slot);
+  }
 }
 
 /** The slot that leads to the record of a key, or NONE. */
