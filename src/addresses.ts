@@ -2,6 +2,15 @@
 const ENCODE =
   'special characters of user and password must be percent-encoded (/ as %2F, # as %23, ? as %3F)';
 
+/** PostgreSQL without a pooler before it: its sessions last. */
+export function directUrlOf(config: { DATABASE_URL: string; DATABASE_DIRECT_URL: string }): string {
+  return config.DATABASE_DIRECT_URL || config.DATABASE_URL;
+}
+
+export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS: string }): string[] {
+  return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
+}
+
 /**
  * Why an address of PostgreSQL cannot be used; undefined: it can. It may name several hosts, `h1:5432,h2`, of which
  * postgres.js takes the first that answers. Nothing of the address is told.

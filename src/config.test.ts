@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { type Config, ConfigError, directUrlOf, readConfig, redact, replicaUrlsOf } from './config.ts';
+import { directUrlOf, replicaUrlsOf } from './addresses.ts';
+import { type Config, ConfigError, readConfig, redact } from './config.ts';
 
 const REQUIRED = { DATABASE_URL: 'postgres://user:secret@host:5432/hotels' };
 

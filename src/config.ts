@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import Type, { type Static } from 'typebox';
 import Value from 'typebox/value';
-import { faultOfPostgresUrl, faultOfRedisUrls, withoutSecrets } from './addresses.ts';
+import { faultOfPostgresUrl, faultOfRedisUrls, replicaUrlsOf, withoutSecrets } from './addresses.ts';
 
 const text = (description: string, options: { default?: string; pattern?: string } = {}) =>
   Type.String({ description, ...options });
@@ -79,15 +79,6 @@ export const Environment = Type.Object({
 
 /** The effective configuration: one frozen record, read once. */
 export type Config = Readonly<Static<typeof Environment>>;
-
-/** PostgreSQL without a pooler before it: its sessions last. */
-export function directUrlOf(config: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): string {
-  return config.DATABASE_DIRECT_URL || config.DATABASE_URL;
-}
-
-export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: Config): string[] {
-  return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
-}
 
 /** What is wrong with the environment: every fault, one a line. */
 export class ConfigError extends Error {

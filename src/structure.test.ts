@@ -87,6 +87,7 @@ const MAY_IMPORT: Record<string, string[]> = {
     'keys',
   ],
   cli: [
+    'addresses.ts',
     'config.ts',
     'errors.ts',
     'failure.ts',
@@ -99,6 +100,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   ],
   cluster: [
     ...[
+      'addresses.ts',
       'config.ts',
       'database.ts',
       'errors.ts',

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
-import { directUrlOf, readConfig } from '../config.ts';
+import { directUrlOf } from '../addresses.ts';
+import { readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { Failure } from '../failure.ts';
 

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { directUrlOf } from '../config.ts';
+import { directUrlOf } from '../addresses.ts';
 import { openDatabase, type Purpose } from '../database.ts';
 import { Invalidator } from '../invalidation/invalidator.ts';
 import { Listener, type ListenerOptions } from '../invalidation/listener.ts';

@@ -1,3 +1,5 @@
+import type { Config } from '../config.ts';
+import type { Documents } from '../docs/documents.ts';
 import type { FeedMessage } from '../invalidation/messages.ts';
 import type { Ask, Grant } from '../keys/rate-limit.ts';
 import type { Told } from '../stores/replica.ts';
@@ -11,10 +13,19 @@ export interface Feed {
   told: Told | undefined;
 }
 
+/** What a worker needs to know to open its port. */
+export interface Start extends Feed {
+  type: 'start';
+  config: Config;
+  documents: Documents;
+  /** its own, from 1, or that of the one whose place it takes */
+  number: number;
+}
+
 /** What the primary tells its workers. */
 export type ToWorker =
-  /** the first message: the worker opens its port upon it; `number`: its own from 1, or that of the one whose place it takes */
-  | ({ type: 'start'; number: number } & Feed)
+  /** what comes before it, but for `drain`, is not for the worker */
+  | Start
   | { type: 'feed'; message: FeedMessage }
   /** changes may have been missed */
   | { type: 'reset' }

@@ -1,4 +1,4 @@
-import { replicaUrlsOf } from '../config.ts';
+import { replicaUrlsOf } from '../addresses.ts';
 import { openDatabase } from '../database.ts';
 import type { Dependency } from '../observe/metrics.ts';
 import { Postgres } from '../stores/postgres.ts';

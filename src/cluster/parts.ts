@@ -1,3 +1,4 @@
+import type { Documents } from '../docs/documents.ts';
 import { pagesOf } from '../docs/pages.ts';
 import type { CountAnswers } from '../hotels/count-answers.ts';
 import { Listing } from '../hotels/listing.ts';
@@ -42,8 +43,11 @@ export interface Parts extends OpenPostgres {
   server: Server;
 }
 
-/** Builds a worker from its parts; nothing listens yet. `ask` wants requests of limits admitted by the primary. */
-export function buildWorker(base: Base, ask: (asks: Ask[]) => void): Parts {
+/**
+ * Builds a worker from its parts; nothing listens yet. `documents` it shows to anybody; `ask` wants requests of limits
+ * admitted by the primary.
+ */
+export function buildWorker(base: Base, documents: Documents, ask: (asks: Ask[]) => void): Parts {
   const { config, lifecycle, metrics } = base;
   const link = new Link();
   const hotelChanges = new RecentChanges();
@@ -113,13 +117,8 @@ export function buildWorker(base: Base, ask: (asks: Ask[]) => void): Parts {
   });
   lifecycle.push('access log', () => accessLog.close());
   const gate = new Gate(keyring, limiter, metrics, accessLog);
-  const pages = pagesOf({
-    basePath: config.BASE_PATH,
-    publicUrl: config.PUBLIC_URL,
-    supportEmail: config.SUPPORT_EMAIL,
-  });
   const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
-  const server = openServer(operations, gate, pages, config.BASE_PATH);
+  const server = openServer(operations, gate, pagesOf(documents), config.BASE_PATH);
   lifecycle.push('connections', () => server.close());
   const redis = shared?.redis;
   return { postgres, replicas, redis, local, listing, keyring, limiter, link, follower, gate, server };

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import type { Config } from '../config.ts';
+import { writeDocuments } from '../docs/documents.ts';
 import { Failure } from '../failure.ts';
 import { openAdmin } from '../http/admin.ts';
 import { laterGeneration } from '../invalidation/generation.ts';
@@ -91,9 +92,17 @@ export async function runPrimary(config: Config): Promise<void> {
   while (!listener.linked && performance.now() < patientUntilMs) await wait(10);
 
   if (stopping) return;
+  const documents = writeDocuments({
+    basePath: config.BASE_PATH,
+    publicUrl: config.PUBLIC_URL,
+    supportEmail: config.SUPPORT_EMAIL,
+  });
   workers = new Workers(
     config.WORKERS,
-    () => ({ generation, linked: listener.linked, told }),
+    (number) => ({
+      ...{ type: 'start', number, config, documents },
+      ...{ generation, linked: listener.linked, told },
+    }),
     metrics,
     events,
   );

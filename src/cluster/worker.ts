@@ -1,12 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Config, readConfig } from '../config.ts';
 import { Events } from '../observe/events.ts';
 import { watchWorker } from '../observe/instance-metrics.ts';
 import { openLog } from '../observe/log.ts';
 import { watchProcess } from '../observe/process-metrics.ts';
 import { Base } from './base.ts';
 import { drain } from './drain.ts';
-import type { ToPrimary, ToWorker } from './messages.ts';
+import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { buildWorker } from './parts.ts';
 
 /** How long the worker waits for Redis before it starts without it. */
@@ -18,11 +17,11 @@ const KEYS_PATIENCE_MS = 200;
 const LEARN_AGAIN_MS = 1_000;
 const REPORT_EVERY_MS = 1_000;
 
-/** Builds one worker and carries out what the primary says, until that is to end. */
-function runWorker(config: Config): void {
+/** Builds one worker and starts it; returns what carries out what the primary says from then on. */
+function startWorker({ config, documents, number, ...feed }: Start): (message: ToWorker) => void {
   const base = new Base(config, 'worker');
   const { lifecycle, metrics, events } = base;
-  const parts = buildWorker(base, (asks) => tell({ type: 'ask', asks }));
+  const parts = buildWorker(base, documents, (asks) => tell({ type: 'ask', asks }));
   const { postgres, replicas, redis, local, listing, keyring, limiter, link, follower, gate, server } = parts;
 
   const report = async () => tell({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
@@ -36,7 +35,7 @@ function runWorker(config: Config): void {
       clearTimeout(learning);
       learning = setTimeout(learnKeys, LEARN_AGAIN_MS);
     });
-  const start = async (number: number, generation: string) => {
+  const start = async () => {
     watchProcess(metrics.registry, String(number));
     watchWorker(metrics.registry, String(number), {
       gate,
@@ -47,7 +46,7 @@ function runWorker(config: Config): void {
       link,
       replicas,
     });
-    follower.useGeneration(generation);
+    follower.useGeneration(feed.generation);
     await Promise.all([
       redis?.connected(REDIS_PATIENCE_MS),
       postgres.connected(POSTGRES_PATIENCE_MS),
@@ -71,12 +70,10 @@ function runWorker(config: Config): void {
     process.exit(0);
   };
 
-  process.on('message', (message: ToWorker) => {
+  if (feed.linked) link.heard(feed.told);
+  start().catch(fail);
+  return (message) => {
     switch (message.type) {
-      case 'start':
-        if (message.linked) link.heard(message.told);
-        start(message.number, message.generation).catch(fail);
-        break;
       case 'feed':
         follower.hear(message.message);
         break;
@@ -95,8 +92,7 @@ function runWorker(config: Config): void {
         end();
         break;
     }
-  });
-  tell({ type: 'up' });
+  };
 }
 
 function tell(message: ToPrimary): void {
@@ -115,8 +111,10 @@ process.on('SIGTERM', () => {});
 process.on('disconnect', () => process.exit(0));
 process.on('uncaughtException', fail);
 process.on('unhandledRejection', fail);
-try {
-  runWorker(readConfig(process.env));
-} catch (error) {
-  fail(error);
-}
+let obey: ((message: ToWorker) => void) | undefined;
+process.on('message', (message: ToWorker) => {
+  if (obey) obey(message);
+  else if (message.type === 'start') obey = startWorker(message);
+  else if (message.type === 'drain') process.exit(0);
+});
+tell({ type: 'up' });

@@ -5,10 +5,11 @@ import { Registry } from 'prom-client';
 import { Quotas } from '../keys/quotas.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
-import type { Feed, ToPrimary, ToWorker } from './messages.ts';
+import type { Start, ToPrimary, ToWorker } from './messages.ts';
 
-/** A worker that lived this long was not ended by its start: the next one follows at once. */
+/** A worker that lived this long was not ended by its start, whatever became of those before it. */
 const STEADY_MS = 10_000;
+/** The first to end is replaced at once; the pauses before those that follow begin with this one and double. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 /** Workers report once a second; one that is silent for this long is frozen and is ended. */
@@ -42,7 +43,7 @@ interface Charge {
 export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
-  readonly #feed: () => Feed;
+  readonly #startOf: (number: number) => Start;
   readonly #charges = new Map<number, Charge>();
   /** counters of workers that have ended: of each, until they are summed in the first place */
   readonly #legacy: MetricsJson[] = [];
@@ -52,16 +53,16 @@ export class Workers {
   readonly #watch: NodeJS.Timeout;
   #watchedAtMs = performance.now();
 
-  /** Starts `count` workers; `feed` is asked for whenever one opens. */
-  constructor(count: number, feed: () => Feed, metrics: Metrics, events: Events) {
-    this.#feed = feed;
+  /** Starts `count` workers; `startOf` is asked whenever one opens what it is to be told. */
+  constructor(count: number, startOf: (number: number) => Start, metrics: Metrics, events: Events) {
+    this.#startOf = startOf;
     this.#metrics = metrics;
     this.#events = events;
     cluster.setupPrimary({
       exec: fileURLToPath(new URL('./worker.ts', import.meta.url)),
       serialization: 'advanced',
     });
-    for (let number = 1; number <= count; number++) this.#start(number, FIRST_PAUSE_MS);
+    for (let number = 1; number <= count; number++) this.#start(number, 0);
     this.#watch = setInterval(() => this.#endFrozen(), WATCH_EVERY_MS);
   }
 
@@ -132,7 +133,7 @@ export class Workers {
     charge.up = true;
     switch (message.type) {
       case 'up':
-        tell(charge.worker, { type: 'start', number: charge.number, ...this.#feed() });
+        tell(charge.worker, this.#startOf(charge.number));
         break;
       case 'listening':
         charge.listening = true;
@@ -159,7 +160,7 @@ export class Workers {
     this.#remember(charge.metrics);
     const steady = performance.now() - charge.startedAtMs >= STEADY_MS;
     const restartInMs = steady ? 0 : charge.nextPauseMs;
-    const nextPauseMs = steady ? FIRST_PAUSE_MS : Math.min(2 * charge.nextPauseMs, LONGEST_PAUSE_MS);
+    const nextPauseMs = Math.min(Math.max(FIRST_PAUSE_MS, 2 * restartInMs), LONGEST_PAUSE_MS);
     this.#events.workerEnded({ workerPid: charge.worker.process.pid!, code, signal, restartInMs });
     setTimeout(() => {
       if (!this.#stopping) this.#start(charge.number, nextPauseMs);

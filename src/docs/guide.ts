@@ -4,17 +4,12 @@ import { MAX_IMAGES } from '../hotels/hotel.ts';
 import { MAX_KEYS } from '../hotels/slab/slab.ts';
 import { MAX_LIMIT } from '../http/query.ts';
 import { escapeHtml, highlight } from './code.ts';
+import { readExample } from './example-files.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
 import { MEANINGS } from './responses.ts';
 
-/** The files of the examples: shown here, handed out, and run by a test. */
-export const EXAMPLES = ['curl.sh', 'client.ts', 'usage.ts', 'client.py'] as const;
 /** Where the address stands that a reader's own browser knows better. */
 const SOME_ORIGIN = 'https://hotels.example.com';
-
-export function readExample(name: string): string {
-  return readFileSync(new URL(`examples/${name}`, import.meta.url), 'utf8');
-}
 
 /** The page of the guide and the reference, as HTML. Its style and scripts are below `assetsPath`. */
 export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, assetsPath: string): string {

@@ -1,7 +1,5 @@
 import type { Hotel } from '../hotels/hotel.ts';
-import { PathId, RegistryId } from '../http/ids.ts';
-import { ListParameters } from '../http/query.ts';
-import { RequestId } from '../http/request-id.ts';
+import { ListParameters, PathId, RegistryId, RequestId } from './parameters.ts';
 import { failures, notModified, success } from './responses.ts';
 import { plain } from './schemas.ts';
 

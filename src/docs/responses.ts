@@ -1,5 +1,5 @@
 import { type ErrorCode, publicErrors } from '../errors.ts';
-import { RequestId } from '../http/request-id.ts';
+import { RequestId } from './parameters.ts';
 import { plain } from './schemas.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });

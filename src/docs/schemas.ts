@@ -1,8 +1,22 @@
-import Type from 'typebox';
+import Type, { type TSchema } from 'typebox';
 import { Hotel, Image } from '../hotels/hotel.ts';
-import { ChannelBatch, RegistryBatch } from '../http/batch-body.ts';
+import { MAX_KEYS } from '../hotels/slab/slab.ts';
+import { RegistryId, RegistryIdText } from './parameters.ts';
 
 type Json = Record<string, unknown>;
+
+const ids = <T extends TSchema>(id: T, description: string) =>
+  Type.Array(id, { maxItems: MAX_KEYS, description });
+
+const ChannelBatch = Type.Object({
+  channel_ids: ids(Type.String(), 'Channel ids to look up, compared letter by letter'),
+});
+const RegistryBatch = Type.Object({
+  registry_ids: ids(
+    Type.Union([RegistryId, RegistryIdText]),
+    'Registry ids to look up: integers, or strings that hold one',
+  ),
+});
 
 const ErrorResponse = Type.Object({
   error: Type.String({ minLength: 1, description: 'What is wrong, in a sentence' }),

@@ -1,21 +1,6 @@
-import Type, { type TSchema } from 'typebox';
 import type { ErrorCode } from '../errors.ts';
 import { MAX_KEYS } from '../hotels/slab/slab.ts';
-import { RegistryId, RegistryIdText, readRegistryId } from './ids.ts';
-
-const ids = <T extends TSchema>(id: T, description: string) =>
-  Type.Array(id, { maxItems: MAX_KEYS, description });
-
-/** The bodies of batches, as the API's document gives them. They are read by hand: a fault has its own sentence. */
-export const ChannelBatch = Type.Object({
-  channel_ids: ids(Type.String(), 'Channel ids to look up, compared letter by letter'),
-});
-export const RegistryBatch = Type.Object({
-  registry_ids: ids(
-    Type.Union([RegistryId, RegistryIdText]),
-    'Registry ids to look up: integers, or strings that hold one',
-  ),
-});
+import { readRegistryId } from './ids.ts';
 
 const [QUOTE, BACKSLASH, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\[]{}');
 const utf8 = new TextDecoder('utf-8', { fatal: true });

@@ -1,15 +1,7 @@
-import Type from 'typebox';
-
-const INTEGER = /^-?\d+$/;
+/** The written form of a registry id. */
+export const INTEGER = /^-?\d+$/;
 /** Apart from INTEGER: one expression for both takes time in the square of the length, and a body holds a million zeros. */
 const LEADING_ZEROS = /^(-?)0+(?=\d)/;
-
-/** A hotel id or channel id in a path: longer ones than a hotel can have match nothing. */
-export const PathId = Type.String({ minLength: 1 });
-/** A registry id: any integer is one, those beyond 64 bits match nothing. */
-export const RegistryId = Type.Integer({ format: 'int64' });
-/** A registry id where it stands as text. */
-export const RegistryIdText = Type.String({ pattern: INTEGER.source });
 
 /** Decodes a path parameter; undefined when it is no percent-encoded UTF-8. */
 export function decodeParameter(parameter: string): string | undefined {

@@ -1,33 +1,11 @@
-import Type from 'typebox';
 import type { ErrorCode } from '../errors.ts';
-import { RegistryId, readRegistryId } from './ids.ts';
+import { readRegistryId } from './ids.ts';
 
-const MIN_LIMIT = 1;
+export const MIN_LIMIT = 1;
 export const MAX_LIMIT = 100;
-const DEFAULT_LIMIT = 20;
-const DEFAULT_OFFSET = 0;
+export const DEFAULT_LIMIT = 20;
+export const DEFAULT_OFFSET = 0;
 
-/** The parameters of a list request, as the API's document gives them. Their values come as text and are read by hand. */
-export const ListParameters = Type.Object({
-  limit: Type.Integer({
-    minimum: MIN_LIMIT,
-    maximum: MAX_LIMIT,
-    default: DEFAULT_LIMIT,
-    description: 'The most hotels to return',
-  }),
-  offset: Type.Integer({
-    minimum: 0,
-    default: DEFAULT_OFFSET,
-    description: 'How many hotels to skip. The `Link` header of an answer has the next page',
-  }),
-  registry_id: Type.Optional(
-    Type.Integer({
-      ...RegistryId,
-      description:
-        'Only the hotel with this registry id: a list of one, or an empty one. Needs the `registry` scope',
-    }),
-  ),
-});
 /** What a list request asks for. */
 export interface ListQuery {
   limit: number;

@@ -1,6 +1,6 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readExample } from '../../src/docs/guide.ts';
+import { readExample } from '../../src/docs/example-files.ts';
 import { findProgram } from '../../src/servers/programs.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { type Service, startService } from '../support/service.ts';

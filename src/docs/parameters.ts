@@ -1,0 +1,35 @@
+import Type from 'typebox';
+import { INTEGER } from '../http/ids.ts';
+import { DEFAULT_LIMIT, DEFAULT_OFFSET, MAX_LIMIT, MIN_LIMIT } from '../http/query.ts';
+import { WELL_FORMED } from '../http/request-id.ts';
+
+/** A hotel id or channel id in a path: longer ones than a hotel can have match nothing. */
+export const PathId = Type.String({ minLength: 1 });
+/** A registry id: any integer is one, those beyond 64 bits match nothing. */
+export const RegistryId = Type.Integer({ format: 'int64' });
+/** A registry id where it stands as text. */
+export const RegistryIdText = Type.String({ pattern: INTEGER.source });
+
+export const RequestId = Type.String({ pattern: WELL_FORMED.source });
+
+/** The parameters of a list request. */
+export const ListParameters = Type.Object({
+  limit: Type.Integer({
+    minimum: MIN_LIMIT,
+    maximum: MAX_LIMIT,
+    default: DEFAULT_LIMIT,
+    description: 'The most hotels to return',
+  }),
+  offset: Type.Integer({
+    minimum: 0,
+    default: DEFAULT_OFFSET,
+    description: 'How many hotels to skip. The `Link` header of an answer has the next page',
+  }),
+  registry_id: Type.Optional(
+    Type.Integer({
+      ...RegistryId,
+      description:
+        'Only the hotel with this registry id: a list of one, or an empty one. Needs the `registry` scope',
+    }),
+  ),
+});
