@@ -35,10 +35,8 @@ export function followChanges(base: Base, hear: Pick<ListenerOptions, 'onMessage
     onDoorbell: (speak) => invalidator.ring(speak),
     events,
     onMessage: hear.onMessage,
-    onReset: () => {
-      hear.onReset();
-      void invalidator.doubt();
-    },
+    onReset: hear.onReset,
+    onReconnect: () => void invalidator.doubt(),
   });
   lifecycle.push('change feed', () => listener.stop());
   lifecycle.push('invalidator', () => invalidator.stop());

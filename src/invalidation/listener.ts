@@ -19,8 +19,14 @@ export interface ListenerOptions {
   /** `speak`: somebody waits for a message */
   onDoorbell: (speak: boolean) => void;
   onMessage: (message: FeedMessage) => void;
-  /** messages may have been missed: whoever caches must start anew */
+  /**
+   * messages may have been missed: whoever caches must start anew. After a reconnect it is told with the first message:
+   * until then Redis could not be believed either, and all that is asked for would go to PostgreSQL at once; what is
+   * served meanwhile is bounded as it is while nothing is heard.
+   */
   onReset: () => void;
+  /** the connection was lost and stands again */
+  onReconnect: () => void;
   events: Events;
 }
 
@@ -34,7 +40,9 @@ export class Listener {
   #openedAtMs = 0;
   #silent = true;
   #listening = false;
-  #connections = 0;
+  #connected = false;
+  /** what was said between two connections is lost */
+  #missed = false;
   readonly #watch: NodeJS.Timeout;
   /** the last sign of life in Redis that was told of */
   lastBeat: string | null = null;
@@ -65,8 +73,9 @@ export class Listener {
       this.#listening = true;
       this.#openedAtMs = performance.now();
       this.#term = '';
-      // what was said between two connections is lost
-      if (this.#connections++ > 0) this.#reset('reconnected');
+      this.#missed = this.#connected;
+      if (this.#connected) this.#options.onReconnect();
+      this.#connected = true;
       sql.notify(DOORBELL_CHANNEL, SPEAK).catch(ignore);
     };
     sql.listen(DOORBELL_CHANNEL, (payload) => this.#options.onDoorbell(payload === SPEAK)).catch(ignore);
@@ -78,7 +87,8 @@ export class Listener {
     const message: FeedMessage = JSON.parse(payload);
     this.#heardAtMs = performance.now();
     const next = message.e === this.#term ? this.#count + 1 : 1;
-    if (this.#term !== '' && message.n !== next) this.#reset('gap');
+    if (this.#missed) this.#reset('reconnected');
+    else if (this.#term !== '' && message.n !== next) this.#reset('gap');
     this.#term = message.e;
     this.#count = message.n;
     this.lastBeat = message.b;
@@ -88,6 +98,7 @@ export class Listener {
   }
 
   #reset(event: 'gap' | 'reconnected'): void {
+    this.#missed = false;
     this.#options.events.feed(event);
     this.#options.onReset();
   }
