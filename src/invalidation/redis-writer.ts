@@ -9,6 +9,8 @@ import type { Changes } from './messages.ts';
 
 /** Under this name the active invalidator leaves a sign of life behind every write. */
 const BEAT = 'beat';
+/** In a sign of life, between the name of the term and how many it had left. */
+const COUNTED = ':';
 /**
  * A write that takes longer is given up, and with it what Redis holds: the workers are not to wait for it. Nor is
  * PostgreSQL, which hears nothing meanwhile and ends the session of an invalidator that is silent for 1200 ms.
@@ -93,13 +95,14 @@ export class RedisWriter {
 
   async #write({ entries, keys, changes }: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
     const count = ++this.#count;
-    const left = `${this.#term}:${count}`;
+    const left = `${this.#term}${COUNTED}${count}`;
     const [taken, keysTaken] = await Promise.all([
       this.#writeHotels(entries, changes),
       keys.length > 0 ? this.#keys.fill(keys) : true,
     ]);
     const expected = this.#beat;
-    const kept = await this.#redis.mark(this.#beatKey, expected, left);
+    const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
+    const kept = await this.#redis.mark(this.#beatKey, isKept, left);
     const complete = taken !== undefined && keysTaken;
     // one that was given up for its slowness does not speak for those that came after it
     if (count === this.#count) this.#beat = complete && kept !== undefined ? left : null;
@@ -124,4 +127,13 @@ export class RedisWriter {
     }
     return this.#hotels.withdraw(entries, carried);
   }
+}
+
+/**
+ * True where the sign that is found is the one that was told of, or a later one of the same term, whose session ended
+ * before it could tell of it: all that was written before the one is there too.
+ */
+function isNoOlder(found: string, told: string): boolean {
+  const [[foundTerm, foundCount], [toldTerm, toldCount]] = [found.split(COUNTED), told.split(COUNTED)];
+  return foundTerm === toldTerm && Number(foundCount) >= Number(toldCount);
 }

@@ -126,10 +126,10 @@ export class Redis implements SharedStore {
     );
   }
 
-  mark(key: string, expected: string | null, value: string): Promise<boolean | undefined> {
+  mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
     return this.#guard(async () => {
       const found = await this.#guarded.inTime(this.#client.getset(key, value));
-      return found !== null && found === expected;
+      return found !== null && isKept(found);
     });
   }
 

@@ -27,10 +27,10 @@ export interface SharedStore {
   /** Some of the keys that match a pattern, and the cursor for the next: '0' at the start and when all were seen. */
   scan(cursor: string, pattern: string, count: number): Promise<[cursor: string, keys: string[]] | undefined>;
   /**
-   * Leaves a mark behind all that was written before. Returns whether the mark before it, `expected`, was still there
-   * (false for null): then nothing that was written before that one is lost. Undefined when it could not be left.
+   * Leaves a mark behind all that was written before. Returns whether the mark before it was still there, or such a one
+   * as `isKept` says: then nothing that was written before that one is lost. Undefined when it could not be left.
    */
-  mark(key: string, expected: string | null, value: string): Promise<boolean | undefined>;
+  mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined>;
   close(): void;
 }
 

@@ -39,7 +39,7 @@ beforeEach(async () => {
   const redis = new Redis(toRedis.url, REDIS_TIMEOUT_MS, () => {});
   await redis.connected(1_000);
   access = { redis, hotels: new SharedCache(redis, SHARING), keys: new SharedKeys(redis, SHARING) };
-  session = openDatabase(database.url, 1, { kind: 'invalidate', onClose: () => {} });
+  session = openSession();
   term = await Term.begin(session, access, null, new Metrics(), new Events(openLog('silent', 'test')));
   id = `h${++n}`;
   await database.sql`insert into hotels (id, name) values (${id}, 'v1')`;
@@ -51,6 +51,7 @@ afterEach(async () => {
   await session.end();
 });
 
+const openSession = () => openDatabase(database.url, 1, { kind: 'invalidate', onClose: () => {} });
 const backend = async () => (await session`select pg_backend_pid() as pid`)[0]!.pid;
 const generation = async () => (await currentGeneration(database.sql)).generation;
 const change = () => database.sql`update hotels set name = 'v2' where id = ${id}`;
@@ -124,6 +125,52 @@ describe('what Redis holds is given up', () => {
     expect(await generation()).toBe(before);
     const [held] = await access.hotels.held([id]);
     expect(held!.version).toBeLessThan(TOO_LARGE_VERSION);
+  });
+});
+
+describe('a term that ends between its write to Redis and its commit', () => {
+  const signKey = async () => (await redisDatabase.client.keys('*:beat'))[0]!;
+  const sign = async () => (await redisDatabase.client.get(await signKey()))!;
+  /** What the term told of last; then it has written a change, and nobody has heard of it. */
+  async function cutShort(): Promise<string> {
+    const told = await sign();
+    await change();
+    const { redis } = access;
+    const mark = redis.mark.bind(redis);
+    redis.mark = async (...what) => {
+      const kept = await mark(...what);
+      await database.sql`select pg_terminate_backend(${pid})`;
+      return kept;
+    };
+    const pid = await backend();
+    await expect(term.deliver()).rejects.toThrow();
+    redis.mark = mark;
+    await session.end({ timeout: 0 });
+    session = openSession();
+    return told;
+  }
+  const follow = (told: string) =>
+    Term.begin(session, access, told, new Metrics(), new Events(openLog('silent', 'test')));
+
+  it('is followed by one that takes what Redis holds for whole, and tells of the change', async () => {
+    const before = await generation();
+    const told = await cutShort();
+    expect(await sign()).not.toBe(told);
+    expect(await (await follow(told)).deliver()).toBe(1);
+    expect(await generation()).toBe(before);
+    const [held] = await access.hotels.held([id]);
+    expect(held!.body('full').toString()).toContain('"name":"v2"');
+  });
+
+  it.each([
+    ['an older sign', (told: string) => told.replace(/\d+$/, (count) => String(Number(count) - 1))],
+    ['the sign of another term', (told: string) => told.replace(/^[^:]+/, 'another')],
+  ])('but not where %s is found', async (_, instead) => {
+    const before = await generation();
+    const told = await cutShort();
+    await redisDatabase.client.set(await signKey(), instead(told));
+    expect(await (await follow(told)).deliver()).toBe(1);
+    expect(await generation()).not.toBe(before);
   });
 });
 

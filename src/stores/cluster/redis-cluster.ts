@@ -120,7 +120,7 @@ export class RedisCluster implements SharedStore {
   }
 
   /** Leaves one for each master, and looks at each: see marks.ts. */
-  async mark(key: string, expected: string | null, value: string): Promise<boolean | undefined> {
+  async mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
     const marking = this.#marks.next(key, this.#masters.ends(), this.#cluster.slots);
     if (marking.marks.length === 0) return undefined;
     const found = await this.#commands.send(
@@ -130,7 +130,7 @@ export class RedisCluster implements SharedStore {
       found &&
       this.#marks.left(
         marking,
-        found.map((before) => before !== null && before === expected),
+        found.map((before) => before !== null && isKept(String(before))),
       )
     );
   }
