@@ -23,6 +23,11 @@ import { type OpenRedis, openRedis } from './open-redis.ts';
 
 const FORGET_EVERY_MS = 10_000;
 /**
+ * When PostgreSQL is back the change feed follows within so long. Until then what is held is answered as before: to ask at
+ * once for all that is older than 5 s, while Redis cannot be believed either, was more than PostgreSQL was given.
+ */
+const FEED_FOLLOWS_MS = 1_000;
+/**
  * Look-ups of keys of which nobody has heard, of all workers together: at most 48 in any second, for a second
  * meets six windows.
  */
@@ -68,7 +73,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: Ask[])
       ? undefined
       : new LocalCache(config.L1_MAX_BYTES, {
           // while PostgreSQL is known to be away nobody could say more
-          isLinked: () => link.up || postgres.breakerOpen,
+          isLinked: () => link.up || postgres.awayWithin(FEED_FOLLOWS_MS),
           absentTtlMs: config.ABSENT_TTL_S * 1000,
           besideRedis: shared !== undefined,
           refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),

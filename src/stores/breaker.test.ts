@@ -137,6 +137,18 @@ describe('a breaker', () => {
     expect(breaker.open).toBe(true);
   });
 
+  it('remembers for a while that it was open', async () => {
+    const lately = () => [breaker.openWithin(0), breaker.openWithin(500)];
+    expect(lately()).toEqual([false, false]);
+    fail(3);
+    expect(lately()).toEqual([true, true]);
+    answers = true;
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    expect(lately()).toEqual([false, true]);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(lately()).toEqual([false, false]);
+  });
+
   it('asks with one probe at a time, however long that takes', async () => {
     breaker.close();
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -17,6 +17,7 @@ export class Breaker {
   readonly #onChange: (open: boolean, reason: string) => void;
   #failures = 0;
   #open = false;
+  #closedAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
   /** the probe that was begun last */
   #probes = 0;
@@ -37,6 +38,11 @@ export class Breaker {
 
   get open(): boolean {
     return this.#open;
+  }
+
+  /** True while it is open, and for so long after. */
+  openWithin(ms: number): boolean {
+    return this.#open || performance.now() - this.#closedAtMs < ms;
   }
 
   succeeded(): void {
@@ -80,6 +86,7 @@ export class Breaker {
       if (!this.#open || this.#closed) return;
       clearTimeout(this.#timer);
       this.#open = false;
+      this.#closedAtMs = performance.now();
       this.#failures = 0;
       this.#onChange(false, 'it answers again');
     } catch {

@@ -64,6 +64,11 @@ export class Postgres {
     return this.#breaker.open;
   }
 
+  /** True while PostgreSQL is known to be away, and for so long after. */
+  awayWithin(ms: number): boolean {
+    return this.#breaker.openWithin(ms);
+  }
+
   /** The change feed, which comes from PostgreSQL, speaks again. */
   isSaidToBeBack(): void {
     this.#breaker.isSaidToBeBack();

@@ -23,6 +23,8 @@ const SLOWEST_MS = inForm(2_000, 800);
 const NORMAL_MS = 200;
 /** A request that is silent for longer is given up by the load: all that were due before have ended. */
 const SETTLED_MS = 11_000;
+/** Around the first request that should not have ended so, what the service said is told for so long. */
+const SAID_WITHIN_MS = 10_000;
 /** By then the load has told how late it was. */
 const REPORTED_MS = 200;
 
@@ -76,6 +78,7 @@ it(
     const windows: Window[] = [];
     const outside = build({ numberOfSignificantValueDigits: 3 });
     const odd: string[] = [];
+    let oddAtMs: number | undefined;
     let requests = 0;
     let inFaults = 0;
     const beganMs = now();
@@ -92,6 +95,7 @@ it(
         const last = windows.findLast(({ fromMs }) => fromMs <= dueMs);
         const since = last ? `${Math.round(dueMs - last.fromMs)} ms into ${last.name}` : 'before any fault';
         odd.push(`${kind} ${outcome} after ${Math.round(tookMs)} ms, ${since}`);
+        oddAtMs ??= dueMs;
       }
       judgedMs = toMs;
       stand.load.forget(toMs);
@@ -152,7 +156,8 @@ it(
       seed: SEED,
     });
     const seen = stand.load.faults.slice(-5).map(({ what }) => what);
-    expect(odd.slice(0, 20), `SOAK_SEED=${SEED}; seen: ${seen}`).toEqual([]);
+    const said = oddAtMs === undefined ? '' : saidAround(oddAtMs);
+    expect(odd.slice(0, 20), `SOAK_SEED=${SEED}; seen: ${seen}; the service said:\n${said}`).toEqual([]);
     expect(p99Ms).toBeLessThanOrEqual(NORMAL_MS);
     if (LASTS_MS >= 120_000) {
       expect(rss).toBeLessThan(0.1);
@@ -161,6 +166,16 @@ it(
   },
   LASTS_MS + 120_000,
 );
+
+/** What the service logged in the seconds before and after, of its own affairs and not of requests. */
+function saidAround(atMs: number): string {
+  const isNear = (line: string): boolean => {
+    const { time, requestId } = JSON.parse(line);
+    return requestId === undefined && Math.abs(Date.parse(time) - atMs) < SAID_WITHIN_MS;
+  };
+  const lines = stand.service.logs().filter((line) => line.startsWith('{'));
+  return lines.filter(isNear).join('\n');
+}
 
 interface Window {
   name: string;
