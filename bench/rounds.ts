@@ -72,12 +72,12 @@ export async function runScenario(
     else await verify(target, calls);
     await load(target, 1, 0);
   }
+  const inTurn = [...chosen.entries()].sort(
+    ([, a], [, b]) => IN_TURN.indexOf(a.name) - IN_TURN.indexOf(b.name),
+  );
   for (let round = 0; round < pace.rounds; round++) {
     // every second round goes the other way, so that a drift of the machine falls on all alike
-    const inTurn = [...chosen.entries()].sort(
-      ([, a], [, b]) => IN_TURN.indexOf(a.name) - IN_TURN.indexOf(b.name),
-    );
-    for (const [i, target] of round % 2 === 0 ? inTurn : inTurn.reverse()) {
+    for (const [i, target] of round % 2 === 0 ? inTurn : inTurn.toReversed()) {
       const missesBefore = target.adminPort ? await readMisses(target) : 0;
       const beforeMs = await processorTimeMs(target.pid);
       const beganAtMs = performance.now();

@@ -7,6 +7,7 @@ export function directUrlOf(config: { DATABASE_URL: string; DATABASE_DIRECT_URL:
   return config.DATABASE_DIRECT_URL || config.DATABASE_URL;
 }
 
+/** Those of the replicas, one by one; empty: there are none. */
 export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS: string }): string[] {
   return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
 }

@@ -34,8 +34,7 @@ export function followChanges(base: Base, hear: Pick<ListenerOptions, 'onMessage
     open: () => open({ kind: 'listen' }),
     onDoorbell: (speak) => invalidator.ring(speak),
     events,
-    onMessage: hear.onMessage,
-    onReset: hear.onReset,
+    ...hear,
     onReconnect: () => void invalidator.doubt(),
   });
   lifecycle.push('change feed', () => listener.stop());

@@ -100,8 +100,13 @@ export async function runPrimary(config: Config): Promise<void> {
   workers = new Workers(
     config.WORKERS,
     (number) => ({
-      ...{ type: 'start', number, config, documents },
-      ...{ generation, linked: listener.linked, told },
+      type: 'start',
+      number,
+      config,
+      documents,
+      generation,
+      linked: listener.linked,
+      told,
     }),
     metrics,
     events,

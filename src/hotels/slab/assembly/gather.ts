@@ -93,7 +93,8 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): voi
     const key: usize = load<u32>(element);
     const length = load<u32>(element, 4);
     let record = (<usize>load<u32>(element, 12)) << 3;
-    if (record === 0 || !answersTo(record, namespace, key, length)) {
+    // without a candidate there is no record; with one of the same hash the right one may follow it
+    if (record !== 0 && !answersTo(record, namespace, key, length)) {
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
     let ref = judge(record, nowMs, minStoredAtMs);
