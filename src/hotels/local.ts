@@ -60,8 +60,7 @@ export class LocalCache {
   }
 
   /** A ref into the slab, or ABSENT, or MISS. */
-  find(namespace: Namespace, key: string): number {
-    const nowMs = Date.now();
+  find(namespace: Namespace, key: string, nowMs = Date.now()): number {
     const ref = this.#slab.find(namespace, key, nowMs, this.#oldestMs(nowMs));
     if (ref > 0) {
       this.#counts.hit++;

@@ -21,7 +21,7 @@ export function matches(ifNoneMatch: string, tag: string): boolean {
   return false;
 }
 
-/** The header's value for a body: bytes of another coding are another representation (RFC 9110, 8.8.3.3). */
-export function quote(tag: string, encoding: string | undefined): string {
-  return encoding === undefined ? `"${tag}"` : `"${tag}${SEPARATOR}${encoding}"`;
+/** What ends the header's value after the tag: bytes of another coding are another representation (RFC 9110, 8.8.3.3). */
+export function closingOf(encoding: string | undefined): string {
+  return encoding === undefined ? '"' : `${SEPARATOR}${encoding}"`;
 }

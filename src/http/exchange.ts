@@ -6,30 +6,19 @@ import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/access.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observe/request-histogram.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
-import { matches, quote } from './etag.ts';
+import { closingOf, matches } from './etag.ts';
+import { Heads } from './head.ts';
 import { giveBack, keep, type Leftover } from './leftovers.ts';
 import type { Page } from './page.ts';
-import { requestIdOf } from './request-id.ts';
+import { type RequestId, requestIdOf } from './request-id.ts';
 
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
 
 /** Of every answer to who has a key, and of every error. */
-const JSON_HEADERS =
-  'application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key\r\nx-request-id: ';
-
-const STATUS_LINES: Record<number, string> = {
-  304: '304 Not Modified',
-  400: '400 Bad Request',
-  401: '401 Unauthorized',
-  403: '403 Forbidden',
-  404: '404 Not Found',
-  405: '405 Method Not Allowed',
-  413: '413 Content Too Large',
-  429: '429 Too Many Requests',
-  500: '500 Internal Server Error',
-  503: '503 Service Unavailable',
-};
+const JSON_HEADS = new Heads(
+  'application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key',
+);
 
 /** What is told of an exchange when it is over. */
 export interface Observer {
@@ -51,16 +40,18 @@ export interface Observer {
 export class Exchange {
   /** of its route and method */
   readonly counter: RequestCounter;
-  readonly requestId: string;
   /** set by the gate */
   access: Access | undefined;
   /** set by the gate where the key has a limit: whole header lines, each after a line end */
   limitHeaders = '';
   /** what was thrown on the way, for the log */
   fault: unknown;
+  readonly #id: RequestId;
   readonly #response: HttpResponse;
   readonly #observer: Observer;
   readonly #startedAtMs = performance.now();
+  /** epoch ms, once it was asked for */
+  #cameAtMs = 0;
   /** until the handler returns; most answers are out by then and need not read all headers */
   #request: HttpRequest | undefined;
   #ifNoneMatch = '';
@@ -82,7 +73,7 @@ export class Exchange {
     this.counter = counter;
     this.#observer = observer;
     this.#request = request;
-    this.requestId = requestIdOf(request.getHeader('x-request-id'));
+    this.#id = requestIdOf(request.getHeader('x-request-id'));
   }
 
   get route(): Route {
@@ -91,6 +82,17 @@ export class Exchange {
 
   get method(): CountedMethod {
     return this.counter.method;
+  }
+
+  get requestId(): string {
+    return this.#id.start + this.#id.end;
+  }
+
+  /** Epoch ms. The clock is read once for all that is done before the handler returns. */
+  get nowMs(): number {
+    if (this.#deferred) return Date.now();
+    if (this.#cameAtMs === 0) this.#cameAtMs = Date.now();
+    return this.#cameAtMs;
   }
 
   get view(): View {
@@ -138,11 +140,10 @@ export class Exchange {
   ok(body: Uint8Array, tag: string, headers = ''): void {
     if (this.#over) return;
     const encoding = body.length >= MIN_COMPRESSED_BYTES && mayCompress() ? this.encoding : undefined;
-    const tagged = tag === '' ? headers : `${headers}\r\netag: ${quote(tag, encoding)}`;
     const ifNoneMatch = tag === '' ? '' : (this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch);
-    if (matches(ifNoneMatch, tag)) this.#write(304, tagged, undefined);
-    else if (encoding === undefined) this.#write(200, tagged, body);
-    else this.#writeCompressed(encoding, tagged, body);
+    if (matches(ifNoneMatch, tag)) this.#write(304, undefined, headers, tag, encoding);
+    else if (encoding === undefined) this.#write(200, body, headers, tag);
+    else this.#writeCompressed(encoding, tag, headers, body);
   }
 
   /** Answers 200 with what is the same for everybody. */
@@ -150,16 +151,14 @@ export class Exchange {
     this.defer();
     const { encoding } = this;
     const { tag, body } = await page.read(encoding);
-    const common = `${page.headers}\r\nvary: accept-encoding\r\nx-request-id: `;
-    const tagged = `\r\netag: ${quote(tag, encoding)}`;
-    if (matches(this.#ifNoneMatch, tag)) this.#write(304, tagged, undefined, common);
-    else this.#write(200, encoding ? `${tagged}\r\ncontent-encoding: ${encoding}` : tagged, body, common);
+    if (matches(this.#ifNoneMatch, tag)) this.#write(304, undefined, '', tag, encoding, page.heads);
+    else this.#write(200, body, '', tag, encoding, page.heads);
   }
 
   /** Answers with an error of the table. */
   fail(error: PublicError, headers = ''): void {
     const retry = error.status === 503 ? '\r\nretry-after: 1' : '';
-    this.#write(error.status, headers + retry, error.body);
+    this.#write(error.status, error.body, headers + retry);
   }
 
   /** Closes the connection without an answer: for what must not be answered. */
@@ -168,7 +167,7 @@ export class Exchange {
     if (!this.#deferred) this.#finish(0, 0);
   }
 
-  #writeCompressed(encoding: Encoding, headers: string, body: Uint8Array): void {
+  #writeCompressed(encoding: Encoding, tag: string, headers: string, body: Uint8Array): void {
     this.defer();
     this.#compressing = true;
     compress(Buffer.from(body), encoding)
@@ -177,7 +176,7 @@ export class Exchange {
         if (this.#over) this.#onMade?.();
       })
       .then(
-        (compressed) => this.#write(200, `${headers}\r\ncontent-encoding: ${encoding}`, compressed),
+        (compressed) => this.#write(200, compressed, headers, tag, encoding),
         (error) => {
           this.fault = error;
           this.fail(publicErrors.internal);
@@ -185,23 +184,39 @@ export class Exchange {
       );
   }
 
-  #write(status: number, headers: string, body: Uint8Array | undefined, common = JSON_HEADERS): void {
+  #write(
+    status: number,
+    body: Uint8Array | undefined,
+    headers: string,
+    tag = '',
+    encoding: Encoding | undefined = undefined,
+    heads = JSON_HEADS,
+  ): void {
     if (this.#over) return;
-    if (this.#deferred) this.#response.cork(() => this.#writeNow(status, headers, body, common));
-    else this.#writeNow(status, headers, body, common);
+    if (this.#deferred)
+      this.#response.cork(() => this.#writeNow(status, body, headers, tag, encoding, heads));
+    else this.#writeNow(status, body, headers, tag, encoding, heads);
   }
 
-  #writeNow(status: number, headers: string, body: Uint8Array | undefined, common: string): void {
+  #writeNow(
+    status: number,
+    body: Uint8Array | undefined,
+    headers: string,
+    tag: string,
+    encoding: Encoding | undefined,
+    heads: Heads,
+  ): void {
     const response = this.#response;
     const madeAtMs = performance.now();
     this.#made = true;
     this.#onMade?.();
-    if (status !== 200) response.writeStatus(STATUS_LINES[status]!);
-    // one call carries all headers: each call costs, and values may hold line ends, so only checked ones come here
-    response.writeHeader(
-      'content-type',
-      `${common}${this.requestId}${headers}${this.limitHeaders}${this.#observer.closing ? '\r\nconnection: close' : ''}`,
-    );
+    const head = heads.begin(status).add(this.#id.start).add(this.#id.end);
+    if (tag !== '') head.add('\r\netag: "').add(tag).add(closingOf(encoding));
+    if (encoding !== undefined && body !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
+    head.add(headers).add(this.limitHeaders);
+    if (this.#observer.closing) head.add('\r\nconnection: close');
+    // one call carries the status line and all headers: each call costs
+    response.writeStatus(head.bytes);
     if (body === undefined) {
       this.#finish(status, 0, madeAtMs);
       response.endWithoutBody();
@@ -213,7 +228,7 @@ export class Exchange {
       this.#finish(status, body.length, madeAtMs);
       response.end(body);
     } else {
-      this.#writeLarge(status, body, common === JSON_HEADERS, madeAtMs);
+      this.#writeLarge(status, body, heads === JSON_HEADS, madeAtMs);
     }
   }
 

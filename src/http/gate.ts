@@ -160,7 +160,7 @@ export class Gate implements Observer {
 
   /** Judges the key and counts the request where its key has a limit. */
   #judge(exchange: Exchange, key: string): Entry | Promise<Entry> {
-    const access = this.#keyring.find(key);
+    const access = this.#keyring.find(key, exchange.nowMs);
     if (access === null || access?.limit === null) return access;
     if (access === undefined)
       return this.#keyring

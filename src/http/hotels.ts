@@ -39,7 +39,7 @@ export function operationsOn(
   const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | undefined) => {
     if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
     if (local) {
-      const ref = local.find(namespace, key);
+      const ref = local.find(namespace, key, exchange.nowMs);
       if (ref > 0)
         return exchange.ok(local.slab.body(ref, exchange.view), local.slab.tag(ref, exchange.view));
       if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);

@@ -3,11 +3,13 @@ export const INTEGER = /^-?\d+$/;
 /** Apart from INTEGER: one expression for both takes time in the square of the length, and a body holds a million zeros. */
 const LEADING_ZEROS = /^(-?)0+(?=\d)/;
 
+const ENCODED = /[%\ufffd]/;
+
 /** Decodes a path parameter; undefined when it is no percent-encoded UTF-8. */
 export function decodeParameter(parameter: string): string | undefined {
+  if (!ENCODED.test(parameter)) return parameter;
   // bytes that were no UTF-8 have already become replacement characters
   if (parameter.includes('\ufffd')) return undefined;
-  if (!parameter.includes('%')) return parameter;
   try {
     return decodeURIComponent(parameter);
   } catch {

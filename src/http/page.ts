@@ -1,5 +1,6 @@
 import { compress, type Encoding } from './compression.ts';
 import { tagOf } from './etag.ts';
+import { Heads } from './head.ts';
 
 /** Bytes as they go out, and the tag of the identity bytes. */
 interface Copy {
@@ -9,13 +10,13 @@ interface Copy {
 
 /** Something that is the same for everybody and needs no key. Made, and compressed, when it is first asked for. */
 export class Page {
-  /** what stands between `content-type: ` and the headers that every answer has: checked, lines parted by CR LF */
-  readonly headers: string;
+  readonly heads: Heads;
   readonly #make: () => Buffer | Promise<Buffer>;
   readonly #copies = new Map<Encoding | undefined, Promise<Copy>>();
 
+  /** `headers`: what stands between `content-type: ` and the headers that every page has: checked, lines parted by CR LF. */
   constructor(headers: string, make: () => Buffer | Promise<Buffer>) {
-    this.headers = headers;
+    this.heads = new Heads(`${headers}\r\nvary: accept-encoding`);
     this.#make = make;
   }
 

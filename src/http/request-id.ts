@@ -11,14 +11,20 @@ let prefixes = 0;
 let prefix = nextPrefix();
 let low = 0;
 
+/** An id in two parts: each is one flat string, which the two joined would not be. */
+export interface RequestId {
+  readonly start: string;
+  readonly end: string;
+}
+
 /** The request's own id where it is well-formed, else a new one, unique to this process and unlikely to be met elsewhere. */
-export function requestIdOf(header: string): string {
-  if (header !== '' && WELL_FORMED.test(header)) return header;
+export function requestIdOf(header: string): RequestId {
+  if (header !== '' && WELL_FORMED.test(header)) return { start: header, end: '' };
   if (low === PAIRS.length) {
     low = 0;
     prefix = nextPrefix();
   }
-  return prefix + PAIRS[low++]!;
+  return { start: prefix, end: PAIRS[low++]! };
 }
 
 function nextPrefix(): string {

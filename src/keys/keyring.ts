@@ -62,16 +62,15 @@ export class Keyring {
   }
 
   /** What the key may do as far as this worker knows: null is refused, undefined must be asked for with `load`. */
-  find(key: string): Access | null | undefined {
-    const access = this.#find(key);
+  find(key: string, nowMs = Date.now()): Access | null | undefined {
+    const access = this.#find(key, nowMs);
     if (access === undefined) this.#counts.local.miss++;
     else if (access === null) this.#counts.local.absent++;
     else this.#counts.local.hit++;
     return access;
   }
 
-  #find(key: string): Access | null | undefined {
-    const nowMs = Date.now();
+  #find(key: string, nowMs: number): Access | null | undefined {
     const known = this.#memory.get(key);
     if (known !== undefined) {
       const ageMs = nowMs - known.checkedAtMs;

@@ -1,3 +1,5 @@
+import { charCodeAt } from '../../char-code-at.ts';
+
 const MAX_KEY_BYTES = 255;
 const encoder = new TextEncoder();
 
@@ -10,7 +12,7 @@ export function writeKey(bytes: Uint8Array, key: string, at: number): number {
   if (length < 64) {
     let i = 0;
     for (; i < length; i++) {
-      const code = key.charCodeAt(i);
+      const code = charCodeAt(key, i);
       if (code === 0 || code > 0x7f) break;
       bytes[at + i] = code;
     }

@@ -1,0 +1,85 @@
+import { charCodeAt } from '../char-code-at.ts';
+
+/** Enough for every answer but those with long Link headers. */
+const USUAL_BYTES = 512;
+
+/**
+ * The status line and the headers of answers that begin alike, put together as bytes. A string would be joined by V8,
+ * then measured and copied by uWebSockets.js.
+ */
+export class Head {
+  readonly #startLength: number;
+  #bytes: Buffer;
+  #length = 0;
+  /** of the first so many bytes; a view costs more to make than to keep */
+  #views: Uint8Array[] = [];
+
+  /** `start`: what comes first, without the protocol's version; whole lines, but perhaps for the last. */
+  constructor(start: string) {
+    this.#bytes = Buffer.alloc(start.length + USUAL_BYTES);
+    this.#startLength = this.#bytes.write(start, 'latin1');
+  }
+
+  /** Begins the head of another answer. */
+  begin(): this {
+    this.#length = this.#startLength;
+    return this;
+  }
+
+  /** Adds Latin-1 text. It may hold line ends, so only what is checked may come here. */
+  add(text: string): this {
+    const { length } = text;
+    if (this.#length + length > this.#bytes.length) this.#grow(length);
+    const bytes = this.#bytes;
+    let at = this.#length;
+    for (let i = 0; i < length; i++) bytes[at++] = charCodeAt(text, i);
+    this.#length = at;
+    return this;
+  }
+
+  /** The head as it is now, without its last line end; holds until the next `begin`. */
+  get bytes(): Uint8Array {
+    this.#views[this.#length] ??= this.#bytes.subarray(0, this.#length);
+    return this.#views[this.#length]!;
+  }
+
+  #grow(length: number): void {
+    const grown = Buffer.alloc(2 * (this.#length + length));
+    this.#bytes.copy(grown, 0, 0, this.#length);
+    this.#bytes = grown;
+    this.#views = [];
+  }
+}
+
+const STATUS_LINES: Record<number, string> = {
+  200: '200 OK',
+  304: '304 Not Modified',
+  400: '400 Bad Request',
+  401: '401 Unauthorized',
+  403: '403 Forbidden',
+  404: '404 Not Found',
+  405: '405 Method Not Allowed',
+  413: '413 Content Too Large',
+  429: '429 Too Many Requests',
+  500: '500 Internal Server Error',
+  503: '503 Service Unavailable',
+};
+
+/** The heads of answers that have the same headers, one for each status. */
+export class Heads {
+  readonly #headers: string;
+  readonly #byStatus: Head[] = [];
+
+  /** `headers`: what stands between `content-type: ` and the request id: checked, lines parted by CR LF. */
+  constructor(headers: string) {
+    this.#headers = headers;
+  }
+
+  /** Begins the head of an answer with this status of the contract, up to the value of `x-request-id`. */
+  begin(status: number): Head {
+    this.#byStatus[status] ??= new Head(
+      `${STATUS_LINES[status]}\r\ncontent-type: ${this.#headers}\r\nx-request-id: `,
+    );
+    return this.#byStatus[status]!.begin();
+  }
+}
