@@ -10,7 +10,7 @@ import { closingOf, matches } from './etag.ts';
 import { Heads } from './head.ts';
 import { giveBack, keep, type Leftover } from './leftovers.ts';
 import type { Page } from './page.ts';
-import { type RequestId, requestIdOf } from './request-id.ts';
+import { RequestId } from './request-id.ts';
 
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
@@ -73,7 +73,7 @@ export class Exchange {
     this.counter = counter;
     this.#observer = observer;
     this.#request = request;
-    this.#id = requestIdOf(request.getHeader('x-request-id'));
+    this.#id = new RequestId(request.getHeader('x-request-id'));
   }
 
   get route(): Route {
@@ -85,7 +85,7 @@ export class Exchange {
   }
 
   get requestId(): string {
-    return this.#id.start + this.#id.end;
+    return String(this.#id);
   }
 
   /** Epoch ms. The clock is read once for all that is done before the handler returns. */

@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { requestIdOf } from './request-id.ts';
+import { RequestId } from './request-id.ts';
 
-const idOf = (header: string) => {
-  const { start, end } = requestIdOf(header);
-  return start + end;
-};
+const idOf = (header: string) => String(new RequestId(header));
 
 const MADE = /^[\w-]{12}[0-9a-z]{6}$/;
 

@@ -11,20 +11,33 @@ let prefixes = 0;
 let prefix = nextPrefix();
 let low = 0;
 
-/** An id in two parts: each is one flat string, which the two joined would not be. */
-export interface RequestId {
+/**
+ * The id of a request: its own where that is well-formed, else a new one, unique to this process and unlikely to be met
+ * elsewhere. In two parts, for each is one flat string, which the two joined would not be. A class, because V8 would
+ * put literals into old space once those of requests that waited had lived for long.
+ */
+export class RequestId {
   readonly start: string;
   readonly end: string;
-}
 
-/** The request's own id where it is well-formed, else a new one, unique to this process and unlikely to be met elsewhere. */
-export function requestIdOf(header: string): RequestId {
-  if (header !== '' && WELL_FORMED.test(header)) return { start: header, end: '' };
-  if (low === PAIRS.length) {
-    low = 0;
-    prefix = nextPrefix();
+  /** `header`: what the request calls itself; empty: nothing. */
+  constructor(header: string) {
+    if (header !== '' && WELL_FORMED.test(header)) {
+      this.start = header;
+      this.end = '';
+      return;
+    }
+    if (low === PAIRS.length) {
+      low = 0;
+      prefix = nextPrefix();
+    }
+    this.start = prefix;
+    this.end = PAIRS[low++]!;
   }
-  return { start: prefix, end: PAIRS[low++]! };
+
+  toString(): string {
+    return this.start + this.end;
+  }
 }
 
 function nextPrefix(): string {
