@@ -71,6 +71,29 @@ describe('batches from the local cache', () => {
     expect(admission.waiting).toBe(0);
   });
 
+  it('have their own bodies when they have waited, whatever became of the memory of the request', async () => {
+    const admission = new Admission();
+    const heard: string[] = [];
+    const sizes = [10, 4_096, 5_000, 5_000, 13_000, 13_001, 32_768, 40_000];
+    for (let round = 0; round < 3; round++) {
+      const bodies = sizes.map((size, i) => Buffer.alloc(size, `${round}${i} `));
+      enter(admission, [new Batch({ takesMs: 6 })]);
+      for (const body of bodies) {
+        const memory = Buffer.from(body);
+        const batch = new Batch({ takesMs: 6 });
+        const run = batch.run.bind(batch);
+        batch.run = (bytes, mayLoad, done) => {
+          heard.push(Buffer.from(bytes).toString('latin1'));
+          return run(bytes, mayLoad, done);
+        };
+        admission.enter(memory, batch);
+        memory.fill(0);
+      }
+      while (admission.waiting > 0) await turn();
+      expect(heard.splice(0)).toEqual(bodies.map((body) => body.toString('latin1')));
+    }
+  });
+
   it('take 5 ms of a turn at most, and the others follow in their order', async () => {
     const admission = new Admission();
     const batches = many(30, { takesMs: 1 });

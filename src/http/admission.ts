@@ -1,4 +1,5 @@
 import { WaitingLine } from '../waiting-line.ts';
+import { BufferPool } from './buffer-pool.ts';
 
 /** How long batches may keep the event loop in one turn; whatever else came in waits this long at most. */
 const SLICE_MS = 5;
@@ -34,7 +35,7 @@ export const NEEDS_LOAD = Symbol('needs load');
 /** A batch that is to be answered. */
 export interface Work {
   /**
-   * Answers; calls `done` once when nothing is held for the answer any more but its bytes. With `mayLoad` false it
+   * Answers, with the body during the call only; calls `done` once when nothing is held for the answer any more but its bytes. With `mayLoad` false it
    * may do nothing instead and return NEEDS_LOAD.
    */
   run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined;
@@ -45,8 +46,12 @@ export interface Work {
 
 interface Held {
   work: Work;
-  body: Uint8Array;
+  body: Buffer;
 }
+
+/** Of bodies that wait, those of batches of 1000 among them. A body takes at least half of its buffer. */
+const POOLS = [8, 16, 32].map((kilobytes) => new BufferPool(kilobytes * 1024, 4096 / kilobytes));
+const LEAST_POOLED_BYTES = 4 * 1024;
 
 /**
  * Decides which batches a worker answers now, which wait and which are refused, so that it does no more than it can.
@@ -106,7 +111,7 @@ export class Admission {
     }
     if (this.#arrived.length === 0 && nowMs - this.#turnBeganMs < SLICE_MS) this.#begin(work, body, nowMs);
     else if (isFull(this.#arrived, nowMs)) work.refuse();
-    else this.#arrived.append({ work, body: new Uint8Array(body) }, weightOf(body), nowMs);
+    else this.#arrived.append({ work, body: copyOf(body) }, weightOf(body), nowMs);
   }
 
   /** Answers what may be answered now, and leaves what has to wait for others to be loaded. */
@@ -119,7 +124,7 @@ export class Admission {
     this.#note(isLocal);
     if (isLocal) return;
     if (isFull(this.#toLoad, nowMs)) work.refuse();
-    else this.#toLoad.append({ work, body: new Uint8Array(body) }, weightOf(body), nowMs);
+    else this.#toLoad.append({ work, body: copyOf(body) }, weightOf(body), nowMs);
   }
 
   get #mayLoad(): boolean {
@@ -148,10 +153,12 @@ export class Admission {
     let nowMs = performance.now();
     while (line.length > 0 && nowMs < untilMs && (line === this.#arrived || this.#mayLoad)) {
       const { item, sinceMs } = line.shift()!;
-      if (item.work.over) continue;
-      if (nowMs - sinceMs > MAX_WAIT_MS) item.work.refuse();
-      else if (line === this.#arrived) this.#begin(item.work, item.body, nowMs);
-      else this.#run(item.work, item.body, nowMs);
+      if (!item.work.over) {
+        if (nowMs - sinceMs > MAX_WAIT_MS) item.work.refuse();
+        else if (line === this.#arrived) this.#begin(item.work, item.body, nowMs);
+        else this.#run(item.work, item.body, nowMs);
+      }
+      poolOf(item.body)?.giveBack(item.body);
       nowMs = performance.now();
     }
     line.measure(nowMs);
@@ -192,6 +199,14 @@ export class Admission {
 
 function isFull(line: WaitingLine<Held>, nowMs: number): boolean {
   return line.isFull(TARGET_WAIT_MS, nowMs) || line.size > MAX_WAITING_BYTES;
+}
+
+function copyOf(body: Uint8Array): Buffer {
+  return poolOf(body)?.copy(body) ?? Buffer.from(body);
+}
+
+function poolOf(body: Uint8Array): BufferPool | undefined {
+  return body.length < LEAST_POOLED_BYTES ? undefined : POOLS.find((pool) => pool.holds(body.length));
 }
 
 function weightOf(body: Uint8Array): number {

@@ -1,9 +1,7 @@
-/**
- * What the kernel has not yet taken of an answer is kept in buffers that are used again: allocating a megabyte
- * for each large answer costs more than copying it.
- */
-const BUFFER_BYTES = 2 * 1024 * 1024;
-const MAX_FREE = 16;
+import { BufferPool } from './buffer-pool.ts';
+
+/** Of what the kernel has not yet taken of an answer. */
+const pool = new BufferPool(2 * 1024 * 1024, 16);
 /** Of a worker; past it the client that has kept its answer waiting longest is given up. */
 export const MAX_KEPT_BYTES = 256 * 1024 * 1024;
 /** A client that takes less than this in `WINDOW_MS` is given up. Bodies of requests have to come as fast. */
@@ -26,7 +24,6 @@ interface Kept extends Leftover {
   takenBefore: number;
 }
 
-const free: Buffer[] = [];
 /** in the order in which they came */
 const all = new Set<Kept>();
 let keptBytes = 0;
@@ -43,7 +40,7 @@ export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, giveUp: () =>
     if (kept.copiedBytes > 0) kept.giveUp();
   }
   const kept = {
-    bytes: mayBeOverwritten ? copy(bytes) : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
+    bytes: mayBeOverwritten ? pool.copy(bytes) : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
     copiedBytes,
     taken: 0,
     giveUp,
@@ -61,18 +58,10 @@ export function giveBack(leftover: Leftover): void {
   const { bytes, copiedBytes } = leftover as Kept;
   if (!all.delete(leftover as Kept)) return;
   keptBytes -= copiedBytes;
-  if (copiedBytes > 0 && bytes.buffer.byteLength === BUFFER_BYTES && free.length < MAX_FREE)
-    free.push(Buffer.from(bytes.buffer));
+  if (copiedBytes > 0) pool.giveBack(bytes);
   if (all.size > 0) return;
   clearInterval(looking);
   looking = undefined;
-}
-
-function copy(bytes: Uint8Array): Buffer {
-  if (bytes.length > BUFFER_BYTES) return Buffer.from(bytes);
-  const buffer = free.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES);
-  buffer.set(bytes);
-  return buffer.subarray(0, bytes.length);
 }
 
 function giveUpTheSlow(): void {
