@@ -35,8 +35,8 @@ export const NEEDS_LOAD = Symbol('needs load');
 /** A batch that is to be answered. */
 export interface Work {
   /**
-   * Answers, with the body during the call only; calls `done` once when nothing is held for the answer any more but its bytes. With `mayLoad` false it
-   * may do nothing instead and return NEEDS_LOAD.
+   * Answers, with the body during the call only; calls `done` once when nothing is held for the answer any more but
+   * its bytes. With `mayLoad` false it may do nothing instead and return NEEDS_LOAD.
    */
   run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined;
   refuse(): void;
@@ -50,7 +50,7 @@ interface Held {
 }
 
 /** Of bodies that wait, those of batches of 1000 among them. A body takes at least half of its buffer. */
-const POOLS = [8, 16, 32].map((kilobytes) => new BufferPool(kilobytes * 1024, 4096 / kilobytes));
+const POOLS = [8, 16, 32].map((kilobytes) => new BufferPool(kilobytes * 1024, 2048 / kilobytes));
 const LEAST_POOLED_BYTES = 4 * 1024;
 
 /**
