@@ -3,6 +3,7 @@ export const INTEGER = /^-?\d+$/;
 /** Apart from INTEGER: one expression for both takes time in the square of the length, and a body holds a million zeros. */
 const LEADING_ZEROS = /^(-?)0+(?=\d)/;
 
+/** By an expression, for why see char-code-at.ts. */
 const ENCODED = /[%\ufffd]/;
 
 /** Decodes a path parameter; undefined when it is no percent-encoded UTF-8. */

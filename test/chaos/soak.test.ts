@@ -20,7 +20,7 @@ const RECOVERY_MS = 2_000;
 /**
  * Of the requests in faults, those that may be refused though it is PostgreSQL alone that is away and caches hold what
  * they ask for. A fault by itself is allowed none (postgres.test.ts); here the one before may have emptied Redis or taken
- * a worker seconds ago, and when PostgreSQL is back all has to be read from it at once.
+ * a worker seconds ago, and when PostgreSQL is back all that is held is doubted and read again at once.
  */
 const REFUSED_AT_MOST = 1 / 10_000;
 /** Longer than any deadline: 503 comes within 800 ms; on a busy machine whoever waits for one is late too. */

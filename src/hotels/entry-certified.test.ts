@@ -1,0 +1,100 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { encodeHotel } from './encode.ts';
+import { DAY_MS, isCertified, jsonOf, momentOf, row, rowAtMoment, VIEWS } from './entry.fixture.ts';
+import type { HotelRow } from './row.ts';
+
+describe('certified', () => {
+  const dated = (certified_from: string | null, certified_until: string | null): HotelRow => ({
+    ...bare,
+    certified_from,
+    certified_until,
+    certification_url: 'https://badge.example/1',
+  });
+  const bare: HotelRow = {
+    id: 'h',
+    name: 'H',
+    description: null,
+    address: null,
+    postal_code: null,
+    city: null,
+    country_code: null,
+    latitude: null,
+    longitude: null,
+    language: null,
+    star_rating: null,
+    room_count: null,
+    website_url: null,
+    email: null,
+    images: [],
+    certified_from: null,
+    certified_until: null,
+    certification_url: null,
+    channel_id: null,
+    registry_id: null,
+    version: 1,
+  };
+  const certified = (one: HotelRow, moment: string) =>
+    JSON.parse(jsonOf(encodeHotel(one, Date.parse(moment)), 'full')).certified;
+
+  it.each([
+    ['2026-02-01', '2026-02-28', '2026-01-31T23:59:59.999Z', false],
+    ['2026-02-01', '2026-02-28', '2026-02-01T00:00:00.000Z', true],
+    ['2026-02-01', '2026-02-28', '2026-02-28T23:59:59.999Z', true],
+    ['2026-02-01', '2026-02-28', '2026-03-01T00:00:00.000Z', false],
+    ['2026-02-10', '2026-02-10', '2026-02-10T12:00:00.000Z', true],
+    ['2026-02-11', '2026-02-10', '2026-02-10T12:00:00.000Z', false],
+    ['2026-02-11', '2026-02-10', '2026-02-11T12:00:00.000Z', false],
+    [null, '2026-02-28', '2026-02-10T12:00:00.000Z', false],
+    ['2026-02-01', null, '2026-02-10T12:00:00.000Z', false],
+    [null, null, '2026-02-10T12:00:00.000Z', false],
+    ['0001-01-01', '9999-12-31', '2026-02-10T12:00:00.000Z', true],
+    ['0001-01-01', '9999-12-31', '9999-12-31T23:59:59.999Z', true],
+    ['1969-12-31', '1969-12-31', '1969-12-31T12:00:00.000Z', true],
+    ['1970-01-01', '1970-01-01', '1970-01-01T00:00:00.000Z', true],
+  ])('from %s until %s is, on %s, %s', (from, until, moment, expected) => {
+    expect(certified(dated(from, until), moment)).toBe(expected);
+  });
+
+  it('is true until turnsAtMs and not beyond it', () => {
+    fc.assert(
+      fc.property(rowAtMoment, fc.nat(3 * DAY_MS), ([one, nowMs], laterMs) => {
+        const { turnsAtMs } = encodeHotel(one, nowMs);
+        expect(turnsAtMs).toBeGreaterThan(nowMs);
+        const shown = isCertified(one, nowMs);
+        if (turnsAtMs < Infinity) {
+          expect(isCertified(one, turnsAtMs - 1)).toBe(shown);
+          expect(isCertified(one, turnsAtMs)).toBe(!shown);
+        }
+        if (nowMs + laterMs < turnsAtMs) expect(isCertified(one, nowMs + laterMs)).toBe(shown);
+      }),
+    );
+  });
+
+  it('is turned to any other moment as if the hotel had been encoded then', () => {
+    const twoMoments = row.chain((one) => fc.tuple(fc.constant(one), momentOf(one), momentOf(one)));
+    fc.assert(
+      fc.property(twoMoments, ([one, firstMs, thenMs]) => {
+        const turned = encodeHotel(one, firstMs).at(thenMs);
+        const encodedThen = encodeHotel(one, thenMs);
+        for (const view of VIEWS) {
+          expect(jsonOf(turned, view)).toBe(jsonOf(encodedThen, view));
+          expect(turned.tag(view)).toBe(encodedThen.tag(view));
+        }
+        expect(turned.turnsAtMs).toBe(encodedThen.turnsAtMs);
+        expect(turned.bytes.equals(encodedThen.bytes)).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('costs no copy while nothing turns', () => {
+    fc.assert(
+      fc.property(rowAtMoment, ([one, nowMs]) => {
+        const entry = encodeHotel(one, nowMs);
+        expect(entry.at(nowMs)).toBe(entry);
+        if (entry.turnsAtMs < Infinity) expect(entry.at(entry.turnsAtMs - 1)).toBe(entry);
+      }),
+    );
+  });
+});

@@ -1,0 +1,106 @@
+import fc from 'fast-check';
+import type { Entry, View } from './entry.ts';
+import type { HotelRow } from './row.ts';
+
+export const DAY_MS = 86_400_000;
+export const VIEWS: View[] = ['full', 'narrow'];
+
+export const wellFormed = (constraints: fc.StringConstraints) =>
+  fc.string({ unit: 'binary', ...constraints });
+/** Any UTF-16 at all, lone surrogates too. */
+const ragged = fc
+  .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 12 })
+  .map((units) => String.fromCharCode(...units));
+const text = fc.oneof(
+  wellFormed({ maxLength: 60 }),
+  ragged,
+  fc.constantFrom(
+    '',
+    '"',
+    '\\',
+    '\u0000',
+    '\u2028\u2029',
+    '\u007f',
+    '</script>',
+    'null}',
+    '"registry_id":7}',
+    '😀é中',
+    '\ufeff',
+  ),
+);
+const nullable = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { freq: 4 });
+// Year 9999 is left to the test of the boundaries: the oracle below compares dates as text.
+const day = fc.integer({ min: Date.parse('0001-01-01') / DAY_MS, max: Date.parse('9998-12-31') / DAY_MS });
+const dateOf = (days: number) => new Date(days * DAY_MS).toISOString().slice(0, 10);
+
+/** Both dates near each other and in either order, so that the boundaries are met often. */
+const certification = fc.oneof(
+  fc.record({ certified_from: nullable(day.map(dateOf)), certified_until: nullable(day.map(dateOf)) }),
+  fc.tuple(fc.integer({ min: -4, max: 20_700 }), fc.integer({ min: -3, max: 3 })).map(([from, length]) => ({
+    certified_from: dateOf(from),
+    certified_until: dateOf(from + length),
+  })),
+);
+
+export const row: fc.Arbitrary<HotelRow> = fc
+  .record({
+    id: wellFormed({ minLength: 1, maxLength: 255 }),
+    name: text,
+    description: nullable(text),
+    address: nullable(text),
+    postal_code: nullable(text),
+    city: nullable(text),
+    country_code: nullable(fc.constantFrom('DE', 'FR', 'IS')),
+    latitude: nullable(fc.double({ min: -90, max: 90, noNaN: true })),
+    longitude: nullable(fc.double({ min: -180, max: 180, noNaN: true })),
+    language: nullable(fc.constantFrom('de', 'fr', 'is')),
+    star_rating: nullable(fc.integer({ min: 0, max: 10 }).map((halves) => halves / 2)),
+    room_count: nullable(fc.integer({ min: 0, max: 2 ** 31 - 1 })),
+    website_url: nullable(text),
+    email: nullable(text),
+    images: fc.array(fc.record({ url: text, caption: nullable(text) }, { requiredKeys: ['url'] }), {
+      maxLength: 3,
+    }),
+    certification_url: nullable(text),
+    channel_id: nullable(wellFormed({ minLength: 1, maxLength: 255 })),
+    registry_id: nullable(fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n).map(String)),
+    version: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+  })
+  .chain((rest) => certification.map((dates) => ({ ...rest, ...dates })));
+
+/** Moments that matter to a row: around the boundaries of its certification, and anywhere. */
+export const momentOf = ({ certified_from, certified_until }: HotelRow) => {
+  const edges = [certified_from ?? '1970-01-01', certified_until ?? '1970-01-01'].flatMap((date) => [
+    Date.parse(date),
+    Date.parse(date) + DAY_MS,
+  ]);
+  const near = fc
+    .tuple(fc.constantFrom(...edges), fc.constantFrom(-DAY_MS, -1, 0, 1, DAY_MS - 1))
+    .map(([edge, by]) => edge + by);
+  return fc.oneof(near, fc.integer({ min: 0, max: 2e12 }));
+};
+export const rowAtMoment = row.chain((one) => fc.tuple(fc.constant(one), momentOf(one)));
+
+/** Says what the contract says, and shares no line with the code: dates are compared as text. */
+export function isCertified({ certified_from, certified_until }: HotelRow, nowMs: number): boolean {
+  const today = new Date(nowMs).toISOString().slice(0, 10);
+  return (
+    certified_from !== null && certified_until !== null && certified_from <= today && today <= certified_until
+  );
+}
+
+export function wireOf(one: HotelRow, nowMs: number, view: View): Record<string, unknown> {
+  const { version: _, registry_id, latitude, longitude, images, ...same } = one;
+  return {
+    ...same,
+    // JSON has no negative zero
+    latitude: latitude === null ? null : latitude + 0,
+    longitude: longitude === null ? null : longitude + 0,
+    images: images.map(({ url, caption = null }) => ({ url, caption })),
+    certified: isCertified(one, nowMs),
+    certification_url: isCertified(one, nowMs) ? one.certification_url : null,
+    registry_id: view === 'narrow' || registry_id === null ? null : Number(registry_id),
+  };
+}
+
+export const jsonOf = (entry: Entry, view: View) => entry.body(view).toString();

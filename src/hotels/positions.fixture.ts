@@ -1,0 +1,78 @@
+import { Unavailable } from '../errors.ts';
+
+const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/** The list as PostgreSQL would answer for it: a sorted array of ids. Answers are taken at once and given when they are let go. */
+export class List {
+  ids: string[];
+  queries = 0;
+  fails = false;
+  #held: Promise<void> | undefined;
+  #letGo: (() => void) | undefined;
+
+  constructor(ids: string[]) {
+    this.ids = [...new Set(ids)].sort(byBytes);
+  }
+
+  has(id: string): boolean {
+    return this.ids.includes(id);
+  }
+
+  insert(id: string): void {
+    this.ids.splice(this.#from(id), 0, id);
+  }
+
+  remove(id: string): void {
+    this.ids.splice(this.ids.indexOf(id), 1);
+  }
+
+  hold(): void {
+    if (this.#held) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#held = promise;
+    this.#letGo = resolve;
+  }
+
+  letGo(): void {
+    this.#held = undefined;
+    this.#letGo?.();
+  }
+
+  async idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
+    const from = this.#from(mark) + skip;
+    return this.#answer(this.ids.slice(from, from + limit));
+  }
+
+  async marksAfter(mark: string | null, stride: number, most: number): Promise<string[]> {
+    const marks: string[] = [];
+    for (let at = this.#from(mark) + stride; at < this.ids.length && marks.length < most; at += stride) {
+      marks.push(this.ids[at]!);
+    }
+    return this.#answer(marks);
+  }
+
+  async countBetween(from: (string | null)[], to: (string | null)[]): Promise<number[]> {
+    return this.#answer(
+      from.map((lower, i) => (to[i] === null ? this.ids.length : this.#from(to[i]!)) - this.#from(lower)),
+    );
+  }
+
+  #from(mark: string | null): number {
+    if (mark === null) return 0;
+    let low = 0;
+    let high = this.ids.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (byBytes(this.ids[middle]!, mark) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  async #answer<T>(answer: T): Promise<T> {
+    this.queries++;
+    await this.#held;
+    if (this.fails) throw new Unavailable('away');
+    return answer;
+  }
+}
