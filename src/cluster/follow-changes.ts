@@ -19,7 +19,10 @@ export interface Following {
 }
 
 /** Opens the instance's ear for the change feed, its invalidator, and what these need. */
-export function followChanges(base: Base, hear: Pick<ListenerOptions, 'onMessage' | 'onReset'>): Following {
+export function followChanges(
+  base: Base,
+  hear: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset'>,
+): Following {
   const { config, lifecycle, metrics, events } = base;
   const shared = openRedis(base, Math.max(config.REDIS_TIMEOUT_MS, LEAST_REDIS_TIMEOUT_MS));
   const open = (purpose: Purpose): Sql => openDatabase(directUrlOf(config), 1, purpose);
@@ -35,7 +38,10 @@ export function followChanges(base: Base, hear: Pick<ListenerOptions, 'onMessage
     onDoorbell: (speak) => invalidator.ring(speak),
     events,
     ...hear,
-    onReconnect: () => void invalidator.doubt(),
+    onReconnect: () => {
+      hear.onReconnect();
+      invalidator.doubt();
+    },
   });
   lifecycle.push('change feed', () => listener.stop());
   lifecycle.push('invalidator', () => invalidator.stop());

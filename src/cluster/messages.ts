@@ -27,6 +27,8 @@ export type ToWorker =
   /** what comes before it, but for `drain`, is not for the worker */
   | Start
   | { type: 'feed'; message: FeedMessage }
+  /** the connection of the change feed was lost and stands again */
+  | { type: 'reconnected' }
   /** changes may have been missed */
   | { type: 'reset' }
   | { type: 'report metrics' }

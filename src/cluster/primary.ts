@@ -84,6 +84,7 @@ export async function runPrimary(config: Config): Promise<void> {
       invalidator.heard(message);
       workers?.tellAll({ type: 'feed', message });
     },
+    onReconnect: () => workers?.tellAll({ type: 'reconnected' }),
     onReset: () => workers?.tellAll({ type: 'reset' }),
   });
   await redis?.connected(REDIS_PATIENCE_MS);

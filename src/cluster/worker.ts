@@ -77,9 +77,11 @@ function startWorker({ config, documents, number, ...feed }: Start): (message: T
       case 'feed':
         follower.hear(message.message);
         break;
+      case 'reconnected':
+        postgres.isSaidToBeBack();
+        break;
       case 'reset':
         follower.reset();
-        postgres.isSaidToBeBack();
         learnKeys();
         break;
       case 'grant':

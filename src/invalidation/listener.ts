@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
 import type { Events } from '../observe/events.ts';
+import { Continuity } from './continuity.ts';
 import type { FeedMessage } from './messages.ts';
 import { FEED_CHANNEL } from './term.ts';
 
@@ -20,9 +21,8 @@ export interface ListenerOptions {
   onDoorbell: (speak: boolean) => void;
   onMessage: (message: FeedMessage) => void;
   /**
-   * messages may have been missed: whoever caches must start anew. After a reconnect it is told with the first message:
-   * until then Redis could not be believed either, and all that is asked for would go to PostgreSQL at once; what is
-   * served meanwhile is bounded as it is while nothing is heard.
+   * something may have been told that was not heard: whoever caches must start anew. After a reconnect the first message
+   * says whether it was, and this is told before it; what is served until then is bounded as it is while nothing is heard.
    */
   onReset: () => void;
   /** the connection was lost and stands again */
@@ -34,15 +34,14 @@ export interface ListenerOptions {
 export class Listener {
   readonly #options: ListenerOptions;
   #sql: Sql;
-  #term = '';
-  #count = 0;
+  readonly #continuity = new Continuity();
   #heardAtMs = -Infinity;
   #openedAtMs = 0;
   #silent = true;
   #listening = false;
   #connected = false;
-  /** what was said between two connections is lost */
-  #missed = false;
+  /** since it last began to listen */
+  #heard = false;
   readonly #watch: NodeJS.Timeout;
   /** the last sign of life in Redis that was told of */
   lastBeat: string | null = null;
@@ -55,7 +54,7 @@ export class Listener {
 
   /** True while messages come, on the connection that stands. */
   get linked(): boolean {
-    return !this.#silent && this.#term !== '';
+    return !this.#silent && this.#heard;
   }
 
   async stop(): Promise<void> {
@@ -72,8 +71,8 @@ export class Listener {
       if (sql !== this.#sql) return;
       this.#listening = true;
       this.#openedAtMs = performance.now();
-      this.#term = '';
-      this.#missed = this.#connected;
+      this.#heard = false;
+      this.#continuity.breakOff();
       if (this.#connected) this.#options.onReconnect();
       this.#connected = true;
       sql.notify(DOORBELL_CHANNEL, SPEAK).catch(ignore);
@@ -85,22 +84,21 @@ export class Listener {
 
   #hear(payload: string): void {
     const message: FeedMessage = JSON.parse(payload);
+    const complete = this.#continuity.hear(message);
+    if (this.#heardAtMs > -Infinity) this.#tellOf(complete);
+    if (!complete) this.#options.onReset();
+    this.#heard = true;
     this.#heardAtMs = performance.now();
-    const next = message.e === this.#term ? this.#count + 1 : 1;
-    if (this.#missed) this.#reset('reconnected');
-    else if (this.#term !== '' && message.n !== next) this.#reset('gap');
-    this.#term = message.e;
-    this.#count = message.n;
     this.lastBeat = message.b;
     if (this.#silent) this.#options.events.feed('heard');
     this.#silent = false;
     this.#options.onMessage(message);
   }
 
-  #reset(event: 'gap' | 'reconnected'): void {
-    this.#missed = false;
-    this.#options.events.feed(event);
-    this.#options.onReset();
+  #tellOf(complete: boolean): void {
+    const { events } = this.#options;
+    if (!this.#heard) events.feed(complete ? 'resumed' : 'reconnected');
+    else if (!complete) events.feed('gap');
   }
 
   #lookAtClock(): void {

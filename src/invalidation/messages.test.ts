@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Changes, type FeedMessage, type HotelChange, type KeyChange, payloadsOf } from './messages.ts';
+import { Numbering } from './continuity.ts';
+import {
+  type Changes,
+  type FeedMessage,
+  type HotelChange,
+  type KeyChange,
+  type Place,
+  payloadsOf,
+} from './messages.ts';
 
 const NOTHING: Changes = { hotels: [], keys: [], truncated: [], movesPositions: false };
 const LONGEST_PAYLOAD_BYTES = 7_999;
@@ -9,21 +17,20 @@ const LONGEST_GENERATION = Number.MAX_SAFE_INTEGER.toString(36);
 
 /** The messages as the invalidator sends them, with the longest frame that there can be. */
 function payloads(changes: Changes): string[] {
-  let n = Number.MAX_SAFE_INTEGER - 1_000;
-  const frame = {
-    e: 'x'.repeat(8),
-    b: `${'x'.repeat(8)}:${Number.MAX_SAFE_INTEGER}`,
-    l: true,
-    w: Number.MAX_SAFE_INTEGER,
-  } as const;
-  return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, () => ++n);
+  const e = 'x'.repeat(8);
+  const most = Number.MAX_SAFE_INTEGER;
+  const numbers = { n: most, w: most, p: [e, most] satisfies Place };
+  const frame = { e, b: `${e}:${most}`, l: true } as const;
+  return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, (count) =>
+    new Array(count).fill(numbers),
+  );
 }
 
 const messagesOf = (changes: Changes, after = 'a'): FeedMessage[] => {
-  let n = 0;
-  return payloadsOf(changes, { e: 'e', b: null }, { before: 'a', after }, () => ++n).map((payload) =>
-    JSON.parse(payload),
-  );
+  const numbering = new Numbering('e', ['d', 7]);
+  return payloadsOf(changes, { e: 'e', b: null }, { before: 'a', after }, (count, tell) =>
+    numbering.next(count, tell),
+  ).map((payload) => JSON.parse(payload));
 };
 
 /** As long as the schema allows: 255 characters, of 1 to 6 bytes each in JSON. */
@@ -74,7 +81,7 @@ describe('what the invalidator tells', () => {
   });
 
   it('is one message without changes where there are none: a sign of life', () => {
-    expect(messagesOf(NOTHING)).toEqual([{ e: 'e', n: 1, g: 'a', b: null }]);
+    expect(messagesOf(NOTHING)).toEqual([{ e: 'e', n: 1, w: 1, p: ['d', 7], g: 'a', b: null }]);
   });
 
   it('says that a table was truncated', () => {

@@ -13,8 +13,10 @@ export interface FeedMessage {
   g: string;
   /** what the invalidator last wrote in Redis as a sign of life; null: it could not */
   b: string | null;
-  /** of what the term has told of changes, how much: what `hotel_api_told` holds from this message on; missing from older releases */
+  /** the last message of the term that told something: what `hotel_api_told` holds from here on; missing from older releases */
   w?: number;
+  /** the last message before this one that told something, of whichever term; missing from older releases */
+  p?: Place;
   /** hotels that changed or went: id, version, channel id, registry id (of the present row; null where it has none) */
   h?: HotelChange[];
   /** API keys that changed or went: sha256, version */
@@ -26,6 +28,9 @@ export interface FeedMessage {
   /** Redis was found to have lost writes: what was read there lately is doubtful */
   l?: true;
 }
+
+/** A message, by the name of its term and its number there. */
+export type Place = [term: string, n: number];
 
 /** What a read must hold that begins after this message; undefined where it does not say, being of an older release. */
 export function toldBy({ e, w }: FeedMessage): Told | undefined {
@@ -43,30 +48,35 @@ export interface Changes {
   movesPositions: boolean;
 }
 
-/** What stands in every message of a term; `n` is counted while they are made. */
-export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l' | 'w'>;
+/** What a message says of its place among the others. */
+export type Numbers = Pick<FeedMessage, 'n' | 'w' | 'p'>;
+
+/** What stands in every message of a delivery. */
+export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l'>;
 
 /** Bytes of a payload that PostgreSQL takes, less what the frame of a message needs. */
 const ROOM_BYTES = 7_999 - 400;
 
 /**
- * The payloads that tell of changes, at least one, each small enough for a notification; `count` numbers them. A
- * new generation is told by the last: until all changes are known nobody may fill it.
+ * The payloads that tell of changes, at least one, each small enough for a notification, as `numbersOf` numbers so many,
+ * which tell something or not. A new generation is told by the last: until all changes are known nobody may fill it.
  */
 export function payloadsOf(
   changes: Changes,
   frame: Frame,
   generations: { before: string; after: string },
-  count: () => number,
+  numbersOf: (count: number, tell: boolean) => Numbers[],
 ): string[] {
   const { movesPositions, truncated } = changes;
   const parts = [...chunksOf('h', changes.hotels), ...chunksOf('k', changes.keys)];
   if (truncated.length > 0) parts.push(`"t":${JSON.stringify(truncated)}`);
+  const tells = parts.length > 0 || frame.l === true;
   if (parts.length === 0) parts.push('');
   const moves = movesPositions ? '"m":true' : '';
-  return parts.map((part, i) => {
+  return numbersOf(parts.length, tells).map((numbers, i) => {
     const g = i === parts.length - 1 ? generations.after : generations.before;
-    const start = JSON.stringify({ ...frame, n: count(), g }).slice(0, -1);
+    const start = JSON.stringify({ ...frame, ...numbers, g }).slice(0, -1);
+    const part = parts[i]!;
     return `${[start, part, part.startsWith('"h"') ? moves : ''].filter(Boolean).join(',')}}`;
   });
 }

@@ -4,10 +4,11 @@ import { received } from '../database.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { compareHotels, type Findings } from './compare.ts';
+import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
 import { currentGeneration, nextGeneration } from './generation.ts';
 import { Lag } from './lag.ts';
-import { type FeedMessage, payloadsOf } from './messages.ts';
+import { type FeedMessage, type Place, payloadsOf } from './messages.ts';
 import { Reconciler } from './reconciler.ts';
 import { type RedisAccess, RedisWriter } from './redis-writer.ts';
 
@@ -33,9 +34,7 @@ export class Term {
   #generation: string;
   /** the generation that was told last; that of the term before may have been another */
   #told = '';
-  #count = 0;
-  /** how often it has told of changes */
-  #toldCount = 0;
+  readonly #numbering: Numbering;
   #spokeAtMs = -Infinity;
   /** when the queue was last found empty: what is found there later was committed later */
   #emptyAtMs = -Infinity;
@@ -49,11 +48,13 @@ export class Term {
     events: Events,
   ): Promise<Term> {
     const { database, generation } = await currentGeneration(sql);
-    const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    const [found] = await sql<{ pid: number; term: string; count: number }[]>`
+      select pg_backend_pid() as pid, term, count::float8 as count from hotel_api_told`;
+    const { pid, term, count } = found!;
     return new Term(
       sql,
       access,
-      { database, generation, backendPid: backend!.pid, lastBeat },
+      { database, generation, backendPid: pid, lastBeat, told: [term, count] },
       metrics,
       events,
     );
@@ -62,12 +63,13 @@ export class Term {
   private constructor(
     sql: Sql,
     access: RedisAccess | undefined,
-    start: { database: string; generation: string; backendPid: number; lastBeat: string | null },
+    start: { database: string; generation: string; backendPid: number; lastBeat: string | null; told: Place },
     metrics: Metrics,
     events: Events,
   ) {
     this.#sql = sql;
     this.#name = randomBytes(6).toString('base64url');
+    this.#numbering = new Numbering(this.#name, start.told);
     this.#backendPid = start.backendPid;
     this.#generation = start.generation;
     this.#metrics = metrics;
@@ -182,21 +184,17 @@ export class Term {
         this.#events.newGeneration(this.#generation, doubt ?? 'a table was truncated');
       }
     }
-    // the first message of a term covers all that those before it told
-    const tells = this.#toldCount === 0 || !isNothing(changes);
-    if (tells) this.#toldCount++;
-    const frame = {
-      e: this.#name,
-      b: this.#writer?.beat ?? null,
-      w: this.#toldCount,
-      ...(lost && { l: true as const }),
-    };
+    const frame = { e: this.#name, b: this.#writer?.beat ?? null, ...(lost && { l: true as const }) };
     const generations = { before: this.#told, after: this.#generation };
     this.#told = this.#generation;
-    const payloads = payloadsOf(changes, frame, generations, () => ++this.#count);
-    if (sinceMs !== undefined) this.#lag.tells(this.#count, sinceMs);
+    const toldBefore = this.#numbering.toldCount;
+    const payloads = payloadsOf(changes, frame, generations, (count, tell) =>
+      this.#numbering.next(count, tell),
+    );
+    if (sinceMs !== undefined) this.#lag.tells(this.#numbering.n, sinceMs);
     const values = payloads.map((payload) => `(${literal(payload)})`);
-    const tell = tells ? `select hotel_api_tell('${this.#name}', ${this.#toldCount});` : '';
+    const { toldCount } = this.#numbering;
+    const tell = toldCount > toldBefore ? `select hotel_api_tell('${this.#name}', ${toldCount});` : '';
     // one message: nothing is committed where it was not told
     received(
       await this.#sql
@@ -225,10 +223,6 @@ export class Term {
 /** True of what the server refused, and not the connection. */
 function isRefusal(error: unknown): error is Error {
   return (error as Error).name === 'PostgresError';
-}
-
-function isNothing({ hotels, keys, truncated }: Drained['changes']): boolean {
-  return hotels.length + keys.length + truncated.length === 0;
 }
 
 /** A text in SQL, however the server is set to read backslashes. */

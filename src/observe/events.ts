@@ -45,8 +45,10 @@ export class Events {
   invalidator(state: 'active' | 'standby' | 'lost', reason?: string): void {
     this.#log.info({ state, reason }, 'invalidator');
   }
-  feed(event: 'heard' | 'silent' | 'gap' | 'reconnected'): void {
-    this.#log[event === 'heard' ? 'info' : 'warn']({ event }, 'change feed');
+  /** After a reconnect: `resumed` where nothing was told meanwhile, `reconnected` where something may have been. */
+  feed(event: 'heard' | 'resumed' | 'silent' | 'gap' | 'reconnected'): void {
+    const isGood = event === 'heard' || event === 'resumed';
+    this.#log[isGood ? 'info' : 'warn']({ event }, 'change feed');
   }
   newGeneration(generation: string, reason: string): void {
     this.#log.info({ generation, reason }, 'what Redis holds is given up');

@@ -69,7 +69,7 @@ export class Postgres {
     return this.#breaker.openWithin(ms);
   }
 
-  /** The change feed, which comes from PostgreSQL, speaks again. */
+  /** The change feed, which comes from PostgreSQL, has a connection again. */
   isSaidToBeBack(): void {
     this.#breaker.isSaidToBeBack();
   }

@@ -145,10 +145,14 @@ it(
 
     const quarter = Math.floor(footprints.length / 4);
     const part = (at: number) => footprints.slice(at * quarter, (at + 1) * quarter);
-    const grew = (of: (footprint: Footprint) => number) =>
-      quarter === 0 ? 0 : median(part(3).map(of)) / median(part(1).map(of)) - 1;
-    const rss = grew(({ rssBytes }) => rssBytes);
-    const descriptors = grew((footprint) => footprint.descriptors);
+    const grew = (of: (footprint: Footprint) => number, typical: (values: number[]) => number) =>
+      quarter === 0 ? 0 : typical(part(3).map(of)) / typical(part(1).map(of)) - 1;
+    const rss = grew(({ rssBytes }) => rssBytes, median);
+    // those of a half-open path stand for up to 25 s beside the ones that replace them; what is never closed stays in the least
+    const descriptors = grew(
+      (footprint) => footprint.descriptors,
+      (values) => Math.min(...values),
+    );
     const lastedS = (endMs - beganMs) / 1_000;
     const p99Ms = outside.getValueAtPercentile(99) / 1_000;
     const fault = `soak: ${windows.length} random faults at ${Math.round(requests / lastedS)} requests/s, a third of what was carried`;

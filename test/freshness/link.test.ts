@@ -88,22 +88,48 @@ async function feeds(): Promise<number[]> {
   );
 }
 
+/** How often the workers of both instances have doubted what they hold. */
+async function feedResets(): Promise<number> {
+  const metrics = await Promise.all([first.metrics(), second.metrics()]);
+  const samples = metrics.flatMap((text) => samplesOf(text));
+  const resets = samples.filter(({ name }) => name === 'hotel_api_feed_resets_total');
+  return resets.reduce((sum, { value }) => sum + value, 0);
+}
+
+/** How often each instance has found that it missed nothing. */
+function timesResumed(): number[] {
+  return [first, second].map(
+    (service) => service.logs().filter((line) => line.includes('"event":"resumed"')).length,
+  );
+}
+
+async function terminate(...purposes: string[]): Promise<void> {
+  const names = purposes.map((purpose) => `hotel-api ${purpose}`);
+  await first.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity where application_name = any (${names})`;
+}
+
+async function crash(): Promise<void> {
+  const [pid] = await backends('invalidate');
+  // the server's default here is to lose the last commits in a crash
+  await first.sql`checkpoint`;
+  process.kill(pid!, 'SIGKILL');
+}
+
 const log = (what: string, ms: number) => console.log(`${what}: seen everywhere after ${Math.round(ms)} ms`);
 
 describe('a change is served by every worker', () => {
   it('when every backend that listens is terminated, again and again', async () => {
     witness.allowAge(UNLINKED_MS);
-    const terminate = () =>
-      first.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hotel-api listen'`;
     for (let round = 0; round < 10; round++) {
       const name = `v${++n}`;
       // before, in the middle of and after the change, by turns
-      if (round % 3 === 0) await terminate();
+      if (round % 3 === 0) await terminate('listen');
       await first.sql.begin(async (sql) => {
         await sql`update hotels set name = ${name} where id = 'h'`;
-        if (round % 3 === 1) await terminate();
+        if (round % 3 === 1) await terminate('listen');
       });
-      if (round % 3 === 2) await terminate();
+      if (round % 3 === 2) await terminate('listen');
       log('listeners terminated', await everywhere.until('/hotels/h', named(name), 2_000));
     }
   });
@@ -154,7 +180,7 @@ describe('a change is served by every worker', () => {
   it('when the backend of the active invalidator is terminated', async () => {
     witness.allowAge(2_500);
     for (let round = 0; round < 10; round++) {
-      await first.sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hotel-api invalidate'`;
+      await terminate('invalidate');
       log('invalidators terminated', await changed(2_000));
     }
   });
@@ -242,7 +268,7 @@ describe('a change is served by every worker', () => {
     const [pid] = await backends('invalidate');
     const name = `v${++n}`;
     await first.sql.begin(async (sql) => {
-      // the server's default here is to lose the last commits in a crash
+      // as in `crash`
       await sql`set local synchronous_commit = on`;
       await sql`update hotels set name = ${name} where id = 'h'`;
     });
@@ -259,6 +285,20 @@ describe('a change is served by every worker', () => {
     }
     log('PostgreSQL restarted', await changed(5_000));
     expect(await changed(1_000)).toBeLessThan(1_000);
+  });
+
+  it.each([
+    ['every backend that listens is terminated', () => terminate('listen')],
+    ['every backend that listens, and every invalidator, is', () => terminate('listen', 'invalidate')],
+    ['PostgreSQL crashes and restarts', crash],
+  ])('and nothing is doubted when %s and nothing was told meanwhile', async (_, befall) => {
+    witness.allowAge(UNLINKED_MS);
+    await changed(1_000);
+    const [resets, resumed] = [await feedResets(), timesResumed()];
+    await befall();
+    await within(NOTICED_MS, timesResumed, (times) => expect(times).toEqual(resumed.map((n) => n + 1)));
+    log('the feed resumed', await changed(1_000));
+    expect(await feedResets()).toBe(resets);
   });
 
   it('when the instance of the active invalidator is killed', async () => {

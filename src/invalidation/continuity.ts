@@ -1,0 +1,72 @@
+import type { FeedMessage, Numbers, Place } from './messages.ts';
+
+/** Numbers the messages of a term, so that whoever missed some knows whether they told anything. */
+export class Numbering {
+  readonly #term: string;
+  #n = 0;
+  /** the last message that told something, of this term or of one before it */
+  #last: Place;
+  #toldCount = 0;
+
+  /** `before`: what `hotel_api_told` holds when the term begins. */
+  constructor(term: string, before: Place) {
+    this.#term = term;
+    this.#last = before;
+  }
+
+  /** The number of the last message; 0 before the first. */
+  get n(): number {
+    return this.#n;
+  }
+
+  /** What `hotel_api_told` has to hold from the last message on. */
+  get toldCount(): number {
+    return this.#toldCount;
+  }
+
+  /** The numbers of so many messages that are sent together; `tell`: there is something in each of them. */
+  next(count: number, tell: boolean): Numbers[] {
+    // the first of a term covers all that those before it told
+    if (tell || this.#n === 0) this.#toldCount = this.#n + count;
+    return Array.from({ length: count }, () => {
+      const numbers = { n: ++this.#n, w: this.#toldCount, p: this.#last };
+      if (tell) this.#last = [this.#term, this.#n];
+      return numbers;
+    });
+  }
+}
+
+/** Knows of each message that is heard whether something may have been told before it that was not; before the first it may. */
+export class Continuity {
+  #term = '';
+  #n = 0;
+  /** false: messages may have been missed since the last */
+  #unbroken = false;
+  /** up to here all is known that was told; undefined: that is not known */
+  #known: Place | undefined;
+
+  /** What is said from now on, until the next message, is not heard. */
+  breakOff(): void {
+    this.#unbroken = false;
+  }
+
+  /** Hears the next message; false where something may have been told between the last and this one. */
+  hear(message: FeedMessage): boolean {
+    const { e, n, w, p, h, k, t, l } = message;
+    const isNext = this.#unbroken && n === (e === this.#term ? this.#n + 1 : 1);
+    const complete = isNext || this.#knowsAllBefore(message);
+    const tells = Boolean(h ?? k ?? t ?? l);
+    [this.#term, this.#n, this.#unbroken] = [e, n, true];
+    // of several that are sent together `w` is the last
+    this.#known = w === undefined || p === undefined ? undefined : [e, tells ? n : w];
+    return complete;
+  }
+
+  #knowsAllBefore({ e, p }: FeedMessage): boolean {
+    if (!p || !this.#known) return false;
+    const [term, n] = this.#known;
+    // its term had told nothing yet, and we have heard it since it began
+    if (p[0] !== e && term === e) return true;
+    return p[0] === term && p[1] === n;
+  }
+}
