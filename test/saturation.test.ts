@@ -6,6 +6,8 @@ import { FaultProxy } from './support/proxy.ts';
 import { type Service, startService } from './support/service.ts';
 
 const POLL = { interval: 25, timeout: 5_000 };
+/** The invalidator asks Redis about once a second while it is silent, and gives it up at the third time. */
+const NOTICED = { ...POLL, timeout: 10_000 };
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 
 let service: Service;
@@ -167,7 +169,7 @@ describe('a dependency that is away', () => {
       .poll(async () => {
         await atOnce((i) => service.get(`/hotels/cold-${i}-${Math.random()}`));
         return breakers();
-      }, POLL)
+      }, NOTICED)
       .toMatchObject({ redis: 3, postgres: 0 });
     const after = await valuesOf('hotel_api_dependency_duration_seconds_count');
     expect(after['redis failed']).toBeGreaterThan(before['redis failed']!);

@@ -103,7 +103,7 @@ export class Metrics {
   );
   readonly #resets = this.#tally(
     'hotel_api_feed_resets_total',
-    'Times a worker emptied its caches because it could not tell what it had missed',
+    'Times a worker doubted what it held, because it may have missed a change',
   );
   #leads = 0;
   readonly #restarts = this.#tally('hotel_api_worker_restarts_total', 'Workers that ended and were replaced');

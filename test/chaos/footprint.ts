@@ -1,7 +1,7 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, readlink } from 'node:fs/promises';
 import { descendantsOf } from '../../src/servers/processes.ts';
 
-/** What the processes of a service hold: memory in bytes, and open descriptors. */
+/** What the processes of a service hold: memory in bytes, and open descriptors but those of its clients' connections. */
 export interface Footprint {
   atMs: number;
   processes: number;
@@ -9,14 +9,25 @@ export interface Footprint {
   descriptors: number;
 }
 
-/** Looks at a process and all it started; undefined where the system does not tell (it is not Linux). */
-export async function footprintOf(pid: number, atMs: number): Promise<Footprint | undefined> {
+/** As the kernel writes the state of a TCP connection of which both ends are open. */
+const ESTABLISHED = '01';
+
+/**
+ * Looks at a process and all it started; undefined where the system does not tell (it is not Linux). How many
+ * connections to `port` stand is for the clients to choose; one that they have left, and it has not, counts.
+ */
+export async function footprintOf(pid: number, port: number, atMs: number): Promise<Footprint | undefined> {
   if (process.platform !== 'linux') return undefined;
   const sum: Footprint = { atMs, processes: 0, rssBytes: 0, descriptors: 0 };
+  const ofClients = await socketsOf(port);
   for (const each of [pid, ...(await descendantsOf(pid))]) {
     try {
       const status = await readFile(`/proc/${each}/status`, 'utf8');
-      sum.descriptors += (await readdir(`/proc/${each}/fd`)).length;
+      const folder = `/proc/${each}/fd`;
+      const open = await Promise.all(
+        (await readdir(folder)).map((number) => readlink(`${folder}/${number}`).catch(() => undefined)),
+      );
+      sum.descriptors += open.filter((what) => what !== undefined && !ofClients.has(what)).length;
       sum.rssBytes += 1024 * Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0);
       sum.processes++;
     } catch {
@@ -24,6 +35,18 @@ export async function footprintOf(pid: number, atMs: number): Promise<Footprint 
     }
   }
   return sum;
+}
+
+/** The server's ends of the connections to a port, as their descriptors are named. Columns as in proc(5). */
+async function socketsOf(port: number): Promise<Set<string>> {
+  const tables = await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8')));
+  const sockets = new Set<string>();
+  for (const line of tables.join('').split('\n')) {
+    const [, local, , state, , , , , , inode] = line.trim().split(/\s+/);
+    if (state === ESTABLISHED && Number.parseInt(local?.split(':')[1] ?? '', 16) === port)
+      sockets.add(`socket:[${inode}]`);
+  }
+  return sockets;
 }
 
 /** The middle one of some values; 0 of none. */

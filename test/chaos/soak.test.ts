@@ -114,7 +114,7 @@ it(
     const anyOf = Math.floor(random() * weathers.length);
     while (now() - beganMs < LASTS_MS) {
       await sleep(inForm(200, 2_000 + 4_000 * random()));
-      const footprint = await footprintOf(stand.service.pid, now());
+      const footprint = await footprintOf(stand.service.pid, stand.service.port, now());
       if (footprint) footprints.push(footprint);
       // the short form takes them in turn, to meet many
       const at = inForm(anyOf + windows.length, Math.floor(random() * weathers.length)) % weathers.length;
