@@ -2,38 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeHotel } from './encode.ts';
 import { DAY_MS, isCertified, jsonOf, momentOf, row, rowAtMoment, VIEWS } from './entry.fixture.ts';
+import { rowOf } from './row.fixture.ts';
 import type { HotelRow } from './row.ts';
 
 describe('certified', () => {
-  const dated = (certified_from: string | null, certified_until: string | null): HotelRow => ({
-    ...bare,
-    certified_from,
-    certified_until,
-    certification_url: 'https://badge.example/1',
-  });
-  const bare: HotelRow = {
-    id: 'h',
-    name: 'H',
-    description: null,
-    address: null,
-    postal_code: null,
-    city: null,
-    country_code: null,
-    latitude: null,
-    longitude: null,
-    language: null,
-    star_rating: null,
-    room_count: null,
-    website_url: null,
-    email: null,
-    images: [],
-    certified_from: null,
-    certified_until: null,
-    certification_url: null,
-    channel_id: null,
-    registry_id: null,
-    version: 1,
-  };
+  const dated = (certified_from: string | null, certified_until: string | null): HotelRow =>
+    rowOf({ id: 'h', certified_from, certified_until, certification_url: 'https://badge.example/1' });
   const certified = (one: HotelRow, moment: string) =>
     JSON.parse(jsonOf(encodeHotel(one, Date.parse(moment)), 'full')).certified;
 

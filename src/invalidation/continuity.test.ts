@@ -24,9 +24,7 @@ class Feed {
     const hotels = Array.from({ length: parts }, (): HotelChange => [FILLING, 1, null, null]);
     const frame = { e: this.#term, b: null, ...(lost && { l: true as const }) };
     const generations = { before: '', after: '' };
-    const payloads = payloadsOf({ ...NOTHING, hotels }, frame, generations, (count, tell) =>
-      this.#numbering.next(count, tell),
-    );
+    const payloads = payloadsOf({ ...NOTHING, hotels }, frame, generations, this.#numbering);
     this.#told = [this.#term, this.#numbering.toldCount];
     return payloads.map((payload) => JSON.parse(payload));
   }

@@ -1,7 +1,7 @@
-import type { FeedMessage, Numbers, Place } from './messages.ts';
+import type { Counter, FeedMessage, Numbers, Place } from './messages.ts';
 
 /** Numbers the messages of a term, so that whoever missed some knows whether they told anything. */
-export class Numbering {
+export class Numbering implements Counter {
   readonly #term: string;
   #n = 0;
   /** the last message that told something, of this term or of one before it */
@@ -24,7 +24,6 @@ export class Numbering {
     return this.#toldCount;
   }
 
-  /** The numbers of so many messages that are sent together; `tell`: there is something in each of them. */
   next(count: number, tell: boolean): Numbers[] {
     // the first of a term covers all that those before it told
     if (tell || this.#n === 0) this.#toldCount = this.#n + count;
@@ -40,10 +39,14 @@ export class Numbering {
 export class Continuity {
   #term = '';
   #n = 0;
-  /** false: messages may have been missed since the last */
   #unbroken = false;
   /** up to here all is known that was told; undefined: that is not known */
   #known: Place | undefined;
+
+  /** False where messages may have been missed since the last, or there was none. */
+  get unbroken(): boolean {
+    return this.#unbroken;
+  }
 
   /** What is said from now on, until the next message, is not heard. */
   breakOff(): void {

@@ -40,8 +40,6 @@ export class Listener {
   #silent = true;
   #listening = false;
   #connected = false;
-  /** since it last began to listen */
-  #heard = false;
   readonly #watch: NodeJS.Timeout;
   /** the last sign of life in Redis that was told of */
   lastBeat: string | null = null;
@@ -54,7 +52,7 @@ export class Listener {
 
   /** True while messages come, on the connection that stands. */
   get linked(): boolean {
-    return !this.#silent && this.#heard;
+    return !this.#silent && this.#continuity.unbroken;
   }
 
   async stop(): Promise<void> {
@@ -71,7 +69,6 @@ export class Listener {
       if (sql !== this.#sql) return;
       this.#listening = true;
       this.#openedAtMs = performance.now();
-      this.#heard = false;
       this.#continuity.breakOff();
       if (this.#connected) this.#options.onReconnect();
       this.#connected = true;
@@ -84,10 +81,10 @@ export class Listener {
 
   #hear(payload: string): void {
     const message: FeedMessage = JSON.parse(payload);
+    const { unbroken } = this.#continuity;
     const complete = this.#continuity.hear(message);
-    if (this.#heardAtMs > -Infinity) this.#tellOf(complete);
+    if (this.#heardAtMs > -Infinity) this.#tellOf(complete, unbroken);
     if (!complete) this.#options.onReset();
-    this.#heard = true;
     this.#heardAtMs = performance.now();
     this.lastBeat = message.b;
     if (this.#silent) this.#options.events.feed('heard');
@@ -95,9 +92,9 @@ export class Listener {
     this.#options.onMessage(message);
   }
 
-  #tellOf(complete: boolean): void {
+  #tellOf(complete: boolean, unbroken: boolean): void {
     const { events } = this.#options;
-    if (!this.#heard) events.feed(complete ? 'resumed' : 'reconnected');
+    if (!unbroken) events.feed(complete ? 'resumed' : 'reconnected');
     else if (!complete) events.feed('gap');
   }
 

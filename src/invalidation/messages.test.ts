@@ -21,16 +21,15 @@ function payloads(changes: Changes): string[] {
   const most = Number.MAX_SAFE_INTEGER;
   const numbers = { n: most, w: most, p: [e, most] satisfies Place };
   const frame = { e, b: `${e}:${most}`, l: true } as const;
-  return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, (count) =>
-    new Array(count).fill(numbers),
-  );
+  const numbering = { next: (count: number) => new Array(count).fill(numbers) };
+  return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, numbering);
 }
 
 const messagesOf = (changes: Changes, after = 'a'): FeedMessage[] => {
   const numbering = new Numbering('e', ['d', 7]);
-  return payloadsOf(changes, { e: 'e', b: null }, { before: 'a', after }, (count, tell) =>
-    numbering.next(count, tell),
-  ).map((payload) => JSON.parse(payload));
+  return payloadsOf(changes, { e: 'e', b: null }, { before: 'a', after }, numbering).map((payload) =>
+    JSON.parse(payload),
+  );
 };
 
 /** As long as the schema allows: 255 characters, of 1 to 6 bytes each in JSON. */

@@ -51,6 +51,11 @@ export interface Changes {
 /** What a message says of its place among the others. */
 export type Numbers = Pick<FeedMessage, 'n' | 'w' | 'p'>;
 
+/** Numbers so many messages that are sent together; `tell`: there is something in each of them. */
+export interface Counter {
+  next(count: number, tell: boolean): Numbers[];
+}
+
 /** What stands in every message of a delivery. */
 export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l'>;
 
@@ -58,14 +63,14 @@ export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l'>;
 const ROOM_BYTES = 7_999 - 400;
 
 /**
- * The payloads that tell of changes, at least one, each small enough for a notification, as `numbersOf` numbers so many,
- * which tell something or not. A new generation is told by the last: until all changes are known nobody may fill it.
+ * The payloads that tell of changes, at least one, each small enough for a notification, as `numbering` numbers them. A
+ * new generation is told by the last: until all changes are known nobody may fill it.
  */
 export function payloadsOf(
   changes: Changes,
   frame: Frame,
   generations: { before: string; after: string },
-  numbersOf: (count: number, tell: boolean) => Numbers[],
+  numbering: Counter,
 ): string[] {
   const { movesPositions, truncated } = changes;
   const parts = [...chunksOf('h', changes.hotels), ...chunksOf('k', changes.keys)];
@@ -73,7 +78,7 @@ export function payloadsOf(
   const tells = parts.length > 0 || frame.l === true;
   if (parts.length === 0) parts.push('');
   const moves = movesPositions ? '"m":true' : '';
-  return numbersOf(parts.length, tells).map((numbers, i) => {
+  return numbering.next(parts.length, tells).map((numbers, i) => {
     const g = i === parts.length - 1 ? generations.after : generations.before;
     const start = JSON.stringify({ ...frame, ...numbers, g }).slice(0, -1);
     const part = parts[i]!;

@@ -188,9 +188,7 @@ export class Term {
     const generations = { before: this.#told, after: this.#generation };
     this.#told = this.#generation;
     const toldBefore = this.#numbering.toldCount;
-    const payloads = payloadsOf(changes, frame, generations, (count, tell) =>
-      this.#numbering.next(count, tell),
-    );
+    const payloads = payloadsOf(changes, frame, generations, this.#numbering);
     if (sinceMs !== undefined) this.#lag.tells(this.#numbering.n, sinceMs);
     const values = payloads.map((payload) => `(${literal(payload)})`);
     const { toldCount } = this.#numbering;

@@ -1,33 +1,11 @@
 import { encodeHotel } from '../encode.ts';
 import type { Entry } from '../entry.ts';
+import { rowOf } from '../row.fixture.ts';
 import type { HotelRow } from '../row.ts';
 
 export const NOW_MS = Date.UTC(2026, 10, 21);
 
-/** A hotel for tests, of about 800 bytes, with what `fields` say. */
+/** The hotel of `rowOf`, as it is encoded at NOW_MS. */
 export function hotel(fields: Partial<HotelRow> & { id: string }): Entry {
-  const row: HotelRow = {
-    name: 'Hotel',
-    description: 'x'.repeat(200),
-    address: 'Street 1',
-    postal_code: '12345',
-    city: 'City',
-    country_code: 'DE',
-    latitude: 1.5,
-    longitude: 2.5,
-    language: 'de',
-    star_rating: 4,
-    room_count: 100,
-    website_url: null,
-    email: null,
-    images: [],
-    certified_from: null,
-    certified_until: null,
-    certification_url: null,
-    channel_id: null,
-    registry_id: null,
-    version: 1,
-    ...fields,
-  };
-  return encodeHotel(row, NOW_MS);
+  return encodeHotel(rowOf(fields), NOW_MS);
 }

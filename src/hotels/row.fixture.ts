@@ -1,0 +1,28 @@
+import type { HotelRow } from './row.ts';
+
+/** A row for tests, of a hotel of about 800 bytes, with what `fields` say. */
+export function rowOf(fields: Partial<HotelRow> & { id: string }): HotelRow {
+  return {
+    name: 'Hotel',
+    description: 'x'.repeat(200),
+    address: 'Street 1',
+    postal_code: '12345',
+    city: 'City',
+    country_code: 'DE',
+    latitude: 1.5,
+    longitude: 2.5,
+    language: 'de',
+    star_rating: 4,
+    room_count: 100,
+    website_url: null,
+    email: null,
+    images: [],
+    certified_from: null,
+    certified_until: null,
+    certification_url: null,
+    channel_id: null,
+    registry_id: null,
+    version: 1,
+    ...fields,
+  };
+}
