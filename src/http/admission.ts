@@ -1,5 +1,5 @@
+import { BufferPool } from '../buffer-pool.ts';
 import { WaitingLine } from '../waiting-line.ts';
-import { BufferPool } from './buffer-pool.ts';
 
 /** How long batches may keep the event loop in one turn; whatever else came in waits this long at most. */
 const SLICE_MS = 5;
@@ -49,9 +49,8 @@ interface Held {
   body: Buffer;
 }
 
-/** Of bodies that wait, those of batches of 1000 among them. A body takes at least half of its buffer. */
-const POOLS = [8, 16, 32].map((kilobytes) => new BufferPool(kilobytes * 1024, 2048 / kilobytes));
-const LEAST_POOLED_BYTES = 4 * 1024;
+/** Of bodies that wait, those of batches of 1000 among them. */
+const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
 
 /**
  * Decides which batches a worker answers now, which wait and which are refused, so that it does no more than it can.
@@ -111,7 +110,7 @@ export class Admission {
     }
     if (this.#arrived.length === 0 && nowMs - this.#turnBeganMs < SLICE_MS) this.#begin(work, body, nowMs);
     else if (isFull(this.#arrived, nowMs)) work.refuse();
-    else this.#arrived.append({ work, body: copyOf(body) }, weightOf(body), nowMs);
+    else this.#arrived.append({ work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
   /** Answers what may be answered now, and leaves what has to wait for others to be loaded. */
@@ -124,7 +123,7 @@ export class Admission {
     this.#note(isLocal);
     if (isLocal) return;
     if (isFull(this.#toLoad, nowMs)) work.refuse();
-    else this.#toLoad.append({ work, body: copyOf(body) }, weightOf(body), nowMs);
+    else this.#toLoad.append({ work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
   get #mayLoad(): boolean {
@@ -158,7 +157,7 @@ export class Admission {
         else if (line === this.#arrived) this.#begin(item.work, item.body, nowMs);
         else this.#run(item.work, item.body, nowMs);
       }
-      poolOf(item.body)?.giveBack(item.body);
+      pool.giveBack(item.body);
       nowMs = performance.now();
     }
     line.measure(nowMs);
@@ -199,14 +198,6 @@ export class Admission {
 
 function isFull(line: WaitingLine<Held>, nowMs: number): boolean {
   return line.isFull(TARGET_WAIT_MS, nowMs) || line.size > MAX_WAITING_BYTES;
-}
-
-function copyOf(body: Uint8Array): Buffer {
-  return poolOf(body)?.copy(body) ?? Buffer.from(body);
-}
-
-function poolOf(body: Uint8Array): BufferPool | undefined {
-  return body.length < LEAST_POOLED_BYTES ? undefined : POOLS.find((pool) => pool.holds(body.length));
 }
 
 function weightOf(body: Uint8Array): number {

@@ -1,7 +1,7 @@
-import { BufferPool } from './buffer-pool.ts';
+import { BufferPool } from '../buffer-pool.ts';
 
 /** Of what the kernel has not yet taken of an answer. */
-const pool = new BufferPool(2 * 1024 * 1024, 16);
+const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 32 * 1024 * 1024);
 /** Of a worker; past it the client that has kept its answer waiting longest is given up. */
 export const MAX_KEPT_BYTES = 256 * 1024 * 1024;
 /** A client that takes less than this in `WINDOW_MS` is given up. Bodies of requests have to come as fast. */

@@ -57,8 +57,11 @@ export class MgetConnection {
    * What stands under the keys, each with `prefix` before it. Rejects after the deadline, which is the longer the
    * more was asked for before.
    */
-  read(keys: readonly string[], prefix = ''): Promise<Values> {
-    return this.readBy(written(mget, keys, prefix), keys.length);
+  async read(keys: readonly string[], prefix = ''): Promise<Values> {
+    const reader = new ValuesReader({ expectedBytes: this.#expectedBytes });
+    await this.ask(written(mget, keys, prefix), keys.length, reader);
+    this.#expectedBytes = reader.length;
+    return reader.values;
   }
 
   /**
@@ -67,22 +70,17 @@ export class MgetConnection {
    * Refused keys count as null.
    */
   async readEach(keys: readonly string[], prefix = ''): Promise<Pick<ValuesReader, 'values' | 'refusals'>> {
-    const reader = new ValuesReader(this.#expectedBytes, keys.length);
+    const reader = new ValuesReader({ expectedBytes: this.#expectedBytes, replies: keys.length });
     await this.ask(written(mgetEach, keys, prefix), keys.length, reader);
     this.#expectedBytes = reader.length;
     return reader;
   }
 
-  /** The same for a command that is written out. */
-  async readBy(command: Uint8Array, keys: number): Promise<Values> {
-    const reader = new ValuesReader(this.#expectedBytes);
-    await this.ask(command, keys, reader);
-    this.#expectedBytes = reader.length;
-    return reader.values;
-  }
-
-  /** Sends a command that holds the MGET of so many keys; resolves when the reply was read. Rejects as `read` does. */
-  ask(command: Uint8Array, keys: number, reader: ReplyReader): Promise<void> {
+  /**
+   * Sends a command that holds the MGET of so many keys; resolves when the reply was read. Rejects as `read` does.
+   * `onSent` is called when nobody looks at the command's bytes any more; not where it never was to be sent.
+   */
+  ask(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
     const stream = this.#stream;
     if (!stream?.writable)
       return Promise.reject(
@@ -105,7 +103,7 @@ export class MgetConnection {
       verdict = setImmediate(() => this.#late(question));
     }, question.timeoutMs);
     this.#questions.push(question);
-    stream.write(command);
+    stream.write(command, onSent);
     return promise.finally(() => {
       clearTimeout(timer);
       clearImmediate(verdict);

@@ -54,15 +54,18 @@ export class Redis implements SharedStore {
     return this.#guard(() => this.#mget.read(keys, prefix));
   }
 
-  /** What an MGET of so many keys finds, which is written out; undefined while Redis is away. */
-  askMany(command: Uint8Array, keys: number): Promise<Values | undefined> {
-    return this.#guard(() => this.#mget.readBy(command, keys));
-  }
-
-  /** Sends an MGET of so many keys, whose reply `reader` reads; undefined when it was not answered. */
-  ask(command: Uint8Array, keys: number, reader: ReplyReader): Promise<true | undefined> {
+  /**
+   * Sends an MGET of so many keys, whose reply `reader` reads; undefined when it was not answered. `onSent` is called
+   * when nobody looks at the command's bytes any more; not where it never was to be sent.
+   */
+  ask(
+    command: Uint8Array,
+    keys: number,
+    reader: ReplyReader,
+    onSent?: () => void,
+  ): Promise<true | undefined> {
     return this.#guard(async (): Promise<true> => {
-      await this.#mget.ask(command, keys, reader);
+      await this.#mget.ask(command, keys, reader, onSent);
       return true;
     });
   }

@@ -6,7 +6,7 @@ const POINTER = `>${'0'.repeat(36)}`;
 const REPLY = Buffer.from(`*${KEYS}\r\n${`$${POINTER.length}\r\n${POINTER}\r\n`.repeat(KEYS)}`);
 
 it('values are no larger than their reply, however large the one before was and whatever follows', () => {
-  const reader = new ValuesReader(1_000_000);
+  const reader = new ValuesReader({ expectedBytes: 1_000_000 });
   const next = Buffer.from('*1\r\n$-1\r\n');
   expect(reader.take(REPLY.subarray(0, 40_000), 0)).toBe(-1);
   const rest = Buffer.concat([REPLY.subarray(40_000), next]);

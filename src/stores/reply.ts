@@ -5,11 +5,13 @@ const MINUS = 0x2d;
 /** A reply of which less than this comes at first is likely no longer. */
 const SHORT_BYTES = 32_768;
 
+const NONE = Buffer.alloc(0);
+
 /** Reads the reply to one MGET as it arrives. */
 export interface ReplyReader {
   /**
-   * Takes what has come, from a place on; the bytes hold until it returns. Returns the place behind the reply's last byte, -1 when more of it is to
-   * come. An error that it throws ends the connection.
+   * Takes what has come, from a place on; the bytes hold until it returns. Returns the place behind the reply's last
+   * byte, -1 when more of it is to come. An error that it throws ends the connection.
    */
   take(chunk: Buffer, from: number): number;
   /** Called at once when the reply is complete; what it throws is what `ask` rejects with. */
@@ -69,6 +71,12 @@ export function joined(parts: { values: Values; at: readonly number[] }[], count
   return new Values(bytes, places);
 }
 
+export interface ReadingOptions {
+  expectedBytes?: number;
+  memory?: Buffer;
+  replies?: number;
+}
+
 /**
  * Keeps a reply in one buffer and finds the values in it. An error of Redis is thrown as a ReplyError when the reply
  * is complete. Where the number of `replies` is told, each to a command for one key, an error counts as null and
@@ -77,7 +85,7 @@ export function joined(parts: { values: Values; at: readonly number[] }[], count
 export class ValuesReader implements ReplyReader {
   readonly #expectedBytes: number;
   /** what has come of the reply, up to #end; the bytes from #at on are not looked at yet */
-  #reply: Buffer = Buffer.alloc(0);
+  #reply: Buffer;
   #at = 0;
   #end = 0;
   /** values that are still to come; -1 before the head */
@@ -88,9 +96,13 @@ export class ValuesReader implements ReplyReader {
   /** by their place, keys that were refused */
   readonly refusals: [place: number, error: Error][] = [];
 
-  /** Replies of up to so many bytes are kept without being copied again. */
-  constructor(expectedBytes: number, replies?: number) {
+  /**
+   * The reply is kept in `memory` as far as it fits, else in memory of its own; one of up to `expectedBytes` is not
+   * copied again there.
+   */
+  constructor({ expectedBytes = 0, memory = NONE, replies }: ReadingOptions = {}) {
     this.#expectedBytes = expectedBytes;
+    this.#reply = memory;
     this.#repliesToCome = replies ?? 1;
     this.#throws = replies === undefined;
   }

@@ -71,7 +71,7 @@ export class EntryStream implements ReplyReader {
   #begin(first: number): void {
     this.#begun = true;
     if (first === MINUS) {
-      this.#refusal = new ValuesReader(0);
+      this.#refusal = new ValuesReader();
       return;
     }
     const { wasm, bytes } = this.#memory;

@@ -1,20 +1,28 @@
 import { expect, it } from 'vitest';
-import { Values } from '../../stores/reply.ts';
+import type { ReplyReader } from '../../stores/reply.ts';
 import { GappedAnswer } from '../gapped-answer.ts';
 import { Relay } from './relay.ts';
 
 const BODY = Buffer.from('{"channel_ids":["a","nobody","b","a"]}');
 /** The pointers to a and b, and that nobody carries the other. */
-const pointers = new Values(Buffer.from('>h0->h1'), [0, 3, 3, 1, 4, 3]);
+const POINTERS = '*3\r\n$3\r\n>h0\r\n$1\r\n-\r\n$3\r\n>h1\r\n';
+const NOBODYS = `*3\r\n${'$1\r\n-\r\n'.repeat(3)}`;
 
 /** What was counted of the last batch. */
 let counted: unknown[][] = [];
 
-/** The keys that are left to the reader when Redis answers thus. */
-async function leftWhen(redis: object): Promise<readonly string[]> {
+/** The keys that are left to the reader when Redis answers with these replies, and then not any more. */
+async function leftAfter(...replies: string[]): Promise<readonly string[]> {
   counted = [];
+  const ask = async (_command: Buffer, _keys: number, reader: ReplyReader) => {
+    const reply = replies.shift();
+    if (reply === undefined) return undefined;
+    expect(reader.take(Buffer.from(reply), 0)).toBe(reply.length);
+    reader.complete();
+    return true;
+  };
   const relay = new Relay(
-    redis as never,
+    { ask } as never,
     { prefixOf: () => '1:' } as never,
     () => true,
     (...answer) => counted.push(answer),
@@ -29,18 +37,25 @@ async function leftWhen(redis: object): Promise<readonly string[]> {
 }
 
 it('a connection that is lost before the pointers came leaves all to the reader', async () => {
-  expect(await leftWhen({ askMany: async () => undefined })).toEqual(['a', 'nobody', 'b']);
+  expect(await leftAfter()).toEqual(['a', 'nobody', 'b']);
 });
 
 it('one that is lost before the entries came does too: of what was pointed, nothing came', async () => {
-  const left = await leftWhen({ askMany: async () => pointers, ask: async () => undefined });
-  expect(left).toEqual(['a', 'nobody', 'b']);
+  expect(await leftAfter(POINTERS)).toEqual(['a', 'nobody', 'b']);
   // the reader counts them all
   expect(counted).toEqual([]);
 });
 
 it('what nobody carries is counted once, and not asked for again', async () => {
-  const nobodys = new Values(Buffer.from('-'), [0, 1, 0, 1, 0, 1]);
-  expect(await leftWhen({ askMany: async () => nobodys })).toEqual([]);
+  expect(await leftAfter(NOBODYS)).toEqual([]);
   expect(counted).toEqual([['redis', 'absent', 3]]);
+});
+
+it('pointers that have no room in the memory leave all to the reader', async () => {
+  const huge = 'x'.repeat(600_000);
+  expect(await leftAfter(`*3\r\n$3\r\n>h0\r\n$${huge.length}\r\n${huge}\r\n$3\r\n>h1\r\n`)).toEqual([
+    'a',
+    'nobody',
+    'b',
+  ]);
 });

@@ -1,4 +1,5 @@
 import type { Redis } from '../../stores/redis.ts';
+import type { ReplyReader, Values } from '../../stores/reply.ts';
 import type { CountAnswers } from '../count-answers.ts';
 import type { View } from '../entry.ts';
 import { GappedAnswer } from '../gapped-answer.ts';
@@ -9,6 +10,7 @@ import { writeKey } from '../slab/key-bytes.ts';
 import { makeSeed } from '../wasm.ts';
 import { EntryStream } from './entry-stream.ts';
 import { RelayMemory } from './memory.ts';
+import { PointersReader } from './pointers-reader.ts';
 import { Wanted } from './wanted.ts';
 
 /** What `askFor` returns for a body that JSON.parse must judge. */
@@ -80,33 +82,60 @@ export class Relay {
   }
 
   async #answer(wanted: Wanted, command: Buffer, view: View, finish: Finish): Promise<void> {
-    const { wasm, bytes, words } = this.#memory;
-    const values = await this.#redis.askMany(command, wanted.count);
-    if (!values || values.bytes.length > wasm.POINTERS_BYTES.value) return finish(onlyGaps(wanted));
+    let pointed: Pointed | undefined;
+    const pointers = new PointersReader(this.#memory, (values) => {
+      pointed = this.#point(wanted, values);
+    });
+    await this.#ask(command, wanted.count, pointers);
+    if (!pointed) return finish(onlyGaps(wanted));
 
-    bytes.set(wanted.table, wasm.SCRATCH.value);
-    bytes.set(values.bytes, wasm.POINTERS.value);
-    words.set(values.places, wasm.PLACES.value / 4);
-    const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf('id'));
-    const namespace = NUMBER[wanted.namespace];
-    const named = wasm.point(wanted.count, wanted.table.length, namespace, prefixLength);
-    const pointed = new Wanted(wanted.namespace, wanted.count, this.#memory.takeWanted());
-    const absent = this.#memory.result(2);
-    if (named === 0) {
+    const { absent } = pointed;
+    if (pointed.named === 0) {
       this.#count('redis', 'absent', absent);
-      return finish(onlyGaps(pointed));
+      return finish(onlyGaps(pointed.wanted));
     }
-
     let finished: Promise<void> | undefined;
-    const stream = new EntryStream(this.#memory, pointed, view, (answer, hits) => {
+    const stream = new EntryStream(this.#memory, pointed.wanted, view, (answer, hits) => {
       this.#count('redis', 'absent', absent);
       this.#count('redis', 'hit', hits);
       finished = finishNow(finish, answer);
     });
-    const isAnswered = await this.#redis.ask(this.#memory.takeCommand(), named, stream);
+    const isAnswered = await this.#ask(pointed.command, pointed.named, stream);
     // of what was pointed, nothing came: the reader asks for all of it again, and counts it
-    return isAnswered ? finished : finish(onlyGaps(wanted));
+    if (!isAnswered) return finish(onlyGaps(wanted));
+    // only here: a reply that comes too late is read all the same
+    for (const { table } of [wanted, pointed.wanted]) this.#memory.giveBack(table);
+    return finished;
   }
+
+  #ask(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
+    return this.#redis.ask(command, keys, reader, () => this.#memory.giveBack(command));
+  }
+
+  /** Follows the pointers that stand in the memory. */
+  #point({ namespace, count, table }: Wanted, { places }: Values): Pointed {
+    const { wasm, bytes, words } = this.#memory;
+    bytes.set(table, wasm.SCRATCH.value);
+    words.set(places, wasm.PLACES.value / 4);
+    const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf('id'));
+    const named = wasm.point(count, table.length, NUMBER[namespace], prefixLength);
+    return {
+      wanted: new Wanted(namespace, count, this.#memory.takeWanted()),
+      named,
+      absent: this.#memory.result(2),
+      command: this.#memory.takeCommand(),
+    };
+  }
+}
+
+/** What the pointers of a batch came to. */
+interface Pointed {
+  wanted: Wanted;
+  /** how many are named, whose entries `command` asks for */
+  named: number;
+  command: Buffer;
+  /** how many nobody carries */
+  absent: number;
 }
 
 /** What it throws is no fault of Redis. */
