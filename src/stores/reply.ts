@@ -78,14 +78,16 @@ export interface ReadingOptions {
 }
 
 /**
- * Keeps a reply in one buffer and finds the values in it. An error of Redis is thrown as a ReplyError when the reply
+ * Finds the values of a reply and keeps it in one buffer. An error of Redis is thrown as a ReplyError when the reply
  * is complete. Where the number of `replies` is told, each to a command for one key, an error counts as null and
  * stands in `refusals`. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
  */
 export class ValuesReader implements ReplyReader {
   readonly #expectedBytes: number;
-  /** what has come of the reply, up to #end; the bytes from #at on are not looked at yet */
-  #reply: Buffer;
+  readonly #memory: Buffer;
+  /** the reply from #start to #end, not looked at from #at on: a view of what came first, then what it is kept in */
+  #reply: Buffer = NONE;
+  #start = 0;
   #at = 0;
   #end = 0;
   /** values that are still to come; -1 before the head */
@@ -97,12 +99,12 @@ export class ValuesReader implements ReplyReader {
   readonly refusals: [place: number, error: Error][] = [];
 
   /**
-   * The reply is kept in `memory` as far as it fits, else in memory of its own; one of up to `expectedBytes` is not
-   * copied again there.
+   * The reply is kept in `memory` if it fits, else in memory of its own. One that comes in parts is not copied again
+   * until it is longer than `expectedBytes`.
    */
   constructor({ expectedBytes = 0, memory = NONE, replies }: ReadingOptions = {}) {
     this.#expectedBytes = expectedBytes;
-    this.#reply = memory;
+    this.#memory = memory;
     this.#repliesToCome = replies ?? 1;
     this.#throws = replies === undefined;
   }
@@ -118,26 +120,53 @@ export class ValuesReader implements ReplyReader {
   }
 
   take(chunk: Buffer, from: number): number {
+    const isFirst = this.#end === 0;
     const before = this.#end;
-    this.#append(chunk, from);
-    while (this.#repliesToCome > 0) {
-      if (this.#missing < 0 && !this.#takeHead()) return -1;
-      while (this.#missing > 0) if (!this.#takeValue()) return -1;
-      this.#missing = -1;
-      this.#repliesToCome--;
-    }
-    return from + this.#at - before;
+    if (isFirst) {
+      // how much of the chunk is of this reply, and to be kept, is known when it was read
+      this.#reply = chunk;
+      this.#start = from;
+      this.#at = from;
+      this.#end = chunk.length;
+    } else this.#append(chunk, from);
+    const isComplete = this.#read();
+    const behind = isFirst ? this.#at : from + this.#at - before;
+    if (isFirst) this.#keep(isComplete);
+    return isComplete ? behind : -1;
   }
 
   complete(): void {
     if (this.#throws && this.refusals[0]) throw this.refusals[0][1];
   }
 
+  /** Reads what is there; true when the reply is complete. */
+  #read(): boolean {
+    while (this.#repliesToCome > 0) {
+      if (this.#missing < 0 && !this.#takeHead()) return false;
+      while (this.#missing > 0) if (!this.#takeValue()) return false;
+      this.#missing = -1;
+      this.#repliesToCome--;
+    }
+    return true;
+  }
+
+  /** Copies what came first, of which the bytes hold no longer. */
+  #keep(isComplete: boolean): void {
+    const chunk = this.#reply;
+    const start = this.#start;
+    const length = (isComplete ? this.#at : this.#end) - start;
+    const needed = isComplete || length < SHORT_BYTES ? length : Math.max(length, this.#expectedBytes);
+    this.#reply = needed <= this.#memory.length ? this.#memory : Buffer.allocUnsafeSlow(needed);
+    chunk.copy(this.#reply, 0, start, start + length);
+    this.#start = 0;
+    this.#at -= start;
+    this.#end = length;
+  }
+
   #append(chunk: Buffer, from: number): void {
     const needed = this.#end + chunk.length - from;
     if (needed > this.#reply.length) {
-      const expected = needed < SHORT_BYTES ? needed : Math.max(needed, this.#expectedBytes);
-      const grown = Buffer.allocUnsafeSlow(this.#end === 0 ? expected : 2 * needed);
+      const grown = Buffer.allocUnsafeSlow(2 * needed);
       this.#reply.copy(grown, 0, 0, this.#end);
       this.#reply = grown;
     }
@@ -147,6 +176,7 @@ export class ValuesReader implements ReplyReader {
 
   /** Takes the head of the reply; false when it is not all there. An error is a reply of its own. */
   #takeHead(): boolean {
+    if (this.#at >= this.#end) return false;
     const type = this.#reply[this.#at];
     if (type === MINUS) {
       const lineEnd = this.#reply.subarray(0, this.#end).indexOf(CR, this.#at);
@@ -177,7 +207,7 @@ export class ValuesReader implements ReplyReader {
         this.#at = start;
         return false;
       }
-      this.#places.push(this.#at, length);
+      this.#places.push(this.#at - this.#start, length);
       this.#at += length + 2;
     } else this.#places.push(0, -1);
     this.#missing--;

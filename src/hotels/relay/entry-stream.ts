@@ -9,6 +9,8 @@ import type { Wanted } from './wanted.ts';
 const MORE = 0;
 const DONE = 1;
 const MINUS = 0x2d;
+/** What is copied is looked at while it is still in the processor's cache, and not much of the reply behind it is copied. */
+const PIECE_BYTES = 65_536;
 
 /**
  * Reads the reply with the entries of one batch into its answer. Replies come one after the other on a connection, so
@@ -40,11 +42,16 @@ export class EntryStream implements ReplyReader {
     if (!this.#begun) this.#begin(chunk[from]!);
     if (this.#refusal) return this.#refusal.take(chunk, from);
     const { wasm, bytes } = this.#memory;
-    const length = chunk.copy(bytes, wasm.chunkStart(), from);
-    const status = wasm.takeChunk(length);
-    if (status === MORE) return -1;
-    if (status !== DONE) throw new Error('Redis sent something else than the reply to an MGET');
-    return chunk.length - this.#memory.result(0);
+    let at = from;
+    while (at < chunk.length) {
+      const length = chunk.copy(bytes, wasm.chunkStart(), at, at + PIECE_BYTES);
+      const status = wasm.takeChunk(length);
+      at += length;
+      if (status === MORE) continue;
+      if (status !== DONE) throw new Error('Redis sent something else than the reply to an MGET');
+      return at - this.#memory.result(0);
+    }
+    return -1;
   }
 
   complete(): void {
