@@ -1,8 +1,8 @@
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { AbstractConnector, type RedisOptions } from 'ioredis';
 
-/** As large as what a read takes at most. */
-const BUFFER_BYTES = 65_536;
+/** What a read takes at most: few reads for a batch of 1000, and what was read is still in the processor's cache. */
+const BUFFER_BYTES = 262_144;
 /** As ioredis has it. */
 const DISCONNECT_TIMEOUT_MS = 2_000;
 const looksAtOnce = new WeakSet<object>();
