@@ -1,6 +1,11 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+export interface Address {
+  host: string;
+  port: number;
+}
+
 export interface Request {
   bytes: Buffer;
   /** of the answer with status 200, exactly */
@@ -21,7 +26,8 @@ export interface LoopResult {
   lateMs: number;
 }
 
-const READ_BYTES = 262_144;
+/** Of all connections: each looks at what came at once. */
+const received = Buffer.allocUnsafeSlow(262_144);
 const SILENT_MS = 10_000;
 /** At the start; more are opened whenever none is idle. */
 const CONNECTIONS = 64;
@@ -42,14 +48,14 @@ class Connection {
   dueMs = 0;
   usable = true;
 
-  constructor(port: number, onDone: OnDone) {
+  constructor({ host, port }: Address, onDone: OnDone) {
     this.#onDone = onDone;
     this.#socket = connect({
+      host,
       port,
-      host: '127.0.0.1',
       noDelay: true,
       onread: {
-        buffer: Buffer.allocUnsafe(READ_BYTES),
+        buffer: received,
         callback: (count, buffer) => {
           this.#take((buffer as Buffer).subarray(0, count));
           return true;
@@ -81,6 +87,7 @@ class Connection {
       this.#takeBody(chunk);
       return;
     }
+    // a copy: the next chunk comes to the same place
     const bytes = Buffer.concat([this.#head, chunk]);
     const end = bytes.indexOf('\r\n\r\n');
     if (end < 0) {
@@ -125,7 +132,7 @@ class Connection {
  * also by those who were refused.
  */
 export async function openLoop(
-  port: number,
+  to: Address,
   requests: readonly Request[],
   options: { perSecond: number; seconds: number },
 ): Promise<LoopResult> {
@@ -143,7 +150,7 @@ export async function openLoop(
     else all.delete(connection);
   };
   for (let i = 0; i < CONNECTIONS; i++) {
-    const connection = new Connection(port, done);
+    const connection = new Connection(to, done);
     all.add(connection);
     idle.push(connection);
   }
@@ -158,7 +165,7 @@ export async function openLoop(
       // in turns: one that was long idle writes more slowly, and so all shall be alike at every rate
       let connection = idle.shift();
       while (connection && !connection.usable) connection = idle.shift();
-      connection ??= new Connection(port, done);
+      connection ??= new Connection(to, done);
       all.add(connection);
       waiting++;
       connection.send(requests[result.sent % requests.length]!, dueMs);
@@ -175,7 +182,7 @@ export async function openLoop(
 
 /** Each of `connections` asks again as soon as it has its answer, for `seconds`. */
 export async function closedLoop(
-  port: number,
+  to: Address,
   requests: readonly Request[],
   options: { connections: number; seconds: number },
 ): Promise<LoopResult> {
@@ -197,7 +204,7 @@ export async function closedLoop(
       if (--open === 0) resolve();
     }
   };
-  for (let i = 0; i < options.connections; i++) ask(new Connection(port, done));
+  for (let i = 0; i < options.connections; i++) ask(new Connection(to, done));
   await over;
   result.seconds = (performance.now() - beganMs) / 1_000;
   return result;

@@ -4,7 +4,15 @@ import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { inForm, survived } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
-import { closedLoop, type LoopResult, openLoop, percentile, type Request } from './open-loop.ts';
+import {
+  type Address,
+  closedLoop,
+  type LoopResult,
+  openLoop,
+  percentile,
+  type Request,
+} from './open-loop.ts';
+import { type Path, unpacedPath } from './unpaced.ts';
 import { ms, verdict } from './verdict.ts';
 
 const HOTELS = 3_000;
@@ -101,23 +109,28 @@ function watchAdmin(service: Service) {
  * machine was busy with other things and something did not hold that this explains. In the long form it is not judged
  * then, in the short one only whether the worker collapses.
  */
-async function overload(context: TestContext, name: string, service: Service, times: number): Promise<void> {
+async function overload(
+  context: TestContext,
+  name: string,
+  service: Service,
+  path: Path,
+  times: number,
+): Promise<void> {
+  const to = { host: path.host, port: service.port };
   const requests = batches(service.fullKey);
-  const seconds = inForm(1, 5);
+  const seconds = inForm(1, 10);
   for (let attempt = 1; ; attempt++) {
-    const carried = await goodput(service, () =>
-      closedLoop(service.port, requests, { connections: 6, seconds }),
-    );
+    const carried = await goodput(service, () => closedLoop(to, requests, { connections: 6, seconds }));
     const half = () =>
-      goodput(service, () => openLoop(service.port, requests, { perSecond: carried.perSecond / 2, seconds }));
+      goodput(service, () => openLoop(to, requests, { perSecond: carried.perSecond / 2, seconds }));
     const before = await half();
     const { rssMiB } = await useOf(service);
     const stopWatching = watchAdmin(service);
     const under = await goodput(service, () =>
-      openLoop(service.port, requests, { perSecond: times * carried.perSecond, seconds: SECONDS }),
+      openLoop(to, requests, { perSecond: times * carried.perSecond, seconds: SECONDS }),
     );
     const admin = await stopWatching();
-    const normal = await untilNormal(service, requests, carried.perSecond / 4);
+    const normal = await untilNormal(to, requests, carried.perSecond / 4);
     const after = await half();
     const share = (2 * under.perCpuSecond) / (before.perCpuSecond + after.perCpuSecond);
     const acceptedP99Ms = percentile(under.acceptedMs, 0.99);
@@ -131,6 +144,7 @@ async function overload(context: TestContext, name: string, service: Service, ti
       'p99 of the accepted': ms(acceptedP99Ms),
       'p99 of the refused': ms(refusedP99Ms),
       'normal after': ms(normal),
+      'congestion control': path.congestionControl,
       'waited for a core': `${Math.round(under.waitedMsPerSecond / 10)} %`,
       'memory grew by': `${Math.round(under.rssMiB - rssMiB)} MiB`,
     });
@@ -168,10 +182,10 @@ async function overload(context: TestContext, name: string, service: Service, ti
 }
 
 /** How long after the load a span of half a second comes in which nothing is refused or slow, in ms. */
-async function untilNormal(service: Service, requests: Request[], perSecond: number): Promise<number> {
+async function untilNormal(to: Address, requests: Request[], perSecond: number): Promise<number> {
   const beganMs = performance.now();
   for (;;) {
-    const { acceptedMs, sent } = await openLoop(service.port, requests, { perSecond, seconds: 0.5 });
+    const { acceptedMs, sent } = await openLoop(to, requests, { perSecond, seconds: 0.5 });
     const tookMs = performance.now() - beganMs;
     if (acceptedMs.length === sent && percentile(acceptedMs, 0.99) < 200) return tookMs;
     if (tookMs > 10_000) return Infinity;
@@ -180,20 +194,24 @@ async function untilNormal(service: Service, requests: Request[], perSecond: num
 
 describe('a worker that is asked for more than it carries refuses the rest at once', () => {
   let service: Service;
+  let path: Path;
   let beganMs: number;
   beforeAll(async () => {
-    service = await startService({ hotels: rows, env: { L1_MAX_BYTES: '0' } });
+    path = await unpacedPath();
+    service = await startService({ hotels: rows, env: { L1_MAX_BYTES: '0', HOST: '0.0.0.0' } });
+    const to = { host: path.host, port: service.port };
     beganMs = performance.now();
     // into Redis; and the code that refuses is compiled as well as that which answers
     const requests = batches(service.fullKey);
-    await closedLoop(service.port, requests, { connections: 2, seconds: 1 });
-    await openLoop(service.port, requests, { perSecond: 1_000, seconds: 2 });
+    await closedLoop(to, requests, { connections: 2, seconds: 1 });
+    await openLoop(to, requests, { perSecond: 1_000, seconds: 2 });
   });
 
   for (const times of inForm([5], [2, 5])) {
     it(
       `when batches of 1000 that Redis knows come ${times} times as fast`,
-      (context) => overload(context, `${times} times the load, batches of 1000 by Redis`, service, times),
+      (context) =>
+        overload(context, `${times} times the load, batches of 1000 by Redis`, service, path, times),
       inForm(60_000, 300_000),
     );
   }

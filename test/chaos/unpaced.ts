@@ -1,0 +1,36 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { closeAtEnd } from '../support/left-behind.ts';
+
+const run = promisify(execFile);
+const HOST = '127.0.0.2';
+/** What Linux does unless told otherwise. */
+const UNPACED = 'cubic';
+
+export interface Path {
+  host: string;
+  congestionControl: string;
+}
+
+/**
+ * An address of the loopback to which the kernel sends without pacing. BBR paces by timers: who was refused in a few
+ * bytes is taken for slow, and the next megabyte to it goes out in portions, for which the worker that sent it pays.
+ * Where the machine has BBR and does not let us give an address another one, that is what remains.
+ */
+export async function unpacedPath(): Promise<Path> {
+  const congestionControl = (
+    await readFile('/proc/sys/net/ipv4/tcp_congestion_control', 'utf8').catch(() => 'not known')
+  ).trim();
+  if (congestionControl !== 'bbr') return { host: '127.0.0.1', congestionControl };
+  const route = ['local', `${HOST}/32`, 'dev', 'lo', 'table', 'local'];
+  try {
+    await run('ip', ['route', 'replace', ...route, 'congctl', UNPACED]);
+  } catch {
+    return { host: '127.0.0.1', congestionControl };
+  }
+  closeAtEnd(`the route to ${HOST}`, async () => {
+    await run('ip', ['route', 'del', ...route]);
+  });
+  return { host: HOST, congestionControl: UNPACED };
+}
