@@ -229,7 +229,8 @@ describe('Redis that holds', () => {
   });
 
   it('nothing any more changes no answer', async () => {
-    const { answers } = await fill();
+    // not filled: what the test before poisoned may have begun another generation beside the names of this one
+    const answers = await askAll();
     await service.redis!.flushdb();
     expect(await askAll()).toEqual(answers);
     expect(await askAll()).toEqual(answers);
