@@ -23,7 +23,7 @@ export class BufferPool {
   copy(bytes: Uint8Array): Buffer {
     const { length } = bytes;
     const size =
-      length < LEAST_SHARE * this.#sizes[0]! ? undefined : this.#sizes.find((bytes) => bytes >= length);
+      length < LEAST_SHARE * this.#sizes[0]! ? undefined : this.#sizes.find((holds) => holds >= length);
     if (size === undefined) return Buffer.from(bytes);
     const buffer = this.#free.get(size)!.pop() ?? this.#allocate(size);
     buffer.set(bytes);

@@ -58,10 +58,7 @@ export class MgetConnection {
    * more was asked for before.
    */
   async read(keys: readonly string[], prefix = ''): Promise<Values> {
-    const reader = new ValuesReader({ expectedBytes: this.#expectedBytes });
-    await this.ask(written(mget, keys, prefix), keys.length, reader);
-    this.#expectedBytes = reader.length;
-    return reader.values;
+    return (await this.#readBy(mget, keys, prefix)).values;
   }
 
   /**
@@ -69,11 +66,8 @@ export class MgetConnection {
    * cluster's 16384 slots; and where a slot is on its way to another node an MGET of two keys is refused altogether.
    * Refused keys count as null.
    */
-  async readEach(keys: readonly string[], prefix = ''): Promise<Pick<ValuesReader, 'values' | 'refusals'>> {
-    const reader = new ValuesReader({ expectedBytes: this.#expectedBytes, replies: keys.length });
-    await this.ask(written(mgetEach, keys, prefix), keys.length, reader);
-    this.#expectedBytes = reader.length;
-    return reader;
+  readEach(keys: readonly string[], prefix = ''): Promise<Pick<ValuesReader, 'values' | 'refusals'>> {
+    return this.#readBy(mgetEach, keys, prefix, keys.length);
   }
 
   /**
@@ -112,6 +106,18 @@ export class MgetConnection {
 
   close(): void {
     this.#client.disconnect();
+  }
+
+  async #readBy(
+    write: Writer,
+    keys: readonly string[],
+    prefix: string,
+    replies?: number,
+  ): Promise<ValuesReader> {
+    const reader = new ValuesReader({ expectedBytes: this.#expectedBytes, replies });
+    await this.ask(written(write, keys, prefix), keys.length, reader);
+    this.#expectedBytes = reader.length;
+    return reader;
   }
 
   #begin(): void {

@@ -120,23 +120,26 @@ export class ValuesReader implements ReplyReader {
   }
 
   take(chunk: Buffer, from: number): number {
-    const isFirst = this.#end === 0;
+    if (this.#end === 0) return this.#takeFirst(chunk, from);
     const before = this.#end;
-    if (isFirst) {
-      // how much of the chunk is of this reply, and to be kept, is known when it was read
-      this.#reply = chunk;
-      this.#start = from;
-      this.#at = from;
-      this.#end = chunk.length;
-    } else this.#append(chunk, from);
-    const isComplete = this.#read();
-    const behind = isFirst ? this.#at : from + this.#at - before;
-    if (isFirst) this.#keep(isComplete);
-    return isComplete ? behind : -1;
+    this.#append(chunk, from);
+    return this.#read() ? from + this.#at - before : -1;
   }
 
   complete(): void {
     if (this.#throws && this.refusals[0]) throw this.refusals[0][1];
+  }
+
+  /** How much of the first chunk is of this reply, and to be kept, is known when it was read. */
+  #takeFirst(chunk: Buffer, from: number): number {
+    this.#reply = chunk;
+    this.#start = from;
+    this.#at = from;
+    this.#end = chunk.length;
+    const isComplete = this.#read();
+    const behind = this.#at;
+    this.#keep(isComplete);
+    return isComplete ? behind : -1;
   }
 
   /** Reads what is there; true when the reply is complete. */
