@@ -1,10 +1,11 @@
 -- Hotels: one column a wire field. Other systems write this table with plain SQL.
 -- Each constraint refuses what the public contract cannot say, so a row that is stored can be served.
 
--- Versions come from one sequence. They are drawn while the row is locked, so that for one hotel
--- a later commit always carries a larger version.
+-- Versions come from one sequence. A trigger draws them while the row is locked, so that for one hotel
+-- a later commit always carries a larger version. A column default would ask the writer for rights on the sequence.
 create sequence hotel_api_versions;
 
+-- Constraints call these with the rights of the writer.
 create function hotel_images_are_valid(images jsonb) returns boolean
   language sql immutable strict parallel safe
   return jsonb_typeof(images) = 'array'
@@ -20,6 +21,8 @@ create function hotel_date_can_be_shown(day date) returns boolean
 create function hotel_uri_is_valid(uri text) returns boolean
   language sql immutable parallel safe
   return uri is null or (char_length(uri) <= 2048 and uri ~ '^[A-Za-z][A-Za-z0-9+.-]*:[^[:space:]]+$');
+
+grant execute on function hotel_images_are_valid(jsonb), hotel_date_can_be_shown(date), hotel_uri_is_valid(text) to public;
 
 create table hotels (
   id text primary key,
@@ -42,7 +45,7 @@ create table hotels (
   certification_url text,
   channel_id text unique,
   registry_id bigint unique,
-  version bigint not null default nextval('hotel_api_versions'),
+  version bigint not null,
   constraint hotels_id_is_1_to_255_characters check (char_length(id) between 1 and 255),
   constraint hotels_channel_id_is_1_to_255_characters check (char_length(channel_id) between 1 and 255),
   constraint hotels_name_is_not_empty check (name <> ''),

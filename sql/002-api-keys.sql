@@ -9,5 +9,10 @@ create table api_keys (
   revoked_at timestamptz,
   -- the key that took this one's place when it was rotated
   rotated_to text references api_keys (id),
-  version bigint not null default nextval('hotel_api_versions')
+  -- How often the key may be used: so many requests in each window, counted for each instance of the service;
+  -- null: no limit.
+  rate_limit_requests integer check (rate_limit_requests between 1 and 1000000),
+  rate_limit_window_s integer check (rate_limit_window_s in (1, 60, 3600)),
+  version bigint not null,
+  check ((rate_limit_requests is null) = (rate_limit_window_s is null))
 );

@@ -120,6 +120,8 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
   const present = new Set(rows.map(({ version }) => version));
   const next = migrations.find(({ version }) => !present.has(version));
   if (!next) return undefined;
+  // Functions that the file makes keep this path (`set search_path from current`).
+  await transaction`select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`;
   try {
     await transaction.unsafe(next.text).simple();
   } catch (error) {

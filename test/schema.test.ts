@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
 import { migrate, requireSchema } from '../src/schema.ts';
@@ -15,16 +18,19 @@ beforeAll(async () => {
 
 it('a database that lacks a migration from between is not served on, and gets it by the next migrate', async () => {
   const { sql } = database;
-  await requireSchema(service);
-  await sql`
-    alter table api_keys drop column rate_limit_requests cascade, drop column rate_limit_window_s cascade`;
-  await sql`delete from schema_migrations where name = '005-rate-limits.sql'`;
-  await expect(requireSchema(service)).rejects.toThrow(/lacks sql\/005-rate-limits\.sql.*hotel-api migrate/);
-  expect((await migrate(sql)).applied).toEqual(['005-rate-limits.sql']);
-  await requireSchema(service);
+  const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
+  closeAtEnd('migrations', () => rm(folder, { recursive: true }));
+  for (const name of ['101-one', '103-three']) await writeFile(join(folder, `${name}.sql`), 'select 1');
+  await sql`delete from schema_migrations`;
+  await migrate(sql, folder);
+  await requireSchema(service, folder);
+  await writeFile(join(folder, '102-two.sql'), 'select 1');
+  await expect(requireSchema(service, folder)).rejects.toThrow(/lacks sql\/102-two\.sql.*hotel-api migrate/);
+  expect((await migrate(sql, folder)).applied).toEqual(['102-two.sql']);
+  await requireSchema(service, folder);
 });
 
 it('the service takes changes off the queue by one function alone', async () => {
-  await expect(service`select hotel_api_drain_changes(0, 0)`).rejects.toMatchObject({ code: '42501' });
+  await expect(service`delete from hotel_api_changes`).rejects.toMatchObject({ code: '42501' });
   expect(await service`select * from hotel_api_drain(0, 0, 0)`).toEqual([]);
 });

@@ -4,7 +4,7 @@ import { Continuity } from './continuity.ts';
 import type { FeedMessage } from './messages.ts';
 import { FEED_CHANNEL } from './term.ts';
 
-/** The channel on which writers ring: see 003-changes.sql. */
+/** The channel on which writers ring: see 003-change-feed.sql. */
 export const DOORBELL_CHANNEL = 'hotel_api_changes';
 /** A ring with this payload asks the active invalidator to say something at once; writers ring without one. */
 const SPEAK = 'speak';

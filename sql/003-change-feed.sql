@@ -16,11 +16,21 @@ create table hotel_api_changes (
   committed_after timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
-create function hotel_api_stamp_version() returns trigger language plpgsql as $$
+-- Triggers run with the rights and the search_path of their function's owner: a writer has neither. `migrate` sets
+-- the path to this schema and then pg_temp, and `from current` keeps it. PostgreSQL would otherwise look for
+-- tables in pg_temp first, where every login may make some.
+
+-- Called once a row, so it qualifies its names instead: to set a path takes longer than to draw the version.
+do $do$
 begin
-  new.version := nextval('hotel_api_versions');
-  return new;
-end $$;
+  execute format($sql$
+    create function hotel_api_stamp_version() returns trigger language plpgsql security definer as $$
+    begin
+      new.version := pg_catalog.nextval(%L::pg_catalog.regclass);
+      return new;
+    end $$
+  $sql$, format('%I.hotel_api_versions', current_schema()));
+end $do$;
 
 -- An UPDATE may change the primary key: the old id is then gone, and the queue must say so.
 create function hotel_api_note_renamed_hotel() returns trigger
@@ -125,20 +135,60 @@ alter table api_keys enable always trigger hotel_api_replaced;
 alter table api_keys enable always trigger hotel_api_deleted;
 alter table api_keys enable always trigger hotel_api_truncated;
 
--- Takes rows off the queue for the caller's transaction (rolled back, they are back): up to max_rows, and no
--- more once they hold max_changes.
-create function hotel_api_drain_changes(max_rows integer, max_changes integer) returns setof hotel_api_changes
+-- The active invalidator calls this several times a second. It takes changes off the queue for the caller's
+-- transaction (rolled back, they are back): up to max_rows, and no more once they hold max_changes. It reads the
+-- rows that the changes are about afterwards, so these are never older. Each row of the result holds one of the three.
+-- The hotels of more than max_hotels changes are not read; keys always are.
+create function hotel_api_drain(max_rows integer, max_changes integer, max_hotels integer)
+  returns table (change hotel_api_changes, hotel hotels, key api_keys)
+  language plpgsql security definer set search_path from current as $$
+declare
+  hotel_ids text[] := '{}';
+  key_hashes text[] := '{}';
+begin
+  for change in
+    with locked as materialized (
+      select ctid as place, cardinality(ids) as size from hotel_api_changes limit max_rows for update skip locked
+    ), counted as (
+      select place, sum(size) over (order by place) - size as before from locked
+    )
+    delete from hotel_api_changes
+    where ctid = any (array(select place from counted where before < max_changes))
+    returning *
+  loop
+    return next;
+    if change.kind in ('hotels', 'hotels_removed') then
+      hotel_ids := hotel_ids || change.ids;
+    elsif change.kind = 'keys' then
+      key_hashes := key_hashes || change.ids;
+    end if;
+  end loop;
+  -- each statement here sees all that was committed when it began
+  hotel_ids := array(select distinct id from unnest(hotel_ids) as id);
+  if cardinality(hotel_ids) between 1 and max_hotels then
+    return query select null::hotel_api_changes, h, null::api_keys from hotels as h where h.id = any (hotel_ids);
+  end if;
+  if cardinality(key_hashes) > 0 then
+    return query select null::hotel_api_changes, null::hotels, k from api_keys as k
+      where k.key_sha256 = any (array(select decode(sha256, 'hex') from unnest(key_hashes) as sha256));
+  end if;
+end $$;
+
+-- What the active invalidator told last. It is written in the transaction that tells it, after the changes it is about
+-- were committed; a replica replays commits in their order, so a snapshot that shows this row shows those changes too.
+-- The name of a term is drawn at random: servers whose histories have parted never take one for the other.
+create table hotel_api_told (
+  term text not null,
+  -- of what this term told of changes, from 1
+  count bigint not null,
+  is_the_only_row boolean primary key default true check (is_the_only_row)
+);
+insert into hotel_api_told values ('', 0);
+
+create function hotel_api_tell(told_term text, told_count bigint) returns void
   language sql security definer set search_path from current as $$
-  with locked as materialized (
-    select ctid as place, cardinality(ids) as size from hotel_api_changes limit max_rows for update skip locked
-  ), counted as (
-    select place, sum(size) over (order by place) - size as before from locked
-  )
-  delete from hotel_api_changes
-  where ctid = any (array(select place from counted where before < max_changes))
-  returning *
+  update hotel_api_told set term = told_term, count = told_count
 $$;
-revoke all on function hotel_api_drain_changes(integer, integer) from public;
 
 -- Keys in Redis begin with a generation. A new one is drawn whenever Redis may have missed or lost a change:
 -- what stands under the older ones is never read again and expires. They start at a number of this database's
@@ -147,3 +197,9 @@ do $$
 begin
   execute format('create sequence hotel_api_generations start %1$s minvalue %1$s', (random() * 1e14)::bigint);
 end $$;
+
+revoke all on function
+  hotel_api_stamp_version(), hotel_api_note_renamed_hotel(), hotel_api_note_hotels(), hotel_api_note_removed_hotels(),
+  hotel_api_note_keys(), hotel_api_note_truncate(), hotel_api_drain(integer, integer, integer),
+  hotel_api_tell(text, bigint)
+from public;
