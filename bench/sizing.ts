@@ -60,7 +60,7 @@ async function measure(count: number, lifecycle: Lifecycle, say: (sentence: stri
   const postgres = await startPostgres();
   lifecycle.push('PostgreSQL', () => postgres.stop(), 12_000);
   const redis = await startRedis(say);
-  if (!redis) throw new Error('there is no Redis here and none could be installed');
+  if (!redis) throw new Error('there is no Redis here and none could be fetched');
   lifecycle.push('Redis', () => redis.stop(), 12_000);
   const client = new Redis(redis.url);
   lifecycle.push('client of Redis', async () => client.disconnect());

@@ -13,8 +13,8 @@ import { type PostgresServer, startPostgres } from '../src/servers/postgres.ts';
 import { type RedisServer, startRedis } from '../src/servers/redis.ts';
 import { type Cores, splitCores } from './cores.ts';
 import { type ExpectedHotel, readHotels } from './hotels.ts';
-import { findTools, type Tools, type Wanted } from './install.ts';
 import type { Surroundings } from './targets/target.ts';
+import { findTools, type Tools, type Wanted } from './tools.ts';
 
 const STOP_DEADLINE_MS = 12_000;
 const LOGIN = 'hotel_api';
@@ -45,7 +45,7 @@ export async function startWorld(
   lifecycle: Lifecycle,
   say: (sentence: string) => void,
 ): Promise<World> {
-  const tools = await findTools(wanted, say);
+  const tools = await findTools(wanted);
   const cores = await splitCores();
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-bench-'));
   lifecycle.push('folder', () => rm(folder, { recursive: true, force: true }));
@@ -58,7 +58,7 @@ export async function startWorld(
   const startingRedis = startRedis(say);
   lifecycle.push('Redis', async () => (await startingRedis.catch(() => undefined))?.stop(), STOP_DEADLINE_MS);
   const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
-  if (!redis) throw new Error('there is no Redis here and none could be installed');
+  if (!redis) throw new Error('there is no Redis here and none could be fetched');
 
   say(`Making ${count} hotels …`);
   const keys = { full: '', narrow: '' };

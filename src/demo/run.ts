@@ -47,10 +47,14 @@ export async function runDemo(
     async () => (await startingPostgres.catch(() => undefined))?.stop(),
     STOP_DEADLINE_MS,
   );
-  const findingRedis = findRedis(say);
+  const fetching = new AbortController();
+  const findingRedis = findRedis(say, fetching.signal);
   lifecycle.push(
     'Redis',
-    async () => (await findingRedis.catch(() => undefined))?.server?.stop(),
+    async () => {
+      fetching.abort();
+      return (await findingRedis.catch(() => undefined))?.server?.stop();
+    },
     STOP_DEADLINE_MS,
   );
   const [postgres, redis] = await Promise.all([startingPostgres, findingRedis]);

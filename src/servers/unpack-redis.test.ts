@@ -1,0 +1,189 @@
+import { execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  appendFile,
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { findProgram } from './programs.ts';
+import { unpackRedis } from './unpack-redis.ts';
+
+const run = promisify(execFile);
+// apt reads its lists several times a test
+vi.setConfig({ testTimeout: 60_000 });
+
+const hasApt = (await findProgram(['apt-get'])) && (await findProgram(['dpkg-deb']));
+
+let folder: string;
+/** with a space, as a user's folder may have one */
+let cache: string;
+let server: Server | undefined;
+let said: string[];
+const say = (sentence: string) => said.push(sentence);
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'unpack-'));
+  cache = join(folder, 'the cache');
+  said = [];
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  server?.closeAllConnections();
+  server?.close();
+  server = undefined;
+  await rm(folder, { recursive: true });
+});
+
+/** Builds a package in the repository of this test. */
+async function build(
+  name: string,
+  depends: string,
+  files: (root: string) => Promise<unknown>,
+): Promise<void> {
+  const root = join(folder, name);
+  await mkdir(join(root, 'DEBIAN'), { recursive: true });
+  await mkdir(join(root, 'usr/bin'), { recursive: true });
+  await mkdir(join(root, 'usr/lib/somewhere'), { recursive: true });
+  const control = `Package: ${name}\nVersion: 1.0\nArchitecture: all\nMaintainer: test\n${depends}Description: test\n`;
+  await writeFile(join(root, 'DEBIAN/control'), control);
+  await files(root);
+  const repository = join(folder, 'repository');
+  await mkdir(repository, { recursive: true });
+  await run('dpkg-deb', ['--root-owner-group', '-b', root, join(repository, `${name}.deb`)]);
+  const bytes = await readFile(join(repository, `${name}.deb`));
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const entry = `${control}Filename: ./${name}.deb\nSize: ${bytes.length}\nSHA256: ${sha256}\n\n`;
+  await writeFile(join(repository, 'Packages'), entry, { flag: 'a' });
+}
+
+/** Lays packages out as Debian does: the server's program is a link to a file of the tools, which want a library. */
+async function buildRedis(): Promise<void> {
+  await build('redis-server', 'Depends: redis-tools\n', (root) =>
+    symlink('redis-check-rdb', join(root, 'usr/bin/redis-server')),
+  );
+  await build('redis-tools', 'Depends: libhotelapitest\n', (root) =>
+    writeFile(join(root, 'usr/bin/redis-check-rdb'), '#!/bin/sh\necho "$LD_LIBRARY_PATH"\n', { mode: 0o755 }),
+  );
+  await build('libhotelapitest', '', (root) =>
+    writeFile(join(root, 'usr/lib/somewhere/libhotelapitest.so.1'), ''),
+  );
+}
+
+/** Makes apt know this source alone and nothing installed, with more settings where they are given. */
+async function useSource(source: string, settings = ''): Promise<void> {
+  const list = join(folder, 'sources.list');
+  await writeFile(list, `${source}\n`);
+  const file = join(folder, 'apt.conf');
+  await writeFile(
+    file,
+    `Dir::Etc::sourcelist "${list}"; Dir::Etc::sourceparts "${folder}/none"; Dir::State::status "/dev/null"; ${settings}\n`,
+  );
+  await chmod(folder, 0o755);
+  vi.stubEnv('APT_CONFIG', file);
+}
+const useRepository = () => useSource(`deb [trusted=yes] file:${folder}/repository ./`);
+
+/** A source that takes requests and never answers; `asked` resolves with the first of them. */
+async function useSilentSource(): Promise<{ asked: Promise<unknown> }> {
+  server = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  await useSource(`deb [trusted=yes] http://127.0.0.1:${(server.address() as AddressInfo).port} ./`);
+  return { asked: once(server, 'request') };
+}
+
+describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
+  it('is unpacked once with the libraries it misses, and used again without its source', async () => {
+    await buildRedis();
+    await useRepository();
+    const program = await unpackRedis(say, { cache });
+    expect(said).toEqual([expect.stringMatching(/^Fetching Redis from the packages of /)]);
+    expect((await run(program!)).stdout.trim()).toBe(join(program!, '../usr/lib/somewhere'));
+    expect(await readdir(cache)).toHaveLength(1);
+
+    await rm(join(folder, 'repository'), { recursive: true });
+    expect(await unpackRedis(say, { cache })).toBe(program);
+    expect(said).toHaveLength(1);
+  });
+
+  it('is unpacked anew where what is there does not run', async () => {
+    await buildRedis();
+    await useRepository();
+    const program = await unpackRedis(say, { cache });
+    await rm(join(program!, '../usr'), { recursive: true });
+    expect(await unpackRedis(say, { cache })).toBe(program);
+    expect(await readdir(join(program!, '../usr'))).toContain('bin');
+  });
+
+  it('may be asked for by several at once', async () => {
+    await buildRedis();
+    await useRepository();
+    const programs = await Promise.all([1, 2, 3].map(() => unpackRedis(say, { cache })));
+    expect(new Set(programs).size).toBe(1);
+    await run(programs[0]!);
+    expect(await readdir(cache)).toHaveLength(1);
+  });
+
+  it('is refused without a valid signature, whatever the configuration of the machine permits', async () => {
+    await buildRedis();
+    await useSource(
+      `deb file:${folder}/repository ./`,
+      'APT::Get::AllowUnauthenticated "true"; Acquire::AllowInsecureRepositories "true";',
+    );
+    expect(await unpackRedis(say, { cache })).toBeUndefined();
+    expect(said[1]).toMatch(/^Redis could not be fetched: E: .*(not signed|Release)/);
+    expect(await readdir(cache)).toEqual([]);
+  });
+
+  it('is refused where its bytes are not those that the list names', async () => {
+    await buildRedis();
+    await appendFile(join(folder, 'repository/redis-tools.deb'), 'more');
+    await useRepository();
+    expect(await unpackRedis(say, { cache })).toBeUndefined();
+    expect(said).toHaveLength(2);
+    expect(await readdir(cache)).toEqual([]);
+  });
+
+  it('is not there: the reason is said', async () => {
+    await build('other', '', async () => {});
+    await useRepository();
+    expect(await unpackRedis(say, { cache })).toBeUndefined();
+    expect(said[1]).toBe('Redis could not be fetched: E: Unable to locate package redis-server');
+  });
+
+  it('leaves nothing when its fetching is ended', async () => {
+    const { asked } = await useSilentSource();
+    const ending = new AbortController();
+    const fetching = unpackRedis(say, { cache, signal: ending.signal });
+    await asked;
+    expect(await readdir(cache)).toHaveLength(1);
+    ending.abort();
+    expect(await fetching).toBeUndefined();
+    expect(said[1]).toBe('Redis could not be fetched: it was interrupted');
+    expect(await readdir(cache)).toEqual([]);
+  });
+
+  it('leaves nothing when the process that fetches it is killed', async () => {
+    const { asked } = await useSilentSource();
+    const code = `import { unpackRedis } from '${import.meta.dirname}/unpack-redis.ts';
+      await unpackRedis(console.log, { cache: '${cache}' });`;
+    const fetching = spawn(process.execPath, ['--input-type=module-typescript', '-e', code], {
+      stdio: 'ignore',
+    });
+    await asked;
+    fetching.kill('SIGKILL');
+    await vi.waitFor(async () => expect(await readdir(cache)).toEqual([]), { timeout: 8_000 });
+  });
+});

@@ -1,0 +1,86 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { runGuarded } from './guarded.ts';
+import { findProgram } from './programs.ts';
+
+const CACHE = fileURLToPath(new URL('../../node_modules/.cache/hotel-api', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('./unpack-redis.sh', import.meta.url));
+const TIMEOUT_MS = 60_000;
+
+/**
+ * The program of Redis from the distribution's package, unpacked into a folder of `cache` where it is not there yet.
+ * Nothing is installed. Undefined where that cannot be done; `say` gets the reason.
+ */
+export async function unpackRedis(
+  say: (sentence: string) => void,
+  { cache = CACHE, signal }: { cache?: string; signal?: AbortSignal | undefined } = {},
+): Promise<string | undefined> {
+  const system = await readSystem();
+  // programs of one distribution need not run on another that uses the same folder
+  const target = join(cache, `redis-${system.id}-${system.version}-${process.arch}`);
+  const program = join(target, 'redis-server');
+  if (await runs(program)) return program;
+  const [sh, ...tools] = await Promise.all(['sh', 'apt-get', 'dpkg-deb'].map((name) => findProgram([name])));
+  if (!sh || tools.includes(undefined)) {
+    say('No redis-server or valkey-server on the PATH, and no apt-get to fetch its package with.');
+    return undefined;
+  }
+  say(`Fetching Redis from the packages of ${system.name} (once, into node_modules/.cache) …`);
+  const reason = await runScript(sh, cache, target, signal).catch((error: Error) => error.message);
+  if (reason === undefined) return program;
+  say(`Redis could not be fetched: ${reason}`);
+  return undefined;
+}
+
+/** Returns why the script failed, or undefined. However it ends, and if this process is killed, its folder is removed. */
+async function runScript(
+  sh: string,
+  cache: string,
+  target: string,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  await mkdir(cache, { recursive: true });
+  const work = await mkdtemp(join(cache, 'unpacking-'));
+  const lines: string[] = [];
+  const running = await runGuarded(
+    {
+      command: [sh, SCRIPT, work, target],
+      env: { ...process.env, LC_ALL: 'C', TMPDIR: work, DEBIAN_FRONTEND: 'noninteractive' },
+      cwd: work,
+      stopSignal: 'SIGKILL',
+      killAfterMs: 0,
+      folder: work,
+    },
+    (line) => lines.push(line),
+  );
+  const timeout = AbortSignal.timeout(TIMEOUT_MS);
+  const ending = AbortSignal.any(signal ? [signal, timeout] : [timeout]);
+  const stop = () => void running.stop();
+  ending.addEventListener('abort', stop);
+  if (ending.aborted) stop();
+  const { code } = await running.exited;
+  ending.removeEventListener('abort', stop);
+  if (code === 0) return undefined;
+  if (ending.aborted)
+    return timeout.aborted ? `it took longer than ${TIMEOUT_MS / 1000} s` : 'it was interrupted';
+  // the first fault is the cause of those that follow
+  return lines.find((line) => /^[EW]: /.test(line)) ?? lines.at(-1) ?? `${SCRIPT} ended with code ${code}`;
+}
+
+function runs(program: string): Promise<boolean> {
+  return promisify(execFile)(program, ['--version']).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The distribution, as os-release(5) names it. */
+async function readSystem(): Promise<{ id: string; version: string; name: string }> {
+  const text = await readFile('/etc/os-release', 'utf8').catch(() => '');
+  const read = (key: string) => new RegExp(`^${key}="?([^"\n]*)`, 'm').exec(text)?.[1];
+  const id = read('ID') ?? process.platform;
+  return { id, version: read('VERSION_ID') ?? 'rolling', name: read('PRETTY_NAME') ?? id };
+}
