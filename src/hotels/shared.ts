@@ -106,6 +106,12 @@ export class SharedCache {
    * Returns the ids of those that were refused; undefined when Redis did not take all of it.
    */
   async fill(entries: Entry[]): Promise<string[] | undefined> {
+    const [refused, pointed] = await Promise.all([this.#entries.store(entries), this.#point(entries)]);
+    return pointed ? refused : undefined;
+  }
+
+  /** Points channel and registry ids at the entries that carry them. False when Redis did not take all of it. */
+  async #point(entries: Entry[]): Promise<boolean> {
     const pointers: [string, string, number][] = [];
     for (const { id, channelId, registryId, bytes } of entries) {
       // as long as the entry, so that one load brings both back
@@ -113,11 +119,7 @@ export class SharedCache {
       if (channelId !== null) pointers.push([this.prefixOf('channel') + channelId, TO + id, ttlMs]);
       if (registryId !== null) pointers.push([this.prefixOf('registry') + registryId, TO + id, ttlMs]);
     }
-    const [refused, pointed] = await Promise.all([
-      this.#entries.store(entries),
-      pointers.length === 0 ? true : this.#redis.setMany(pointers, false),
-    ]);
-    return pointed === true ? refused : undefined;
+    return pointers.length === 0 || (await this.#redis.setMany(pointers, false)) !== undefined;
   }
 
   /**
@@ -136,9 +138,14 @@ export class SharedCache {
     return channel && registry ? refused : undefined;
   }
 
-  /** Stores entries whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
+  /**
+   * Stores entries (or withdrawals, of all) whatever Redis holds: for when that was found to be wrong. False when it did
+   * not take them.
+   */
   async replace(entries: Entry[]): Promise<boolean> {
-    return (await this.#entries.remove(entries)) && (await this.fill(entries)) !== undefined;
+    const ttlMs = entries[0]?.withdrawn ? WITHDRAWN_TTL_MS : this.#sharing.ttlMs;
+    const done = await Promise.all([this.#entries.replace(entries, ttlMs), this.#point(entries)]);
+    return done.every(Boolean);
   }
 
   /** Some of the ids that Redis holds something under, and the cursor for the next; undefined: it does not answer. */

@@ -57,18 +57,21 @@ export async function compareHotels(
   return { wrong, behind };
 }
 
-/** The same for API keys, all of them: a key that differs is asked for again by whoever uses it, and that is all. */
+/** The same for API keys. */
 export async function compareKeys(
   sql: Sql,
   held: Map<string, VersionedKey>,
-): Promise<Map<string, VersionedKey>> {
-  const differing = new Map<string, VersionedKey>();
-  if (held.size === 0) return differing;
+): Promise<{ wrong: Findings['keys']; behind: Findings['keys'] }> {
+  const wrong: Findings['keys'] = [];
+  const behind: Findings['keys'] = [];
+  if (held.size === 0) return { wrong, behind };
   const rows = await readKeys(sql, [...held.keys()]);
   for (const [sha256, key] of held) {
-    const truth = rows.get(sha256) ?? { version: versionOfRemoved(key.version), record: null };
-    if (!rows.has(sha256) && key.record === null) continue;
-    if (!encodeKey(sha256, truth).equals(encodeKey(sha256, key))) differing.set(sha256, truth);
+    const row = rows.get(sha256);
+    if (!row) {
+      if (key.record) behind.push([sha256, { version: versionOfRemoved(key.version), record: null }]);
+    } else if (key.version < row.version) behind.push([sha256, row]);
+    else if (!encodeKey(sha256, row).equals(encodeKey(sha256, key))) wrong.push([sha256, row]);
   }
-  return differing;
+  return { wrong, behind };
 }

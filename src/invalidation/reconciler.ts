@@ -30,7 +30,8 @@ export class Reconciler {
   readonly #access: RedisAccess;
   #hotelCursor = '0';
   #keyCursor = '0';
-  #recent: string[] = [];
+  #recentHotels: string[] = [];
+  #recentKeys: string[] = [];
   /** by id, the version that Redis lacked at the last step */
   #suspectHotels = new Map<string, number>();
   #suspectKeys = new Set<string>();
@@ -46,9 +47,8 @@ export class Reconciler {
 
   /** These changes were written just now. */
   lookAgainAt({ changes, entries }: Pick<Drained, 'changes' | 'entries'>): void {
-    if (entries[0]?.withdrawn) return;
-    for (const [id] of changes.hotels.slice(-MAX_RECENT)) this.#recent.push(id);
-    if (this.#recent.length > MAX_RECENT) this.#recent = this.#recent.slice(-MAX_RECENT);
+    this.#recentKeys = latest(this.#recentKeys, changes.keys);
+    if (!entries[0]?.withdrawn) this.#recentHotels = latest(this.#recentHotels, changes.hotels);
   }
 
   /**
@@ -64,16 +64,17 @@ export class Reconciler {
     this.#keyCursor = held.keyCursor;
 
     const { wrong, behind } = await compareHotels(sql, held.hotels);
-    this.#recent = [];
+    this.#recentHotels = [];
     // a hotel that changes all the time lacks another version at each step
     const lasting = behind.filter(([{ id }, held]) => held < (this.#suspectHotels.get(id) ?? -Infinity));
     const entries = [...wrong, ...lasting.map(([truth]) => truth)];
     this.#suspectHotels = new Map(behind.map(([{ id, version }]) => [id, version]));
 
-    const differing = await compareKeys(sql, held.keys);
-    const wrongKeys = [...differing].filter(([sha256]) => this.#suspectKeys.has(sha256));
-    this.#suspectKeys = new Set(differing.keys());
-    return { entries, keys: wrongKeys };
+    const ofKeys = await compareKeys(sql, held.keys);
+    this.#recentKeys = [];
+    const keys = [...ofKeys.wrong, ...ofKeys.behind.filter(([sha256]) => this.#suspectKeys.has(sha256))];
+    this.#suspectKeys = new Set(ofKeys.behind.map(([sha256]) => sha256));
+    return { entries, keys };
   }
 
   async #ask(): Promise<Held | undefined> {
@@ -84,9 +85,19 @@ export class Reconciler {
     ]);
     if (!ofHotels || !ofKeys) return undefined;
     const [held, keysHeld] = await Promise.all([
-      heldHotels(hotels, [...new Set([...ofHotels[1], ...this.#suspectHotels.keys(), ...this.#recent])]),
-      heldKeys(keys, [...new Set([...ofKeys[1], ...this.#suspectKeys])]),
+      heldHotels(hotels, [
+        ...new Set([...ofHotels[1], ...this.#suspectHotels.keys(), ...this.#recentHotels]),
+      ]),
+      heldKeys(keys, [...new Set([...ofKeys[1], ...this.#suspectKeys, ...this.#recentKeys])]),
     ]);
     return { hotelCursor: ofHotels[0], keyCursor: ofKeys[0], hotels: held, keys: keysHeld };
   }
+}
+
+/** The last names of those before and of these changes. */
+function latest(
+  names: string[],
+  changes: readonly (readonly [name: string, ...rest: unknown[]])[],
+): string[] {
+  return [...names, ...changes.slice(-MAX_RECENT).map(([name]) => name)].slice(-MAX_RECENT);
 }

@@ -14,7 +14,7 @@ const A_KEY = { ...NOTHING, keys: [['00', { version: 1, record: null }] as [stri
 /** Where every write is taken; of the marks that are left comes what `marks` says, one after the other. */
 function writerTo(marks: (boolean | undefined)[]): RedisWriter {
   const redis = { mark: async () => marks.shift() };
-  const access = { redis, hotels: { fill: async () => [] }, keys: { fill: async () => true } };
+  const access = { redis, hotels: { fill: async () => [] }, keys: { fill: async () => [] } };
   return new RedisWriter(access as never, 'd', 'term', 'the last beat');
 }
 

@@ -3,7 +3,7 @@ import type { SharedCache } from '../hotels/shared.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import { withDeadline } from '../lifecycle.ts';
 import type { SharedStore } from '../stores/shared-store.ts';
-import { type Findings, heldHotels } from './compare.ts';
+import type { Findings } from './compare.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
 
@@ -16,8 +16,6 @@ const COUNTED = ':';
  * PostgreSQL, which hears nothing meanwhile and ends the session of an invalidator that is silent for 1200 ms.
  */
 export const WRITE_MS = 600;
-/** To see what stands in the way of a write: both come between the same two statements. */
-const READ_MS = 400;
 
 /** Redis as the invalidator writes it. */
 export interface RedisAccess {
@@ -31,9 +29,17 @@ export interface Written {
   doubt: string | undefined;
   /** true: it may have been wrong for a while, and what was read there lately is doubtful too */
   lost: boolean;
-  /** ids under which Redis holds what is newer than the present state */
-  refused: string[];
+  /** where Redis holds what claims to be newer than the present state */
+  refused: Refused;
 }
+
+/** Names of what Redis did not store: hotel ids, and sha256s of keys. */
+export interface Refused {
+  hotels: string[];
+  keys: string[];
+}
+
+const NOTHING_REFUSED: Refused = { hotels: [], keys: [] };
 
 /**
  * Writes changes to Redis and knows whether Redis still holds all that was written. Behind each write it leaves
@@ -73,14 +79,8 @@ export class RedisWriter {
   async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
     return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
       this.#beat = null;
-      return { doubt: 'it takes too long', lost: false, refused: [] };
+      return { doubt: 'it takes too long', lost: false, refused: NOTHING_REFUSED };
     });
-  }
-
-  /** What Redis holds of these hotels, by id; undefined where it does not tell of each of them. */
-  async held(ids: string[]): Promise<Map<string, Entry> | undefined> {
-    const held = await withDeadline(heldHotels(this.#hotels, ids), READ_MS).catch(() => undefined);
-    return held?.size === ids.length ? held : undefined;
   }
 
   /** Stores the truth whatever Redis holds; false where it did not take all of it in time. */
@@ -98,15 +98,15 @@ export class RedisWriter {
     const left = `${this.#term}${COUNTED}${count}`;
     const [taken, keysTaken] = await Promise.all([
       this.#writeHotels(entries, changes),
-      keys.length > 0 ? this.#keys.fill(keys) : true,
+      keys.length > 0 ? this.#keys.fill(keys) : [],
     ]);
     const expected = this.#beat;
     const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
     const kept = await this.#redis.mark(this.#beatKey, isKept, left);
-    const complete = taken !== undefined && keysTaken;
+    const complete = taken !== undefined && keysTaken !== undefined;
     // one that was given up for its slowness does not speak for those that came after it
     if (count === this.#count) this.#beat = complete && kept !== undefined ? left : null;
-    const refused = taken ?? [];
+    const refused = { hotels: taken ?? [], keys: keysTaken ?? [] };
     if (kept !== undefined && expected === null)
       return { doubt: 'it is not known what it missed', lost: true, refused };
     if (kept === false) return { doubt: 'it has lost what was written', lost: true, refused };

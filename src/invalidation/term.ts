@@ -1,16 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { received } from '../database.ts';
+import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
-import { compareHotels, type Findings } from './compare.ts';
+import type { Findings } from './compare.ts';
 import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
 import { currentGeneration, nextGeneration } from './generation.ts';
 import { Lag } from './lag.ts';
-import { type FeedMessage, type Place, payloadsOf } from './messages.ts';
+import { type Changes, type FeedMessage, type Place, payloadsOf } from './messages.ts';
 import { Reconciler } from './reconciler.ts';
-import { type RedisAccess, RedisWriter } from './redis-writer.ts';
+import { type RedisAccess, RedisWriter, type Refused } from './redis-writer.ts';
+import { readHotels, readKeys } from './rows.ts';
 
 /** On this channel the active invalidator speaks to every instance. */
 export const FEED_CHANNEL = 'hotel_api_feed';
@@ -99,8 +101,7 @@ export class Term {
       }
       const written = await this.#writer?.write(drained);
       let doubt = written?.doubt;
-      if (written && written.refused.length > 0 && !(await this.#settle(written.refused, drained)))
-        doubt ??= 'it keeps what may be wrong';
+      if (written && !(await this.#settle(written.refused, drained))) doubt ??= 'it keeps what may be wrong';
       const sinceMs = Math.max(lookedAtMs - drained.oldestMs, this.#emptyAtMs);
       await this.#tellAndCommit(
         drained.changes,
@@ -138,32 +139,49 @@ export class Term {
   }
 
   /**
-   * Redis refused what was just read: somebody filled in a later change already, or the row carries a smaller
-   * version than was told of its id before. That is so for an INSERT that drew its version and then had to wait for
-   * a transaction that changed and deleted the same id; the row counts, whatever its version. False where it is not
-   * known that Redis holds the truth now.
+   * Replaces what Redis holds where it refused what was just read. Either a worker filled in a later change, or the row
+   * has a smaller version than Redis knows of. A row gets one by an INSERT that drew its version and then waited for a
+   * transaction that changed and deleted the same row, and by a history that was cut short. The table as it is now
+   * counts, whatever the versions say. Returns false where Redis did not take it.
    */
-  async #settle(refused: string[], drained: Drained): Promise<boolean> {
-    const held = await this.#writer!.held(refused);
-    if (!held) return false;
-    const { wrong } = await compareHotels(this.#sql, held);
-    if (wrong.length === 0) return true;
-    for (const entry of wrong) {
-      drained.changes.hotels.push([entry.id, entry.version, entry.channelId, entry.registryId]);
+  async #settle(
+    { hotels, keys }: Refused,
+    { entries, keys: drainedKeys, changes }: Drained,
+  ): Promise<boolean> {
+    const truth: Findings = { entries: [], keys: [] };
+    if (hotels.length > 0) {
+      const refused = new Set(hotels);
+      // withdrawals say nothing of the rows
+      const rows = entries[0]?.withdrawn ? undefined : await readHotels(this.#sql, hotels);
+      for (const entry of entries) {
+        const { id, version } = entry;
+        if (!refused.has(id)) continue;
+        const gone = entry.present ? encodeAbsence(id, versionOfRemoved(version)) : entry;
+        truth.entries.push(rows?.get(id) ?? gone);
+      }
     }
-    return this.#writer!.replace({ entries: wrong, keys: [] });
+    if (keys.length > 0) {
+      const refused = new Set(keys);
+      const rows = await readKeys(this.#sql, keys);
+      for (const [sha256, { version, record }] of drainedKeys) {
+        if (!refused.has(sha256)) continue;
+        const gone = { version: record ? versionOfRemoved(version) : version, record: null };
+        truth.keys.push([sha256, rows.get(sha256) ?? gone]);
+      }
+    }
+    if (truth.entries.length + truth.keys.length === 0) return true;
+    const told = changesOf(truth);
+    changes.hotels.push(...told.hotels);
+    changes.keys.push(...told.keys);
+    return this.#writer!.replace(truth);
   }
 
-  async #correct({ entries, keys }: Findings): Promise<void> {
+  async #correct(found: Findings): Promise<void> {
     await this.#sql`begin`;
-    const taken = await this.#writer!.replace({ entries, keys });
+    const taken = await this.#writer!.replace(found);
+    const movesPositions = found.entries.some(({ present }) => !present);
     await this.#tellAndCommit(
-      {
-        hotels: entries.map((entry) => [entry.id, entry.version, entry.channelId, entry.registryId]),
-        keys: keys.map(([sha256, { version }]) => [sha256, version]),
-        truncated: [],
-        movesPositions: entries.some(({ present }) => !present),
-      },
+      { ...changesOf(found), truncated: [], movesPositions },
       taken ? undefined : 'it did not take a correction',
     );
   }
@@ -216,6 +234,14 @@ export class Term {
       throw error;
     }
   }
+}
+
+/** What is told of the truth in the place of what was wrong. */
+function changesOf({ entries, keys }: Findings): Pick<Changes, 'hotels' | 'keys'> {
+  return {
+    hotels: entries.map(({ id, version, channelId, registryId }) => [id, version, channelId, registryId]),
+    keys: keys.map(([sha256, { version }]) => [sha256, version]),
+  };
 }
 
 /** True of what the server refused, and not the connection. */

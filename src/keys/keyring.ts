@@ -167,7 +167,8 @@ export class Keyring {
   async #load(key: string, sha256: string): Promise<Access | null> {
     const began = this.#recent.position;
     let found: VersionedKey | undefined;
-    if (this.#shared && this.#isLinked()) {
+    // of a key that changed lately Redis may keep a version above the table's, until the invalidator replaces it
+    if (this.#shared && this.#isLinked() && !this.#recent.heardOf(sha256)) {
       found = await this.#shared.read(sha256);
       this.#counts.redis[found === undefined ? 'miss' : found.record === null ? 'absent' : 'hit']++;
     }

@@ -41,14 +41,17 @@ export class SharedKeys {
     return (await this.#values.read(sha256s)).map((found) => found?.[1]);
   }
 
-  /** Stores keys unless Redis holds newer versions. Returns false when Redis did not take all of it. */
-  async fill(keys: Shared[]): Promise<boolean> {
-    return (await this.#values.store(keys)) !== undefined;
+  /**
+   * Stores keys unless Redis holds newer versions. Returns the hashes of those that were rejected; undefined when Redis
+   * did not take all of it.
+   */
+  fill(keys: Shared[]): Promise<string[] | undefined> {
+    return this.#values.store(keys);
   }
 
   /** Stores keys whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
-  async replace(keys: Shared[]): Promise<boolean> {
-    return (await this.#values.remove(keys)) && this.fill(keys);
+  replace(keys: Shared[]): Promise<boolean> {
+    return this.#values.replace(keys);
   }
 
   /** Some of the keys that Redis holds, as sha256, and the cursor for the next; undefined: it does not answer. */

@@ -1,3 +1,4 @@
+import { lifetimeMs } from './lifetime.ts';
 import type { SharedStore } from './shared-store.ts';
 
 /** Names that one step of a walk looks at. */
@@ -75,10 +76,17 @@ export class VersionedValues<Value> {
     return refused?.map((place) => keyOf(values[place]!));
   }
 
-  /** Removes what stands in the place of these values, whatever that is. False when Redis did not do it. */
-  async remove(values: Value[]): Promise<boolean> {
-    const names = values.map((value) => this.#prefix + this.#codec.keyOf(value));
-    return (await this.#redis.remove(names)) !== undefined;
+  /** Stores values whatever stands in their place, newer versions too. False when Redis did not take all of it. */
+  async replace(values: Value[], ttlMs = this.#sharing.ttlMs): Promise<boolean> {
+    const { keyOf, encode } = this.#codec;
+    const taken = await this.#redis.setMany(
+      values.map((value) => {
+        const bytes = encode(value);
+        return [this.#prefix + keyOf(value), bytes, lifetimeMs(ttlMs, bytes.readUInt32LE(0))];
+      }),
+      false,
+    );
+    return taken !== undefined;
   }
 
   /** Some of the keys that Redis holds something under, and the cursor for the next; undefined: it does not answer. */

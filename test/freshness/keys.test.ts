@@ -3,6 +3,7 @@ import { hashOf, makeKey } from '../../src/keys/key.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
+import { within } from '../support/own-time.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
@@ -77,6 +78,74 @@ describe('a change of a key is in force everywhere within a second:', () => {
     await set(old, { key_sha256: sha256(young) });
     await everywhere.until(PATH, status(401), 1_000, old);
     await everywhere.until(PATH, status(200), 1_000, young);
+  });
+});
+
+/** Until a statement waits for a lock in this database. */
+async function untilBlocked(): Promise<void> {
+  await within(
+    10_000,
+    () => service.sql`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+    (blocked) => expect(blocked).not.toHaveLength(0),
+  );
+}
+
+/** An instance that starts now: all it knows of keys is what Redis and PostgreSQL tell it. */
+async function newcomer(): Promise<Service> {
+  return startService({ database: service.database, redisDatabase: service.redisDatabase! });
+}
+
+describe('the row of a key counts, though its version is below the one that Redis holds:', () => {
+  it('a valid one, inserted by a transaction that waited for the deletion of the same hash', async () => {
+    const key = await insertKey(service.sql, []);
+    await everywhere.until(PATH, status(200), 1_000, key);
+    const [updated, mayDelete, inserted, mayCommit] = [1, 2, 3, 4].map(() => Promise.withResolvers<void>());
+    const deleting = service.sql.begin(async (sql) => {
+      await sql`update api_keys set name = 'updated' where key_sha256 = ${sha256(key)}`;
+      updated!.resolve();
+      await mayDelete!.promise;
+      await sql`update api_keys set name = 'updated again' where key_sha256 = ${sha256(key)}`;
+      await sql`delete from api_keys where key_sha256 = ${sha256(key)}`;
+    });
+    await updated!.promise;
+    const inserting = service.sql.begin(async (sql) => {
+      await sql`insert into api_keys (id, name, key_sha256) values ('waited', 'test', ${sha256(key)})`;
+      inserted!.resolve();
+      await mayCommit!.promise;
+    });
+    await untilBlocked();
+    mayDelete!.resolve();
+    await Promise.all([deleting, inserted!.promise]);
+    await everywhere.until(PATH, status(401), 1_000, key);
+    mayCommit!.resolve();
+    await inserting;
+    await everywhere.until(PATH, status(200), 1_000, key);
+    const late = await newcomer();
+    expect((await late.get(PATH, { key })).status).toBe(200);
+    await late.stop();
+  });
+
+  it('a revoked one, in a history that lacks the last change of the key', async () => {
+    const key = await insertKey(service.sql, []);
+    const [before] = await service.sql`select version from api_keys where key_sha256 = ${sha256(key)}`;
+    await service.sql`select setval('hotel_api_versions', nextval('hotel_api_versions') + 1000)`;
+    await set(key, { name: 'changed' });
+    await everywhere.until(PATH, status(200), 1_000, key);
+    // as a replica that was promoted without the change
+    await service.sql.begin(async (sql) => {
+      await sql`alter table api_keys disable trigger user`;
+      await sql`update api_keys set name = 'a test', version = ${before!.version} where key_sha256 = ${sha256(key)}`;
+      await sql`alter table api_keys enable trigger user`;
+      await sql`select setval('hotel_api_versions', ${before!.version})`;
+    });
+    await set(key, { revoked_at: new Date() });
+    await everywhere.until(PATH, status(401), 1_000, key);
+    const late = await newcomer();
+    expect((await late.get(PATH, { key })).status).toBe(401);
+    await late.stop();
+    await service.sql`select setval('hotel_api_versions', nextval('hotel_api_versions') + 1000)`;
+    for (const answer of await everywhere.get(PATH, key)) expect(answer.status).toBe(401);
   });
 });
 
