@@ -5,6 +5,7 @@ import { currentGeneration } from '../invalidation/generation.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import type { Events } from '../observe/events.ts';
 import { requireSchema } from '../schema.ts';
+import { readSecret } from '../secret.ts';
 import { requireReadOnlyLogin } from './read-only-login.ts';
 
 /** How often the start is tried again while PostgreSQL is away or not migrated. */
@@ -12,22 +13,28 @@ const START_AGAIN_MS = 500;
 /** How long one attempt may take; by then several others are under way. */
 const START_DEADLINE_MS = 3_000;
 
+/** What the service must know of its database before it starts. */
+export interface Found {
+  /** of keys in Redis */
+  generation: string;
+  secret: Uint8Array;
+}
+
 /**
- * Waits until PostgreSQL answers with this release's schema. Returns the generation of keys in Redis; undefined: it is
- * stopping. PostgreSQL is asked again while earlier attempts still wait: one on a path that is half open would never end,
+ * Waits until PostgreSQL answers with this release's schema. Undefined: it is stopping. PostgreSQL is asked again while earlier attempts still wait: one on a path that is half open would never end,
  * and on a slow one it takes several round trips.
  */
 export async function awaitDatabase(
   config: Config,
   events: Events,
   isStopping: () => boolean,
-): Promise<string | undefined> {
-  const found = Promise.withResolvers<string>();
+): Promise<Found | undefined> {
+  const found = Promise.withResolvers<Found>();
   let serves = false;
   let told = '';
   const ask = async () => {
     try {
-      found.resolve(await askGeneration(config));
+      found.resolve(await askDatabase(config));
       serves = true;
     } catch (error) {
       const { message } = error as Error;
@@ -43,7 +50,7 @@ export async function awaitDatabase(
 }
 
 /** Throws unless the database has this release's schema and answers within the deadline, as the workers will ask it. */
-async function askGeneration(config: Config): Promise<string> {
+async function askDatabase(config: Config): Promise<Found> {
   const pooled = config.DATABASE_DIRECT_URL !== '';
   const sql = openDatabase(config.DATABASE_URL, 1, {
     kind: 'serve',
@@ -53,7 +60,8 @@ async function askGeneration(config: Config): Promise<string> {
   const ask = async () => {
     await requireSchema(sql);
     if (pooled) await requireReadOnlyLogin(sql);
-    return (await currentGeneration(sql)).generation;
+    const { generation } = await currentGeneration(sql);
+    return { generation, secret: await readSecret(sql) };
   };
   try {
     return await withDeadline(ask(), START_DEADLINE_MS);

@@ -4,6 +4,7 @@ import { Lifecycle } from '../lifecycle.ts';
 import { Events } from '../observe/events.ts';
 import { openLog } from '../observe/log.ts';
 import { type Dependency, Metrics } from '../observe/metrics.ts';
+import { Secret } from '../secret.ts';
 
 /** What every process of an instance has. */
 export class Base {
@@ -12,6 +13,8 @@ export class Base {
   readonly metrics = new Metrics();
   readonly log: Logger;
   readonly events: Events;
+  /** of the database, from when it was first asked */
+  readonly secret = new Secret();
 
   constructor(config: Config, role: 'primary' | 'worker') {
     this.config = config;

@@ -18,6 +18,8 @@ export interface Start extends Feed {
   type: 'start';
   config: Config;
   documents: Documents;
+  /** of the database: never to be logged */
+  secret: Uint8Array;
   /** its own, from 1, or that of the one whose place it takes */
   number: number;
 }

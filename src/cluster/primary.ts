@@ -75,7 +75,8 @@ export async function runPrimary(config: Config): Promise<void> {
 
   const found = await awaitDatabase(config, events, () => stopping);
   if (found === undefined) return;
-  let generation = found;
+  let { generation } = found;
+  base.secret.use(found.secret);
   let told: Told | undefined;
   const { invalidator, listener, redis } = followChanges(base, {
     onMessage: (message) => {
@@ -108,6 +109,7 @@ export async function runPrimary(config: Config): Promise<void> {
       generation,
       linked: listener.linked,
       told,
+      secret: found.secret,
     }),
     metrics,
     events,

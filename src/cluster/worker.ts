@@ -18,8 +18,9 @@ const LEARN_AGAIN_MS = 1_000;
 const REPORT_EVERY_MS = 1_000;
 
 /** Builds one worker and starts it; returns what carries out what the primary says from then on. */
-function startWorker({ config, documents, number, ...feed }: Start): (message: ToWorker) => void {
+function startWorker({ config, documents, number, secret, ...feed }: Start): (message: ToWorker) => void {
   const base = new Base(config, 'worker');
+  base.secret.use(secret);
   const { lifecycle, metrics, events } = base;
   const parts = buildWorker(base, documents, (asks) => tell({ type: 'ask', asks }));
   const { postgres, replicas, redis, local, listing, keyring, limiter, link, follower, gate, server } = parts;

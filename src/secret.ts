@@ -1,0 +1,37 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Sql } from 'postgres';
+import { received } from './database.ts';
+
+/** Bytes of a message authentication code: HMAC-SHA-256, truncated. */
+export const MAC_BYTES = 16;
+
+/** What is signed; a code for one purpose is none for another. */
+export type Purpose = 'feed' | 'key';
+
+/** Signs and verifies with the secret of the database, which only the serving role can read. */
+export class Secret {
+  /** Until the secret is known, no code verifies. */
+  #key: Uint8Array = randomBytes(32);
+
+  /** Uses this secret from now on. Returns whether it is another than before. */
+  use(key: Uint8Array): boolean {
+    const isAnother = Buffer.compare(key, this.#key) !== 0;
+    this.#key = Buffer.from(key);
+    return isAnother;
+  }
+
+  mac(purpose: Purpose, data: string | Uint8Array): Buffer {
+    const hmac = createHmac('sha256', this.#key).update(`${purpose}\0`);
+    return hmac.update(data).digest().subarray(0, MAC_BYTES);
+  }
+
+  verifies(purpose: Purpose, data: string | Uint8Array, mac: Uint8Array): boolean {
+    return mac.length === MAC_BYTES && timingSafeEqual(this.mac(purpose, data), mac);
+  }
+}
+
+/** The secret of this database, as the serving role. */
+export async function readSecret(sql: Sql): Promise<Uint8Array> {
+  const [row] = received(await sql<{ secret: Uint8Array }[]>`select secret from hotel_api_secrets`);
+  return row!.secret;
+}
