@@ -1,5 +1,5 @@
 /**
- * Compiles the AssemblyScript of slab/ and relay/ to the .wasm files beside it, which are committed, so that nobody
+ * Compiles the AssemblyScript of batch-body/, slab/ and relay/ to the .wasm files beside it, which are committed, so that nobody
  * needs the compiler to run the service. With `--check` it writes nothing and fails when a committed file is not what
  * the source yields.
  */
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import asc from 'assemblyscript/asc';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-const MODULES = ['slab', 'relay'];
+const MODULES = ['batch-body', 'slab', 'relay'];
 const OPTIONS =
   '--runtime stub --importMemory --noExportMemory --zeroFilledMemory --enable simd -O3 --noAssert --converge'.split(
     ' ',

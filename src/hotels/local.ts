@@ -71,8 +71,8 @@ export class LocalCache {
   }
 
   /**
-   * Answers the body of a batch request where it has the plain form; undefined: it must be parsed by other means,
-   * or the answer is too large for the slab. Unless `mayMiss` also where something is missed: it will be asked again,
+   * Answers the body of a batch request; undefined: something is wrong with it, or it or its answer is too large for
+   * the slab. Unless `mayMiss` also where something is missed: it will be asked again,
    * and is counted then.
    */
   gatherBody(

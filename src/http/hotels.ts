@@ -10,8 +10,7 @@ import type { Relay } from '../hotels/relay/relay.ts';
 import type { Gathered } from '../hotels/slab/gathered.ts';
 import { ABSENT } from '../hotels/slab/slab.ts';
 import { NEEDS_LOAD } from './admission.ts';
-import type { BatchIds } from './batch-body.ts';
-import { readChannelBatch, readRegistryBatch } from './batch-body.ts';
+import { readBatch } from './batch-body.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
@@ -77,7 +76,6 @@ export function operationsOn(
     namespace: 'channel' | 'registry',
     body: Uint8Array,
     mayLoad: boolean,
-    parse: (body: Uint8Array) => BatchIds,
   ) => {
     const { view } = exchange;
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
@@ -89,7 +87,7 @@ export function operationsOn(
       sendCompleted(namespace, answer, view, send),
     );
     if (relayed) return relayed;
-    const batch = parse(body);
+    const batch = readBatch(namespace, body);
     if ('error' in batch) return exchange.fail(publicErrors[batch.error]);
     return sendMany(namespace, batch.ids, view, send);
   };
@@ -143,13 +141,12 @@ export function operationsOn(
     batchByChannel: {
       route: 'batch_by_channel',
       needsRegistry: false,
-      answer: (exchange, body, mayLoad) => answerBatch(exchange, 'channel', body, mayLoad, readChannelBatch),
+      answer: (exchange, body, mayLoad) => answerBatch(exchange, 'channel', body, mayLoad),
     },
     batchByRegistry: {
       route: 'batch_by_registry',
       needsRegistry: true,
-      answer: (exchange, body, mayLoad) =>
-        answerBatch(exchange, 'registry', body, mayLoad, readRegistryBatch),
+      answer: (exchange, body, mayLoad) => answerBatch(exchange, 'registry', body, mayLoad),
     },
   };
 }

@@ -248,12 +248,9 @@ describe('the body of a batch', () => {
 
   it.each([
     '1.5',
-    '1.0',
-    '500001.0',
-    '1e3',
-    '5E5',
-    '-0.0',
-    '0e0',
+    '500001.5',
+    '5000015e-1',
+    '1e-3',
     'null',
     'true',
     '[]',
@@ -287,6 +284,15 @@ describe('the body of a batch', () => {
     expect(idsOf(await registries('"9223372036854775807"', '"9223372036854775808"'))).toEqual(['largest']);
   });
 
+  it.each(
+    ['500001.0', '500001.000', '5.00001e5', '5.00001E+05', '50000100e-2', '500001e0', '500001e-0'].map(
+      titled,
+    ),
+  )('may hold an integer however the number is written: %s', async (_, element) => {
+    expect(idsOf(await registries(element))).toEqual(['h1']);
+    expect(idsOf(await registries('"500002"', element, '500001'))).toEqual(['h2', 'h1']);
+  });
+
   it('may hold larger numbers, which match their own hotel or none', async () => {
     expect(['[]', '["odd"]']).toContain(JSON.stringify(idsOf(await registries('9007199254740993'))));
     expect(['[]', '["largest"]']).toContain(JSON.stringify(idsOf(await registries('9223372036854775807'))));
@@ -302,6 +308,8 @@ describe('the body of a batch', () => {
       '18446744073710051617',
       '"18446744073710051617"',
       `"${'9'.repeat(5_000)}"`,
+      '1e400',
+      '-1.5e99999999999999999999',
     ].map(titled),
   )('may hold an integer that no hotel can carry: %s', async (_, element) => {
     expect(idsOf(await registries(element))).toEqual([]);

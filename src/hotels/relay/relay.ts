@@ -13,8 +13,8 @@ import { RelayMemory } from './memory.ts';
 import { PointersReader } from './pointers-reader.ts';
 import { Wanted } from './wanted.ts';
 
-/** What `askFor` returns for a body that JSON.parse must judge. */
-const NOT_PLAIN = -1;
+/** What `askFor` returns for a body that it leaves to others. */
+const NOT_READ = -1;
 /** Changes are remembered for this long to twice as long: longer than any load takes. */
 const TURN_MS = 30_000;
 
@@ -62,7 +62,7 @@ export class Relay {
   }
 
   /**
-   * Answers the body of a batch. Undefined: it is not of the plain form, or Redis is not to be asked. Rejects with
+   * Answers the body of a batch. Undefined: it asks for nothing plain, or Redis is not to be asked. Rejects with
    * what `finish` throws.
    */
   answer(
@@ -76,7 +76,7 @@ export class Relay {
     bytes.set(body, wasm.INPUT.value);
     const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf(namespace));
     const count = wasm.askFor(body.length, NUMBER[namespace], prefixLength);
-    if (count === NOT_PLAIN || count === 0) return undefined;
+    if (count === NOT_READ || count === 0) return undefined;
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted());
     return this.#answer(wanted, this.#memory.takeCommand(), view, finish);
   }

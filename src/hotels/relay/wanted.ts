@@ -15,7 +15,7 @@ export class Wanted {
 
   key(i: number): string {
     const start = this.table.readUInt32LE(i * RECORD_BYTES);
-    return this.table.toString('latin1', start, start + this.table.readUInt32LE(i * RECORD_BYTES + 4));
+    return this.table.toString('utf8', start, start + this.table.readUInt32LE(i * RECORD_BYTES + 4));
   }
 
   /** The keys whose hotel somebody else must tell, as far as this is known. */

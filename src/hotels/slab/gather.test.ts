@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { readBatch } from '../../http/batch-body.ts';
 import type { Entry } from '../entry.ts';
-import { NOT_PLAIN, OK, TOO_LARGE } from './gathered.ts';
+import { NOT_READ, OK, TOO_LARGE } from './gathered.ts';
 import { hotel, NOW_MS } from './slab.fixture.ts';
 import { Slab } from './slab.ts';
 
@@ -35,6 +36,12 @@ describe('the body of a batch request', () => {
     expect(gather('registry', '{"registry_ids":["004",4,-7,"-07"]}')).toBe(arrayOf(entries[4]!, entries[7]!));
     expect(gather('registry', '{"registry_ids":["-0"]}')).toBe(arrayOf(entries[0]!));
     expect(gather('registry', '{"registry_ids":[-0]}')).toBe(arrayOf(entries[0]!));
+    expect(gather('registry', '{"registry_ids":[4.0,-0.7e1,"\\u0034"]}')).toBe(
+      arrayOf(entries[4]!, entries[7]!),
+    );
+    expect(gather('channel', '{"x":[{"channel_ids":1}],"channel\\u005fids":["ch\\u002d3"]}')).toBe(
+      arrayOf(entries[3]!),
+    );
     expect(gather('channel', '{"channel_ids":[]}')).toBe('[]');
     expect([gathered.hits, gathered.absences, gathered.misses]).toEqual([0, 0, 0]);
   });
@@ -56,16 +63,11 @@ describe('the body of a batch request', () => {
       '{"channel_ids":["a",]}',
       '{"channel_ids":["a" "b"]}',
     ],
-    [
-      '{"channel_ids":["a\\n"]}',
-      '{"channel_ids":["a\tb"]}',
-      '{"channel_ids":["é"]}',
-      '{"channel_ids":["\x7f\x01"]}',
-    ],
+    ['{"channel_ids":["a\\x"]}', '{"channel_ids":["a\tb"]}', '{"channel_ids":["\x7f\x01"]}'],
     [
       '{"channel_ids":[1]}',
       '{"channel_ids":[null]}',
-      '{"channel_ids":["a"],"b":1}',
+      '{"channel_ids":["a"],"b":01}',
       '{"registry_ids":["a"]}',
     ],
     [
@@ -75,30 +77,34 @@ describe('the body of a batch request', () => {
       '{"channel_ids":["a]}',
       '{"channel_ids"}',
     ],
-    ['\ufeff{"channel_ids":["a"]}', '{"channel_ids":[,"a"]}', `{"channel_ids":["${'x'.repeat(300_000)}"]}`],
-  ])('is left to JSON.parse where it is not plain: %j', (...bodies) => {
-    for (const body of bodies) expect(gather('channel', body)).toBe(NOT_PLAIN);
+    [
+      '\ufeff\ufeff{"channel_ids":["a"]}',
+      '{"channel_ids":[,"a"]}',
+      `{"channel_ids":["${'x'.repeat(300_000)}"]}`,
+    ],
+  ])('is left to others where it is wrong or long: %j', (...bodies) => {
+    for (const body of bodies) expect(gather('channel', body)).toBe(NOT_READ);
   });
 
   it.each([
-    ['01', '-', '-01', '00', '1.0', '1e3', '+1', '--1', 'null', '"1'],
+    ['01', '-', '-01', '00', '1.5', '1e-3', '+1', '--1', 'null', '"1'],
     ['""', '"-"', '"1 "', '" 1"', '"1.0"', '"a"', '"1e3"', '"+1"', '"--1"', '"0x10"'],
-  ])('is left to JSON.parse where an element is no integer: %j', (...elements) => {
+  ])('is left to others where an element is no integer: %j', (...elements) => {
     for (const element of elements)
-      expect(gather('registry', `{"registry_ids":[${element}]}`)).toBe(NOT_PLAIN);
+      expect(gather('registry', `{"registry_ids":[${element}]}`)).toBe(NOT_READ);
   });
 
   it('holds at most 1000 ids', () => {
     const body = (count: number) =>
       JSON.stringify({ registry_ids: Array.from({ length: count }, (_, i) => i) });
-    expect(gather('registry', body(1000))).not.toBe(NOT_PLAIN);
+    expect(gather('registry', body(1000))).not.toBe(NOT_READ);
     expect(gathered.hits).toBe(50);
     expect(gathered.misses).toBe(950);
-    expect(gather('registry', body(1001))).toBe(NOT_PLAIN);
+    expect(gather('registry', body(1001))).toBe(NOT_READ);
     expect(() => slab.gatherKeys('id', Array(1001).fill('a'), 'full', NOW_MS)).toThrow(RangeError);
   });
 
-  it('is read as JSON.parse reads it, whatever its bytes', () => {
+  it('is answered as its parsed ids are, whatever its bytes', () => {
     const element = fc.oneof(
       fc.string({ unit: 'binary-ascii', maxLength: 40 }),
       fc.constantFrom('ch-1', 'ch-2', '007', '-0', '-08', 4, -7, 0, 1.5, 1e300, null, 'x'.repeat(256)),
@@ -121,21 +127,15 @@ describe('the body of a batch request', () => {
     fc.assert(
       fc.property(fc.oneof(spaced, damaged), fc.constantFrom('channel', 'registry'), (body, namespace) => {
         const gathered = slab.gather(namespace, Buffer.from(body), 'full', NOW_MS);
-        if (gathered.status === NOT_PLAIN) return;
-        const { hits, misses, absences } = gathered;
-        const fields = JSON.parse(body);
-        const ids: unknown[] = fields[namespace === 'channel' ? 'channel_ids' : 'registry_ids'];
-        expect(Object.keys(fields).length).toBe(1);
-        // JSON.parse rounds these, the slab does not.
-        if (ids.some((of) => typeof of === 'number' && !Number.isSafeInteger(of))) return;
-        const texts = ids.map((of) =>
-          namespace === 'channel' ? (of as string) : BigInt(of as string).toString(),
-        );
+        const batch = readBatch(namespace, Buffer.from(body));
+        expect(gathered.status).toBe('error' in batch ? NOT_READ : OK);
+        if ('error' in batch) return;
+        const { hits } = gathered;
         const answer = Buffer.from(gathered.output).toString();
         const gaps = gathered.takeGapped().keys;
-        slab.gatherKeys(namespace, texts, 'full', NOW_MS);
+        slab.gatherKeys(namespace, batch.ids, 'full', NOW_MS);
         expect(Buffer.from(gathered.output).toString()).toBe(answer);
-        expect([gathered.hits, gathered.misses, gathered.absences]).toEqual([hits, misses, absences]);
+        expect(gathered.hits).toBe(hits);
         expect(gathered.takeGapped().keys).toEqual(gaps);
       }),
       { numRuns: 3000 },

@@ -1,19 +1,19 @@
 import { GappedAnswer } from '../gapped-answer.ts';
 import type { SlabWasm } from './wasm.ts';
 
-/** What became of a batch: answered; not of the plain form, so JSON.parse must judge it; larger than the output. */
+/** What became of a batch: answered; wrong or too long, so others must judge it; larger than the output. */
 export const OK = 0;
-export const NOT_PLAIN = 1;
+export const NOT_READ = 1;
 export const TOO_LARGE = 2;
-export type GatherStatus = typeof OK | typeof NOT_PLAIN | typeof TOO_LARGE;
+export type GatherStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
 
 /**
  * What a slab found for a batch. A slab has one and writes it anew with each batch; `output`, `takeGapped` and
  * `softKeys` read the slab's memory and hold until its next call.
  */
 export class Gathered {
-  status: GatherStatus = NOT_PLAIN;
-  /** hotels answered; this and what follows says nothing where the status is NOT_PLAIN */
+  status: GatherStatus = NOT_READ;
+  /** hotels answered; this and what follows says nothing where the status is NOT_READ */
   hits = 0;
   /** keys known to be absent, each time they were asked for */
   absences = 0;
@@ -48,7 +48,7 @@ export class Gathered {
   /** Takes what wasm has just written. */
   take(status: number, keys: readonly string[] | undefined): this {
     this.status = status as GatherStatus;
-    if (status === NOT_PLAIN) return this;
+    if (status === NOT_READ) return this;
     const [words, floats, word] = [this.#words, this.#floats, this.#result];
     this.hits = words[word]!;
     this.absences = words[word + 1]!;
@@ -95,6 +95,6 @@ export class Gathered {
     if (this.#keys) return this.#keys[element]!;
     const word = this.#elements + element * 4;
     const start = this.#words[word]!;
-    return this.#bytes.toString('latin1', start, start + this.#words[word + 1]!);
+    return this.#bytes.toString('utf8', start, start + this.#words[word + 1]!);
   }
 }

@@ -1,7 +1,7 @@
 import type { View } from '../entry.ts';
 import { type Namespace, NUMBER } from '../namespace.ts';
 import { makeSeed } from '../wasm.ts';
-import { Gathered, NOT_PLAIN } from './gathered.ts';
+import { Gathered, NOT_READ } from './gathered.ts';
 import { writeKey } from './key-bytes.ts';
 import { instantiate, type SlabWasm } from './wasm.ts';
 
@@ -179,7 +179,7 @@ export class Slab {
     nowMs: number,
     minStoredAtMs = 0,
   ): Gathered {
-    if (body.length > this.#inputBytes) return this.#gathered.take(NOT_PLAIN, undefined);
+    if (body.length > this.#inputBytes) return this.#gathered.take(NOT_READ, undefined);
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = NUMBER[namespace];

@@ -1,14 +1,15 @@
 /** The first two steps of a batch: from its body to the MGET of pointers, from these to the MGET of entries. */
 import { isSame, MAX_KEY_BYTES } from '../../assembly/entry';
+import { readBody } from '../../batch-body/assembly/batch-body';
 import { hashOf } from '../../slab/assembly/hash';
 import { ELEMENT_BYTES, ELEMENTS, RESULT } from '../../slab/assembly/layout';
-import { NOT_PLAIN, parse } from '../../slab/assembly/parse';
 import { hasChanged } from './changes';
 import { addKey, beginCommand, commandLength } from './command';
 import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
 import { GAP, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from './wanted';
 
 const REGISTRY: u32 = 2;
+const NOT_READ: u32 = 0xffffffff;
 /** So many digits are below 2^63 for sure. */
 const SURE_DIGITS: u32 = 18;
 const TO: u8 = 0x3e;
@@ -16,19 +17,19 @@ const NOBODY: u8 = 0x2d;
 
 /**
  * Writes the table of what the body of `length` bytes at INPUT wants, and the MGET of its pointers. Returns how many
- * are wanted, each once, or NOT_PLAIN: JSON.parse must judge it. RESULT: length of the command, of the table.
+ * are wanted, each once, or NOT_READ: other means must judge it. RESULT: length of the command, of the table.
  */
 export function askFor(length: u32, namespace: u32, prefixLength: u32): u32 {
-  const count = parse(length, namespace === REGISTRY);
-  if (count === NOT_PLAIN) return NOT_PLAIN;
+  const count = readBody(length, namespace === REGISTRY);
+  if (count < 0) return NOT_READ;
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
   let wanted: u32 = 0;
-  for (let i: u32 = 0; i < count; i++) {
+  for (let i: u32 = 0; i < <u32>count; i++) {
     const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
     const key: usize = load<u32>(element);
     const keyLength = load<u32>(element, 4);
     if (keyLength === 0 || keyLength > (namespace === REGISTRY ? SURE_DIGITS : MAX_KEY_BYTES))
-      return NOT_PLAIN;
+      return NOT_READ;
     if (isFirst(namespace, key, keyLength, wanted)) {
       // moved up over those that were asked for twice
       const place = ELEMENTS + <usize>wanted * ELEMENT_BYTES;

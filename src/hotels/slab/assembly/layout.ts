@@ -1,20 +1,24 @@
 /**
- * Where things are in the slab's memory. In order: results, input, elements, gaps at fixed places; then,
+ * Where things are in the slab's memory. In order: results, elements, gaps, numbers, input at fixed places; then,
  * sized by the budget, the index, the ghosts, the small ring, the main ring; last the output.
  */
 
 /** What a call has to say beside its return value; slab.ts knows the fields by their place. */
 export const RESULT: usize = 64;
-/** Keys, and bodies of requests, on their way in. 1000 keys of the greatest length fit. */
-export const INPUT: usize = 1024;
-export const INPUT_BYTES: u32 = 262144;
 /** What a batch asks for, 16 bytes each: u32 key address, u32 key length, u32 hash, u32 ref. */
-export const ELEMENTS: usize = INPUT + 262144 + 64;
+export const ELEMENTS: usize = 1024;
 export const ELEMENT_BYTES: usize = 16;
 export const MAX_ELEMENTS: u32 = 1000;
 /** What a batch missed, 8 bytes each: u32 number of the element, u32 where in the output it belongs. */
 export const GAPS: usize = ELEMENTS + 16384;
-const FIXED_END: usize = GAPS + 8192;
+/** Room for an integer of 64 bits for each element, where it was written with a fraction or an exponent. */
+export const NUMBERS: usize = GAPS + 8192;
+export const NUMBER_BYTES: usize = 20;
+/** Keys, and bodies of requests, on their way in. 1000 keys of the greatest length fit. */
+export const INPUT: usize = NUMBERS + 20480;
+export const INPUT_BYTES: u32 = 262144;
+/** Behind the input a parser puts a vector of zeros. */
+const FIXED_END: usize = INPUT + 262144 + 64;
 
 export const SLOT_BYTES: usize = 8;
 export const GHOST_BUCKET_BYTES: usize = 32;

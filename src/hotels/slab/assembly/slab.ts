@@ -1,18 +1,18 @@
 /** The calls that slab.ts makes. Keys and bodies stand at INPUT, an entry at the output, when they are made. */
+import { readBody } from '../../batch-body/assembly/batch-body';
 import { evictions } from './eviction';
 import { gather, writeNarrow } from './gather';
 import { seedHash } from './hash';
 import { clearIndex, used } from './index-table';
 import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
 import { absences, entries, forgetCounts } from './links';
-import { NOT_PLAIN, parse } from './parse';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
 import { dropKey, findKey, putAbsence, putEntry, puts, refused } from './store';
 
 export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, outputStart, RESULT } from './layout';
 export { maxEntryBytes } from './store';
 
-const STATUS_NOT_PLAIN: u32 = 1;
+const STATUS_NOT_READ: u32 = 1;
 
 export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d: u64): void {
   divide(maxBytes, outputBytes);
@@ -44,8 +44,8 @@ export function narrow(ref: u32): void {
 
 /** Answers the request body of `length` bytes at INPUT. */
 export function gatherBody(length: u32, namespace: u32, isFull: bool, nowMs: f64, minStoredAtMs: f64): u32 {
-  const count = parse(length, namespace === 2);
-  if (count === NOT_PLAIN) return STATUS_NOT_PLAIN;
+  const count = readBody(length, namespace === 2);
+  if (count < 0) return STATUS_NOT_READ;
   return gather(count, namespace, isFull, nowMs, minStoredAtMs);
 }
 

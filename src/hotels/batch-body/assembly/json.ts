@@ -1,0 +1,289 @@
+/**
+ * Validates JSON (RFC 8259, UTF-8) in one pass and without recursion, and decodes its strings where they stand. Behind
+ * the text there must be 16 zeros: they end every scan, because JSON holds none. A function that reads something
+ * returns the address behind it, or INVALID.
+ */
+export const INVALID: usize = 0;
+
+export const QUOTE: u32 = 0x22;
+export const COMMA: u32 = 0x2c;
+export const MINUS: u32 = 0x2d;
+export const ZERO: u32 = 0x30;
+const COLON: u32 = 0x3a;
+export const OPEN_ARRAY: u32 = 0x5b;
+const BACKSLASH: u32 = 0x5c;
+export const CLOSE_ARRAY: u32 = 0x5d;
+export const OPEN_OBJECT: u32 = 0x7b;
+export const CLOSE_OBJECT: u32 = 0x7d;
+// in pieces of four, as little-endian numbers
+const TRUE: u32 = 0x65757274;
+const ALSE: u32 = 0x65736c61;
+const NULL: u32 = 0x6c6c756e;
+
+/** Of the string read last: where its decoded bytes are, and whether a surrogate in it lacks its other half. */
+export let textStart: usize = 0;
+export let textEnd: usize = 0;
+export let isTextBroken: bool = false;
+/** Of the number read last: where its point and its exponent's letter are; 0 where it has none. */
+export let pointAt: usize = 0;
+export let exponentAt: usize = 0;
+
+export function isDigit(byte: u32): bool {
+  return byte - ZERO < 10;
+}
+
+export function skipSpace(at: usize): usize {
+  while (true) {
+    const byte: u32 = load<u8>(at);
+    if (byte > 0x20 || (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09)) return at;
+    at++;
+  }
+}
+
+/** The first byte from `at` on that is a quote, a backslash, a control or not ASCII. */
+function endOfPlain(at: usize): usize {
+  const quotes = i8x16.splat(0x22);
+  const backslashes = i8x16.splat(0x5c);
+  const spaces = i8x16.splat(0x20);
+  while (true) {
+    const bytes = v128.load(at);
+    // as signed numbers, bytes from 0x80 on are below the space too
+    const ends = v128.or(
+      v128.or(i8x16.eq(bytes, quotes), i8x16.eq(bytes, backslashes)),
+      i8x16.lt_s(bytes, spaces),
+    );
+    const mask = i8x16.bitmask(ends);
+    if (mask !== 0) return at + ctz(mask);
+    at += 16;
+  }
+}
+
+/** Reads a string whose opening quote is before `at`. */
+export function readString(at: usize): usize {
+  const end = endOfPlain(at);
+  if (load<u8>(end) !== QUOTE) return readOddString(at, end);
+  textStart = at;
+  textEnd = end;
+  isTextBroken = false;
+  return end + 1;
+}
+
+/** Goes on at `at`, where the first byte is that is not plain. What is decoded is never longer than what it was. */
+function readOddString(start: usize, at: usize): usize {
+  let write = at;
+  let isBroken = false;
+  while (true) {
+    const byte: u32 = load<u8>(at);
+    if (byte === QUOTE) break;
+    if (byte === BACKSLASH) {
+      const letter: u32 = load<u8>(at + 1);
+      if (letter !== 0x75) {
+        const decoded = decodedOf(letter);
+        if (decoded === 0) return INVALID;
+        store<u8>(write++, decoded);
+        at += 2;
+        continue;
+      }
+      let code = readHex(at + 2);
+      if (code < 0) return INVALID;
+      at += 6;
+      if ((code & 0xf800) === 0xd800) {
+        // `\u` as a little-endian number
+        const low = (code & 0x400) === 0 && load<u16>(at) === 0x755c ? readHex(at + 2) : -1;
+        if ((low & ~0x3ff) === 0xdc00) {
+          code = 0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff);
+          at += 6;
+        } else isBroken = true;
+      }
+      write = encode(write, code);
+    } else if (byte >= 0x80) {
+      const length = lengthOfCharacter(at, byte);
+      if (length === 0) return INVALID;
+      // as many bytes as stand there, one by one: what lies between `write` and `at` is shorter than a vector
+      for (const end = at + length; at < end; at++) store<u8>(write++, load<u8>(at));
+    } else if (byte >= 0x20) {
+      const end = endOfPlain(at);
+      if (write !== at) memory.copy(write, at, end - at);
+      write += end - at;
+      at = end;
+    } else return INVALID;
+  }
+  textStart = start;
+  textEnd = write;
+  isTextBroken = isBroken;
+  return at + 1;
+}
+
+/** What a backslash and this letter stand for; 0: nothing. */
+function decodedOf(letter: u32): u32 {
+  switch (letter) {
+    case 0x22:
+    case 0x2f:
+    case 0x5c:
+      return letter;
+    case 0x62:
+      return 0x08;
+    case 0x66:
+      return 0x0c;
+    case 0x6e:
+      return 0x0a;
+    case 0x72:
+      return 0x0d;
+    case 0x74:
+      return 0x09;
+    default:
+      return 0;
+  }
+}
+
+/** The number that four hexadecimal digits write; negative: they are none. */
+function readHex(at: usize): i32 {
+  return (
+    (valueOfHex(load<u8>(at)) << 12) |
+    (valueOfHex(load<u8>(at + 1)) << 8) |
+    (valueOfHex(load<u8>(at + 2)) << 4) |
+    valueOfHex(load<u8>(at + 3))
+  );
+}
+
+/** Negative for what is no digit, and so is all that is made of it. */
+function valueOfHex(byte: u32): i32 {
+  if (isDigit(byte)) return byte - ZERO;
+  const letter = (byte | 0x20) - 0x61;
+  return letter < 6 ? letter + 10 : -0x10000;
+}
+
+/** Writes a code point as UTF-8, that of half a surrogate pair as it would be; returns the address behind it. */
+function encode(at: usize, code: u32): usize {
+  if (code < 0x80) {
+    store<u8>(at, code);
+    return at + 1;
+  }
+  if (code < 0x800) {
+    store<u8>(at, 0xc0 | (code >> 6));
+    store<u8>(at, 0x80 | (code & 0x3f), 1);
+    return at + 2;
+  }
+  if (code < 0x10000) {
+    store<u8>(at, 0xe0 | (code >> 12));
+    store<u8>(at, 0x80 | ((code >> 6) & 0x3f), 1);
+    store<u8>(at, 0x80 | (code & 0x3f), 2);
+    return at + 3;
+  }
+  store<u8>(at, 0xf0 | (code >> 18));
+  store<u8>(at, 0x80 | ((code >> 12) & 0x3f), 1);
+  store<u8>(at, 0x80 | ((code >> 6) & 0x3f), 2);
+  store<u8>(at, 0x80 | (code & 0x3f), 3);
+  return at + 4;
+}
+
+/** The length of the UTF-8 character that begins with `first`, which is not ASCII; 0: it is none (RFC 3629, section 4). */
+function lengthOfCharacter(at: usize, first: u32): u32 {
+  const second: u32 = load<u8>(at + 1);
+  if (first < 0xc2) return 0;
+  if (first < 0xe0) return isContinuation(second) ? 2 : 0;
+  if (first < 0xf0) {
+    const least: u32 = first === 0xe0 ? 0xa0 : 0x80;
+    const most: u32 = first === 0xed ? 0x9f : 0xbf;
+    return second >= least && second <= most && isContinuation(load<u8>(at + 2)) ? 3 : 0;
+  }
+  if (first > 0xf4) return 0;
+  const least: u32 = first === 0xf0 ? 0x90 : 0x80;
+  const most: u32 = first === 0xf4 ? 0x8f : 0xbf;
+  if (second < least || second > most) return 0;
+  return isContinuation(load<u8>(at + 2)) && isContinuation(load<u8>(at + 3)) ? 4 : 0;
+}
+
+function isContinuation(byte: u32): bool {
+  return (byte & 0xc0) === 0x80;
+}
+
+/** Reads a number. */
+export function readNumber(at: usize): usize {
+  pointAt = 0;
+  exponentAt = 0;
+  if (load<u8>(at) === MINUS) at++;
+  const first: u32 = load<u8>(at++);
+  if (!isDigit(first)) return INVALID;
+  if (first !== ZERO) at = skipDigits(at);
+  if (load<u8>(at) === 0x2e) {
+    pointAt = at++;
+    if (!isDigit(load<u8>(at))) return INVALID;
+    at = skipDigits(at + 1);
+  }
+  if ((load<u8>(at) | 0x20) === 0x65) {
+    exponentAt = at++;
+    const sign: u32 = load<u8>(at);
+    if (sign === MINUS || sign === 0x2b) at++;
+    if (!isDigit(load<u8>(at))) return INVALID;
+    at = skipDigits(at + 1);
+  }
+  return at;
+}
+
+function skipDigits(at: usize): usize {
+  while (isDigit(load<u8>(at))) at++;
+  return at;
+}
+
+/** Reads the name of a member and its colon; returns where its value begins. */
+export function readName(at: usize): usize {
+  if (load<u8>(at) !== QUOTE) return INVALID;
+  at = readString(at + 1);
+  if (at === INVALID) return INVALID;
+  at = skipSpace(at);
+  return load<u8>(at) === COLON ? skipSpace(at + 1) : INVALID;
+}
+
+/**
+ * Validates a value of any kind. How it is nested is noted where it stands: a byte for each level that is open, over
+ * the brackets that opened them and what has been read since.
+ */
+export function skipValue(at: usize): usize {
+  const levels = at;
+  let top = at;
+  while (true) {
+    const byte: u32 = load<u8>(at);
+    if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
+      const close = byte + 2;
+      at = skipSpace(at + 1);
+      if (load<u8>(at) === close) at++;
+      else {
+        store<u8>(top++, close);
+        if (close === CLOSE_OBJECT) {
+          at = readName(at);
+          if (at === INVALID) return INVALID;
+        }
+        continue;
+      }
+    } else {
+      at = byte === QUOTE ? readString(at + 1) : skipWord(at, byte);
+      if (at === INVALID) return INVALID;
+    }
+    // a value has ended, and perhaps what it stands in
+    while (true) {
+      if (top === levels) return at;
+      at = skipSpace(at);
+      const next: u32 = load<u8>(at++);
+      const close: u32 = load<u8>(top - 1);
+      if (next === close) top--;
+      else if (next !== COMMA) return INVALID;
+      else {
+        at = skipSpace(at);
+        if (close === CLOSE_OBJECT) {
+          at = readName(at);
+          if (at === INVALID) return INVALID;
+        }
+        break;
+      }
+    }
+  }
+}
+
+/** Reads a number, or true, false or null. */
+function skipWord(at: usize, byte: u32): usize {
+  if (byte === 0x74) return load<u32>(at) === TRUE ? at + 4 : INVALID;
+  if (byte === 0x66) return load<u32>(at, 1) === ALSE ? at + 5 : INVALID;
+  if (byte === 0x6e) return load<u32>(at) === NULL ? at + 4 : INVALID;
+  return readNumber(at);
+}
