@@ -3,12 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { contextsOf } from '../src/cli/completion/contexts.ts';
 import { addHotelCommands } from '../src/cli/tree/hotels.ts';
 import { addKeyCommands } from '../src/cli/tree/keys.ts';
 import { addOperationCommands } from '../src/cli/tree/operation.ts';
 import { Environment, readConfig } from '../src/config.ts';
 import { publicErrors, REFUSALS } from '../src/errors.ts';
+import { commandsOf } from './support/commands.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string) => readFileSync(ROOT + path, 'utf8');
@@ -90,7 +90,7 @@ describe('what the README names is there', () => {
     addKeyCommands(program);
     addHotelCommands(program);
     addOperationCommands(program);
-    const contexts = contextsOf(program);
+    const contexts = commandsOf(program);
     const declared = unique([
       ...contexts.filter(({ path }) => path.length === 1).map(({ path }) => path[0]!),
       ...[...read('src/main.ts').matchAll(/\.command\('(\w+)'\)/g)].map(([, name]) => name!),
@@ -110,8 +110,7 @@ describe('what the README names is there', () => {
       const path = words!.split(' ');
       const context = contexts.findLast(({ path: known }) => known.every((word, i) => word === path[i]))!;
       expect(declared, line).toContain(path[0]);
-      const options = context.options.map(({ word }) => word);
-      expect(options, line).toEqual(expect.arrayContaining(rest!.match(/(?<=\s)--[a-z-]+/g) ?? []));
+      expect(context.options, line).toEqual(expect.arrayContaining(rest!.match(/(?<=\s)--[a-z-]+/g) ?? []));
     }
   });
 

@@ -4,10 +4,13 @@ import { groupOf, runningOf } from '../../src/servers/processes.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { inForm, survived } from '../support/form.ts';
 import { insertHotels } from '../support/hotel.ts';
+import { lacks, needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 import { KeepAliveLoad, type Question } from './keep-alive-load.ts';
-import { findNginx, startNginx } from './nginx.ts';
+import { startNginx } from './nginx.ts';
+
+await needs('redis');
 
 const PER_SECOND = 300;
 const HOTELS = 1_000;
@@ -15,7 +18,6 @@ const HOTELS = 1_000;
 const SAME_SIGNAL_MS = 500;
 const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
 const bodies = rows.map((_, i) => hotelBody(i));
-const nginx = await findNginx();
 
 const batch = (from: number, count: number): Question => ({
   path: '/hotels/channel/batch',
@@ -71,7 +73,7 @@ describe('SIGTERM under 300 requests/s', () => {
   });
 });
 
-describe.skipIf(!nginx)('three instances behind nginx under 300 requests/s', () => {
+describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 requests/s', () => {
   it('are restarted one after the other without one failed request', async (context) => {
     const database = await freshDatabase();
     const redisDatabase = await freshRedis();
@@ -80,10 +82,7 @@ describe.skipIf(!nginx)('three instances behind nginx under 300 requests/s', () 
     const start = (ports?: { port: number; adminPort: number }): Promise<Service> =>
       startService({ workers: 1, database, redisDatabase, env, ...(ports && { ports }) });
     const instances = await Promise.all([start(), start(), start()]);
-    const port = await startNginx(
-      nginx!,
-      instances.map((each) => each.port),
-    );
+    const port = await startNginx(instances.map((each) => each.port));
     const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, PER_SECOND, QUESTIONS);
     await expect.poll(() => load.answered, { timeout: 10_000 }).toBeGreaterThan(PER_SECOND);
     let slowestMs = 0;

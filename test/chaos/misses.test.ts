@@ -1,9 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { expect, it, vi } from 'vitest';
+import { needs } from '../support/needs.ts';
 import { Connections } from './connections.ts';
 import { hotelBody } from './hotels.ts';
 import { getRequest } from './requests.ts';
 import { Stand } from './stand.ts';
+
+await needs('redis-server');
 
 const CLIENTS = 50;
 /** One each, and room for one that others of the service send in the same moment. */

@@ -1,15 +1,13 @@
 import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
-import { findProgram } from '../../src/servers/programs.ts';
 import { startOnFreePort } from '../../src/servers/server.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
-
-/** The path of nginx; undefined where it is not installed. */
-export const findNginx = (): Promise<string | undefined> => findProgram(['nginx']);
+import { pathOf } from '../support/programs.ts';
 
 /** nginx before instances of the service, as the README tells operators to set it up. Returns its port. */
-export async function startNginx(program: string, ports: number[]): Promise<number> {
+export async function startNginx(ports: number[]): Promise<number> {
+  const program = await pathOf('nginx');
   const server = await startOnFreePort(
-    (port) => orderNginx(program, () => configuration(port, ports)),
+    (port) => orderNginx(program!, () => configuration(port, ports)),
     NGINX_READY,
   );
   closeAtEnd(`nginx on port ${server.port}`, async () => void (await server.stop()));

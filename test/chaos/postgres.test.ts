@@ -1,9 +1,12 @@
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, it, type TestContext } from 'vitest';
+import { needs } from '../support/needs.ts';
 import { type Course, type Fault, foundOut } from './course.ts';
 import { Stand } from './stand.ts';
 import { failures, tally } from './tally.ts';
 import { survive, type Verdict, verdict } from './verdict.ts';
+
+await needs('redis-server');
 
 const MAX_CONNECTIONS = 50;
 

@@ -3,10 +3,13 @@ import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { currentGeneration } from '../../src/invalidation/generation.ts';
 import { inForm } from '../support/form.ts';
+import { needs } from '../support/needs.ts';
 import type { Course, Fault } from './course.ts';
 import { Stand } from './stand.ts';
 import { failures, tally } from './tally.ts';
 import { survive, type Verdict, verdict } from './verdict.ts';
+
+await needs('redis-server');
 
 let stand: Stand;
 let repeating: NodeJS.Timeout;

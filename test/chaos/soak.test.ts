@@ -4,12 +4,15 @@ import { build } from 'hdr-histogram-js';
 import { beforeAll, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { inForm, survived } from '../support/form.ts';
+import { needs } from '../support/needs.ts';
 import { type Footprint, footprintOf, median } from './footprint.ts';
 import { now } from './load.ts';
 import { type Mix, type Sample, USUAL_MIX } from './sample.ts';
 import { Stand } from './stand.ts';
 import { tally } from './tally.ts';
 import { everyWeather, type Weather } from './weather.ts';
+
+await needs('redis-server');
 
 /** 20 minutes; SOAK_S sets another time, in seconds. */
 const LASTS_MS = inForm(12_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));

@@ -2,67 +2,74 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, type TestContext } from 'vitest';
 import { currentGeneration } from '../../src/invalidation/generation.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { FakeClock, findFaketime } from '../support/fake-clock.ts';
+import { FakeClock } from '../support/fake-clock.ts';
 import { inForm, survived } from '../support/form.ts';
+import { lacks, needs } from '../support/needs.ts';
+import { pathOf } from '../support/programs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 import { Connections } from './connections.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 
+await needs('redis');
+
 const CLIENTS = 500;
 const ENTRIES = 10_000;
 const WINDOW_MS = 1_000;
 const HOUR_MS = 3_600_000;
-const library = await findFaketime();
+const library = await pathOf('faketime');
 
 /** Keys that were asked for at PostgreSQL. */
 const loads = (service: Service): Promise<number> =>
   service.metric('hotel_api_cache_answers_total', { tier: 'postgres' });
 
-describe.skipIf(!library)('500 clients that ask for one id in the moment in which it has expired', () => {
-  it('cost one query of each worker at most', async (context) => {
-    const clock = await FakeClock.make(library!);
-    const database = await freshDatabase();
-    const redisDatabase = await freshRedis();
-    const proxy = await FaultProxy.before(database.url);
-    const service = await startService({
-      workers: 2,
-      database,
-      redisDatabase,
-      hotels: [hotelRow(1)],
-      env: { ...clock.env, DATABASE_URL: proxy.url, REDIS_TTL_S: '1', ABSENT_TTL_S: '1' },
+describe.skipIf(await lacks('faketime'))(
+  '500 clients that ask for one id in the moment in which it has expired',
+  () => {
+    it('cost one query of each worker at most', async (context) => {
+      const clock = await FakeClock.make(library!);
+      const database = await freshDatabase();
+      const redisDatabase = await freshRedis();
+      const proxy = await FaultProxy.before(database.url);
+      const service = await startService({
+        workers: 2,
+        database,
+        redisDatabase,
+        hotels: [hotelRow(1)],
+        env: { ...clock.env, DATABASE_URL: proxy.url, REDIS_TTL_S: '1', ABSENT_TTL_S: '1' },
+      });
+      const connections = new Connections(service.port);
+      const ask = (path: string) =>
+        connections.ask(`GET /hotels/${path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${service.fullKey}\r\n\r\n`);
+      const rows: number[] = [];
+      for (const [path, answer] of [
+        ['chaos-1', hotelBody(1)],
+        ['channel/CH-1', hotelBody(1)],
+        ['nobody', '{"error":"Hotel not found"}'],
+      ] as const) {
+        // every worker has it, on as many connections as will be asked on
+        await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
+        await expect.poll(() => service.redis!.dbsize(), { timeout: 5_000 }).toBeLessThanOrEqual(1);
+        await clock.set(clock.now() + 2 * HOUR_MS);
+        // long enough for all of them to come before the first is answered
+        proxy.delay(100);
+        const before = await loads(service);
+        const replies = await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
+        expect(replies.map((reply) => (typeof reply === 'string' ? reply : reply.body.toString()))).toEqual(
+          new Array(CLIENTS).fill(answer),
+        );
+        rows.push((await loads(service)) - before);
+        await proxy.heal();
+      }
+      connections.close();
+      survived(context, 'load', '500 clients on one expired id, two workers', {
+        'queries at most': Math.max(...rows),
+      });
+      for (const queries of rows) expect(queries).toBeLessThanOrEqual(2);
+      expect(Math.max(...rows)).toBeGreaterThan(0);
     });
-    const connections = new Connections(service.port);
-    const ask = (path: string) =>
-      connections.ask(`GET /hotels/${path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${service.fullKey}\r\n\r\n`);
-    const rows: number[] = [];
-    for (const [path, answer] of [
-      ['chaos-1', hotelBody(1)],
-      ['channel/CH-1', hotelBody(1)],
-      ['nobody', '{"error":"Hotel not found"}'],
-    ] as const) {
-      // every worker has it, on as many connections as will be asked on
-      await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
-      await expect.poll(() => service.redis!.dbsize(), { timeout: 5_000 }).toBeLessThanOrEqual(1);
-      await clock.set(clock.now() + 2 * HOUR_MS);
-      // long enough for all of them to come before the first is answered
-      proxy.delay(100);
-      const before = await loads(service);
-      const replies = await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
-      expect(replies.map((reply) => (typeof reply === 'string' ? reply : reply.body.toString()))).toEqual(
-        new Array(CLIENTS).fill(answer),
-      );
-      rows.push((await loads(service)) - before);
-      await proxy.heal();
-    }
-    connections.close();
-    survived(context, 'load', '500 clients on one expired id, two workers', {
-      'queries at most': Math.max(...rows),
-    });
-    for (const queries of rows) expect(queries).toBeLessThanOrEqual(2);
-    expect(Math.max(...rows)).toBeGreaterThan(0);
-  });
-});
+  },
+);
 
 /**
  * Fills the caches with all entries in one instant, asks for them again and again until `forMs` after the first came

@@ -111,7 +111,13 @@ export class Stand {
         drop: release,
       },
       redisDatabase: { url: redisServer.url, client, release },
-      env: { DATABASE_URL: postgresProxy.url, REDIS_URL: redisProxy.url, ...options.env },
+      env: {
+        DATABASE_URL: postgresProxy.url,
+        REDIS_URL: redisProxy.url,
+        // the default: faults last long enough to be noticed by it
+        DATABASE_TIMEOUT_MS: '500',
+        ...options.env,
+      },
     };
     return new Stand(
       await startService(serviceOptions),

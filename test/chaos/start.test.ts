@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { inForm, survived } from '../support/form.ts';
+import { needs } from '../support/needs.ts';
 import type { Service } from '../support/service.ts';
 import { hotelBody } from './hotels.ts';
 import { now } from './load.ts';
 import { Stand } from './stand.ts';
+
+await needs('redis-server');
 
 let stand: Stand;
 

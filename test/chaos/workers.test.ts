@@ -2,11 +2,14 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { inForm } from '../support/form.ts';
+import { needs } from '../support/needs.ts';
 import type { Course, Fault } from './course.ts';
 import { now } from './load.ts';
 import { isNormal, Stand } from './stand.ts';
 import { failures, tally } from './tally.ts';
 import { survive, type Verdict, verdict } from './verdict.ts';
+
+await needs('redis-server');
 
 /** Starting Node takes half of the second, and three times as long where others use the machine. */
 const KILLED_MS = inForm(2_000, 1_000);

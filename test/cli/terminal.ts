@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
-import { findProgram } from '../../src/servers/programs.ts';
-import { isSkippedWithout } from '../support/wanted.ts';
+import { lacks } from '../support/needs.ts';
+import { pathOf } from '../support/programs.ts';
 
 /** True where what a terminal shows is not tested. */
-export const withoutTerminal =
-  process.platform !== 'linux' || (await isSkippedWithout('what is shown on a terminal', 'script'));
+export const withoutTerminal = process.platform !== 'linux' || (await lacks('script'));
 /** The program that gives another a terminal: of util-linux, and on Debian 13 of bsdutils. */
-const script = await findProgram(['script']);
+const script = await pathOf('script');
 
 /** Runs a command line of the shell under a terminal and types `keys`; all that was shown there. */
 export async function onTerminal(

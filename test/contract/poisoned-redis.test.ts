@@ -1,7 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { needs } from '../support/needs.ts';
 import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+
+await needs('redis');
 
 /** For what comes without a promise of when. */
 const PATIENCE_MS = 10_000;

@@ -1,7 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Everywhere, named, status } from '../support/everywhere.ts';
+import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
+
+await needs('redis');
 
 const CHANGES = 60;
 

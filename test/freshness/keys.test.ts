@@ -3,10 +3,13 @@ import { hashOf, makeKey } from '../../src/keys/key.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
+import { needs } from '../support/needs.ts';
 import { within } from '../support/own-time.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
+
+await needs('redis');
 
 let service: Service;
 let everywhere: Everywhere;

@@ -5,7 +5,10 @@ import type { FeedMessage } from '../../src/invalidation/messages.ts';
 import { readHotels } from '../../src/invalidation/rows.ts';
 import { hashOf, makeKey } from '../../src/keys/key.ts';
 import { insertKey } from '../support/key.ts';
+import { needs } from '../support/needs.ts';
 import { Stage, type StagedWorker, until } from '../support/stage.ts';
+
+await needs('redis');
 
 const ROUNDS = 200;
 // 200 rounds take 2 to 4 s, and some times that on a busy machine

@@ -2,9 +2,12 @@ import { beforeAll, expect, it } from 'vitest';
 import { hashOf } from '../../src/keys/key.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
+import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Stage, type StagedWorker } from '../support/stage.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
+
+await needs('redis');
 
 /** All is walked through in five steps of a second. */
 const PATIENCE_MS = 12_000;

@@ -3,10 +3,13 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { FreshRedis } from '../support/database.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
+
+await needs('redis-server');
 
 let redis: FreshRedis;
 let proxy: FaultProxy;

@@ -13,7 +13,10 @@ import { openLog } from '../../src/observe/log.ts';
 import { Metrics } from '../../src/observe/metrics.ts';
 import { Redis } from '../../src/stores/redis.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
+import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
+
+await needs('redis');
 
 const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onPoison: () => {} };
 /** As the primary opens it for the invalidator. */

@@ -5,8 +5,11 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/keys/key.ts';
 import { insertKey } from '../support/key.ts';
+import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { workersOf } from './memory.ts';
+
+await needs('redis');
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

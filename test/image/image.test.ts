@@ -8,11 +8,14 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { childrenOf } from '../../src/servers/processes.ts';
 import { freshDatabase } from '../support/database.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { startService } from '../support/service.ts';
 import { commandIn, type Run, runIn } from './container.ts';
 import { readStages, type Stage } from './dockerfile.ts';
 import { type Image, rebuild } from './rebuild.ts';
+
+await needs('redis');
 
 const CONTEXT = fileURLToPath(new URL('../..', import.meta.url));
 const REBUILD_TIMEOUT_MS = 240_000;

@@ -1,15 +1,19 @@
 import { beforeAll, expect, it } from 'vitest';
 import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
-import { findProgram } from '../../src/servers/programs.ts';
 import { startOnFreePort } from '../../src/servers/server.ts';
 import { Client } from '../support/client.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
+import { pathOf } from '../support/programs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { render } from './kustomize.ts';
 
 /** Annotations that the controller itself reads; the others are nginx's directives under their own names. */
 const OF_THE_CONTROLLER = ['keepalive', 'redirect-to-https', 'server-tokens', 'hsts'];
+
+await needs('nginx', 'kubectl');
+const nginx = await pathOf('nginx');
 
 let service: Service;
 let edge: Client;
@@ -32,15 +36,13 @@ async function startEdge(upstreams: number[]): Promise<Client> {
     .map(([name, value]) => [name.replace('nginx.org/', ''), value] as const)
     .filter(([name]) => !OF_THE_CONTROLLER.includes(name))
     .map(([name, value]) => `${name.replaceAll('-', '_')} ${value};`);
-  const program = await findProgram(['nginx']);
-  if (!program) throw new Error('This test needs nginx: install it (Debian: apt-get install nginx)');
   const http = (port: number) => `
     upstream pods { ${upstreams.map((each) => `server 127.0.0.1:${each} max_fails=0;`).join(' ')} }
     server {
       listen 127.0.0.1:${port};
       location / { proxy_http_version 1.1; proxy_set_header Connection close; proxy_pass http://pods; ${directives.join('\n')} }
     }`;
-  const server = await startOnFreePort((port) => orderNginx(program, () => http(port)), NGINX_READY);
+  const server = await startOnFreePort((port) => orderNginx(nginx!, () => http(port)), NGINX_READY);
   closeAtEnd('nginx', async () => void (await server.stop()));
   const client = new Client(server.port, { full: service.fullKey, narrow: service.narrowKey });
   closeAtEnd('connections to nginx', async () => client.close());

@@ -4,9 +4,12 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig } from '../../src/config.ts';
 import { Program } from '../cli/program.ts';
+import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
 import { type Manifest, render } from './kustomize.ts';
 import { faultsBySchema, unknownFields } from './schemas.ts';
+
+await needs('kubectl');
 
 const MIB = 1024 ** 2;
 const OVERLAYS = ['dev', 'production', 'hpa-custom'] as const;

@@ -2,8 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { childrenOf } from '../../src/servers/processes.ts';
+import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { render } from './kustomize.ts';
+
+await needs('kubectl');
 
 const MIB = 1024 ** 2;
 /** About 95 MB: more than the local cache of the overlay dev holds. */

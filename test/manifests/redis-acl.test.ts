@@ -4,12 +4,15 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
-import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
+import { orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
-import { OwnServer } from '../support/own-server.ts';
+import { needs } from '../support/needs.ts';
+import { OwnServer, redisProgram } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
+
+await needs('redis-server', 'kubectl');
 
 const RULES = fileURLToPath(new URL('../../k8s/components/redis-acl/users.acl', import.meta.url));
 const PASSWORD = 'secret of the test';
@@ -28,8 +31,7 @@ const connect = (user: string, password: string) =>
 const auditLog = async () => ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));
 
 beforeAll(async () => {
-  const program = await findRedisProgram(console.warn);
-  if (!program) throw new Error('This test needs redis-server or valkey-server');
+  const program = redisProgram();
   rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
   const server = await OwnServer.start(async (port) => {
     const order = await orderRedis(program, port);

@@ -3,16 +3,16 @@ import { describe, expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';
-import { isSkippedWithout } from '../support/wanted.ts';
 import { Operator } from './operator.ts';
 import { QUESTIONS, ROWS } from './questions.ts';
 
 const POLL = { interval: 20, timeout: 10_000 };
-const skipped = await isSkippedWithout('to empty Redis', 'bash', 'redis-cli');
+await needs('bash', 'redis-cli', 'redis-server');
 
-describe.skipIf(skipped)('Redis', () => {
+describe('Redis', () => {
   it('is emptied under load: no request fails, nothing old is answered, and it fills again', async () => {
     const { url } = await ownRedis();
     const client = new Redis(url, { protocol: 2 });

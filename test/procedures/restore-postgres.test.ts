@@ -5,13 +5,13 @@ import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/schema.ts';
-import { findProgram } from '../../src/servers/programs.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
 import { ownPostgres, ownRedis } from '../support/own-server.ts';
+import { pathOf } from '../support/programs.ts';
 import { startService } from '../support/service.ts';
-import { isSkipped, isSkippedWithout } from '../support/wanted.ts';
 import { Operator } from './operator.ts';
 
 const POLL = { interval: 20, timeout: 10_000 };
@@ -22,17 +22,15 @@ async function serverPrograms(): Promise<string | undefined> {
   const folders: string[] = [];
   for await (const folder of glob('/usr/lib/postgresql/*/bin')) folders.push(folder);
   folders.sort((a, b) => Number(b.split('/')[4]) - Number(a.split('/')[4]));
-  const dump = await findProgram(['pg_dump']);
+  const dump = await pathOf('pg_dump');
   if (dump) folders.push(dirname(await realpath(dump)));
   return folders.find((folder) => ['initdb', 'postgres'].every((name) => existsSync(join(folder, name))));
 }
 
 const programs = await serverPrograms();
-const skipped =
-  (await isSkippedWithout('to restore PostgreSQL', 'bash', 'psql', 'pg_dump', 'pg_restore', 'createdb')) ||
-  isSkipped(programs === undefined, 'Not tested: to restore PostgreSQL. Its server is not installed.');
+await needs('bash', 'psql', 'pg_dump', 'redis-server');
 
-describe.skipIf(skipped)('PostgreSQL', () => {
+describe('PostgreSQL', () => {
   it('is restored from a dump under running instances: they answer what it holds, and changes of it within 1 s', async () => {
     const server = await ownPostgres(100, programs);
     const urlOf = (url: string, name: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
-import { findNginx, startNginx } from '../chaos/nginx.ts';
+import { startNginx } from '../chaos/nginx.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
-import { isSkippedWithout } from '../support/wanted.ts';
 import { Operator } from './operator.ts';
 import { COLD_IDS, QUESTIONS, ROWS } from './questions.ts';
 
 const POLL = { interval: 20, timeout: 10_000 };
-const skipped = await isSkippedWithout('the rotation of a database password', 'bash', 'psql', 'nginx');
+await needs('bash', 'psql', 'nginx', 'redis');
 
 /** Two logins of this test alone; roles belong to the whole server. */
 async function twoLogins() {
@@ -30,7 +30,7 @@ async function twoLogins() {
   return { database, logins, urlOf };
 }
 
-describe.skipIf(skipped)('the password of the service at PostgreSQL', () => {
+describe('the password of the service at PostgreSQL', () => {
   it('is rotated by two logins in turns without a failed request', async () => {
     const { database, logins, urlOf } = await twoLogins();
     const redisDatabase = await freshRedis();
@@ -44,10 +44,7 @@ describe.skipIf(skipped)('the password of the service at PostgreSQL', () => {
       });
     const oldUrl = urlOf(current, 'first');
     const instances = [await start(oldUrl), await start(oldUrl)];
-    const port = await startNginx(
-      (await findNginx())!,
-      instances.map((instance) => instance.port),
-    );
+    const port = await startNginx(instances.map((instance) => instance.port));
     const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, 200, QUESTIONS);
     await expect.poll(() => load.answered, POLL).toBeGreaterThan(100);
 

@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Everywhere, named, status } from '../support/everywhere.ts';
+import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
-import { isSkippedWithout } from '../support/wanted.ts';
 import { Operator } from './operator.ts';
 
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({
@@ -12,7 +12,7 @@ const HOTELS = Array.from({ length: 200 }, (_, i) => ({
   channel_id: `C${i}`,
   registry_id: `${9_007_199_254_740_000n + BigInt(i)}`,
 }));
-const skipped = await isSkippedWithout('a bad import undone by SQL', 'bash', 'psql');
+await needs('bash', 'psql');
 
 describe('a bad import', () => {
   it('is undone by the export made before it: changed, added and lost hotels are as they were', async () => {
@@ -49,7 +49,7 @@ describe('a bad import', () => {
     );
   });
 
-  it.skipIf(skipped)('is undone by SQL alone, from a copy of the table', async () => {
+  it('is undone by SQL alone, from a copy of the table', async () => {
     const service = await startService({ workers: 2, hotels: HOTELS });
     const everywhere = await Everywhere.of(service);
     const operator = await Operator.set({ OWNER_URL: service.database.ownerUrl });

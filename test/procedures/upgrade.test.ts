@@ -4,10 +4,13 @@ import { expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
+import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 import { QUESTIONS, ROWS } from './questions.ts';
 import { makeRelease } from './release.ts';
+
+await needs('redis');
 
 const POLL = { interval: 20, timeout: 15_000 };
 const names = await readdir(fileURLToPath(new URL('../../sql', import.meta.url)));

@@ -54,11 +54,7 @@ export async function freshDatabase(): Promise<FreshDatabase> {
 
 export async function freshRedis(): Promise<FreshRedis> {
   const { redisUrl } = inject('servers');
-  if (!redisUrl) {
-    throw new Error(
-      'This test needs Redis: install redis-server or valkey-server, run Docker, or set REDIS_URL',
-    );
-  }
+  if (!redisUrl) throw new Error("this file uses Redis: it lacks needs('redis')");
   const { client, lock } = await claimNumber(redisUrl);
   const url = numbered(redisUrl, client.options.db!);
   const release = once(async () => {

@@ -3,7 +3,7 @@ import { inject, type TestContext } from 'vitest';
 declare module 'vitest' {
   interface ProvidedContext {
     /** short: as part of all tests; long: faults last, and clients are as many, as the promise says */
-    chaos: 'short' | 'long';
+    form: 'short' | 'long';
   }
   interface TaskMeta {
     survived?: Row;
@@ -18,7 +18,7 @@ export interface Row {
 }
 
 /** The value for the form that runs. */
-export const inForm = <T>(short: T, long: T): T => (inject('chaos') === 'long' ? long : short);
+export const inForm = <T>(short: T, long: T): T => (inject('form') === 'long' ? long : short);
 
 /** Puts what was measured into the table; a test that is measured again replaces its row. */
 export function survived(

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { freePort } from '../../src/servers/port.ts';
-import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
+import { orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
 import { closeAtEnd } from './left-behind.ts';
-import { OwnServer } from './own-server.ts';
+import { OwnServer, redisProgram } from './own-server.ts';
 
 const ADMIN = 'admin';
 const SLOTS = 16_384;
@@ -32,8 +32,7 @@ export class OwnCluster {
 
   /** `rules`: lines of an ACL file; a user who may do all is added for the tests and for replication. */
   static async start(rules: string): Promise<OwnCluster> {
-    const program = await findRedisProgram(console.warn);
-    if (!program) throw new Error('This test needs redis-server or valkey-server');
+    const program = redisProgram();
     const cluster = new OwnCluster(
       await Promise.all(Array.from({ length: 6 }, () => startNode(program, rules))),
     );

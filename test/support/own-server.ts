@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import postgres from 'postgres';
+import { inject } from 'vitest';
 import { migrate } from '../../src/schema.ts';
 import { type Guarded, type Order, runGuarded } from '../../src/servers/guarded.ts';
 import { orderPostgres, POSTGRES_READY } from '../../src/servers/postgres.ts';
 import { descendantsOf } from '../../src/servers/processes.ts';
-import { findRedisProgram, orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
+import { orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
 import { startOnFreePort } from '../../src/servers/server.ts';
 import { closeAtEnd } from './left-behind.ts';
 
@@ -102,14 +103,16 @@ export class OwnServer {
   }
 }
 
+/** The program of Redis, in a file that declared `needs('redis-server')`. */
+export function redisProgram(): string {
+  const program = inject('servers').redisProgram;
+  if (!program) throw new Error("this file starts a Redis of its own: it lacks needs('redis-server')");
+  return program;
+}
+
 /** A Redis of one test file alone; commands that tests of servers use are switched on. */
 export async function ownRedis(): Promise<{ server: OwnServer; url: string }> {
-  const program = await findRedisProgram(console.warn);
-  if (!program) {
-    throw new Error(
-      'This test freezes and kills a Redis of its own: install redis-server or valkey-server so that it can be run',
-    );
-  }
+  const program = redisProgram();
   const server = await OwnServer.start((port) => orderRedis(program, port), REDIS_READY);
   return { server, url: `redis://127.0.0.1:${server.port}/0` };
 }

@@ -4,7 +4,7 @@ import type { TestProject } from 'vitest/node';
 import { Lifecycle } from '../../src/lifecycle.ts';
 import { migrate } from '../../src/schema.ts';
 import { startPostgres } from '../../src/servers/postgres.ts';
-import { findRedis } from '../../src/servers/redis.ts';
+import { findRedis, findRedisProgram } from '../../src/servers/redis.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
 import { installUws } from './uws.ts';
 
@@ -18,6 +18,8 @@ export interface Servers {
   template: string;
   /** undefined: there is no Redis to be had */
   redisUrl: string | undefined;
+  /** a Redis that one file may start for itself; undefined likewise */
+  redisProgram: string | undefined;
   /** where the uWebSockets.js is that services run on; undefined: that of package.json */
   uwsFolder: string | undefined;
   /** ports from here on are handed to services; below those that the system hands out */
@@ -53,6 +55,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       serviceUrl,
       template: TEMPLATE,
       redisUrl,
+      redisProgram: await findRedisProgram(console.warn),
       uwsFolder: uws?.folder,
       firstPort: 10_000 + 100 * randomInt(200),
     });

@@ -8,6 +8,7 @@ import { childrenOf } from '../../src/servers/processes.ts';
 import { type Answer, type AskOptions, Client } from './client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
 import { samplesOf } from './exposition.ts';
+import { inForm } from './form.ts';
 import { type HotelRow, insertHotels } from './hotel.ts';
 import { insertKey } from './key.ts';
 import { closeAtEnd, fault } from './left-behind.ts';
@@ -17,7 +18,7 @@ import { uwsEnvironment } from './uws.ts';
 export interface ServiceOptions {
   /** beside what the harness sets, or instead of it */
   env?: Record<string, string>;
-  /** default true; false: REDIS_URL is unset */
+  /** default: where there is one; false: REDIS_URL is unset */
   redis?: boolean;
   /** default 1 */
   workers?: number;
@@ -35,14 +36,7 @@ export interface ServiceOptions {
   command?: [file: string, ...args: string[]];
 }
 
-declare module 'vitest' {
-  interface ProvidedContext {
-    /** other tests run at the same time */
-    sharedMachine: true | undefined;
-  }
-}
-
-/** Where other tests take the processors only a test of a deadline is to meet one, and sets it. */
+/** Where other tests take the processors, a test of a deadline sets it, and no other test is to meet one. */
 const PATIENT = { DATABASE_TIMEOUT_MS: '3000' };
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -55,7 +49,8 @@ const STOP_TIMEOUT_MS = 15_000;
  */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const database = options.database ?? (await freshDatabase());
-  const redis = options.redis === false ? undefined : (options.redisDatabase ?? (await freshRedis()));
+  const withRedis = options.redis ?? inject('servers').redisUrl !== undefined;
+  const redis = !withRedis ? undefined : (options.redisDatabase ?? (await freshRedis()));
   const keys = {
     full: await insertKey(database.sql, ['registry']),
     narrow: await insertKey(database.sql, []),
@@ -81,7 +76,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         LOG_LEVEL: 'info',
         DRAIN_WAIT_MS: '0',
         ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
-        ...(inject('sharedMachine') && PATIENT),
+        ...inForm<Record<string, string>>(PATIENT, {}),
         ...options.env,
       },
       stopSignal: 'SIGTERM',

@@ -1,9 +1,8 @@
-import { Argument, type Command } from 'commander';
+import type { Command } from 'commander';
 import { parseDuration, parseWhole } from '../arguments.ts';
-import { SHELLS } from '../completion/shells.ts';
 import { examples } from '../help.ts';
 
-/** Adds the commands that look after a deployment: `config`, `health`, `check-freshness`, `completion`. */
+/** Adds the commands that look after a deployment: `config`, `health` and `check-freshness`. */
 export function addOperationCommands(program: Command): void {
   program
     .command('config')
@@ -49,18 +48,4 @@ connection shows the change. Exit code 1 when an answer was older than promised,
 ${examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url http://localhost:8080', 'HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m --json')}`,
     )
     .action(async (options) => (await import('../check-freshness.ts')).checkFreshness(options));
-
-  program
-    .command('completion')
-    .description('print what makes a shell complete the commands and options of hotel-api')
-    .addArgument(new Argument('<shell>', 'the shell that is to complete').choices(Object.keys(SHELLS)))
-    .addHelpText(
-      'after',
-      examples(
-        'source <(hotel-api completion bash)                     # in ~/.bashrc',
-        'source <(hotel-api completion zsh)                      # in ~/.zshrc, after compinit',
-        'hotel-api completion fish > ~/.config/fish/completions/hotel-api.fish',
-      ),
-    )
-    .action(async (shell) => (await import('../completion/command.ts')).printCompletion(program, shell));
 }

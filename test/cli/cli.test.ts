@@ -1,0 +1,509 @@
+import { once } from 'node:events';
+import { appendFile, readFile, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { hotelAt } from '../../src/cli/seed/hotel.ts';
+import { readConfig } from '../../src/config.ts';
+import { hashOf, isWellFormed } from '../../src/keys/key.ts';
+import { requireSchema } from '../../src/schema.ts';
+import type { FreshDatabase } from '../support/database.ts';
+import { counts, Program } from './program.ts';
+
+/** An import of a million hotels takes up to 228 MB; one that kept its lines would take half as much again here. */
+const MAX_IMPORT_MIB = 260;
+const TODAY = '2026-06-01';
+
+let program: Program;
+let database: FreshDatabase;
+let sql: Sql;
+let folder: string;
+
+beforeAll(async () => {
+  program = await Program.set();
+  ({ database, folder } = program);
+  ({ sql } = database);
+});
+
+/** Runs the real program in `folder`, with nothing in its environment but the database, or what is given. */
+const hotelApi = (args: string[], { env, input }: { env?: NodeJS.ProcessEnv; input?: string } = {}) =>
+  program.run(args, input, env);
+/** Runs a command with --json: its one document, and how it ended. */
+const json = (args: string[], input?: string) => program.json(args, input);
+const line = (hotel: object) => `${JSON.stringify(hotel)}\n`;
+/** The most memory in MiB that a process held until it ended, as far as that was seen; 0 where the system does not tell. */
+async function peakOf(pid: number): Promise<number> {
+  for (let peakKiB = 0; ; await sleep(50)) {
+    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+    const [, seenKiB] = /VmHWM:\s+(\d+)/.exec(status) ?? [];
+    // one that has ended, and that nobody has waited for, has no memory
+    if (seenKiB === undefined) return peakKiB / 1024;
+    peakKiB = Number(seenKiB);
+  }
+}
+
+describe('usage', () => {
+  test.each([
+    [[], 2],
+    [['--help'], 0],
+    [['keys'], 2],
+    [['import', '--help'], 0],
+    [['fly'], 2],
+    [['keys', 'create'], 2],
+    [['keys', 'create', '--name', 'x', '--scope', 'admin'], 2],
+    [['keys', 'create', '--name', 'x', '--expires', '2020-01-01'], 2],
+    [['keys', 'rotate', 'key_x', '--grace', 'soon'], 2],
+    [['keys', 'create', '--name', 'x', '--rate-limit', '200'], 2],
+    [['keys', 'limit', 'key_x', '0/s'], 2],
+    [['keys', 'limit', 'key_x'], 2],
+    [['keys', 'limit', 'key_unknown', '1/s'], 1],
+    [['import'], 2],
+    [['import', 'no-such-file'], 1],
+    [['seed'], 2],
+    [['seed', '--hotels', '0'], 2],
+    [['keys', 'revoke', 'key_unknown'], 1],
+  ])('hotel-api %j exits with %d', async (args, code) => {
+    const outcome = await hotelApi(args);
+    expect(outcome.code, outcome.stderr).toBe(code);
+    if (code === 0) expect(outcome.stdout).toContain('Usage: hotel-api');
+    else expect(outcome).toMatchObject({ stdout: '', stderr: expect.not.stringMatching(/\n {4}at /) });
+  });
+
+  test('every fault of the configuration is told at once, by name', async () => {
+    const { code, stderr } = await hotelApi(['config'], { env: { PORT: 'x', WORKERS: '0' } });
+    expect(code).toBe(2);
+    for (const name of ['DATABASE_URL', 'PORT', 'WORKERS']) expect(stderr).toContain(name);
+  });
+
+  test('a server that is away is one line that says where it was looked for, without the password', async () => {
+    const env = { DATABASE_URL: 'postgres://user:s3cret@127.0.0.1:1/hotels' };
+    const { code, stderr } = await hotelApi(['keys', 'list'], { env });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^hotel-api: .*127\.0\.0\.1:1.*\n$/);
+    expect(stderr).not.toContain('s3cret');
+    expect((await hotelApi(['config'], { env })).stdout).not.toContain('s3cret');
+  });
+
+  test('config --json prints every setting that is in force, and no secret', async () => {
+    const env = {
+      DATABASE_URL: 'postgres://user:s3cret@db:5432/hotels',
+      REDIS_URL: 'rediss://user:s3cret@cache:6379/0',
+      WORKERS: '3',
+    };
+    const { code, stdout, stderr } = await hotelApi(['config', '--json'], { env });
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).not.toContain('s3cret');
+    const shown = JSON.parse(stdout);
+    expect(Object.keys(shown)).toEqual(Object.keys(readConfig(env)));
+    expect(shown).toMatchObject({ WORKERS: 3, PORT: 8080 });
+    expect(shown.DATABASE_URL).toBe('postgres://***@db:5432/hotels');
+  });
+});
+
+/** Listens at the first of these places that is free. */
+async function listen(server: Server, places: { port: number; host: string }[]): Promise<AddressInfo> {
+  for (const place of places) {
+    const isOpen = once(server, 'listening').catch(() => undefined);
+    server.listen(place);
+    if (await isOpen) return server.address() as AddressInfo;
+  }
+  throw new Error(`none is free: ${JSON.stringify(places)}`);
+}
+
+describe('health', () => {
+  test('asks the admin port, and only needs to know the port', async () => {
+    const server = createServer((request, response) =>
+      response.writeHead(request.url === '/livez' ? 200 : 503).end('draining'),
+    );
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const env = { ADMIN_PORT: String((server.address() as AddressInfo).port) };
+    expect(await hotelApi(['health', '--live'], { env })).toMatchObject({ code: 0, stdout: 'ok\n' });
+    const { code, stdout } = await hotelApi(['health', '--live', '--json'], { env });
+    expect({ code, ...JSON.parse(stdout) }).toEqual({
+      code: 0,
+      url: `http://127.0.0.1:${env.ADMIN_PORT}/livez`,
+      status: 200,
+    });
+    expect(await hotelApi(['health'], { env })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('503 draining'),
+    });
+    server.close();
+    await once(server, 'close');
+    expect((await hotelApi(['health'], { env })).code).toBe(1);
+  });
+
+  test('takes every pair of ports that serve takes', async () => {
+    const { stderr } = await hotelApi(['health'], { env: { PORT: '80', ADMIN_PORT: '8080' } });
+    expect(stderr).not.toContain('must differ');
+  });
+
+  test('asks at ports that browsers refuse, and over IPv6', async () => {
+    const server = createServer((_, response) => response.end());
+    const tries = [6000, 6665, 6666, 6667, 6668, 6669, 10_080].map((port) => ({ port, host: '127.0.0.1' }));
+    const addresses = [await listen(server, tries)];
+    const onIpv6 = createServer((_, response) => response.end());
+    const hasIpv6 = Object.values(networkInterfaces()).some((each) =>
+      each?.some(({ address }) => address === '::1'),
+    );
+    if (hasIpv6) addresses.push(await listen(onIpv6, [{ port: 0, host: '::1' }]));
+    for (const { address, port } of addresses) {
+      const env = { ADMIN_HOST: address, ADMIN_PORT: String(port) };
+      expect(await hotelApi(['health'], { env })).toMatchObject({ code: 0, stdout: 'ok\n', stderr: '' });
+    }
+    for (const each of [server, onIpv6]) each.close();
+  });
+});
+
+describe('migrate', () => {
+  test('twenty at once on an empty database apply every file once', async () => {
+    const name = `${database.name}_empty`;
+    await sql.unsafe(`create database ${name}`);
+    try {
+      const env = { DATABASE_URL: database.ownerUrl.replace(database.name, name) };
+      const outcomes = await Promise.all(
+        Array.from({ length: 20 }, () => hotelApi(['migrate', '--json'], { env })),
+      );
+      expect(outcomes.filter(({ code }) => code !== 0)).toEqual([]);
+      const applied = outcomes.flatMap(({ stdout }) => JSON.parse(stdout).applied);
+      expect(applied.toSorted()).toEqual([...new Set(applied)].toSorted());
+      expect(applied.length).toBe(JSON.parse(outcomes[0]!.stdout).version);
+    } finally {
+      await sql.unsafe(`drop database ${name} with (force)`);
+    }
+  });
+
+  test('a database that is newer than the code is refused, and the service refuses it too', async () => {
+    await requireSchema(sql);
+    await sql`insert into schema_migrations values (999, '999-tomorrow.sql', '')`;
+    await expect(requireSchema(sql)).rejects.toThrow(/version 999.*newer/);
+    expect(await hotelApi(['migrate'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/version 999, .* does not work with 999-tomorrow/),
+    });
+    await sql`delete from schema_migrations where version = 999`;
+  });
+
+  test('a file that was changed after it was applied is refused', async () => {
+    await sql`update schema_migrations set sha256 = 'x' || sha256 where version = 2`;
+    expect(await hotelApi(['migrate'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('002-api-keys.sql was changed'),
+    });
+    await sql`update schema_migrations set sha256 = substr(sha256, 2) where version = 2`;
+    expect((await hotelApi(['migrate'])).code).toBe(0);
+  });
+
+  test('an older database tells the service to migrate', async () => {
+    const [row] = await sql`
+      delete from schema_migrations where version = (select max(version) from schema_migrations) returning *`;
+    const at = new RegExp(`at version ${row!.version - 1}, .*Run: hotel-api migrate`);
+    await expect(requireSchema(sql)).rejects.toThrow(at);
+    await sql`insert into schema_migrations ${sql(row!)}`;
+  });
+});
+
+describe('keys', () => {
+  const states = async () =>
+    JSON.parse((await hotelApi(['keys', 'list', '--json'])).stdout).map(
+      ({ id, state }: { id: string; state: string }) => [id, state],
+    );
+
+  test('live with a rate limit: made, listed, changed, kept when rotated, taken away', async () => {
+    const made = await json(['keys', 'create', '--name', 'trial', '--rate-limit', '200/s']);
+    expect(made).toMatchObject({ code: 0, rate_limit: '200/s' });
+    const listed = async (id: string) =>
+      JSON.parse((await hotelApi(['keys', 'list', '--json'])).stdout).find(
+        (key: { id: string }) => key.id === id,
+      ).rate_limit;
+    expect(await listed(made.id)).toBe('200/s');
+    expect((await hotelApi(['keys', 'list'])).stdout).toMatch(new RegExp(`${made.id} +trial +- +200/s `));
+    expect(await json(['keys', 'limit', made.id, '6000/m'])).toEqual({
+      code: 0,
+      id: made.id,
+      name: 'trial',
+      rate_limit: '6000/m',
+    });
+    const next = await json(['keys', 'rotate', made.id]);
+    expect(next.rate_limit).toBe('6000/m');
+    expect(await json(['keys', 'limit', next.id, 'none'])).toMatchObject({ rate_limit: null });
+    expect([await listed(made.id), await listed(next.id)]).toEqual(['6000/m', null]);
+    await sql`truncate api_keys`;
+  });
+
+  test('live: made, listed without their secret, rotated with grace, revoked', async () => {
+    const made = await json([
+      'keys',
+      'create',
+      '--name',
+      'Acme "1"',
+      '--scope',
+      'registry',
+      '--expires',
+      '2999-01-31',
+    ]);
+    expect(made).toEqual({
+      code: 0,
+      id: expect.stringMatching(/^key_[\w-]{12}$/),
+      name: 'Acme "1"',
+      key: expect.any(String),
+      scopes: ['registry'],
+      expires_at: '2999-01-31T00:00:00.000Z',
+    });
+    expect(isWellFormed(made.key)).toBe(true);
+    const [stored] = await sql`select encode(key_sha256, 'hex') as hash from api_keys where id = ${made.id}`;
+    expect(stored!.hash).toBe(hashOf(made.key));
+    for (const args of [
+      ['keys', 'list'],
+      ['keys', 'list', '--json'],
+    ]) {
+      const { stdout } = await hotelApi(args);
+      expect(stdout).toContain(made.id);
+      expect(stdout).not.toContain(made.key);
+      expect(stdout).not.toContain(stored!.hash);
+    }
+
+    const next = await json(['keys', 'rotate', made.id, '--grace', '2h']);
+    expect(next).toMatchObject({ name: made.name, scopes: made.scopes, expires_at: made.expires_at });
+    expect(next.key).not.toBe(made.key);
+    const [old] = await sql`
+      select rotated_to, expires_at between now() + interval '119 minutes' and now() + interval '2 hours' as in_grace
+      from api_keys where id = ${made.id}`;
+    expect(old).toEqual({ rotated_to: next.id, in_grace: true });
+    expect(await states()).toEqual([
+      [made.id, 'rotated'],
+      [next.id, 'active'],
+    ]);
+    expect(await hotelApi(['keys', 'rotate', made.id])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(next.id),
+    });
+
+    const revoked = await json(['keys', 'revoke', next.id]);
+    expect(await json(['keys', 'revoke', next.id])).toEqual(revoked);
+    expect((await hotelApi(['keys', 'rotate', next.id])).stderr).toContain('is revoked');
+    await sql`update api_keys set expires_at = now() where id = ${made.id}`;
+    expect(await states()).toEqual([
+      [made.id, 'expired'],
+      [next.id, 'revoked'],
+    ]);
+  });
+
+  test('a grace time never makes a key live longer than it would have', async () => {
+    const soon = new Date(Date.now() + 600_000).toISOString();
+    const { id } = await json(['keys', 'create', '--name', 'short', '--expires', soon]);
+    await hotelApi(['keys', 'rotate', id, '--grace', '30d']);
+    const [row] = await sql`select expires_at from api_keys where id = ${id}`;
+    expect(row!.expires_at.toISOString()).toBe(soon);
+  });
+});
+
+describe('seed and import', () => {
+  const checksum = async () => {
+    const [row] = await sql`
+      select count(*)::int as count, md5(string_agg((to_jsonb(h) - 'version')::text, '' order by id)) as sum from hotels h`;
+    return row;
+  };
+
+  test('the same seed and day make the same hotels, and a table that holds hotels is not seeded', async () => {
+    const args = ['seed', '--hotels', '2000', '--today', TODAY];
+    expect(await json(args)).toEqual({ code: 0, inserted: 2000, seed: 1, today: TODAY });
+    const first = await checksum();
+    expect(first!.count).toBe(2000);
+    expect(await hotelApi(args)).toMatchObject({ code: 1, stderr: expect.stringContaining('not empty') });
+    await sql`truncate hotels`;
+    await hotelApi(args);
+    expect(await checksum()).toEqual(first);
+    await sql`truncate hotels`;
+    await hotelApi([...args, '--seed', '2']);
+    expect((await checksum())!.sum).not.toBe(first!.sum);
+  });
+
+  test('of 100,000 lines with four wrong ones 99,996 are imported and the four are handed back; again changes nothing', async () => {
+    await sql`truncate hotels`;
+    const file = join(folder, 'many.ndjson');
+    const bad = [
+      [17, '{"id":"x","name":"cut off'],
+      [40_000, '{"id":"y","name":"Y","star_rating":4.3}'],
+      [70_000, '  {"id":"z", "name":"Z", "channel_id":"CH100003", "extra":"é"}\r'],
+      [99_999, `{"id":"w","name":"W","channel_id":"${hotelAt(0, 1, TODAY).channel_id}"}`],
+    ] as const;
+    for (let from = 1; from <= 100_000; from += 10_000) {
+      let text = '';
+      for (let number = from; number < from + 10_000; number++) {
+        const wrong = bad.find(([at]) => at === number)?.[1];
+        text +=
+          wrong === undefined ? line({ ...hotelAt(number - 1, 1, TODAY), certified: true }) : `${wrong}\n`;
+      }
+      await appendFile(file, text);
+    }
+    const importing = program.start(['import', file, '--json']);
+    const peakMiB = peakOf(importing.child.pid!);
+    const outcome = await importing.outcome;
+    // the file has 120 MB
+    console.log(`an import of 100,000 hotels: ${Math.round(await peakMiB)} MiB at most`);
+    expect(await peakMiB).toBeLessThan(MAX_IMPORT_MIB);
+    expect({ code: outcome.code, ...JSON.parse(outcome.stdout) }).toEqual(
+      counts({ inserted: 99_996, rejected: 4 }),
+    );
+    for (const reason of [
+      /line 17: not valid JSON/,
+      /line 40000: star_rating must be/,
+      /line 70000: unknown field "extra"/,
+      /line 99999: channel_id "CH100001" goes to hotel "htl_\w+" of line 1\n/,
+    ]) {
+      expect(outcome.stderr).toMatch(reason);
+    }
+    expect(await readFile(`${file}.rejected.ndjson`, 'utf8')).toBe(
+      bad.map(([, text]) => `${text}\n`).join(''),
+    );
+
+    const [before] = await sql`select max(version) as version from hotels`;
+    expect(await json(['import', file])).toEqual(counts({ unchanged: 99_996, rejected: 4 }));
+    expect((await sql`select max(version) as version from hotels`)[0]).toEqual(before);
+  }, 60_000);
+
+  describe('with few hotels', () => {
+    const A = { id: 'a', name: 'A', channel_id: 'one', registry_id: 1 };
+    const B = { id: 'b', name: 'B', channel_id: 'two', registry_id: 2 };
+    const C = { id: 'c', name: 'C', channel_id: 'three', registry_id: '0003' };
+    const run = (hotels: object[], ...flags: string[]) =>
+      json(['import', '-', ...flags], hotels.map(line).join(''));
+    const reset = async () => {
+      await sql`truncate hotels`;
+      await sql`insert into hotels ${sql([A, B, C])}`;
+    };
+    const channels = async () => {
+      const rows = await sql`select id, channel_id from hotels order by id`;
+      return Object.fromEntries(rows.map((row) => [row.id, row.channel_id]));
+    };
+    const rejected = () => readFile(join(folder, 'stdin.rejected.ndjson'), 'utf8');
+
+    test('a line stands for the whole hotel, and each hotel is counted once', async () => {
+      await reset();
+      expect(
+        await run([
+          { ...A, name: 'older' },
+          { ...B, city: 'Porto' },
+          { id: 'd', name: 'D' },
+          { id: 'a', name: 'A' },
+        ]),
+      ).toEqual(counts({ inserted: 1, updated: 2 }));
+      expect(await channels()).toEqual({ a: null, b: 'two', c: 'three', d: null });
+    });
+
+    test('a dry run prints the same and changes nothing', async () => {
+      await reset();
+      const before = await checksum();
+      const hotels = [{ ...A, name: 'new' }, { id: 'd', name: 'D' }, B];
+      expect(await run(hotels, '--dry-run', '--delete-missing')).toEqual(
+        counts({ inserted: 1, updated: 1, unchanged: 1, deleted: 1 }),
+      );
+      expect(await checksum()).toEqual(before);
+      expect(await run(hotels, '--delete-missing')).toEqual(
+        counts({ inserted: 1, updated: 1, unchanged: 1, deleted: 1 }),
+      );
+    });
+
+    test('delete-missing frees the ids of what it deletes, and keeps a hotel whose line was wrong', async () => {
+      await reset();
+      const hotels = [
+        { ...A, latitude: 91 },
+        { id: 'd', name: 'D', channel_id: 'two' },
+      ];
+      expect(await run(hotels, '--delete-missing')).toEqual(counts({ inserted: 1, deleted: 2, rejected: 1 }));
+      expect(await channels()).toEqual({ a: 'one', d: 'two' });
+    });
+
+    test('delete-missing is refused where a hotel might be lost in silence', async () => {
+      await reset();
+      const blind = await hotelApi(['import', '-', '--delete-missing'], { input: `${line(A)}{"id":\n` });
+      expect(blind).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('do not tell') });
+      const empty = await hotelApi(['import', '-', '--delete-missing'], { input: '\n' });
+      expect(empty).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('holds no hotel') });
+      expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
+    });
+
+    test('hotels hand their ids round within one import', async () => {
+      await reset();
+      const turned = [
+        { ...A, channel_id: 'two', registry_id: 3 },
+        { ...B, channel_id: 'three', registry_id: 1 },
+        { ...C, channel_id: null, registry_id: 2 },
+        { id: 'd', name: 'D', channel_id: 'one' },
+      ];
+      expect(await run(turned)).toEqual(counts({ inserted: 1, updated: 3 }));
+      expect(await channels()).toEqual({ a: 'two', b: 'three', c: null, d: 'one' });
+      expect(await run(turned)).toEqual(counts({ unchanged: 4 }));
+    });
+
+    test('an id that another hotel keeps is refused, and so is what counted on the refused line', async () => {
+      await reset();
+      const taken = { ...A, channel_id: 'three' };
+      const follower = { ...B, channel_id: 'one' };
+      expect(await run([follower, taken, { id: 'd', name: 'D' }])).toEqual(
+        counts({ inserted: 1, rejected: 2 }),
+      );
+      expect(await channels()).toEqual({ a: 'one', b: 'two', c: 'three', d: null });
+      expect(await rejected()).toBe(line(follower) + line(taken));
+    });
+
+    test('a hotel keeps its own id against an earlier line that wants it', async () => {
+      await reset();
+      const thief = { id: 'd', name: 'D', registry_id: 1 };
+      expect(await run([thief, { ...A, city: 'Rome' }])).toEqual(counts({ updated: 1, rejected: 1 }));
+      expect(await rejected()).toBe(line(thief));
+    });
+
+    test('a constraint that only the database knows rejects its line and no other', async () => {
+      await reset();
+      await sql`alter table hotels add constraint no_ghosts check (name <> 'Ghost')`;
+      expect(
+        await run([
+          { id: 'd', name: 'Ghost' },
+          { id: 'e', name: 'E' },
+        ]),
+      ).toEqual(counts({ inserted: 1, rejected: 1 }));
+      await sql`alter table hotels drop constraint no_ghosts`;
+    });
+
+    test('a connection that is lost in the midst of it is one line, and nothing was imported', async () => {
+      await reset();
+      // The import waits for the table while this transaction holds it, and is cut off there.
+      await sql.begin(async (holder) => {
+        await holder`lock table hotels in row exclusive mode`;
+        const outcome = hotelApi(['import', '-'], { input: line({ id: 'd', name: 'D' }) });
+        await vi.waitUntil(
+          async () => {
+            const cut = await sql`
+              select pg_terminate_backend(pid) from pg_stat_activity
+              where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`;
+            return cut.count > 0;
+          },
+          { timeout: 10_000 },
+        );
+        expect(await outcome).toMatchObject({
+          code: 1,
+          stdout: '',
+          stderr: expect.stringMatching(/^hotel-api: .*connection was lost.*\n$/),
+        });
+      });
+      expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
+    });
+
+    test('what cannot be handed back is not imported', async () => {
+      await reset();
+      const file = join(folder, 'x'.repeat(245));
+      await writeFile(file, `${line({ id: 'd', name: 'D' })}{\n`);
+      expect(await hotelApi(['import', file])).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('Nothing was imported'),
+      });
+      expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
+    });
+  });
+});

@@ -1,0 +1,18 @@
+import { expect, it } from 'vitest';
+import { openDatabase, type Purpose } from '../../src/database.ts';
+import { freshDatabase } from '../support/database.ts';
+
+const LONG_LIVED: Purpose[] = [{ kind: 'serve', statementTimeoutMs: 500, pooled: false }, { kind: 'listen' }];
+
+it.each(LONG_LIVED)(
+  'PostgreSQL forgets a connection to $kind within 25 s when the client is gone without a word',
+  async (purpose) => {
+    const { url } = await freshDatabase();
+    const sql = openDatabase(url, 1, purpose);
+    const [row] = await sql<{ seconds: number }[]>`
+    select current_setting('tcp_keepalives_idle')::int
+      + current_setting('tcp_keepalives_interval')::int * current_setting('tcp_keepalives_count')::int as seconds`;
+    await sql.end();
+    expect(row).toEqual({ seconds: 25 });
+  },
+);

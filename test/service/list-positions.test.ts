@@ -1,0 +1,172 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { insertHotels } from '../support/hotel.ts';
+import { within } from '../support/own-time.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const PATIENCE_MS = 1_000;
+const LIMIT = 100;
+/** Orders that differ between bytes, UTF-16 units and languages. */
+const STARTS = [
+  'A',
+  'Z',
+  'a',
+  'z',
+  'Ä',
+  'ä',
+  'é',
+  'e\u0301',
+  'ß',
+  '中',
+  '\uffee',
+  '😀',
+  '\u{10fffd}',
+  ' ',
+  "'",
+  '%',
+];
+
+let service: Service;
+let made = 0;
+
+/** An id that is met nowhere else, in any part of the list. */
+function freshId(): string {
+  made++;
+  return `${STARTS[(made * 7) % STARTS.length]}${(made * 7919) % 10_007}-${made}`;
+}
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: 6_000 }, () => ({ id: freshId() }));
+  service = await startService({ redis: false, workers: 2, hotels });
+});
+
+async function pageAt(offset: number): Promise<string[]> {
+  const answer = await service.get(`/hotels?limit=${LIMIT}&offset=${offset}`);
+  expect(answer.status).toBe(200);
+  return answer.json().map(({ id }: { id: string }) => id);
+}
+
+/** All ids in the order of their bytes, as PostgreSQL says. */
+async function allIds(): Promise<string[]> {
+  return (await service.sql`select id from hotels order by id collate "C"`).map(({ id }) => id);
+}
+
+/** The offsets at which one of the workers shows another page than the table has now. */
+async function wrongOffsets(): Promise<number[]> {
+  const ids = await allIds();
+  const offsets = [
+    0,
+    399,
+    400,
+    401,
+    1_234,
+    3_000,
+    4_567,
+    ids.length - 101,
+    ids.length - 1,
+    ids.length,
+    ids.length + 50,
+  ];
+  const wrong = offsets.map(async (offset) => {
+    const expected = JSON.stringify(ids.slice(offset, offset + LIMIT));
+    // on two connections or more, so that both workers are met in the course of the attempts
+    const pages = await Promise.all([pageAt(offset), pageAt(offset), pageAt(offset)]);
+    return pages.some((page) => JSON.stringify(page) !== expected) ? [offset] : [];
+  });
+  return (await Promise.all(wrong)).flat();
+}
+
+describe('deep pages', () => {
+  it('are those of the order of bytes, whatever characters the ids are made of', async () => {
+    // by the first the marks are set, in the background
+    expect(await wrongOffsets()).toEqual([]);
+    await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+  });
+
+  it('hold every hotel once when they are walked through', async () => {
+    const walked: string[] = [];
+    for (let offset = 0; ; offset += LIMIT) {
+      const page = await pageAt(offset);
+      walked.push(...page);
+      if (page.length < LIMIT) break;
+    }
+    expect(walked).toEqual(await allIds());
+  });
+
+  it.each([
+    ['one insert at the front', () => service.sql`insert into hotels (id, name) values (' 0', 'x')`],
+    ['one insert at the end', () => service.sql`insert into hotels (id, name) values (${'\u{10fffe}'}, 'x')`],
+    [
+      'a delete of a mark',
+      () =>
+        service.sql`delete from hotels where id = (select id from hotels order by id collate "C" offset 200 limit 1)`,
+    ],
+    [
+      'a delete of three stretches',
+      () =>
+        service.sql`delete from hotels where id in (select id from hotels order by id collate "C" offset 900 limit 600)`,
+    ],
+    ['two inserts in one statement', () => insertHotels(service.sql, [{ id: freshId() }, { id: freshId() }])],
+    ['an update of nothing that moves', () => service.sql`update hotels set name = 'y' where id like 'a%'`],
+    [
+      'a hotel that is given another id',
+      () =>
+        service.sql`update hotels set id = '😀renamed' where id = (select min(id collate "C") from hotels)`,
+    ],
+    [
+      'an insert that is rolled back',
+      () =>
+        service.sql
+          .begin(async (sql) => {
+            await sql`insert into hotels (id, name) values ('0 never', 'x')`;
+            throw new Error('back');
+          })
+          .catch(() => {}),
+    ],
+  ])('are exact within a second of %s', async (_, change) => {
+    await change();
+    await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+  });
+
+  it('are pages of the list while hotels come and go, and exact within a second of the end of that', async () => {
+    const ids = await allIds();
+    let over = false;
+    let pages = 0;
+    const writing = Promise.all(
+      [0, 1, 2].map(async (writer) => {
+        for (let i = 0; i < 60 || pages < 20; i++) {
+          if (i % 3 === 2)
+            await service.sql`delete from hotels where id = ${ids[(i * 97 + writer * 1_009) % ids.length]!}`;
+          else
+            await insertHotels(
+              service.sql,
+              Array.from({ length: 1 + (i % 5) }, () => ({ id: freshId() })),
+            );
+        }
+      }),
+    ).finally(() => {
+      over = true;
+    });
+    while (!over) {
+      const page = await pageAt(500 + ((pages++ * 613) % 5_000));
+      const sorted = [...page].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+      expect(page).toEqual(sorted);
+      expect(new Set(page).size).toBe(page.length);
+    }
+    await writing;
+    await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+  });
+
+  it('are exact within a second of a truncation and a new list', async () => {
+    await service.sql`truncate hotels`;
+    await within(
+      PATIENCE_MS,
+      () => pageAt(500),
+      (found) => expect(found).toEqual([]),
+    );
+    await insertHotels(
+      service.sql,
+      Array.from({ length: 5_000 }, () => ({ id: freshId() })),
+    );
+    await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+  });
+});

@@ -1,0 +1,279 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { runGuarded } from '../../src/servers/guarded.ts';
+import { childrenOf } from '../../src/servers/processes.ts';
+import { withoutTerminal } from '../cli/terminal.ts';
+import { freshDatabase } from '../support/database.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { ownPort } from '../support/own-port.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const POLL = { interval: 20, timeout: 5_000 };
+const HOTELS = [{ id: 'private-id', channel_id: 'PRIVATE-CHANNEL', registry_id: 70_707_070 }];
+/** What a client sends that must never be logged. */
+const PRIVATE = /private|PRIVATE|70707070|limit|127\.0\.0\.1|secret-header/;
+
+interface Line {
+  level: string;
+  msg: string;
+  requestId?: string;
+  status?: number;
+  durationMs?: number;
+  suppressed?: Record<string, number>;
+  err?: { type: string; message: string; code: string; stack: string };
+  [field: string]: unknown;
+}
+
+/** Lines on requests, of which one may be in the middle of being written. */
+function requestLines(service: Service): Line[] {
+  return service
+    .logs()
+    .filter((line) => line.includes('"requestId"') && line.endsWith('}'))
+    .map((line) => JSON.parse(line));
+}
+
+async function keyIds(service: Service): Promise<string[]> {
+  const rows = await service.sql<{ id: string }[]>`select id from api_keys`;
+  return rows.map(({ id }) => id);
+}
+
+/** While `act` runs the service may not read hotels: requests for what is not cached fail with 500. */
+async function withoutRights(service: Service, act: () => Promise<void>): Promise<void> {
+  await service.sql`revoke select on hotels from hotel_api_serve`;
+  try {
+    await act();
+  } finally {
+    await service.sql`grant select on hotels to hotel_api_serve`;
+  }
+}
+
+describe('a service that samples nothing', () => {
+  let service: Service;
+
+  beforeAll(async () => {
+    service = await startService({ redis: false, hotels: HOTELS, env: { ACCESS_LOG_SAMPLE: '0' } });
+  });
+
+  it('writes a line for a request that failed, and for no other', async () => {
+    for (const path of ['/hotels/private-id', '/hotels/private-nowhere', '/nowhere', '/hotels?limit=x'])
+      await service.get(path);
+    await service.get('/hotels/private-id', { key: 'none' });
+    await withoutRights(service, async () => {
+      const answer = await service.get('/hotels/private-cold?limit=1', {
+        headers: { 'x-request-id': 'trace-500', 'x-forwarded-for': 'secret-header' },
+      });
+      expect(answer.status).toBe(500);
+    });
+    await expect.poll(() => requestLines(service).length, POLL).toBe(1);
+    const [line] = requestLines(service);
+    expect(line).toEqual({
+      level: 'error',
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+      role: 'worker',
+      pid: (await service.workerPids())[0],
+      requestId: 'trace-500',
+      route: 'hotel',
+      method: 'GET',
+      status: 500,
+      durationMs: expect.any(Number),
+      bytes: 33,
+      keyId: expect.any(String),
+      err: {
+        type: 'PostgresError',
+        code: '42501',
+        message: 'permission denied for table hotels',
+        stack: expect.stringContaining('permission denied'),
+      },
+      msg: 'request failed',
+    });
+    expect(await keyIds(service)).toContain(line!.keyId);
+    expect(JSON.stringify(line)).not.toMatch(PRIVATE);
+  });
+
+  it('counts what a flood of failures keeps from being written: nothing is lost in silence', async () => {
+    const FLOOD = 500;
+    const before = requestLines(service).length;
+    const suppressed = () =>
+      service
+        .logs()
+        .filter((line) => line.includes('"suppressed"') && line.endsWith('}'))
+        .map((line) => (JSON.parse(line) as Line).suppressed!.failed!)
+        .reduce((a, b) => a + b, 0);
+    const startedAtMs = performance.now();
+    await withoutRights(service, async () => {
+      const answers = await Promise.all(
+        Array.from({ length: FLOOD }, (_, i) => service.get(`/hotels/private-${i}`)),
+      );
+      // what does not get into the queue for PostgreSQL is refused, which is a failure too
+      for (const { status } of answers) expect([500, 503]).toContain(status);
+    });
+    const seconds = (performance.now() - startedAtMs) / 1_000;
+    const written = () => requestLines(service).length - before;
+    await expect.poll(() => written() + suppressed(), POLL).toBe(FLOOD);
+    expect(written()).toBeLessThanOrEqual(50 * (Math.ceil(seconds) + 1));
+    expect(suppressed()).toBeGreaterThan(0);
+    expect(await service.metrics()).toContain(
+      `hotel_api_log_lines_suppressed_total{kind="failed"} ${suppressed()}\n`,
+    );
+  });
+});
+
+describe('a service that samples all', () => {
+  it('writes one line for each request, with no trace of what was asked or by whom', async () => {
+    const service = await startService({
+      redis: false,
+      workers: 2,
+      hotels: HOTELS,
+      env: { ACCESS_LOG_SAMPLE: '1' },
+    });
+    const asked: [path: string, status: number, route: string, key?: 'none'][] = [
+      ['/hotels?limit=5&offset=0&registry_id=70707070', 200, 'list'],
+      ['/hotels/private-id', 200, 'hotel'],
+      ['/hotels/channel/PRIVATE-CHANNEL', 200, 'hotel_by_channel'],
+      ['/hotels/registry/70707070', 200, 'hotel_by_registry'],
+      ['/private/path?limit', 404, 'other'],
+      ['/hotels/private-id', 401, 'hotel', 'none'],
+    ];
+    for (const [path, status, , key] of asked)
+      expect((await service.get(path, { key: key ?? 'full' })).status).toBe(status);
+    const batch = { channel_ids: ['PRIVATE-CHANNEL'] };
+    const answer = await service.post('/hotels/channel/batch', batch, { key: 'narrow' });
+    await expect.poll(() => requestLines(service).length, POLL).toBe(asked.length + 1);
+    const lines = requestLines(service);
+    const told = (line: Line) => `${line.msg} ${line.level} ${line.route} ${line.method} ${line.status}`;
+    expect(lines.map(told).sort()).toEqual(
+      [
+        ...asked.map(([, status, route]) => `request info ${route} GET ${status}`),
+        'request info batch_by_channel POST 200',
+      ].sort(),
+    );
+    const line = lines.find(({ method }) => method === 'POST')!;
+    expect(line).toMatchObject({ requestId: answer.headers['x-request-id'], bytes: answer.body.length });
+    const ids = await keyIds(service);
+    for (const { status, keyId } of lines)
+      if (status === 200) expect(ids).toContain(keyId);
+      else expect(keyId).toBeUndefined();
+    const printed = JSON.stringify(lines);
+    expect(printed).not.toMatch(PRIVATE);
+    expect(printed).not.toContain('hk_');
+  });
+});
+
+describe('a request', () => {
+  it('that is slow has a line, and one that is refused has its reason', async () => {
+    const database = await freshDatabase();
+    const path = await FaultProxy.before(database.url);
+    const service = await startService({
+      redis: false,
+      hotels: HOTELS,
+      database: { ...database, url: path.url },
+      env: { ACCESS_LOG_SAMPLE: '0', ACCESS_LOG_SLOW_MS: '100', DATABASE_TIMEOUT_MS: '1000' },
+    });
+    // which may be slow itself, for it is the first
+    await service.get('/hotels/private-id');
+    const lineOf = async (requestId: string) => {
+      const find = () => requestLines(service).find((line) => line.requestId === requestId);
+      await expect.poll(find, POLL).toBeDefined();
+      return find()!;
+    };
+    const ask = async (id: string, requestId: string) =>
+      (await service.get(`/hotels/${id}`, { headers: { 'x-request-id': requestId } })).status;
+    path.delay(150);
+    expect(await ask('private-cold', 'slow-1')).toBe(404);
+    const slow = await lineOf('slow-1');
+    path.blackout();
+    expect(await ask('private-colder', 'refused-1')).toBe(503);
+    const refused = await lineOf('refused-1');
+    expect(slow).toMatchObject({ level: 'warn', msg: 'slow request', status: 404, route: 'hotel' });
+    expect(slow.durationMs).toBeGreaterThan(100);
+    expect(refused).toMatchObject({ level: 'warn', msg: 'request refused', status: 503 });
+    expect(refused.reason).toMatch(/^PostgreSQL: not done within \d+ ms$/);
+    expect(await service.metrics()).toMatch(
+      /^hotel_api_requests_refused_total\{reason="postgres_timeout"\} 1$/m,
+    );
+    await path.heal();
+  });
+});
+
+describe('a log that nobody reads', () => {
+  const LINES = 20_000;
+  const log = new URL('../../src/observe/log.ts', import.meta.url).href;
+
+  /** A process that logs `LINES` lines (some 5 MB), says so on standard error, and then does the rest. */
+  function logging(rest: string): ChildProcess {
+    const program = `
+      import { openLog } from '${log}';
+      const log = openLog('info', 'test');
+      for (let i = 0; i < ${LINES}; i++) log.info({ i, padding: 'x'.repeat(160) }, 'a line');
+      process.stderr.write('logged');
+      ${rest}`;
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', program]);
+    closeAtEnd('a process that logs', async () => void child.kill('SIGKILL'));
+    return child;
+  }
+
+  it('keeps no process waiting: lines wait up to a bound, and those beyond are counted', async () => {
+    const child = logging('setTimeout(() => {}, 60_000);');
+    const [said] = await once(child.stderr!, 'data');
+    expect(`${said}`).toBe('logged');
+    let printed = '';
+    child.stdout!.on('data', (chunk) => {
+      printed += chunk;
+    });
+    await expect.poll(() => printed, POLL).toContain('log lines were dropped');
+    child.kill('SIGKILL');
+    await once(child.stdout!, 'close');
+    const lines = printed
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    const told = lines.pop();
+    expect(told).toMatchObject({ level: 'error', role: 'test', lines: LINES - lines.length });
+    expect(lines.map(({ i }) => i)).toEqual(lines.map((_, i) => i));
+    // what waited, and what the pipe held
+    expect(printed.length).toBeGreaterThan(1024 ** 2);
+  });
+
+  it('and is read when its process ends has all that it kept, whole', async () => {
+    const child = logging('process.exit(0);');
+    await once(child.stderr!, 'data');
+    const printed = await text(child.stdout!);
+    expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0);
+    const lines = printed
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines.at(-1)).toMatchObject({ msg: 'log lines were dropped: nobody read them in time' });
+    expect(lines.at(-1).lines + lines.length - 1).toBe(LINES);
+  });
+});
+
+it.skipIf(withoutTerminal)('on a terminal the log is for people', async () => {
+  const database = await freshDatabase();
+  const lines: string[] = [];
+  const terminal = await runGuarded(
+    {
+      command: ['script', '-qec', `exec ${process.execPath} src/main.ts serve`, '/dev/null'],
+      env: {
+        ...{ PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'dumb', DATABASE_URL: database.url },
+        ...{ HOST: '127.0.0.1', ADMIN_HOST: '127.0.0.1', WORKERS: '1', DRAIN_WAIT_MS: '0' },
+        ...{ PORT: String(await ownPort()), ADMIN_PORT: String(await ownPort()) },
+      },
+      stopSignal: 'SIGTERM',
+      killAfterMs: 5_000,
+    },
+    (line) => lines.push(line),
+  );
+  closeAtEnd('a service on a terminal', async () => void (await terminal.stop()));
+  await expect.poll(() => lines.join('\n'), { interval: 50, timeout: 15_000 }).toContain('worker started');
+  const [service] = await childrenOf(terminal.pid);
+  process.kill(service!, 'SIGTERM');
+  await terminal.exited;
+  const printed = lines.join('\n').replaceAll(/\u001b\[\d+m/g, '');
+  expect(printed).toMatch(/^\[[\d:. +-]+\] INFO: starting$/m);
+  expect(printed).toContain('stopped');
+  expect(printed).not.toContain('{"');
+});

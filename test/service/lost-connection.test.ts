@@ -1,0 +1,74 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { expect, it } from 'vitest';
+import { openDatabase, type Purpose } from '../../src/database.ts';
+import { readHotels } from '../../src/invalidation/rows.ts';
+import { Postgres } from '../../src/stores/postgres.ts';
+import { freshDatabase } from '../support/database.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { FaultProxy } from '../support/proxy.ts';
+
+const CONNECTIONS = 20;
+/** More than a kilobyte of them: such a query is written to the socket at once, also to one that is dead already. */
+const IDS = Array.from({ length: 100 }, (_, i) => `a hotel whose id is long ${i}`);
+const ROUNDS = 2;
+
+/**
+ * Resets the connections of `sql`, asks in each of the next turns of the event loop, in one of which an idle
+ * connection has had its error and not its end, and has all connections made anew. What was found in each turn, or
+ * undefined.
+ */
+async function askedWhileReset(
+  sql: Sql,
+  proxy: FaultProxy,
+  ask: () => Promise<number>,
+): Promise<(number | undefined)[]> {
+  await Promise.all(Array.from({ length: CONNECTIONS }, ask));
+  proxy.reset();
+  const asked: Promise<number | undefined>[] = [];
+  for (let turn = 0; turn < 8; turn++) {
+    await nextTurn();
+    asked.push(ask().catch(() => undefined));
+  }
+  await sleep(50);
+  const anew = Array.from({ length: 2 * CONNECTIONS }, () => sql`select pg_sleep(0.1)`.catch(() => {}));
+  await Promise.all(anew);
+  return Promise.all(asked);
+}
+
+async function opened(purpose: Purpose) {
+  const { sql: owner, url } = await freshDatabase();
+  await insertHotels(
+    owner,
+    IDS.map((id) => ({ id })),
+  );
+  const proxy = await FaultProxy.before(url);
+  return { proxy, sql: openDatabase(proxy.url, CONNECTIONS, purpose) };
+}
+
+it('a query of a worker whose connection is lost fails, and never finds nothing', async () => {
+  const { proxy, sql } = await opened({ kind: 'serve', statementTimeoutMs: 5_000, pooled: false });
+  const limits = { connections: 2 * CONNECTIONS, queueLimit: 1_000, timeoutMs: 5_000 };
+  for (let round = 0; round < ROUNDS; round++) {
+    const postgres = new Postgres(
+      () => sql,
+      limits,
+      () => {},
+    );
+    const ask = async () =>
+      (await postgres.rows('select id, pg_sleep(0.02) from hotels where id = any($1::text[])', [IDS])).length;
+    for (const found of await askedWhileReset(sql, proxy, ask))
+      expect([IDS.length, undefined]).toContain(found);
+  }
+  await sql.end({ timeout: 0 });
+});
+
+it('nor does one by which the invalidator compares', async () => {
+  const { proxy, sql } = await opened({ kind: 'invalidate', onClose: () => {} });
+  const ask = async () => (await readHotels(sql, IDS)).size;
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const found of await askedWhileReset(sql, proxy, ask))
+      expect([IDS.length, undefined]).toContain(found);
+  }
+  await sql.end({ timeout: 0 });
+});

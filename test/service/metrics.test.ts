@@ -1,0 +1,351 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { makeKey } from '../../src/keys/key.ts';
+import type { AskOptions } from '../support/client.ts';
+import { type Sample, samplesOf } from '../support/exposition.ts';
+import { needs } from '../support/needs.ts';
+import { type Service, startService } from '../support/service.ts';
+
+await needs('redis');
+
+const POLL = { interval: 20, timeout: 10_000 };
+const REQUESTS = 'hotel_api_request_duration_seconds';
+const CACHE = 'hotel_api_cache_answers_total';
+
+/** `route method status` → how many requests were counted. */
+async function requestsOf(service: Service): Promise<Record<string, number>> {
+  const counted = samplesOf(await service.metrics()).filter(({ name }) => name === `${REQUESTS}_count`);
+  return Object.fromEntries(
+    counted.map(({ labels: { route, method, status }, value }) => [`${route} ${method} ${status}`, value]),
+  );
+}
+
+const sum = (numbers: number[]) => numbers.reduce((a, b) => a + b, 0);
+const totalOf = async (service: Service) => sum(Object.values(await requestsOf(service)));
+
+/** How these numbers rose, without those that did not. */
+function rise(before: Record<string, number>, after: Record<string, number>): Record<string, number> {
+  const risen = Object.entries(after).map(([name, value]) => [name, value - (before[name] ?? 0)] as const);
+  return Object.fromEntries(risen.filter(([, value]) => value !== 0));
+}
+
+const HOTELS = Array.from({ length: 30 }, (_, i) => ({
+  id: `hotel-secret-${i}`,
+  channel_id: `CHANNEL-SECRET-${i}`,
+  registry_id: 77_000_000 + i,
+}));
+
+describe('the admin port', () => {
+  let service: Service;
+  const ask = (path: string, method = 'GET') => fetch(service.adminUrl + path, { method });
+
+  beforeAll(async () => {
+    service = await startService({ redis: false });
+  });
+
+  it.each([
+    ['/livez', 'alive\n', 'text/plain; charset=utf-8'],
+    ['/readyz', 'ready\n', 'text/plain; charset=utf-8'],
+    ['/readyz?verbose', 'ready\n', 'text/plain; charset=utf-8'],
+    ['/metrics', '# TYPE hotel_api_', 'text/plain; version=0.0.4; charset=utf-8'],
+  ])('answers %s, and HEAD as GET without the body', async (path, text, type) => {
+    const get = await ask(path);
+    expect([get.status, get.headers.get('content-type')]).toEqual([200, type]);
+    expect(await get.text()).toContain(text);
+    const head = await ask(path, 'HEAD');
+    expect([head.status, head.headers.get('content-type')]).toEqual([200, type]);
+    expect(Number(head.headers.get('content-length'))).toBeGreaterThan(0);
+    expect(await head.text()).toBe('');
+  });
+
+  it('knows nothing else', async () => {
+    for (const path of ['/', '/hotels', '/livez/', '/metrics/json', '/openapi.json', '//livez', '/%6civez'])
+      expect((await ask(path)).status).toBe(404);
+  });
+
+  it('is only read', async () => {
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+      const answer = await ask('/livez', method);
+      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+    }
+  });
+
+  it('gives an exposition in which each sample belongs to a described metric', async () => {
+    const text = await service.metrics();
+    const described = new Map(
+      [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, type]) => [name!, type!]),
+    );
+    for (const name of described.keys()) expect(text).toContain(`# HELP ${name} `);
+    for (const { name, value } of samplesOf(text)) {
+      expect(described.has(name) || described.has(name.replace(/_(bucket|sum|count)$/, ''))).toBe(true);
+      expect(Number.isFinite(value)).toBe(true);
+    }
+    for (const [name, type] of described) if (type === 'counter') expect(name).toMatch(/_total$/);
+  });
+});
+
+describe('requests', () => {
+  let service: Service;
+
+  beforeAll(async () => {
+    service = await startService({ workers: 3, hotels: HOTELS });
+  });
+
+  it('are counted by route, method and status over all workers, each once', async () => {
+    const before = await requestsOf(service);
+    const batch = (name: string, ids: unknown[]) => JSON.stringify({ [name]: ids });
+    const { etag } = (await service.get('/hotels/hotel-secret-1')).headers;
+    const asked: [count: number, what: string, path: string, options: AskOptions, body?: string][] = [
+      [7, 'list GET 200', '/hotels?limit=3', {}],
+      [2, 'list GET 400', '/hotels?limit=0', {}],
+      [3, 'list GET 403', '/hotels?registry_id=77000001', { key: 'narrow' }],
+      [10, 'hotel GET 200', '/hotels/hotel-secret-1', {}],
+      [4, 'hotel HEAD 200', '/hotels/hotel-secret-1', { method: 'HEAD' }],
+      [5, 'hotel GET 304', '/hotels/hotel-secret-1', { headers: { 'if-none-match': etag! } }],
+      [6, 'hotel GET 404', '/hotels/nowhere-secret', {}],
+      [3, 'hotel GET 401', '/hotels/hotel-secret-2', { key: 'none' }],
+      [4, 'hotel_by_channel GET 200', '/hotels/channel/CHANNEL-SECRET-3', {}],
+      [4, 'hotel_by_registry GET 200', '/hotels/registry/77000004', {}],
+      [2, 'hotel_by_registry GET 400', '/hotels/registry/secret', {}],
+      [
+        9,
+        'batch_by_channel POST 200',
+        '/hotels/channel/batch',
+        {},
+        batch('channel_ids', ['CHANNEL-SECRET-5']),
+      ],
+      [2, 'batch_by_channel POST 400', '/hotels/channel/batch', {}, '{'],
+      [2, 'batch_by_channel POST 413', '/hotels/channel/batch', {}, ' '.repeat(1_048_577)],
+      [5, 'batch_by_registry POST 200', '/hotels/registry/batch', {}, batch('registry_ids', [77_000_006])],
+      [3, 'other GET 404', '/nowhere-secret', {}],
+      [3, 'other other 405', '/hotels', { method: 'PUT' }],
+      [2, 'other POST 405', '/hotels', { method: 'POST' }],
+    ];
+    await Promise.all(
+      asked.flatMap(([count, what, path, options, body]) =>
+        Array.from({ length: count }, async () => {
+          const answer =
+            body === undefined ? await service.get(path, options) : await service.post(path, body, options);
+          expect(`${what.split(' ').slice(0, 2).join(' ')} ${answer.status}`).toBe(what);
+        }),
+      ),
+    );
+    const expected = Object.fromEntries(asked.map(([count, what]) => [what, count]));
+    expected['hotel GET 200']! += 1;
+    await expect.poll(async () => rise(before, await requestsOf(service)), POLL).toEqual(expected);
+  });
+
+  it('stand in the buckets of a histogram, from 100 µs up', async () => {
+    const samples = samplesOf(await service.metrics()).filter(({ name }) => name.startsWith(REQUESTS));
+    const series = new Map<string, Sample[]>();
+    for (const sample of samples) {
+      const { route, method, status } = sample.labels;
+      const name = `${route} ${method} ${status}`;
+      series.set(name, [...(series.get(name) ?? []), sample]);
+    }
+    expect(series.size).toBeGreaterThan(15);
+    for (const [name, all] of series)
+      if (all.every(({ value }) => value === 0)) {
+        // there before the first of them
+        expect(name).toMatch(/ (200|500|503)$/);
+        series.delete(name);
+      }
+    for (const all of series.values()) {
+      const buckets = all
+        .filter(({ name }) => name.endsWith('_bucket'))
+        .map(({ labels, value }) => [Number(labels.le!.replace('+Inf', 'Infinity')), value] as const)
+        .sort(([a], [b]) => a - b);
+      expect(buckets[0]![0]).toBe(1e-4);
+      expect(buckets.at(-1)).toEqual([Infinity, all.find(({ name }) => name.endsWith('_count'))!.value]);
+      for (const [i, [, count]] of buckets.entries())
+        expect(count).toBeGreaterThanOrEqual(buckets[i - 1]?.[1] ?? 0);
+      expect(all.find(({ name }) => name.endsWith('_sum'))!.value).toBeGreaterThan(0);
+    }
+  });
+
+  it('of a hundred odd paths and methods add no more than a few series', async () => {
+    const before = samplesOf(await service.metrics()).length;
+    const total = await totalOf(service);
+    const methods = ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'BREW'];
+    // hostile ids, parameters and request ids, with a valid key
+    const ids = ['{__name__="up"}', 'a"b\\', '\n', 'x'.repeat(2_000), 'secret-é', '../metrics'];
+    for (const id of ids) {
+      await service.get(`/hotels/${encodeURIComponent(id)}`, { headers: { 'x-request-id': 'secret-trace' } });
+      await service.post('/hotels/channel/batch', { channel_ids: [id] });
+    }
+    const odd = Array.from({ length: 100 }, (_, i) =>
+      service.get(`/secret-${i}/%00/${i}?a=${i}`, { method: methods[i % 7]! }),
+    );
+    const keys = Array.from({ length: 20 }, () => service.get('/hotels/x', { key: makeKey() }));
+    for (const answer of await Promise.all([...odd, ...keys])) expect([401, 404]).toContain(answer.status);
+    await expect.poll(() => totalOf(service), POLL).toBe(total + 132);
+    const samples = samplesOf(await service.metrics());
+    // one of `other`, one of 401 and one of 404, each with its buckets, sum and count
+    expect(samples.length - before).toBeLessThanOrEqual(3 * 18);
+    const values = (label: string) => [
+      ...new Set(samples.map(({ labels }) => labels[label]).filter(Boolean)),
+    ];
+    const routes = [
+      'list',
+      'hotel',
+      'hotel_by_channel',
+      'hotel_by_registry',
+      'batch_by_channel',
+      'batch_by_registry',
+      'page',
+      'other',
+    ];
+    for (const route of values('route')) expect(routes).toContain(route);
+    for (const method of values('method')) expect(['GET', 'HEAD', 'POST', 'other']).toContain(method);
+    for (const status of values('status')) expect(status).toMatch(/^[2-5]\d\d$/);
+    for (const worker of values('worker')) expect(['primary', '1', '2', '3']).toContain(worker);
+    const known = [
+      ...[
+        'route',
+        'method',
+        'status',
+        'le',
+        'tier',
+        'answer',
+        'dependency',
+        'kind',
+        'outcome',
+        'reason',
+        'worker',
+      ],
+      ...['version', 'node_version'],
+    ];
+    for (const { labels } of samples) for (const label of Object.keys(labels)) expect(known).toContain(label);
+  });
+
+  it('leave no id, key or address in any label', async () => {
+    const text = JSON.stringify(samplesOf(await service.metrics()).map(({ name, labels }) => [name, labels]));
+    for (const trace of [
+      'secret',
+      'SECRET',
+      '7700000',
+      'nowhere',
+      '/hotels',
+      service.fullKey,
+      service.narrowKey,
+      'hk_',
+    ])
+      expect(text).not.toContain(trace);
+    expect(text).not.toMatch(/[0-9a-f]{32}/);
+  });
+
+  it('that dead workers have answered stay counted, at every moment', async () => {
+    const total = await totalOf(service);
+    const before = await service.workerPids();
+    for (const pid of before) process.kill(pid, 'SIGKILL');
+    const isReplaced = async () => {
+      const pids = await service.workerPids();
+      return pids.length === 3 && pids.every((pid) => !before.includes(pid));
+    };
+    const seen = new Set<number>();
+    while (!(await isReplaced())) seen.add(await totalOf(service));
+    await service.ready();
+    seen.add(await totalOf(service));
+    expect([...seen]).toEqual([total]);
+    expect(samplesOf(await service.metrics())).toContainEqual({
+      name: 'hotel_api_worker_restarts_total',
+      labels: {},
+      value: 3,
+    });
+    await service.get('/hotels/hotel-secret-1');
+    await expect.poll(() => totalOf(service), POLL).toBe(total + 1);
+  });
+
+  it('are counted alike for all who ask at once, and none of them waits for another', async () => {
+    await service.ready();
+    await service.metrics();
+    const total = await totalOf(service);
+    const tookMs: number[] = [];
+    for (let round = 0; round < 5; round++) {
+      const startedAtMs = performance.now();
+      const totals = await Promise.all(Array.from({ length: 10 }, () => totalOf(service)));
+      tookMs.push(performance.now() - startedAtMs);
+      expect(new Set(totals)).toEqual(new Set([total]));
+    }
+    // who is forgotten waits half a second, every time
+    expect(Math.min(...tookMs)).toBeLessThan(450);
+  });
+});
+
+describe('keys that are looked up', () => {
+  let service: Service;
+
+  beforeAll(async () => {
+    service = await startService({ hotels: HOTELS });
+  });
+
+  const answersOf = async (): Promise<Record<string, number>> =>
+    Object.fromEntries(
+      samplesOf(await service.metrics())
+        .filter(({ name }) => name === CACHE)
+        .map(({ labels: { tier, answer }, value }) => [`${tier} ${answer}`, value]),
+    );
+
+  /** The answers of the tiers rise so by what is done, and no others do. */
+  async function expectRise(act: () => Promise<unknown>, expected: Record<string, number>): Promise<void> {
+    const before = await answersOf();
+    await act();
+    await expect.poll(async () => rise(before, await answersOf()), POLL).toEqual(expected);
+  }
+
+  const channels = (...places: number[]) =>
+    service.post('/hotels/channel/batch', { channel_ids: places.map((i) => `CHANNEL-SECRET-${i}`) });
+  it('are counted by the tiers that were asked and by what each said', async () => {
+    // Redis loses all it had, so that PostgreSQL is asked; at the start it may have been given up already
+    const givenUp = () =>
+      service.logs().filter((line) => line.includes('what Redis holds is given up')).length;
+    const before = givenUp();
+    await service.redis!.flushdb();
+    await expect.poll(givenUp, POLL).toBeGreaterThan(before);
+
+    await expectRise(() => service.get('/hotels/hotel-secret-1'), {
+      'local miss': 1,
+      'redis miss': 1,
+      'postgres hit': 1,
+    });
+    await expectRise(() => service.get('/hotels/hotel-secret-1'), { 'local hit': 1 });
+    await expectRise(() => service.get('/hotels/nowhere'), {
+      'local miss': 1,
+      'redis miss': 1,
+      'postgres absent': 1,
+    });
+    await expectRise(() => service.get('/hotels/nowhere'), { 'local absent': 1 });
+    await expectRise(() => channels(2, 3, 99), {
+      'local miss': 3,
+      'redis miss': 3,
+      'postgres hit': 2,
+      'postgres absent': 1,
+    });
+    await expectRise(() => channels(2, 3, 4, 99, 3), {
+      'local hit': 2,
+      'local absent': 1,
+      'local miss': 1,
+      'redis miss': 1,
+      'postgres hit': 1,
+    });
+  });
+
+  it('are hits and absences of Redis when a change has put them there', async () => {
+    await service.sql`update hotels set name = 'Changed' where id = 'hotel-secret-11'`;
+    await service.sql`delete from hotels where id = 'hotel-secret-12'`;
+    await expect
+      .poll(
+        async () => samplesOf(await service.metrics()).find(({ labels }) => labels.kind === 'hotels')!.value,
+        POLL,
+      )
+      .toBeGreaterThanOrEqual(2);
+    // the worker hears of it in the next moment
+    await expect.poll(async () => (await service.redis!.keys('*h:hotel-secret-1[12]')).length, POLL).toBe(2);
+    await expectRise(() => service.get('/hotels/hotel-secret-11'), { 'local miss': 1, 'redis hit': 1 });
+    await expectRise(() => service.get('/hotels/hotel-secret-12'), { 'local miss': 1, 'redis absent': 1 });
+    await expectRise(() => service.get('/hotels/hotel-secret-12'), { 'local absent': 1 });
+  });
+
+  it('that no hotel can carry are answered by the worker alone', async () => {
+    await expectRise(() => service.get('/hotels/registry/99999999999999999999'), { 'local miss': 1 });
+  });
+});

@@ -1,0 +1,362 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { Redis as Client } from 'ioredis';
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { MgetConnection } from '../../src/stores/mget.ts';
+import type { Values } from '../../src/stores/reply.ts';
+import { type FreshRedis, freshRedis } from '../support/database.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+
+await needs('redis');
+
+/** Tests of what comes too late have a clock of their own: nothing else may be. */
+const DEADLINE_MS = 10_000;
+const RETRY_MS = 1;
+const OPTIONS = { protocol: 2 as const, maxRetriesPerRequest: 0, retryStrategy: () => RETRY_MS };
+
+async function connectTo(url: string): Promise<{ connection: MgetConnection; client: Client }> {
+  const client = new Client(url, OPTIONS);
+  const connection = new MgetConnection(client, DEADLINE_MS);
+  closeAtEnd('MGET connection', async () => connection.close());
+  await once(client, 'ready');
+  return { connection, client };
+}
+
+/** Errors on the way there do not count. */
+const nextReady = (client: Client) => new Promise<void>((resolve) => client.once('ready', resolve));
+
+const list = (values: Values) => Array.from({ length: values.length }, (_, i) => values.value(i));
+
+const texts = async (values: Promise<Values>) => list(await values).map((value) => value && `${value}`);
+
+describe('values from Redis', () => {
+  let redis: FreshRedis;
+  let connection: MgetConnection;
+
+  beforeAll(async () => {
+    redis = await freshRedis();
+    ({ connection } = await connectTo(redis.url));
+  });
+
+  test('come in the order of the keys, null where there is none', async () => {
+    await redis.client.mset({ one: '1', two: '2' });
+    expect(await texts(connection.read(['two', 'none', 'one', 'two']))).toEqual(['2', null, '1', '2']);
+    expect(await texts(connection.read(['none']))).toEqual([null]);
+  });
+
+  test('may hold every byte, and what looks like a reply', async () => {
+    const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+    const alike = Buffer.from('\r\n*1\r\n$-1\r\n-ERR no\r\n');
+    await redis.client.mset('every byte', everyByte, 'alike', alike);
+    expect(list(await connection.read(['alike', 'every byte', 'alike']))).toEqual([alike, everyByte, alike]);
+  });
+
+  test('may be empty, which is not null', async () => {
+    await redis.client.set('empty', '');
+    expect(await texts(connection.read(['empty', 'none', 'empty']))).toEqual(['', null, '']);
+  });
+
+  test('are null where something else than a string stands', async () => {
+    await redis.client.rpush('list', 'a');
+    await redis.client.set('string', 'b');
+    expect(await texts(connection.read(['list', 'string']))).toEqual([null, 'b']);
+  });
+
+  test('are found under keys of any letters', async () => {
+    const keys = ['Hôtel', '東京ホテル', '🏨', 'a b\r\nc', '', 'plain'];
+    for (const key of keys) await redis.client.set(key, `of ${key}`);
+    expect(await texts(connection.read(keys))).toEqual(keys.map((key) => `of ${key}`));
+  });
+
+  test('are all there when they are 1000 of 1 kB', async () => {
+    const keys = Array.from({ length: 1_000 }, (_, i) => `many:${i}`);
+    const stored = keys.map(() => randomBytes(1_024));
+    await redis.client.mset(keys.flatMap((key, i) => [key, stored[i]!]));
+    const values = await connection.read(keys);
+    expect(values.length).toBe(1_000);
+    expect(Buffer.concat(list(values) as Buffer[]).equals(Buffer.concat(stored))).toBe(true);
+  });
+
+  test('go to the read that asked for them, however many ask at once', async () => {
+    const counts = Array.from({ length: 50 }, (_, i) => (i * 37) % 50);
+    const keysOf = (count: number) => Array.from({ length: count + 1 }, (_, i) => `at once:${count}:${i}`);
+    await redis.client.mset(counts.flatMap(keysOf).flatMap((key) => [key, key.repeat(20)]));
+    const order: number[] = [];
+    const reads = counts.map(async (count) => {
+      const values = await texts(connection.read(keysOf(count)));
+      order.push(count);
+      return values;
+    });
+    expect(await Promise.all(reads)).toEqual(
+      counts.map((count) => keysOf(count).map((key) => key.repeat(20))),
+    );
+    expect(order).toEqual(counts);
+  });
+
+  test('are not changed by later replies', async () => {
+    const stored = [randomBytes(3_000), randomBytes(3_000)];
+    await redis.client.mset('kept', stored[0]!, 'later', stored[1]!);
+    const kept = (await connection.read(['kept'])).value(0);
+    for (let i = 0; i < 20; i++) await connection.read(['later']);
+    await Promise.all(Array.from({ length: 20 }, () => connection.read(['later', 'later'])));
+    expect(kept!.equals(stored[0]!)).toBe(true);
+  });
+
+  test('a read without keys is refused, and the next one is answered', async () => {
+    await redis.client.set('one', '1');
+    const [refused, answered] = await Promise.allSettled([
+      connection.read([]),
+      texts(connection.read(['one'])),
+    ]);
+    expect(refused).toMatchObject({ status: 'rejected', reason: { name: 'ReplyError' } });
+    expect(answered).toMatchObject({ value: ['1'] });
+  });
+});
+
+describe('on the wire', () => {
+  let server: ScriptedServer;
+  let connection: MgetConnection;
+  let client: Client;
+
+  beforeAll(async () => {
+    server = await ScriptedServer.start();
+    ({ connection, client } = await connectTo(server.url));
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    expect(server.asked, 'questions that no test took').toEqual([]);
+  });
+
+  /** Sends bytes, and waits until the connection has seen them: they come as a chunk of their own. */
+  async function send(bytes: string): Promise<void> {
+    const seen = once(client.stream, 'data');
+    server.socket.write(bytes);
+    const [chunk] = await seen;
+    expect(`${chunk}`).toBe(bytes);
+  }
+
+  async function ask(...keys: string[]): Promise<{ values: Promise<(string | null)[]> }> {
+    const values = texts(connection.read(keys));
+    values.catch(() => {});
+    expect(await server.nextQuestion()).toEqual(keys);
+    return { values };
+  }
+
+  async function expectAnswers(): Promise<void> {
+    const { values } = await ask('k');
+    await send(reply('sound'));
+    expect(await values).toEqual(['sound']);
+  }
+
+  describe('replies in pieces', () => {
+    const LOADING = 'LOADING Redis is loading the dataset in memory';
+    const STREAM = `${reply('a', null, '', 'x'.repeat(12))}-${LOADING}\r\n${reply('\r\n', null)}`;
+    const ANSWERS = [
+      { value: ['a', null, '', 'x'.repeat(12)] },
+      { reason: { name: 'ReplyError', message: LOADING } },
+      { value: ['\r\n', null] },
+    ];
+
+    /** Asks three times and then sends the pieces. */
+    async function expectAnswersFrom(pieces: string[]): Promise<void> {
+      const reads = [
+        connection.read(['a', 'b', 'c', 'd']),
+        connection.read(['e']),
+        connection.read(['f', 'g']),
+      ];
+      const settled = Promise.allSettled(reads.map(texts));
+      for (const _ of reads) await server.nextQuestion();
+      for (const piece of pieces) await send(piece);
+      expect(await settled).toMatchObject(ANSWERS);
+    }
+
+    test('several in one chunk are taken apart', () => expectAnswersFrom([STREAM]));
+
+    test('they may be cut in two at any byte', async () => {
+      for (let cut = 1; cut < STREAM.length; cut++) {
+        await expectAnswersFrom([STREAM.slice(0, cut), STREAM.slice(cut)]);
+      }
+    });
+
+    test('they may come byte by byte', () => expectAnswersFrom([...STREAM]));
+
+    test('a read is answered when its reply is whole, though the next one is not', async () => {
+      const [first, second] = [await ask('a'), await ask('b')];
+      const [one, two] = [reply('first'), reply('second')];
+      await send(one + two.slice(0, 9));
+      expect(await first.values).toEqual(['first']);
+      await send(two.slice(9));
+      expect(await second.values).toEqual(['second']);
+    });
+  });
+
+  test('an error reply rejects with the name ReplyError, and the next read is answered', async () => {
+    const { values } = await ask('a');
+    await send('-LOADING Redis is loading the dataset in memory\r\n');
+    await expect(values).rejects.toMatchObject({
+      name: 'ReplyError',
+      message: 'LOADING Redis is loading the dataset in memory',
+    });
+    await expectAnswers();
+    expect(server.connections).toBe(1);
+  });
+
+  test('a late reply is never taken for the next one', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const late = await ask('late');
+    const halfLate = await ask('half late');
+    vi.advanceTimersByTime(DEADLINE_MS - 1);
+    await send(reply('late').slice(0, 7));
+    vi.advanceTimersByTime(1);
+    await expect(late.values).rejects.toThrow(`Redis did not answer within ${DEADLINE_MS} ms`);
+    await expect(halfLate.values).rejects.toThrow('did not answer');
+    const next = await ask('next');
+    await send(reply('late').slice(7));
+    await send('-ERR half late\r\n');
+    await send(reply('next'));
+    expect(await next.values).toEqual(['next']);
+    expect(server.connections).toBe(1);
+  });
+
+  test('an answered read leaves no timer behind', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    await expectAnswers();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('a connection that is silent for more than two deadlines is given up and made anew', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const before = server.connections;
+    for (let deadline = 1; deadline <= 2; deadline++) {
+      const { values } = await ask('a');
+      vi.advanceTimersByTime(DEADLINE_MS);
+      await expect(values).rejects.toThrow('did not answer');
+      expect(client.stream.destroyed).toBe(false);
+    }
+    const reconnecting = once(client, 'reconnecting');
+    const last = await ask('a');
+    vi.advanceTimersByTime(DEADLINE_MS);
+    await expect(last.values).rejects.toThrow('did not answer');
+    await reconnecting;
+    expect(connection.ready).toBe(false);
+    const ready = nextReady(client);
+    vi.advanceTimersByTime(RETRY_MS);
+    await ready;
+    await expectAnswers();
+    expect(server.connections).toBe(before + 1);
+  });
+
+  test('a connection cut inside a reply rejects all that was asked, and works after the reconnect', async () => {
+    const [first, second, third] = [await ask('a'), await ask('b'), await ask('c', 'd')];
+    await send(reply('first'));
+    await send(reply('a value of some length').slice(0, 12));
+    const ready = nextReady(client);
+    server.socket.resetAndDestroy();
+    expect(await first.values).toEqual(['first']);
+    await expect(second.values).rejects.toThrow('the connection to Redis ended');
+    await expect(third.values).rejects.toThrow('the connection to Redis ended');
+    await expect(connection.read(['e'])).rejects.toThrow('not connected to Redis');
+    await ready;
+    await expectAnswers();
+  });
+
+  test.each([
+    ['a status', '+OK\r\n'],
+    ['a number', ':1\r\n'],
+    ['a number among the values', '*2\r\n$1\r\na\r\n:1\r\n'],
+  ])('%s where values are due ends the connection, and the next one works', async (_, bytes) => {
+    const [first, second] = [await ask('a', 'b'), await ask('c')];
+    const ready = nextReady(client);
+    await send(bytes);
+    await expect(first.values).rejects.toThrow('the connection to Redis ended');
+    await expect(second.values).rejects.toThrow('the connection to Redis ended');
+    await ready;
+    await expectAnswers();
+  });
+
+  test('close() ends the connection and what was asked on it, for good', async () => {
+    const own = await connectTo(server.url);
+    const before = server.connections;
+    const values = own.connection.read(['a']);
+    expect(await server.nextQuestion()).toEqual(['a']);
+    const [socketClosed, ended] = [once(server.socket, 'close'), once(own.client, 'end')];
+    own.connection.close();
+    await expect(own.connection.read(['b'])).rejects.toThrow('not connected to Redis');
+    await expect(values).rejects.toThrow('the connection to Redis ended');
+    await Promise.all([socketClosed, ended]);
+    expect(own.connection.ready).toBe(false);
+    await expect(own.connection.read(['c'])).rejects.toThrow('not connected to Redis');
+    expect(server.connections).toBe(before);
+  });
+});
+
+function reply(...values: (string | null)[]): string {
+  const parts = values.map((value) => (value === null ? '$-1\r\n' : `$${value.length}\r\n${value}\r\n`));
+  return `*${values.length}\r\n${parts.join('')}`;
+}
+
+/** Redis as far as ioredis asks before it is ready; an MGET is answered by the test, which writes to `socket`. */
+class ScriptedServer {
+  readonly #server: Server;
+  /** keys of each MGET that no test has taken yet */
+  readonly asked: string[][] = [];
+  #arrived = Promise.withResolvers<void>();
+  connections = 0;
+  /** the newest connection */
+  socket!: Socket;
+
+  private constructor() {
+    this.#server = createServer((socket) => this.#accept(socket));
+  }
+
+  static async start(): Promise<ScriptedServer> {
+    const server = new ScriptedServer();
+    server.#server.listen(0, '127.0.0.1');
+    await once(server.#server, 'listening');
+    closeAtEnd('scripted server', async () => {
+      server.socket?.destroy();
+      server.#server.close();
+    });
+    return server;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async nextQuestion(): Promise<string[]> {
+    while (this.asked.length === 0) await this.#arrived.promise;
+    return this.asked.shift()!;
+  }
+
+  #accept(socket: Socket): void {
+    this.connections++;
+    this.socket = socket;
+    socket.setNoDelay(true);
+    socket.on('error', () => {});
+    let received = '';
+    socket.on('data', (chunk) => {
+      received += chunk;
+      for (let command = /^\*(\d+)\r\n/.exec(received); command; command = /^\*(\d+)\r\n/.exec(received)) {
+        const lines = received.split('\r\n');
+        const lineCount = 1 + 2 * Number(command[1]);
+        if (lines.length <= lineCount) return;
+        received = lines.slice(lineCount).join('\r\n');
+        const [name, ...args] = lines.slice(0, lineCount).filter((_, i) => i > 0 && i % 2 === 0);
+        this.#hear(socket, name!.toLowerCase(), args);
+      }
+    });
+  }
+
+  #hear(socket: Socket, name: string, args: string[]): void {
+    if (name === 'info') socket.write('$9\r\nloading:0\r\n');
+    else if (name !== 'mget') socket.write('+OK\r\n');
+    else {
+      this.asked.push(args);
+      this.#arrived.resolve();
+      this.#arrived = Promise.withResolvers();
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import postgres, { type Sql } from 'postgres';
+import { beforeAll, expect, it } from 'vitest';
+import { migrate, requireSchema } from '../../src/schema.ts';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+
+let database: FreshDatabase;
+let service: Sql;
+
+beforeAll(async () => {
+  database = await freshDatabase();
+  service = postgres(database.url, { max: 1, connection: { role: 'hotel_api_serve' } });
+  closeAtEnd('login of the service', () => service.end());
+});
+
+it('a database that lacks a migration from between is not served on, and gets it by the next migrate', async () => {
+  const { sql } = database;
+  const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
+  closeAtEnd('migrations', () => rm(folder, { recursive: true }));
+  for (const name of ['101-one', '103-three']) await writeFile(join(folder, `${name}.sql`), 'select 1');
+  await sql`delete from schema_migrations`;
+  await migrate(sql, folder);
+  await requireSchema(service, folder);
+  await writeFile(join(folder, '102-two.sql'), 'select 1');
+  await expect(requireSchema(service, folder)).rejects.toThrow(/lacks sql\/102-two\.sql.*hotel-api migrate/);
+  expect((await migrate(sql, folder)).applied).toEqual(['102-two.sql']);
+  await requireSchema(service, folder);
+});
+
+it('the service takes changes off the queue by one function alone', async () => {
+  await expect(service`delete from hotel_api_changes`).rejects.toMatchObject({ code: '42501' });
+  expect(await service`select * from hotel_api_drain(0, 0, 0)`).toEqual([]);
+});

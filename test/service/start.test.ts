@@ -1,0 +1,295 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import postgres from 'postgres';
+import { describe, expect, inject, it } from 'vitest';
+import { freshDatabase, freshRedis } from '../support/database.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { ownPort } from '../support/own-port.ts';
+import { within } from '../support/own-time.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+
+await needs('redis');
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const MAIN = join(ROOT, 'src/main.ts');
+const POLL = { interval: 20, timeout: 10_000 };
+/** What the contract promises after a dependency has come. */
+const PROMISE_MS = 2_000;
+
+/** The way to a server that comes later: until it heals nobody listens there. */
+async function later(url: string): Promise<FaultProxy & { url: string }> {
+  const proxy = await FaultProxy.before(url);
+  await proxy.refuse();
+  return proxy;
+}
+
+const readiness = (service: Service) => async () => (await service.admin('/readyz')).status;
+const reasonsOf = (service: Service): string[] =>
+  service
+    .logs()
+    .filter((line) => line.includes('not ready yet'))
+    .map((line) => JSON.parse(line).reason);
+
+/** Runs the real program with nothing in its environment but what is given, to its end. */
+async function run(
+  command: string,
+  env: NodeJS.ProcessEnv,
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [MAIN, command], { env });
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ]);
+  return { code, stdout, stderr };
+}
+
+/** Holds a port as another program would. */
+async function take(): Promise<{ port: number; release: () => Promise<void> }> {
+  const port = await ownPort();
+  const server = createServer();
+  server.listen({ port, host: '127.0.0.1', exclusive: true });
+  await once(server, 'listening');
+  const release = async () => void server.close();
+  closeAtEnd('a taken port', release);
+  return { port, release };
+}
+
+describe('a service whose PostgreSQL is away at the start', () => {
+  it('lives and is not ready, and is ready within 2 s of its coming', async () => {
+    const database = await freshDatabase();
+    const proxy = await later(database.url);
+    const service = await startService({
+      database,
+      redis: false,
+      hotels: [{ id: 'a' }],
+      awaitReady: false,
+      env: { DATABASE_URL: proxy.url },
+    });
+    await expect.poll(() => reasonsOf(service).length, POLL).toBe(1);
+    expect(reasonsOf(service)[0]).toMatch(/ECONNREFUSED/);
+    expect((await service.admin('/livez')).status).toBe(200);
+    expect(await readiness(service)()).toBe(503);
+    expect(await service.metrics()).toContain('# TYPE hotel_api_');
+    await expect(service.get('/hotels/a')).rejects.toThrow(/ECONNREFUSED/);
+    await proxy.heal();
+    await within(PROMISE_MS, readiness(service), (status) => expect(status).toBe(200));
+    expect((await service.get('/hotels/a')).status).toBe(200);
+    // the reason is told once, not at every attempt
+    expect(reasonsOf(service)).toHaveLength(1);
+  });
+
+  it('is not ready without its database, says what to do without the schema, and is ready within 2 s of the migration', async () => {
+    const { sql, ownerUrl, name } = await freshDatabase();
+    const missing = `test_${randomBytes(6).toString('hex')}`;
+    const missingUrl = ownerUrl.replace(name, missing);
+    // closed after the service: with force, for what a failed test leaves connected
+    const admin = postgres(ownerUrl, { max: 1, onnotice: () => {} });
+    closeAtEnd(`database ${missing}`, async () => {
+      await admin`drop database if exists ${admin(missing)} with (force)`;
+      await admin.end();
+    });
+    const service = await startService({
+      redis: false,
+      awaitReady: false,
+      env: { DATABASE_URL: missingUrl },
+    });
+    await expect.poll(() => reasonsOf(service), POLL).toEqual([`database "${missing}" does not exist`]);
+    expect(await readiness(service)()).toBe(503);
+
+    await sql`create database ${sql(missing)}`;
+    await expect.poll(() => reasonsOf(service).length, POLL).toBe(2);
+    expect(reasonsOf(service)[1]).toMatch(
+      /schema is at version 0, this release needs \d+\. Run: hotel-api migrate$/,
+    );
+    expect(await readiness(service)()).toBe(503);
+    expect((await service.admin('/livez')).status).toBe(200);
+
+    const migrated = await run('migrate', { DATABASE_URL: missingUrl });
+    expect(migrated).toMatchObject({ code: 0, stderr: '' });
+    await within(PROMISE_MS, readiness(service), (status) => expect(status).toBe(200));
+    expect((await service.get('/hotels')).status).toBe(401);
+  });
+});
+
+describe('a service whose Redis is away at the start', () => {
+  it('is ready without it, and uses it within 2 s of its coming', async () => {
+    const redisDatabase = await freshRedis();
+    const proxy = await later(redisDatabase.url);
+    const hotels = Array.from({ length: 500 }, (_, i) => ({ id: `h${i}` }));
+    const service = await startService({ redisDatabase, hotels, env: { REDIS_URL: proxy.url } });
+    expect((await service.get('/hotels/h0')).status).toBe(200);
+    expect(await redisDatabase.client.dbsize()).toBe(0);
+
+    await proxy.heal();
+    let next = 1;
+    const isUsed = async () => {
+      // each is asked for the first time, so this worker does not know it
+      expect((await service.get(`/hotels/h${next++}`)).status).toBe(200);
+      return redisDatabase.client.keys('*:h:*');
+    };
+    await within(PROMISE_MS, isUsed, (names) => expect(names).not.toEqual([]));
+  });
+});
+
+describe('a malformed environment', () => {
+  it('ends the start with exit code 2, every fault named at once and no secret printed', async () => {
+    const { code, stdout, stderr } = await run('serve', {
+      DATABASE_URL: 'mysql://user:hunter2@host/db',
+      REDIS_URL: 'http://:hunter2@host',
+      PORT: '99999',
+      WORKERS: 'many',
+      LOG_LEVEL: 'hunter2',
+    });
+    expect([code, stdout]).toEqual([2, '']);
+    const lines = stderr.trim().split('\n');
+    expect(lines).toHaveLength(5);
+    for (const name of ['DATABASE_URL', 'REDIS_URL', 'PORT', 'WORKERS', 'LOG_LEVEL']) {
+      expect(lines.filter((line) => line.startsWith(`hotel-api: ${name} `))).toHaveLength(1);
+    }
+    expect(stderr).not.toContain('hunter2');
+  });
+
+  it.each([
+    ['DATABASE_URL', 'postgres://user:hunter/2@host/db'],
+    ['DATABASE_URL', 'postgres://user:hunter2%@host/db'],
+    ['DATABASE_REPLICA_URLS', 'postgres://user:hunter2%@host/db'],
+    ['REDIS_URL', 'redis://:hunter/2@host'],
+  ])('ends it too where %s cannot be read as an address', async (name, address) => {
+    const { code, stdout, stderr } = await run('serve', {
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+      [name]: address,
+    });
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(new RegExp(`^hotel-api: ${name} is malformed: [^\\n]+\\n$`));
+    expect(stderr).not.toContain('hunter');
+  });
+
+  it('that lacks the address of PostgreSQL says so', async () => {
+    const { code, stderr } = await run('serve', {});
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^hotel-api: DATABASE_URL is required: .*postgres:\/\/\S+\n$/);
+  });
+});
+
+describe('a port that is taken', () => {
+  it('ends the start with a sentence where it is that of the admin port', async () => {
+    const { port } = await take();
+    const { code, stderr } = await run('serve', {
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+      ADMIN_HOST: '127.0.0.1',
+      ADMIN_PORT: String(port),
+      LOG_LEVEL: 'warn',
+    });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      new RegExp(
+        `^hotel-api: The admin port cannot be opened: cannot listen on 127\\.0\\.0\\.1:${port}: [^\\n]*\\n$`,
+      ),
+    );
+  });
+
+  it('keeps the service from being ready where it is the public one: it says so, and listens when it can', async () => {
+    const { port, release } = await take();
+    const service = await startService({ redis: false, awaitReady: false, env: { PORT: String(port) } });
+    const said = () => service.logs().find((line) => line.includes('worker cannot go on'));
+    await expect
+      .poll(said, POLL)
+      .toContain(`cannot listen on 127.0.0.1:${port}: the port is taken or may not be used`);
+    expect(await readiness(service)()).toBe(503);
+    await release();
+    await expect.poll(readiness(service), POLL).toBe(200);
+  });
+});
+
+describe('a service in a folder of any name', () => {
+  it('starts its workers', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'hotel api, 100% #1 '));
+    closeAtEnd('a copy of the service', () => rm(folder, { recursive: true, force: true }));
+    for (const part of ['src', 'sql', 'package.json'])
+      await cp(join(ROOT, part), join(folder, part), { recursive: true });
+    await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    const service = await startService({
+      redis: false,
+      hotels: [{ id: 'a' }],
+      command: [process.execPath, join(folder, 'src/main.ts'), 'serve'],
+    });
+    expect((await service.get('/hotels/a')).status).toBe(200);
+  });
+});
+
+describe('npm start', () => {
+  it('passes on the SIGTERM that is meant for the service', async () => {
+    const service = await startService({ redis: false, command: ['npm', 'start'] });
+    process.kill(service.pid, 'SIGTERM');
+    await service.exited;
+    expect(service.logs().join('\n')).toContain('"stopped"');
+    await expect(service.admin('/livez')).rejects.toThrow('ECONNREFUSED');
+  });
+});
+
+describe('the role of the service', () => {
+  it('reads hotels and keys and cannot write them', async () => {
+    const { sql, url } = await freshDatabase();
+    await insertHotels(sql, [{ id: 'a' }]);
+    const service = postgres(url, { max: 1 });
+    closeAtEnd('a connection of the role', () => service.end());
+    expect(await service`select id from hotels`).toHaveLength(1);
+    expect(await service`select id from api_keys`).toHaveLength(0);
+    for (const statement of [
+      "insert into hotels (id, name) values ('b', 'B')",
+      "update hotels set name = 'B'",
+      'delete from hotels',
+      'truncate hotels',
+      "insert into api_keys (id, name, key_sha256, scopes) values ('k', 'k', sha256('k'), '{}')",
+      "update api_keys set scopes = '{registry}'",
+      'delete from api_keys',
+      'truncate api_keys',
+      'delete from hotel_api_changes',
+      "insert into schema_migrations (version, name, sha256) values (99, '', '')",
+      'drop table hotels',
+      'alter table hotels disable trigger all',
+      'create table mine (a int)',
+    ]) {
+      await expect(service.unsafe(statement), statement).rejects.toThrow(/permission denied|must be owner/);
+    }
+    expect(await sql`select id, name from hotels`).toEqual([{ id: 'a', name: 'Hotel a' }]);
+  });
+
+  it('is assumed, read only, by every query for clients, even where the service logs in as a superuser', async () => {
+    const database = await freshDatabase();
+    const { sql, ownerUrl } = database;
+    // each row is shown to those alone who ask in the way that its id says: a superuser would see both
+    await insertHotels(sql, [{ id: 'hotel_api_serve on on' }, { id: 'hotel_api_serve off off' }]);
+    await sql`create function asks_as() returns text language sql stable as $$
+      select concat_ws(' ', current_user, current_setting('transaction_read_only'), current_setting('default_transaction_read_only'))
+    $$`;
+    await sql`alter table hotels enable row level security`;
+    await sql`create policy probe on hotels using (id = asks_as())`;
+    const service = await startService({
+      database,
+      redis: false,
+      env: { DATABASE_URL: ownerUrl, L1_MAX_BYTES: '0' },
+    });
+    const logins = await sql<{ application_name: string; usename: string }[]>`
+      select distinct application_name, usename from pg_stat_activity
+      where datname = ${database.name} and application_name like 'hotel-api %' order by 1`;
+    expect(new Set(logins.map(({ usename }) => usename))).toEqual(
+      new Set([new URL(inject('servers').ownerUrl).username]),
+    );
+    const seen = (await service.get('/hotels')).json();
+    expect(seen.map(({ id }: { id: string }) => id)).toEqual(['hotel_api_serve on on']);
+    expect((await service.get('/hotels/hotel_api_serve%20on%20on')).status).toBe(200);
+    expect((await service.get('/hotels/hotel_api_serve%20off%20off')).status).toBe(404);
+  });
+});

@@ -1,0 +1,10 @@
+import { missingPrograms, packagesOf } from './programs.ts';
+
+/** Says at the start which programs the system tests lack. In CI that is an error. */
+export default async function sayWhatIsMissing(): Promise<void> {
+  const missing = await missingPrograms();
+  if (missing.length === 0) return;
+  const sentence = `Not installed: ${missing.join(', ')} (Debian: ${packagesOf(missing).join(' ')}).`;
+  if (process.env.CI) throw new Error(`${sentence} In CI every test runs.`);
+  console.warn(`${sentence} Tests that need them are skipped.`);
+}

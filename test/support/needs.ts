@@ -1,0 +1,44 @@
+import { inject } from 'vitest';
+import { missingPrograms, type Program, packagesOf } from './programs.ts';
+
+/** What a test may need: a Redis to share, a Redis program to run alone, the superuser's rights, or a program. */
+export type Need = 'redis' | 'redis-server' | 'root' | Program;
+
+/** Where a file leaves the sentence on what it lacks for the test runner, which then skips the file. */
+export const MISSING = Symbol.for('hotel-api: what the test file lacks');
+
+/**
+ * Declares at the top of a test file what its tests need beside Node and PostgreSQL. Where something is missing, the
+ * tests of the file are skipped with one sentence. In CI that is an error.
+ */
+export async function needs(...names: Need[]): Promise<void> {
+  const sentence = await sentenceOnMissing(names);
+  if (sentence) (globalThis as Record<symbol, unknown>)[MISSING] = sentence;
+}
+
+/** The same for one block of a file: `describe.skipIf(await lacks('…'))`. */
+export async function lacks(...names: Need[]): Promise<boolean> {
+  const sentence = await sentenceOnMissing(names);
+  if (sentence) console.warn(`Not tested in part: ${sentence}`);
+  return sentence !== undefined;
+}
+
+async function sentenceOnMissing(names: Need[]): Promise<string | undefined> {
+  const { redisUrl, redisProgram } = inject('servers');
+  const said: string[] = [];
+  if (names.includes('root') && process.getuid?.() !== 0) said.push('the test needs to be root');
+  if (
+    (names.includes('redis') && redisUrl === undefined) ||
+    (names.includes('redis-server') && redisProgram === undefined)
+  ) {
+    said.push('there is no Redis');
+  }
+  const isProgram = (name: Need): name is Program => !['redis', 'redis-server', 'root'].includes(name);
+  const missing = await missingPrograms(names.filter(isProgram));
+  if (missing.length > 0) {
+    said.push(`${missing.join(', ')} not installed (Debian: ${packagesOf(missing).join(' ')})`);
+  }
+  if (said.length === 0) return undefined;
+  if (process.env.CI) throw new Error(`In CI every test runs, but ${said.join('; ')}.`);
+  return `${said.join('; ')}.`;
+}

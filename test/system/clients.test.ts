@@ -1,0 +1,160 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { sectionOf } from '../../src/docs/guide.ts';
+import { exampleRows } from '../support/example-hotels.ts';
+import { type Refusal, type Seen, startFront } from '../support/front.ts';
+import { needs } from '../support/needs.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const EXAMPLES = join(ROOT, 'src/docs/examples');
+const FIRST = { channel: 100_001, registry: 500_001 };
+const HOTELS = 2_400;
+const PATIENCE_MS = 60_000;
+
+await needs('python3');
+
+let service: Service;
+/** with the examples, the generated types and what they import */
+let folder: string;
+
+beforeAll(async () => {
+  const examples = exampleRows();
+  const isExample = (channelId: string) => examples.some(({ channel_id }) => channel_id === channelId);
+  const others = Array.from({ length: HOTELS }, (_, i) => ({
+    id: `hotel ${i}/ä`,
+    channel_id: `CH${FIRST.channel + i}`,
+    registry_id: FIRST.registry + i,
+  })).filter(({ channel_id }) => !isExample(channel_id));
+  service = await startService({ hotels: [...examples, ...others] });
+  folder = await mkdtemp(join(tmpdir(), 'clients-'));
+  await cp(EXAMPLES, folder, { recursive: true });
+  await cp(join(import.meta.dirname, 'clients'), folder, { recursive: true });
+  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  await run(process.execPath, [
+    ...['--no-warnings', '--import', join(ROOT, 'test/support/typescript-with-api.ts')],
+    join(ROOT, 'node_modules/openapi-typescript/bin/cli.js'),
+    ...[`${service.url}/openapi.json`, '-o', 'openapi.d.ts'],
+  ]);
+}, PATIENCE_MS);
+afterAll(() => rm(folder, { recursive: true }));
+
+/** Runs a program in the folder, against the service unless told otherwise; what it printed. */
+async function run(program: string, options: string[], url = service.url): Promise<string> {
+  const env = { ...process.env, NO_COLOR: '1', HOTEL_API_URL: url, HOTEL_API_KEY: service.fullKey };
+  const { stdout } = await promisify(execFile)(program, options, { cwd: folder, env, maxBuffer: 2 ** 28 });
+  return stdout;
+}
+
+it('types that are generated from the document compile, with a client that uses them', async () => {
+  const compiler = join(ROOT, 'node_modules/.bin/tsc');
+  const strict = ['--noEmit', '--strict', '--noUncheckedIndexedAccess', '--skipLibCheck', '--types', 'node'];
+  const modern = ['--module', 'nodenext', '--target', 'es2024', '--allowImportingTsExtensions'];
+  const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts'];
+  expect(await run(compiler, [...strict, ...modern, '--erasableSyntaxOnly', ...files])).toBe('');
+});
+
+it('an openapi-fetch client gets what it is promised', async () => {
+  const printed = JSON.parse(await run(process.execPath, ['--no-warnings', 'openapi-fetch.ts']));
+  expect(printed).toEqual({
+    ids: ['hotel 0/ä', 'hotel 1/ä'],
+    city: 'Saint-Pryvé-Saint-Mesmin',
+    same: [true, true],
+    batches: [
+      [500011, 500005],
+      [500011, 500005],
+    ],
+    status: 404,
+    sentence: 'Hotel not found',
+  });
+});
+
+describe.each([
+  ['TypeScript', process.execPath, ['--no-warnings', 'usage.ts'], 'true'],
+  ['Python', 'python3', ['client.py'], 'True'],
+])('the example in %s', (_, program, options, yes) => {
+  // of the first requests one is refused, one finds the service busy, one finds its connection cut
+  const refusals: Record<number, Refusal> = {
+    1: { status: 503, retryAfterS: 1 },
+    4: { status: 429, retryAfterS: 2 },
+    8: 'cut',
+  };
+  let printed: string;
+  let seen: Seen[];
+  beforeAll(async () => {
+    const front = await startFront(service.port, refusals);
+    printed = await run(program, options, front.url);
+    seen = front.seen;
+  }, PATIENCE_MS);
+
+  it('finds what there is, in spite of all', () => {
+    expect(printed.trim().split('\n')).toEqual([
+      `Grand Hotel Meridian Saint-Pryvé-Saint-Mesmin ${yes}`,
+      `${HOTELS} of 2500 found`,
+      `${HOTELS} hotels`,
+    ]);
+  });
+
+  it('waits as it is told before it asks again', () => {
+    for (const [number, refusal] of Object.entries(refusals)) {
+      const at = Number(number) - 1;
+      const refused = seen[at]!;
+      expect(refused.status).toBe(refusal === 'cut' ? 0 : refusal.status);
+      const again = seen.findIndex(
+        ({ path, body }, i) => i > at && path === refused.path && body === refused.body,
+      );
+      expect(again).toBeGreaterThan(at);
+      const waitedMs = seen[again]!.atMs - refused.atMs;
+      expect(waitedMs).toBeGreaterThanOrEqual(refusal === 'cut' ? 50 : refusal.retryAfterS * 1000 - 20);
+    }
+  });
+
+  it('splits batches, and is not sent twice what has not changed', () => {
+    const batches = seen.filter(({ method, status }) => method === 'POST' && status === 200);
+    const sizes = batches.map(({ body }) => JSON.parse(body).channel_ids.length);
+    expect(sizes.sort()).toEqual([1000, 1000, 500]);
+    const asked = seen.filter(({ path }) => path === '/hotels/htl_sliji9ej').map(({ status }) => status);
+    expect(asked).toEqual([503, 200, 304]);
+  });
+});
+
+it.each([
+  ['TypeScript', process.execPath, ['--no-warnings', 'usage.ts']],
+  ['Python', 'python3', ['client.py']],
+])(
+  'the example in %s finds the pages below a base path that begins like theirs',
+  async (_, program, options) => {
+    const basePath = '/hotels-api';
+    const { url } = await startService({ database: service.database, env: { BASE_PATH: basePath } });
+    const printed = await run(program, options, url + basePath);
+    expect(printed.trim().split('\n').at(-1)).toBe(`${HOTELS} hotels`);
+  },
+  PATIENCE_MS,
+);
+
+describe('the examples with curl', () => {
+  it('work as they stand, to the last page', async () => {
+    const printed = await run('sh', ['curl.sh']);
+    expect(printed).toContain('304\n');
+    for (let i = 0; i < HOTELS; i++) {
+      const isThere = printed.includes(`"channel_id":"CH${FIRST.channel + i}"`);
+      if (!isThere) expect.fail(`CH${FIRST.channel + i} was on no page`);
+    }
+    const found = printed.match(/"id":"htl_sliji9ej"/g);
+    // thrice singly, twice in batches, on its page, once more with its tag, and again after all
+    expect(found).toHaveLength(8);
+  });
+
+  it('wait as they are told before they ask again', async () => {
+    const { url, seen } = await startFront(service.port, { 1: { status: 503, retryAfterS: 1 } });
+    const script = sectionOf('curl.sh', 'retries');
+    expect(JSON.parse(await run('sh', ['-euc', script], url)).id).toBe('htl_sliji9ej');
+    expect(seen.map(({ status }) => status)).toEqual([503, 200]);
+    expect(seen[1]!.atMs - seen[0]!.atMs).toBeGreaterThanOrEqual(980);
+  });
+});

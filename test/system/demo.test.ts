@@ -1,0 +1,226 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { screen } from '../../src/demo/screen.ts';
+import { freePort } from '../../src/servers/port.ts';
+import { othersReach, type PostgresServer } from '../../src/servers/postgres.ts';
+import { descendantsOf, runningOf } from '../../src/servers/processes.ts';
+import type { RedisServer } from '../../src/servers/redis.ts';
+import { settle } from '../support/left-behind.ts';
+import { lacks } from '../support/needs.ts';
+import { pathOf } from '../support/programs.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const MAIN = 'src/demo/main.ts';
+const READY_MS = 60_000;
+const ENDING_MS = 15_000;
+// a demo or two, each of which sets up its own servers
+vi.setConfig({ testTimeout: 2 * READY_MS + 2 * ENDING_MS });
+
+/** Other users can be played. */
+const maySwitch = process.getuid?.() === 0 && (await othersReach(ROOT));
+const skipped = !maySwitch || (await lacks('setpriv'));
+const setpriv = await pathOf('setpriv');
+
+interface Demo {
+  /** of the process that was run; it leads a group of its own, as under a terminal */
+  pid: number;
+  /** all that it printed up to the line that says it is ready */
+  screen: string[];
+  /** where it and its servers put their files */
+  folder: string;
+  ended: Promise<number | null>;
+}
+
+const demos: Demo[] = [];
+
+afterEach(async () => {
+  for (const { pid, folder } of demos.splice(0)) {
+    if ((await runningOf([pid])).length > 0) process.kill(-pid, 'SIGKILL');
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
+async function startDemo(command: string[], environment: Record<string, string> = {}): Promise<Demo> {
+  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-demo-test-'));
+  await chmod(folder, 0o777);
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const [file, ...rest] = [
+    ...command,
+    '--hotels',
+    '300',
+    '--port',
+    `${port}`,
+    '--admin-port',
+    `${adminPort}`,
+  ];
+  const child = spawn(file!, rest, {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const screen: string[] = [];
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  const demo = { pid: child.pid!, screen, folder, ended };
+  demos.push(demo);
+  const ready = new Promise<true>((resolve) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface({ input: stream }).on('line', (line) => {
+        screen.push(line);
+        if (line.startsWith('Ready in')) resolve(true);
+      });
+    }
+  });
+  const late = sleep(READY_MS, 'late', { ref: false });
+  if ((await Promise.race([ready, ended, late])) !== true)
+    throw new Error(`the demo ended or was late:\n${screen.join('\n')}`);
+  return demo;
+}
+
+/** What is left of the demo, once that is settled: processes and files. */
+async function leftOf(demo: Demo, processes: number[]): Promise<(number | string)[]> {
+  return settle(async () => [...(await runningOf(processes)), ...(await readdir(demo.folder))], ENDING_MS);
+}
+
+function shell(line: string): Promise<{ output: string; failed: boolean }> {
+  return new Promise((resolve) => {
+    execFile('bash', ['-c', line], { cwd: ROOT, timeout: 10_000 }, (error, stdout, stderr) => {
+      resolve({ output: stdout + stderr, failed: error !== null });
+    });
+  });
+}
+
+describe('the demo', () => {
+  test('shows commands that work when pasted, and a Ctrl-C leaves no process and no file', async () => {
+    // npm itself would leave compiled code of its own in the folder
+    const demo = await startDemo(['npm', 'run', 'demo', '--'], { NODE_DISABLE_COMPILE_CACHE: '1' });
+    const commands = demo.screen.filter((line) => /^(curl|kill) |^\/.*hotel-\w{6}\//.test(line));
+    const curls = commands.filter((line) => line.startsWith('curl ') && !line.includes('|'));
+    const outcomes = await Promise.all(
+      curls.map(async (line) => {
+        const { output } = await shell(`${line} -w '\n%{http_code}'`);
+        return `${output.split('\n').at(-1)} ${/127\.0\.0\.1:\d+(\/[a-z/]*)/.exec(line)![1]}`;
+      }),
+    );
+    expect(outcomes).toEqual([
+      '200 /hotels',
+      '200 /hotels',
+      '200 /hotels/htl',
+      '200 /hotels/channel/',
+      '200 /hotels/registry/',
+      '200 /hotels/htl',
+      '200 /hotels/channel/batch',
+      '200 /hotels/registry/batch',
+    ]);
+    const answers = await Promise.all(curls.map(async (line) => JSON.parse((await shell(line)).output)));
+    expect(
+      answers.map((answer) => (Array.isArray(answer) ? answer.length : answer.registry_id === null)),
+    ).toEqual([2, 1, false, false, false, true, 2, 2]);
+
+    // what to try next, in its order, while it is watched
+    const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
+    const watching = shell(`${watch} --for 3s`);
+    expect(await shell(kill!)).toEqual({ output: '', failed: false });
+    // the watcher takes a moment to start: it sees the changes that come then
+    let isWatching = true;
+    void watching.then(() => {
+      isWatching = false;
+    });
+    do expect(await shell(update!)).toEqual({ output: 'UPDATE 1\n', failed: false });
+    while (isWatching);
+    expect(JSON.parse((await shell(curls[2]!)).output).name).toBe('Nova');
+    expect(await watching).toEqual({
+      output: expect.stringMatching(/^\d+ answers compared; lag of/),
+      failed: false,
+    });
+    expect(demo.screen).toContain('Redis has ended: the service goes on without it.');
+    expect((await shell(metrics!)).output).toMatch(/^hotel_api_/m);
+    expect(await shell(operate!)).toEqual({
+      output: expect.stringContaining('demo, with registry'),
+      failed: false,
+    });
+
+    const processes = await descendantsOf(demo.pid);
+    // as a terminal does it: all of the group hear it
+    process.kill(-demo.pid, 'SIGINT');
+    await demo.ended;
+    expect(demo.screen).toContain('Ending.');
+    expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test('its screen fits a terminal of 80 columns and 24 lines', async () => {
+    const server = (port: number) => ({ port, pid: 1_234_567 }) as PostgresServer & RedisServer;
+    const key = `hk_${'x'.repeat(38)}`;
+    const shown = screen({
+      hotels: 20_000,
+      workers: 2,
+      port: 8080,
+      adminPort: 9090,
+      examples: {
+        fullKey: key,
+        narrowKey: key,
+        hotels: [1, 2].map((n) => ({
+          id: `htl_0000000${n}`,
+          channelId: `CH10000${n}`,
+          registryId: `50000${n}`,
+        })),
+      },
+      tools: '/tmp/hotel-abcdef',
+      service: { pid: 1_234_567 },
+      postgres: server(45_678),
+      redis: { url: '', server: server(45_679) },
+    });
+    const rows = shown.split('\n').reduce((sum, line) => sum + Math.ceil(line.length / 80), 0);
+    // the line that says it is ready stands below
+    expect(rows + 1).toBeLessThanOrEqual(24);
+  });
+
+  test('leaves nothing behind when it is killed', async () => {
+    const demo = await startDemo([process.execPath, MAIN]);
+    const processes = await descendantsOf(demo.pid);
+    expect(processes.length).toBeGreaterThan(6);
+    process.kill(demo.pid, 'SIGKILL');
+    await demo.ended;
+    expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test('ends all when the service dies, and says so', async () => {
+    const demo = await startDemo([process.execPath, MAIN]);
+    const processes = await descendantsOf(demo.pid);
+    process.kill(Number(/workers?, pid (\d+)/.exec(demo.screen.join('\n'))![1]), 'SIGKILL');
+    expect(await demo.ended).toBe(1);
+    expect(demo.screen.join('\n')).toContain(
+      'The service has ended by itself (SIGKILL), so everything ends.',
+    );
+    expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test.skipIf(skipped)('works for a user who is not root', async () => {
+    const demo = await startDemo(
+      [setpriv!, '--reuid=nobody', '--regid=nogroup', '--clear-groups', process.execPath, MAIN],
+      { HOME: '/nonexistent' },
+    );
+    const processes = await descendantsOf(demo.pid);
+    process.kill(demo.pid, 'SIGTERM');
+    expect(await demo.ended).toBe(0);
+    expect(await leftOf(demo, processes)).toEqual([]);
+  });
+
+  test('refuses a port that was asked for and is taken', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as { port: number };
+    const { output, failed } = await shell(`'${process.execPath}' ${MAIN} --port ${port}`);
+    server.close();
+    expect(failed).toBe(true);
+    expect(output).toContain(`port ${port} cannot be used here; give --port another, or leave it out`);
+  });
+});

@@ -1,0 +1,314 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import postgres from 'postgres';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { samplesOf } from '../support/exposition.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { ownPostgres } from '../support/own-server.ts';
+import { within } from '../support/own-time.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+import { type Witness, watchFreshness } from '../support/witness.ts';
+
+await needs('redis');
+
+/** With the link down nothing older than this is answered where PostgreSQL can be asked; and the asking takes a while. */
+const UNLINKED_MS = 5_500;
+/** A link that broke is noticed, opened anew and everything dropped within this time. */
+const NOTICED_MS = 5_000;
+/** A feed that says nothing for so long is down; a scrape waits so long for the workers' word. */
+const SILENT_MS = 1_500;
+const REPORT_MS = 500;
+
+/** the path of the second instance to PostgreSQL */
+let proxy: FaultProxy;
+let first: Service;
+let second: Service;
+let everywhere: Everywhere;
+let witness: Witness;
+let n = 0;
+
+beforeAll(async () => {
+  // its processes are frozen and killed
+  const { url, ownerUrl } = await ownPostgres(100);
+  const sql = postgres(ownerUrl, { max: 2, onnotice: () => {}, backoff: () => 0.1 });
+  closeAtEnd('a client of PostgreSQL', () => sql.end());
+  const database = { name: 'postgres', url, ownerUrl, sql, drop: async () => {} };
+  first = await startService({ workers: 2, database, hotels: [{ id: 'h' }] });
+  const path = await FaultProxy.before(database.url);
+  proxy = path;
+  const beside = { database: { ...database, url: path.url }, redisDatabase: first.redisDatabase! };
+  second = await startService({ workers: 2, ...beside });
+  everywhere = await Everywhere.of(first, second);
+  witness = watchFreshness(first, second);
+});
+
+/** Commits a change; how long it took until every worker showed it. */
+async function changed(patienceMs: number): Promise<number> {
+  const name = `v${++n}`;
+  await first.sql`update hotels set name = ${name} where id = 'h'`;
+  return everywhere.until('/hotels/h', named(name), patienceMs);
+}
+
+async function backends(name: string): Promise<number[]> {
+  const rows = await first.sql<{ pid: number }[]>`
+    select pid from pg_stat_activity where application_name = ${`hotel-api ${name}`}`;
+  return rows.map(({ pid }) => pid);
+}
+
+/** The instance whose invalidator is the active one, and the other. */
+async function roles(): Promise<[active: Service, standby: Service]> {
+  for (;;) {
+    for (const [one, other] of [
+      [first, second],
+      [second, first],
+    ] as const) {
+      if (/^hotel_api_invalidator_active 1$/m.test(await one.metrics())) return [one, other];
+    }
+    await sleep(50);
+  }
+}
+
+/** Makes this instance's invalidator the active one. */
+async function haveLead(service: Service): Promise<void> {
+  witness.allowAge(2_500);
+  while ((await roles())[0] !== service) {
+    await first.sql`
+      select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
+      where locktype = 'advisory' and granted and application_name = 'hotel-api invalidate'`;
+    await sleep(600);
+  }
+}
+
+/** The samples of a metric of both instances. */
+async function valuesOf(metric: string): Promise<number[]> {
+  const metrics = await Promise.all([first.metrics(), second.metrics()]);
+  return metrics.flatMap((text) =>
+    samplesOf(text)
+      .filter(({ name }) => name === metric)
+      .map(({ value }) => value),
+  );
+}
+
+/** Whether each worker of both instances hears the feed: 1 or 0. */
+const feeds = () => valuesOf('hotel_api_change_feed_up');
+
+/** How often the workers of each instance have doubted what they hold. */
+const feedResets = () => valuesOf('hotel_api_feed_resets_total');
+
+/** How often each instance has found that it missed nothing. */
+function timesResumed(): number[] {
+  return [first, second].map(
+    (service) => service.logs().filter((line) => line.includes('"event":"resumed"')).length,
+  );
+}
+
+async function terminate(...purposes: string[]): Promise<void> {
+  const names = purposes.map((purpose) => `hotel-api ${purpose}`);
+  await first.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity where application_name = any (${names})`;
+}
+
+async function crash(): Promise<void> {
+  const [pid] = await backends('invalidate');
+  // the server's default here is to lose the last commits in a crash
+  await first.sql`checkpoint`;
+  process.kill(pid!, 'SIGKILL');
+}
+
+const log = (what: string, ms: number) => console.log(`${what}: seen everywhere after ${Math.round(ms)} ms`);
+
+describe('a change is served by every worker', () => {
+  it('when every backend that listens is terminated, again and again', async () => {
+    witness.allowAge(UNLINKED_MS);
+    for (let round = 0; round < 10; round++) {
+      const name = `v${++n}`;
+      // before, in the middle of and after the change, by turns
+      if (round % 3 === 0) await terminate('listen');
+      await first.sql.begin(async (sql) => {
+        await sql`update hotels set name = ${name} where id = 'h'`;
+        if (round % 3 === 1) await terminate('listen');
+      });
+      if (round % 3 === 2) await terminate('listen');
+      log('listeners terminated', await everywhere.until('/hotels/h', named(name), 2_000));
+    }
+  });
+
+  it('when the feed of an instance is half-open, while all else of it reaches PostgreSQL', async () => {
+    witness.allowAge(UNLINKED_MS);
+    await haveLead(first);
+    proxy.blackout('hotel-api listen');
+    try {
+      log('a half-open feed', await changed(UNLINKED_MS));
+    } finally {
+      await proxy.heal();
+    }
+    await changed(NOTICED_MS);
+    await changed(1_000);
+  });
+
+  it('when every connection of the active instance is half-open, and new ones are good', async () => {
+    witness.allowAge(UNLINKED_MS);
+    await haveLead(second);
+    const before = await backends('invalidate');
+    expect(before).toHaveLength(2);
+    proxy.strand();
+    log('every connection half-open', await changed(UNLINKED_MS));
+    await within(NOTICED_MS, feeds, (up) => expect(up).toEqual([1, 1, 1, 1]));
+    // it has learned that PostgreSQL ended its session, and takes part in the election again
+    await within(
+      NOTICED_MS,
+      () => backends('invalidate'),
+      (now) => {
+        expect(now).toHaveLength(2);
+        expect(now.filter((pid) => !before.includes(pid))).toHaveLength(1);
+      },
+    );
+    await changed(1_000);
+  });
+
+  it('when the feed of an instance is slow', async () => {
+    await haveLead(first);
+    proxy.delay(400, 'hotel-api listen');
+    try {
+      for (let round = 0; round < 5; round++) log('a slow feed', await changed(1_000));
+    } finally {
+      await proxy.heal();
+    }
+  });
+
+  it('when the backend of the active invalidator is terminated', async () => {
+    witness.allowAge(2_500);
+    for (let round = 0; round < 10; round++) {
+      await terminate('invalidate');
+      log('invalidators terminated', await changed(2_000));
+    }
+  });
+
+  it('when the backends that listen are frozen: the link is half-open and says nothing', async () => {
+    witness.allowAge(UNLINKED_MS);
+    const frozen = await backends('listen');
+    for (const pid of frozen) process.kill(pid, 'SIGSTOP');
+    try {
+      const [tookMs] = await Promise.all([
+        changed(NOTICED_MS),
+        within(SILENT_MS + REPORT_MS, feeds, (up) => expect(up).toEqual([0, 0, 0, 0])),
+      ]);
+      log('listeners frozen', tookMs);
+    } finally {
+      for (const pid of frozen) process.kill(pid, 'SIGCONT');
+    }
+    expect(first.logs().concat(second.logs()).join()).toContain('"event":"silent"');
+    expect(await changed(1_000)).toBeLessThan(1_000);
+  });
+
+  it.each([
+    ['the active', () => second],
+    ['the other', () => first],
+  ])('when %s instance is 200 ms away from PostgreSQL, there and back', async (_, leader) => {
+    await haveLead(leader());
+    proxy.delay(100);
+    try {
+      const tookMs: number[] = [];
+      for (let round = 0; round < 12; round++) tookMs.push(await changed(1_000));
+      const sorted = tookMs.toSorted((a, b) => a - b);
+      log('200 ms away: in the median', sorted[5]!);
+      log('and at most', sorted[11]!);
+    } finally {
+      await proxy.heal();
+    }
+  });
+
+  it.each([
+    ['the active', () => second],
+    ['the other', () => first],
+  ])(
+    'when %s instance is cut off from PostgreSQL without a word: it serves what it has, and is right when it is back',
+    async (_, leader) => {
+      witness.allowAge(Number.POSITIVE_INFINITY);
+      await haveLead(leader());
+      const others = await Everywhere.of(first);
+      proxy.blackout();
+      const beganMs = performance.now();
+      try {
+        while (performance.now() - beganMs < 3_000) {
+          const name = `v${++n}`;
+          await first.sql`update hotels set name = ${name} where id = 'h'`;
+          await others.until('/hotels/h', named(name), 2_500);
+          for (const { status } of await everywhere.get('/hotels/h')) expect(status).toBe(200);
+        }
+      } finally {
+        await proxy.heal();
+      }
+      log('a black path healed', await changed(2_500));
+      await changed(1_000);
+    },
+  );
+
+  it('when the instance of the active invalidator is frozen, and goes on later as if it were the active one', async () => {
+    witness.allowAge(UNLINKED_MS);
+    const [active, standby] = await roles();
+    const others = await Everywhere.of(standby);
+    process.kill(active.pid, 'SIGSTOP');
+    try {
+      const name = `v${++n}`;
+      await first.sql`update hotels set name = ${name} where id = 'h'`;
+      log('the active primary frozen', await others.until('/hotels/h', named(name), 2_500));
+      // the workers of the frozen one hear nothing; nothing that they serve is older than 5 s
+      await everywhere.until('/hotels/h', named(name), 5_500);
+    } finally {
+      process.kill(active.pid, 'SIGCONT');
+    }
+    for (let round = 0; round < 20; round++) await changed(2_000);
+    await expect.poll(async () => (await roles())[0].port, { timeout: 10_000 }).toBe(standby.port);
+  });
+
+  it('when PostgreSQL crashes and restarts in the middle', async () => {
+    witness.allowAge(UNLINKED_MS);
+    const [pid] = await backends('invalidate');
+    const name = `v${++n}`;
+    await first.sql.begin(async (sql) => {
+      // as in `crash`
+      await sql`set local synchronous_commit = on`;
+      await sql`update hotels set name = ${name} where id = 'h'`;
+    });
+    process.kill(pid!, 'SIGKILL');
+    const statuses = new Set<number>();
+    const beganMs = performance.now();
+    while (performance.now() - beganMs < 1_500)
+      for (const { status } of await everywhere.get('/hotels/h')) statuses.add(status);
+    expect([...statuses]).toEqual([200]);
+    await everywhere.until('/hotels/h', named(name), 5_000);
+    for (;;) {
+      const back = await first.sql`select 1`.catch(() => undefined);
+      if (back) break;
+    }
+    log('PostgreSQL restarted', await changed(5_000));
+    expect(await changed(1_000)).toBeLessThan(1_000);
+  });
+
+  it.each([
+    ['every backend that listens is terminated', () => terminate('listen')],
+    ['every backend that listens, and every invalidator, is', () => terminate('listen', 'invalidate')],
+    ['PostgreSQL crashes and restarts', crash],
+  ])('and nothing is doubted when %s and nothing was told meanwhile', async (_, befall) => {
+    witness.allowAge(UNLINKED_MS);
+    await changed(1_000);
+    const [resets, resumed] = [await feedResets(), timesResumed()];
+    await befall();
+    await within(NOTICED_MS, timesResumed, (times) => expect(times).toEqual(resumed.map((n) => n + 1)));
+    log('the feed resumed', await changed(1_000));
+    expect(await feedResets()).toEqual(resets);
+  });
+
+  it('when the instance of the active invalidator is killed', async () => {
+    witness.allowAge(UNLINKED_MS);
+    const [active, standby] = await roles();
+    const others = await Everywhere.of(standby);
+    process.kill(active.pid, 'SIGKILL');
+    const name = `v${++n}`;
+    await first.sql`update hotels set name = ${name} where id = 'h'`;
+    log('the active instance killed', await others.until('/hotels/h', named(name), 2_000));
+  });
+});

@@ -1,0 +1,239 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { makeKey } from '../../src/keys/key.ts';
+import { freshDatabase } from '../support/database.ts';
+import { type Sample, samplesOf } from '../support/exposition.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { pathOf } from '../support/programs.ts';
+import { Prometheus } from '../support/prometheus.ts';
+import { parseQuery } from '../support/promql.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const FOLDER = fileURLToPath(new URL('../../k8s/monitoring/', import.meta.url));
+const read = (name: string) => readFileSync(FOLDER + name, 'utf8');
+
+interface Panel {
+  id: number;
+  type: string;
+  title: string;
+  description?: string;
+  gridPos: { x: number; y: number; w: number; h: number };
+  datasource?: { uid: string };
+  targets?: { expr: string; datasource: { uid: string } }[];
+  fieldConfig?: { defaults: { unit?: string } };
+}
+interface Dashboard {
+  panels: Panel[];
+  templating: { list: { name: string; definition?: string }[] };
+  annotations: { list: { expr: string }[] };
+}
+interface Rule {
+  record?: string;
+  alert?: string;
+  expr: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+}
+
+const dashboard: Dashboard = JSON.parse(read('dashboard.json'));
+const panels = dashboard.panels.filter(({ type }) => type !== 'row');
+const rules: Rule[] = parse(read('rules.yaml')).groups.flatMap(({ rules }: { rules: Rule[] }) => rules);
+const alerts = rules.filter(({ alert }) => alert !== undefined);
+
+/** As Grafana fills it in where nothing is chosen; rates over several scrapes. */
+const filledIn = (expr: string) =>
+  expr.replaceAll(/\$(namespace|instance)/g, '.*').replaceAll('$__rate_interval', '4s');
+const shown: [where: string, expr: string][] = [
+  ...panels.flatMap(({ title, targets }) =>
+    targets!.map(({ expr }): [string, string] => [`panel ${title}`, filledIn(expr)]),
+  ),
+  ...dashboard.annotations.list.map(({ expr }): [string, string] => ['annotation', filledIn(expr)]),
+];
+const queries = [...shown, ...rules.map((rule): [string, string] => [rule.alert ?? rule.record!, rule.expr])];
+
+await needs('prometheus', 'promtool');
+const [prometheus, promtool] = await Promise.all([pathOf('prometheus'), pathOf('promtool')]);
+
+describe('the dashboard', () => {
+  it('has panels that say what they show, in what unit, and overlap no other', () => {
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+    for (const panel of panels) {
+      expect(panel.description, panel.title).toMatch(/^.{15,}\.$/);
+      expect(panel.type === 'heatmap' || panel.fieldConfig!.defaults.unit, panel.title).toBeTruthy();
+      for (const { datasource } of [panel, ...panel.targets!])
+        expect(datasource!.uid, panel.title).toMatch(/^\$\{datasource\}$/);
+    }
+    const taken = new Set<string>();
+    for (const { gridPos, title } of dashboard.panels) {
+      expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+          expect(taken.has(`${x} ${y}`), title).toBe(false);
+          taken.add(`${x} ${y}`);
+        }
+      }
+    }
+  });
+
+  it('goes through its subjects in rows', () => {
+    expect(dashboard.panels.filter(({ type }) => type === 'row').map(({ title }) => title)).toEqual([
+      ...['At a glance', 'Traffic', 'Errors', 'Latency', 'Saturation', 'Caches', 'Freshness'],
+      ...['Dependencies', 'Keys'],
+    ]);
+  });
+
+  it('is narrowed in every panel by its variables', () => {
+    const variables = dashboard.templating.list.map(({ name }) => name);
+    expect(variables).toEqual(['datasource', 'namespace', 'instance']);
+    for (const { title, targets } of panels) {
+      for (const { expr } of targets!)
+        for (const { text } of parseQuery(expr.replaceAll('$__rate_interval', '4s')).selectors)
+          expect(text, title).toContain('namespace=~"$namespace", instance=~"$instance"');
+    }
+  });
+});
+
+describe('the alerts', () => {
+  it('say how bad it is, what is the matter and what to do', () => {
+    for (const { alert, labels, annotations } of alerts) {
+      expect(['critical', 'warning'], alert).toContain(labels?.severity);
+      expect(annotations?.summary, alert).toMatch(/^.{15,120}$/);
+      expect(annotations?.description, alert).toMatch(/^.{60,}\.$/);
+    }
+  });
+
+  it('are each seen to fire by a unit test', () => {
+    const { tests } = parse(read('rules.test.yaml'));
+    const firing = tests.flatMap(
+      ({ alert_rule_test }: { alert_rule_test: { alertname: string; exp_alerts?: object[] }[] }) =>
+        alert_rule_test.filter(({ exp_alerts }) => exp_alerts).map(({ alertname }) => alertname),
+    );
+    expect([...new Set(firing)].sort()).toEqual(alerts.map(({ alert }) => alert).sort());
+  });
+
+  it('of the Prometheus operator are the same', async () => {
+    expect(parse(read('prometheus-rule.yaml')).spec).toEqual(parse(read('rules.yaml')));
+    await promisify(execFile)(process.execPath, [`${FOLDER}prometheus-rule.ts`, '--check']);
+  });
+
+  it('pass the checks and the unit tests of promtool', async () => {
+    const run = (...args: string[]) => promisify(execFile)(promtool!, args, { cwd: FOLDER });
+    expect((await run('check', 'rules', 'rules.yaml')).stdout).toContain(`${rules.length} rules found`);
+    expect((await run('test', 'rules', 'rules.test.yaml')).stdout).toContain('SUCCESS');
+  }, 60_000);
+});
+
+describe('every query', () => {
+  let service: Service;
+  let samples: Sample[];
+  let round = 0;
+
+  /** One request of every kind, and a change. */
+  async function useAll(): Promise<void> {
+    const cold = `cold-${round++}`;
+    await service.sql`update hotels set name = ${cold} where id = 'a'`;
+    const ids = { channel_ids: ['C', cold] };
+    await Promise.all([
+      service.get('/hotels'),
+      service.get('/hotels/a'),
+      service.get(`/hotels/${cold}`),
+      service.get('/hotels/channel/C'),
+      service.get('/hotels/registry/7'),
+      service.get('/hotels/registry/x'),
+      service.post('/hotels/channel/batch', ids),
+      service.post('/hotels/registry/batch', { registry_ids: [7] }),
+      service.get('/hotels/a', { key: 'none' }),
+      service.get('/hotels/a', { key: makeKey() }),
+      service.get('/nowhere'),
+    ]);
+  }
+
+  beforeAll(async () => {
+    const database = await freshDatabase();
+    service = await startService({
+      workers: 2,
+      database,
+      // what a replica holds does not matter here, only that one is read
+      env: { DATABASE_REPLICA_URLS: database.url },
+      hotels: [{ id: 'a', channel_id: 'C', registry_id: 7 }],
+    });
+    const until = performance.now() + 5_000;
+    do {
+      await useAll();
+      samples = samplesOf(await service.metrics());
+    } while (
+      !samples.some(({ name, value }) => name === 'hotel_api_freshness_lag_seconds_count' && value > 0) &&
+      performance.now() < until
+    );
+    // what Prometheus adds
+    for (const { labels } of samples)
+      Object.assign(labels, { namespace: 'test', job: 'hotel-api', instance: '1' });
+  });
+
+  it('names metrics, values and labels that the service exports', () => {
+    const recorded = new Set(rules.map(({ record }) => record));
+    expect(queries.length).toBeGreaterThan(70);
+    for (const [where, expr] of queries) {
+      const { selectors, grouping } = parseQuery(expr);
+      const found = selectors
+        .filter(({ metric }) => !recorded.has(metric))
+        .map(({ matches, text }) => {
+          const matched = samples.filter(matches);
+          expect(matched.length, `${where}: ${text}`).toBeGreaterThan(0);
+          return matched;
+        });
+      for (const label of found.length > 0 ? grouping : [])
+        expect(
+          found.some((matched) => matched.every(({ labels }) => label in labels)),
+          `${where}: by ${label}`,
+        ).toBe(true);
+    }
+  });
+
+  it('is answered with numbers by a Prometheus that scrapes it', async () => {
+    const server = await Prometheus.start(prometheus!, service.adminPort, `${FOLDER}rules.yaml`);
+    let over = false;
+    const load = (async () => {
+      while (!over) await useAll();
+    })();
+    closeAtEnd('load', async () => {
+      over = true;
+      await load;
+    });
+    const valuesOf = async (expr: string) => (await server.query(expr)).map(({ value }) => Number(value[1]));
+
+    for (const [where, expr] of shown)
+      await expect
+        .poll(async () => [where, (await valuesOf(expr)).filter(Number.isFinite).length > 0], {
+          interval: 250,
+          timeout: 10_000,
+        })
+        .toEqual([where, true]);
+    expect(await valuesOf('sum(hotel_api_invalidator_active)')).toEqual([1]);
+    expect(await server.labelValues('namespace', 'hotel_api_build_info')).toEqual(['test']);
+
+    // what prometheus-adapter asks for the autoscaler, with its templates filled in
+    for (const { seriesQuery, metricsQuery } of parse(read('../overlays/hpa-custom/prometheus-adapter.yaml'))
+      .rules.custom) {
+      expect(await server.query(seriesQuery)).toHaveLength(1);
+      const query = metricsQuery
+        .replace('<<.Series>>', /^\w+/.exec(seriesQuery)![0])
+        .replace('<<.LabelMatchers>>', 'namespace="test",pod=~"one|two"')
+        .replace('<<.GroupBy>>', 'pod');
+      expect(await server.query(query)).toEqual([
+        { metric: { pod: 'one' }, value: [expect.any(Number), expect.stringMatching(/^\d+(\.\d+)?$/)] },
+      ]);
+    }
+
+    await expect
+      .poll(async () => (await server.rules()).map(({ health }) => health), { timeout: 10_000 })
+      .toEqual(rules.map(() => 'ok'));
+    // in order, it is told of nothing
+    expect(await server.query('ALERTS{alertstate="firing"}')).toEqual([]);
+  });
+});

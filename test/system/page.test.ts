@@ -1,0 +1,174 @@
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readExample } from '../../src/docs/example-files.ts';
+import { exampleRows } from '../support/example-hotels.ts';
+import { needs } from '../support/needs.ts';
+import { pathOf } from '../support/programs.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const OPERATIONS = [
+  'Hotels-listHotels',
+  'Hotels-getHotel',
+  'Channel-getHotelByChannelId',
+  'Channel-batchHotelsByChannelId',
+  'Registry-getHotelByRegistryId',
+  'Registry-batchHotelsByRegistryId',
+];
+const SCREENS: [name: string, options: BrowserContextOptions][] = [
+  ['a desktop', { viewport: { width: 1280, height: 800 }, colorScheme: 'light' }],
+  ['a desktop in the dark', { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' }],
+  [
+    'a phone',
+    { viewport: { width: 360, height: 740 }, colorScheme: 'light', isMobile: true, hasTouch: true },
+  ],
+  [
+    'a phone in the dark',
+    { viewport: { width: 360, height: 740 }, colorScheme: 'dark', isMobile: true, hasTouch: true },
+  ],
+];
+
+await needs('chromium');
+const program = await pathOf('chromium');
+
+describe('the docs page', { timeout: 60_000 }, () => {
+  let service: Service;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    service = await startService({ hotels: exampleRows(), env: { BASE_PATH: '/data/v1' } });
+    browser = await chromium.launch({
+      executablePath: program!,
+      // no name is resolved: what is not from here could not be had
+      args: [
+        '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+        ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
+      ],
+    });
+  });
+  afterAll(() => browser?.close());
+
+  /** Opens the page, works on it, and fails for any complaint of the browser and any request to elsewhere. */
+  async function open(
+    options: BrowserContextOptions,
+    work: (page: Page) => Promise<void>,
+    expectedComplaints: string[] = [],
+  ): Promise<void> {
+    const context = await browser.newContext({ reducedMotion: 'reduce', ...options });
+    const page = await context.newPage();
+    const complaints: string[] = [];
+    const asked: string[] = [];
+    page.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`));
+    page.on('pageerror', (error) => complaints.push(String(error)));
+    page.on('requestfailed', (request) => complaints.push(`failed: ${request.url()}`));
+    context.on('request', (request) => asked.push(request.url()));
+    try {
+      await page.goto(`${service.url}/data/v1/docs`);
+      await page.waitForSelector('.opblock');
+      await work(page);
+    } finally {
+      await context.close();
+    }
+    expect(complaints).toEqual(expectedComplaints);
+    const elsewhere = asked.filter(
+      (url) => !url.startsWith(`${service.url}/data/v1/`) && !url.startsWith('data:'),
+    );
+    expect(elsewhere).toEqual([]);
+    expect(asked.length).toBeGreaterThan(4);
+  }
+
+  it.each(SCREENS)('fits %s and shows all operations', async (_, options) => {
+    await open(options, async (page) => {
+      for (const id of OPERATIONS) expect(await page.locator(`#operations-${id}`).isVisible()).toBe(true);
+      expect(await page.locator('.opblock').count()).toBe(OPERATIONS.length);
+      const { contentWidth, width, brightness } = await page.evaluate(MEASURE);
+      expect(contentWidth).toBeLessThanOrEqual(width);
+      if (options.colorScheme === 'dark') expect(brightness).toBeLessThan(60);
+      else expect(brightness).toBeGreaterThan(200);
+    });
+  });
+
+  it('guides from the key to the clients, with the examples as they are in their files', async () => {
+    await open({}, async (page) => {
+      const titles = await page.locator('#content h2').allTextContents();
+      expect(titles.slice(0, 10)).toEqual([
+        ...['Get a key', 'First call', 'Batches', 'Paging', 'Conditional requests'],
+        ...['Compression', 'Errors', 'Limits', 'Retries', 'Clients'],
+      ]);
+      const shown = await page.locator('figure.code code').allTextContents();
+      for (const file of ['client.ts', 'usage.ts', 'client.py'])
+        expect(shown).toContain(readExample(file).trim());
+      const script = readExample('curl.sh')
+        .split(/^## .*\n/m)
+        .slice(1);
+      for (const section of script) expect(shown).toContain(section.trim());
+      expect(shown[0]).toContain(`export HOTEL_API_URL=${service.url}/data/v1\n`);
+      for (const href of await page.locator('.toc a').evaluateAll(HREFS))
+        expect(await page.locator(href).count()).toBe(1);
+    });
+  });
+
+  it('switches between the clients and between light and dark, and remembers that', async () => {
+    await open({ colorScheme: 'light' }, async (page) => {
+      await page.click('#tab-py');
+      expect(await page.locator('#panel-py').isVisible()).toBe(true);
+      expect(await page.locator('#panel-ts').isVisible()).toBe(false);
+      await page.click('#theme');
+      expect((await page.evaluate(MEASURE)).brightness).toBeLessThan(60);
+      await page.reload();
+      await page.waitForSelector('.opblock');
+      expect((await page.evaluate(MEASURE)).brightness).toBeLessThan(60);
+    });
+  });
+
+  it.each([
+    ['every operation', SCREENS[0]!, OPERATIONS],
+    ['a read and a batch', SCREENS[3]!, ['Hotels-getHotel', 'Registry-batchHotelsByRegistryId']],
+  ] as const)('tries %s with a key that is typed in, on %s', async (_, [, options], operations) => {
+    await open(options, async (page) => {
+      await page.fill('#key', service.fullKey);
+      await page.click('#key-form button');
+      for (const id of operations) {
+        const { status, body } = await execute(page, id);
+        expect([id, status]).toEqual([id, '200']);
+        expect(body).toContain('"id": "htl_sliji9ej"');
+        expect(body).toContain('"registry_id": 500011');
+      }
+    });
+  });
+
+  it('shows what a request without a key is told', async () => {
+    const work = async (page: Page) => {
+      const { status, body } = await execute(page, 'Hotels-getHotel');
+      expect(status).toBe('401');
+      expect(body).toContain('"error": "Unauthorized"');
+    };
+    // the browser itself complains of every 401
+    const complaint =
+      'error: Failed to load resource: the server responded with a status of 401 (Unauthorized)';
+    await open({}, work, [complaint]);
+  });
+
+  async function execute(page: Page, id: string): Promise<{ status: string; body: string }> {
+    const operation = page.locator(`#operations-${id}`);
+    await operation.locator('.opblock-summary-control').click();
+    await operation.locator('.execute').click();
+    const live = operation.locator('.live-responses-table .response');
+    await live.locator('.microlight').first().waitFor();
+    return {
+      status: (await live.locator('.response-col_status').innerText()).trim(),
+      body: await live.locator('.microlight').first().innerText(),
+    };
+  }
+});
+
+// evaluated in the browser
+const MEASURE = `(() => {
+  const [red, green, blue] = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);
+  return {
+    contentWidth: document.documentElement.scrollWidth,
+    width: window.innerWidth,
+    brightness: (red + green + blue) / 3,
+  };
+})()` as unknown as () => { contentWidth: number; width: number; brightness: number };
+const HREFS = ((links: { getAttribute(name: string): string }[]) =>
+  links.map((link) => link.getAttribute('href'))) as unknown as () => string[];

@@ -1,0 +1,123 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import postgres, { type Sql } from 'postgres';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import type { OwnServer } from '../support/own-server.ts';
+import { startPgBouncer } from '../support/pgbouncer.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const POOL_SIZE = 2;
+const HOTELS = 100;
+const POLL = { interval: 20, timeout: 5_000 };
+
+let database: FreshDatabase;
+let pooler: { server: OwnServer; url: string };
+let service: Service;
+let everywhere: Everywhere;
+
+beforeAll(async () => {
+  database = await freshDatabase();
+  pooler = await startPgBouncer(database.url, POOL_SIZE);
+  service = await startService({
+    database,
+    redis: false,
+    workers: 2,
+    hotels: Array.from({ length: HOTELS }, (_, i) => ({
+      id: `h${String(i).padStart(2, '0')}`,
+      channel_id: `CH-${i}`,
+      registry_id: 7_000 + i,
+    })),
+    // every read is one of PostgreSQL
+    env: { L1_MAX_BYTES: '0', DATABASE_URL: pooler.url, DATABASE_DIRECT_URL: database.url },
+  });
+  everywhere = await Everywhere.of(service);
+});
+
+/** Connected through the pooler, as the service is. */
+function throughPooler(): Sql {
+  const sql = postgres(pooler.url, { max: 1, prepare: false, fetch_types: false });
+  closeAtEnd('a connection through the pooler', () => sql.end());
+  return sql;
+}
+
+describe('behind PgBouncer in transaction mode', () => {
+  it('all six operations are answered over and over, by connections that everybody shares', async () => {
+    const seventh = expect.objectContaining({ id: 'h07', channel_id: 'CH-7' });
+    for (let round = 0; round < 5; round++) {
+      const answers = await Promise.all([
+        everywhere.get('/hotels/h07'),
+        everywhere.get('/hotels/channel/CH-7'),
+        everywhere.get('/hotels/registry/7007'),
+        everywhere.get('/hotels?limit=1&offset=7'),
+        everywhere.post('/hotels/channel/batch', { channel_ids: ['CH-7'] }),
+        everywhere.post('/hotels/registry/batch', { registry_ids: [7_007] }),
+      ]);
+      for (const { status, text } of answers.flat()) {
+        expect(status, text).toBe(200);
+        expect([JSON.parse(text)].flat()).toEqual([seventh]);
+      }
+    }
+  });
+
+  it('the workers hold no more connections to PostgreSQL than the pooler lends', async () => {
+    const held = async () => {
+      const [row] = await database.sql<{ count: number }[]>`
+        select count(*)::integer from pg_stat_activity
+        where datname = current_database() and usename = 'service' and application_name = 'hotel-api serve'`;
+      return row!.count;
+    };
+    await everywhere.get('/hotels/h08');
+    const count = await held();
+    expect(count).toBeGreaterThan(0);
+    expect(count).toBeLessThanOrEqual(POOL_SIZE);
+  });
+
+  it('a change is seen everywhere within a second', async () => {
+    await database.sql`update hotels set name = 'Changed' where id = 'h09'`;
+    await everywhere.until('/hotels/h09', named('Changed'));
+  });
+
+  it('the login of the service cannot write', async () => {
+    const sql = throughPooler();
+    await expect(sql`update hotels set name = 'Written'`).rejects.toThrow(/permission denied/);
+    await expect(sql`delete from api_keys`).rejects.toThrow(/permission denied/);
+  });
+
+  it('the commands go round it', async () => {
+    const env = {
+      PATH: process.env.PATH,
+      // nobody listens there
+      DATABASE_URL: 'postgres://service@127.0.0.1:1/hotels',
+      DATABASE_DIRECT_URL: database.ownerUrl,
+    };
+    const { stdout } = await promisify(execFile)(process.execPath, ['src/main.ts', 'migrate', '--json'], {
+      env,
+    });
+    expect(JSON.parse(stdout).applied).toEqual([]);
+  });
+
+  it('is used again after it was killed', async () => {
+    await pooler.server.kill();
+    await expect.poll(async () => (await service.get('/hotels/h10')).status, POLL).toBe(503);
+    await pooler.server.restart();
+    await expect.poll(async () => (await service.get('/hotels/h10')).status, POLL).toBe(200);
+  });
+});
+
+describe('a login that may write', () => {
+  it('is refused behind a pooler, where the service cannot lay its rights down', async () => {
+    const owner = await startPgBouncer(database.ownerUrl, POOL_SIZE);
+    const other = await startService({
+      database,
+      redis: false,
+      awaitReady: false,
+      env: { DATABASE_URL: owner.url, DATABASE_DIRECT_URL: database.url },
+    });
+    await expect.poll(() => other.logs().join('\n'), POLL).toMatch(/may write/);
+    expect((await other.admin('/readyz')).status).toBe(503);
+    await other.stop();
+  });
+});

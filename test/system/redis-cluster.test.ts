@@ -1,0 +1,321 @@
+import { hash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import slotOf from 'cluster-key-slot';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { type Sample, samplesOf } from '../support/exposition.ts';
+import { needs } from '../support/needs.ts';
+import { type ClusterNode, OwnCluster, replicates } from '../support/own-cluster.ts';
+import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { type Witness, watchFreshness } from '../support/witness.ts';
+
+await needs('redis-server');
+
+const RULES = fileURLToPath(new URL('../../k8s/components/redis-acl/users-cluster.acl', import.meta.url));
+const PASSWORD = 'secret, of the test';
+const HOTELS = Array.from({ length: 600 }, (_, i) => ({
+  id: `h${i}`,
+  // a tag or a letter beyond ASCII changes nothing: slots are those that Redis reckons
+  channel_id: i % 50 === 0 ? `C{${i}}ö` : `C${i}`,
+}));
+const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
+const IDS = HOTELS.map(({ id }) => id);
+
+/** For what must come. */
+const POLL = { interval: 20, timeout: 10_000 };
+
+type Nodes = [ClusterNode, ClusterNode, ClusterNode];
+
+let rules: string;
+let cluster: OwnCluster;
+/** asks Redis every time */
+let service: Service;
+/** how another instance of it is started */
+let beside: ServiceOptions;
+let everywhere: Everywhere;
+let witness: Witness;
+let n = 0;
+
+beforeAll(async () => {
+  rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
+  cluster = await OwnCluster.start(rules);
+  const REDIS_URL = cluster.url('hotel-api', PASSWORD);
+  service = await startService({ hotels: HOTELS, redis: false, env: { REDIS_URL, L1_MAX_BYTES: '0' } });
+  beside = { database: service.database, redis: false, env: { REDIS_URL } };
+  const caching = await startService(beside);
+  everywhere = await Everywhere.of(service, caching);
+  witness = watchFreshness(service, caching);
+});
+
+async function change(): Promise<string> {
+  const name = `v${++n}`;
+  await service.sql`update hotels set name = ${name}`;
+  return name;
+}
+
+async function batch(): Promise<{ id: string; name: string }[]> {
+  const answer = await service.post('/hotels/channel/batch', BATCH);
+  expect(answer.status, answer.text.slice(0, 200)).toBe(200);
+  return answer.json();
+}
+
+/** Every hotel reads so. */
+async function seen(name: string): Promise<void> {
+  await everywhere.until('/hotels/h1', named(name));
+  const hotels = await batch();
+  expect(hotels.map(({ id }) => id)).toEqual(IDS);
+  expect(new Set(hotels.map((hotel) => hotel.name))).toEqual(new Set([name]));
+}
+
+/** Until all hotels and their pointers are in Redis. */
+async function warm(): Promise<void> {
+  await expect
+    .poll(async () => {
+      const before = await answers('redis', 'miss');
+      await batch();
+      return (await answers('redis', 'miss')) - before;
+    }, POLL)
+    .toBe(0);
+}
+
+/** Tells which node has a key, by its id, as a node knows it at present. */
+async function ownersOf(node: ClusterNode): Promise<(key: string) => string> {
+  const ranges = await node.admin.cluster('SLOTS');
+  return (key) => ranges.find(([from, to]) => from <= slotOf(key) && slotOf(key) <= to)![2]![2];
+}
+
+function sumOf(samples: Sample[], name: string, labels: Record<string, string>): number {
+  const wanted = Object.entries(labels);
+  return samples
+    .filter(
+      (sample) => sample.name === name && wanted.every(([label, value]) => sample.labels[label] === value),
+    )
+    .reduce((sum, { value }) => sum + value, 0);
+}
+const answers = async (tier: string, answer: string) =>
+  sumOf(samplesOf(await service.metrics()), 'hotel_api_cache_answers_total', { tier, answer });
+
+/**
+ * Batches, and changes of a few hotels, one after the other while `work` is done, which may wait for the next answer; every answer is
+ * whole. Returns how many there were.
+ */
+async function underLoad(work: (nextAnswer: () => Promise<void>) => Promise<unknown>): Promise<number> {
+  let done = false;
+  let count = 0;
+  let next = Promise.withResolvers<void>();
+  const readers = Array.from({ length: 4 }, async () => {
+    while (!done) {
+      const hotels = await batch();
+      expect(hotels.map(({ id }) => id)).toEqual(IDS);
+      count++;
+      next.resolve();
+      next = Promise.withResolvers();
+    }
+  });
+  const writer = (async () => {
+    while (!done) {
+      const name = `v${++n}`;
+      await service.sql`update hotels set name = ${name} where id in ('h1', 'h2', 'h3', 'h4', 'h5')`;
+      for (const i of [1, 2, 3, 4, 5]) await everywhere.until(`/hotels/h${i}`, named(name), 3_000);
+    }
+  })();
+  const working = work(() => next.promise).finally(() => {
+    done = true;
+  });
+  await Promise.all([working, writer, ...readers]);
+  return count;
+}
+
+describe('a Redis Cluster', () => {
+  it('answers a batch from every node, with one round trip to each for pointers and one for hotels', async () => {
+    await seen(await change());
+    await warm();
+    // one that nobody else asks, not the checker of freshness either
+    const own = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
+    const counted = async () => {
+      const samples = samplesOf(await own.metrics());
+      const sum = (name: string, labels: Record<string, string>) => sumOf(samples, name, labels);
+      return {
+        calls: sum('hotel_api_dependency_duration_seconds_count', { dependency: 'redis' }),
+        hits: sum('hotel_api_cache_answers_total', { tier: 'redis', answer: 'hit' }),
+        misses: sum('hotel_api_cache_answers_total', { tier: 'redis', answer: 'miss' }),
+      };
+    };
+    const ask = async () => (await own.post('/hotels/channel/batch', BATCH)).json() as { id: string }[];
+    // its key is looked up once
+    await ask();
+    const before = await counted();
+    expect((await ask()).map(({ id }) => id)).toEqual(IDS);
+    const after = await counted();
+    expect(after).toEqual({
+      calls: before.calls + 2 * cluster.masters.length,
+      hits: before.hits + HOTELS.length,
+      misses: before.misses,
+    });
+    await own.stop();
+    for (const { admin } of cluster.masters) expect(await admin.dbsize()).toBeGreaterThan(100);
+  });
+
+  it('shows a change everywhere', async () => {
+    for (let i = 0; i < 5; i++) await seen(await change());
+  });
+
+  it('goes on answering out of Redis while slots are on their way, and after', async () => {
+    await seen(await change());
+    await warm();
+    const [from, to] = cluster.masters as Nodes;
+    const [entry] = await from.admin.keys('*:h:*');
+    const slots = IDS.map((id) => slotOf(entry!.replace(/:h:.*/, `:h:${id}`))).filter((slot) => slot < 5_461);
+    const end = await cluster.move([...new Set(slots)].slice(0, 60), from, to);
+    const missesBefore = await answers('redis', 'miss');
+    expect((await batch()).map(({ id }) => id)).toEqual(IDS);
+    expect((await answers('redis', 'miss')) - missesBefore).toBe(0);
+    await end();
+    expect((await batch()).map(({ id }) => id)).toEqual(IDS);
+    expect((await answers('redis', 'miss')) - missesBefore).toBe(0);
+  });
+
+  it('is resharded under load without a failed request', async () => {
+    const [, from, to] = cluster.masters as Nodes;
+    const start = Math.ceil(16_384 / 3);
+    await underLoad(async (nextAnswer) => {
+      for (let i = 0; i < 10; i++) {
+        const end = await cluster.move(
+          Array.from({ length: 40 }, (_, k) => start + i * 40 + k),
+          from,
+          to,
+        );
+        await nextAnswer();
+        await end();
+        await nextAnswer();
+      }
+    });
+    await seen(await change());
+  });
+
+  it('fails over to a replica that lacks the last change, and nobody sees what was before it', async () => {
+    await seen(await change());
+    await warm();
+    const [master, replica] = [cluster.masters[1]!, cluster.replicas[1]!];
+    await replicates(replica.admin);
+    await replica.admin.config('SET', 'masterauth', 'wrong');
+    await replica.admin.call('CLIENT', 'KILL', 'TYPE', 'master');
+    const name = await change();
+    await seen(name);
+    expect(await replica.admin.dbsize()).toBeGreaterThan(100);
+    const newcomer = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
+    await replica.admin.cluster('FAILOVER', 'TAKEOVER');
+    await replica.admin.config('SET', 'masterauth', 'admin');
+    [cluster.masters[1], cluster.replicas[1]] = [replica, master];
+    await cluster.settled(replica);
+    // a worker that has heard of the change does not believe what is older: the newcomer has not
+    await expect.poll(() => service.logs().join('\n'), POLL).toMatch(/it has lost what was written/);
+    const names = async () => {
+      const answer = await newcomer.post('/hotels/channel/batch', BATCH);
+      return [...new Set(answer.json().map((hotel: { name: string }) => hotel.name))];
+    };
+    await expect.poll(names, POLL).toEqual([name]);
+    await seen(name);
+    await newcomer.stop();
+    await replicates(master.admin);
+  });
+
+  it('goes on while one of its masters hangs: the others answer, and one breaker opens', async () => {
+    witness.allowAge(1_500);
+    await warm();
+    const [master] = cluster.masters.slice(2) as [ClusterNode];
+    const hitsBefore = await answers('redis', 'hit');
+    await master.server.freeze();
+    try {
+      for (let i = 0; i < 5; i++) expect((await batch()).map(({ id }) => id)).toEqual(IDS);
+    } finally {
+      await master.server.thaw();
+    }
+    expect((await answers('redis', 'hit')) - hitsBefore).toBeGreaterThan(HOTELS.length);
+    expect(service.logs().join('\n')).toMatch(
+      new RegExp(`127.0.0.1:${master.server.port}: Redis did not answer within`),
+    );
+    await cluster.settled(master);
+    await warm();
+  });
+
+  it('fails over from a master that is killed, under load, without a failed request', async () => {
+    witness.allowAge(2_000);
+    const [master, replica] = [cluster.masters[0]!, cluster.replicas[0]!];
+    await replicates(replica.admin);
+    const count = await underLoad(async (nextAnswer) => {
+      await master.server.kill();
+      [cluster.masters[0], cluster.replicas[0]] = [replica, master];
+      await cluster.settled(replica);
+      await nextAnswer();
+    });
+    expect(count).toBeGreaterThan(10);
+    await seen(await change());
+    await warm();
+    await expect.poll(() => service.metrics(), POLL).toMatch(/hotel_api_breaker_open{dependency="redis"} 0/);
+  });
+
+  it('loses a change by a fail-over while another master is away for good, and nobody sees what was before', async () => {
+    witness.allowAge(2_000);
+    const [away, awayReplica] = [cluster.masters[2]!, cluster.replicas[2]!];
+    const [master, replica] = [cluster.masters[1]!, cluster.replicas[1]!];
+    await replicates(replica.admin);
+    await awayReplica.admin.config('SET', 'cluster-replica-no-failover', 'yes');
+    for (const { admin } of cluster.nodes.filter(({ admin: { status } }) => status === 'ready'))
+      await admin.config('SET', 'cluster-require-full-coverage', 'no');
+    const inForce = async () => (await currentGeneration(service.sql)).generation;
+    let generation = await inForce();
+    await away.server.kill();
+    // what it held is given up once, if at all; without changes nothing more is
+    let sinceMs = performance.now() + 3_000;
+    const stableMs = async () => {
+      const present = await inForce();
+      if (present !== generation) [generation, sinceMs] = [present, performance.now()];
+      return performance.now() - sinceMs;
+    };
+    await expect.poll(stableMs, { timeout: 8_000 }).toBeGreaterThan(1_500);
+
+    const ownerOf = await ownersOf(master);
+    const { id } = HOTELS.find(
+      (hotel) =>
+        ownerOf(`${generation}:h:${hotel.id}`) === master.id &&
+        ownerOf(`${generation}:c:${hotel.channel_id}`) !== away.id,
+    )!;
+    const path = `/hotels/${id}`;
+    const stored = async () => {
+      await service.get(path);
+      return replica.admin.keys(`${generation}:h:${id}`);
+    };
+    await expect.poll(stored, { timeout: 5_000 }).toHaveLength(1);
+    await replica.admin.config('SET', 'masterauth', 'wrong');
+    await replica.admin.call('CLIENT', 'KILL', 'TYPE', 'master');
+    const name = `v${++n}`;
+    await service.sql`update hotels set name = ${name} where id = ${id}`;
+    await everywhere.until(path, named(name), 2_000);
+    expect(Number.parseInt(await inForce(), 36) - Number.parseInt(generation, 36)).toBe(1);
+    // who starts now has not heard of the change
+    const newcomer = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
+    await replica.admin.cluster('FAILOVER', 'TAKEOVER');
+    await replica.admin.config('SET', 'masterauth', 'admin');
+    await expect.poll(() => master.admin.info('replication'), { timeout: 5_000 }).toContain('role:slave');
+    for (let i = 0; i < 20; i++) expect((await newcomer.get(path)).json().name).toBe(name);
+    await newcomer.stop();
+  });
+
+  it('needs every right that the file grants, and no other', async () => {
+    const used = new Set<string>();
+    for (const { admin } of cluster.nodes.filter(({ admin: { status } }) => status === 'ready')) {
+      const denied = ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));
+      expect(denied.filter((entry) => entry.includes('username hotel-api'))).toEqual([]);
+      for (const [, name] of (await admin.info('commandstats')).matchAll(/^cmdstat_([^:]+):/gm))
+        used.add(name!);
+    }
+    const granted = rules.match(/^user hotel-api .*$/m)![0].match(/(?<=\+)\S+/g)!;
+    // each removes, pings and walks where test/manifests/redis-acl.test.ts looks at one server
+    expect(granted.filter((command) => !used.has(command) && !['ping', 'unlink'].includes(command))).toEqual(
+      [],
+    );
+  });
+});

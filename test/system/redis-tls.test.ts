@@ -1,0 +1,148 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, expect, it } from 'vitest';
+import { orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { OwnServer, redisProgram } from '../support/own-server.ts';
+import { startService } from '../support/service.ts';
+
+await needs('redis-server', 'openssl');
+
+const PASSWORD = 'p@ss,word/';
+const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
+const POLL = { interval: 20, timeout: 10_000 };
+const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
+
+let folder: string;
+/** what the service is told */
+let url: string;
+let server: OwnServer;
+
+const openssl = (...args: string[]) => promisify(execFile)('openssl', args, { cwd: folder });
+
+/** A certificate authority of this file alone, and a server's certificate for the loopback by it. */
+async function certify(): Promise<void> {
+  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  await openssl(
+    'req',
+    '-x509',
+    ...newKey,
+    '-keyout',
+    'ca.key',
+    '-out',
+    'ca.crt',
+    '-subj',
+    '/CN=CA',
+    '-days',
+    '2',
+  );
+  await openssl('req', ...newKey, '-keyout', 'redis.key', '-out', 'redis.csr', '-subj', '/CN=redis');
+  await writeFile(join(folder, 'names'), 'subjectAltName=IP:127.0.0.1');
+  await openssl(
+    ...['x509', '-req', '-in', 'redis.csr', '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial'],
+    ...['-out', 'redis.crt', '-days', '2', '-extfile', 'names'],
+  );
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'hotel-api-tls-'));
+  closeAtEnd('certificates', () => rm(folder, { recursive: true, force: true }));
+  await certify();
+  const program = redisProgram();
+  await writeFile(
+    join(folder, 'users.acl'),
+    `user default off\nuser hotel-api on >${PASSWORD} ~* resetchannels +@all -@dangerous +info\n`,
+  );
+  server = await OwnServer.start(async (port) => {
+    const order = await orderRedis(program, port);
+    const plainPort = order.command.indexOf('--port');
+    order.command.splice(plainPort, 2, '--port', '0', '--tls-port', String(port));
+    order.command.push(
+      ...['--tls-cert-file', join(folder, 'redis.crt'), '--tls-key-file', join(folder, 'redis.key')],
+      ...['--tls-ca-cert-file', join(folder, 'ca.crt'), '--tls-auth-clients', 'no'],
+      ...['--aclfile', join(folder, 'users.acl')],
+    );
+    return order;
+  }, REDIS_READY);
+  url = `rediss://hotel-api:${encodeURIComponent(PASSWORD)}@127.0.0.1:${server.port}/0`;
+});
+
+it('Redis is used over TLS, as an ACL user, where NODE_EXTRA_CA_CERTS names its authority', async () => {
+  const service = await startService({
+    hotels: HOTELS,
+    redis: false,
+    // without a local cache every answer comes by way of Redis
+    env: { REDIS_URL: url, NODE_EXTRA_CA_CERTS: join(folder, 'ca.crt'), L1_MAX_BYTES: '0' },
+  });
+  const hits = /cache_answers_total{tier="redis",answer="hit"} (\d+)/;
+  await expect
+    .poll(async () => {
+      expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
+      return Number(hits.exec(await service.metrics())?.[1]);
+    }, POLL)
+    .toBeGreaterThan(HOTELS.length);
+  await service.sql`update hotels set name = 'over TLS'`;
+  await (await Everywhere.of(service)).until('/hotels/h3', named('over TLS'));
+  expect(await service.metrics()).toMatch(/breaker_openings_total{dependency="redis"} 0/);
+});
+
+it('a server of an authority that nobody named is not trusted: PostgreSQL answers, and the log says why', async () => {
+  const service = await startService({
+    hotels: HOTELS,
+    redis: false,
+    env: { REDIS_URL: url, L1_MAX_BYTES: '0' },
+  });
+  for (let i = 0; i < 5; i++)
+    expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
+  await expect.poll(() => service.metrics(), POLL).toMatch(/breaker_open{dependency="redis"} [1-9]/);
+  expect(await service.metrics()).not.toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
+  expect(service.logs().join('\n')).toMatch(/not connected to Redis: .*certificate/);
+  expect(service.logs().join('\n')).not.toContain(PASSWORD);
+});
+
+it('its password stands in no answer, no metric and no line of the trace log, while it is there and when it goes', async () => {
+  const service = await startService({
+    hotels: HOTELS,
+    redis: false,
+    env: {
+      ...{ REDIS_URL: url, NODE_EXTRA_CA_CERTS: join(folder, 'ca.crt') },
+      ...{ L1_MAX_BYTES: '0', LOG_LEVEL: 'trace' },
+    },
+  });
+  const seen: string[] = [];
+  const askAll = async () => {
+    const answers = [
+      ...(await Promise.all(
+        ['/hotels', '/hotels/h1', '/hotels/nowhere', '/nowhere', '/openapi.json', '/docs'].map((path) =>
+          service.get(path),
+        ),
+      )),
+      await service.post('/hotels/channel/batch', BATCH),
+      await service.post('/hotels/channel/batch', '{'),
+      await service.get('/hotels/h1', { key: 'none' }),
+      ...(await Promise.all(['/metrics', '/readyz?verbose', '/livez'].map((path) => service.admin(path)))),
+    ];
+    for (const { headers, text } of answers) seen.push(JSON.stringify(headers), text);
+  };
+  await askAll();
+  await service.sql`update hotels set name = 'with a password'`;
+  await (await Everywhere.of(service)).until('/hotels/h3', named('with a password'));
+  await askAll();
+  expect(await service.metrics()).toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
+  await server.kill();
+  await expect
+    .poll(async () => {
+      await askAll();
+      return service.metrics();
+    }, POLL)
+    .toMatch(/breaker_open{dependency="redis"} [1-9]/);
+  await service.stop();
+  expect(service.logs().some((line) => line.includes('Redis'))).toBe(true);
+  for (const form of [PASSWORD, encodeURIComponent(PASSWORD), Buffer.from(PASSWORD).toString('base64')])
+    expect([...seen, ...service.logs()].filter((text) => text.includes(form))).toEqual([]);
+});

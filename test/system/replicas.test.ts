@@ -1,0 +1,274 @@
+import postgres, { type Sql } from 'postgres';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { openDatabase } from '../../src/database.ts';
+import { Postgres } from '../../src/stores/postgres.ts';
+import { Replica } from '../../src/stores/replica.ts';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { samplesOf } from '../support/exposition.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { ownReplica } from '../support/own-replica.ts';
+import { type OwnServer, ownPostgres } from '../support/own-server.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const POLL = { interval: 20, timeout: 10_000 };
+const HOTELS = 1_000;
+const LOADERS = 8;
+const WORKERS = 2;
+
+let ownerUrl: string;
+let replica: OwnServer;
+let service: Service;
+let everywhere: Everywhere;
+/** the replica, as the superuser */
+let behind: Sql;
+
+beforeAll(async () => {
+  const primary = await ownPostgres(100);
+  const { url } = primary;
+  ownerUrl = primary.ownerUrl;
+  const sql = postgres(ownerUrl, { max: 4, onnotice: () => {} });
+  closeAtEnd('the test on the primary', () => sql.end());
+  // as in production, where a replica is not a fifth of a second behind
+  await sql`alter database postgres set synchronous_commit = on`;
+  await insertHotels(
+    sql,
+    Array.from({ length: HOTELS }, (_, i) => ({
+      id: idOf(i),
+      channel_id: `CH-${i}`,
+      registry_id: 7_000 + i,
+    })),
+  );
+  replica = await ownReplica(ownerUrl);
+  behind = postgres(replicaUrl(ownerUrl), { max: 1, onnotice: () => {} });
+  closeAtEnd('the test on the replica', () => behind.end({ timeout: 1 }));
+  service = await startService({
+    database: { name: 'postgres', url, ownerUrl, sql, drop: async () => {} },
+    redis: false,
+    workers: WORKERS,
+    // every read is one of PostgreSQL
+    env: { L1_MAX_BYTES: '0', DATABASE_REPLICA_URLS: replicaUrl(url) },
+  });
+  everywhere = await Everywhere.of(service);
+});
+
+const replicaUrl = (url: string) => Object.assign(new URL(url), { port: String(replica.port) }).href;
+const idOf = (i: number) => `h${String(i).padStart(4, '0')}`;
+
+async function reads(): Promise<Record<string, number>> {
+  const samples = samplesOf(await service.metrics());
+  const counted = samples.filter(({ name }) => name === 'hotel_api_replica_reads_total');
+  return Object.fromEntries(counted.map(({ labels, value }) => [labels.outcome, value]));
+}
+
+async function gauge(name: string): Promise<number> {
+  const values = samplesOf(await service.metrics()).filter((sample) => sample.name === name);
+  return Math.max(...values.map(({ value }) => value));
+}
+
+/** Until every worker is answered by the replica, and by nobody else, several times: what is counted may come late. */
+async function replicaIsRead(): Promise<void> {
+  let times = 0;
+  await expect
+    .poll(async () => {
+      const before = await reads();
+      await everywhere.get('/hotels/h0500');
+      const after = await reads();
+      const outcomes = Object.keys(after).filter((outcome) => after[outcome] !== before[outcome]);
+      times = outcomes.join() === 'answered' ? times + 1 : 0;
+      return times;
+    }, POLL)
+    .toBe(3);
+}
+
+const pause = () => behind`select pg_wal_replay_pause()`;
+const resume = () => behind`select pg_wal_replay_resume()`;
+
+describe('a replica that keeps up', () => {
+  it('answers all six operations', async () => {
+    await replicaIsRead();
+    const before = await reads();
+    // one after the other: what is asked for at once is read at once
+    const answers = [
+      await service.get('/hotels?limit=2&offset=7'),
+      await service.get('/hotels/h0007'),
+      await service.get('/hotels/channel/CH-7'),
+      await service.get('/hotels/registry/7007'),
+      await service.post('/hotels/channel/batch', { channel_ids: ['CH-8', 'CH-7'] }),
+      await service.post('/hotels/registry/batch', { registry_ids: [7_008, 7_007] }),
+    ];
+    const idsOf = (json: { id: string } | { id: string }[]) => [json].flat().map(({ id }) => id);
+    expect(answers.map((answer) => idsOf(answer.json()))).toEqual([
+      ['h0007', 'h0008'],
+      ['h0007'],
+      ['h0007'],
+      ['h0007'],
+      ['h0008', 'h0007'],
+      ['h0008', 'h0007'],
+    ]);
+    const after = await reads();
+    expect(after).toEqual({ ...before, answered: expect.any(Number) });
+    expect(after.answered).toBeGreaterThanOrEqual(before.answered! + 6);
+  });
+
+  it('says what is not there', async () => {
+    await replicaIsRead();
+    expect((await everywhere.get('/hotels/nowhere')).map(({ status }) => status)).toEqual(
+      Array(16).fill(404),
+    );
+    expect((await everywhere.get(`/hotels?offset=${HOTELS}`)).map(({ text }) => text)).toEqual(
+      Array(16).fill('[]'),
+    );
+  });
+
+  it('serves pages deep in the list, counted there too', async () => {
+    await replicaIsRead();
+    await expect
+      .poll(async () => (await everywhere.get('/hotels?limit=1&offset=900')).map(({ text }) => text), POLL)
+      .toEqual(Array(16).fill(expect.stringContaining('"id":"h0900"')));
+  });
+
+  it('goes on being read while hotels change all the time', async () => {
+    const before = await reads();
+    const untilMs = performance.now() + POLL.timeout;
+    const answered = async () => (await reads()).answered! - before.answered!;
+    for (let i = 0; (await answered()) <= 10 && performance.now() < untilMs; i++) {
+      await service.sql`update hotels set name = ${`Change ${i}`} where id = 'h0002'`;
+      await everywhere.until('/hotels/h0002', named(`Change ${i}`));
+      await everywhere.get('/hotels/h0003');
+    }
+    expect(await answered()).toBeGreaterThan(10);
+  });
+
+  it('never answers with less than was told, however closely it follows', async () => {
+    await service.sql`create table race (n integer not null)`;
+    await service.sql`insert into race values (0)`;
+    const pool = new Postgres(
+      () =>
+        openDatabase(replicaUrl(ownerUrl), 4, { kind: 'serve', statementTimeoutMs: 5_000, pooled: false }),
+      { connections: 4, queueLimit: 100, timeoutMs: 5_000 },
+      () => {},
+    );
+    const follower = new Replica(pool);
+    closeAtEnd('reads of the replica', () => follower.close());
+    await service.sql`grant select on race to hotel_api_serve`;
+    let told = 0;
+    let over = false;
+    const found = { answered: 0, behind: 0, older: 0 };
+    const reading = async (ago: number) => {
+      while (!over) {
+        const count = Math.max(0, told - ago);
+        const rows = await follower.rows<{ n: number }>('select n from race', [], { term: 'race', count });
+        if (!rows) found.behind++;
+        else if (rows[0]!.n < count) found.older++;
+        else found.answered++;
+      }
+    };
+    // the row must have come before it is read from
+    await service.sql`select hotel_api_tell('race', 0)`;
+    await expect
+      .poll(
+        () => follower.rows('select n from race', [], { term: 'race', count: 0 }).catch(() => undefined),
+        POLL,
+      )
+      .toEqual([expect.objectContaining({ n: 0 })]);
+    // some ask for what is only just coming, some for what has long come
+    const readers = [0, 1, 8, 100].map(reading);
+    const both = () => found.answered > 20 && found.behind > 20;
+    const untilMs = performance.now() + 10_000;
+    for (let n = 1; n <= 500 || (!both() && performance.now() < untilMs); n++) {
+      await service.sql`update race set n = ${n}`;
+      // asked for from now on, and there when the next statement has come
+      told = n;
+      await service.sql`select hotel_api_tell('race', ${n})`;
+    }
+    over = true;
+    await Promise.all(readers);
+    // the invalidator tells of it in its own name again
+    await service.sql`update hotels set name = 'After the race' where id = 'h0003'`;
+    expect(found).toEqual({ answered: expect.any(Number), behind: expect.any(Number), older: 0 });
+    expect(both(), JSON.stringify(found)).toBe(true);
+  });
+});
+
+describe('a replica that lags', () => {
+  it('is never asked for what was changed, inserted or deleted, nor for anything else', async () => {
+    await replicaIsRead();
+    await pause();
+    await service.sql`update hotels set name = 'New' where id = 'h0010'`;
+    await insertHotels(service.sql, [{ id: 'a-new-one', name: 'Inserted' }]);
+    await service.sql`delete from hotels where id = 'h0011'`;
+    await everywhere.until('/hotels/h0010', named('New'));
+    await everywhere.until('/hotels?limit=1', ({ text }) => text.includes('a-new-one'));
+    await everywhere.until('/hotels/h0011', ({ status }) => status === 404);
+    const before = await reads();
+    const [held] = await behind`select name from hotels where id = 'h0010'`;
+    expect(held!.name).not.toBe('New');
+    const lag = await gauge('hotel_api_replica_lag_seconds');
+    for (let round = 0; round < 10; round++) {
+      for (const answer of await everywhere.get('/hotels/h0010')) expect(answer.json().name).toBe('New');
+      for (const answer of await everywhere.get('/hotels?limit=1'))
+        expect(answer.text).toContain('a-new-one');
+      for (const answer of await everywhere.get('/hotels/h0011')) expect(answer.status).toBe(404);
+      for (const answer of await everywhere.get('/hotels/h0012')) expect(answer.json().id).toBe('h0012');
+    }
+    await expect.poll(() => gauge('hotel_api_replica_lag_seconds'), POLL).toBeGreaterThan(lag);
+    const after = await reads();
+    expect(after.answered).toBe(before.answered);
+    // it is left alone: few pay for finding out
+    expect(after.behind! - before.behind!).toBeLessThan(after.left_alone! - before.left_alone!);
+  });
+
+  it('is read again when it has caught up', async () => {
+    await resume();
+    await replicaIsRead();
+    expect(await gauge('hotel_api_replica_lag_seconds')).toBe(0);
+    for (const answer of await everywhere.get('/hotels/h0010')) expect(answer.json().name).toBe('New');
+  });
+});
+
+describe('a replica that goes away under load', () => {
+  it.each([
+    ['killed', () => replica.kill(), () => replica.restart()],
+    ['frozen', () => replica.freeze(), () => replica.thaw()],
+  ])('%s, it costs no request, and is read again when it is back', async (_, end, begin) => {
+    await replicaIsRead();
+    const { failed = 0 } = await reads();
+    let over = false;
+    let answered = 0;
+    const faults: string[] = [];
+    const load = async (first: number) => {
+      for (let i = first; !over; i = (i + LOADERS) % HOTELS) {
+        const { status, text } = await service.get(`/hotels/channel/CH-${i === 11 ? 12 : i}`);
+        if (status !== 200) faults.push(`${status} ${text}`);
+        answered++;
+      }
+    };
+    const loads = Array.from({ length: LOADERS }, (_, i) => load(i));
+    const more = (count: number) => {
+      const from = answered;
+      return expect.poll(() => answered, POLL).toBeGreaterThan(from + count);
+    };
+    await more(200);
+    await end();
+    await expect.poll(async () => (await reads()).failed! - failed, POLL).toBeGreaterThan(0);
+    await more(500);
+    await begin();
+    await replicaIsRead();
+    over = true;
+    await Promise.all(loads);
+    expect(faults).toEqual([]);
+  });
+});
+
+describe('a replica that follows no longer', () => {
+  it('is left alone for good once it was made a primary of its own', async () => {
+    await replicaIsRead();
+    await behind`select pg_promote()`;
+    await behind`update hotels set name = 'Written elsewhere' where id = 'h0020'`;
+    await service.sql`update hotels set name = 'True' where id = 'h0020'`;
+    await everywhere.until('/hotels/h0020', named('True'));
+    for (let round = 0; round < 5; round++)
+      for (const answer of await everywhere.get('/hotels/h0020')) expect(answer.json().name).toBe('True');
+  });
+});

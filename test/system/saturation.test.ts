@@ -1,0 +1,223 @@
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { freshDatabase, freshRedis } from '../support/database.ts';
+import { samplesOf } from '../support/exposition.ts';
+import { needs } from '../support/needs.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+
+await needs('redis');
+
+const POLL = { interval: 25, timeout: 5_000 };
+/** The invalidator asks Redis about once a second while it is silent, and gives it up at the third time. */
+const NOTICED = { ...POLL, timeout: 10_000 };
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+
+let service: Service;
+let toPostgres: FaultProxy;
+let toRedis: FaultProxy;
+
+beforeAll(async () => {
+  const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
+  const [postgres, redis] = [
+    await FaultProxy.before(database.url),
+    await FaultProxy.before(redisDatabase.url),
+  ];
+  [toPostgres, toRedis] = [postgres, redis];
+  service = await startService({
+    workers: 2,
+    database: { ...database, url: postgres.url },
+    redisDatabase: { ...redisDatabase, url: redis.url },
+    hotels: Array.from({ length: 4_000 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` })),
+    env: { L1_MAX_BYTES: String(1024 ** 2), DATABASE_POOL_SIZE: '3', DATABASE_QUEUE_LIMIT: '50' },
+  });
+});
+
+/** The samples of a metric: their value by the values of their labels, in the order they are written. */
+async function valuesOf(metric: string): Promise<Record<string, number>> {
+  const samples = samplesOf(await service.metrics()).filter(({ name }) => name === metric);
+  return Object.fromEntries(samples.map(({ labels, value }) => [Object.values(labels).join(' '), value]));
+}
+const numberOf = async (metric: string, labels = '') => (await valuesOf(metric))[labels];
+
+/** Asks on so many connections at once that every worker has some of them. */
+const atOnce = (ask: (i: number) => Promise<unknown>) =>
+  Promise.all(Array.from({ length: 16 }, (_, i) => ask(i)));
+
+describe('an instance', () => {
+  it('says what runs, and how many workers there are and should be', async () => {
+    expect(await valuesOf('hotel_api_build_info')).toEqual({ [`${version} ${process.versions.node}`]: 1 });
+    expect(await numberOf('hotel_api_workers')).toBe(2);
+    expect(await numberOf('hotel_api_workers_wanted')).toBe(2);
+    expect(await numberOf('hotel_api_postgres_pool_size')).toBe(2 * 3);
+    expect(await numberOf('hotel_api_postgres_queue_limit')).toBe(2 * 50);
+    const startedAgo = Date.now() / 1000 - (await numberOf('hotel_api_start_time_seconds'))!;
+    expect(startedAgo).toBeGreaterThan(0);
+    expect(startedAgo).toBeLessThan(120);
+  });
+
+  it('counts the bytes of bodies as they are sent and read', async () => {
+    const before = [
+      await valuesOf('hotel_api_response_body_bytes_total'),
+      await valuesOf('hotel_api_request_body_bytes_total'),
+    ];
+    const { body, headers } = await service.get('/hotels/h1');
+    await service.get('/hotels/h1', { method: 'HEAD' });
+    await service.get('/hotels/h1', { headers: { 'if-none-match': headers.etag! } });
+    const zipped = await service.get('/hotels?limit=100', { headers: { 'accept-encoding': 'gzip' } });
+    expect(zipped.headers['content-encoding']).toBe('gzip');
+    const asked = Buffer.from('{"channel_ids":["C1","C2"]}');
+    const batch = await service.post('/hotels/channel/batch', asked);
+    await expect
+      .poll(async () => {
+        const [sent, read] = [
+          await valuesOf('hotel_api_response_body_bytes_total'),
+          await valuesOf('hotel_api_request_body_bytes_total'),
+        ];
+        const rise = (route: string) => sent[route]! - before[0]![route]!;
+        return [
+          ...[rise('hotel'), rise('list'), rise('batch_by_channel'), rise('other')],
+          read.batch_by_channel! - before[1]!.batch_by_channel!,
+        ];
+      }, POLL)
+      .toEqual([body.length, zipped.body.length, batch.body.length, 0, asked.length]);
+  });
+
+  it('shows how full the local cache of each worker is, and what it gave up to make room', async () => {
+    const ids = Array.from({ length: 4_000 }, (_, i) => `C${i}`);
+    await expect
+      .poll(async () => {
+        // until every worker was asked for more than it can hold
+        await atOnce(async (i) => {
+          const start = 1_000 * (i % 4);
+          await service.post('/hotels/channel/batch', { channel_ids: ids.slice(start, start + 1_000) });
+        });
+        const [bytes, most] = [
+          await valuesOf('hotel_api_local_cache_bytes'),
+          await valuesOf('hotel_api_local_cache_max_bytes'),
+        ];
+        expect(most).toEqual({ 1: 1024 ** 2, 2: 1024 ** 2 });
+        expect(Object.keys(bytes)).toEqual(['1', '2']);
+        return Object.values(bytes).every((taken) => taken > 0.5 * 1024 ** 2 && taken <= 1024 ** 2);
+      }, POLL)
+      .toBe(true);
+    const entries = await valuesOf('hotel_api_local_cache_entries');
+    expect(Object.keys(entries)).toEqual(['1 hotel', '1 absence', '2 hotel', '2 absence']);
+    expect(entries['1 hotel']).toBeGreaterThan(100);
+    expect(entries['1 hotel']).toBeLessThan(4_000);
+    expect(await numberOf('hotel_api_local_cache_evictions_total')).toBeGreaterThan(0);
+    expect(await numberOf('hotel_api_local_cache_stores_total')).toBeGreaterThan(4_000);
+  });
+
+  it('shows the use and the delay of each event loop, and goes on counting when a worker is killed', async () => {
+    const metrics = ['hotel_api_event_loop_active_seconds_total', 'hotel_api_event_loop_delay_seconds_count'];
+    const read = () => Promise.all([...metrics, 'hotel_api_cpu_seconds_total'].map(valuesOf));
+    const before = await read();
+    for (const values of before) {
+      expect(Object.keys(values).sort()).toEqual(['1', '2', 'primary']);
+      for (const value of Object.values(values)) expect(value).toBeGreaterThan(0);
+    }
+    const [victim] = await service.workerPids();
+    process.kill(victim!, 'SIGKILL');
+    await expect.poll(() => numberOf('hotel_api_worker_restarts_total'), POLL).toBe(1);
+    await expect.poll(() => numberOf('hotel_api_workers'), { ...POLL, timeout: 10_000 }).toBe(2);
+    for (const [i, values] of (await read()).entries()) {
+      expect(Object.keys(values).sort()).toEqual(['1', '2', 'primary']);
+      for (const [worker, value] of Object.entries(values))
+        expect(value).toBeGreaterThanOrEqual(before[i]![worker]!);
+    }
+  });
+});
+
+describe('the lag of a change', () => {
+  const lag = async () => ({
+    count: (await numberOf('hotel_api_freshness_lag_seconds_count'))!,
+    sum: (await numberOf('hotel_api_freshness_lag_seconds_sum'))!,
+  });
+
+  it('is measured from its commit, however long the transaction took', async () => {
+    const before = await lag();
+    const HELD_S = 2;
+    await service.sql.begin(async (sql) => {
+      await sql`update hotels set name = 'Held' where id = 'h7'`;
+      await sql`select pg_sleep(${HELD_S})`;
+    });
+    await expect.poll(async () => (await lag()).count, POLL).toBe(before.count + 1);
+    const measured = (await lag()).sum - before.sum;
+    expect(measured).toBeGreaterThan(0);
+    expect(measured).toBeLessThan(HELD_S);
+    await expect.poll(async () => (await service.get('/hotels/h7')).json().name, POLL).toBe('Held');
+  });
+
+  it('grows with what keeps the invalidator from telling of it', async () => {
+    const before = await lag();
+    toPostgres.delay(100);
+    await service.sql`update hotels set name = 'Late' where id = 'h8'`;
+    await expect.poll(async () => (await lag()).count, POLL).toBe(before.count + 1);
+    // a look at the queue, the hotel, the message, the commit and what comes back: each takes as long
+    expect((await lag()).sum - before.sum).toBeGreaterThan(0.3);
+    toPostgres.delay(0);
+  });
+});
+
+describe('a dependency that is away', () => {
+  const breakers = () => valuesOf('hotel_api_breaker_open');
+
+  it('shows as an open breaker, and no longer when it is back: Redis', async () => {
+    expect(await breakers()).toMatchObject({ redis: 0, postgres: 0 });
+    const before = await valuesOf('hotel_api_dependency_duration_seconds_count');
+    toRedis.blackout();
+    // each asks Redis, until every worker and the invalidator have noticed
+    await expect
+      .poll(async () => {
+        await atOnce((i) => service.get(`/hotels/cold-${i}-${Math.random()}`));
+        return breakers();
+      }, NOTICED)
+      .toMatchObject({ redis: 3, postgres: 0 });
+    const after = await valuesOf('hotel_api_dependency_duration_seconds_count');
+    expect(after['redis failed']).toBeGreaterThan(before['redis failed']!);
+    expect(after['postgres answered']).toBeGreaterThan(before['postgres answered']!);
+    expect(await numberOf('hotel_api_breaker_openings_total', 'redis')).toBeGreaterThanOrEqual(3);
+    expect(await numberOf('hotel_api_invalidator_active')).toBe(1);
+    await toRedis.heal();
+    await expect.poll(breakers, POLL).toMatchObject({ redis: 0, postgres: 0 });
+    await expect.poll(() => numberOf('hotel_api_redis_generations_total'), POLL).toBeGreaterThan(0);
+  });
+
+  it('shows as an open breaker, a silent feed and requests refused: PostgreSQL', async () => {
+    await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 1, 2: 1 });
+    const before = await valuesOf('hotel_api_requests_refused_total');
+    await toPostgres.refuse();
+    let refused = 0;
+    await expect
+      .poll(async () => {
+        await atOnce(async (i) => {
+          if ((await service.get(`/hotels/colder-${i}-${Math.random()}`)).status === 503) refused++;
+        });
+        return breakers();
+      }, POLL)
+      .toMatchObject({ redis: 0, postgres: 2 });
+    await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 0, 2: 0 });
+    await expect.poll(() => numberOf('hotel_api_invalidator_active'), POLL).toBe(0);
+    expect(refused).toBeGreaterThan(0);
+    const reasons = await valuesOf('hotel_api_requests_refused_total');
+    const rise = (reason: string) => reasons[reason]! - before[reason]!;
+    expect(rise('postgres_away') + rise('postgres_timeout')).toBe(refused);
+    expect(rise('overload')).toBe(0);
+    await toPostgres.heal();
+    await expect.poll(breakers, POLL).toMatchObject({ redis: 0, postgres: 0 });
+    await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 1, 2: 1 });
+    await expect.poll(() => numberOf('hotel_api_invalidator_active'), POLL).toBe(1);
+  });
+});
+
+it('key look-ups are counted by tier and answer', async () => {
+  const metric = 'hotel_api_key_lookups_total';
+  const before = await valuesOf(metric);
+  expect(Object.keys(before).length).toBe(9);
+  await service.get('/hotels/h1', { key: 'no-key-at-all' });
+  await expect
+    .poll(async () => (await numberOf(metric, 'local absent'))! - before['local absent']!, POLL)
+    .toBe(1);
+  expect((await numberOf(metric, 'local hit'))!).toBeGreaterThan(0);
+});

@@ -1,0 +1,14 @@
+import { defineConfig } from 'vitest/config';
+import { SYSTEM_TESTS, withServers } from './test/support/projects.ts';
+
+/** `npm run test:system`: all that takes long or needs programs. */
+export default defineConfig({
+  test: {
+    include: SYSTEM_TESTS,
+    ...withServers,
+    globalSetup: ['test/support/missing-programs.ts', withServers.globalSetup],
+
+    testTimeout: 120_000,
+    maxWorkers: 2,
+  },
+});
