@@ -1,16 +1,19 @@
 import { defineConfig } from 'vitest/config';
 import { SYSTEM_TESTS, withServers } from './test/support/projects.ts';
 
+/** They read files and need no servers. */
+const DOCUMENTS = 'test/documents/*.test.ts';
+
 /** `npm test`: all that needs nothing but Node. */
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['src/**/*.test.ts'], sequence: { groupOrder: 1 } } },
+      { test: { name: 'unit', include: ['src/**/*.test.ts', DOCUMENTS], sequence: { groupOrder: 1 } } },
       {
         test: {
           name: 'service',
           include: ['test/**/*.test.ts'],
-          exclude: SYSTEM_TESTS,
+          exclude: [...SYSTEM_TESTS, DOCUMENTS],
           ...withServers,
           // each file runs services of several processes: more at once only wait for each other
           maxWorkers: 3,

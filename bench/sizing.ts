@@ -8,9 +8,7 @@ import type { Lifecycle } from '../src/lifecycle.ts';
 import { startPostgres } from '../src/servers/postgres.ts';
 import { childrenOf } from '../src/servers/processes.ts';
 import { startRedis } from '../src/servers/redis.ts';
-import { median, significant, whole } from './figures.ts';
 import { readHotels } from './hotels.ts';
-import type { Results } from './results.ts';
 import { readMetric, startService } from './targets/service.ts';
 import { warm } from './warm.ts';
 import { makeDatabase } from './world.ts';
@@ -19,7 +17,6 @@ const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
 /** Rows that one transaction leaves in the queue of changes; there are at least as many hotels. */
 export const QUEUE_ROWS = 2_000;
-const GIGABIT_BYTES = 1e9 / 8;
 const LOCAL_CACHE = 'hotel_api_local_cache_bytes';
 
 /** What a number of hotels takes, and how fast changes are delivered. Bytes are of a hotel unless they say otherwise. */
@@ -45,7 +42,7 @@ export interface Sizes {
   singleRowsPerSecond: number;
 }
 
-/** Measures what `count` hotels take, writes bench/results/sizing.json and prints the tables of src/docs/sizing.md. */
+/** Measures what `count` hotels take and writes bench/results/sizing.json, from which docs/operations/sizing.md is made. */
 export async function runSizing(
   count: number,
   lifecycle: Lifecycle,
@@ -53,7 +50,8 @@ export async function runSizing(
 ): Promise<void> {
   const sizes = await measure(count, lifecycle, say);
   await writeFile(`${FOLDER}sizing.json`, `${JSON.stringify(sizes, null, 1)}\n`);
-  console.log(`${sizesTable(sizes)}\n\n${ratesTable(await latestResults())}`);
+  console.log(JSON.stringify(sizes, null, 1));
+  say('npm run build:docs renews the tables of docs/operations/sizing.md.');
 }
 
 async function measure(count: number, lifecycle: Lifecycle, say: (sentence: string) => void): Promise<Sizes> {
@@ -134,57 +132,3 @@ async function untilDelivered(sql: Sql, change: () => PromiseLike<unknown>): Pro
     await sleep(2);
   }
 }
-
-/** The results of the whole run, or of the quick one. */
-async function latestResults(): Promise<Results | undefined> {
-  for (const name of ['latest', 'quick']) {
-    try {
-      return JSON.parse(await readFile(`${FOLDER}${name}.json`, 'utf8'));
-    } catch {
-      // that one was not run
-    }
-  }
-  return undefined;
-}
-
-function sizesTable(sizes: Sizes): string {
-  const perHotel = (bytes: number) =>
-    `${whole(bytes)} | ${['100000', '1000000', '10000000'].map((hotels) => memory(bytes * Number(hotels))).join(' | ')}`;
-  return [
-    `| Measured with ${whole(sizes.hotels)} hotels of ${whole(sizes.jsonBytes)} bytes of JSON | bytes a hotel | 100,000 hotels | 1,000,000 | 10,000,000 |`,
-    '|---|---|---|---|---|',
-    `| local cache of a worker (\`L1_MAX_BYTES\`) | ${perHotel(sizes.localCacheBytes)} |`,
-    `| Redis: ${sizes.redisKeys.toFixed(2)} keys a hotel, pointers included | ${perHotel(sizes.redisBytes)} |`,
-    `| PostgreSQL: table | ${perHotel(sizes.tableBytes)} |`,
-    `| PostgreSQL: indexes | ${perHotel(sizes.indexBytes)} |`,
-    '',
-    `Beside its local cache a worker held ${whole(sizes.workerMiB)} MiB, the primary ${whole(sizes.primaryMiB)} MiB. An instance of one worker with a pool`,
-    `of ${sizes.poolSize} held ${sizes.connections} connections to PostgreSQL. The invalidator delivered ${whole(sizes.bulkHotelsPerSecond)} hotels a second of one statement that`,
-    `changed all, and ${whole(sizes.singleRowsPerSecond)} a second of statements that changed one hotel each.`,
-  ].join('\n');
-}
-
-/** How much a worker carries, by what is asked, from the benchmark. */
-function ratesTable(results: Results | undefined): string {
-  if (!results) return 'No rates: run `npm run bench -- --quick` first.';
-  const rows = results.cells.flatMap(({ scenario, target, rounds }) => {
-    if (target !== 'service' && target !== 'service-redis') return [];
-    const hotels = Number(
-      /^batch-(\d+)/.exec(scenario)?.[1] ?? (scenario.startsWith('get') ? 1 : Number.NaN),
-    );
-    if (Number.isNaN(hotels)) return [];
-    const processorUs = median(rounds.map((round) => round.processorUs));
-    const perCore = 1e6 / processorUs;
-    const bodyBytes = hotels * results.meanHotelBytes;
-    const from = target === 'service' ? 'local cache' : 'Redis';
-    return `| ${scenario} | ${from} | ${significant(processorUs)} | ${whole(perCore)} | ${whole(perCore * hotels)} | ${significant((perCore * bodyBytes) / GIGABIT_BYTES)} |`;
-  });
-  return [
-    '| Request | answered from | µs of processor time | requests/s of a core | hotels/s of a core | Gbit/s of bodies, uncompressed |',
-    '|---|---|---|---|---|---|',
-    ...rows,
-  ].join('\n');
-}
-
-const memory = (bytes: number): string =>
-  bytes < 1e9 ? `${whole(bytes / 1e6)} MB` : `${significant(bytes / 1e9)} GB`;

@@ -10,69 +10,95 @@ const whole = (description: string, fallback: number, minimum: number, maximum: 
 
 const MIB = 1024 * 1024;
 
-/** Every variable the service reads, with its default and bounds. The README's table says the same. */
+/** Every variable that the service reads. `npm run build:docs` makes the table of docs/configuration.md from it. */
 export const Environment = Type.Object({
-  DATABASE_URL: text('PostgreSQL, 15 or newer: postgres://user:password@host:5432/database', {
+  DATABASE_URL: text('PostgreSQL 15 or newer: `postgres://user:password@host:5432/database`', {
     pattern: '^postgres(ql)?://.+',
   }),
   DATABASE_DIRECT_URL: text(
-    'PostgreSQL itself, where DATABASE_URL is a pooler in transaction mode: for the change feed and the commands',
+    'Direct address of PostgreSQL for the change feed and the commands, if `DATABASE_URL` is a pooler in transaction mode',
     { default: '', pattern: '^$|^postgres(ql)?://.+' },
   ),
   DATABASE_REPLICA_URLS: text(
-    'read replicas, separated by commas; they are read where they hold all that was heard of changes',
+    'Read replicas, separated by commas. A replica is read only if it holds every change that the worker knows of',
     { default: '', pattern: '^$|^postgres(ql)?://[^,]+(,\\s*postgres(ql)?://[^,]+)*$' },
   ),
-  DATABASE_POOL_SIZE: whole('connections of each worker to PostgreSQL, and to each replica', 8, 1, 100),
+  DATABASE_POOL_SIZE: whole('Connections of each worker to PostgreSQL, and to each replica', 8, 1, 100),
   DATABASE_QUEUE_LIMIT: whole(
-    'queries of a worker that may wait for a connection; past it the answer is 503',
+    'Queries of a worker that may wait for a connection. Further queries are rejected with 503',
     200,
     1,
     100_000,
   ),
-  DATABASE_TIMEOUT_MS: whole('deadline of a query, waiting included', 500, 10, 60_000),
+  DATABASE_TIMEOUT_MS: whole(
+    'Deadline of a query, including its wait for a connection. Event-loop stalls extend it, at most to twice its value',
+    500,
+    10,
+    60_000,
+  ),
   REDIS_URL: text(
-    'Redis or Valkey: redis://user:password@host:6379/0, rediss:// with TLS; several nodes of a cluster, ' +
-      'comma-separated, with one user, password and scheme and without a database number; empty: no Redis',
+    'Redis or Valkey: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Several addresses, separated by ' +
+      'commas, are nodes of a Redis Cluster: same user, password and scheme, no database number',
     { default: '', pattern: '^$|^rediss?://[^,]+( *, *rediss?://[^,]+)*$' },
   ),
-  REDIS_TIMEOUT_MS: whole('deadline of a Redis command', 100, 5, 10_000),
-  REDIS_TTL_S: whole('how long Redis keeps a hotel or a key', 86_400, 1, 2_592_000),
-  ABSENT_TTL_S: whole('how long an id that was not found is remembered as absent', 60, 1, 3_600),
-  HOST: text('address of the public port', { default: '0.0.0.0' }),
-  PORT: whole('public port', 8080, 1, 65_535),
-  ADMIN_HOST: text('address of the admin port', { default: '0.0.0.0' }),
-  ADMIN_PORT: whole('admin port: /livez, /readyz, /metrics', 9090, 1, 65_535),
-  WORKERS: whole('worker processes', availableParallelism(), 1, 256),
-  BASE_PATH: text('stands before every path of the contract, e.g. /v1', {
+  REDIS_TIMEOUT_MS: whole('Deadline of a Redis command', 100, 5, 10_000),
+  REDIS_TTL_S: whole(
+    'Maximum lifetime of a hotel or key in Redis. Actual lifetimes are spread between half of it and all of it',
+    86_400,
+    1,
+    2_592_000,
+  ),
+  ABSENT_TTL_S: whole(
+    'Maximum time that an unknown id is cached as absent. An insert ends it at once',
+    60,
+    1,
+    3_600,
+  ),
+  HOST: text('Address of the API', { default: '0.0.0.0' }),
+  PORT: whole('Port of the API', 8080, 1, 65_535),
+  ADMIN_HOST: text('Address of the admin port', { default: '0.0.0.0' }),
+  ADMIN_PORT: whole(
+    'Admin port with `/livez`, `/readyz` and `/metrics`. It must not be public',
+    9090,
+    1,
+    65_535,
+  ),
+  WORKERS: whole('Worker processes', availableParallelism(), 1, 256),
+  BASE_PATH: text('Prefix of every path of the API, for example `/v1`', {
     default: '',
     pattern: '^$|^(/[A-Za-z0-9._~-]+)+$',
   }),
   PUBLIC_URL: text(
-    'scheme and host by which clients reach the service, e.g. https://hotels.example.com, for the documentation',
+    'Scheme and host that clients use, for example `https://hotels.example.com`. The documentation shows it; ' +
+      'unset, addresses are relative',
     { default: '', pattern: '^$|^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$' },
   ),
-  SUPPORT_EMAIL: text('who gives out keys, for the documentation', {
+  SUPPORT_EMAIL: text('E-mail address for key requests. The documentation shows it', {
     default: '',
     pattern: '^$|^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$',
   }),
   L1_MAX_BYTES: whole(
-    "a worker's local cache; 0 turns it off, else at least 1 MiB",
+    "Memory of a worker's local cache, keys and index included. 0 disables the cache",
     256 * MIB,
     0,
     3_072 * MIB,
   ),
-  DRAIN_WAIT_MS: whole('after SIGTERM: how long requests are still accepted, not ready', 3_000, 0, 60_000),
-  DRAIN_TIMEOUT_MS: whole('after SIGTERM: how long requests under way may take', 8_000, 100, 60_000),
+  DRAIN_WAIT_MS: whole(
+    'After SIGTERM: how long an instance that is not ready still accepts requests',
+    3_000,
+    0,
+    60_000,
+  ),
+  DRAIN_TIMEOUT_MS: whole('After that: how long requests in progress may take', 8_000, 100, 60_000),
   ACCESS_LOG_SAMPLE: Type.Number({
-    description: 'share of requests of which a line is logged though they neither failed nor were slow',
+    description: 'Share of successful, fast requests that are logged',
     default: 0.001,
     minimum: 0,
     maximum: 1,
   }),
-  ACCESS_LOG_SLOW_MS: whole('a request that takes so long is logged', 250, 1, 60_000),
+  ACCESS_LOG_SLOW_MS: whole('A request that takes at least this long is logged', 250, 1, 60_000),
   LOG_LEVEL: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
-    description: 'least level that is logged',
+    description: 'Minimum level of log messages',
     default: 'info',
   }),
 });

@@ -12,7 +12,7 @@ const HOTELS = 20_000;
 const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
 const lines = [
   ...readme
-    .split('\n## Try it\n')[1]!
+    .split('\n## Quick start\n')[1]!
     .split('\n## ')[0]!
     .matchAll(/^curl .*$/gm),
 ].map(([line]) => line);

@@ -3,7 +3,7 @@ import { startOnFreePort } from '../../src/servers/server.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { pathOf } from '../support/programs.ts';
 
-/** nginx before instances of the service, as the README tells operators to set it up. Returns its port. */
+/** nginx before instances of the service, as docs/operations/nginx-and-load-balancers.md sets it up. Returns its port. */
 export async function startNginx(ports: number[]): Promise<number> {
   const program = await pathOf('nginx');
   const server = await startOnFreePort(

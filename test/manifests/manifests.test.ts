@@ -48,13 +48,13 @@ const bytes = (quantity: string): number =>
   Number.parseFloat(quantity) * ({ Mi: MIB, Gi: 1024 * MIB }[quantity.replace(/[\d.]/g, '')] ?? Number.NaN);
 const cores = (quantity: string): number =>
   quantity.endsWith('m') ? Number.parseFloat(quantity) / 1000 : Number(quantity);
-/** What an instance takes at most, as the README has it from what was measured. */
+/** What an instance takes at most, as docs/operations/sizing.md has it. */
 const neededBytes = (workers: number, l1MaxBytes: number) =>
   (300 + workers * 400) * MIB + workers * l1MaxBytes;
 const selects = (selector: Record<string, string>, labels: Record<string, string> = {}) =>
   Object.entries(selector).every(([name, value]) => labels[name] === value);
 
-/** What an overlay has, as the README promises it: what follows would say nothing of objects that are gone. */
+/** What an overlay has, as docs/operations/kubernetes.md has it: what follows would say nothing of objects that are gone. */
 const REQUIRED: Record<Overlay, string[]> = {
   dev: ['Secret hotel-api', 'Secret hotel-api-owner', 'Job hotel-api-seed', 'StatefulSet postgres'],
   production: ['Ingress hotel-api', 'ServiceMonitor hotel-api', 'ExternalSecret hotel-api'],

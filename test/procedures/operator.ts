@@ -32,7 +32,7 @@ export class Operator {
     });
   }
 
-  /** Types these lines, as src/docs/procedures.md shows them. What was printed; throws with it when a command failed. */
+  /** Types these lines, as docs/operations/runbook.md shows them. What was printed; throws with it when a command failed. */
   async types(commands: string, variables: Record<string, string> = {}): Promise<string> {
     const { code, stdout, stderr } = await this.tries(commands, variables);
     if (code !== 0) throw new Error(`exit code ${code}:\n${stdout}${stderr}`);

@@ -1,0 +1,167 @@
+import { median, significant, whole } from '../../bench/figures.ts';
+import { ratiosOf } from '../../bench/ratios.ts';
+import type { Results } from '../../bench/results.ts';
+import type { Sizes } from '../../bench/sizing.ts';
+import { read } from './files.ts';
+import { grouped, RIGHT, table } from './table.ts';
+
+const results = (): Results => JSON.parse(read('bench/results/latest.json'));
+
+const SERVERS: [target: string, title: string][] = [
+  ['service', 'this service, from the local cache (best case)'],
+  ['service-redis', 'this service, from Redis only (`L1_MAX_BYTES=0`)'],
+  ['nginx', 'nginx + Lua, with `resty.lrucache`'],
+  ['nginx-redis', 'nginx + Lua, from Redis only'],
+  ['fastify', 'Fastify + ioredis'],
+  ['limit', 'upper bound: uWebSockets.js with a constant body'],
+];
+
+function measured(scenario: string, target: string): { rate: string; processor: string } | undefined {
+  const rounds = results().cells.find((cell) => cell.scenario === scenario && cell.target === target)?.rounds;
+  if (!rounds) return undefined;
+  return {
+    rate: whole(median(rounds.map(({ requests, seconds }) => requests / seconds))),
+    processor: significant(median(rounds.map(({ processorUs }) => processorUs))),
+  };
+}
+
+export function performance(): string {
+  const rows = SERVERS.map(([target, title]) => {
+    const [get, batch] = [measured('get', target)!, measured('batch-1000', target)!];
+    return [title, get.rate, get.processor, batch.rate, batch.processor];
+  });
+  return table(
+    ['One core', 'GET by id, requests/s', 'CPU µs/request', 'batch of 1000, requests/s', 'CPU µs/request'],
+    rows,
+    ['---', RIGHT, RIGHT, RIGHT, RIGHT],
+  );
+}
+
+export function throughput(): string {
+  const scenarios: [name: string, title: string][] = [
+    ['get', 'GET by id, uniform'],
+    ['get-zipf', 'GET by id, Zipf'],
+    ['get-channel', 'GET by channel id'],
+    ['get-narrow', 'GET by id, key without the scope'],
+    ['unknown-key', 'GET with an unknown key (401)'],
+    ['batch-10', 'batch of 10'],
+    ['batch-100', 'batch of 100'],
+    ['batch-1000', 'batch of 1000'],
+    ['batch-1000-narrow', 'batch of 1000, key without the scope'],
+    ['page-start', 'list, 100 hotels at offset 0'],
+    ['page-end', 'list, the last 100 hotels'],
+  ];
+  const cell = (scenario: string, target: string) => {
+    const found = measured(scenario, target);
+    return found ? `${found.rate} (${found.processor})` : '';
+  };
+  const rows = scenarios.map(([name, title]) => [title, ...SERVERS.map(([target]) => cell(name, target))]);
+  const head = ['service', 'service, Redis only', 'nginx', 'nginx, Redis only', 'Fastify', 'upper bound'];
+  return table(['Requests/s (CPU µs/request)', ...head], rows, ['---', ...head.map(() => RIGHT)]);
+}
+
+export function ratios(): string {
+  const rows = ratiosOf(results()).map(({ title, by, value, rounds, other, atMost, floor, aim }) => {
+    const bound = (limit: number) => `${atMost ? '≤' : '≥'} ${limit}`;
+    return [
+      `${title}${by ? `, by ${by}` : ''}`,
+      significant(value),
+      `${significant(Math.min(...rounds))} to ${significant(Math.max(...rounds))}`,
+      other === undefined ? '' : significant(other),
+      bound(floor),
+      bound(aim),
+    ];
+  });
+  return table(['Ratio', 'Median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, [
+    '---',
+    ...Array(5).fill(RIGHT),
+  ]);
+}
+
+export function latency(): string {
+  const ms = (us: number) => significant(us / 1000);
+  const { sweep } = results();
+  const targets = ['service', 'service-redis', 'nginx', 'fastify'];
+  const due = [...new Set(sweep.map(({ scenario, perSecond }) => `${scenario} ${perSecond}`))];
+  const rows = due.map((point) => {
+    const [scenario, perSecond] = point.split(' ') as [string, string];
+    const cells = targets.map((target) => {
+      const found = sweep.find(
+        (each) =>
+          each.scenario === scenario && each.perSecond === Number(perSecond) && each.target === target,
+      );
+      if (!found) return '';
+      return `${ms(found.p50Us)} / ${ms(found.p99Us)}${found.faultCount > 0 ? ` (${found.faultCount} failed)` : ''}`;
+    });
+    return [scenario === 'get' ? 'GET by id' : 'batch of 1000', grouped(Number(perSecond)), ...cells];
+  });
+  return table(['p50 / p99 in ms', 'due/s', 'service', 'service, Redis only', 'nginx', 'Fastify'], rows, [
+    '---',
+    ...Array(5).fill(RIGHT),
+  ]);
+}
+
+export function compression(): string {
+  const rows = results().compression.map(({ encoding, level, ms, ratio }) => [
+    `${encoding} ${level}`,
+    significant(ms),
+    `1/${significant(ratio)}`,
+  ]);
+  return table(['Coding and level', 'CPU ms', 'Size'], rows, ['---', RIGHT, RIGHT]);
+}
+
+export function sizes(): string {
+  const measured: Sizes = JSON.parse(read('bench/results/sizing.json'));
+  const memory = (bytes: number) =>
+    bytes < 1e9 ? `${whole(bytes / 1e6)} MB` : `${significant(bytes / 1e9)} GB`;
+  const row = (title: string, bytes: number) => [
+    title,
+    whole(bytes),
+    ...[1e5, 1e6, 1e7].map((hotels) => memory(bytes * hotels)),
+  ];
+  const { hotels, jsonBytes, redisKeys, ...bytes } = measured;
+  return table(
+    [
+      `With ${whole(hotels)} hotels of ${whole(jsonBytes)} bytes of JSON`,
+      'bytes per hotel',
+      '100,000 hotels',
+      '1,000,000',
+      '10,000,000',
+    ],
+    [
+      row('local cache of a worker (`L1_MAX_BYTES`)', bytes.localCacheBytes),
+      row(`Redis, ${redisKeys.toFixed(2)} keys per hotel`, bytes.redisBytes),
+      row('PostgreSQL: table', bytes.tableBytes),
+      row('PostgreSQL: indexes', bytes.indexBytes),
+    ],
+    ['---', ...Array(4).fill(RIGHT)],
+  );
+}
+
+const GIGABIT_BYTES = 1e9 / 8;
+
+export function rates(): string {
+  const { cells, meanHotelBytes } = results();
+  const rows = cells.flatMap(({ scenario, target, rounds }) => {
+    const [, batch] = /^(?:get|batch-(\d+))$/.exec(scenario) ?? [];
+    if ((scenario !== 'get' && !batch) || (target !== 'service' && target !== 'service-redis')) return [];
+    const hotels = Number(batch ?? 1);
+    const processorUs = median(rounds.map((round) => round.processorUs));
+    const perCore = 1e6 / processorUs;
+    return [
+      [
+        batch ? `batch of ${batch}` : 'GET by id',
+        target === 'service' ? 'local cache' : 'Redis',
+        significant(processorUs),
+        whole(perCore),
+        whole(perCore * hotels),
+        significant((perCore * hotels * meanHotelBytes) / GIGABIT_BYTES),
+      ],
+    ];
+  });
+  return table(
+    ['Request', 'Answered from', 'CPU µs', 'requests/s per core', 'hotels/s per core', 'Gbit/s uncompressed'],
+    rows,
+    ['---', '---', ...Array(4).fill(RIGHT)],
+  );
+}

@@ -1,0 +1,33 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** The text of a file, whose path is relative to the root of the repository. */
+export const read = (path: string): string => readFileSync(ROOT + path, 'utf8');
+
+/** README.md and everything in docs/, as paths from the root. */
+export const documents: string[] = [
+  'README.md',
+  ...(readdirSync(`${ROOT}docs`, { recursive: true }) as string[])
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => `docs/${path}`)
+    .sort(),
+];
+
+/** Fenced blocks of code, with their language. */
+export function blocksOf(markdown: string): { language: string; text: string }[] {
+  return [...markdown.matchAll(/^ *```(\w*)\n([\s\S]*?)^ *```/gm)].map(([, language, text]) => ({
+    language: language!,
+    text: text!,
+  }));
+}
+
+/** Markdown without its fenced blocks of code. */
+export const proseOf = (markdown: string): string => markdown.replace(/^ *```[\s\S]*?^ *```/gm, '');
+
+/** What stands in backticks outside of fenced blocks. */
+export const codeOf = (markdown: string): string[] =>
+  [...proseOf(markdown).matchAll(/(`+)([^`].*?)\1/g)].map(([, , text]) => text!);
+
+export const unique = (words: Iterable<string>): string[] => [...new Set(words)].sort();

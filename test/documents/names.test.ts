@@ -1,0 +1,141 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { addHotelCommands } from '../../src/cli/tree/hotels.ts';
+import { addKeyCommands } from '../../src/cli/tree/keys.ts';
+import { addOperationCommands } from '../../src/cli/tree/operation.ts';
+import { Environment } from '../../src/config.ts';
+import { blocksOf, codeOf, documents, proseOf, ROOT, read, unique } from './files.ts';
+import { TABLES } from './tables.ts';
+
+const readme = read('README.md');
+const everything = documents.map(read).join('\n');
+const code = codeOf(everything);
+const commands = blocksOf(everything)
+  .filter(({ language }) => language === 'sh')
+  .map(({ text }) => text);
+
+/** The anchors that GitHub gives the headings of a document. */
+function anchorsOf(path: string): string[] {
+  return [...proseOf(read(path)).matchAll(/^#+ (.*)$/gm)].map(([, title]) =>
+    title!
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+describe('README.md', () => {
+  it('has at most 250 lines', () => {
+    expect(readme.split('\n').length).toBeLessThanOrEqual(250);
+  });
+
+  it('shows the two commands', () => {
+    expect(readme).toContain('npm ci && npm run demo');
+    expect(readme).toContain('npm ci && npm test');
+  });
+
+  it('links every document, directly or through another', () => {
+    const seen = new Set(['README.md']);
+    for (const path of seen)
+      for (const target of linksOf(path)) {
+        const file = target.split('#')[0]!;
+        if (file.endsWith('.md')) seen.add(join(dirname(path), file));
+      }
+    expect(unique([...seen].filter((path) => documents.includes(path)))).toEqual(unique(documents));
+  });
+
+  it('has a line for every folder of src', () => {
+    const tree = blocksOf(readme).find(({ text }) => text.startsWith('src/\n'))!.text;
+    const named = [...tree.matchAll(/^ {2}([a-z-]+)\/ /gm)].map(([, name]) => name!);
+    const folders = readdirSync(`${ROOT}src`, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(unique(named)).toEqual(unique(folders.map(({ name }) => name)));
+  });
+});
+
+function linksOf(path: string): string[] {
+  return [...proseOf(read(path)).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target!);
+}
+
+describe('what the documents name is there', () => {
+  it.each(documents)('links of %s', (path) => {
+    const missing = linksOf(path).filter((target) => {
+      if (/^https?:/.test(target)) return false;
+      const [file, anchor] = target.split('#') as [string, string | undefined];
+      const linked = file === '' ? path : join(dirname(path), file);
+      if (!existsSync(ROOT + linked)) return true;
+      return anchor !== undefined && !anchorsOf(linked).includes(anchor);
+    });
+    expect(missing).toEqual([]);
+  });
+
+  it('paths', () => {
+    const named = [...code, ...commands].flatMap(
+      (text) => text.match(/(?<![\w/.-])(src|test|bench|sql|k8s|docs|\.ci)\/[\w./-]*[\w/]/g) ?? [],
+    );
+    expect(named.length).toBeGreaterThan(20);
+    expect(unique(named.filter((path) => !existsSync(ROOT + path)))).toEqual([]);
+  });
+
+  it('scripts of npm, all of them', () => {
+    const { scripts } = JSON.parse(read('package.json'));
+    const named = [...code, ...commands].flatMap((text) =>
+      [...text.matchAll(/npm run (?:-s )?([\w:-]+)/g)].map(([, name]) => name!),
+    );
+    // these two need no `run`
+    expect(unique([...named, 'start', 'test'])).toEqual(Object.keys(scripts).sort());
+  });
+
+  it('commands and options of the command line', () => {
+    const program = new Command('hotel-api');
+    addKeyCommands(program);
+    addHotelCommands(program);
+    addOperationCommands(program);
+    const declaredInMain = [...read('src/main.ts').matchAll(/\.command\('([\w-]+)'\)/g)].map(
+      ([, name]) => name!,
+    );
+    for (const name of declaredInMain) program.command(name);
+    const lines = commands.flatMap((text) => [
+      ...text.matchAll(/hotel-api (?:-- )?([a-z][a-z-]*)(?: ([a-z]+))?([^#\n]*)/g),
+    ]);
+    expect(lines.length).toBeGreaterThan(4);
+    for (const [line, first, second, rest] of lines) {
+      const command = program.commands.find((each) => each.name() === first);
+      expect(command, line).toBeDefined();
+      const { options } = command!.commands.find((each) => each.name() === second) ?? command!;
+      const wanted = rest!.match(/(?<=\s)--(?!help)[a-z-]+/g) ?? [];
+      expect(
+        options.map(({ long }) => long),
+        line,
+      ).toEqual(expect.arrayContaining(wanted));
+    }
+  });
+
+  it('variables', () => {
+    const families = /^(DATABASE|REDIS|ACCESS_LOG|DRAIN|L1|ADMIN)_[A-Z_]+$/;
+    const named = unique(code.filter((text) => families.test(text)));
+    expect(named.length).toBeGreaterThan(10);
+    expect(named.filter((name) => !(name in Environment.properties))).toEqual([]);
+  });
+
+  it('metrics and alerts', async () => {
+    const known = [...codeOf(await TABLES.metrics!()), ...codeOf(await TABLES.alerts!())];
+    const sql = readdirSync(`${ROOT}sql`).map((file) => read(`sql/${file}`));
+    const named = unique(code.flatMap((text) => text.match(/^(?:hotel_api_\w+|HotelApi\w+)(?=$|\{)/) ?? []));
+    expect(named.length).toBeGreaterThan(40);
+    // roles, tables and sequences of the schema have the same prefix
+    expect(named.filter((name) => !known.includes(name) && !sql.some((text) => text.includes(name)))).toEqual(
+      [],
+    );
+  });
+
+  it('log messages', () => {
+    const logged = read('src/observe/events.ts') + read('src/observe/access-log.ts');
+    const quoted = [...proseOf(everything).matchAll(/\blog (?:message|line)s? ["`]([^"`]+)["`]/g)].map(
+      ([, message]) => message!,
+    );
+    expect(quoted.length).toBeGreaterThan(2);
+    expect(unique(quoted.filter((message) => !logged.includes(`'${message}'`)))).toEqual([]);
+  });
+});

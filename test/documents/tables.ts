@@ -1,0 +1,140 @@
+import { Command } from 'commander';
+import type { Registry } from 'prom-client';
+import { parse } from 'yaml';
+import { addHotelCommands } from '../../src/cli/tree/hotels.ts';
+import { addKeyCommands } from '../../src/cli/tree/keys.ts';
+import { addOperationCommands } from '../../src/cli/tree/operation.ts';
+import { Environment, readConfig } from '../../src/config.ts';
+import { MEANINGS } from '../../src/docs/responses.ts';
+import { publicErrors } from '../../src/errors.ts';
+import { watchInstance, watchWorker } from '../../src/observe/instance-metrics.ts';
+import { Metrics } from '../../src/observe/metrics.ts';
+import { watchProcess } from '../../src/observe/process-metrics.ts';
+import * as figures from './figures.ts';
+import { read } from './files.ts';
+import { grouped, table } from './table.ts';
+
+/** The tables that the documents take from code and from measurements, by the names that their marks have. */
+export const TABLES: Record<string, () => string | Promise<string>> = {
+  variables,
+  metrics,
+  alerts,
+  errors,
+  commands,
+  ...figures,
+};
+
+const code = (text: string) => `\`${text}\``;
+const plain = (text: string) => text.replace(/\s+/g, ' ').trim();
+
+function variables(): string {
+  const config = readConfig({ DATABASE_URL: 'postgres://localhost/hotels' });
+  /** Defaults and bounds that depend on the machine, or are clearer in larger units. */
+  const inWords: Record<string, [fallback?: string, bounds?: string]> = {
+    DATABASE_URL: ['required'],
+    WORKERS: ['available CPUs'],
+    L1_MAX_BYTES: [undefined, '0, or 1 MiB to 3 GiB'],
+  };
+  const rows = Object.entries(Environment.properties).map(([name, schema]) => {
+    const { minimum, maximum, description, ...rest } = schema as unknown as {
+      minimum?: number;
+      maximum?: number;
+      enum?: string[];
+      description: string;
+    };
+    const value = config[name as keyof typeof config];
+    const fallback = typeof value === 'number' && !name.includes('PORT') ? grouped(value) : String(value);
+    const bounds =
+      rest.enum?.join(', ') ?? (maximum === undefined ? '' : `${grouped(minimum!)} to ${grouped(maximum)}`);
+    return [
+      code(name),
+      inWords[name]?.[0] ?? (fallback || 'none'),
+      inWords[name]?.[1] ?? bounds,
+      description,
+    ];
+  });
+  return table(['Variable', 'Default', 'Bounds', 'Meaning'], rows);
+}
+
+/** Labels whose values are worth listing: closed sets that no deployment adds to. */
+const LISTED = ['reason', 'tier', 'answer', 'kind', 'dependency', 'outcome'];
+
+async function metrics(): Promise<string> {
+  const { registry } = new Metrics();
+  watchProcess(registry, '1');
+  watchInstance(registry, 1, () => 1);
+  watchWorker(registry, '1', {
+    gate: { inProgress: 0, batchesWaiting: 0 },
+    server: { connections: 0 },
+    postgres: { waiting: 0, running: 0 },
+    limits: { poolSize: 1, queueLimit: 1 },
+    slab: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
+    link: { up: true },
+    replicas: { lagsMs: [0] },
+  });
+  const found = await (registry as Registry).getMetricsAsJSON();
+  const rows = found
+    .map(({ name, type, help, values }) => {
+      const labels = new Map<string, Set<string>>();
+      for (const sample of values ?? [])
+        for (const [label, value] of Object.entries(sample.labels))
+          if (label !== 'le') labels.set(label, (labels.get(label) ?? new Set()).add(String(value)));
+      const shown = [...labels].map(([label, of]) =>
+        LISTED.includes(label) ? `${code(label)}: ${[...of].join(', ')}` : code(label),
+      );
+      return [code(name), String(type), shown.join('; '), help];
+    })
+    .sort(([a], [b]) => (a! < b! ? -1 : 1));
+  return table(['Metric', 'Type', 'Labels', 'Meaning'], rows);
+}
+
+function alerts(): string {
+  interface Rule {
+    alert?: string;
+    for?: string;
+    labels: { severity: string };
+    annotations: { description: string };
+  }
+  const groups: { rules: Rule[] }[] = parse(read('k8s/monitoring/rules.yaml')).groups;
+  const rows = groups
+    .flatMap(({ rules }) => rules)
+    .filter(({ alert }) => alert !== undefined)
+    .map(({ alert, labels, annotations, ...rule }) => [
+      code(alert!),
+      labels.severity,
+      rule.for ?? 'at once',
+      plain(annotations.description),
+    ]);
+  return table(['Alert', 'Severity', 'Pending for', 'Meaning and action'], rows);
+}
+
+function errors(): string {
+  const byStatus = Map.groupBy(Object.values(publicErrors), ({ status }) => status);
+  const rows = [...byStatus].map(([status, all]) => [
+    status,
+    all
+      .map(({ sentence }) => (sentence.includes('`') ? `\`\` ${sentence} \`\`` : code(sentence)))
+      .join('<br>'),
+    MEANINGS[status]!,
+  ]);
+  return table(['Status', '`error`', 'Meaning'], rows);
+}
+
+function commands(): string {
+  const program = new Command('hotel-api');
+  program.command('serve').description('run the service, as `npm start` does');
+  program.command('migrate').description('bring the schema of the database to this release');
+  addKeyCommands(program);
+  addHotelCommands(program);
+  addOperationCommands(program);
+  const rows = program.commands.flatMap((command) =>
+    (command.commands.length > 0 ? command.commands : [command]).map((each) => {
+      const path = each === command ? each.name() : `${command.name()} ${each.name()}`;
+      const operands = each.registeredArguments.map((argument) =>
+        argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
+      );
+      return [code([path, ...operands].join(' ')), each.description()];
+    }),
+  );
+  return table(['Command', 'Effect'], rows);
+}
