@@ -120,15 +120,15 @@ export function notModified(kind: 'list' | 'single'): object {
 
 /** What the error statuses mean. */
 export const MEANINGS: Record<number, string> = {
-  400: 'A value of the request is malformed; the sentence says which',
-  401: 'No key, a wrong one, one that is revoked or has expired',
+  400: 'A value is malformed; the message says which',
+  401: 'The key is missing, unknown, revoked or expired',
   403: 'The key lacks the `registry` scope',
-  404: 'No hotel carries the id, or there is no such path',
-  405: 'The path knows other methods: see the header `Allow`',
-  413: 'The body is too large',
-  429: 'The key has used up its limit: wait for the seconds of `Retry-After`',
-  500: 'Our fault; it is logged with the request id',
-  503: 'A dependency is away or there is too much to do: try again after the seconds of `Retry-After`',
+  404: 'No hotel has the id, or the path is unknown',
+  405: 'The header `Allow` lists the methods of the path',
+  413: 'The request body is too large',
+  429: 'The key has used up its rate limit. Retry after the seconds of `Retry-After`',
+  500: 'A fault of the service, logged with the request id',
+  503: 'The service is overloaded or a dependency is unavailable. Retry after the seconds of `Retry-After`',
 };
 const OF_ERRORS: Record<number, object> = {
   429: refs(

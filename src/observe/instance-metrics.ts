@@ -32,53 +32,49 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     register(registry, new Reading(name, help, 'gauge', read));
   const sum = (name: string, help: string, value: () => number) =>
     gauge(name, help, () => [{ labels: {}, value: value() }]);
-  sum('hotel_api_requests_in_progress', 'Requests whose answer has not been made yet', () => gate.inProgress);
-  sum(
-    'hotel_api_batches_waiting',
-    'Batches that wait for the event loop or for others to be loaded',
-    () => gate.batchesWaiting,
-  );
+  sum('hotel_api_requests_in_progress', 'Requests whose response is not ready yet', () => gate.inProgress);
+  sum('hotel_api_batches_waiting', 'Batches in the admission queue', () => gate.batchesWaiting);
   sum('hotel_api_connections', 'Open client connections', () => server.connections);
   sum(
     'hotel_api_postgres_queries_waiting',
     'Queries that wait for a connection to PostgreSQL',
     () => postgres.waiting,
   );
-  sum('hotel_api_postgres_queries_running', 'Queries under way at PostgreSQL', () => postgres.running);
-  sum(
-    'hotel_api_postgres_pool_size',
-    'Queries that may be under way at PostgreSQL at once',
-    () => limits.poolSize,
-  );
+  sum('hotel_api_postgres_queries_running', 'Queries in progress at PostgreSQL', () => postgres.running);
+  sum('hotel_api_postgres_pool_size', 'Maximum queries in progress at PostgreSQL', () => limits.poolSize);
   sum(
     'hotel_api_postgres_queue_limit',
-    'Queries that may wait for a connection to PostgreSQL',
+    'Maximum queries that wait for a connection to PostgreSQL',
     () => limits.queueLimit,
   );
-  gauge('hotel_api_change_feed_up', '1 where a worker hears the change feed, by worker', () => [
+  gauge('hotel_api_change_feed_up', '1 while the worker receives the change feed', () => [
     { labels: { worker }, value: link.up ? 1 : 0 },
   ]);
   if (replicas) {
     gauge(
       'hotel_api_replica_lag_seconds',
-      'For how long a replica has lacked a change that a worker has heard of, by worker and place in DATABASE_REPLICA_URLS',
+      'Time for which a replica has lacked a change that the worker knows of; replica: its position in DATABASE_REPLICA_URLS',
       () => replicas.lagsMs.map((lagMs, i) => ({ labels: { worker, replica: i + 1 }, value: lagMs / 1000 })),
     );
   }
   if (!slab) return;
-  gauge('hotel_api_local_cache_bytes', 'Memory that the local cache has taken, by worker', () => [
+  gauge('hotel_api_local_cache_bytes', 'Memory used by the local cache', () => [
     { labels: { worker }, value: slab.stats().bytes },
   ]);
-  gauge('hotel_api_local_cache_max_bytes', 'Memory that the local cache may take, by worker', () => [
+  gauge('hotel_api_local_cache_max_bytes', 'Memory limit of the local cache', () => [
     { labels: { worker }, value: slab.stats().maxBytes },
   ]);
-  gauge('hotel_api_local_cache_entries', 'What the local cache holds, by worker and kind', () => {
-    const { entries, absences } = slab.stats();
-    return [
-      { labels: { worker, kind: 'hotel' }, value: entries },
-      { labels: { worker, kind: 'absence' }, value: absences },
-    ];
-  });
+  gauge(
+    'hotel_api_local_cache_entries',
+    'Entries of the local cache; absence: an id known not to exist',
+    () => {
+      const { entries, absences } = slab.stats();
+      return [
+        { labels: { worker, kind: 'hotel' }, value: entries },
+        { labels: { worker, kind: 'absence' }, value: absences },
+      ];
+    },
+  );
   const counter = (name: string, help: string, value: () => number) =>
     register(registry, new Reading(name, help, 'counter', () => [{ labels: {}, value: value() }]));
   counter(
@@ -88,7 +84,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   );
   counter(
     'hotel_api_local_cache_evictions_total',
-    'Hotels that local caches gave up to make room',
+    'Hotels evicted from local caches',
     () => slab.stats().evictions,
   );
 }
@@ -100,17 +96,17 @@ export function watchInstance(registry: Registry, wanted: number, listening: () 
     register(registry, new Reading(name, help, 'gauge', () => [{ labels, value: value() }]));
   gauge(
     'hotel_api_build_info',
-    'Always 1; what runs',
+    'Always 1; the labels name the versions',
     { version, node_version: process.versions.node },
     () => 1,
   );
   const startedAtSeconds = performance.timeOrigin / 1000;
   gauge(
     'hotel_api_start_time_seconds',
-    'When the instance started, in seconds since 1970',
+    'Start of the instance, in seconds since 1970',
     {},
     () => startedAtSeconds,
   );
   gauge('hotel_api_workers', 'Workers that accept connections', {}, listening);
-  gauge('hotel_api_workers_wanted', 'Workers that the instance is to have', {}, () => wanted);
+  gauge('hotel_api_workers_wanted', 'Configured number of workers', {}, () => wanted);
 }

@@ -26,90 +26,86 @@ export class Metrics {
     this.registry,
     new RequestHistogram(
       'hotel_api_request_duration_seconds',
-      'Time from the end of the request head until the answer was made, not sent, by route, method and status',
+      'Time from the end of the request head until the response is ready, not sent',
     ),
   );
-  readonly #received = this.#tally(
-    'hotel_api_request_body_bytes_total',
-    'Bytes of request bodies, by route',
-    ['route', ROUTES],
-  );
+  readonly #received = this.#tally('hotel_api_request_body_bytes_total', 'Bytes of request bodies received', [
+    'route',
+    ROUTES,
+  ]);
   readonly #aborted = this.#tally(
     'hotel_api_requests_aborted_total',
-    'Requests that ended without an answer: the client went away, or what it sent must not be answered',
+    'Requests that ended without a response: the client disconnected, or the request must not be answered',
   );
   readonly #refused = this.#tally(
     'hotel_api_requests_refused_total',
-    'Requests refused to protect the service or for want of a dependency, by reason',
+    'Requests rejected to protect the service, or because a dependency is unavailable',
     ['reason', REFUSALS],
   );
   readonly cacheAnswers = register(
     this.registry,
-    new Lookups('hotel_api_cache_answers_total', 'Keys of hotels looked up, by tier and answer'),
+    new Lookups('hotel_api_cache_answers_total', 'Hotels looked up; absent: known not to exist'),
   );
   readonly keyLookups = register(
     this.registry,
-    new Lookups(
-      'hotel_api_key_lookups_total',
-      'API keys looked up, by tier and answer; absent: the key is refused',
-    ),
+    new Lookups('hotel_api_key_lookups_total', 'API keys looked up; absent: the key is rejected'),
   );
   readonly #unsound = this.#tally(
     'hotel_api_redis_unsound_values_total',
-    'Values in Redis that were no sound entry',
+    'Corrupt values found in Redis; they are removed and read again from PostgreSQL',
   );
   readonly #calls = register(
     this.registry,
     new Histogram(
       'hotel_api_dependency_duration_seconds',
-      'Time of commands to Redis and queries to PostgreSQL without their wait for a connection, by outcome',
+      'Time of Redis commands and PostgreSQL queries, without their wait for a connection',
       CALL_BOUNDS,
       (place) => ({ dependency: DEPENDENCIES[place >> 1]!, outcome: OUTCOMES[place & 1]! }),
     ),
   );
   readonly #givenUp = this.#tally(
     'hotel_api_breaker_openings_total',
-    'Times a process gave a dependency up',
+    'Times that the circuit breaker of a dependency opened in a process',
     ['dependency', DEPENDENCIES],
   );
   readonly #open = { redis: 0, postgres: 0, postgres_replica: 0 };
   readonly #replicaReads = this.#tally(
     'hotel_api_replica_reads_total',
-    'Queries that a replica could have answered, by outcome; all but answered went to the primary',
+    'Queries that replicas may answer; all outcomes but answered went to the primary',
     ['outcome', REPLICA_READS],
   );
   readonly #changes = this.#tally(
     'hotel_api_changes_total',
-    'Changes the invalidator took off the queue, by kind',
+    'Changes that the invalidator took off the queue',
     ['kind', CHANGES],
   );
   readonly #lag = register(
     this.registry,
     new Histogram(
       'hotel_api_freshness_lag_seconds',
-      'From the commit of a change until the workers are told of it, at most; of each delivery the oldest change',
+      'Upper bound of the time from a commit until the workers are notified; the oldest change of each delivery',
       LAG_BOUNDS,
       () => ({}),
     ),
   );
   readonly #reconciled = this.#tally(
     'hotel_api_reconciled_total',
-    'Values in Redis that differed from PostgreSQL and were corrected, by kind: changes that went round the triggers',
+    'Values in Redis that differed from PostgreSQL and were corrected: changes that bypassed the triggers',
     ['kind', ['hotels', 'keys'] as const],
   );
   readonly #generations = this.#tally(
     'hotel_api_redis_generations_total',
-    'Times the invalidator gave up what Redis held, because it may lack a change',
+    'Generations begun because Redis may lack a change; all older values in Redis are invalid',
   );
   readonly #resets = this.#tally(
     'hotel_api_feed_resets_total',
-    'Times a worker doubted what it held, because it may have missed a change',
+    'Times that a worker marked its copies stale, because it may have missed a change',
   );
   #leads = 0;
   readonly #restarts = this.#tally('hotel_api_worker_restarts_total', 'Workers that ended and were replaced');
   readonly #unlogged = this.#tally(
     'hotel_api_log_lines_suppressed_total',
-    'Lines on requests that were not written, for there were too many of their kind in a second',
+    'Log lines on requests that were dropped by the limit per second',
     ['kind', UNLOGGED],
   );
 
@@ -120,7 +116,7 @@ export class Metrics {
       this.registry,
       new Reading(
         'hotel_api_response_body_bytes_total',
-        'Bytes of response bodies as they were sent, by route',
+        'Bytes of response bodies sent, after compression',
         'counter',
         () => ROUTES.map((route) => ({ labels: { route }, value: this.requests.sentBytes(route) })),
       ),
@@ -129,7 +125,7 @@ export class Metrics {
       this.registry,
       new Reading(
         'hotel_api_breaker_open',
-        'Processes that have given a dependency up; of replicas each counts',
+        'Processes whose circuit breaker for the dependency is open; each replica counts',
         'gauge',
         () => DEPENDENCIES.map((dependency) => ({ labels: { dependency }, value: this.#open[dependency] })),
       ),
@@ -138,7 +134,7 @@ export class Metrics {
       this.registry,
       new Reading(
         'hotel_api_invalidator_active',
-        '1 in the instance whose invalidator is the active one',
+        '1 in the instance with the active invalidator',
         'gauge',
         () => [{ labels: {}, value: this.#leads }],
       ),

@@ -16,16 +16,14 @@ export function watchProcess(registry: Registry, worker: string): void {
   const labels = { worker };
   const read = (name: string, help: string, type: 'counter' | 'gauge', value: () => number) =>
     register(registry, new Reading(name, help, type, () => [{ labels, value: value() }]));
-  read('hotel_api_cpu_seconds_total', 'Processor time, user and system, by process', 'counter', () => {
+  read('hotel_api_cpu_seconds_total', 'CPU time, user and system', 'counter', () => {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1e6;
   });
-  read('hotel_api_memory_resident_bytes', 'Resident memory, by process', 'gauge', () =>
-    process.memoryUsage.rss(),
-  );
+  read('hotel_api_memory_resident_bytes', 'Resident memory', 'gauge', () => process.memoryUsage.rss());
   read(
     'hotel_api_event_loop_active_seconds_total',
-    'Time in which the event loop did not wait for events, by process',
+    'Time that the event loop was busy',
     'counter',
     () => performance.eventLoopUtilization().active / 1000,
   );
@@ -33,7 +31,7 @@ export function watchProcess(registry: Registry, worker: string): void {
     registry,
     new Histogram(
       'hotel_api_event_loop_delay_seconds',
-      'How much later than it was due a timer ran, by process',
+      'Delay of timers on the event loop',
       DELAY_BOUNDS,
       () => labels,
     ),
