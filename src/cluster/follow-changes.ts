@@ -36,6 +36,8 @@ export function followChanges(
   const listener = new Listener({
     open: () => open({ kind: 'listen' }),
     onDoorbell: (speak) => invalidator.ring(speak),
+    secret: base.secret,
+    metrics,
     events,
     ...hear,
     onReconnect: () => {

@@ -121,25 +121,6 @@ describe('something may have been missed', () => {
     feed.send(1);
     expect(hear(feed.send(0))).toEqual([false]);
   });
-
-  it('where an older release tells, which does not say', () => {
-    continuity.breakOff();
-    feed.begin();
-    const [{ p, ...old }] = feed.send(0) as [FeedMessage];
-    expect(p).toEqual(['term-1', 3]);
-    expect(hear([old])).toEqual([false]);
-    continuity.breakOff();
-    expect(hear(feed.send(0))).toEqual([false]);
-  });
-
-  it('where an older release has told, which counts in another way', () => {
-    const numbers = { e: 'old', g: '', b: null };
-    expect(hear([{ ...numbers, n: 1, w: 1 }])).toEqual([true]);
-    expect(hear([{ ...numbers, n: 2, w: 2, t: ['keys'] }])).toEqual([true]);
-    continuity.breakOff();
-    const next = new Numbering('new', ['old', 2]).next(1, false)[0]!;
-    expect(hear([{ ...numbers, ...next, e: 'new' }])).toEqual([false]);
-  });
 });
 
 const step = fc.oneof(

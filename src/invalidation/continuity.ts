@@ -53,20 +53,25 @@ export class Continuity {
     this.#unbroken = false;
   }
 
+  /** True of a message of the present term that was heard, or passed over, before. */
+  hasHeard({ e, n }: FeedMessage): boolean {
+    return e === this.#term && n <= this.#n;
+  }
+
   /** Hears the next message; false where something may have been told between the last and this one. */
   hear(message: FeedMessage): boolean {
-    const { e, n, w, p, h, k, t, l } = message;
+    const { e, n, w, h, k, t, l } = message;
     const isNext = this.#unbroken && n === (e === this.#term ? this.#n + 1 : 1);
     const complete = isNext || this.#knowsAllBefore(message);
     const tells = Boolean(h ?? k ?? t ?? l);
     [this.#term, this.#n, this.#unbroken] = [e, n, true];
     // of several that are sent together `w` is the last
-    this.#known = w === undefined || p === undefined ? undefined : [e, tells ? n : w];
+    this.#known = [e, tells ? n : w];
     return complete;
   }
 
   #knowsAllBefore({ e, p }: FeedMessage): boolean {
-    if (!p || !this.#known) return false;
+    if (!this.#known) return false;
     const [term, n] = this.#known;
     // its term had told nothing yet, and we have heard it since it began
     if (p[0] !== e && term === e) return true;

@@ -1,7 +1,10 @@
 import type { Sql } from 'postgres';
 import type { Events } from '../observe/events.ts';
+import type { Metrics } from '../observe/metrics.ts';
+import type { Secret } from '../secret.ts';
 import { Continuity } from './continuity.ts';
 import type { FeedMessage } from './messages.ts';
+import { readPayload } from './payload.ts';
 import { FEED_CHANNEL } from './term.ts';
 
 /** The channel on which writers ring: see 003-change-feed.sql. */
@@ -14,6 +17,8 @@ export const SILENCE_MS = 1_500;
 const REOPEN_MS = 3_000;
 /** The same for one that never came about: postgres.js gives a LISTEN up whose connection fails. */
 const REOPEN_UNHEARD_MS = 1_000;
+/** A login that forges messages does not fill the log. */
+const TELL_OF_REJECTS_EVERY_MS = 60_000;
 
 export interface ListenerOptions {
   open: () => Sql;
@@ -27,6 +32,9 @@ export interface ListenerOptions {
   onReset: () => void;
   /** the connection was lost and stands again */
   onReconnect: () => void;
+  /** signs the messages of this database */
+  secret: Secret;
+  metrics: Metrics;
   events: Events;
 }
 
@@ -40,6 +48,7 @@ export class Listener {
   #silent = true;
   #listening = false;
   #connected = false;
+  #rejectsQuietlyUntilMs = -Infinity;
   readonly #watch: NodeJS.Timeout;
   /** the last sign of life in Redis that was told of */
   lastBeat: string | null = null;
@@ -80,7 +89,15 @@ export class Listener {
   }
 
   #hear(payload: string): void {
-    const message: FeedMessage = JSON.parse(payload);
+    const message = readPayload(payload, this.#options.secret);
+    if (message === 'malformed') {
+      this.#continuity.breakOff();
+      return;
+    }
+    if (message === 'unsigned' || this.#continuity.hasHeard(message)) {
+      this.#reject();
+      return;
+    }
     const { unbroken } = this.#continuity;
     const complete = this.#continuity.hear(message);
     if (this.#heardAtMs > -Infinity) this.#tellOf(complete, unbroken);
@@ -90,6 +107,14 @@ export class Listener {
     if (this.#silent) this.#options.events.feed('heard');
     this.#silent = false;
     this.#options.onMessage(message);
+  }
+
+  /** Another login has sent it. A message of ours that was lost on its way is missed by the number of the next. */
+  #reject(): void {
+    this.#options.metrics.feedMessageRejected();
+    if (performance.now() < this.#rejectsQuietlyUntilMs) return;
+    this.#rejectsQuietlyUntilMs = performance.now() + TELL_OF_REJECTS_EVERY_MS;
+    this.#options.events.feedMessageRejected();
   }
 
   #tellOf(complete: boolean, unbroken: boolean): void {

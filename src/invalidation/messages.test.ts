@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Secret } from '../secret.ts';
 import { Numbering } from './continuity.ts';
 import {
   type Changes,
@@ -9,7 +10,9 @@ import {
   type Place,
   payloadsOf,
 } from './messages.ts';
+import { MAC_CHARACTERS, readPayload, signed } from './payload.ts';
 
+const SECRET = new Secret();
 const NOTHING: Changes = { hotels: [], keys: [], truncated: [], movesPositions: false };
 const LONGEST_PAYLOAD_BYTES = 7_999;
 
@@ -57,10 +60,10 @@ describe('what the invalidator tells', () => {
     fc.assert(
       fc.property(changes, (all) => {
         const told = payloads(all);
-        for (const payload of told) {
-          expect(Buffer.byteLength(payload)).toBeLessThanOrEqual(LONGEST_PAYLOAD_BYTES);
+        for (const json of told) {
+          expect(Buffer.byteLength(json) + MAC_CHARACTERS).toBeLessThanOrEqual(LONGEST_PAYLOAD_BYTES);
         }
-        const messages: FeedMessage[] = told.map((payload) => JSON.parse(payload));
+        const messages = told.map((json) => readPayload(signed(json, SECRET), SECRET)) as FeedMessage[];
         expect(messages.flatMap(({ h = [] }) => h)).toEqual(all.hotels);
         expect(messages.flatMap(({ k = [] }) => k)).toEqual(all.keys);
         expect(messages.flatMap(({ t = [] }) => t)).toEqual(all.truncated);

@@ -1,44 +1,63 @@
+import Type, { type Static } from 'typebox';
 import type { Told } from '../stores/replica.ts';
+
+const Name = Type.String({ maxLength: 64 });
+const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+/** of a removed hotel it ends in .5 */
+const Version = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+const Id = Type.String({ minLength: 1 });
+const Digits = Type.String({ pattern: '^-?[0-9]{1,19}$' });
+
+/** A message, by the name of its term and its number there. */
+const Place = Type.Tuple([Name, Count]);
+/** Id, version, channel id, registry id (of the present row; null where it has none). */
+const HotelChange = Type.Tuple([
+  Id,
+  Version,
+  Type.Union([Id, Type.Null()]),
+  Type.Union([Digits, Type.Null()]),
+]);
+/** Sha256, version. */
+const KeyChange = Type.Tuple([Type.String({ pattern: '^[0-9a-f]{64}$' }), Version]);
+
+export type Place = Static<typeof Place>;
+export type HotelChange = Static<typeof HotelChange>;
+export type KeyChange = Static<typeof KeyChange>;
 
 /**
  * What the active invalidator tells every instance, as the payload of a PostgreSQL notification. Names are one
- * letter because a payload ends at 7,999 bytes.
+ * letter because a payload ends at 7,999 bytes. A later release may add some.
  */
-export interface FeedMessage {
+export const FeedMessage = Type.Object({
   /** which term of which invalidator speaks */
-  e: string;
+  e: Name,
   /** counts the messages of a term from 1: a gap means that something was lost */
-  n: number;
+  n: Count,
   /** generation of the keys in Redis; empty: still that of before */
-  g: string;
+  g: Name,
   /** what the invalidator last wrote in Redis as a sign of life; null: it could not */
-  b: string | null;
-  /** the last message of the term that told something: what `hotel_api_told` holds from here on; missing from older releases */
-  w?: number;
-  /** the last message before this one that told something, of whichever term; missing from older releases */
-  p?: Place;
-  /** hotels that changed or went: id, version, channel id, registry id (of the present row; null where it has none) */
-  h?: HotelChange[];
-  /** API keys that changed or went: sha256, version */
-  k?: KeyChange[];
+  b: Type.Union([Name, Type.Null()]),
+  /** the last message of the term that told something: what `hotel_api_told` holds from here on */
+  w: Count,
+  /** the last message before this one that told something, of whichever term */
+  p: Place,
+  /** hotels that changed or went */
+  h: Type.Optional(Type.Array(HotelChange)),
+  /** API keys that changed or went */
+  k: Type.Optional(Type.Array(KeyChange)),
   /** tables that were truncated: anything may have changed */
-  t?: ('hotels' | 'keys')[];
+  t: Type.Optional(Type.Array(Type.Union([Type.Literal('hotels'), Type.Literal('keys')]))),
   /** positions in the list have moved */
-  m?: true;
+  m: Type.Optional(Type.Literal(true)),
   /** Redis was found to have lost writes: what was read there lately is doubtful */
-  l?: true;
+  l: Type.Optional(Type.Literal(true)),
+});
+export type FeedMessage = Static<typeof FeedMessage>;
+
+/** What a read must hold that begins after this message. */
+export function toldBy({ e, w }: FeedMessage): Told {
+  return { term: e, count: w };
 }
-
-/** A message, by the name of its term and its number there. */
-export type Place = [term: string, n: number];
-
-/** What a read must hold that begins after this message; undefined where it does not say, being of an older release. */
-export function toldBy({ e, w }: FeedMessage): Told | undefined {
-  return w === undefined ? undefined : { term: e, count: w };
-}
-
-export type HotelChange = [id: string, version: number, channelId: string | null, registryId: string | null];
-export type KeyChange = [sha256: string, version: number];
 
 /** Changes of one drain of the queue. */
 export interface Changes {
@@ -59,11 +78,11 @@ export interface Counter {
 /** What stands in every message of a delivery. */
 export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l'>;
 
-/** Bytes of a payload that PostgreSQL takes, less what the frame of a message needs. */
+/** Bytes of a payload that PostgreSQL takes, less what the frame of a message and its signature need. */
 const ROOM_BYTES = 7_999 - 400;
 
 /**
- * The payloads that tell of changes, at least one, each small enough for a notification, as `numbering` numbers them. A
+ * The messages in JSON that tell of changes, at least one, each small enough for a notification, as `numbering` numbers them. A
  * new generation is told by the last: until all changes are known nobody may fill it.
  */
 export function payloadsOf(

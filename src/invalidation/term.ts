@@ -4,12 +4,14 @@ import { received } from '../database.ts';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
+import { readSecret, Secret } from '../secret.ts';
 import type { Findings } from './compare.ts';
 import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
 import { currentGeneration, nextGeneration } from './generation.ts';
 import { Lag } from './lag.ts';
 import { type Changes, type FeedMessage, type Place, payloadsOf } from './messages.ts';
+import { signed } from './payload.ts';
 import { Reconciler } from './reconciler.ts';
 import { type RedisAccess, RedisWriter, type Refused } from './redis-writer.ts';
 import { readHotels, readKeys } from './rows.ts';
@@ -28,6 +30,7 @@ export class Term {
   readonly #sql: Sql;
   readonly #name: string;
   readonly #backendPid: number;
+  readonly #secret = new Secret();
   readonly #writer: RedisWriter | undefined;
   readonly #reconciler: Reconciler | undefined;
   readonly #metrics: Metrics;
@@ -56,7 +59,7 @@ export class Term {
     return new Term(
       sql,
       access,
-      { database, generation, backendPid: pid, lastBeat, told: [term, count] },
+      { database, generation, backendPid: pid, lastBeat, told: [term, count], secret: await readSecret(sql) },
       metrics,
       events,
     );
@@ -65,7 +68,14 @@ export class Term {
   private constructor(
     sql: Sql,
     access: RedisAccess | undefined,
-    start: { database: string; generation: string; backendPid: number; lastBeat: string | null; told: Place },
+    start: {
+      database: string;
+      generation: string;
+      backendPid: number;
+      lastBeat: string | null;
+      told: Place;
+      secret: Uint8Array;
+    },
     metrics: Metrics,
     events: Events,
   ) {
@@ -73,6 +83,7 @@ export class Term {
     this.#name = randomBytes(6).toString('base64url');
     this.#numbering = new Numbering(this.#name, start.told);
     this.#backendPid = start.backendPid;
+    this.#secret.use(start.secret);
     this.#generation = start.generation;
     this.#metrics = metrics;
     this.#events = events;
@@ -208,7 +219,7 @@ export class Term {
     const toldBefore = this.#numbering.toldCount;
     const payloads = payloadsOf(changes, frame, generations, this.#numbering);
     if (sinceMs !== undefined) this.#lag.tells(this.#numbering.n, sinceMs);
-    const values = payloads.map((payload) => `(${literal(payload)})`);
+    const values = payloads.map((json) => `(${literal(signed(json, this.#secret))})`);
     const { toldCount } = this.#numbering;
     const tell = toldCount > toldBefore ? `select hotel_api_tell('${this.#name}', ${toldCount});` : '';
     // one message: nothing is committed where it was not told

@@ -50,6 +50,9 @@ export class Events {
     const isGood = event === 'heard' || event === 'resumed';
     this.#log[isGood ? 'info' : 'warn']({ event }, 'change feed');
   }
+  feedMessageRejected(): void {
+    this.#log.warn('change feed message rejected: it is not signed by the service, or it was sent before');
+  }
   newGeneration(generation: string, reason: string): void {
     this.#log.info({ generation, reason }, 'what Redis holds is given up');
   }

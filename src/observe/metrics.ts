@@ -101,6 +101,10 @@ export class Metrics {
     'hotel_api_feed_resets_total',
     'Times that a worker marked its copies stale, because it may have missed a change',
   );
+  readonly #rejected = this.#tally(
+    'hotel_api_feed_messages_rejected_total',
+    'Messages of the change feed that the service did not sign, or that were sent before',
+  );
   #leads = 0;
   readonly #restarts = this.#tally('hotel_api_worker_restarts_total', 'Workers that ended and were replaced');
   readonly #unlogged = this.#tally(
@@ -191,6 +195,10 @@ export class Metrics {
 
   feedReset(): void {
     this.#resets.add(1);
+  }
+
+  feedMessageRejected(): void {
+    this.#rejected.add(1);
   }
 
   invalidatorActive(active: boolean): void {

@@ -11,6 +11,7 @@ import { Follower } from '../../src/invalidation/follower.ts';
 import { laterGeneration } from '../../src/invalidation/generation.ts';
 import { Link } from '../../src/invalidation/link.ts';
 import type { FeedMessage } from '../../src/invalidation/messages.ts';
+import { readPayload } from '../../src/invalidation/payload.ts';
 import { Reconciler } from '../../src/invalidation/reconciler.ts';
 import type { RedisAccess } from '../../src/invalidation/redis-writer.ts';
 import { FEED_CHANNEL, Term } from '../../src/invalidation/term.ts';
@@ -20,6 +21,7 @@ import { Events } from '../../src/observe/events.ts';
 import { openLog } from '../../src/observe/log.ts';
 import { Metrics } from '../../src/observe/metrics.ts';
 import { RecentChanges } from '../../src/recent-changes.ts';
+import { readSecret, Secret } from '../../src/secret.ts';
 import { Redis } from '../../src/stores/redis.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
 import { closeAtEnd } from './left-behind.ts';
@@ -204,7 +206,12 @@ export class Stage {
     const access = { redis, ...storesOf(redis) };
     const term = await Term.begin(sql, access, null, new Metrics(), EVENTS);
     const stage = new Stage(database, redisDatabase, access, term);
-    await database.sql.listen(FEED_CHANNEL, (payload) => stage.#arrive(JSON.parse(payload)));
+    const secret = new Secret();
+    secret.use(await readSecret(sql));
+    const read = (payload: string) => readPayload(payload, secret) as FeedMessage;
+    await database.sql.listen(FEED_CHANNEL, (payload) =>
+      stage.#arrive(payload.startsWith('{') ? JSON.parse(payload) : read(payload)),
+    );
     await term.deliver();
     await stage.#sync();
     for (let i = 0; i < 2; i++) stage.workers.push(stage.newcomer());

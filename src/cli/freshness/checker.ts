@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres';
 import { DOORBELL_CHANNEL } from '../../invalidation/listener.ts';
-import type { FeedMessage } from '../../invalidation/messages.ts';
+import { readUnverified } from '../../invalidation/payload.ts';
 import { FEED_CHANNEL } from '../../invalidation/term.ts';
 import type { Asker } from './asker.ts';
 import { Truth } from './truth.ts';
@@ -61,7 +61,7 @@ export class Checker {
       this.#rungAtMs = undefined;
     };
     await this.#ear.listen(DOORBELL_CHANNEL, ring, listened);
-    await this.#ear.listen(FEED_CHANNEL, (payload) => this.#hear(JSON.parse(payload), signal));
+    await this.#ear.listen(FEED_CHANNEL, (payload) => this.#hear(payload, signal));
     while (!signal.aborted) {
       const roundAtMs = performance.now();
       await this.#sample();
@@ -78,8 +78,9 @@ export class Checker {
     return this.report;
   }
 
-  #hear(message: FeedMessage, signal: AbortSignal): void {
-    if (!message.h && !message.k && !message.t) return;
+  #hear(payload: string, signal: AbortSignal): void {
+    const message = readUnverified(payload);
+    if (!message?.h && !message?.k && !message?.t) return;
     const committedAtMs = this.#rungAtMs ?? performance.now();
     this.#rungAtMs = undefined;
     if (signal.aborted || this.#following.size > 20) return;

@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto';
+import postgres, { type Sql } from 'postgres';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { hotel } from '../../src/hotels/slab/slab.fixture.ts';
+import { DOORBELL_CHANNEL } from '../../src/invalidation/listener.ts';
+import { readUnverified } from '../../src/invalidation/payload.ts';
+import { FEED_CHANNEL } from '../../src/invalidation/term.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const POLL = { timeout: 10_000, interval: 20 };
+
+/** A login that may connect to the database and has no other right. */
+let stranger: Sql;
+let service: Service;
+/** What the stranger heard on the feed's channel. */
+const heard: string[] = [];
+
+beforeAll(async () => {
+  service = await startService({ hotels: [{ id: 'h', name: 'true' }], env: { L1_MAX_BYTES: '0' } });
+  const login = `stranger_${randomBytes(6).toString('hex')}`;
+  const password = randomBytes(16).toString('hex');
+  await service.sql.unsafe(`create role ${login} login password '${password}'`);
+  const url = Object.assign(new URL(service.database.ownerUrl), { username: login, password }).href;
+  stranger = postgres(url, { max: 1, onnotice: () => {} });
+  closeAtEnd('the login of a stranger', async () => {
+    await stranger.end();
+    await service.sql.unsafe(`drop role ${login}`);
+  });
+  await stranger.listen(FEED_CHANNEL, (payload) => heard.push(payload));
+});
+beforeEach(async () => {
+  await expect.poll(() => service.metric('hotel_api_change_feed_up'), POLL).toBe(1);
+});
+
+const rejected = () => service.metric('hotel_api_feed_messages_rejected_total');
+const feedResets = () => service.metric('hotel_api_feed_resets_total');
+const workerRestarts = () => service.metric('hotel_api_worker_restarts_total');
+
+/** Sends these as the stranger; nothing of it was believed, and nothing was lost by it. */
+async function sendInVain(payloads: string[]): Promise<void> {
+  const [before, resets, restarts] = [await rejected(), await feedResets(), await workerRestarts()];
+  for (const payload of payloads) await stranger.notify(FEED_CHANNEL, payload);
+  await expect.poll(rejected, POLL).toBe(before + payloads.length);
+  expect(await workerRestarts()).toBe(restarts);
+  expect(await feedResets()).toBe(resets);
+  const name = `after ${randomBytes(6).toString('hex')}`;
+  await service.sql`update hotels set name = ${name} where id = 'h'`;
+  await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
+}
+
+describe('a login of PostgreSQL that may only connect', () => {
+  it('cannot read the secret, nor tell as the service does', async () => {
+    await expect(stranger`select secret from hotel_api_secrets`).rejects.toMatchObject({ code: '42501' });
+    await expect(stranger`select hotel_api_draw_secret()`).rejects.toMatchObject({ code: '42501' });
+  });
+
+  it('does not end a worker by messages that are none', () =>
+    sendInVain(['{"h":5}', '', '{', 'null', '[]', '\u0001'.repeat(100), 'x'.repeat(7_999)]));
+
+  it('cannot have another generation of Redis believed', async () => {
+    await expect.poll(() => heard.length, POLL).toBeGreaterThan(0);
+    const { client } = service.redisDatabase!;
+    const message = readUnverified(heard.at(-1)!)!;
+    await client.set('zzzzzzzzzzz:h:h', hotel({ id: 'h', name: 'false' }).bytes);
+    const forged = JSON.stringify({ ...message, n: message.n + 1, g: 'zzzzzzzzzzz' });
+    await sendInVain([forged, heard.at(-1)!.slice(0, 22) + forged, `${'A'.repeat(22)}${forged}`]);
+    const [worker] = await service.workerPids();
+    process.kill(worker!, 'SIGKILL');
+    await expect.poll(workerRestarts, POLL).toBe(1);
+    await service.ready();
+    expect((await service.get('/hotels/h')).json().name).not.toBe('false');
+  });
+
+  it('cannot have what was told before told again', async () => {
+    await service.sql`update hotels set name = 'told' where id = 'h'`;
+    await expect
+      .poll(() => heard.filter((payload) => readUnverified(payload)?.h).length, POLL)
+      .toBeGreaterThan(0);
+    const resets = await feedResets();
+    const before = await rejected();
+    for (const payload of heard.slice(-5)) await stranger.notify(FEED_CHANNEL, payload);
+    await expect.poll(rejected, POLL).toBeGreaterThanOrEqual(before + 5);
+    expect(await feedResets()).toBe(resets);
+  });
+
+  it('rings as any writer may, and nothing comes of it', async () => {
+    for (const payload of ['', 'speak', 'x'.repeat(7_999)]) await stranger.notify(DOORBELL_CHANNEL, payload);
+    await sendInVain([]);
+  });
+});
