@@ -12,6 +12,8 @@ const table = {
   channelIdNotString: [400, 'channel_ids must hold strings only'],
   tooManyChannelIds: [400, 'channel_ids must hold at most 1000 ids'],
   tooManyRegistryIds: [400, 'registry_ids must hold at most 1000 ids'],
+  bodyNotAllowed: [400, 'GET requests must not carry a body'],
+  framingAmbiguous: [400, 'Request must state in one way where its body ends'],
   unauthorized: [401, 'Unauthorized'],
   forbidden: [403, 'Forbidden'],
   hotelNotFound: [404, 'Hotel not found'],

@@ -1,13 +1,10 @@
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import type { HttpResponse } from 'uWebSockets.js';
 
 /** Largest request body that is read. */
 export const MAX_BODY_BYTES = 1024 * 1024;
 
-/** True when a request says that a body follows it. */
-export function hasBody(request: HttpRequest): boolean {
-  const length = request.getHeader('content-length');
-  return (length !== '' && length !== '0') || request.getHeader('transfer-encoding') !== '';
-}
+/** How long the body of a refused request is waited for. */
+const DISCARD_MS = 250;
 
 /**
  * Collects a request's body and hands it over once: the whole of it, or undefined as soon as it is larger than
@@ -38,5 +35,23 @@ export function collectBody(response: HttpResponse, done: (body: Uint8Array | un
     collected.set(new Uint8Array(chunk), length);
     length += chunk.byteLength;
     if (isLast) done(collected.subarray(0, length));
+  });
+}
+
+/**
+ * Reads a request's body and keeps nothing; calls back once, when the body has ended, is larger than `MAX_BODY_BYTES`
+ * or is late. Must be called before the handler returns.
+ */
+export function discardBody(response: HttpResponse, done: () => void): void {
+  let length = 0;
+  const end = () => {
+    clearTimeout(timer);
+    length = Number.NEGATIVE_INFINITY;
+    done();
+  };
+  const timer = setTimeout(end, DISCARD_MS);
+  response.onData((chunk, isLast) => {
+    length += chunk.byteLength;
+    if (length >= 0 && (isLast || length > MAX_BODY_BYTES)) end();
   });
 }

@@ -5,12 +5,14 @@ import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/access.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observe/request-histogram.ts';
+import { discardBody } from './body.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
 import { closingOf, matches } from './etag.ts';
 import { Heads } from './head.ts';
 import { giveBack, keep, type Leftover } from './leftovers.ts';
 import type { Page } from './page.ts';
 import { newIds, ownId } from './request-id.ts';
+import { Turn } from './turn.ts';
 
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
@@ -19,6 +21,11 @@ const MAX_SINGLE_WRITE_BYTES = 16_384;
 const JSON_HEADS = new Heads(
   'application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key',
 );
+
+/** Of the one event loop. */
+const turn = new Turn();
+
+const CLOSE = '\r\nconnection: close';
 
 /** What is told of an exchange when it is over. */
 export interface Observer {
@@ -44,6 +51,8 @@ export class Exchange {
   access: Access | undefined;
   /** set by the gate where the key has a limit: whole header lines, each after a line end */
   limitHeaders = '';
+  /** set by the gate where bytes behind the request may be taken for another one: the connection is closed behind the answer */
+  closesConnection = false;
   /** what was thrown on the way, for the log */
   fault: unknown;
   /** of the request's id; two fields, because an object of them costs a GET 0.8 % */
@@ -165,10 +174,10 @@ export class Exchange {
     this.#write(error.status, error.body, headers + retry);
   }
 
-  /** Closes the connection without an answer: for what must not be answered. */
-  close(): void {
-    this.#response.close();
-    if (!this.#deferred) this.#finish(0, 0);
+  /** Refuses a request of which nobody can say for sure where it ends. */
+  refuseFraming(error: PublicError): void {
+    this.closesConnection = true;
+    this.fail(error);
   }
 
   #writeCompressed(encoding: Encoding, tag: string, headers: string, body: Uint8Array): void {
@@ -197,9 +206,43 @@ export class Exchange {
     heads = JSON_HEADS,
   ): void {
     if (this.#over) return;
-    if (this.#deferred)
+    if (this.closesConnection) this.#writeLater(status, body, headers, tag, encoding, heads);
+    else if (this.#deferred)
       this.#response.cork(() => this.#writeNow(status, body, headers, tag, encoding, heads));
-    else this.#writeNow(status, body, headers, tag, encoding, heads);
+    else {
+      const place = turn.take();
+      if (place === 'within') this.#writeNow(status, body, headers, tag, encoding, heads);
+      else if (place === 'last' && body !== undefined && this.method !== 'HEAD') {
+        this.closesConnection = true;
+        this.#writeNow(status, body, headers, tag, encoding, heads);
+      } else this.#writeLater(status, body, headers, tag, encoding, heads);
+    }
+  }
+
+  /**
+   * Writes when the HTTP library has left its parser. An answer that is due stops the parser: the library closes the
+   * connection when another request is behind it. An answer that closes the connection waits for the body, because
+   * bytes that meet a closed connection would take the answer back.
+   */
+  #writeLater(
+    status: number,
+    body: Uint8Array | undefined,
+    headers: string,
+    tag: string,
+    encoding: Encoding | undefined,
+    heads: Heads,
+  ): void {
+    const response = this.#response;
+    const kept = body && Buffer.from(body);
+    const write = () =>
+      setImmediate(() => {
+        if (this.#over) return;
+        response.cork(() => this.#writeNow(status, kept, headers, tag, encoding, heads));
+        if (this.closesConnection && this.method === 'HEAD') response.close();
+      });
+    if (this.#deferred || !this.closesConnection) write();
+    else discardBody(response, write);
+    this.defer();
   }
 
   #writeNow(
@@ -218,20 +261,29 @@ export class Exchange {
     if (tag !== '') head.add('\r\netag: "').add(tag).add(closingOf(encoding));
     if (encoding !== undefined && body !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     head.add(headers).add(this.limitHeaders);
-    if (this.#observer.closing) head.add('\r\nconnection: close');
+    if (this.#observer.closing && !this.closesConnection) head.add(CLOSE);
     // one call carries the status line and all headers: each call costs
-    response.writeStatus(head.bytes);
     if (body === undefined) {
+      response.writeStatus(head.bytes);
       this.#finish(status, 0, madeAtMs);
       response.endWithoutBody();
     } else if (this.method === 'HEAD') {
       this.defer();
       this.#finish(status, 0, madeAtMs);
-      response.writeHeader('content-length', String(body.length)).endWithoutBody();
+      head.add('\r\ncontent-length: ').add(String(body.length));
+      // the library cannot close behind a length without a body: it writes the head, and `#writeLater` closes
+      if (this.closesConnection) response.writeStatus(head.add(CLOSE).add('\r\n').bytes);
+      else response.writeStatus(head.bytes).endWithoutBody();
     } else if (body.length <= MAX_SINGLE_WRITE_BYTES) {
+      response.writeStatus(head.bytes);
       this.#finish(status, body.length, madeAtMs);
-      response.end(body);
+      // the header is the library's then
+      if (this.closesConnection) response.end(body, true);
+      else response.end(body);
     } else {
+      // the library cannot close behind what is written in parts: the client is told to
+      if (this.closesConnection) head.add(CLOSE);
+      response.writeStatus(head.bytes);
       this.#writeLarge(status, body, heads === JSON_HEADS, madeAtMs);
     }
   }
@@ -247,7 +299,7 @@ export class Exchange {
     // the rest is ours to keep until the kernel has taken it
     const written = response.getWriteOffset();
     const total = body.length;
-    const rest = keep(body.subarray(written), mayBeOverwritten, () => this.close());
+    const rest = keep(body.subarray(written), mayBeOverwritten, () => this.#response.close());
     this.#leftover = rest;
     this.#madeAtMs = madeAtMs;
     this.#observer.sending(this);

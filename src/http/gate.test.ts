@@ -24,7 +24,10 @@ const response = {
     receive = listener;
   },
 } as unknown as HttpResponse;
-const request = { getHeader: () => '' } as unknown as HttpRequest;
+const request = {
+  getHeader: () => '',
+  forEach: (hear: (name: string, value: string) => void) => hear('content-length', '24'),
+} as unknown as HttpRequest;
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 beforeEach(() => {

@@ -7,8 +7,9 @@ import type { AccessLog } from '../observe/access-log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { RequestCounter } from '../observe/request-histogram.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
-import { collectBody, hasBody, MAX_BODY_BYTES } from './body.ts';
+import { collectBody, MAX_BODY_BYTES } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
+import { framingOf, hasBody } from './framing.ts';
 import type { Page } from './page.ts';
 import { rateLimitHeaders } from './rate-limit-headers.ts';
 import type { GetRule, PostRule } from './rules.ts';
@@ -63,11 +64,11 @@ export class Gate implements Observer {
     return this.#answered;
   }
 
-  /** A handler for GET or HEAD. A request with a body is closed: what follows it might be another's. */
+  /** A handler for GET or HEAD. */
   get<Input>(rule: GetRule<Input>, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at(rule.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
-      if (hasBody(request)) return exchange.close();
+      if (!isBodiless(exchange, request)) return;
       const key = request.getHeader('x-api-key');
       const input = rule.read(request);
       const entry = this.#judge(exchange, key);
@@ -94,6 +95,7 @@ export class Gate implements Observer {
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
+        if (!isFramed(exchange, request)) return;
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
         const entry = this.#judge(exchange, key);
@@ -111,6 +113,8 @@ export class Gate implements Observer {
         if (declaredTooLarge) body.resolve(undefined);
         else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)));
         return entry.then(async (entered) => {
+          // whatever the answer is: a close while bytes are on their way would take it back
+          if (exchange.closesConnection) await body.promise;
           if (this.#admits(exchange, entered, rule.needsRegistry)) answer(exchange, await body.promise);
         });
       };
@@ -122,7 +126,7 @@ export class Gate implements Observer {
   page(page: Page, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at('page', method);
     const serve = (exchange: Exchange, request: HttpRequest) =>
-      hasBody(request) ? exchange.close() : exchange.page(page);
+      isBodiless(exchange, request) ? exchange.page(page) : undefined;
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
 
@@ -133,8 +137,9 @@ export class Gate implements Observer {
       const method = request.getCaseSensitiveMethod();
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const serve = (exchange: Exchange): void => {
-        if ((counted === 'GET' || counted === 'HEAD') && hasBody(request)) exchange.close();
-        else refuse(exchange, request);
+        const mayHaveBody = counted !== 'GET' && counted !== 'HEAD';
+        if (mayHaveBody ? isFramed(exchange, request) : isBodiless(exchange, request))
+          refuse(exchange, request);
       };
       this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
     };
@@ -247,6 +252,25 @@ export class Gate implements Observer {
     if (isUnavailable) this.#metrics.refused(error.refusal);
     exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
+}
+
+/** Judges a GET or HEAD; answers one that has a body. */
+function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
+  if (!hasBody(request)) return true;
+  exchange.refuseFraming(publicErrors.bodyNotAllowed);
+  return false;
+}
+
+/** Judges how a request with a method that may have a body tells its end; answers where that is in doubt. */
+function isFramed(exchange: Exchange, request: HttpRequest): boolean {
+  const framing = framingOf(request);
+  if (framing === 'ambiguous') {
+    exchange.refuseFraming(publicErrors.framingAmbiguous);
+    return false;
+  }
+  // the library takes trailers for the next request, and what a header hides from it too
+  exchange.closesConnection = framing === 'chunked' || framing === 'unsaid';
+  return true;
 }
 
 /** One for all: to make an error with its stack costs as much as the rest of a refusal. */

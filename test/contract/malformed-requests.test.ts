@@ -78,6 +78,12 @@ function wrong(): Record<string, string> {
   return {
     'two lengths that differ': post(`${length}Content-Length: 3\r\n`, BODY),
     'two lengths, the shorter first': post(`Content-Length: 3\r\n${length}`, BODY),
+    'two lengths, both right': post(length + length, BODY),
+    'an empty framing and a length': post(`Transfer-Encoding: \r\n${length}`, BODY),
+    'two framings': post(chunked + chunked, `${chunk}0\r\n\r\n`),
+    'another coding before the chunks': post('Transfer-Encoding: gzip, chunked\r\n', `${chunk}0\r\n\r\n`),
+    'a length behind a header without a name': post(`: b\r\n${length}`, BODY),
+    'two lengths to GET, the first of 0': `${get('/hotels/h1', 'Content-Length: 0\r\nContent-Length: 5\r\n')}hello`,
     'two lengths in one': post(`Content-Length: ${BODY.length}, 3\r\n`, BODY),
     'a length below zero': post('Content-Length: -1\r\n', BODY),
     'a length with a plus': post(`Content-Length: +${BODY.length}\r\n`, BODY),
@@ -191,7 +197,6 @@ function wrong(): Record<string, string> {
  */
 const GAPS = [
   // the first of them counts
-  'two lengths that differ',
   'two hosts',
   'chunks with bare line feeds',
   'a header without a name',
@@ -209,6 +214,11 @@ const MAY_BE_LEFT = [
 ];
 /** Where two could read two different ends, the answer is 400 and the connection ends. */
 const REFUSED_AND_CLOSED = [
+  ...['two lengths that differ', 'two lengths, the shorter first', 'two lengths, both right'],
+  ...['an empty length', 'no length', 'a length behind a header without a name'],
+  ...['an empty framing and a length', 'two framings', 'another coding before the chunks'],
+  ...['a body to GET', 'a body to HEAD', 'a request within a body'],
+  'two lengths to GET, the first of 0',
   ...['two lengths in one', 'a length below zero', 'a length with a plus', 'a length in hexadecimal'],
   ...[
     'both framings',
@@ -354,11 +364,35 @@ describe('a request that is malformed', () => {
 
 describe('a GET with a body', () => {
   const smuggled = () => get('/hotels/x7');
+  const withLength = (path: string) => get(path, `Content-Length: ${smuggled().length}\r\n`) + smuggled();
   it.each([
-    ['a length', () => get('/hotels/h1', `Content-Length: ${smuggled().length}\r\n`) + smuggled()],
-    ['a length, to the list', () => `${get('/hotels', 'Content-Length: 5\r\n')}hello${smuggled()}`],
+    ['a length', () => withLength('/hotels/h1')],
+    ['a length, to the list', () => withLength('/hotels')],
+    ['a length, to a page', () => withLength('/docs')],
+    ['a length, without a key', () => withLength('/hotels/h1').replace(key(), '')],
+    ['a length, to an unknown path', () => withLength('/nowhere')],
+    ['chunks', () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}5\r\nhello\r\n0\r\n\r\n`],
+    ['an unknown framing', () => `${get('/hotels/h1', 'Transfer-Encoding: x\r\n')}0\r\n\r\n`],
+    ['chunks without an end', () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}5\r\nhello\r\n`],
+    ['a length that is not kept', () => `${get('/hotels/h1', 'Content-Length: 9\r\n')}hello`],
+  ])('by %s is refused as such, and the connection is closed', async (_, request) => {
+    const { text, closed } = await send(Buffer.from(request(), 'latin1'), 2_000);
+    const head = 'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n';
+    expect([text.slice(0, head.length), closed]).toEqual([head, true]);
+    expect(text).toMatch(/\r\nconnection: close\r\n/i);
+    expect(text.split('\r\n\r\n')[1]).toBe('{"error":"GET requests must not carry a body"}');
+  });
+
+  it('by a length, as HEAD, is refused likewise, with the length of what GET answers', async () => {
+    const request = withLength('/hotels/h1').replace('GET', 'HEAD');
+    const { text, closed } = await send(Buffer.from(request, 'latin1'), 2_000);
+    expect([text.slice(0, 13), text.split('\r\n\r\n')[1], closed]).toEqual(['HTTP/1.1 400 ', '', true]);
+    expect(text).toMatch(/\r\ncontent-length: 46\r\nconnection: close\r\n\r\n$/);
+  });
+
+  it.each([
+    ['a length', () => `${get('/hotels', 'Content-Length: 5\r\n')}hello${smuggled()}`],
     ['chunks', () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}0\r\n\r\n${smuggled()}`],
-    ['an unknown framing', () => get('/hotels/h1', 'Transfer-Encoding: x\r\n') + smuggled()],
     [
       'both framings',
       () =>
@@ -381,6 +415,32 @@ describe('a GET with a body', () => {
       2_000,
     );
     expect(text).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe('a batch in chunks', () => {
+  const chunks = () =>
+    post('Transfer-Encoding: Chunked\r\n', `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`);
+
+  it('is answered, and its connection is closed', async () => {
+    const { text, closed } = await send(Buffer.from(chunks(), 'latin1'), 2_000);
+    expect([text.slice(0, 13), closed]).toEqual(['HTTP/1.1 200 ', true]);
+    expect(text).toMatch(/\r\nconnection: close\r\n/i);
+  });
+
+  it('without a key is refused when its body has come, and its connection is closed', async () => {
+    const { text, closed } = await send(Buffer.from(chunks().replace(key(), ''), 'latin1'), 2_000);
+    expect([text.slice(0, 13), closed]).toEqual(['HTTP/1.1 401 ', true]);
+  });
+
+  it.each([
+    ['a request in its trailers', 'GET /hotels/x7 HTTP/1.1\r\nHost: a\r\nx-api-key: KEY\r\n\r\n'],
+    ['a request behind it', '\r\nGET /hotels/x7 HTTP/1.1\r\nHost: a\r\nx-api-key: KEY\r\n\r\n'],
+  ])('is closed without an answer to %s', async (_, rest) => {
+    const request = chunks().slice(0, -2) + rest.replace('KEY', service.fullKey);
+    const { text, closed } = await send(Buffer.from(request, 'latin1'), 2_000);
+    expect(closed).toBe(true);
+    expect(text).not.toContain('x7');
   });
 });
 

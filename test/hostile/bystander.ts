@@ -4,7 +4,6 @@ import { Worker } from 'node:worker_threads';
 import { expect } from 'vitest';
 import { inForm } from '../support/form.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
-import type { Service } from '../support/service.ts';
 import type { Around, Experience } from './bystander-thread.ts';
 
 /**
@@ -15,7 +14,8 @@ import type { Around, Experience } from './bystander-thread.ts';
 export class Bystander {
   readonly #thread: Worker;
 
-  constructor({ port, fullKey }: Service, ids: string[]) {
+  /** `port`: of a service, or of a proxy before it. */
+  constructor({ port, fullKey }: Pick<Around, 'port' | 'fullKey'>, ids: string[]) {
     const workerData: Around = { port, fullKey, ids };
     this.#thread = new Worker(new URL('./bystander-thread.ts', import.meta.url), { workerData });
     closeAtEnd('a bystander', async () => void (await this.#thread.terminate()));

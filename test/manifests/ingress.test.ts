@@ -10,7 +10,7 @@ import { type Service, startService } from '../support/service.ts';
 import { render } from './kustomize.ts';
 
 /** Annotations that the controller itself reads; the others are nginx's directives under their own names. */
-const OF_THE_CONTROLLER = ['keepalive', 'redirect-to-https', 'server-tokens', 'hsts'];
+const OF_THE_CONTROLLER = ['keepalive', 'max-fails', 'redirect-to-https', 'server-tokens', 'hsts'];
 
 await needs('nginx', 'kubectl');
 const nginx = await pathOf('nginx');
@@ -32,12 +32,13 @@ beforeAll(async () => {
 /** nginx with the directives that the Ingress of production asks for, before these ports. */
 async function startEdge(upstreams: number[]): Promise<Client> {
   const ingress = (await render('production')).find(({ kind }) => kind === 'Ingress')!;
+  const maxFails = ingress.metadata.annotations!['nginx.org/max-fails'];
   const directives = Object.entries(ingress.metadata.annotations!)
     .map(([name, value]) => [name.replace('nginx.org/', ''), value] as const)
     .filter(([name]) => !OF_THE_CONTROLLER.includes(name))
     .map(([name, value]) => `${name.replaceAll('-', '_')} ${value};`);
   const http = (port: number) => `
-    upstream pods { ${upstreams.map((each) => `server 127.0.0.1:${each} max_fails=0;`).join(' ')} }
+    upstream pods { ${upstreams.map((each) => `server 127.0.0.1:${each} max_fails=${maxFails};`).join(' ')} }
     server {
       listen 127.0.0.1:${port};
       location / { proxy_http_version 1.1; proxy_set_header Connection close; proxy_pass http://pods; ${directives.join('\n')} }
