@@ -1,23 +1,17 @@
 import cluster, { type Worker } from 'node:cluster';
-import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import { Quotas } from '../keys/quotas.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
+import { FROZEN_MS, mainThreadOf, Silence, START_MS } from './silence.ts';
 
 /** A worker that lived this long was not ended by its start, whatever became of those before it. */
 const STEADY_MS = 10_000;
 /** The first to end is replaced at once; the pauses before those that follow begin with this one and double. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
-/** Workers report once a second; one that is silent for this long is frozen and is ended. */
-const FROZEN_MS = 2_500;
-/** One that is silent for this long, and that the system calls stopped, need not be waited for longer. */
-const STOPPED_MS = 1_500;
-/** What a start may take: on a busy machine it does not say a word for seconds. */
-const START_MS = 12_500;
 const WATCH_EVERY_MS = 250;
 /** How long a scrape waits for the workers' present counts. */
 const REPORT_PATIENCE_MS = 500;
@@ -30,7 +24,7 @@ interface Charge {
   number: number;
   startedAtMs: number;
   nextPauseMs: number;
-  heardAtMs: number;
+  silence: Silence;
   /** its program is read */
   up: boolean;
   listening: boolean;
@@ -117,7 +111,7 @@ export class Workers {
       number,
       startedAtMs: nowMs,
       nextPauseMs,
-      heardAtMs: nowMs,
+      silence: new Silence(nowMs),
       up: false,
       listening: false,
       metrics: [],
@@ -129,7 +123,7 @@ export class Workers {
   }
 
   #hear(charge: Charge, message: ToPrimary): void {
-    charge.heardAtMs = performance.now();
+    charge.silence.broken(performance.now());
     charge.up = true;
     switch (message.type) {
       case 'up':
@@ -187,13 +181,11 @@ export class Workers {
     const nowMs = performance.now();
     const stoodStill = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
     this.#watchedAtMs = nowMs;
-    for (const charge of this.#charges.values()) {
-      // whoever slept itself has not read yet what the workers said meanwhile
-      if (stoodStill) charge.heardAtMs = Math.max(charge.heardAtMs, nowMs);
-      const silentMs = nowMs - charge.heardAtMs;
-      const { process } = charge.worker;
-      if (silentMs > (charge.up ? FROZEN_MS : START_MS)) process.kill('SIGKILL');
-      else if (silentMs > STOPPED_MS && isStopped(process.pid!)) process.kill('SIGKILL');
+    for (const { worker, silence, up } of this.#charges.values()) {
+      // a primary that slept itself has not read yet what the workers said meanwhile
+      if (stoodStill) silence.broken(nowMs);
+      const look = () => mainThreadOf(worker.process.pid!);
+      if (silence.isFinal(nowMs, up ? FROZEN_MS : START_MS, look)) worker.process.kill('SIGKILL');
     }
   }
 }
@@ -201,15 +193,4 @@ export class Workers {
 /** A worker may have died a moment ago without our knowing: that is told by its exit, not here. */
 function tell(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => {});
-}
-
-/** True of a process that was stopped by a signal; false where the system does not tell (it is not Linux). */
-function isStopped(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // pid (name, which may hold anything) state …
-    return stat[stat.lastIndexOf(')') + 2] === 'T';
-  } catch {
-    return false;
-  }
 }

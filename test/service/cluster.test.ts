@@ -163,6 +163,21 @@ describe('the workers', () => {
   });
 });
 
+describe('a worker whose event loop is busy for longer than it may be frozen', () => {
+  it('goes on', async () => {
+    const hook = fileURLToPath(new URL('support/spin-hook.ts', import.meta.url));
+    const env = { NODE_OPTIONS: `--import=${hook}` };
+    const service = await startService({ workers: 2, redis: false, hotels: HOTELS, env });
+    const before = (await service.workerPids()).sort();
+    process.kill(before[0]!, 'SIGUSR2');
+    await expect.poll(() => linesOf(service, 'spun').length, { ...POLL, timeout: 60_000 }).toBe(1);
+    // it has had the time to say something, and the primary to read it
+    await service.metrics();
+    expect((await service.workerPids()).sort()).toEqual(before);
+    expect(linesOf(service, 'worker ended, another is started')).toEqual([]);
+  }, 90_000);
+});
+
 describe('a worker that cannot start', () => {
   it('is tried again after growing pauses, the log says why, and it starts when it can', async () => {
     const service = await startService({ redis: false, hotels: HOTELS });

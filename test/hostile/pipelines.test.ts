@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { beforeAll, expect, it } from 'vitest';
+import { inForm, survived } from '../support/form.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { type Service, startService } from '../support/service.ts';
+import { Bystander } from './bystander.ts';
+import { workersOf } from './memory.ts';
+import type { Piped, Pipelines } from './pipelines-thread.ts';
+
+const CONNECTIONS = 32;
+const IDS = ['h1', 'h2', 'h3'];
+const REQUEST = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+
+let service: Service;
+let pids: number[];
+
+beforeAll(async () => {
+  service = await startService({ workers: 2, hotels: IDS.map((id) => ({ id })) });
+  pids = await workersOf(service, 2);
+});
+
+async function startPipelines(): Promise<() => Promise<Piped>> {
+  const workerData: Pipelines = {
+    port: service.port,
+    connections: CONNECTIONS,
+    bytesPerSecond: 2_000_000,
+    request: REQUEST,
+  };
+  const thread = new Worker(new URL('./pipelines-thread.ts', import.meta.url), { workerData });
+  closeAtEnd('pipelines', async () => void (await thread.terminate()));
+  return async () => {
+    thread.postMessage('stop');
+    const [piped] = await once(thread, 'message');
+    return piped;
+  };
+}
+
+it('32 keyless connections that pipeline 16 Mbit/s are cut off, no request of others fails, no worker ends', async (context) => {
+  const bystander = new Bystander(service, IDS);
+  await bystander.watch(500);
+  const quiet = await bystander.watch(inForm(1_000, 10_000));
+  bystander.start();
+  const stop = await startPipelines();
+  await sleep(inForm(6_000, 30_000));
+  const piped = await stop();
+  const meanwhile = await bystander.stop();
+  survived(
+    context,
+    'hostile clients',
+    `${CONNECTIONS} keyless connections, 16 Mbit/s of pipelined requests`,
+    {
+      "others' failures": meanwhile.wrong.length,
+      "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
+    },
+  );
+  if (process.env.DEBUG) console.log(piped, quiet, meanwhile);
+  expect(piped.closed).toBeGreaterThan(0);
+  expect(meanwhile.wrong).toEqual([]);
+  expect((await service.workerPids()).sort()).toEqual(pids);
+  // how long a turn takes depends on who else wants the processor
+  if (inForm(false, true)) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
+});
+
+it('two hundred requests behind one another are answered, all of them', async () => {
+  const answers = await service.raw(
+    REQUEST.repeat(199) + REQUEST.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
+  );
+  expect(answers.toString().match(/HTTP\/1\.1 404 /g)).toHaveLength(200);
+});
