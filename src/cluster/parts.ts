@@ -18,6 +18,7 @@ import { AccessLog } from '../observe/access-log.ts';
 import { RecentChanges } from '../recent-changes.ts';
 import { Redis } from '../stores/redis.ts';
 import type { Base } from './base.ts';
+import { divideDescriptors } from './descriptors.ts';
 import { type OpenPostgres, openPostgres } from './open-postgres.ts';
 import { type OpenRedis, openRedis } from './open-redis.ts';
 
@@ -46,6 +47,7 @@ export interface Parts extends OpenPostgres {
   follower: Follower;
   gate: Gate;
   server: Server;
+  maxConnections: number;
 }
 
 /**
@@ -123,8 +125,15 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: Ask[])
   lifecycle.push('access log', () => accessLog.close());
   const gate = new Gate(keyring, limiter, metrics, accessLog);
   const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
-  const server = openServer(operations, gate, pagesOf(documents), config.BASE_PATH);
+  const maxConnections = divideDescriptors(config).connections;
+  const server = openServer(operations, gate, pagesOf(documents), config.BASE_PATH, {
+    maxConnections,
+    onRefused: () => metrics.connectionRefused(),
+  });
   lifecycle.push('connections', () => server.close());
   const redis = shared?.redis;
-  return { postgres, replicas, redis, local, listing, keyring, limiter, link, follower, gate, server };
+  return {
+    ...{ postgres, replicas, redis, local, listing, keyring, limiter, link, follower, gate },
+    ...{ server, maxConnections },
+  };
 }

@@ -12,6 +12,7 @@ import type { Told } from '../stores/replica.ts';
 import { awaitDatabase } from './await-database.ts';
 import { Base } from './base.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
+import { divideDescriptors } from './descriptors.ts';
 import { followChanges } from './follow-changes.ts';
 import { Workers } from './workers.ts';
 
@@ -64,6 +65,8 @@ export async function runPrimary(config: Config): Promise<void> {
   if (config.REDIS_URL === '') events.withoutRedis();
   const whyDumps = await forbidCoreDumps();
   if (whyDumps !== undefined) events.coreDumpsPossible(whyDumps);
+  const descriptors = divideDescriptors(config);
+  if (descriptors.isLow) events.fewDescriptors(descriptors.limit, descriptors.connections);
   const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {
     isReady: () => !stopping && workers !== undefined && workers.listening > 0,
     metrics: () => (workers ? workers.gather(metrics.registry) : metrics.registry.metrics()),

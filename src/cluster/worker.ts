@@ -23,7 +23,20 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
   base.secret.use(secret);
   const { lifecycle, metrics, events } = base;
   const parts = buildWorker(base, documents, (asks) => tell({ type: 'ask', asks }));
-  const { postgres, replicas, redis, local, listing, keyring, limiter, link, follower, gate, server } = parts;
+  const {
+    postgres,
+    replicas,
+    redis,
+    local,
+    listing,
+    keyring,
+    limiter,
+    link,
+    follower,
+    gate,
+    server,
+    maxConnections,
+  } = parts;
 
   const report = async () => tell({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
   const reporting = setInterval(report, REPORT_EVERY_MS);
@@ -41,6 +54,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
     watchWorker(metrics.registry, String(number), {
       gate,
       server,
+      maxConnections,
       postgres,
       limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
       slab: local?.slab,

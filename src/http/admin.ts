@@ -1,6 +1,9 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
+/** Probes and scrapes need a few; whoever opens more must not take the primary's descriptors. */
+const MAX_CONNECTIONS = 128;
+
 export interface Admin {
   port: number;
   close(): Promise<void>;
@@ -35,6 +38,7 @@ export function openAdmin(
         return send(404, 'not found: /livez, /readyz and /metrics are here\n');
     }
   });
+  server.maxConnections = MAX_CONNECTIONS;
   return new Promise((resolve, reject) => {
     server.once('error', (error) => reject(new Error(`cannot listen on ${host}:${port}: ${error.message}`)));
     server.listen(port, host, () => {

@@ -25,12 +25,16 @@ const REGISTER = { GET: 'get', HEAD: 'head', POST: 'post' } as const;
 /** A path, in which `:id` stands for one segment, and what is done for some of its methods. */
 type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Handler>>];
 
-/** Routes the contract's paths, after `basePath`, to its operations, and those of `pages` to what anybody may see. */
+/**
+ * Routes the contract's paths, after `basePath`, to its operations, and those of `pages` to what anybody may see. Past
+ * `maxConnections` a new connection is closed at once: the descriptors left are for Redis, PostgreSQL and files.
+ */
 export function openServer(
   operations: Operations,
   gate: Gate,
   pages: ReadonlyMap<string, Page>,
   basePath: string,
+  limit: { maxConnections: number; onRefused: () => void },
 ): Server {
   // without this every answer would carry the library's name; its types leave the function out
   (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
@@ -58,8 +62,11 @@ export function openServer(
   app.any('/*', refuse);
 
   let connections = 0;
-  const count = (_: unknown, delta: number): void => {
+  const count = (connection: { close(): void }, delta: number): void => {
     connections += delta;
+    if (delta < 0 || connections <= limit.maxConnections) return;
+    limit.onRefused();
+    connection.close();
   };
   (app as unknown as { filter(hear: typeof count): void }).filter(count);
   let listenSocket: Parameters<typeof us_listen_socket_close>[0] | false = false;

@@ -17,6 +17,9 @@ export class Events {
   coreDumpsPossible(reason: string): void {
     this.#log.warn({ reason }, 'core files are possible, and would hold passwords and keys: set ulimit -c 0');
   }
+  fewDescriptors(limit: number, connections: number): void {
+    this.#log.warn({ limit, connections }, 'few client connections for each worker: raise ulimit -n');
+  }
   listening(port: number): void {
     this.#log.info({ port }, 'listening');
   }

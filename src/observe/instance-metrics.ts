@@ -6,6 +6,8 @@ import { Reading, register, type Sample } from './metric.ts';
 export interface WorkerSource {
   gate: { readonly inProgress: number; readonly batchesWaiting: number };
   server: { readonly connections: number };
+  /** client connections that the worker accepts */
+  maxConnections: number;
   postgres: { readonly waiting: number; readonly running: number };
   /** of each worker */
   limits: { poolSize: number; queueLimit: number };
@@ -27,7 +29,7 @@ interface SlabStats {
 
 /** Adds what the worker of this number holds. Gauges without the label `worker` are summed over all workers. */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
-  const { gate, server, postgres, limits, slab, link, replicas } = source;
+  const { gate, server, maxConnections, postgres, limits, slab, link, replicas } = source;
   const gauge = (name: string, help: string, read: () => Sample[]) =>
     register(registry, new Reading(name, help, 'gauge', read));
   const sum = (name: string, help: string, value: () => number) =>
@@ -35,6 +37,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   sum('hotel_api_requests_in_progress', 'Requests whose response is not ready yet', () => gate.inProgress);
   sum('hotel_api_batches_waiting', 'Batches in the admission queue', () => gate.batchesWaiting);
   sum('hotel_api_connections', 'Open client connections', () => server.connections);
+  sum('hotel_api_connections_max', 'Client connections that may be open', () => maxConnections);
   sum(
     'hotel_api_postgres_queries_waiting',
     'Queries that wait for a connection to PostgreSQL',

@@ -19,7 +19,10 @@ export function register<M extends Metric>(registry: Registry, metric: M): M {
   return metric;
 }
 
-/** A counter or gauge that is read where it stands whenever it is scraped. */
+/**
+ * A counter or gauge that is read where it stands whenever it is scraped. What cannot be read has no value then: a
+ * process without a free descriptor cannot even tell its memory.
+ */
 export class Reading implements Metric {
   readonly name: string;
   readonly #describe: { help: string; type: 'counter' | 'gauge' };
@@ -32,6 +35,14 @@ export class Reading implements Metric {
   }
 
   get() {
-    return { name: this.name, ...this.#describe, aggregator: 'sum' as const, values: this.#read() };
+    return { name: this.name, ...this.#describe, aggregator: 'sum' as const, values: this.#values() };
+  }
+
+  #values(): Sample[] {
+    try {
+      return this.#read();
+    } catch {
+      return [];
+    }
   }
 }

@@ -37,6 +37,10 @@ export class Metrics {
     'hotel_api_requests_aborted_total',
     'Requests that ended without a response: the client disconnected, or the request must not be answered',
   );
+  readonly #connectionsRefused = this.#tally(
+    'hotel_api_connections_refused_total',
+    'Client connections closed at once, because the descriptors left are kept in reserve',
+  );
   readonly #refused = this.#tally(
     'hotel_api_requests_refused_total',
     'Requests rejected to protect the service, or because a dependency is unavailable',
@@ -156,6 +160,10 @@ export class Metrics {
   /** A request was refused, whatever it was answered. */
   refused(reason: Refusal): void {
     this.#refused.add(1, reason);
+  }
+
+  connectionRefused(): void {
+    this.#connectionsRefused.add(1);
   }
 
   unsoundValue(): void {

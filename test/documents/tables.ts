@@ -66,6 +66,7 @@ async function metrics(): Promise<string> {
   watchWorker(registry, '1', {
     gate: { inProgress: 0, batchesWaiting: 0 },
     server: { connections: 0 },
+    maxConnections: 1,
     postgres: { waiting: 0, running: 0 },
     limits: { poolSize: 1, queueLimit: 1 },
     slab: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },

@@ -1,0 +1,128 @@
+import { readdirSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { inForm, survived } from '../support/form.ts';
+import { type Service, startService } from '../support/service.ts';
+import { workersOf } from './memory.ts';
+
+const LIMIT = 512;
+const WORKERS = 2;
+const HOTELS = 200;
+/** More than two workers with such a limit can hold, however the system spreads them. */
+const IDLE = inForm(1_500, 4_000);
+const ESTABLISHED = 16;
+
+/** Connections that say nothing; those that the service closes are opened again, as a hostile client does. */
+class IdleConnections {
+  readonly #sockets = new Set<Socket>();
+  readonly #port: number;
+  #isOpening = true;
+  closed = 0;
+
+  constructor(port: number, count: number) {
+    this.#port = port;
+    for (let i = 0; i < count; i++) this.#open();
+  }
+
+  #open(): void {
+    const socket = connect(this.#port, '127.0.0.1');
+    this.#sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      this.#sockets.delete(socket);
+      this.closed++;
+      // a fifth of a second later: the test's own processor is not what is attacked
+      if (this.#isOpening) setTimeout(() => this.#isOpening && this.#open(), 200).unref();
+    });
+  }
+
+  end(): void {
+    this.#isOpening = false;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
+
+/** Asks one connection after the other, each kept alive; a connection that is refused fails. */
+function establish(service: Service): { ask(path: string): Promise<number>[]; end(): void } {
+  const agents = Array.from({ length: ESTABLISHED }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
+  const ask = (agent: Agent, path: string) =>
+    new Promise<number>((resolve, reject) => {
+      const headers = { 'x-api-key': service.fullKey };
+      request({ port: service.port, host: '127.0.0.1', path, agent, headers }, (response) => {
+        response.resume().on('end', () => resolve(response.statusCode!));
+      })
+        .on('error', reject)
+        .end();
+    });
+  return {
+    ask: (path) => agents.map((agent) => ask(agent, path)),
+    end: () => {
+      for (const agent of agents) agent.destroy();
+    },
+  };
+}
+
+it('more idle connections than there are descriptors end no worker, and those that stand are answered', async (context) => {
+  const service = await startService({
+    workers: WORKERS,
+    hotels: [...Array.from({ length: HOTELS }, (_, i) => ({ id: `h${i}` })), { id: 'never-asked-before' }],
+    command: ['sh', '-c', `ulimit -n ${LIMIT}; exec ${process.execPath} src/main.ts serve`],
+  });
+  const pids = await workersOf(service, WORKERS);
+  expect(service.logs().some((line) => line.includes('raise ulimit -n'))).toBe(true);
+  const max = await service.metric('hotel_api_connections_max');
+  const established = establish(service);
+  onTestFinished(() => established.end());
+  expect(new Set(await Promise.all(established.ask('/hotels/h0')))).toEqual(new Set([200]));
+
+  const idle = new IdleConnections(service.port, IDLE);
+  onTestFinished(() => idle.end());
+  await vi.waitUntil(() => idle.closed > IDLE / 4, { timeout: 20_000 });
+  const times: number[] = [];
+  const answers = { answered: 0, failed: 0 };
+  const untilMs = performance.now() + inForm(3_000, 20_000);
+  for (let i = 0; performance.now() < untilMs; i++) {
+    const beganMs = performance.now();
+    for (const status of await Promise.allSettled(established.ask(`/hotels/h${i % HOTELS}`))) {
+      if (status.status === 'fulfilled' && status.value === 200) answers.answered++;
+      else answers.failed++;
+    }
+    times.push(performance.now() - beganMs);
+    await sleep(20);
+  }
+  const refused = await service.metric('hotel_api_connections_refused_total');
+  const open = await service.metric('hotel_api_connections');
+  const descriptors = Math.max(...pids.map((pid) => readdirSync(`/proc/${pid}/fd`).length));
+  const ended = await service.metric('hotel_api_worker_restarts_total');
+  survived(context, 'hostile clients', `${IDLE} idle connections, again and again, at ${LIMIT} descriptors`, {
+    "others' failures": answers.failed,
+    "others' p99 ms": times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]!.toFixed(1),
+    'workers ended': ended,
+    'connections refused': refused,
+    'most descriptors': descriptors,
+  });
+  expect(answers.failed).toBe(0);
+  expect(answers.answered).toBeGreaterThan(0);
+  expect(refused).toBeGreaterThan(0);
+  expect(open).toBeLessThanOrEqual(max);
+  expect(descriptors).toBeLessThan(LIMIT);
+  expect(await service.metric('hotel_api_memory_resident_bytes')).toBeGreaterThan(0);
+  expect(ended).toBe(0);
+  expect((await service.workerPids()).sort()).toEqual(pids);
+
+  // the descriptors in reserve are enough for a whole pool to be opened anew
+  await service.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()`;
+  await vi.waitUntil(
+    async () =>
+      (await Promise.all(established.ask('/hotels/never-asked-before'))).every((status) => status === 200),
+    { timeout: 10_000 },
+  );
+
+  idle.end();
+  await vi.waitUntil(async () => (await service.metric('hotel_api_connections')) <= ESTABLISHED + 1);
+  expect((await service.get('/hotels/h1', { headers: { connection: 'close' } })).status).toBe(200);
+});
