@@ -8,7 +8,6 @@ export default defineConfig({
     ...withServers,
     globalSetup: ['test/support/missing-programs.ts', withServers.globalSetup],
 
-    testTimeout: 120_000,
     maxWorkers: 2,
   },
 });

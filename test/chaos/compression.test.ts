@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { gunzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { samplesOf } from '../support/exposition.ts';
+import { inForm, judgesTimes } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 
@@ -9,7 +10,7 @@ const HOTELS = 1_000;
 const AT_ONCE = 20;
 const ROUNDS = 10;
 /** What others do on the machine can make anything late; what stands still by itself does so each time. */
-const ATTEMPTS = 3;
+const ATTEMPTS = inForm(1, 3);
 const DELAY_S = 0.05;
 
 /** Processor time of the only worker so far, in ticks: of the thread of its event loop, and of all others. */
@@ -62,7 +63,7 @@ it('20 batches of 1000 at once are compressed off the event loop', async () => {
     const late = (await lateTurns(service)) - lateBefore;
     // gzip costs ten times what the answer itself does
     expect(ticks.loop - ticksBefore.loop).toBeLessThan(ticks.others - ticksBefore.others);
-    if (late === 0) return;
+    if (late === 0 || !judgesTimes) return;
     expect(attempt, `${late} turns took more than ${DELAY_S} s`).toBeLessThan(ATTEMPTS);
   }
 });

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { groupOf, runningOf } from '../../src/servers/processes.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { inForm, survived } from '../support/form.ts';
+import { inForm, promisedMs, survived } from '../support/form.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -37,7 +37,7 @@ describe('SIGTERM under 300 requests/s', () => {
     // a start under load, with nothing cached, is another matter
     for (const { path, body } of QUESTIONS) await (body ? service.post(path, body) : service.get(path));
     const load = new KeepAliveLoad({ port: service.port, key: service.fullKey }, PER_SECOND, QUESTIONS);
-    await expect.poll(() => load.answered, { timeout: 10_000 }).toBeGreaterThan(PER_SECOND);
+    await expect.poll(() => load.answered, { timeout: 60_000 }).toBeGreaterThan(PER_SECOND);
     const toldAtMs = performance.now();
     process.kill(service.pid, 'SIGTERM');
     const exit = await service.exited;
@@ -50,7 +50,7 @@ describe('SIGTERM under 300 requests/s', () => {
     });
     expect(load.faults).toEqual([]);
     expect(exit).toEqual({ code: 0, signal: null, forced: false });
-    expect(tookMs).toBeLessThan(15_000);
+    expect(tookMs).toBeLessThan(promisedMs(15_000));
     // it came under load, and the load saw it
     expect(load.refused).toBeGreaterThan(0);
   });
@@ -58,16 +58,18 @@ describe('SIGTERM under 300 requests/s', () => {
   it('comes at once when it is given twice', async () => {
     const service = await startService({ workers: 2, hotels: rows, env: { DRAIN_WAIT_MS: '60000' } });
     const load = new KeepAliveLoad({ port: service.port, key: service.fullKey }, PER_SECOND, QUESTIONS);
-    await expect.poll(() => load.answered, { timeout: 10_000 }).toBeGreaterThan(PER_SECOND / 3);
+    await expect.poll(() => load.answered, { timeout: 60_000 }).toBeGreaterThan(PER_SECOND / 3);
     const group = await groupOf(service.pid);
     process.kill(service.pid, 'SIGTERM');
     // npm passes one signal on twice: what comes within half a second is the same, and counts from before it was told of
-    await vi.waitUntil(() => service.logs().some((line) => line.includes('"msg":"stopping"')));
+    await vi.waitUntil(() => service.logs().some((line) => line.includes('"msg":"stopping"')), {
+      timeout: 60_000,
+    });
     await sleep(SAME_SIGNAL_MS + 1);
     const toldAtMs = performance.now();
     process.kill(service.pid, 'SIGTERM');
     expect(await service.exited).toEqual({ code: 1, signal: null, forced: false });
-    expect(performance.now() - toldAtMs).toBeLessThan(1_000);
+    expect(performance.now() - toldAtMs).toBeLessThan(promisedMs(1_000));
     expect(await runningOf(group)).toEqual([]);
     await load.stop();
   });
@@ -84,7 +86,7 @@ describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 re
     const instances = await Promise.all([start(), start(), start()]);
     const port = await startNginx(instances.map((each) => each.port));
     const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, PER_SECOND, QUESTIONS);
-    await expect.poll(() => load.answered, { timeout: 10_000 }).toBeGreaterThan(PER_SECOND);
+    await expect.poll(() => load.answered, { timeout: 60_000 }).toBeGreaterThan(PER_SECOND);
     let slowestMs = 0;
     for (let round = 0; round < inForm(1, 3); round++) {
       for (const [i, instance] of instances.entries()) {
@@ -105,6 +107,6 @@ describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 re
     });
     expect(load.faults).toEqual([]);
     expect(load.refused).toBe(0);
-    expect(slowestMs).toBeLessThan(15_000);
-  }, 120_000);
+    expect(slowestMs).toBeLessThan(promisedMs(15_000));
+  });
 });

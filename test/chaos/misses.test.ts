@@ -29,6 +29,7 @@ it('misses of one turn of the event loop join into one MGET and one query', asyn
   process.kill(worker, 'SIGSTOP');
   await vi.waitUntil(async () => /\) T /.test(await readFile(`/proc/${worker}/stat`, 'utf8')), {
     interval: 1,
+    timeout: 60_000,
   });
   // what is written waits in the kernel, and the worker finds all of it in its next turn
   const asking = ask((i) => `chaos-${i + 1}`);

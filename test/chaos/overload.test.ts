@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
-import { inForm, survived } from '../support/form.ts';
+import { inForm, judgesTimes, survived } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 import {
@@ -20,13 +20,11 @@ const BATCH = 1_000;
 const SECONDS = inForm(3, 30);
 /** The load's own process stood still for so long: the machine was busy with other things. */
 const STOOD_STILL_MS = 40;
-const ATTEMPTS = 3;
+const ATTEMPTS = inForm(1, 3);
 const ACCEPTED_P99_MS = 800;
 const GROWN_MIB = 256;
 /** What is promised. */
 const PROMISED = { goodput: 0.9, refusedP99Ms: 50 };
-/** That it does not collapse: all that the short form holds where it was disturbed at every attempt. */
-const DISTURBED = { goodput: 0.5, refusedP99Ms: 500 };
 /**
  * Where the worker waits longer than this for each second of its core, others of this machine take it away in the
  * middle of its turns, which no worker can make up for.
@@ -105,9 +103,9 @@ function watchAdmin(service: Service) {
 
 /**
  * Finds the rate that a worker carries by a closed loop, sends a multiple of it, and looks whether it is normal
- * afterwards. What an answer costs is compared with what it costs at half that rate. It is tried again where the
- * machine was busy with other things and something did not hold that this explains. In the long form it is not judged
- * then, in the short one only whether the worker collapses.
+ * afterwards. What an answer costs is compared with what it costs at half that rate. The long form tries again where the
+ * machine was busy with other things, and does not judge where it was so each time. The short form judges answers and
+ * memory, not times.
  */
 async function overload(
   context: TestContext,
@@ -148,8 +146,6 @@ async function overload(
       'waited for a core': `${Math.round(under.waitedMsPerSecond / 10)} %`,
       'memory grew by': `${Math.round(under.rssMiB - rssMiB)} MiB`,
     });
-    const last = attempt === ATTEMPTS && disturbed;
-    const held = last ? inForm(DISTURBED, PROMISED) : PROMISED;
     const faults = [...carried.faults, ...before.faults, ...under.faults, ...after.faults, ...admin.faults];
     const { failed, refused, slow } = verdict({
       answers: [
@@ -160,21 +156,21 @@ async function overload(
       refusals: [[before.refusedMs.length === 0, `${before.refusedMs.length} were refused without overload`]],
       times: [
         [
-          share >= held.goodput,
+          share >= PROMISED.goodput,
           `goodput by processor time was ${share.toFixed(2)} of what it is without overload`,
         ],
         [acceptedP99Ms < ACCEPTED_P99_MS, `p99 of the accepted was ${ms(acceptedP99Ms)}`],
-        [refusedP99Ms <= held.refusedP99Ms, `p99 of the refused was ${ms(refusedP99Ms)}`],
+        [refusedP99Ms <= PROMISED.refusedP99Ms, `p99 of the refused was ${ms(refusedP99Ms)}`],
         [normal <= 5_000, 'it was not normal within 5 s'],
         [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
       ],
     });
-    const said = [...failed, ...refused, ...slow];
+    const said = judgesTimes ? [...failed, ...refused, ...slow] : failed;
     if (said.length === 0) return;
     if (disturbed && attempt < ATTEMPTS && failed.length === 0) continue;
     const told = `${said.join('; ')}; the load was late by ${ms(under.lateMs)}, the worker waited ${ms(under.waitedMsPerSecond)} a second`;
     context.skip(
-      last && failed.length === 0 && inForm(false, true),
+      disturbed && failed.length === 0,
       `the machine was busy with other things at each of ${ATTEMPTS} attempts: ${told}`,
     );
     throw new Error(`${told}: ${JSON.stringify(context.task.meta.survived)}`);

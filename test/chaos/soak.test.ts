@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { build } from 'hdr-histogram-js';
 import { beforeAll, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
-import { inForm, survived } from '../support/form.ts';
+import { inForm, judgesTimes, promisedMs, survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import { type Footprint, footprintOf, median } from './footprint.ts';
 import { now } from './load.ts';
@@ -21,7 +21,7 @@ const SEED = Number(process.env.SOAK_SEED ?? randomInt(2 ** 31));
 /** By then all is normal again after a repair. */
 const RECOVERY_MS = 2_000;
 /** Longer than any deadline: 503 comes within 800 ms; on a busy machine whoever waits for one is late too. */
-const SLOWEST_MS = inForm(2_000, 800);
+const SLOWEST_MS = promisedMs(800);
 /** 99 of 100 answers between faults. */
 const NORMAL_MS = 200;
 /** A request that is silent for longer is given up by the load: all that were due before have ended. */
@@ -166,7 +166,7 @@ it(
     const said = oddAtMs === undefined ? '' : saidAround(oddAtMs);
     const told = `SOAK_SEED=${SEED}; seen: ${seen}; the service said:\n${said}`;
     expect(odd.slice(0, 20), told).toEqual([]);
-    expect(p99Ms).toBeLessThanOrEqual(NORMAL_MS);
+    if (judgesTimes) expect(p99Ms).toBeLessThanOrEqual(NORMAL_MS);
     if (LASTS_MS >= 120_000) {
       expect(rss).toBeLessThan(0.1);
       expect(descriptors).toBeLessThan(0.1);

@@ -1,13 +1,11 @@
 import type { TestContext } from 'vitest';
-import { inForm, type Row, survived } from '../support/form.ts';
+import { judgesTimes, type Row, survived } from '../support/form.ts';
 import { type Course, type Fault, run } from './course.ts';
 import type { Stand } from './stand.ts';
 import { failures, tally } from './tally.ts';
 
 /** While the machine stands still for so long, who is asked gets no processor: deadlines pass, and queues fill. */
 const STOOD_STILL_MS = 60;
-/** What others do on the machine can make anything slow; what is slow by itself is so each time. */
-const ATTEMPTS = 3;
 
 type Claim = [holds: boolean, otherwise: string];
 
@@ -33,8 +31,8 @@ export function verdict(claims: { answers?: Claim[]; refusals?: Claim[]; times?:
 
 /**
  * Brings a fault about under the load and lets `judge` say what did not hold. The course goes into the table, and the
- * test fails with the sentences of `judge`. The short form, for machines that others use too, tries a fault again where
- * only times did not hold, or where requests were refused while the machine itself stood still.
+ * test fails with the sentences of `judge`. The short form, for machines that others use too, does not judge times. It
+ * does not judge refusals either where the machine stalled: deadlines pass then.
  */
 export async function survive(
   context: TestContext,
@@ -42,21 +40,19 @@ export async function survive(
   fault: Fault,
   judge: (course: Course) => Verdict,
 ): Promise<Course> {
-  for (let attempt = 1; ; attempt++) {
-    const course = await run(stand, fault);
-    survived(context, 'faults', fault.name, measuredOf(course));
-    const { failed, refused, slow } = judge(course);
-    const said = [...failed, ...refused, ...slow];
-    if (said.length === 0) return course;
-    const excused = failed.length === 0 && (refused.length === 0 || course.loadLateMs > STOOD_STILL_MS);
-    const late = `the load was late by ${ms(course.loadLateMs)}`;
-    if (excused && attempt < inForm(ATTEMPTS, 1)) {
-      console.warn(`${fault.name} is tried again: ${[...said, late].join('; ')}`);
-      continue;
-    }
-    const told = [...said, late, ...course.faults, ...whenOf(course)];
-    throw new Error(`${fault.name}: ${told.join('; ')}\n${stand.notable().join('\n')}`);
-  }
+  const course = await run(stand, fault);
+  survived(context, 'faults', fault.name, measuredOf(course));
+  const { failed, refused, slow } = judge(course);
+  const stalled = course.loadLateMs > STOOD_STILL_MS;
+  const said = judgesTimes ? [...failed, ...refused, ...slow] : [...failed, ...(stalled ? [] : refused)];
+  if (said.length === 0) return course;
+  const told = [
+    ...said,
+    `the load was late by ${ms(course.loadLateMs)}`,
+    ...course.faults,
+    ...whenOf(course),
+  ];
+  throw new Error(`${fault.name}: ${told.join('; ')}\n${stand.notable().join('\n')}`);
 }
 
 /** When requests ended otherwise than well, after the beginning. */

@@ -16,8 +16,6 @@ const KILLED_MS = inForm(2_000, 1_000);
 const FROZEN_MS = inForm(4_000, 3_000);
 /** At 200 requests/s each takes a few ms; what is sent in the instant of the death is lost too. */
 const A_FEW = 10;
-/** As in src/cluster/workers.ts. */
-const STEADY_MS = 10_000;
 /** The load and this process do not see the same instant. */
 const AN_INSTANT_MS = 20;
 
@@ -115,15 +113,10 @@ async function killAllBut(kept: number, goOn: () => boolean): Promise<void> {
   }
 }
 
-/**
- * Has two workers run, and before another attempt both for so long that they count as steady: each that ends sooner is
- * replaced after a longer pause than the one before.
- */
-async function twoWorkers(again: boolean): Promise<number[]> {
-  await expect.poll(() => stand.service.workerPids(), { timeout: 20_000 }).toHaveLength(2);
+/** Waits until two workers run and the load is answered as ever. */
+async function twoWorkers(): Promise<number[]> {
+  await expect.poll(() => stand.service.workerPids(), { timeout: 60_000 }).toHaveLength(2);
   await stand.calm();
-  const lastMs = Date.parse(linesOf('worker started').at(-1)!.time);
-  if (again) await sleep(Math.max(0, lastMs + STEADY_MS - Date.now()));
   return stand.service.workerPids();
 }
 
@@ -135,13 +128,12 @@ const aWorker = (
   judge: (course: Course) => Verdict,
 ) => {
   let before = 0;
-  let attempts = 0;
   const fault: Fault = {
     name,
     shortMs: 0,
     longMs: 0,
     prepare: async () => {
-      victim = (await twoWorkers(attempts++ > 0))[0]!;
+      victim = (await twoWorkers())[0]!;
       before = started();
     },
     begin: () => process.kill(victim, signal),
@@ -166,7 +158,6 @@ describe('a worker that', () => {
 
   it('is frozen before its first word is ended and replaced within three', async (context) => {
     let before = 0;
-    let attempts = 0;
     await survive(
       context,
       stand,
@@ -175,7 +166,7 @@ describe('a worker that', () => {
         shortMs: 0,
         longMs: 0,
         prepare: async () => {
-          const old = await twoWorkers(attempts++ > 0);
+          const old = await twoWorkers();
           before = started();
           process.kill(old[0]!, 'SIGKILL');
           process.kill(await begun(old), 'SIGSTOP');

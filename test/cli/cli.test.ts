@@ -365,7 +365,7 @@ describe('seed and import', () => {
     const [before] = await sql`select max(version) as version from hotels`;
     expect(await json(['import', file])).toEqual(counts({ unchanged: 99_996, rejected: 4 }));
     expect((await sql`select max(version) as version from hotels`)[0]).toEqual(before);
-  }, 60_000);
+  });
 
   describe('with few hotels', () => {
     const A = { id: 'a', name: 'A', channel_id: 'one', registry_id: 1 };
@@ -484,7 +484,7 @@ describe('seed and import', () => {
               where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`;
             return cut.count > 0;
           },
-          { timeout: 10_000 },
+          { timeout: 60_000 },
         );
         expect(await outcome).toMatchObject({
           code: 1,

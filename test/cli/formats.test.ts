@@ -201,7 +201,7 @@ describe('export', () => {
       // each has opened its file and waits for its first hotel
       await expect
         .poll(() => transaction`select from pg_locks where relation = 'hotels'::regclass and not granted`, {
-          timeout: 10_000,
+          timeout: 60_000,
         })
         .toHaveLength(2);
     });

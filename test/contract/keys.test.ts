@@ -1,13 +1,14 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/keys/key.ts';
 import type { Answer } from '../support/client.ts';
+import { promisedMs } from '../support/form.ts';
 import { ownTimeMs } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
 
 /** A case with as much of it as a title holds. */
 const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
 
-const WITHIN_MS = 1_000;
+const WITHIN_MS = promisedMs(1_000);
 
 let service: Service;
 

@@ -1,18 +1,17 @@
-import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Entry } from '../../src/hotels/entry.ts';
 import { LETTER } from '../../src/hotels/namespace.ts';
 import type { FeedMessage } from '../../src/invalidation/messages.ts';
 import { readHotels } from '../../src/invalidation/rows.ts';
 import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { inForm } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { Stage, type StagedWorker, until } from '../support/stage.ts';
 
 await needs('redis');
 
-const ROUNDS = 200;
-// 200 rounds take 2 to 4 s, and some times that on a busy machine
-vi.setConfig({ testTimeout: 60_000 });
+const ROUNDS = inForm(40, 200);
 
 let stage: Stage;
 let one: StagedWorker;

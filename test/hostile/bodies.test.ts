@@ -1,13 +1,13 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { shapes } from '../../src/http/shapes.fixture.ts';
-import { inForm, survived } from '../support/form.ts';
+import { inForm, promisedMs, survived } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
 import { residentMiB, workersOf } from './memory.ts';
 
 const MIB = 1024 * 1024;
 /** A body of a MiB that nests half a million deep is parsed in 0.1 s, where nothing else takes the processor. */
-const AT_ONCE_MS = 1_000;
+const AT_ONCE_MS = promisedMs(1_000);
 const REPEATED = inForm(3, 20);
 
 let service: Service;
@@ -220,7 +220,7 @@ it('a MiB of any shape costs what its length costs: it is answered while others 
   );
   expect(meanwhile.wrong).toEqual([]);
   expect((await service.workerPids()).sort()).toEqual(pids);
-}, 60_000);
+});
 
 it('all of them, again and again, are refused while others are answered, and leave no memory behind', async (context) => {
   const bystander = new Bystander(service, ['h1']);
@@ -253,4 +253,4 @@ it('all of them, again and again, are refused while others are answered, and lea
       .slice(linesBefore)
       .filter((line) => ['error', 'fatal'].includes(JSON.parse(line).level)),
   ).toEqual([]);
-}, 60_000);
+});

@@ -62,7 +62,7 @@ it('20,000 forged keys a second are refused without one look-up, and nobody else
   expect(await lookups()).toEqual(before);
   expect(grownMiB).toBeLessThan(64);
   expectUnharmed(quiet, meanwhile);
-}, 60_000);
+});
 
 it('5000 keys that were never given out are looked up once a minute, at most 50 a second, and nobody else minds', async (context) => {
   const guesses = Array.from({ length: 5_000 }, () => get(makeKey()));
@@ -90,7 +90,7 @@ it('5000 keys that were never given out are looked up once a minute, at most 50 
     const fresh = await insertKey(service.sql, []);
     await expect
       .poll(async () => (await service.get('/hotels/h1', { key: fresh })).status, {
-        timeout: 1_000,
+        timeout: 60_000,
         interval: 20,
       })
       .toBe(200);
@@ -127,7 +127,7 @@ it('5000 keys that were never given out are looked up once a minute, at most 50 
   // a flood of guesses is no flood of lines: 50 a second of each worker
   const lines = service.logs().filter((line) => /"status":503/.test(line));
   expect(lines.length).toBeLessThanOrEqual(2 * 50 * (Math.ceil(lastedS) + 1));
-}, 60_000);
+});
 
 it('one guess is looked up once, however often it is asked with, and a limit on guesses is told as 503', async () => {
   const guess = makeKey();

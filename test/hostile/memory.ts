@@ -12,6 +12,6 @@ export async function residentMiB(pids: number[], peak = false): Promise<number>
 /** The workers, all of them: a service is ready with the first. */
 export async function workersOf(service: Service, count: number): Promise<number[]> {
   const listening = () => service.logs().filter((line) => line.includes('"msg":"listening"')).length;
-  await vi.waitUntil(() => listening() >= count, { timeout: 10_000 });
+  await vi.waitUntil(() => listening() >= count, { timeout: 60_000 });
   return (await service.workerPids()).sort();
 }

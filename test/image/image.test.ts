@@ -184,7 +184,7 @@ describe('the image', () => {
             ({ status }) => status,
             () => 0,
           ),
-        { timeout: 15_000 },
+        { timeout: 60_000 },
       )
       .toBe(200);
     const [first] = await childrenOf(parent.pid!);

@@ -368,7 +368,7 @@ it('the seed Job of dev runs: migration, hotels, a key', async () => {
   const [row] = await program.database.sql`
     select (select count(*)::int from hotels) as hotels, (select scopes from api_keys) as scopes`;
   expect(row).toEqual({ hotels: 20_000, scopes: ['registry'] });
-}, 60_000);
+});
 
 it('the base carries the tag of this release', async () => {
   const { version } = JSON.parse(

@@ -9,7 +9,7 @@ import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 import { QUESTIONS, ROWS } from './questions.ts';
 
-const POLL = { interval: 20, timeout: 10_000 };
+const POLL = { interval: 20, timeout: 60_000 };
 await needs('bash', 'redis-cli', 'redis-server');
 
 describe('Redis', () => {

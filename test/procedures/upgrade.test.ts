@@ -12,7 +12,7 @@ import { makeRelease } from './release.ts';
 
 await needs('redis');
 
-const POLL = { interval: 20, timeout: 15_000 };
+const POLL = { interval: 20, timeout: 60_000 };
 const names = await readdir(fileURLToPath(new URL('../../sql', import.meta.url)));
 const present = Number(names.sort().at(-1)!.slice(0, 3));
 const numbered = (version: number): string => String(version).padStart(3, '0');

@@ -11,7 +11,7 @@ import { ownPort } from '../support/own-port.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const POLL = { interval: 20, timeout: 5_000 };
+const POLL = { interval: 20, timeout: 60_000 };
 const HOTELS = [{ id: 'private-id', channel_id: 'PRIVATE-CHANNEL', registry_id: 70_707_070 }];
 /** What a client sends that must never be logged. */
 const PRIVATE = /private|PRIVATE|70707070|limit|127\.0\.0\.1|secret-header/;
@@ -268,7 +268,7 @@ it.skipIf(withoutTerminal)('on a terminal the log is for people', async () => {
     (line) => lines.push(line),
   );
   closeAtEnd('a service on a terminal', async () => void (await terminal.stop()));
-  await expect.poll(() => lines.join('\n'), { interval: 50, timeout: 15_000 }).toContain('worker started');
+  await expect.poll(() => lines.join('\n'), { interval: 50, timeout: 60_000 }).toContain('worker started');
   const [service] = await childrenOf(terminal.pid);
   process.kill(service!, 'SIGTERM');
   await terminal.exited;

@@ -7,7 +7,7 @@ import { type Service, startService } from '../support/service.ts';
 
 await needs('redis');
 
-const POLL = { interval: 20, timeout: 10_000 };
+const POLL = { interval: 20, timeout: 60_000 };
 const REQUESTS = 'hotel_api_request_duration_seconds';
 const CACHE = 'hotel_api_cache_answers_total';
 

@@ -5,7 +5,7 @@ import { type Service, startService } from '../support/service.ts';
 await needs('redis');
 
 const HOTELS = 1_500;
-const PATIENCE = { timeout: 10_000, interval: 20 };
+const PATIENCE = { timeout: 60_000, interval: 20 };
 
 let service: Service;
 /** by number, as a GET by id answers it */

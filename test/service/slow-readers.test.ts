@@ -68,7 +68,7 @@ describe('while a client takes its answer slowly', () => {
     expect(await count()).toBe(1);
     await sleep(1.5 * SLOW_MS);
     reader.goOn();
-    await expect.poll(reader.isWhole, { interval: 20, timeout: 5_000 }).toBe(true);
+    await expect.poll(reader.isWhole, { interval: 20, timeout: 60_000 }).toBe(true);
     await expect.poll(count, { interval: 20 }).toBe(2);
     expect((await sum()) - before).toBeLessThan(SLOW_MS / 1_000);
     expect(service.logs().filter((line) => line.includes('slow request') && line.includes('POST'))).toEqual(

@@ -22,7 +22,7 @@ await needs('redis');
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = join(ROOT, 'src/main.ts');
-const POLL = { interval: 20, timeout: 10_000 };
+const POLL = { interval: 20, timeout: 60_000 };
 /** What the contract promises after a dependency has come. */
 const PROMISE_MS = 2_000;
 

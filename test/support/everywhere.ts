@@ -1,4 +1,5 @@
 import { type Answer, Client } from './client.ts';
+import { promisedMs } from './form.ts';
 import { closeAtEnd } from './left-behind.ts';
 import { ownTimeMs } from './own-time.ts';
 import type { Service } from './service.ts';
@@ -84,7 +85,7 @@ export class Everywhere {
 
   /**
    * Asks until every connection answers so; how long that took in ms, without what this process itself stood still.
-   * Throws after `patienceMs`.
+   * Throws after `patienceMs`, a promise in milliseconds (`promisedMs`).
    */
   async until(
     path: string,
@@ -98,7 +99,7 @@ export class Everywhere {
       const tookMs = ownTimeMs() - beganMs;
       const other = answers.find((answer) => !isSo(answer));
       if (!other) return tookMs;
-      if (tookMs > patienceMs) {
+      if (tookMs > promisedMs(patienceMs)) {
         throw new Error(
           `${path} after ${Math.round(tookMs)} ms: ${other.status} ${other.text.slice(0, 300)}`,
         );

@@ -17,6 +17,12 @@ export interface Row {
   measured: Record<string, string | number>;
 }
 
+/** True where promises in milliseconds are judged: the long form has the machine for itself. */
+export const judgesTimes = inject('form') === 'long';
+
+/** A promise in milliseconds. In the short form it is a bound that only a hang exceeds. */
+export const promisedMs = (ms: number): number => (judgesTimes ? ms : Math.max(20 * ms, 20_000));
+
 /** The value for the form that runs. */
 export const inForm = <T>(short: T, long: T): T => (inject('form') === 'long' ? long : short);
 

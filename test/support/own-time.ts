@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisedMs } from './form.ts';
 
 /** How often it is looked whether this process stands still. */
 const TICK_MS = 20;
@@ -42,7 +43,7 @@ export function stoodStillIn(ownMs: number): number {
 }
 
 /**
- * Asks again and again until what is found is right, for so many ms of this process' own time; then throws what
+ * Asks again and again until what is found is right, for so many ms (`promisedMs`) of this process' own time; then throws what
  * `judge` throws of it. Returns what it found.
  */
 export async function within<T>(
@@ -58,7 +59,7 @@ export async function within<T>(
       judge(found);
       return found;
     } catch (error) {
-      if (tookMs > patienceMs) throw error;
+      if (tookMs > promisedMs(patienceMs)) throw error;
     }
     await sleep(PAUSE_MS);
   }

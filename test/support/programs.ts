@@ -51,4 +51,4 @@ export const packagesOf = (names: readonly Program[]): string[] => [
 ];
 
 // `node test/support/programs.ts` prints the packages that this machine lacks
-if (import.meta.main) console.log(packagesOf(await missingPrograms()).join('\n'));
+if (import.meta.main) for (const name of packagesOf(await missingPrograms())) console.log(name);

@@ -40,8 +40,8 @@ export interface ServiceOptions {
 const PATIENT = { DATABASE_TIMEOUT_MS: '3000' };
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const READY_TIMEOUT_MS = 20_000;
-const STOP_TIMEOUT_MS = 15_000;
+const READY_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 60_000;
 
 /**
  * The real binary on a database and a Redis number of its own, every worker ready to be asked. It is stopped at the

@@ -3,13 +3,14 @@ import { onTestFinished } from 'vitest';
 import { Asker } from '../../src/cli/freshness/asker.ts';
 import { Checker, type Report } from '../../src/cli/freshness/checker.ts';
 import { openDatabase } from '../../src/database.ts';
+import { promisedMs } from './form.ts';
 import { closeAtEnd, fault } from './left-behind.ts';
 import { stoodStillIn } from './own-time.ts';
 import type { Service } from './service.ts';
 
 const CONNECTIONS = 8;
 /** What holds while nothing is broken. */
-const PROMISE_MS = 1_000;
+const PROMISE_MS = promisedMs(1_000);
 /** However old answers may be while something is broken: so long after it all is as it was. */
 const RECOVERED_MS = 6_000;
 

@@ -61,12 +61,12 @@ async function interruptWhere(
     if (hold === 'reading') await holder`select pg_advisory_xact_lock(${LOCK})`;
     else await holder`lock table hotels in row exclusive mode`;
     const { child, outcome } = program.start(['import', 'hotels.ndjson', ...args]);
-    const backend = await vi.waitUntil(async () => (await waiting())[0]?.pid, { timeout: 15_000 });
+    const backend = await vi.waitUntil(async () => (await waiting())[0]?.pid, { timeout: 60_000 });
     await interrupt(child, backend);
     const ended = await outcome;
     // the server may learn of it later than we do
     await sql()`select pg_terminate_backend(${backend})`;
-    await vi.waitUntil(async () => (await waiting()).length === 0, { timeout: 10_000 });
+    await vi.waitUntil(async () => (await waiting()).length === 0, { timeout: 60_000 });
     return ended;
   }) as Promise<Outcome>;
 }
@@ -103,14 +103,14 @@ test('an import that is killed while it reads goes on where it was, and nothing 
   expect(before).toBeLessThan(BLOCKED_LINE);
   expect(await sql()`select 1 from hotels limit 1`).toHaveLength(0);
   await goesOn(before);
-}, 60_000);
+});
 
 test('one that is killed while it merges reads no line again', async () => {
   await interruptWhere('merging', kill);
   expect(await sql()`select 1 from hotels limit 1`).toHaveLength(0);
   expect(await staged()).toBe(HOTELS);
   await goesOn(HOTELS);
-}, 60_000);
+});
 
 test('Ctrl-C ends it in order, and it goes on where it was', async () => {
   const { code, signal, stdout, stderr } = await interruptWhere('reading', (child) => child.kill('SIGINT'));
@@ -118,7 +118,7 @@ test('Ctrl-C ends it in order, and it goes on where it was', async () => {
   expect(stderr).toContain('What was read is kept: run the same command again to go on from there.\n');
   expect(stderr).toMatch(/hotel-api: Interrupted.*\n/);
   await goesOn(await staged());
-}, 60_000);
+});
 
 test('a connection that is lost while it reads costs no line that was staged', async () => {
   const { code, stderr } = await interruptWhere(
@@ -128,7 +128,7 @@ test('a connection that is lost while it reads costs no line that was staged', a
   expect(code).toBe(1);
   expect(stderr).toContain('What was read is kept: run the same command again');
   await goesOn(await staged());
-}, 60_000);
+});
 
 test('another content is another import, and one that nobody went on with is forgotten after a week', async () => {
   await interruptWhere('merging', kill);
@@ -142,13 +142,13 @@ test('another content is another import, and one that nobody went on with is for
   );
   expect(await program.json(['import', '-'], other)).toEqual(counts({ unchanged: 1 }));
   expect(await tables()).toHaveLength(0);
-}, 60_000);
+});
 
 test('a dry run that was interrupted changed nothing, and an import goes on with what it has read', async () => {
   const { signal } = await interruptWhere('reading', kill, ['--dry-run']);
   expect(signal).toBe('SIGKILL');
   await goesOn(await staged());
-}, 60_000);
+});
 
 test('of two that import the same file at once each line is taken once, and none fails but by telling of the other', async () => {
   const outcomes = await Promise.all([1, 2].map(() => program.run(['import', 'hotels.ndjson'])));
@@ -160,7 +160,7 @@ test('of two that import the same file at once each line is taken once, and none
   const [hotels] = await sql()`select count(*)::int as count from hotels`;
   expect(hotels!.count).toBe(HOTELS - 1);
   expect(await tables()).toHaveLength(0);
-}, 60_000);
+});
 
 test('an error that the server tells when all is written ends the import', async () => {
   // a trigger that fires at the end of the copy: by then every row is sent

@@ -30,7 +30,7 @@ const SCREENS: [name: string, options: BrowserContextOptions][] = [
 await needs('chromium');
 const program = await pathOf('chromium');
 
-describe('the docs page', { timeout: 60_000 }, () => {
+describe('the docs page', () => {
   let service: Service;
   let browser: Browser;
 

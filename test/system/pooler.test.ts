@@ -11,7 +11,7 @@ import { type Service, startService } from '../support/service.ts';
 
 const POOL_SIZE = 2;
 const HOTELS = 100;
-const POLL = { interval: 20, timeout: 5_000 };
+const POLL = { interval: 20, timeout: 60_000 };
 
 let database: FreshDatabase;
 let pooler: { server: OwnServer; url: string };

@@ -15,7 +15,7 @@ await needs('redis-server', 'openssl');
 
 const PASSWORD = 'p@ss,word/';
 const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
-const POLL = { interval: 20, timeout: 10_000 };
+const POLL = { interval: 20, timeout: 60_000 };
 const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
 
 let folder: string;

@@ -11,7 +11,7 @@ import { ownReplica } from '../support/own-replica.ts';
 import { type OwnServer, ownPostgres } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const POLL = { interval: 20, timeout: 10_000 };
+const POLL = { interval: 20, timeout: 60_000 };
 const HOTELS = 1_000;
 const LOADERS = 8;
 const WORKERS = 2;

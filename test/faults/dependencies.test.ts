@@ -1,0 +1,107 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hotelBody } from '../chaos/hotels.ts';
+import { Stand } from '../chaos/stand.ts';
+import { needs } from '../support/needs.ts';
+
+await needs('redis-server');
+
+/** Cached by every worker before the faults; those beyond are read once each. */
+const WARM = 100;
+const HOTELS = 4_000;
+const POLL = { interval: 20, timeout: 60_000 };
+
+let stand: Stand;
+let next = WARM;
+
+beforeAll(async () => {
+  stand = await Stand.open({ workers: 2, warm: WARM, hotels: HOTELS, mix: false });
+  await stand.inWorkers();
+});
+
+/** A hotel that no cache holds. */
+const askCold = () => stand.service.get(`/hotels/chaos-${next++ % HOTELS}`);
+const isOpen = (dependency: 'redis' | 'postgres') => async () =>
+  (await stand.service.metric('hotel_api_breaker_open', { dependency })) > 0;
+
+async function expectCachedAnswered(): Promise<void> {
+  for (let i = 0; i < WARM; i += 7) {
+    const { status, text } = await stand.service.get(`/hotels/chaos-${i}`);
+    expect([status, text]).toEqual([200, hotelBody(i)]);
+  }
+  const channel_ids = Array.from({ length: WARM }, (_, i) => `CH-${i}`);
+  const batch = await stand.service.post('/hotels/channel/batch', { channel_ids });
+  expect(batch.text).toBe(`[${channel_ids.map((_, i) => hotelBody(i)).join(',')}]`);
+}
+
+/** Two answers a fault: what is cached goes on, and the rest is rejected with a time to come back. */
+async function expectColdRejected(): Promise<void> {
+  await expect
+    .poll(async () => {
+      const { status, headers, text } = await askCold();
+      return { status, retryAfter: headers['retry-after'], text };
+    }, POLL)
+    .toEqual({
+      status: 503,
+      retryAfter: expect.stringMatching(/^\d+$/),
+      text: '{"error":"Service unavailable"}',
+    });
+}
+
+const redis = () => stand.redis;
+const postgres = () => stand.postgres;
+
+describe.each([
+  ['killed', () => redis().server.kill(), () => redis().server.restart()],
+  ['frozen', () => redis().server.freeze(), () => redis().server.thaw()],
+  ['behind a black hole', () => redis().proxy.blackout(), () => redis().proxy.heal()],
+])('while Redis is %s', (_, begin, end) => {
+  it('cached and uncached hotels are answered, and Redis is used again after it', async () => {
+    await begin();
+    try {
+      await expectCachedAnswered();
+      for (let i = 0; i < 5; i++) expect((await askCold()).status).toBe(200);
+      await expect
+        .poll(async () => [(await askCold()).status, await isOpen('redis')()], POLL)
+        .toEqual([200, true]);
+    } finally {
+      await end();
+    }
+    await expect
+      .poll(async () => [(await askCold()).status, await isOpen('redis')()], POLL)
+      .toEqual([200, false]);
+    await expectCachedAnswered();
+  });
+});
+
+describe.each([
+  ['killed', () => postgres().server.kill(), () => postgres().server.restart()],
+  ['frozen', () => postgres().server.freeze(), () => postgres().server.thaw()],
+  ['behind a black hole', () => postgres().proxy.blackout(), () => postgres().proxy.heal()],
+])('while PostgreSQL is %s', (_, begin, end) => {
+  it('cached hotels are answered, the rest is rejected, and all is answered after it', async () => {
+    // what an earlier fault took from the workers is theirs again
+    await stand.inWorkers();
+    await begin();
+    try {
+      await expectColdRejected();
+      await expectCachedAnswered();
+    } finally {
+      await end();
+    }
+    await expect.poll(async () => (await askCold()).status, POLL).toBe(200);
+    await expectCachedAnswered();
+  });
+});
+
+it('while both are killed, what a worker holds is answered, and the rest is rejected', async () => {
+  await stand.inWorkers();
+  await Promise.all([redis().server.kill(), postgres().server.kill()]);
+  try {
+    await expectColdRejected();
+    await expectCachedAnswered();
+  } finally {
+    await Promise.all([redis().server.restart(), postgres().server.restart()]);
+  }
+  await expect.poll(async () => (await askCold()).status, POLL).toBe(200);
+  await expectCachedAnswered();
+});
