@@ -33,7 +33,7 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, a
       figure(title, escapeHtml(code)),
     )
     .replace(/\{\{(\w+)\}\}/g, (_, name) => {
-      if (!(name in values)) throw new Error(`the guide wants {{${name}}}, which nobody gives`);
+      if (!(name in values)) throw new Error(`no value for {{${name}}} of the guide`);
       return String(values[name]);
     });
 }
@@ -64,5 +64,5 @@ function errorTable(): string {
     const meaning = escapeHtml(MEANINGS[status]!).replace(/`([^`]+)`/g, '<code>$1</code>');
     return `<tr><td>${status}</td><td>${sentences}</td><td>${meaning}</td></tr>`;
   });
-  return `<table class="errors"><thead><tr><th>Status</th><th>error</th><th>When</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;
+  return `<table class="errors"><thead><tr><th>Status</th><th>error</th><th>Meaning</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }

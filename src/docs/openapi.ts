@@ -23,18 +23,18 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
     info: {
       title: 'Hotel data API',
       version: INTERFACE_VERSION,
-      summary: 'Hotel records as JSON: singly, as a list, or up to 1000 at once',
+      summary: 'Hotel records as JSON: one hotel, a list, or up to 1000 hotels in one request',
       description:
-        'A read-only API. Every operation takes an API key in the header `x-api-key`; a key without the `registry` scope ' +
+        'A read-only API. Every operation requires an API key in the header `x-api-key`. A key without the `registry` scope ' +
         'sees `registry_id` as null. `HEAD` is `GET` without the body. Every error has the body `{"error": "…"}`. ' +
-        'Checks are made in this order: path and method, key, rate limit, scope, values, existence. Fields may be added to answers.',
+        'Checks run in this order: path and method, key, rate limit, scope, values, existence. Responses may gain fields.',
       license: { name: 'MIT', identifier: 'MIT' },
       ...(supportEmail && { contact: { name: 'Keys and questions', email: supportEmail } }),
     },
     servers: [{ url: publicUrl + basePath || '/', description: 'This service' }],
     security: [{ apiKey: [] }],
     tags: [
-      { name: 'Hotels', description: 'The list, and hotels by their own ids' },
+      { name: 'Hotels', description: 'The list, and hotels by id' },
       { name: 'Channel', description: 'Hotels by the identifiers of the channel integration' },
       { name: 'Registry', description: 'Hotels by the identifiers of the property registry' },
     ],
@@ -45,8 +45,7 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
           type: 'apiKey',
           in: 'header',
           name: 'x-api-key',
-          description:
-            'Given out by the operator of the service. Keep it out of the code of your application',
+          description: 'Issued by the operator of the service. Keep it out of the code of your application',
         },
       },
       parameters,

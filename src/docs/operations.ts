@@ -5,7 +5,7 @@ import { plain } from './schemas.ts';
 
 type Json = Record<string, unknown>;
 
-const SCOPED = 'Needs a key with the `registry` scope.';
+const SCOPED = 'Requires a key with the `registry` scope.';
 const unscoped = (hotel: Hotel): Hotel => ({ ...hotel, registry_id: null });
 
 /** Parameters that several operations have, by their names in the document. */
@@ -13,14 +13,14 @@ export const parameters = {
   RequestId: {
     name: 'x-request-id',
     in: 'header',
-    description: 'Your own name for the request: it is echoed and logged. Ignored when it is not well-formed',
+    description: 'An id for the request, echoed and logged. It is ignored unless well-formed',
     schema: plain(RequestId),
   },
   IfNoneMatch: {
     name: 'If-None-Match',
     in: 'header',
     description:
-      'The `ETag` of the answer you have (or a list of them, or `*`): 304 while nothing has changed',
+      'The `ETag` of the stored response, a list of them, or `*`. The response is 304 while nothing has changed',
     schema: { type: 'string' },
   },
 };
@@ -40,8 +40,8 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         tags: ['Hotels'],
         summary: 'List hotels',
         description:
-          'The hotels accessible with your API key, ordered by `id`, byte by byte. The `Link` header leads through the pages.\n\n' +
-          'With `registry_id` the list holds the hotel with that registry id, if there is one; that needs the `registry` scope.',
+          'The hotels accessible with your API key, ordered by `id`, byte by byte. The `Link` header names the other pages.\n\n' +
+          'With `registry_id`, the list contains the hotel with that registry id, if any. This requires the `registry` scope.',
         parameters: [...queryParameters(), IF_NONE_MATCH, REQUEST_ID],
         responses: {
           200: success('list', {
@@ -72,12 +72,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         tags: ['Channel'],
         summary: 'Get a hotel by its channel id',
         parameters: [
-          pathParameter(
-            'channelId',
-            PathId,
-            'The channel id, compared letter by letter',
-            certified.channel_id,
-          ),
+          pathParameter('channelId', PathId, 'The channel id, case-sensitive', certified.channel_id),
           IF_NONE_MATCH,
           REQUEST_ID,
         ],
@@ -111,10 +106,10 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         operationId: 'batchHotelsByChannelId',
         tags: ['Channel'],
         summary: 'Get up to 1000 hotels by their channel ids',
-        description: 'Ids that no hotel carries are left out of the answer.',
+        description: 'Ids without a hotel are left out of the response.',
         parameters: [REQUEST_ID],
         requestBody: requestBody('ChannelBatch', {
-          channel_ids: [certified.channel_id, 'CH-nobody', sparse.channel_id],
+          channel_ids: [certified.channel_id, 'CH-unknown', sparse.channel_id],
         }),
         responses: {
           200: success('batch', {
@@ -136,7 +131,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         operationId: 'batchHotelsByRegistryId',
         tags: ['Registry'],
         summary: 'Get up to 1000 hotels by their registry ids',
-        description: `${SCOPED} Ids that no hotel carries are left out of the answer.`,
+        description: `${SCOPED} Ids without a hotel are left out of the response.`,
         parameters: [REQUEST_ID],
         requestBody: requestBody('RegistryBatch', {
           registry_ids: [certified.registry_id, 7, String(sparse.registry_id)],
@@ -173,11 +168,11 @@ function pathParameter(name: string, schema: object, description: string, exampl
 function requestBody(schema: string, value: object): Json {
   return {
     required: true,
-    description: 'At most 1 MiB. The ids are counted before duplicates are dropped',
+    description: 'At most 1 MiB. Duplicates count towards the limit of ids',
     content: {
       'application/json': {
         schema: { $ref: `#/components/schemas/${schema}` },
-        examples: { some: { summary: 'Three ids, of which nobody has the second', value } },
+        examples: { some: { summary: 'Three ids; no hotel has the second', value } },
       },
     },
   };

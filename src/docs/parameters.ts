@@ -18,18 +18,18 @@ export const ListParameters = Type.Object({
     minimum: MIN_LIMIT,
     maximum: MAX_LIMIT,
     default: DEFAULT_LIMIT,
-    description: 'The most hotels to return',
+    description: 'Maximum number of hotels to return',
   }),
   offset: Type.Integer({
     minimum: 0,
     default: DEFAULT_OFFSET,
-    description: 'How many hotels to skip. The `Link` header of an answer has the next page',
+    description: 'Number of hotels to skip. The `Link` header of a response names the next page',
   }),
   registry_id: Type.Optional(
     Type.Integer({
       ...RegistryId,
       description:
-        'Only the hotel with this registry id: a list of one, or an empty one. Needs the `registry` scope',
+        'Only the hotel with this registry id: a list of one hotel, or an empty list. Requires the `registry` scope',
     }),
   ),
 });

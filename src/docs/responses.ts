@@ -11,7 +11,7 @@ const header = (description: string, schema: object, example: unknown) => ({
 });
 const text = (pattern: string) => ({ type: 'string', pattern });
 const rateLimit = header(
-  'What is left of the limit: `r` requests, and `t` seconds until there are more (RateLimit header fields for HTTP)',
+  'The rest of the limit: `r` requests, and `t` seconds until the window ends (RateLimit header fields for HTTP)',
   { type: 'string' },
   '"default";r=0;t=1',
 );
@@ -23,35 +23,35 @@ const rateLimitPolicy = header(
 /** The same where a key may have no limit. */
 const ifLimited = (of: typeof rateLimit) => ({
   ...of,
-  description: `${of.description}. Absent: the key has none`,
+  description: `${of.description}. Absent if the key has no limit`,
   required: false,
 });
 
 /** The headers of answers, by their names in the document. */
 export const headers = {
   RequestId: header(
-    'The `x-request-id` of the request where it was well-formed, else a new one. Quote it when you report a fault',
+    'The `x-request-id` of the request if it was well-formed, else a generated one. Quote it in fault reports',
     plain(RequestId),
     'Zk3vXy2mQ1aB000042',
   ),
   CacheControl: header(
-    'Keep the answer, but ask with `If-None-Match` before you use it again',
+    'Store the response, but revalidate it with `If-None-Match` before you use it again',
     { type: 'string', const: 'private, no-cache' },
     'private, no-cache',
   ),
   Vary: header(
-    'What of the request the answer depends on',
+    'Request headers that the response depends on',
     { type: 'string', const: 'accept-encoding, x-api-key' },
     'accept-encoding, x-api-key',
   ),
   ETag: header(
-    'Names these very bytes: send it as `If-None-Match` next time',
+    'Identifies this representation. Send it as `If-None-Match` in the next request',
     text('^"[A-Za-z0-9_-]+(\\.(zstd|br|gzip))?"$'),
     '"3q2-7wAAb0cD"',
   ),
   ContentEncoding: {
     ...header(
-      'The coding that `Accept-Encoding` preferred, for bodies over 1 KiB; absent: none',
+      'The coding that `Accept-Encoding` preferred, for bodies over 1 KiB. Absent if the body is not compressed',
       { type: 'string', enum: ['zstd', 'br', 'gzip'] },
       'zstd',
     ),
@@ -59,13 +59,13 @@ export const headers = {
   },
   Link: {
     ...header(
-      'Where the `first`, the `prev` and the `next` page are (RFC 8288); the last page has no `next`. Absent when the list is filtered by `registry_id`',
+      'The `first`, `prev` and `next` pages (RFC 8288). The last page has no `next`. Absent if the list is filtered by `registry_id`',
       text('^<[^>]*>; rel="first"(, <[^>]*>; rel="prev")?(, <[^>]*>; rel="next")?$'),
       '</hotels?limit=20&offset=0>; rel="first", </hotels?limit=20&offset=20>; rel="next"',
     ),
     required: false,
   },
-  RetryAfter: header('Seconds to wait before the next attempt', { type: 'integer', minimum: 1 }, 1),
+  RetryAfter: header('Seconds to wait before a retry', { type: 'integer', minimum: 1 }, 1),
   RateLimit: rateLimit,
   RateLimitPolicy: rateLimitPolicy,
   RateLimitIfLimited: ifLimited(rateLimit),
@@ -89,10 +89,9 @@ export function success(
   const hotel = ref('schemas', 'Hotel');
   return {
     description: {
-      list: 'The page. Shorter than `limit` at the end of the list, empty behind it',
+      list: 'The page. It is shorter than `limit` at the end of the list, and empty after the end',
       single: 'The hotel',
-      batch:
-        'The hotels that were found, in the order asked for; an id that was asked for twice is answered once',
+      batch: 'The hotels found, in the order of the request. A repeated id is answered once',
     }[kind],
     headers: {
       ...OF_ALL,
@@ -113,7 +112,7 @@ export function success(
 /** What a GET answers with to those who have it already. */
 export function notModified(kind: 'list' | 'single'): object {
   return {
-    description: 'Nothing has changed: `If-None-Match` names what you would be sent',
+    description: 'Nothing has changed: `If-None-Match` names the current representation',
     headers: { ...OF_ALL, ...OF_KEYS, ...OF_GET, ...(kind === 'list' && OF_LIST) },
   };
 }

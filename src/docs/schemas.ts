@@ -9,17 +9,17 @@ const ids = <T extends TSchema>(id: T, description: string) =>
   Type.Array(id, { maxItems: MAX_KEYS, description });
 
 const ChannelBatch = Type.Object({
-  channel_ids: ids(Type.String(), 'Channel ids to look up, compared letter by letter'),
+  channel_ids: ids(Type.String(), 'Channel ids to look up, case-sensitive'),
 });
 const RegistryBatch = Type.Object({
   registry_ids: ids(
     Type.Union([RegistryId, RegistryIdText]),
-    'Registry ids to look up: integers, or strings that hold one',
+    'Registry ids to look up: integers, or strings that contain an integer',
   ),
 });
 
 const ErrorResponse = Type.Object({
-  error: Type.String({ minLength: 1, description: 'What is wrong, in a sentence' }),
+  error: Type.String({ minLength: 1, description: 'Message that says what is wrong' }),
 });
 
 /** The schemas of the bodies, by their names in the document. */

@@ -86,7 +86,7 @@
     const base = document.body.dataset.base;
     const answer = await fetch(`${base}/openapi.json`).catch(() => undefined);
     if (!answer?.ok) {
-      holder.textContent = 'The reference could not be loaded: try again in a moment.';
+      holder.textContent = 'The reference could not be loaded. Reload the page.';
       return;
     }
     const spec = await answer.json();
