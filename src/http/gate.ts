@@ -95,7 +95,6 @@ export class Gate implements Observer {
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
-        const late = () => exchange.refuseAndClose(publicErrors.bodyTooSlow);
         if (!isFramed(exchange, request)) return;
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
@@ -105,14 +104,14 @@ export class Gate implements Observer {
           if (declaredTooLarge) return answer(exchange, undefined);
           if (this.#admission.full) return this.#failed(exchange, OVERLOADED);
           exchange.defer();
-          collectBody(response, (body) => this.#guard(exchange, answer, body), late);
+          collectBody(response, (body) => this.#guard(exchange, answer, body));
           return;
         }
         exchange.defer();
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
         if (declaredTooLarge) body.resolve(undefined);
-        else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)), late);
+        else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)));
         return entry.then(async (entered) => {
           // whatever the answer is: a close while bytes are on their way would take it back
           if (exchange.closesConnection) await body.promise;
@@ -258,7 +257,7 @@ export class Gate implements Observer {
 /** Judges a GET or HEAD; answers one that has a body. */
 function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
   if (!hasBody(request)) return true;
-  exchange.refuseAndClose(publicErrors.bodyNotAllowed);
+  exchange.refuseFraming(publicErrors.bodyNotAllowed);
   return false;
 }
 
@@ -266,7 +265,7 @@ function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
 function isFramed(exchange: Exchange, request: HttpRequest): boolean {
   const framing = framingOf(request);
   if (framing === 'ambiguous') {
-    exchange.refuseAndClose(publicErrors.framingAmbiguous);
+    exchange.refuseFraming(publicErrors.framingAmbiguous);
     return false;
   }
   // the library takes trailers for the next request, and what a header hides from it too
