@@ -1,23 +1,32 @@
 # syntax=docker/dockerfile:1
-# The official uWebSockets.js binaries need a recent glibc: Debian 13. The version is that of .node-version.
+# Debian 13: the binaries of uWebSockets.js need a recent glibc. The version is that of .node-version. No digest is known
+# yet; Renovate adds it (renovate.json).
 ARG NODE=22.23.3-trixie-slim
 
 FROM node:${NODE} AS dependencies
-# The official release at a pinned tag; where GitHub is out of reach: --build-arg UWS=npm:uws-pack@20.0.8
-ARG UWS=https://codeload.github.com/uNetworking/uWebSockets.js/tar.gz/refs/tags/v20.69.0
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
-# saved, so that the image's package.json and SBOM name what is in it and nothing else
+# Empty: uWebSockets.js is that of the lock file, which the tests ran on. Else it is the address of an official release,
+# https://codeload.github.com/uNetworking/uWebSockets.js/tar.gz/refs/tags/v20.69.0
+ARG UWS=
+# The hash of that release as npm writes it, sha512-…; another one ends the build.
+ARG UWS_INTEGRITY=
+# package.json is to name what is in the image and nothing else
 RUN npm pkg delete devDependencies allowScripts scripts \
-    && npm install --omit=dev --ignore-scripts --no-audit --no-fund --save-exact "uWebSockets.js@${UWS}"
-# the package brings a binary for each platform and Node; the import shows that what stays is the right one
+    && if [ -n "${UWS}" ]; then npm install --omit=dev --ignore-scripts --no-audit --no-fund --save-exact "uWebSockets.js@${UWS}"; fi \
+    && installed="$(node -p 'require("./node_modules/.package-lock.json").packages["node_modules/uWebSockets.js"].integrity')" \
+    && if [ -n "${UWS_INTEGRITY}" ] && [ "${UWS_INTEGRITY}" != "${installed}" ]; then \
+         echo "uWebSockets.js has the hash ${installed}, not ${UWS_INTEGRITY}" >&2; exit 1; \
+       fi
+# The package holds a binary for each platform and Node. The import shows that the right one is kept.
 RUN find node_modules/uWebSockets.js -name 'uws_*.node' \
       ! -name "uws_$(node -p 'process.platform')_$(node -p 'process.arch')_$(node -p 'process.versions.modules').node" -delete \
     && node --input-type=module --eval "import { App } from 'uWebSockets.js'; App()"
 RUN npm sbom --omit=dev --sbom-format=cyclonedx > sbom.cdx.json
 
 FROM node:${NODE}
+ARG NODE
 ARG VERSION=1.0.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="hotel-api" \
@@ -25,7 +34,7 @@ LABEL org.opencontainers.image.title="hotel-api" \
       org.opencontainers.image.licenses="MIT" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.base.name="docker.io/library/node:22.23.3-trixie-slim"
+      org.opencontainers.image.base.name="docker.io/library/node:${NODE}"
 ENV NODE_ENV=production
 WORKDIR /app
 # package managers are of no use to a running service, and an intruder is better off with them
@@ -41,6 +50,6 @@ COPY src ./src
 USER 10001:10001
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --start-interval=1s --retries=3 CMD ["hotel-api", "health"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 CMD ["hotel-api", "health"]
 ENTRYPOINT ["hotel-api"]
 CMD ["serve"]

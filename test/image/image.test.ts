@@ -1,9 +1,8 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { access, readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { childrenOf } from '../../src/servers/processes.ts';
 import { freshDatabase } from '../support/database.ts';
@@ -11,106 +10,148 @@ import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { startService } from '../support/service.ts';
+import { commitBase } from './base.ts';
+import { Buildah, type ImageConfig } from './buildah.ts';
 import { commandIn, type Run, runIn } from './container.ts';
-import { readStages, type Stage } from './dockerfile.ts';
-import { type Image, rebuild } from './rebuild.ts';
+import { serveOfficialLayout } from './official-layout.ts';
 
-await needs('redis');
+await needs('redis', 'root', 'buildah', 'debootstrap', 'unshare');
 
 const CONTEXT = fileURLToPath(new URL('../..', import.meta.url));
-const REBUILD_TIMEOUT_MS = 240_000;
+/** Debian is made once, and takes most of it. */
+const BUILD_TIMEOUT_MS = 600_000;
+const MAX_APP_BYTES = 80 * 1024 ** 2;
+/** Every component is under one of these, which allow it to be passed on with the image. */
+const LICENCES = ['Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'CC-BY-4.0', 'ISC', 'MIT', 'Unlicense'];
 
-let stages: Stage[];
-let manifest: {
+const read = (path: string) => readFile(join(CONTEXT, path), 'utf8');
+const dockerfile = await read('Dockerfile');
+const manifest: {
   version: string;
   dependencies: Record<string, string>;
   devDependencies: Record<string, string>;
-};
-let image: Image;
-/** What the image says of how it is run, and what the cluster adds: a root file system that cannot be written. */
-let asRun: (argv: string[], env?: Record<string, string>) => Run;
+} = JSON.parse(await read('package.json'));
+/** The tag of the base image, without a digest. */
+const tag = /^ARG NODE=([^@\s]+)/m.exec(dockerfile)![1]!;
+
+let buildah: Buildah;
+let config: ImageConfig;
+let root: string;
+let env: Record<string, string>;
+
+const build = (args: Record<string, string> = {}) =>
+  // the base that is made here has no digest
+  buildah.build({ context: CONTEXT, args: { NODE: tag, ...args } });
+/** How the image says it is run, with what the cluster adds: a root file system that cannot be written. */
+const asRun = (argv: string[], more: Record<string, string> = {}): Run => ({
+  command: argv as Run['command'],
+  env: { ...env, ...more },
+  workdir: config.WorkingDir,
+  user: config.User,
+  readOnly: true,
+});
+const namesIn = (folder: string) => readdir(join(root, folder));
+const filesIn = async (folder: string) =>
+  (await readdir(join(root, folder), { recursive: true, withFileTypes: true })).filter((entry) =>
+    entry.isFile(),
+  );
 
 beforeAll(async () => {
-  stages = readStages(await readFile(join(CONTEXT, 'Dockerfile'), 'utf8'));
-  manifest = JSON.parse(await readFile(join(CONTEXT, 'package.json'), 'utf8'));
-  const rebuilt = await rebuild(CONTEXT, { UWS: manifest.dependencies['uWebSockets.js']! });
-  image = rebuilt.image;
-  closeAtEnd('the rebuilt image', rebuilt.release);
-  asRun = (argv, env = {}) => ({
-    command: argv as Run['command'],
-    env: { ...image.env, ...env },
-    workdir: image.workdir,
-    user: image.user,
-    readOnly: true,
-  });
-}, REBUILD_TIMEOUT_MS);
-
-const namesIn = (folder: string) => readdir(join(image.root.folder, folder));
-const filesIn = async (folder: string) =>
-  (await readdir(join(image.root.folder, folder), { recursive: true, withFileTypes: true }))
-    .filter((entry) => entry.isFile())
-    .map(({ name }) => name);
-const properties = (stage: Stage, keyword: string) =>
-  Object.assign({}, ...stage.steps.filter((step) => step.keyword === keyword).map((step) => step.properties));
+  buildah = await Buildah.open();
+  await commitBase(buildah, `docker.io/library/node:${tag}`);
+  ({ config, root } = await buildah.unpack(await build()));
+  env = Object.fromEntries(config.Env.map((line) => line.split(/=(.*)/s) as [string, string]));
+}, BUILD_TIMEOUT_MS);
 
 describe('the Dockerfile', () => {
   it('builds on the Node of .node-version and Debian 13, in every stage', async () => {
-    const version = (await readFile(join(CONTEXT, '.node-version'), 'utf8')).trim();
-    expect(stages.map(({ base }) => base)).toEqual(Array(2).fill(`node:${version}-trixie-slim`));
-    expect(properties(stages[1]!, 'LABEL')['org.opencontainers.image.base.name']).toContain(stages[1]!.base);
+    expect(tag).toBe(`${(await read('.node-version')).trim()}-trixie-slim`);
+    const stages = dockerfile.match(/^FROM .*/gm)!;
+    expect(stages).toHaveLength(2);
+    for (const stage of stages) expect(stage).toMatch(/^FROM node:\$\{NODE\}( AS \w+)?$/);
   });
+});
 
-  it('takes the official uWebSockets.js at a pinned tag, unless a build argument says otherwise', () => {
-    expect(properties(stages[0]!, 'ARG').UWS).toMatch(
-      /^https:\/\/codeload\.github\.com\/uNetworking\/uWebSockets\.js\/tar\.gz\/refs\/tags\/v\d+\.\d+\.\d+$/,
-    );
-  });
-
+describe('the image', () => {
   it('carries the labels of the image specification', () => {
-    expect(image.labels).toMatchObject({
+    expect(config.Labels).toMatchObject({
       'org.opencontainers.image.title': 'hotel-api',
       'org.opencontainers.image.version': manifest.version,
       'org.opencontainers.image.licenses': 'MIT',
       'org.opencontainers.image.revision': expect.any(String),
       'org.opencontainers.image.description': expect.any(String),
+      'org.opencontainers.image.base.name': `docker.io/library/node:${tag}`,
     });
   });
 
   it('runs as a user of a fixed number, and checks its health by hotel-api health', () => {
-    expect(image.user).toMatch(/^[1-9]\d{3,}:[1-9]\d{3,}$/);
-    expect(image.healthcheck).toEqual(['hotel-api', 'health']);
-    expect([...image.entrypoint, ...image.command]).toEqual(['hotel-api', 'serve']);
+    expect(config.User).toMatch(/^[1-9]\d{3,}:[1-9]\d{3,}$/);
+    expect(config.Healthcheck.Test).toEqual(['CMD', 'hotel-api', 'health']);
+    expect([...config.Entrypoint, ...config.Cmd]).toEqual(['hotel-api', 'serve']);
+    expect(config.StopSignal).toBe('SIGTERM');
+    expect(Object.keys(config.ExposedPorts).sort()).toEqual(['8080/tcp', '9090/tcp']);
   });
-});
 
-describe('the image', () => {
-  it('holds production dependencies only, and names each in its SBOM', async () => {
-    const installed = (
-      await readFile(join(image.root.folder, 'app/node_modules/.package-lock.json'), 'utf8')
-    ).matchAll(/^ {4}"node_modules\/([^"]+)"/gm);
-    const packages = new Set([...installed].map(([, path]) => path!.split('node_modules/').at(-1)!));
-    const sbom = JSON.parse(await readFile(join(image.root.folder, 'app/sbom.cdx.json'), 'utf8'));
-    const components: { name: string; purl: string }[] = sbom.components;
-    expect(packages.size).toBeGreaterThan(20);
-    expect(new Set(components.map(({ name }) => name))).toEqual(packages);
+  it('holds the packages of the lock file and no others, each in its SBOM with hash and licence', async () => {
+    const lock: Record<string, { version: string; integrity: string }> = JSON.parse(
+      await readFile(join(root, 'app/node_modules/.package-lock.json'), 'utf8'),
+    ).packages;
+    const tested = JSON.parse(await read('package-lock.json')).packages;
+    for (const [place, { version, integrity }] of Object.entries(lock))
+      expect({ place, version, integrity }).toMatchObject({
+        version: tested[place].version,
+        integrity: tested[place].integrity,
+      });
+    const names = Object.keys(lock).map((place) => place.split('node_modules/').at(-1)!);
+    expect(names.length).toBeGreaterThan(20);
+    expect(names.filter((name) => name in manifest.devDependencies)).toEqual([]);
+
+    const sbom = JSON.parse(await readFile(join(root, 'app/sbom.cdx.json'), 'utf8'));
+    const components: {
+      name: string;
+      purl: string;
+      hashes: { alg: string; content: string }[];
+      licenses: { license: { id: string } }[];
+    }[] = sbom.components;
+    expect(components.map(({ name }) => name).sort()).toEqual([...names].sort());
+    for (const { name, hashes, licenses } of components) {
+      const integrity = `sha512-${Buffer.from(hashes[0]!.content, 'hex').toString('base64')}`;
+      expect(
+        Object.values(lock).map((entry) => entry.integrity),
+        name,
+      ).toContain(integrity);
+      expect(LICENCES, name).toContain(licenses[0]!.license.id);
+    }
     // installed under another name, but known by its own
-    expect(components.find(({ name }) => name === 'uWebSockets.js')!.purl).toMatch(/^pkg:npm\/uws-pack@/);
-    expect(Object.keys(manifest.devDependencies).filter((name) => packages.has(name))).toEqual([]);
+    expect(components.find(({ name }) => name === 'uWebSockets.js')!.purl).toBe(
+      `pkg:npm/${manifest.dependencies['uWebSockets.js']!.replace('npm:', '')}`,
+    );
   });
 
   it('holds the one binary that this platform loads', async () => {
-    expect((await filesIn('app/node_modules')).filter((name) => name.endsWith('.node'))).toEqual([
+    const names = (await filesIn('app/node_modules')).map(({ name }) => name);
+    expect(names.filter((name) => name.endsWith('.node'))).toEqual([
       `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`,
     ]);
   });
 
+  it('adds little to its base', async () => {
+    const files = await filesIn('app');
+    const sizes = await Promise.all(
+      files.map(async (file) => (await stat(join(file.parentPath, file.name))).size),
+    );
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    console.info(`The image adds ${(bytes / 1e6).toFixed(1)} MB in ${files.length} files to node:${tag}.`);
+    expect(bytes).toBeLessThan(MAX_APP_BYTES);
+  });
+
   it('holds every package that its sources import', async () => {
-    const sources = (await readdir(join(image.root.folder, 'app/src'), { recursive: true })).filter((name) =>
+    const sources = (await readdir(join(root, 'app/src'), { recursive: true })).filter((name) =>
       name.endsWith('.ts'),
     );
     const installed = await namesIn('app/node_modules');
     for (const source of sources) {
-      const text = await readFile(join(image.root.folder, 'app/src', source), 'utf8');
+      const text = await readFile(join(root, 'app/src', source), 'utf8');
       for (const [, taken = '', name] of text.matchAll(
         /^(?:import|export)\s(?:([^'";]*?)\sfrom\s)?'([^'.][^']*)'/gm,
       )) {
@@ -120,33 +161,35 @@ describe('the image', () => {
     }
   });
 
-  it('holds no tests, no demo, no package manager', async () => {
-    const files = await filesIn('app/src');
-    expect(files).toContain('main.ts');
-    expect(files.filter((name) => /\.(test|fixture)\.ts$/.test(name))).toEqual([]);
+  it('holds no tests, no demo, no package manager, nothing of the machine that built it', async () => {
+    const names = (await filesIn('app/src')).map(({ name }) => name);
+    expect(names).toContain('main.ts');
+    expect(names.filter((name) => /\.(test|fixture)\.ts$/.test(name))).toEqual([]);
     for (const folder of ['demo', 'servers']) expect(await namesIn('app/src')).not.toContain(folder);
-    expect(await readdir(join(image.root.local, 'bin'))).toEqual(['hotel-api', 'node']);
-    await expect(access(join(image.root.local, 'lib/node_modules'))).rejects.toThrow('ENOENT');
+    expect(await namesIn('usr/local/bin')).toEqual(['hotel-api', 'node']);
+    expect(await namesIn('usr/local/lib')).not.toContain('node_modules');
+    for (const folder of ['usr/local/etc', 'mnt', 'tmp']) expect(await namesIn(folder), folder).toEqual([]);
   });
 
   it('cannot write its own files', async () => {
     for (const place of ['/app/x', '/tmp/x', '/usr/local/bin/x']) {
-      await expect(runIn(image.root, asRun(['touch', place]))).rejects.toThrow('Read-only file system');
+      await expect(runIn(root, asRun(['touch', place]))).rejects.toThrow('Read-only file system');
     }
     // and where the file system may be written, they are not this user's
-    await expect(
-      runIn(image.root, { ...asRun(['touch', '/app/src/main.ts']), readOnly: false }),
-    ).rejects.toThrow('Permission denied');
+    await expect(runIn(root, { ...asRun(['touch', '/app/src/main.ts']), readOnly: false })).rejects.toThrow(
+      'Permission denied',
+    );
   });
 
   it('serves as its user with a read-only root: GET, batch, health, and an orderly end', async () => {
     const service = await startService({
-      command: await commandIn(image.root, asRun([...image.entrypoint, ...image.command])),
-      env: image.env,
+      command: commandIn(root, asRun([...config.Entrypoint, ...config.Cmd])),
+      // the image has a uWebSockets.js of its own
+      env: { ...env, NODE_OPTIONS: '' },
       workers: 2,
       hotels: [{ id: 'h1', name: 'One', channel_id: 'c1' }],
     });
-    const [uid] = image.user.split(':');
+    const [uid] = config.User.split(':');
     for (const pid of [service.pid, ...(await service.workerPids())]) {
       expect(await readFile(`/proc/${pid}/status`, 'utf8')).toMatch(new RegExp(`^Uid:(\\s${uid}){4}$`, 'm'));
     }
@@ -156,23 +199,23 @@ describe('the image', () => {
     ]);
     for (const path of ['/openapi.json', '/docs'])
       expect((await service.get(path, { key: 'none' })).status, path).toBe(200);
-    const health = asRun(image.healthcheck, { ADMIN_PORT: String(service.adminPort) });
-    expect(await runIn(image.root, health)).toBe('ok\n');
+    const health = asRun(config.Healthcheck.Test.slice(1), { ADMIN_PORT: String(service.adminPort) });
+    expect(await runIn(root, health)).toBe('ok\n');
     expect(await service.stop()).toMatchObject({ code: 0 });
-    await expect(runIn(image.root, health)).rejects.toThrow('Does the service run');
+    await expect(runIn(root, health)).rejects.toThrow('Does the service run');
   });
 
   it('hears the signals as process 1', async () => {
     const { url } = await freshDatabase();
     const adminPort = await ownPort();
-    const [file, ...args] = await commandIn(image.root, asRun([...image.entrypoint, ...image.command]));
-    const env = {
-      ...image.env,
+    const [file, ...args] = commandIn(root, asRun([...config.Entrypoint, ...config.Cmd]));
+    const environment = {
+      ...env,
       ...{ DATABASE_URL: url, HOST: '127.0.0.1', PORT: String(await ownPort()), WORKERS: '1' },
       ...{ ADMIN_HOST: '127.0.0.1', ADMIN_PORT: String(adminPort), DRAIN_WAIT_MS: '0' },
     };
     const parent = spawn('unshare', ['--pid', '--fork', '--kill-child', file, ...args], {
-      env,
+      env: environment,
       stdio: 'ignore',
     });
     const exited = once(parent, 'exit');
@@ -188,15 +231,26 @@ describe('the image', () => {
       )
       .toBe(200);
     const [first] = await childrenOf(parent.pid!);
-    const { stdout } = await promisify(execFile)('grep', ['NSpid', `/proc/${first}/status`]);
-    expect(stdout.trim().split(/\s+/).at(-1)).toBe('1');
+    expect(await readFile(`/proc/${first}/status`, 'utf8')).toMatch(/^NSpid:.*\s1$/m);
     process.kill(first!, 'SIGTERM');
     expect(await exited).toEqual([0, null]);
   });
 
   it('brings the operator’s commands: migrate', async () => {
     const { ownerUrl } = await freshDatabase();
-    const migrate = asRun([...image.entrypoint, 'migrate', '--json'], { DATABASE_URL: ownerUrl });
-    expect(JSON.parse(await runIn(image.root, migrate))).toMatchObject({ applied: [] });
+    const migrate = asRun([...config.Entrypoint, 'migrate', '--json'], { DATABASE_URL: ownerUrl });
+    expect(JSON.parse(await runIn(root, migrate))).toMatchObject({ applied: [] });
   });
+
+  it(
+    'takes another uWebSockets.js by a build argument, and none of another hash than the one given',
+    async () => {
+      const { url, integrity } = await serveOfficialLayout();
+      const wrong = integrity.replace(/.{4}$/, 'AA==');
+      await expect(build({ UWS: url, UWS_INTEGRITY: wrong })).rejects.toThrow(
+        `uWebSockets.js has the hash ${integrity}, not ${wrong}`,
+      );
+    },
+    BUILD_TIMEOUT_MS,
+  );
 });

@@ -1,0 +1,77 @@
+import { execFile } from 'node:child_process';
+import { access, mkdir, mkdtemp, readFile, realpath, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { findProgram } from '../../src/servers/programs.ts';
+import type { Buildah } from './buildah.ts';
+
+const run = promisify(execFile);
+
+const CACHE = fileURLToPath(new URL('../../node_modules/.cache/hotel-api', import.meta.url));
+const RELEASE = 'trixie';
+const DEBOOTSTRAP_TIMEOUT_MS = 420_000;
+
+/**
+ * Commits an image that stands for the official one of Node, which is out of reach here: the same Debian by
+ * debootstrap, this process's Node, and the npm of this machine, in the same places.
+ */
+export async function commitBase(buildah: Buildah, name: string): Promise<void> {
+  const debian = await bootstrapDebian();
+  const npm = dirname(dirname(await realpath((await findProgram(['npm']))!)));
+  const container = (await buildah.run('from', 'scratch')).trim();
+  await buildah.run('add', container, debian, '/');
+  await buildah.run('copy', container, process.execPath, '/usr/local/bin/node');
+  await buildah.run('copy', container, npm, '/usr/local/lib/node_modules/npm');
+  const link = ['ln', '-s', '../lib/node_modules/npm/bin/npm-cli.js', '/usr/local/bin/npm'];
+  await buildah.run('run', '--isolation', 'chroot', container, '--', ...link);
+  await buildah.run(
+    'config',
+    '--env',
+    'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    container,
+  );
+  await buildah.run('commit', '--rm', container, name);
+}
+
+/** The archive of a Debian, made once. Its packages are verified by the keys of Debian. */
+async function bootstrapDebian(): Promise<string> {
+  const archive = join(CACHE, `debian-${RELEASE}-${process.arch}.tar`);
+  const isThere = await access(archive).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) return archive;
+  await mkdir(CACHE, { recursive: true });
+  const work = await mkdtemp(join(CACHE, 'debootstrap-'));
+  try {
+    const root = join(work, 'root');
+    // libatomic1 is what Node's image adds for Node
+    const options = ['--variant=minbase', '--include=ca-certificates,libatomic1'];
+    await run((await findProgram(['debootstrap']))!, [...options, RELEASE, root, await readMirror()], {
+      timeout: DEBOOTSTRAP_TIMEOUT_MS,
+      maxBuffer: 64 * 1024 ** 2,
+    });
+    await run('tar', [
+      '-C',
+      root,
+      '-cf',
+      join(work, 'tar'),
+      '--exclude=./var/cache/apt',
+      '--exclude=./var/lib/apt/lists',
+      '.',
+    ]);
+    await rename(join(work, 'tar'), archive);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+  return archive;
+}
+
+/** Where this machine has its Debian packages from. */
+async function readMirror(): Promise<string> {
+  const read = (path: string) => readFile(path, 'utf8').catch(() => '');
+  const lines =
+    (await read('/etc/apt/sources.list.d/debian.sources')) + (await read('/etc/apt/sources.list'));
+  return /^(?:URIs:|deb)\s+(http\S+\/debian\/?)\s/m.exec(lines)?.[1] ?? 'http://deb.debian.org/debian';
+}
