@@ -3,7 +3,7 @@ import { publicErrors } from './errors.ts';
 
 it('every public error has a status, and a body of JSON with its sentence alone', () => {
   for (const { status, sentence, body } of Object.values(publicErrors)) {
-    expect([400, 401, 403, 404, 405, 413, 429, 500, 503]).toContain(status);
+    expect([400, 401, 403, 404, 405, 408, 413, 429, 500, 503]).toContain(status);
     expect(JSON.parse(body.toString())).toEqual({ error: sentence });
     expect(sentence).toMatch(/^[A-Z][^\n]*[^.]$|^[a-z_]+ must [^\n]*[^.]$/);
   }

@@ -19,6 +19,7 @@ const table = {
   hotelNotFound: [404, 'Hotel not found'],
   pathNotFound: [404, 'Not found'],
   methodNotAllowed: [405, 'Method not allowed'],
+  bodyTooSlow: [408, 'Request body arrived too slowly'],
   bodyTooLarge: [413, 'Request body must be at most 1 MiB'],
   tooManyRequests: [429, 'Too many requests'],
   internal: [500, 'Internal server error'],

@@ -124,6 +124,7 @@ export const MEANINGS: Record<number, string> = {
   403: 'The key lacks the `registry` scope',
   404: 'No hotel has the id, or the path is unknown',
   405: 'The header `Allow` lists the methods of the path',
+  408: 'The request body did not arrive within 7 s, at less than 23 KB/s',
   413: 'The request body is too large',
   429: 'The key has used up its rate limit. Retry after the seconds of `Retry-After`',
   500: 'A fault of the service, logged with the request id',

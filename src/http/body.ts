@@ -7,21 +7,67 @@ export const MAX_BODY_BYTES = 1024 * 1024;
 const DISCARD_MS = 250;
 
 /**
- * Collects a request's body and hands it over once: the whole of it, or undefined as soon as it is larger than
- * `MAX_BODY_BYTES`. Must be called before the handler returns. The bytes are valid during the call only.
+ * A body must end, or bring this much, in so many looks. The HTTP library disconnects those that bring it in no 8 s,
+ * without a response.
  */
-export function collectBody(response: HttpResponse, done: (body: Uint8Array | undefined) => void): void {
+const LEAST_BYTES = 160 * 1024;
+const LOOKS = 14;
+const LOOK_EVERY_MS = 500;
+
+interface Arrival {
+  looksLeft: number;
+  late: () => void;
+}
+
+/** Bodies that have not ended; of requests that were aborted too, until they are late. */
+const arriving = new Set<Arrival>();
+let looking: NodeJS.Timeout | undefined;
+
+function refuseTheLate(): void {
+  for (const arrival of arriving) {
+    if (--arrival.looksLeft >= 0) continue;
+    arriving.delete(arrival);
+    arrival.late();
+  }
+  if (arriving.size > 0) return;
+  clearInterval(looking);
+  looking = undefined;
+}
+
+/**
+ * Collects a request's body and hands it over once: the whole of it, or undefined as soon as it is larger than
+ * `MAX_BODY_BYTES`; calls `late` instead where it comes too slowly. Must be called before the handler returns. The bytes
+ * are valid during the call only.
+ */
+export function collectBody(
+  response: HttpResponse,
+  done: (body: Uint8Array | undefined) => void,
+  late: () => void,
+): void {
   let collected: Buffer | undefined;
   let length = 0;
-  let tooLarge = false;
+  let isOver = false;
+  let nextLength = LEAST_BYTES;
+  const arrival: Arrival = {
+    looksLeft: LOOKS,
+    late: () => {
+      isOver = true;
+      collected = undefined;
+      late();
+    },
+  };
+  arriving.add(arrival);
+  looking ??= setInterval(refuseTheLate, LOOK_EVERY_MS);
   response.onData((chunk, isLast) => {
-    if (tooLarge) return;
+    if (isOver) return;
     if (length + chunk.byteLength > MAX_BODY_BYTES) {
-      tooLarge = true;
+      arriving.delete(arrival);
+      isOver = true;
       collected = undefined;
       done(undefined);
       return;
     }
+    if (isLast) arriving.delete(arrival);
     if (isLast && length === 0) {
       done(new Uint8Array(chunk));
       return;
@@ -34,6 +80,10 @@ export function collectBody(response: HttpResponse, done: (body: Uint8Array | un
     }
     collected.set(new Uint8Array(chunk), length);
     length += chunk.byteLength;
+    if (length >= nextLength) {
+      nextLength = length + LEAST_BYTES;
+      arrival.looksLeft = LOOKS;
+    }
     if (isLast) done(collected.subarray(0, length));
   });
 }

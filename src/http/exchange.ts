@@ -174,8 +174,8 @@ export class Exchange {
     this.#write(error.status, error.body, headers + retry);
   }
 
-  /** Refuses a request of which nobody can say for sure where it ends. */
-  refuseFraming(error: PublicError): void {
+  /** Rejects a request whose end is not known, or does not come. */
+  refuseAndClose(error: PublicError): void {
     this.closesConnection = true;
     this.fail(error);
   }

@@ -95,6 +95,7 @@ export class Gate implements Observer {
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
+        const late = () => exchange.refuseAndClose(publicErrors.bodyTooSlow);
         if (!isFramed(exchange, request)) return;
         const key = request.getHeader('x-api-key');
         const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
@@ -104,14 +105,14 @@ export class Gate implements Observer {
           if (declaredTooLarge) return answer(exchange, undefined);
           if (this.#admission.full) return this.#failed(exchange, OVERLOADED);
           exchange.defer();
-          collectBody(response, (body) => this.#guard(exchange, answer, body));
+          collectBody(response, (body) => this.#guard(exchange, answer, body), late);
           return;
         }
         exchange.defer();
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
         if (declaredTooLarge) body.resolve(undefined);
-        else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)));
+        else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)), late);
         return entry.then(async (entered) => {
           // whatever the answer is: a close while bytes are on their way would take it back
           if (exchange.closesConnection) await body.promise;
@@ -257,7 +258,7 @@ export class Gate implements Observer {
 /** Judges a GET or HEAD; answers one that has a body. */
 function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
   if (!hasBody(request)) return true;
-  exchange.refuseFraming(publicErrors.bodyNotAllowed);
+  exchange.refuseAndClose(publicErrors.bodyNotAllowed);
   return false;
 }
 
@@ -265,7 +266,7 @@ function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
 function isFramed(exchange: Exchange, request: HttpRequest): boolean {
   const framing = framingOf(request);
   if (framing === 'ambiguous') {
-    exchange.refuseFraming(publicErrors.framingAmbiguous);
+    exchange.refuseAndClose(publicErrors.framingAmbiguous);
     return false;
   }
   // the library takes trailers for the next request, and what a header hides from it too

@@ -59,6 +59,7 @@ const STATUS_LINES: Record<number, string> = {
   403: '403 Forbidden',
   404: '404 Not Found',
   405: '405 Method Not Allowed',
+  408: '408 Request Timeout',
   413: '413 Content Too Large',
   429: '429 Too Many Requests',
   500: '500 Internal Server Error',

@@ -170,3 +170,22 @@ it('500 clients that dribble, 260 that hardly read and 1000 that leave are gone 
   expect((await service.workerPids()).sort()).toEqual([...pids].sort());
   if (process.env.DEBUG) console.log(context.task.meta, quiet, meanwhile, before);
 });
+
+it.each([
+  ['a length', `Content-Length: ${2 ** 20}`],
+  ['chunks', 'Transfer-Encoding: chunked'],
+])('a batch with %s that arrives a byte a second is answered 408, and disconnected', async (_, framing) => {
+  const socket = connect({ port: service.port, host: '127.0.0.1' });
+  closeAtEnd('a slow client', async () => void socket.destroy());
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk.toString('latin1');
+  });
+  socket.on('error', () => {});
+  socket.write(`POST /hotels/channel/batch HTTP/1.1\r\n${head}${framing}\r\n\r\n`);
+  dribble('1')(socket);
+  await vi.waitUntil(() => socket.closed, { timeout: 25_000 });
+  expect(text).toMatch(
+    /^HTTP\/1\.1 408 .*\r\nconnection: close\r\n.*\{"error":"Request body arrived too slowly"\}$/is,
+  );
+});
