@@ -119,7 +119,7 @@ export function notModified(kind: 'list' | 'single'): object {
 
 /** What the error statuses mean. */
 export const MEANINGS: Record<number, string> = {
-  400: 'A value is malformed; the message says which',
+  400: 'The request or a value in it is malformed; the message says which',
   401: 'The key is missing, unknown, revoked or expired',
   403: 'The key lacks the `registry` scope',
   404: 'No hotel has the id, or the path is unknown',

@@ -143,7 +143,7 @@ export class Exchange {
     if (this.#deferred || this.#over) return;
     this.#deferred = true;
     const request = this.#request!;
-    this.#ifNoneMatch = request.getHeader('if-none-match');
+    if (this.method !== 'POST') this.#ifNoneMatch = request.getHeader('if-none-match');
     this.#acceptEncoding = request.getHeader('accept-encoding');
     this.#request = undefined;
     this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));

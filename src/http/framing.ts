@@ -1,10 +1,12 @@
 import type { HttpRequest } from 'uWebSockets.js';
+import { MAX_BODY_BYTES } from './body.ts';
 
 /**
- * How a request tells where its body ends. 'none': its length is 0. 'ambiguous': two readers may find two ends.
- * 'unsaid': it tells nothing, so it has no body, unless the HTTP library has overlooked a header.
+ * How a request tells where its body ends. 'none': its length is 0. 'tooLong': its length is above `MAX_BODY_BYTES`.
+ * 'ambiguous': two readers may find two ends. 'unsaid': it tells nothing, so it has no body, unless the HTTP library has
+ * overlooked a header.
  */
-export type Framing = 'none' | 'length' | 'chunked' | 'ambiguous' | 'unsaid';
+export type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 'unsaid';
 
 /** True when a GET or HEAD says that a body follows it, in any way. */
 export function hasBody(request: HttpRequest): boolean {
@@ -13,20 +15,28 @@ export function hasBody(request: HttpRequest): boolean {
   return framingOf(request) !== 'none';
 }
 
+let headers = 0;
+let length: string | undefined;
+let coding: string | undefined;
+
+function take(name: string, value: string): void {
+  if (name === 'content-length') length = value;
+  else if (name === 'transfer-encoding') coding = value;
+  else return;
+  headers++;
+}
+
 /** The HTTP library acts on the first of repeated headers, and takes each transfer coding for chunks. */
 export function framingOf(request: HttpRequest): Framing {
-  let headers = 0;
-  let length: string | undefined;
-  let coding: string | undefined;
-  request.forEach((name, value) => {
-    if (name === 'content-length') length = value;
-    else if (name === 'transfer-encoding') coding = value;
-    else return;
-    headers++;
-  });
+  headers = 0;
+  length = undefined;
+  coding = undefined;
+  request.forEach(take);
   if (headers === 0) return 'unsaid';
   if (headers > 1) return 'ambiguous';
-  if (coding !== undefined) return coding.toLowerCase() === 'chunked' ? 'chunked' : 'ambiguous';
+  if (coding !== undefined) return (coding as string).toLowerCase() === 'chunked' ? 'chunked' : 'ambiguous';
   if (!/^\d+$/.test(length!)) return 'ambiguous';
-  return Number(length) === 0 ? 'none' : 'length';
+  const bytes = Number(length);
+  if (bytes === 0) return 'none';
+  return bytes > MAX_BODY_BYTES ? 'tooLong' : 'length';
 }

@@ -7,9 +7,9 @@ import type { AccessLog } from '../observe/access-log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { RequestCounter } from '../observe/request-histogram.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
-import { collectBody, MAX_BODY_BYTES } from './body.ts';
+import { collectBody } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
-import { framingOf, hasBody } from './framing.ts';
+import { type Framing, framingOf, hasBody } from './framing.ts';
 import type { Page } from './page.ts';
 import { rateLimitHeaders } from './rate-limit-headers.ts';
 import type { GetRule, PostRule } from './rules.ts';
@@ -96,13 +96,13 @@ export class Gate implements Observer {
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
         const late = () => exchange.refuseAndClose(publicErrors.bodyTooSlow);
-        if (!isFramed(exchange, request)) return;
+        const framing = judgeFraming(exchange, request);
+        if (framing === 'ambiguous') return;
         const key = request.getHeader('x-api-key');
-        const declaredTooLarge = Number(request.getHeader('content-length')) > MAX_BODY_BYTES;
         const entry = this.#judge(exchange, key);
         if (!(entry instanceof Promise)) {
           if (!this.#admits(exchange, entry, rule.needsRegistry)) return;
-          if (declaredTooLarge) return answer(exchange, undefined);
+          if (framing === 'tooLong') return answer(exchange, undefined);
           if (this.#admission.full) return this.#failed(exchange, OVERLOADED);
           exchange.defer();
           collectBody(response, (body) => this.#guard(exchange, answer, body), late);
@@ -111,7 +111,7 @@ export class Gate implements Observer {
         exchange.defer();
         // the key is looked up while the body arrives
         const body = Promise.withResolvers<Uint8Array | undefined>();
-        if (declaredTooLarge) body.resolve(undefined);
+        if (framing === 'tooLong') body.resolve(undefined);
         else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)), late);
         return entry.then(async (entered) => {
           // whatever the answer is: a close while bytes are on their way would take it back
@@ -139,7 +139,7 @@ export class Gate implements Observer {
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const serve = (exchange: Exchange): void => {
         const mayHaveBody = counted !== 'GET' && counted !== 'HEAD';
-        if (mayHaveBody ? isFramed(exchange, request) : isBodiless(exchange, request))
+        if (mayHaveBody ? judgeFraming(exchange, request) !== 'ambiguous' : isBodiless(exchange, request))
           refuse(exchange, request);
       };
       this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
@@ -262,16 +262,13 @@ function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
   return false;
 }
 
-/** Judges how a request with a method that may have a body tells its end; answers where that is in doubt. */
-function isFramed(exchange: Exchange, request: HttpRequest): boolean {
+/** Judges how a request with a method that may have a body tells its end; answers where that is ambiguous. */
+function judgeFraming(exchange: Exchange, request: HttpRequest): Framing {
   const framing = framingOf(request);
-  if (framing === 'ambiguous') {
-    exchange.refuseAndClose(publicErrors.framingAmbiguous);
-    return false;
-  }
+  if (framing === 'ambiguous') exchange.refuseAndClose(publicErrors.framingAmbiguous);
   // the library takes trailers for the next request, and what a header hides from it too
-  exchange.closesConnection = framing === 'chunked' || framing === 'unsaid';
-  return true;
+  else exchange.closesConnection = framing === 'chunked' || framing === 'unsaid';
+  return framing;
 }
 
 /** One for all: to make an error with its stack costs as much as the rest of a refusal. */
