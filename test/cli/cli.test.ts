@@ -1,21 +1,17 @@
 import { once } from 'node:events';
-import { appendFile, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
-import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { readConfig } from '../../src/config.ts';
 import { hashOf, isWellFormed } from '../../src/keys/key.ts';
 import { requireSchema } from '../../src/schema.ts';
 import type { FreshDatabase } from '../support/database.ts';
 import { counts, Program } from './program.ts';
 
-/** An import of a million hotels takes up to 228 MB; one that kept its lines would take half as much again here. */
-const MAX_IMPORT_MIB = 260;
 const TODAY = '2026-06-01';
 
 let program: Program;
@@ -35,17 +31,6 @@ const hotelApi = (args: string[], { env, input }: { env?: NodeJS.ProcessEnv; inp
 /** Runs a command with --json: its one document, and how it ended. */
 const json = (args: string[], input?: string) => program.json(args, input);
 const line = (hotel: object) => `${JSON.stringify(hotel)}\n`;
-/** The most memory in MiB that a process held until it ended, as far as that was seen; 0 where the system does not tell. */
-async function peakOf(pid: number): Promise<number> {
-  for (let peakKiB = 0; ; await sleep(50)) {
-    const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-    const [, seenKiB] = /VmHWM:\s+(\d+)/.exec(status) ?? [];
-    // one that has ended, and that nobody has waited for, has no memory
-    if (seenKiB === undefined) return peakKiB / 1024;
-    peakKiB = Number(seenKiB);
-  }
-}
-
 describe('usage', () => {
   test.each([
     [[], 2],
@@ -321,50 +306,6 @@ describe('seed and import', () => {
     await sql`truncate hotels`;
     await hotelApi([...args, '--seed', '2']);
     expect((await checksum())!.sum).not.toBe(first!.sum);
-  });
-
-  test('of 100,000 lines with four wrong ones 99,996 are imported and the four are handed back; again changes nothing', async () => {
-    await sql`truncate hotels`;
-    const file = join(folder, 'many.ndjson');
-    const bad = [
-      [17, '{"id":"x","name":"cut off'],
-      [40_000, '{"id":"y","name":"Y","star_rating":4.3}'],
-      [70_000, '  {"id":"z", "name":"Z", "channel_id":"CH100003", "extra":"é"}\r'],
-      [99_999, `{"id":"w","name":"W","channel_id":"${hotelAt(0, 1, TODAY).channel_id}"}`],
-    ] as const;
-    for (let from = 1; from <= 100_000; from += 10_000) {
-      let text = '';
-      for (let number = from; number < from + 10_000; number++) {
-        const wrong = bad.find(([at]) => at === number)?.[1];
-        text +=
-          wrong === undefined ? line({ ...hotelAt(number - 1, 1, TODAY), certified: true }) : `${wrong}\n`;
-      }
-      await appendFile(file, text);
-    }
-    const importing = program.start(['import', file, '--json']);
-    const peakMiB = peakOf(importing.child.pid!);
-    const outcome = await importing.outcome;
-    // the file has 120 MB
-    console.log(`an import of 100,000 hotels: ${Math.round(await peakMiB)} MiB at most`);
-    expect(await peakMiB).toBeLessThan(MAX_IMPORT_MIB);
-    expect({ code: outcome.code, ...JSON.parse(outcome.stdout) }).toEqual(
-      counts({ inserted: 99_996, rejected: 4 }),
-    );
-    for (const reason of [
-      /line 17: not valid JSON/,
-      /line 40000: star_rating must be/,
-      /line 70000: unknown field "extra"/,
-      /line 99999: channel_id "CH100001" goes to hotel "htl_\w+" of line 1\n/,
-    ]) {
-      expect(outcome.stderr).toMatch(reason);
-    }
-    expect(await readFile(`${file}.rejected.ndjson`, 'utf8')).toBe(
-      bad.map(([, text]) => `${text}\n`).join(''),
-    );
-
-    const [before] = await sql`select max(version) as version from hotels`;
-    expect(await json(['import', file])).toEqual(counts({ unchanged: 99_996, rejected: 4 }));
-    expect((await sql`select max(version) as version from hotels`)[0]).toEqual(before);
   });
 
   describe('with few hotels', () => {

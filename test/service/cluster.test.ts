@@ -166,7 +166,7 @@ describe('the workers', () => {
 
 describe('a worker whose event loop is busy for longer than it may be frozen', () => {
   it('goes on', async () => {
-    const hook = fileURLToPath(new URL('support/spin-hook.ts', import.meta.url));
+    const hook = fileURLToPath(new URL('../support/spin-hook.ts', import.meta.url));
     const env = { NODE_OPTIONS: `--import=${hook}` };
     const service = await startService({ workers: 2, redis: false, hotels: HOTELS, env });
     const before = (await service.workerPids()).sort();
