@@ -15,7 +15,7 @@ export type Purpose =
   | { kind: 'operate' };
 
 /** One-dimensional arrays of texts, and of bigints as digits; by the numbers that PostgreSQL has for them. */
-const ARRAYS = {
+export const ARRAYS = {
   text: { to: 1009, from: [1009], serialize: writeArray, parse: readArray },
   bigint: { to: 1016, from: [1016], serialize: writeArray, parse: readArray },
 };

@@ -73,11 +73,17 @@ export class Client {
       });
     });
     outgoing.on('error', reject);
+    // an error may come before the body is written
+    let failed = false;
+    const failing = promise.catch(() => {
+      failed = true;
+    });
     // in pieces, so that an answer in the middle of a large body is heard
-    for (let start = 0; body && start < body.length && !answered; start += PIECE_BYTES) {
-      await new Promise((resolve) => outgoing.write(body.subarray(start, start + PIECE_BYTES), resolve));
+    for (let start = 0; body && start < body.length && !answered && !failed; start += PIECE_BYTES) {
+      const piece = body.subarray(start, start + PIECE_BYTES);
+      await Promise.race([new Promise((resolve) => outgoing.write(piece, resolve)), failing]);
     }
-    if (!answered) outgoing.end();
+    if (!answered && !failed) outgoing.end();
     return promise;
   }
 

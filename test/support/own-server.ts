@@ -111,8 +111,7 @@ export function redisProgram(): string {
 }
 
 /** A Redis of one test file alone; commands that tests of servers use are switched on. */
-export async function ownRedis(): Promise<{ server: OwnServer; url: string }> {
-  const program = redisProgram();
+export async function ownRedis(program = redisProgram()): Promise<{ server: OwnServer; url: string }> {
   const server = await OwnServer.start((port) => orderRedis(program, port), REDIS_READY);
   return { server, url: `redis://127.0.0.1:${server.port}/0` };
 }

@@ -21,7 +21,7 @@ const KEEPALIVE_MS = 25_000;
  */
 export class FaultProxy {
   readonly #server: Server;
-  readonly #target: { host: string; port: number };
+  #target: { host: string; port: number };
   readonly #sockets = new Set<Socket>();
   readonly #serverEnds = new Set<Socket>();
   readonly #ways = new Set<Way>();
@@ -45,6 +45,12 @@ export class FaultProxy {
     return Object.assign(proxy, {
       url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(proxy.port) }).href,
     });
+  }
+
+  /** New connections go to another server from now on, as when its address is moved; those that stand are reset. */
+  moveTo(port: number): void {
+    this.#target = { ...this.#target, port };
+    this.reset();
   }
 
   /** Passes everything on at once again, also what was held. */

@@ -1,0 +1,186 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import postgres, { type Sql } from 'postgres';
+import { ARRAYS } from '../../src/database.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { History, type Snapshot } from './history.ts';
+import { snapshotOf } from './snapshot.ts';
+
+/** Errors that a writer has to expect: another was quicker, the server went away or prepares no transactions. */
+const EXPECTED =
+  /^(23505|23503|42704|55000|55P03|40P01|57014|57P0\d|25P0\d|53300|08\w{3}|CONNECTION_\w+|CONNECT_TIMEOUT|E[A-Z]+)$/;
+
+const LOST = Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
+
+/** A refusal of the database that a writer with rights on the table must never see. */
+export class WriterRefused extends Error {
+  override name = 'WriterRefused';
+}
+
+/** A database under test as its writers see it, and its history. */
+export class Database {
+  readonly history: History;
+  readonly name: string;
+  /** as the superuser; replaced when another server takes over */
+  url: string;
+  sql: Sql;
+  /** since when some transaction is neither committed nor rolled back for certain */
+  #doubtfulSinceMs: number | undefined;
+  /** commits go one by one, so that what each changes is known */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** writers wait while the server is being broken on purpose */
+  #gate = Promise.withResolvers<void>();
+  #isOpen = true;
+
+  private constructor(url: string, sql: Sql, name: string, start: Snapshot) {
+    this.url = url;
+    this.sql = sql;
+    this.name = name;
+    this.history = new History(start);
+    this.#gate.resolve();
+  }
+
+  /** The database of this name, at `url`. */
+  static async open(url: string, name: string): Promise<Database> {
+    const sql = openWriter(url);
+    return new Database(url, sql, name, await snapshotOf(sql));
+  }
+
+  /** Another server has it from now on. */
+  moveTo(url: string): void {
+    this.url = url;
+    this.sql = openWriter(url);
+  }
+
+  get isDoubtful(): boolean {
+    return this.#doubtfulSinceMs !== undefined;
+  }
+
+  /** False while writers are kept back. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Keeps new writers back; those under way may fail. What is lost from now on is found by `reopen`. */
+  close(): void {
+    this.#gate = Promise.withResolvers<void>();
+    this.#isOpen = false;
+    this.#doubtfulSinceMs ??= performance.now();
+  }
+
+  /** Reads all again and lets writers go on. */
+  async reopen(): Promise<void> {
+    await this.resync();
+    this.#isOpen = true;
+    this.#gate.resolve();
+  }
+
+  /** Has the history say what the database holds, where that is in doubt. */
+  async resync(): Promise<void> {
+    await this.#exclusively(async () => {
+      if (this.#doubtfulSinceMs === undefined) return;
+      const found = await retried(() => snapshotOf(this.sql));
+      this.history.resync(found, this.#doubtfulSinceMs, performance.now());
+      this.#doubtfulSinceMs = undefined;
+    });
+  }
+
+  /**
+   * Runs a transaction on a connection of its own: `work` writes, then it ends as it says. An expected error rolls it
+   * back. Throws `WriterRefused` for any other.
+   */
+  async transaction(
+    work: (sql: Sql) => Promise<unknown>,
+    end: 'commit' | 'rollback' | 'prepare' = 'commit',
+    holdMs = 0,
+  ): Promise<void> {
+    await this.#gate.promise;
+    let isLost = false;
+    const sql = openWriter(this.url, 1, () => {
+      isLost = true;
+    });
+    // a client whose connection is lost opens another, where the transaction is not
+    const decide = async (statement: string, changes: Snapshot) => {
+      if (isLost || this.isDoubtful) throw LOST;
+      await this.#decide(changes, async () => {
+        await sql.unsafe(statement);
+        if (isLost) throw LOST;
+      });
+    };
+    try {
+      await sql`begin`;
+      await sql`set local lock_timeout = 1500`;
+      await work(sql);
+      if (end !== 'prepare') await sleep(holdMs);
+      if (end === 'rollback') return;
+      const name = `t${Math.random()}`;
+      let changes: Snapshot = new Map();
+      await this.#exclusively(async () => {
+        await sql.unsafe('reset role; reset search_path; reset session_replication_role');
+        changes = this.history.changesTo(await snapshotOf(sql));
+        if (end === 'commit') await decide('commit', changes);
+        else if (!isLost) await sql.unsafe(`prepare transaction '${name}'`);
+      });
+      if (end === 'commit') return;
+      await sleep(holdMs);
+      await this.#exclusively(() => decide(`commit prepared '${name}'`, changes));
+    } catch (error) {
+      this.#expect(error as Error & { code?: string });
+    } finally {
+      await sql.end({ timeout: 0 });
+    }
+  }
+
+  /** Notes what comes of `commit`; `changes` may be true from its beginning. */
+  async #decide(changes: Snapshot, commit: () => Promise<void>): Promise<void> {
+    const beganMs = performance.now();
+    const intent = this.history.intend(changes, beganMs);
+    try {
+      await commit();
+      this.history.confirm(intent, performance.now());
+    } catch (error) {
+      // PostgreSQL itself says that it was rolled back
+      if ((error as { severity?: string }).severity === 'ERROR') this.history.withdraw(intent);
+      else this.#doubtfulSinceMs ??= beganMs;
+      throw error;
+    }
+  }
+
+  #expect(error: Error & { code?: string }): void {
+    if (EXPECTED.test(error.code ?? '')) return;
+    throw new WriterRefused(`${error.message} (${error.code})`);
+  }
+
+  #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => {});
+    return done;
+  }
+}
+
+/** Opens connections of writers, or one that is watched. */
+export function openWriter(url: string, max = 4, onclose = () => {}): Sql {
+  const sql = postgres(url, {
+    max,
+    onclose,
+    onnotice: () => {},
+    backoff: () => 0.05,
+    connect_timeout: 5,
+    // else a connection that is lost while it asks for them ends the process
+    fetch_types: false,
+    types: ARRAYS,
+    connection: { application_name: 'history' },
+  });
+  if (max > 1) closeAtEnd('writers', () => sql.end({ timeout: 1 }));
+  return sql as unknown as Sql;
+}
+
+async function retried<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt === 100) throw error;
+      await sleep(100);
+    }
+  }
+}

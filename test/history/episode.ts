@@ -1,0 +1,195 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Draw } from '../../src/cli/seed/draw.ts';
+import { closeAll } from '../support/left-behind.ts';
+import { WriterRefused } from './database.ts';
+import { seconds } from './explain.ts';
+import { Faults } from './faults.ts';
+import { Jury } from './jury.ts';
+import { EVERYTHING, OTHERS, Reader } from './reader.ts';
+import { Stalls } from './stalls.ts';
+import type { Step } from './steps.ts';
+import { type Served, System } from './system.ts';
+import { write } from './writes.ts';
+
+/** What came of an episode. */
+export interface Outcome {
+  answers: number;
+  refused: number;
+  unanswered: number;
+  /** the machine did not keep up for so long, so that bounds were wider */
+  stallsMs: number;
+  failure: Failure | undefined;
+}
+
+/** The first wrong answer, with what is known of it. */
+export interface Failure {
+  sentence: string;
+  /** steps that had begun */
+  stepsBegun: number;
+  details: string[];
+}
+
+const READERS = 3;
+/** After the last fault: as long as its bound, and then as long as what is stale would be seen. */
+const QUIET_MS = 6_500;
+const LAST_CHANGE_MS = 2_000;
+const CONVERGE_MS = 15_000;
+const DEADLINE_MS = 240_000;
+
+/** Runs these steps on a system of their own; `seed` decides what is not a step. */
+export async function runEpisode(steps: Step[], seed: number, say: (line: string) => void): Promise<Outcome> {
+  const episode = new Episode(say);
+  try {
+    await episode.run(steps, seed);
+  } finally {
+    await episode.stop();
+  }
+  return episode.outcome;
+}
+
+class Episode {
+  readonly outcome: Outcome = { answers: 0, refused: 0, unanswered: 0, stallsMs: 0, failure: undefined };
+  readonly #say: (line: string) => void;
+  readonly #ending = new AbortController();
+  readonly #readers: Reader[] = [];
+  readonly #reading: Promise<void>[] = [];
+  readonly #log: string[] = [];
+  readonly #beganMs = performance.now();
+  readonly #jury = new Jury((sentence, details) => this.#fail(sentence, details), this.#beganMs);
+  #stepsBegun = 0;
+  #system: System | undefined;
+  #stalls: Stalls | undefined;
+
+  constructor(say: (line: string) => void) {
+    this.#say = say;
+  }
+
+  async run(steps: Step[], seed: number): Promise<void> {
+    const system = await System.start(steps, seed, this.#say);
+    this.#system = system;
+    this.#stalls = new Stalls(system);
+    const meet = (served: Served) => {
+      for (let i = 0; i < READERS; i++) this.#read(system, served, new Draw(seed, this.#readers.length));
+    };
+    for (const served of system.served) meet(served);
+    const { port } = system.served[0]!.instance;
+    const warming = new Reader(port, system.keys, new Draw(seed, 0), () => {});
+    for (const question of OTHERS) await warming.ask(question, system.keys.full);
+    warming.close();
+    await sleep(1_500);
+    const faults = new Faults(system);
+    const background: Promise<void>[] = [];
+    const deadline = setTimeout(() => this.#fail('the episode did not end in time'), DEADLINE_MS);
+    for (const [i, step] of steps.entries()) {
+      if (this.#ending.signal.aborted) break;
+      this.#stepsBegun = i + 1;
+      if (step.do === 'pause') {
+        await this.#sleep(step.ms);
+        continue;
+      }
+      this.#note(JSON.stringify(step));
+      const doing = this.#do(system, faults, step).then(async () => {
+        if (step.do === 'fault') this.#note(`over: ${step.fault}`);
+        for (const served of system.served.slice(this.#readers.length / READERS)) meet(served);
+      });
+      background.push(doing.catch((error: Error) => this.#crash(step, error)));
+      // writers wait for what is broken; so do not the steps
+      if (step.do !== 'fault') await Promise.race([doing.catch(() => {}), this.#sleep(300)]);
+    }
+    await Promise.race([Promise.all(background), this.#ended()]);
+    await this.#settle(system);
+    clearTimeout(deadline);
+  }
+
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    this.#jury.stop();
+    this.outcome.answers = this.#jury.answers;
+    this.outcome.refused = this.#jury.refused;
+    this.#stalls?.stop();
+    this.outcome.stallsMs = this.#stalls?.totalMs ?? 0;
+    for (const reader of this.#readers) reader.close();
+    await Promise.all(this.#reading);
+    this.outcome.unanswered = this.#readers.reduce((sum, { unanswered }) => sum + unanswered, 0);
+    await closeAll().catch((error: Error) => this.#say(`  ${error.message}`));
+  }
+
+  /** Nothing is broken any more: nothing stays stale, and a last change is seen, everywhere. */
+  async #settle(system: System): Promise<void> {
+    await this.#sleep(QUIET_MS);
+    await this.#askAll(system);
+    const all = { write: 'update all', as: 'owner', end: 'commit', holdMs: 0, hotels: [], token: 0 } as const;
+    for (const database of system.databases) {
+      if (this.#ending.signal.aborted) return;
+      await write(database, { do: 'write', ...all }, `last of ${database.name} `);
+    }
+    await this.#sleep(LAST_CHANGE_MS);
+    await this.#askAll(system);
+  }
+
+  /** Every reader asks for everything, and is answered. */
+  async #askAll(system: System): Promise<void> {
+    const untilMs = performance.now() + CONVERGE_MS;
+    for (const [i, reader] of this.#readers.entries()) {
+      for (const question of EVERYTHING) {
+        while (!this.#ending.signal.aborted) {
+          const exchange = await reader.ask(question, system.keys.full);
+          if (exchange && exchange.status !== 503) break;
+          if (performance.now() > untilMs) {
+            this.#fail(`reader ${i} gets no answer to ${JSON.stringify(question)} though nothing is broken`);
+          }
+          await sleep(100);
+        }
+      }
+    }
+  }
+
+  async #do(system: System, faults: Faults, step: Step): Promise<void> {
+    if (step.do === 'write') await write(system.databases[0]!, step);
+    else if (step.do === 'key') await system.keys.change(system.databases[0]!, step, system.hasClocks);
+    else if (step.do === 'fault') await faults.run(step);
+    for (const database of system.databases)
+      if (database.isDoubtful && database.isOpen) await database.resync();
+  }
+
+  #read(system: System, served: Served, draw: Draw): void {
+    const reader = new Reader(served.instance.port, system.keys, draw, (exchange) => {
+      this.#jury.hear(served, exchange);
+    });
+    this.#readers.push(reader);
+    this.#reading.push(reader.run(this.#ending.signal));
+  }
+
+  #crash(step: Step, error: Error): void {
+    const what =
+      error instanceof WriterRefused ? 'a writer was refused' : 'the harness could not do its step';
+    this.#fail(
+      `${what}: ${JSON.stringify(step)}: ${error instanceof WriterRefused ? error.message : error.stack}`,
+    );
+  }
+
+  #fail(sentence: string, details: string[] = []): void {
+    if (this.#ending.signal.aborted) return;
+    const notable = this.#system?.served.flatMap(({ instance }) =>
+      instance.lines.filter((line) => !/request refused|slow request/.test(line)).slice(-12),
+    );
+    this.outcome.failure = {
+      sentence,
+      stepsBegun: this.#stepsBegun,
+      details: [...details, 'steps, in s since the start:', ...this.#log, 'logs:', ...(notable ?? [])],
+    };
+    this.#ending.abort();
+  }
+
+  #note(line: string): void {
+    this.#log.push(`  ${seconds(performance.now() - this.#beganMs)} ${line}`);
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#ending.signal }).catch(() => {});
+  }
+
+  async #ended(): Promise<void> {
+    while (!this.#ending.signal.aborted) await this.#sleep(1_000);
+  }
+}

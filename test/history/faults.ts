@@ -1,0 +1,38 @@
+import type { FaultStep, Kind, Left } from './disturbing.ts';
+import { INSTANCE_FAULTS } from './instance-faults.ts';
+import { POSTGRES_FAULTS } from './postgres-faults.ts';
+import { REDIS_FAULTS } from './redis-faults.ts';
+import type { FaultName } from './steps.ts';
+import type { System } from './system.ts';
+
+const FAULTS: Record<FaultName, Kind> = { ...REDIS_FAULTS, ...POSTGRES_FAULTS, ...INSTANCE_FAULTS };
+
+/** Breaks things and mends them again. Of faults that would meet at one thing, one waits for the other. */
+export class Faults {
+  readonly #system: System;
+  readonly #left: Left = {};
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  constructor(system: System) {
+    this.#system = system;
+  }
+
+  /** Resolves when the fault is over. */
+  async run(step: FaultStep): Promise<void> {
+    const { uses, run } = FAULTS[step.fault];
+    const targets = this.#system.served
+      .slice(0, 2)
+      .filter((_, i) => step.instance === 2 || step.instance === i);
+    const names = uses === 'instance' ? targets.map(({ instance }) => instance.name) : [uses];
+    const before = names.map((name) => this.#turns.get(name));
+    const done = Promise.all(before).then(() =>
+      run({ system: this.#system, left: this.#left, step, targets }),
+    );
+    for (const name of names)
+      this.#turns.set(
+        name,
+        done.catch(() => {}),
+      );
+    await done;
+  }
+}

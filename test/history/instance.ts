@@ -1,0 +1,133 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Guarded, runGuarded } from '../../src/servers/guarded.ts';
+import { freePort } from '../../src/servers/port.ts';
+import { childrenOf } from '../../src/servers/processes.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import type { FaultProxy } from '../support/proxy.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const READY_TIMEOUT_MS = 30_000;
+const LINES_KEPT = 200;
+
+/** The ways of an instance to its servers. */
+export interface Paths {
+  postgres: FaultProxy & { url: string };
+  redis: FaultProxy & { url: string };
+}
+
+/** The real binary on paths of its own to its servers; it may be stopped, frozen and started again. */
+export class Instance {
+  readonly name: string;
+  readonly paths: Paths;
+  readonly #env: Record<string, string>;
+  readonly #lines: string[] = [];
+  #guarded!: Guarded;
+  port = 0;
+  adminPort = 0;
+
+  private constructor(name: string, paths: Paths, env: Record<string, string>) {
+    this.name = name;
+    this.paths = paths;
+    this.#env = env;
+  }
+
+  static async start(name: string, paths: Paths, env: Record<string, string>): Promise<Instance> {
+    const instance = new Instance(name, paths, env);
+    instance.port = await freePort();
+    instance.adminPort = await freePort();
+    closeAtEnd(name, async () => {
+      if (instance.#guarded) await instance.stop();
+    });
+    await instance.start();
+    return instance;
+  }
+
+  get pid(): number {
+    return this.#guarded.pid;
+  }
+
+  /** What it printed last. */
+  get lines(): readonly string[] {
+    return this.#lines;
+  }
+
+  async workerPids(): Promise<number[]> {
+    return childrenOf(this.pid);
+  }
+
+  async start(): Promise<void> {
+    this.#guarded = await runGuarded(
+      {
+        command: [process.execPath, 'src/main.ts', 'serve'],
+        cwd: ROOT,
+        env: {
+          PATH: process.env.PATH,
+          HOME: process.env.HOME,
+          DATABASE_URL: this.paths.postgres.url,
+          REDIS_URL: this.paths.redis.url,
+          HOST: '127.0.0.1',
+          PORT: String(this.port),
+          ADMIN_HOST: '127.0.0.1',
+          ADMIN_PORT: String(this.adminPort),
+          LOG_LEVEL: 'info',
+          DRAIN_WAIT_MS: '0',
+          ...this.#env,
+        },
+        stopSignal: 'SIGTERM',
+        killAfterMs: 15_000,
+      },
+      (line) => {
+        if (this.#lines.push(line) > LINES_KEPT) this.#lines.shift();
+      },
+    );
+  }
+
+  /** Resolves when /readyz says 200; rejects when that takes too long. */
+  async ready(): Promise<void> {
+    const untilMs = performance.now() + READY_TIMEOUT_MS;
+    while (performance.now() < untilMs) {
+      const status = await fetch(`http://127.0.0.1:${this.adminPort}/readyz`, {
+        signal: AbortSignal.timeout(1_000),
+      })
+        .then((response) => response.status)
+        .catch(() => 0);
+      if (status === 200) return;
+      await sleep(30);
+    }
+    throw new Error(`${this.name} did not get ready:\n${this.#lines.slice(-20).join('\n')}`);
+  }
+
+  /** Sends a signal to the primary, the workers or both; those that have ended meanwhile do not count. */
+  async signal(
+    signal: NodeJS.Signals,
+    to: { primary?: boolean; workers?: boolean | number },
+  ): Promise<number[]> {
+    const workers = to.workers === undefined || to.workers === false ? [] : await this.workerPids();
+    const chosen =
+      typeof to.workers === 'number' ? workers.slice(to.workers % workers.length).slice(0, 1) : workers;
+    const pids = [...(to.primary ? [this.pid] : []), ...chosen];
+    for (const pid of pids) kill(pid, signal);
+    return pids;
+  }
+
+  /** SIGTERM, and the end. */
+  async stop(): Promise<void> {
+    kill(this.pid, 'SIGCONT');
+    await this.#guarded.stop();
+  }
+
+  /** The primary dies at once; resolves when its workers have ended too. */
+  async kill(): Promise<void> {
+    kill(this.pid, 'SIGKILL');
+    await this.#guarded.exited;
+  }
+}
+
+export function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // it has ended by itself
+  }
+}

@@ -1,0 +1,140 @@
+import { describe, expect, it } from 'vitest';
+import { type Hotel, historyOf, hotel, snapshot } from './history.fixture.ts';
+import { type Exchange, judge, type Question } from './judge.ts';
+
+const exchange = (
+  question: Question,
+  status: number,
+  body: unknown,
+  more: Partial<Exchange> = {},
+): Exchange => ({
+  question,
+  key: 'full',
+  sentMs: 10_000,
+  receivedMs: 10_020,
+  status,
+  body: JSON.stringify(body),
+  ...more,
+});
+const single: Question = { by: 'hotel', id: 'h1' };
+const wrong = (sentence: RegExp, subject = 'hotel:h1') => ({
+  sentence: expect.stringMatching(sentence),
+  subject,
+});
+
+describe('an answer of a hotel', () => {
+  const history = historyOf(snapshot([hotel('old')]), [8_000, snapshot([hotel('new')])]);
+  const shown = (name: string, reachMs: number) =>
+    judge(history, reachMs, exchange(single, 200, hotel(name)));
+
+  it('is right where it was true between the reach and the receipt', () => {
+    expect(shown('new', 9_000)).toBeUndefined();
+    expect(shown('old', 7_000)).toBeUndefined();
+  });
+
+  it('is right while a commit is not acknowledged, old or new', () => {
+    expect(shown('old', 8_005)).toBeUndefined();
+    expect(judge(history, 7_000, exchange(single, 200, hotel('new'), { receivedMs: 8_001 }))).toBeUndefined();
+  });
+
+  it('is wrong where it ended to be true before', () => {
+    expect(shown('old', 8_011)).toEqual(wrong(/not true/));
+  });
+
+  it('is wrong where it is from the future, or was never committed', () => {
+    expect(judge(history, 7_000, exchange(single, 200, hotel('new'), { receivedMs: 7_990 }))).toEqual(
+      wrong(/not true/),
+    );
+    expect(shown('never', 0)).toEqual(wrong(/not true/));
+  });
+
+  it('is wrong where a field is another version than the rest', () => {
+    expect(judge(history, 0, exchange(single, 200, hotel('new', { description: 'torn' })))).toEqual(
+      wrong(/not true/),
+    );
+  });
+
+  it('is wrong as 404 while the hotel is there, and right when it may have been gone', () => {
+    expect(judge(history, 0, exchange(single, 404, {}))).toEqual(wrong(/no such hotel/));
+    const gone = historyOf(snapshot([hotel('old')]), [8_000, snapshot([])]);
+    expect(judge(gone, 9_000, exchange(single, 404, {}))).toBeUndefined();
+    expect(judge(gone, 9_000, exchange(single, 200, hotel('old')))).toEqual(wrong(/not true/));
+  });
+
+  it('is judged by the id that was asked for', () => {
+    const moved = historyOf(snapshot([hotel('a')]), [8_000, snapshot([hotel('a', { channel_id: 'C2' })])]);
+    const by = (id: string, body: Hotel) => judge(moved, 9_000, exchange({ by: 'channel', id }, 200, body));
+    expect(by('C2', hotel('a', { channel_id: 'C2' }))).toBeUndefined();
+    expect(by('C1', hotel('a'))).toEqual(wrong(/not true/, 'channel:C1'));
+    expect(by('C1', hotel('a', { channel_id: 'C2' }))).toEqual(wrong(/not true/, 'channel:C1'));
+  });
+});
+
+describe('a list', () => {
+  const two = hotel('b', { id: 'h2', channel_id: 'C2', registry_id: 8 });
+  const history = historyOf(snapshot([hotel('a'), two]));
+  const list = (...hotels: Hotel[]) => judge(history, 9_000, exchange({ by: 'list' }, 200, hotels));
+  const batch = (...hotels: Hotel[]) =>
+    judge(history, 9_000, exchange({ by: 'channels', ids: ['C2', 'C1', 'C3'] }, 200, hotels));
+
+  it('is right with all hotels in their order', () => {
+    expect(list(hotel('a'), two)).toBeUndefined();
+    expect(batch(two, hotel('a'))).toBeUndefined();
+  });
+
+  it('is wrong where a hotel is missing, twice, unknown or out of order', () => {
+    expect(list(two)).toEqual(wrong(/no such hotel/));
+    expect(list(hotel('a'), hotel('a'), two)).toEqual(wrong(/twice/));
+    expect(list(hotel('a'), two, hotel('c', { id: 'h3' }))).toEqual(wrong(/not true/, 'hotel:h3'));
+    expect(list(two, hotel('a'))).toEqual(wrong(/out of order/));
+    expect(batch(two)).toEqual(wrong(/no such hotel/, 'channel:C1'));
+    expect(batch(hotel('a'), two)).toEqual(wrong(/out of order/, 'channel:C2'));
+    expect(batch(two, hotel('a', { channel_id: 'C9' }))).toEqual(wrong(/not asked/, 'channel:C2'));
+  });
+});
+
+describe('a key', () => {
+  const before = { full: 'full', narrow: 'narrow', gone: 'full' } as const;
+  const history = historyOf(snapshot([hotel('a')], before), [
+    8_000,
+    snapshot([hotel('a')], { full: 'full', narrow: 'narrow' }),
+  ]);
+  const as = (key: string, question: Question, status: number, reachMs = 9_000, body: object = hotel('a')) =>
+    judge(history, reachMs, exchange(question, status, body, { key }));
+  const byRegistry: Question = { by: 'registry', id: '7' };
+  const narrowed = hotel('a', { registry_id: null });
+
+  it('is accepted until its revocation has reached everybody, and never after', () => {
+    expect(as('gone', single, 200, 7_500)).toBeUndefined();
+    expect(as('gone', single, 401)).toBeUndefined();
+    expect(as('gone', single, 200)).toEqual(wrong(/not valid/, 'key:gone'));
+    expect(as('gone', single, 404)).toEqual(wrong(/not valid/, 'key:gone'));
+  });
+
+  it('is never refused while it is valid, and an unknown one always', () => {
+    expect(as('full', single, 401)).toEqual(wrong(/401/, 'key:full'));
+    expect(as('unknown', single, 401)).toBeUndefined();
+    expect(as('unknown', single, 200)).toEqual(wrong(/not valid/, 'key:unknown'));
+  });
+
+  it('without the scope sees no registry id and may not ask by it', () => {
+    expect(as('narrow', single, 200, 9_000, narrowed)).toBeUndefined();
+    expect(as('narrow', single, 200)).toEqual(wrong(/not true/));
+    expect(as('full', single, 200, 9_000, narrowed)).toEqual(wrong(/not true/));
+    expect(as('narrow', byRegistry, 403)).toBeUndefined();
+    expect(as('narrow', byRegistry, 200)).toEqual(wrong(/not valid/, 'key:narrow'));
+    expect(as('full', byRegistry, 403)).toEqual(wrong(/403/, 'key:full'));
+  });
+});
+
+describe('what is no answer', () => {
+  const history = historyOf(snapshot([hotel('a')]));
+  it('503 is always right', () => {
+    expect(judge(history, 9_000, exchange(single, 503, {}))).toBeUndefined();
+  });
+  it('500 and what cannot be read are always wrong', () => {
+    expect(judge(history, 9_000, exchange(single, 500, {}))).toEqual(wrong(/status 500/, 'key:full'));
+    expect(judge(history, 9_000, { ...exchange(single, 200, {}), body: '{' })).toEqual(wrong(/no hotel/));
+    expect(judge(history, 9_000, exchange({ by: 'list' }, 200, {}))).toEqual(wrong(/no list/));
+  });
+});

@@ -1,0 +1,127 @@
+import type { History } from './history.ts';
+
+/** What a client asks for. */
+export type Question =
+  | { by: 'hotel' | 'channel' | 'registry'; id: string }
+  | { by: 'channels' | 'registries'; ids: string[] }
+  | { by: 'list' };
+
+/** A request and its answer. Times are of `performance.now()`. */
+export interface Exchange {
+  question: Question;
+  /** the sha256 of the key */
+  key: string;
+  sentMs: number;
+  receivedMs: number;
+  status: number;
+  body: string;
+}
+
+/** An answer that was not right at any moment that counts. */
+export interface Wrong {
+  sentence: string;
+  /** whose history decides */
+  subject: string;
+}
+
+type Shown = Record<'id' | 'name' | 'description' | 'channel_id' | 'registry_id', unknown>;
+
+/** A hotel as histories hold it. */
+export function hotelValue({ id, name, description, channel_id, registry_id }: Shown): string {
+  return JSON.stringify([id, name, description, channel_id, registry_id]);
+}
+
+/** Compares an answer with all that was true between `reachMs` and its receipt; undefined where it is right. */
+export function judge(history: History, reachMs: number, exchange: Exchange): Wrong | undefined {
+  const { question, key, receivedMs, status, body } = exchange;
+  const possible = (subject: string) => history.possible(subject, reachMs, receivedMs);
+  const keySubject = `key:${key}`;
+  const scopes = possible(keySubject);
+  const wrongKey = (sentence: string): Wrong => ({ sentence, subject: keySubject });
+  const needsRegistry = question.by === 'registry' || question.by === 'registries';
+  const isAccepted = scopes.includes('"full"') || (!needsRegistry && scopes.includes('"narrow"'));
+
+  if (status === 503) return undefined;
+  if (status === 401)
+    return scopes.includes('null') ? undefined : wrongKey('401, though the key was valid throughout');
+  if (status === 403)
+    return needsRegistry && scopes.includes('"narrow"')
+      ? undefined
+      : wrongKey('403, though the key did not lack the scope');
+  if (status !== 200 && status !== 404) return wrongKey(`status ${status}: ${body.slice(0, 200)}`);
+  if (!isAccepted) return wrongKey(`${status}, though the key was not valid for this at any moment`);
+
+  const found = elementsOf(history, exchange);
+  if ('sentence' in found) return found;
+  for (const [subject, shown] of found.elements) {
+    const values = possible(subject);
+    if (!values.some((value) => matches(value, shown, scopes))) {
+      const sentence = shown ? `the answer shows ${hotelValue(shown)}` : 'the answer shows no such hotel';
+      return { sentence: `${sentence}, which was not true at any moment that counts`, subject };
+    }
+  }
+  return undefined;
+}
+
+function matches(value: string, shown: Shown | null, scopes: string[]): boolean {
+  if (shown === null || value === 'null') return (value === 'null') === (shown === null);
+  if (scopes.includes('"full"') && value === hotelValue(shown)) return true;
+  if (!scopes.includes('"narrow"') || shown.registry_id !== null) return false;
+  return JSON.stringify([...JSON.parse(value).slice(0, 4), null]) === hotelValue(shown);
+}
+
+/** For every subject that the question is about: what the answer shows of it. */
+function elementsOf(
+  history: History,
+  { question, status, body }: Exchange,
+): { elements: Map<string, Shown | null> } | Wrong {
+  const isSingle = 'id' in question;
+  const elements = new Map<string, Shown | null>();
+  const kind = ({ channels: 'channel', registries: 'registry', list: 'hotel' } as Record<string, string>)[
+    question.by
+  ];
+  if (isSingle) {
+    const subject = `${question.by}:${question.id}`;
+    if (status === 404) return { elements: elements.set(subject, null) };
+    const shown = parse(body);
+    if (shown === undefined || Array.isArray(shown))
+      return { sentence: `no hotel: ${body.slice(0, 200)}`, subject };
+    return { elements: elements.set(subject, shown as Shown) };
+  }
+  const asked =
+    question.by === 'list'
+      ? history.subjects('hotel').filter((subject) => isListed(subject.slice('hotel:'.length)))
+      : question.ids.map((id) => `${kind}:${id}`);
+  const shown = parse(body);
+  const broken = (what: string): Wrong => ({
+    sentence: `${what}: ${body.slice(0, 200)}`,
+    subject: asked[0] ?? '',
+  });
+  if (status === 404 || !Array.isArray(shown)) return broken('no list of hotels');
+  const field = { hotel: 'id', channel: 'channel_id', registry: 'registry_id' }[kind!] as keyof Shown;
+  for (const subject of asked) elements.set(subject, null);
+  const order: string[] = [];
+  for (const hotel of shown as Shown[]) {
+    if (question.by === 'list' && !isListed(String(hotel.id))) continue;
+    const subject = `${kind}:${hotel[field]}`;
+    if (elements.get(subject)) return broken(`${subject} twice`);
+    if (question.by !== 'list' && !elements.has(subject)) return broken(`${subject} was not asked for`);
+    elements.set(subject, hotel);
+    order.push(subject);
+  }
+  // ids are ASCII, so that this is byte order
+  const wanted = question.by === 'list' ? order.toSorted() : asked.filter((subject) => elements.get(subject));
+  if (wanted.join() !== order.join()) return broken('out of order');
+  return { elements };
+}
+
+/** The hotels that come first; others of the page are not judged. */
+const isListed = (id: string) => id < 'i';
+
+function parse(body: string): unknown {
+  try {
+    return JSON.parse(body) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}

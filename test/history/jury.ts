@@ -1,0 +1,48 @@
+import { explain } from './explain.ts';
+import { type Exchange, judge } from './judge.ts';
+import type { Served } from './system.ts';
+
+const DECIDE_EVERY_MS = 50;
+
+/** Judges the answers of an episode, each when its history is certain. */
+export class Jury {
+  readonly #onWrong: (sentence: string, details: string[]) => void;
+  readonly #beganMs: number;
+  readonly #deciding: NodeJS.Timeout;
+  /** answers that came while their history was in doubt */
+  #undecided: { served: Served; exchange: Exchange }[] = [];
+  answers = 0;
+  refused = 0;
+
+  constructor(onWrong: (sentence: string, details: string[]) => void, beganMs: number) {
+    this.#onWrong = onWrong;
+    this.#beganMs = beganMs;
+    this.#deciding = setInterval(() => this.#decide(), DECIDE_EVERY_MS);
+  }
+
+  hear(served: Served, exchange: Exchange): void {
+    if (served.database.isDoubtful) this.#undecided.push({ served, exchange });
+    else this.#judge(served, exchange);
+  }
+
+  stop(): void {
+    clearInterval(this.#deciding);
+  }
+
+  #decide(): void {
+    const decided = this.#undecided.filter(({ served }) => !served.database.isDoubtful);
+    if (decided.length === 0) return;
+    this.#undecided = this.#undecided.filter((one) => !decided.includes(one));
+    for (const { served, exchange } of decided) this.#judge(served, exchange);
+  }
+
+  #judge(served: Served, exchange: Exchange): void {
+    this.answers++;
+    if (exchange.status === 503) this.refused++;
+    const reachMs = served.bounds.reachOf(exchange.sentMs);
+    const wrong = judge(served.database.history, reachMs, exchange);
+    if (!wrong) return;
+    const details = explain(served, exchange, wrong, reachMs, this.#beganMs);
+    this.#onWrong(`${served.instance.name}: ${wrong.sentence}`, details);
+  }
+}

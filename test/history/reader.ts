@@ -1,0 +1,129 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Draw } from '../../src/cli/seed/draw.ts';
+import { hashOf } from '../../src/keys/key.ts';
+import { Client } from '../support/client.ts';
+import type { Exchange, Question } from './judge.ts';
+import type { Keys } from './key-changes.ts';
+import { HOTELS } from './steps.ts';
+import { channelId, hotelId, OTHER_CHANNELS, registryId, SELDOM_CHANNELS } from './writes.ts';
+
+/** A frozen service keeps a client waiting; past it the connection is given up. */
+const TIMEOUT_MS = 15_000;
+const ALL = [...Array(HOTELS).keys()];
+
+/** One client of an instance: it asks one question after the other, over one connection. */
+export class Reader {
+  readonly #port: number;
+  readonly #keys: Keys;
+  readonly #draw: Draw;
+  readonly #onExchange: (exchange: Exchange) => void;
+  #client: Client;
+  /** questions that were not answered at all */
+  unanswered = 0;
+
+  constructor(port: number, keys: Keys, draw: Draw, onExchange: (exchange: Exchange) => void) {
+    this.#port = port;
+    this.#keys = keys;
+    this.#draw = draw;
+    this.#onExchange = onExchange;
+    this.#client = this.#connect();
+  }
+
+  /** Asks until the signal ends it. */
+  async run(signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => this.#client.close(), { once: true });
+    while (!signal.aborted) {
+      await this.ask(this.#question(), this.#key());
+      await sleep(this.#draw.between(5, 40));
+    }
+    this.#client.close();
+  }
+
+  /** Asks this question; what came of it, undefined where no answer came. */
+  async ask(question: Question, key: string): Promise<Exchange | undefined> {
+    const { path, body } = requestOf(question);
+    const sentMs = performance.now();
+    const give = new AbortController();
+    const late = sleep(TIMEOUT_MS, undefined, { signal: give.signal }).catch(() => {});
+    const asking = this.#client
+      .ask(path, { key, ...(body && { method: 'POST' }) }, body)
+      .catch(() => undefined);
+    const answer = await Promise.race([asking, late]);
+    give.abort();
+    if (!answer) {
+      this.unanswered++;
+      this.#client.close();
+      this.#client = this.#connect();
+      return undefined;
+    }
+    const { status, text } = answer;
+    const exchange = {
+      question,
+      key: hashOf(key),
+      sentMs,
+      receivedMs: performance.now(),
+      status,
+      body: text,
+    };
+    this.#onExchange(exchange);
+    return exchange;
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  #connect(): Client {
+    return new Client(this.#port, this.#keys);
+  }
+
+  #key(): string {
+    const draw = this.#draw.below(100);
+    if (draw < 60) return this.#keys.full;
+    if (draw < 75) return this.#keys.narrow;
+    return draw < 98 ? this.#draw.pick(this.#keys.changing) : this.#keys.unknown;
+  }
+
+  #question(): Question {
+    const draw = this.#draw.below(100);
+    if (draw < 4) return { by: 'channels', ids: SELDOM_CHANNELS.filter(() => this.#draw.chance(0.05)) };
+    if (draw < 30) return { by: 'channels', ids: ALL.map(channelId) };
+    if (draw < 45) return { by: 'registries', ids: ALL.map((i) => String(registryId(i))) };
+    if (draw < 60) return { by: 'list' };
+    const i = this.#draw.below(HOTELS);
+    if (draw < 75) return { by: 'hotel', id: hotelId(i) };
+    return draw < 90 ? { by: 'channel', id: channelId(i) } : { by: 'registry', id: String(registryId(i)) };
+  }
+}
+
+function requestOf(question: Question): { path: string; body?: Buffer } {
+  if (question.by === 'list') return { path: '/hotels?limit=100' };
+  if (question.by === 'hotel') return { path: `/hotels/${question.id}` };
+  if ('id' in question) return { path: `/hotels/${question.by}/${question.id}` };
+  const [namespace, field] =
+    question.by === 'channels' ? ['channel', 'channel_ids'] : ['registry', 'registry_ids'];
+  return {
+    path: `/hotels/${namespace}/batch`,
+    body: Buffer.from(JSON.stringify({ [field!]: question.ids })),
+  };
+}
+
+/** Questions that have Redis hold all other hotels. */
+export const OTHERS: Question[] = [
+  { by: 'channels', ids: SELDOM_CHANNELS },
+  ...[0, 1_000, 2_000].map(
+    (from): Question => ({
+      by: 'channels',
+      ids: OTHER_CHANNELS.slice(from, from + 1_000),
+    }),
+  ),
+];
+
+/** Questions that show all there is. */
+export const EVERYTHING: Question[] = [
+  { by: 'list' },
+  { by: 'channels', ids: SELDOM_CHANNELS },
+  { by: 'channels', ids: ALL.map(channelId) },
+  { by: 'registries', ids: ALL.map((i) => String(registryId(i))) },
+  ...ALL.map((i): Question => ({ by: 'hotel', id: hotelId(i) })),
+];

@@ -1,0 +1,107 @@
+import { execFile } from 'node:child_process';
+import { rename, rm } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import type { Sql } from 'postgres';
+import type { System } from './system.ts';
+
+const run = promisify(execFile);
+
+/** Copies all tables and sequences, as a dump would hold them. */
+export async function saveTables(sql: Sql): Promise<void> {
+  await sql.begin('isolation level repeatable read', async (transaction) => {
+    await transaction`drop schema if exists saved cascade`;
+    await transaction`create schema saved`;
+    for (const { name } of await tablesOf(transaction as unknown as Sql))
+      await transaction`create table saved.${transaction(name)} as table public.${transaction(name)}`;
+    await transaction`
+      create table saved."the sequences" as
+      select sequencename, last_value from pg_sequences where schemaname = 'public'`;
+  });
+}
+
+/** Puts them back as pg_restore --clean does: all that the tables hold is as it was, sequences too, and no trigger fires. */
+export async function restoreTables(sql: Sql): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await restoreAtOnce(sql);
+    } catch (error) {
+      // those who hold one table may want another
+      if ((error as { code?: string }).code !== '40P01' || attempt === 10) throw error;
+    }
+  }
+}
+
+async function restoreAtOnce(sql: Sql): Promise<void> {
+  await sql.begin(async (transaction) => {
+    const tables = await tablesOf(transaction as unknown as Sql);
+    await transaction`lock table ${transaction(tables.map(({ name }) => name))} in access exclusive mode`;
+    await transaction`set local session_replication_role = replica`;
+    for (const { name } of tables) {
+      const table = transaction`public.${transaction(name)}`;
+      await transaction`alter table ${table} disable trigger user`;
+      await transaction`delete from ${table}`;
+      await transaction`insert into ${table} select * from saved.${transaction(name)}`;
+      for (const trigger of await transaction`
+        select tgname from pg_trigger where tgrelid = ${`public.${name}`}::regclass and not tgisinternal`)
+        await transaction`alter table ${table} enable always trigger ${transaction(trigger.tgname)}`;
+    }
+    await transaction`
+      select setval(format('public.%I', sequencename), coalesce(last_value, 1)) from saved."the sequences"`;
+  });
+}
+
+function tablesOf(sql: Sql): Promise<{ name: string }[]> {
+  return sql`
+    select tablename as name from pg_tables where schemaname = 'public' order by tablename = 'api_keys', tablename`;
+}
+
+/** Copies the data folder of a server that stands still, as a snapshot of its volume would be. Returns the folder. */
+export async function saveFolder(system: System): Promise<string> {
+  const [at] = await system.databases[0]!.sql<{ data_directory: string }[]>`show data_directory`;
+  const data = at!.data_directory;
+  await rm(`${data}.saved`, { recursive: true, force: true });
+  await system.primary.freeze();
+  await run('cp', ['-a', data, `${data}.saved`]);
+  await system.primary.thaw();
+  await rm(`${data}.saved/postmaster.pid`);
+  return data;
+}
+
+/** Puts the copy in the place of the data of a server that does not run. */
+export async function restoreFolder(data: string): Promise<void> {
+  await rm(`${data}.lost`, { recursive: true, force: true });
+  await rename(data, `${data}.lost`);
+  await run('cp', ['-a', `${data}.saved`, data]);
+}
+
+/** Copies the database under test while nobody is connected to it. */
+export async function copyDatabase(system: System, name: string): Promise<void> {
+  await alone(system, async (sql) => {
+    await sql`drop database if exists ${sql(name)}`;
+    await sql`create database ${sql(name)} template postgres`;
+  });
+}
+
+/** Puts a copy in the place of the database under test. */
+export async function swapDatabase(system: System, name: string): Promise<void> {
+  await alone(system, async (sql) => {
+    await sql`drop database if exists broken`;
+    await sql`alter database postgres rename to broken`;
+    await sql`alter database ${sql(name)} rename to postgres`;
+  });
+}
+
+/** Ends all sessions of the database and keeps new ones out meanwhile. */
+async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise<void> {
+  await system.asAdmin(async (sql) => {
+    const [{ oid } = { oid: 0 }] = await sql`select oid from pg_database where datname = 'postgres'`;
+    await sql`alter database postgres allow_connections false`;
+    await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = 'postgres'`;
+    await work(sql);
+    // whatever its name is now
+    for (const {
+      datname,
+    } of await sql`select datname from pg_database where oid = ${oid} or datname = 'postgres'`)
+      await sql`alter database ${sql(datname)} allow_connections true`;
+  });
+}

@@ -1,0 +1,88 @@
+import { Draw } from '../../src/cli/seed/draw.ts';
+import { type Failure, type Outcome, runEpisode } from './episode.ts';
+import { shrink } from './shrink.ts';
+import { drawSteps, type Options, type Step } from './steps.ts';
+
+export interface Limits {
+  /** for episodes */
+  seconds: number;
+  /** for making a failure short, beyond it */
+  shrinkSeconds: number;
+}
+
+/** A failure with the shortest list of steps that was found to bring it about. */
+export interface Found {
+  seed: number;
+  steps: Step[];
+  failure: Failure;
+}
+
+/** Runs episodes from `seed` on until the time is over or one fails. What was found, and what was compared. */
+export async function lookFor(
+  seed: number,
+  options: Options,
+  { seconds, shrinkSeconds }: Limits,
+  say: (line: string) => void,
+): Promise<{ found: Found | undefined; answers: number; episodes: number }> {
+  const untilMs = performance.now() + 1_000 * seconds;
+  let answers = 0;
+  let episodes = 0;
+  for (let next = seed; performance.now() < untilMs; next++) {
+    const steps = drawSteps(new Draw(next, 0), options);
+    const outcome = await runEpisode(steps, next, say);
+    answers += outcome.answers;
+    episodes++;
+    say(told(next, steps, outcome));
+    if (!outcome.failure) continue;
+    const found = await shortest(next, steps, outcome.failure, shrinkSeconds, say);
+    return { found, answers, episodes };
+  }
+  return { found: undefined, answers, episodes };
+}
+
+/** Leaves steps out as long as what is left fails in the same way, each list tried twice. */
+export async function shortest(
+  seed: number,
+  steps: Step[],
+  first: Failure,
+  seconds: number,
+  say: (line: string) => void,
+): Promise<Found> {
+  const untilMs = performance.now() + 1_000 * seconds;
+  let failure = first;
+  const fails = async (fewer: Step[]) => {
+    for (let attempt = 0; attempt < 2 && performance.now() < untilMs; attempt++) {
+      const outcome = await runEpisode(fewer, seed, say);
+      say(`  ${fewer.length} steps: ${outcome.failure?.sentence.slice(0, 120) ?? 'right'}`);
+      if (!outcome.failure) continue;
+      failure = outcome.failure;
+      return true;
+    }
+    return false;
+  };
+  // what had not begun did not matter
+  const begun = steps.slice(0, first.stepsBegun);
+  const few = await shrink(begun, fails, () => performance.now() > untilMs);
+  return { seed, steps: few, failure };
+}
+
+/** A failure as it is printed. */
+export function describe({ seed, steps, failure }: Found): string {
+  return [
+    failure.sentence,
+    ...failure.details,
+    `replay: node test/history/main.ts --seed ${seed} --episodes 1`,
+    'shortest list of steps that failed (replay it with --steps FILE):',
+    `[\n${steps.map((step) => `  ${JSON.stringify(step)}`).join(',\n')}\n]`,
+  ].join('\n');
+}
+
+function told(
+  seed: number,
+  steps: Step[],
+  { answers, refused, unanswered, stallsMs, failure }: Outcome,
+): string {
+  const faults = steps.flatMap((step) => (step.do === 'fault' ? [step.fault] : []));
+  const counts = `${answers} answers, ${refused} refused, ${unanswered} unanswered, ${Math.round(stallsMs)} ms slow`;
+  return `seed ${seed}: ${failure ? `WRONG: ${failure.sentence}` : 'right'}; ${counts}; ${faults.join(', ')}`;
+}

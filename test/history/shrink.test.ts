@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest';
+import { Draw } from '../../src/cli/seed/draw.ts';
+import { shrink } from './shrink.ts';
+import { drawSteps } from './steps.ts';
+
+const numbers = [...Array(40).keys()];
+
+it('leaves what a failure needs, wherever it stands', async () => {
+  const needed = [3, 17, 38];
+  let asked = 0;
+  const fails = async (items: number[]) => {
+    asked++;
+    return needed.every((number) => items.includes(number));
+  };
+  expect(await shrink(numbers, fails, () => false)).toEqual(needed);
+  expect(asked).toBeLessThan(80);
+});
+
+it('ends when the time is over, with the shortest that failed', async () => {
+  let asked = 0;
+  const fails = async (items: number[]) => ++asked > 0 && items.includes(39);
+  const found = await shrink(numbers, fails, () => asked >= 3);
+  expect(found).toContain(39);
+  expect(found.length).toBeLessThan(40);
+  expect(asked).toBe(3);
+});
+
+it('draws the same steps of the same seed, and none that are left out', () => {
+  const options = { without: ['prepare'], only: [] };
+  const draw = (seed: number) => drawSteps(new Draw(seed, 0), options);
+  expect(draw(5)).toEqual(draw(5));
+  expect(draw(5)).not.toEqual(draw(6));
+  const steps = numbers.flatMap(draw);
+  expect(steps.filter((step) => step.do === 'write' && step.end === 'prepare')).toEqual([]);
+  const only = drawSteps(new Draw(1, 0), { without: [], only: ['clock set'] });
+  expect(new Set(only.flatMap((step) => (step.do === 'fault' ? [step.fault] : [])))).toEqual(
+    new Set(['clock set']),
+  );
+});

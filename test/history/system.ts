@@ -1,0 +1,147 @@
+import { Redis } from 'ioredis';
+import postgres, { type Sql } from 'postgres';
+import { findRedisProgram } from '../../src/servers/redis.ts';
+import { FakeClock, findFaketime } from '../support/fake-clock.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { ownReplica } from '../support/own-replica.ts';
+import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { Bounds } from './bounds.ts';
+import { Database, openWriter } from './database.ts';
+import { Instance } from './instance.ts';
+import { Keys } from './key-changes.ts';
+import { HOTELS, type Step } from './steps.ts';
+import { insert, insertOthers, PLAIN_WRITER } from './writes.ts';
+
+const INSTANCES = 2;
+
+/** An instance with all that its answers are judged by. */
+export interface Served {
+  instance: Instance;
+  database: Database;
+  bounds: Bounds;
+  clock?: FakeClock;
+}
+
+/** What is tried in an episode: PostgreSQL, Redis and two instances of their own, and what answers are judged by. */
+export class System {
+  readonly keys = new Keys();
+  readonly served: Served[] = [];
+  /** the first is that of the two instances */
+  readonly databases: Database[] = [];
+  readonly redis: OwnServer;
+  readonly redisUrl: string;
+  readonly redisClient: Redis;
+  primary: OwnServer;
+  /** of the service's login, and of the superuser; both follow the primary */
+  url: string;
+  ownerUrl: string;
+  replica: { server: OwnServer; link: FaultProxy } | undefined;
+
+  private constructor(
+    { server, url, ownerUrl }: Awaited<ReturnType<typeof ownPostgres>>,
+    redis: Awaited<ReturnType<typeof ownRedis>>,
+  ) {
+    this.primary = server;
+    this.url = url;
+    this.ownerUrl = ownerUrl;
+    this.redis = redis.server;
+    this.redisUrl = redis.url;
+    this.redisClient = new Redis(redis.url, { protocol: 2, retryStrategy: () => 50 });
+    this.redisClient.on('error', () => {});
+    closeAtEnd('client of Redis', async () => this.redisClient.disconnect());
+  }
+
+  /** Starts what these steps need; all is stopped by `closeAll`. */
+  static async start(steps: Step[], seed: number, say: (sentence: string) => void): Promise<System> {
+    const [own, redis] = await Promise.all([ownPostgres(100), redisOf(say)]);
+    const system = new System(own, redis);
+    const sql = openWriter(own.ownerUrl);
+    await system.#setDurability(sql, seed % 2 === 0);
+    await sql.unsafe(`create role ${PLAIN_WRITER}`);
+    await sql.unsafe(`grant select, insert, update, delete, truncate on hotels, api_keys to ${PLAIN_WRITER}`);
+    await system.keys.insertAll(sql);
+    await insert(sql, [...Array(HOTELS - 12).keys()], 'first');
+    await insertOthers(sql);
+    system.databases.push(await Database.open(own.ownerUrl, 'postgres'));
+    const draws = (fault: string) => steps.some((step) => step.do === 'fault' && step.fault === fault);
+    // a replica would have to be started with the same setting
+    if (draws('replica promoted')) await system.#addReplica();
+    else if (steps.some((step) => step.do === 'write' && step.end === 'prepare'))
+      await system.#allowPrepared(sql);
+    const faketime = draws('clock set') ? await findFaketime() : undefined;
+    await Promise.all(
+      Array.from({ length: INSTANCES }, async (_, i) => {
+        const clock = faketime === undefined ? undefined : await FakeClock.make(faketime);
+        await system.serve(`instance ${i}`, system.databases[0]!, system.url, clock, i);
+      }),
+    );
+    return system;
+  }
+
+  /** Some clock may be set, so that keys expire whenever. */
+  get hasClocks(): boolean {
+    return this.served.some(({ clock }) => clock !== undefined);
+  }
+
+  /** Starts an instance on the database at `url` and the Redis of all. */
+  async serve(name: string, database: Database, url: string, clock?: FakeClock, place = this.served.length) {
+    const [path, redisPath] = await Promise.all([FaultProxy.before(url), FaultProxy.before(this.redisUrl)]);
+    const env = { WORKERS: place === 0 ? '2' : '1', DATABASE_TIMEOUT_MS: '1500', ...clock?.env };
+    const instance = await Instance.start(name, { postgres: path, redis: redisPath }, env);
+    await instance.ready();
+    const served: Served = { instance, database, bounds: new Bounds(), ...(clock && { clock }) };
+    this.served[place] = served;
+    return served;
+  }
+
+  /** Does something as the superuser outside of the databases under test, which may have to be left alone. */
+  async asAdmin(work: (sql: Sql) => Promise<unknown>): Promise<void> {
+    const sql = postgres(Object.assign(new URL(this.ownerUrl), { pathname: '/template1' }).href, {
+      max: 1,
+      onnotice: () => {},
+      fetch_types: false,
+    });
+    try {
+      await work(sql);
+    } finally {
+      await sql.end({ timeout: 1 });
+    }
+  }
+
+  /** The replica is the primary from now on, for the instances and for the writers. */
+  follow(server: OwnServer): void {
+    this.primary = server;
+    const moved = (url: string) => Object.assign(new URL(url), { port: String(server.port) }).href;
+    this.url = moved(this.url);
+    this.ownerUrl = moved(this.ownerUrl);
+    for (const { instance } of this.served) instance.paths.postgres.moveTo(server.port);
+    for (const database of this.databases)
+      database.moveTo(Object.assign(new URL(this.ownerUrl), { pathname: `/${database.name}` }).href);
+  }
+
+  /** Servers of tests do not wait for their disk. Without durability a crash loses what seconds before were commits. */
+  async #setDurability(sql: Sql, isDurable: boolean): Promise<void> {
+    if (isDurable) await sql`alter database postgres set synchronous_commit = on`;
+    else await sql`alter system set wal_writer_delay = '10s'`;
+    await sql`select pg_reload_conf()`;
+  }
+
+  async #addReplica(): Promise<void> {
+    const link = await FaultProxy.before(this.ownerUrl);
+    this.replica = { server: await ownReplica(link.url), link };
+  }
+
+  async #allowPrepared(sql: Sql): Promise<void> {
+    await sql`alter system set max_prepared_transactions = 10`;
+    await this.primary.kill();
+    await this.primary.restart();
+  }
+}
+
+/** A Redis, outside of vitest too. */
+async function redisOf(say: (sentence: string) => void): ReturnType<typeof ownRedis> {
+  const program = await findRedisProgram(say);
+  if (!program) throw new Error('There is no Redis: install redis-server or valkey-server');
+  return ownRedis(program);
+}

@@ -1,0 +1,165 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import type { Database } from './database.ts';
+import { HOTELS, type Step } from './steps.ts';
+
+type WriteStep = Extract<Step, { do: 'write' }>;
+
+/** A role that has rights on the tables and nothing else. */
+export const PLAIN_WRITER = 'plain_writer';
+
+export const hotelId = (i: number) => `h${i}`;
+export const channelId = (i: number) => `C${i}`;
+export const registryId = (i: number) => 1_000 + i;
+
+/** What a hotel is inserted as: one in three is longer than the others. */
+function rowOf(i: number, name: string) {
+  const row = { id: hotelId(i), name, description: descriptionOf(i, name), images: [] };
+  return { ...row, channel_id: channelId(i), registry_id: registryId(i) };
+}
+
+const descriptionOf = (i: number, name: string) => `of ${name} `.repeat(i % 3 === 0 ? 40 : 1).trim();
+
+const AS: Record<WriteStep['as'], string> = {
+  owner: '',
+  replication: 'set local session_replication_role = replica',
+  'without a path': "set local search_path = ''",
+  'without rights': `set local role ${PLAIN_WRITER}`,
+};
+
+/** Runs the write of a step; `prefix` begins the names that it writes. Resolves when its transaction has ended. */
+export async function write(database: Database, step: WriteStep, prefix = 'v'): Promise<void> {
+  const name = `${prefix}${step.token}`;
+  const hotels = [...new Set(step.hotels)];
+  if (step.write === 'cross') return cross(database, step, hotels[0]!, name);
+  const work = WORK[step.write];
+  const run = async (sql: Sql) => {
+    if (AS[step.as]) await sql.unsafe(AS[step.as]);
+    await work(sql, hotels, name);
+  };
+  await database.transaction(run, step.end, step.holdMs);
+}
+
+type Work = (sql: Sql, hotels: number[], name: string) => Promise<unknown>;
+
+const WORK: Record<Exclude<WriteStep['write'], 'cross'>, Work> = {
+  update: (sql, hotels, name) => sql`
+    update public.hotels set name = ${name}, description = ${`of ${name}`} where id = any (${hotels.map(hotelId)})`,
+  'update all': (sql, _, name) => sql`update public.hotels set name = ${name} where id < 'i'`,
+  'update seldom': (sql, hotels, name) => sql`
+    update public.hotels set name = ${name}
+    where id between 'y' and 'z' and right(id, 1) = any (${hotels.map((i) => String(i % 10))})`,
+  insert: (sql, hotels, name) => insert(sql, hotels, name),
+  delete: (sql, hotels) => sql`delete from public.hotels where id = any (${hotels.map(hotelId)})`,
+  upsert: (sql, hotels, name) => sql`
+    insert into public.hotels (id, name, description)
+    select id, ${name}, ${`of ${name}`} from unnest(${hotels.map(hotelId)}::text[]) as id
+    on conflict (id) do update set name = excluded.name, description = excluded.description`,
+  rename: (sql, [from, to = from], name) => sql`
+    update public.hotels set id = ${hotelId(to!)}, name = ${name} where id = ${hotelId(from!)}
+      and not exists (select from public.hotels where id = ${hotelId(to!)})`,
+  'swap channels': (sql, hotels) => swap(sql, hotels, 'channel_id'),
+  'swap registries': (sql, hotels) => swap(sql, hotels, 'registry_id'),
+  'truncate and copy': async (sql, hotels, name) => {
+    await sql`truncate public.hotels`;
+    await copy(
+      sql,
+      [...Array(HOTELS).keys()].filter((i) => !hotels.includes(i)),
+      name,
+    );
+  },
+  'delete and copy': async (sql, hotels, name) => {
+    await sql`delete from public.hotels where id = any (${hotels.map(hotelId)})
+      or channel_id = any (${hotels.map(channelId)}) or registry_id = any (${hotels.map((i) => String(registryId(i)))}::bigint[])`;
+    await copy(sql, hotels, name);
+  },
+  merge: (sql, hotels, name) => sql`
+    merge into public.hotels using unnest(${hotels.map(hotelId)}::text[]) as wanted on hotels.id = wanted
+    when matched and length(wanted) = 2 then delete
+    when matched then update set name = ${name}, description = ${`of ${name}`}
+    when not matched then insert (id, name, description) values (wanted, ${name}, ${`of ${name}`})`,
+};
+
+/** Hotels that are seldom asked for, so that caches lack most of them. */
+export const SELDOM = 200;
+/** Hotels that are not judged: what compares all that is cached takes longer than bounds are. */
+const OTHERS = 3_000;
+const channelsOf = (letter: string, count: number) =>
+  Array.from({ length: count }, (_, i) => `${letter}${i}`);
+export const SELDOM_CHANNELS = channelsOf('Y', SELDOM);
+export const OTHER_CHANNELS = channelsOf('Z', OTHERS);
+
+export async function insertOthers(sql: Sql): Promise<void> {
+  for (const channels of [SELDOM_CHANNELS, OTHER_CHANNELS])
+    await sql`
+      insert into hotels (id, name, channel_id)
+      select lower(channel), 'other', channel from unnest(${channels}::text[]) as channel`;
+}
+
+/** Those that clash with others are left out. */
+export async function insert(sql: Sql, hotels: number[], name: string): Promise<void> {
+  await sql`
+    insert into public.hotels (id, name, description, images, channel_id, registry_id)
+    select id, name, description, images, channel_id, registry_id
+    from jsonb_populate_recordset(null::public.hotels, ${sql.json(hotels.map((i) => rowOf(i, name)) as never)})
+    on conflict do nothing`;
+}
+
+async function copy(sql: Sql, hotels: number[], name: string): Promise<void> {
+  const lines = hotels.map((i) => `${hotelId(i)}\t${name}\tof ${name}\t${channelId(i)}\t${registryId(i)}\n`);
+  const into = await sql`
+    copy public.hotels (id, name, description, channel_id, registry_id) from stdin`.writable();
+  await pipeline(Readable.from(lines), into);
+}
+
+/** Two hotels take each other's id; where one does not exist, the other's is moved to nobody. */
+async function swap(sql: Sql, hotels: number[], column: 'channel_id' | 'registry_id'): Promise<void> {
+  const ids = hotels.slice(0, 2).map(hotelId);
+  const rows = await sql`
+    select id, ${sql(column)} as held from public.hotels where id = any (${ids}) order by id for update`;
+  await sql`update public.hotels set ${sql(column)} = null where id = any (${ids})`;
+  for (const [i, { id }] of rows.entries()) {
+    const other = rows[rows.length - 1 - i]!;
+    await sql`update public.hotels set ${sql(column)} = ${other.held} where id = ${id}`;
+  }
+}
+
+/** One transaction inserts what another has changed and then deletes: the younger row has the smaller version. */
+async function cross(database: Database, { holdMs }: WriteStep, hotel: number, name: string): Promise<void> {
+  const id = hotelId(hotel);
+  await crossing(
+    database,
+    holdMs,
+    (sql) => sql`update public.hotels set name = ${`${name} a`} where id = ${id}`,
+    (sql) => sql`insert into public.hotels (id, name, description) values (${id}, ${`${name} b`}, 'crossed')`,
+    (sql) => sql`delete from public.hotels where id = ${id}`,
+  );
+}
+
+/**
+ * `change` takes a row's lock, `insert` waits for it in another transaction, then the row is changed again and removed.
+ */
+export async function crossing(
+  database: Database,
+  holdMs: number,
+  change: (sql: Sql) => Promise<unknown>,
+  insert: (sql: Sql) => Promise<unknown>,
+  remove: (sql: Sql) => Promise<unknown>,
+): Promise<void> {
+  let second: Promise<void> | undefined;
+  await database.transaction(async (sql) => {
+    await change(sql);
+    second = database.transaction(
+      async (other) => void (await insert(other)),
+      'commit',
+      Math.min(holdMs, 800),
+    );
+    // the insert has drawn its version and waits for the lock
+    await sleep(150);
+    await change(sql);
+    await remove(sql);
+  });
+  await second;
+}

@@ -1,0 +1,24 @@
+import { randomInt } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { describe, lookFor } from '../history/run.ts';
+import { needs } from '../support/needs.ts';
+
+await needs('redis-server');
+
+const SECONDS = Number(process.env.HISTORY_SECONDS ?? 300);
+const SEED = Number(process.env.HISTORY_SEED ?? randomInt(1_000_000));
+const SHRINK_SECONDS = 180;
+/** An episode that has begun is not cut off; see its deadline. */
+const EPISODE_SECONDS = 300;
+
+it(
+  'no answer is older or other than promised, whatever is written and whatever breaks',
+  async () => {
+    console.log(`seed ${SEED}`);
+    const limits = { seconds: SECONDS, shrinkSeconds: SHRINK_SECONDS };
+    const { found, answers } = await lookFor(SEED, { without: [], only: [] }, limits, console.log);
+    expect(found && describe(found)).toBeUndefined();
+    expect(answers).toBeGreaterThan(0);
+  },
+  1_000 * (SECONDS + SHRINK_SECONDS + 2 * EPISODE_SECONDS),
+);
