@@ -42,8 +42,8 @@ export class Progress {
     this.#value = value;
     if (this.#startedAtMs === 0) this.#begin(value);
     if (this.#bar) this.#bar.update(value);
-    else if (Date.now() - this.#lastLineAtMs >= LINE_EVERY_MS) {
-      this.#lastLineAtMs = Date.now();
+    else if (performance.now() - this.#lastLineAtMs >= LINE_EVERY_MS) {
+      this.#lastLineAtMs = performance.now();
       process.stderr.write(`${this.#doing}: ${this.#facts().join(', ')}\n`);
     }
   }
@@ -61,7 +61,7 @@ export class Progress {
   }
 
   #begin(first: number): void {
-    this.#startedAtMs = Date.now();
+    this.#startedAtMs = performance.now();
     this.#lastLineAtMs = this.#startedAtMs;
     this.#first = first;
     if (!process.stderr.isTTY || this.#total === 0) return;
@@ -82,7 +82,7 @@ export class Progress {
   }
 
   #facts(): string[] {
-    const seconds = (Date.now() - this.#startedAtMs) / 1000;
+    const seconds = (performance.now() - this.#startedAtMs) / 1000;
     const rate = (this.#value - this.#first) / seconds;
     const left = (this.#total - this.#value) / rate;
     const total = this.#format(this.#total);

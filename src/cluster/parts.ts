@@ -75,9 +75,8 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: Ask[])
       ? undefined
       : new LocalCache(config.L1_MAX_BYTES, {
           // while PostgreSQL is known to be away nobody could say more
-          isLinked: () => link.up || postgres.awayWithin(FEED_FOLLOWS_MS),
+          isLinked: (nowMs) => link.isUp(nowMs) || postgres.awayWithin(FEED_FOLLOWS_MS),
           absentTtlMs: config.ABSENT_TTL_S * 1000,
-          besideRedis: shared !== undefined,
           refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),
           counts: metrics.cacheAnswers.counts.local,
         });

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { onClockStep } from '../clock.ts';
 import { Events } from '../observe/events.ts';
 import { watchWorker } from '../observe/instance-metrics.ts';
 import { openLog } from '../observe/log.ts';
@@ -86,6 +87,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
   };
 
   if (feed.linked) link.heard(feed.told);
+  onClockStep((byMs) => follower.clockStepped(byMs));
   start().catch(fail);
   return (message) => {
     switch (message.type) {

@@ -1,34 +1,36 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeClocks, realClocks } from '../clock.fixture.ts';
+import { monotonicMs } from '../clock.ts';
 import { LocalCache } from './local.ts';
 import type { Namespace } from './namespace.ts';
 import { hotel, NOW_MS } from './slab/slab.fixture.ts';
+import { ABSENT, MISS } from './slab/slab.ts';
 
 const HOUR_MS = 3_600_000;
 
 let local: LocalCache;
-const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }));
+let isLinked: boolean;
+let setWallClock: (byMs: number) => void;
+const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }), false);
 const isHeld = () => local.find('id', 'a') > 0;
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['Date'], now: NOW_MS });
+  setWallClock = fakeClocks(NOW_MS);
+  isLinked = true;
   local = new LocalCache(1024 ** 2, {
-    isLinked: () => true,
+    isLinked: () => isLinked,
     absentTtlMs: 60_000,
-    besideRedis: true,
     refresh: () => {},
     counts: { hit: 0, absent: 0, miss: 0 },
   });
 });
-afterEach(() => {
-  vi.useRealTimers();
-});
+afterEach(realClocks);
 
 it('what was gathered holds although some of it is to be refreshed', async () => {
   const refreshed: [Namespace, string[]][] = [];
   const local: LocalCache = new LocalCache(1024 ** 2, {
     isLinked: () => true,
     absentTtlMs: 1_000,
-    besideRedis: true,
     // as the reader does: it looks into the cache again, by keys of its own
     refresh: (namespace, keys) => {
       for (const key of keys) local.held(namespace, key);
@@ -36,7 +38,7 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
     },
     counts: { hit: 0, absent: 0, miss: 0 },
   });
-  for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }));
+  for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }), false);
   // past the refresh of every entry, not past its greatest age
   vi.setSystemTime(NOW_MS + 0.5 * HOUR_MS);
   const body = Buffer.from('{"channel_ids":["missing","channel-of-a","channel-of-b"]}');
@@ -53,7 +55,6 @@ it('a batch that is sent back because it misses something is counted when it com
   local = new LocalCache(1024 ** 2, {
     isLinked: () => true,
     absentTtlMs: 60_000,
-    besideRedis: true,
     refresh: () => {},
     counts,
   });
@@ -78,19 +79,47 @@ describe('a local cache that is distrusted', () => {
 
   it('still tells what it knew last, for when nobody can be asked', () => {
     store();
-    local.storeAbsent('id', 'nobody');
+    local.storeAbsent('id', 'nobody', true);
     local.distrust();
     expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
     expect(local.lastKnown('id', 'nobody')).toBeNull();
   });
+});
 
-  it('trusts what is stored after the clock was set back', () => {
-    local.distrust();
-    vi.setSystemTime(Date.now() - 3_600_000);
-    store();
-    vi.advanceTimersByTime(1_000);
-    isHeld();
-    store();
-    expect(isHeld()).toBe(true);
-  });
+it('an entry is as old as it is, though the wall clock is set back or forward', () => {
+  isLinked = false;
+  store();
+  setWallClock(-3 * HOUR_MS);
+  expect(isHeld()).toBe(true);
+  vi.advanceTimersByTime(5_001);
+  expect(isHeld()).toBe(false);
+  store();
+  setWallClock(3 * HOUR_MS);
+  expect(isHeld()).toBe(true);
+});
+
+it('an absence is known for its time, though the wall clock is set back', () => {
+  local.storeAbsent('id', 'nobody', true);
+  setWallClock(-3 * HOUR_MS);
+  vi.advanceTimersByTime(60_001);
+  expect(local.find('id', 'nobody')).toBe(MISS);
+});
+
+it('what came from Redis since a moment is dropped with its keys, and nothing else', () => {
+  const ids = Array.from({ length: 30 }, (_, i) => `h${i}`);
+  const sinceMs: number[] = [];
+  for (const id of ids) {
+    vi.advanceTimersByTime(1);
+    sinceMs.push(monotonicMs());
+    local.store(hotel({ id, channel_id: `C-${id}` }), true);
+    local.storeAbsent('channel', `no-${id}`, true);
+    local.store(hotel({ id: `own-${id}` }), false);
+  }
+  local.dropSharedSince(sinceMs[20]!);
+  expect(ids.map((id) => local.find('id', id) > 0)).toEqual(ids.map((_, i) => i < 20));
+  expect(ids.map((id) => local.find('channel', `C-${id}`) > 0)).toEqual(ids.map((_, i) => i < 20));
+  expect(ids.map((id) => local.find('channel', `no-${id}`))).toEqual(
+    ids.map((_, i) => (i < 20 ? ABSENT : MISS)),
+  );
+  expect(local.slab.stats()).toMatchObject({ entries: 50, absences: 20 });
 });

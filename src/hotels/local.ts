@@ -1,3 +1,4 @@
+import { monotonicMs, wallAt } from '../clock.ts';
 import type { Found, View } from './entry.ts';
 import { Entry } from './entry.ts';
 import type { Namespace } from './namespace.ts';
@@ -15,18 +16,14 @@ const REFRESH_MS = 900_000;
 const UNLINKED_MS = 5_000;
 /** Whatever the feed says, nothing older than this is answered without asking. */
 const MAX_AGE_MS = 3_600_000;
-/** What was stored within this time counts as stored lately: longer than it takes to notice what Redis lost. */
-const LATELY_MS = 5_000;
-/** Past so many keys stored lately they are not counted one by one any more. */
-const LATEST_AT_MOST = 50_000;
+/** Past so many entries that are dropped at once everything is: it takes less time. */
+const DROPPED_AT_MOST = 50_000;
 
 /** What the local cache asks of its surroundings. */
 export interface Surroundings {
-  /** false while changes may be made that are not heard of */
-  isLinked: () => boolean;
+  /** false while changes may be made that are not heard of; `nowMs`: monotonic */
+  isLinked: (nowMs: number) => boolean;
   absentTtlMs: number;
-  /** true where what is stored may come from Redis, and be doubted when Redis is */
-  besideRedis: boolean;
   /** reads keys again and stores them here; nobody waits for it */
   refresh: (namespace: Namespace, keys: string[]) => void;
   /** keys looked up, by what was said of them: raised here */
@@ -42,10 +39,6 @@ export class LocalCache {
   readonly #around: Surroundings;
   readonly #counts: Surroundings['counts'];
   readonly #refreshing = new Set<string>();
-  /** keys stored in this span of LATELY_MS and in the one before it */
-  #latest: [Namespace, string][] = [];
-  #latestBefore: [Namespace, string][] = [];
-  #latestTurnsAtMs = 0;
   /** what was stored before is only answered where nobody can be asked */
   #trustedFromMs = -Infinity;
 
@@ -60,8 +53,8 @@ export class LocalCache {
   }
 
   /** A ref into the slab, or ABSENT, or MISS. */
-  find(namespace: Namespace, key: string, nowMs = Date.now()): number {
-    const ref = this.#slab.find(namespace, key, nowMs, this.#oldestMs(nowMs));
+  find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
+    const ref = this.#slab.find(namespace, key, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
     if (ref > 0) {
       this.#counts.hit++;
       if (this.#slab.softUntil(ref) <= nowMs) this.#refresh(namespace, [key]);
@@ -81,34 +74,41 @@ export class LocalCache {
     view: View,
     mayMiss: boolean,
   ): Gathered | undefined {
-    const nowMs = Date.now();
-    const gathered = this.#slab.gather(namespace, body, view, nowMs, this.#oldestMs(nowMs));
+    const nowMs = monotonicMs();
+    const gathered = this.#slab.gather(namespace, body, view, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
     if (!mayMiss && gathered.misses > 0) return undefined;
     return this.#judged(namespace, gathered, nowMs);
   }
 
   /** The same for parsed keys; undefined: the answer is too large for the slab. */
   gatherKeys(namespace: Namespace, keys: readonly string[], view: View): Gathered | undefined {
-    const nowMs = Date.now();
-    const gathered = this.#slab.gatherKeys(namespace, keys, view, nowMs, this.#oldestMs(nowMs));
+    const nowMs = monotonicMs();
+    const gathered = this.#slab.gatherKeys(
+      namespace,
+      keys,
+      view,
+      nowMs,
+      this.#oldestMs(nowMs),
+      wallAt(nowMs),
+    );
     return this.#judged(namespace, gathered, nowMs);
   }
 
-  store(entry: Entry): void {
-    const nowMs = Date.now();
-    this.#slab.put(entry.bytes, nowMs, nowMs + REFRESH_MS * (0.5 + Math.random()));
-    this.#noteLatest('id', entry.id, nowMs);
+  /** `isShared`: it comes from Redis. */
+  store(entry: Entry, isShared: boolean): void {
+    const nowMs = monotonicMs();
+    this.#slab.put(entry.bytes, nowMs, nowMs + REFRESH_MS * (0.5 + Math.random()), isShared);
   }
 
-  storeAbsent(namespace: Namespace, key: string): void {
-    const nowMs = Date.now();
+  storeAbsent(namespace: Namespace, key: string, isShared: boolean): void {
+    const nowMs = monotonicMs();
     this.#slab.putAbsent(
       namespace,
       key,
       nowMs,
       nowMs + this.#around.absentTtlMs * (0.5 + 0.5 * Math.random()),
+      isShared,
     );
-    this.#noteLatest(namespace, key, nowMs);
   }
 
   /**
@@ -116,16 +116,17 @@ export class LocalCache {
    * then it is turned to today, here too, or because somebody has stored it since it was missed.
    */
   held(namespace: Namespace, key: string): Entry | undefined {
-    const nowMs = Date.now();
+    const nowMs = monotonicMs();
     // before all time nothing has turned
     const ref = this.#slab.find(namespace, key, -Infinity, this.#oldestMs(nowMs));
     if (ref <= 0) return undefined;
     const [storedAtMs, softUntilMs] = [this.#slab.storedAt(ref), this.#slab.softUntil(ref)];
-    const turned = this.#slab.turnsAt(ref) <= nowMs;
+    const wallMs = wallAt(nowMs);
+    const turned = this.#slab.turnsAt(ref) <= wallMs;
     // this may be its refresh
     if (!turned && softUntilMs <= nowMs) return undefined;
-    const entry = new Entry(this.#slab.read(ref)).at(nowMs);
-    if (turned) this.#slab.put(entry.bytes, storedAtMs, softUntilMs);
+    const entry = new Entry(this.#slab.read(ref)).at(wallMs);
+    if (turned) this.#slab.put(entry.bytes, storedAtMs, softUntilMs, this.#slab.isShared(ref));
     return entry;
   }
 
@@ -134,7 +135,7 @@ export class LocalCache {
     // before all time nothing has expired
     const ref = this.#slab.find(namespace, key, -Infinity);
     if (ref === MISS) return undefined;
-    return ref === ABSENT ? null : new Entry(this.#slab.read(ref)).at(Date.now());
+    return ref === ABSENT ? null : new Entry(this.#slab.read(ref)).at(wallAt(monotonicMs()));
   }
 
   /** Forgets the hotel or the absence that this key leads to. */
@@ -149,34 +150,17 @@ export class LocalCache {
 
   /** Anything may have changed: what is held counts as unknown, but for `lastKnown`. */
   distrust(): void {
-    // what is stored within this millisecond may have been stored before
-    this.#trustedFromMs = Date.now() + 1;
+    // what is stored within this microsecond may have been stored before
+    this.#trustedFromMs = monotonicMs() + 0.001;
   }
 
-  /** Forgets what was stored in the last 5 seconds, and perhaps more. */
-  dropLatest(): void {
-    const latest = [...this.#latestBefore, ...this.#latest];
-    this.#latest = [];
-    this.#latestBefore = [];
-    if (latest.length > LATEST_AT_MOST) this.clear();
-    else for (const [namespace, key] of latest) this.drop(namespace, key);
-  }
-
-  #noteLatest(namespace: Namespace, key: string, nowMs: number): void {
-    if (!this.#around.besideRedis) return;
-    if (nowMs >= this.#latestTurnsAtMs) {
-      const followsAtOnce = nowMs - this.#latestTurnsAtMs < LATELY_MS;
-      this.#latestBefore = followsAtOnce ? this.#latest : [];
-      this.#latest = [];
-      this.#latestTurnsAtMs = nowMs + LATELY_MS;
-    }
-    if (this.#latest.length <= LATEST_AT_MOST) this.#latest.push([namespace, key]);
+  /** Forgets what came from Redis since then, and perhaps more. */
+  dropSharedSince(sinceMs: number): void {
+    this.#slab.dropSharedSince(sinceMs, DROPPED_AT_MOST);
   }
 
   #oldestMs(nowMs: number): number {
-    // the clock was set back: what is stored from now on would never be trusted
-    if (nowMs + 1 < this.#trustedFromMs) this.clear();
-    return Math.max(this.#trustedFromMs, nowMs - (this.#around.isLinked() ? MAX_AGE_MS : UNLINKED_MS));
+    return Math.max(this.#trustedFromMs, nowMs - (this.#around.isLinked(nowMs) ? MAX_AGE_MS : UNLINKED_MS));
   }
 
   #judged(namespace: Namespace, gathered: Gathered, nowMs: number): Gathered | undefined {

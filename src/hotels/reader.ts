@@ -65,7 +65,7 @@ export class Reader {
         : (held ?? new Array(keys.length).fill(undefined));
     const missing: number[] = [];
     for (let i = 0; i < keys.length; i++) if (found[i] === undefined) missing.push(i);
-    this.#storeLocally(namespace, keys, found, began);
+    this.#storeLocally(namespace, keys, found, began, true, held);
     if (missing.length === 0) return { found, loaded: Promise.resolve() };
     const missed = missing.map((i) => keys[i]!);
     const fillIn = (answers: (Found | undefined)[]) =>
@@ -75,7 +75,7 @@ export class Reader {
     const loaded = this.#flights.load(namespace, missed).then(
       (hotels) => {
         fillIn(hotels);
-        this.#storeLocally(namespace, missed, hotels, began);
+        this.#storeLocally(namespace, missed, hotels, began, false);
       },
       async (error) => {
         if (!(error instanceof Unavailable)) throw error;
@@ -108,18 +108,27 @@ export class Reader {
     return known.map((entry) => (entry === undefined ? shared.shift() : entry));
   }
 
-  #storeLocally(namespace: Namespace, keys: string[], found: (Found | undefined)[], began: number): void {
+  /** Stores what was found elsewhere than in the local cache: what is `held` there keeps its age. */
+  #storeLocally(
+    namespace: Namespace,
+    keys: string[],
+    found: (Found | undefined)[],
+    began: number,
+    isShared: boolean,
+    held?: (Found | undefined)[],
+  ): void {
     const local = this.#local;
     if (!local) return;
     for (let i = 0; i < keys.length; i++) {
       const entry = found[i];
+      if (held?.[i]) continue;
       if (entry) {
         const name = LETTER.id + entry.id;
         // a load that was joined may have begun before what was heard of since
         if (this.#recent.mayStore(name, began) && !this.#recent.isOutdated(name, entry.version))
-          local.store(entry);
+          local.store(entry, isShared);
       } else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))
-        local.storeAbsent(namespace, keys[i]!);
+        local.storeAbsent(namespace, keys[i]!, isShared);
     }
   }
 }

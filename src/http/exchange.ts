@@ -1,6 +1,5 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-// the global of this name is a getter, which V8 calls anew at every use
-import { performance } from 'node:perf_hooks';
+import { monotonicMs } from '../clock.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import type { Access } from '../keys/access.ts';
@@ -60,9 +59,7 @@ export class Exchange {
   readonly #idEnd: string;
   readonly #response: HttpResponse;
   readonly #observer: Observer;
-  readonly #startedAtMs = performance.now();
-  /** epoch ms, once it was asked for */
-  #cameAtMs = 0;
+  readonly #startedAtMs = monotonicMs();
   /** until the handler returns; most answers are out by then and need not read all headers */
   #request: HttpRequest | undefined;
   #ifNoneMatch = '';
@@ -101,11 +98,9 @@ export class Exchange {
     return this.#idStart + this.#idEnd;
   }
 
-  /** Epoch ms. The clock is read once for all that is done before the handler returns. */
+  /** Monotonic. The clock is read once for all that is done before the handler returns. */
   get nowMs(): number {
-    if (this.#deferred) return Date.now();
-    if (this.#cameAtMs === 0) this.#cameAtMs = Date.now();
-    return this.#cameAtMs;
+    return this.#deferred ? monotonicMs() : this.#startedAtMs;
   }
 
   get view(): View {
@@ -254,7 +249,7 @@ export class Exchange {
     heads: Heads,
   ): void {
     const response = this.#response;
-    const madeAtMs = performance.now();
+    const madeAtMs = monotonicMs();
     this.#made = true;
     this.#onMade?.();
     const head = heads.begin(status).add(this.#idStart).add(this.#idEnd);
@@ -311,7 +306,7 @@ export class Exchange {
     });
   }
 
-  #finish(status: number, bytes: number, madeAtMs = performance.now()): void {
+  #finish(status: number, bytes: number, madeAtMs = monotonicMs()): void {
     if (this.#over) return;
     this.#over = true;
     if (!this.#made && !this.#compressing) this.#onMade?.();

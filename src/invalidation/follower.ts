@@ -8,6 +8,7 @@ import type { Keyring } from '../keys/keyring.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { RecentChanges } from '../recent-changes.ts';
+import { Confirmation } from './confirmation.ts';
 import { laterGeneration } from './generation.ts';
 import type { Link } from './link.ts';
 import { type FeedMessage, toldBy } from './messages.ts';
@@ -30,6 +31,7 @@ export interface Memory {
 /** Applies what the change feed says to the memory of one worker. */
 export class Follower {
   readonly #parts: Memory;
+  readonly #confirmation = new Confirmation();
   #generation = '';
 
   constructor(parts: Memory) {
@@ -40,7 +42,8 @@ export class Follower {
     const { link, keyring, reader, local, positions, keyChanges, hotelChanges } = this.#parts;
     link.heard(toldBy(message));
     this.useGeneration(message.g);
-    if (message.l) this.#doubtRedis();
+    const wasSilent = this.#confirmation.hear(message.b !== null);
+    if (message.l || wasSilent) this.#doubtRedis();
     for (const [id, version, channelId, registryId] of message.h ?? []) {
       this.#changed('id', id, version);
       if (message.m) positions.moved(id);
@@ -76,12 +79,21 @@ export class Follower {
     keyring.doubtAll();
   }
 
-  /** Redis had lost writes, so what was read there lately, or is being read, may be older than what was heard of. */
+  /** The wall clock was set, or the machine slept and does not know for how long: then messages may have been missed. */
+  clockStepped(byMs: number): void {
+    const { link, local } = this.#parts;
+    if (byMs > 0) link.broke();
+    // what has turned at a midnight that is yet to come
+    else local?.distrust();
+  }
+
+  /** Redis may have lost writes, so what was read there since it was last confirmed, or is being read, may be too old. */
   #doubtRedis(): void {
-    const { hotelChanges, keyChanges, local, keyring } = this.#parts;
+    const { hotelChanges, keyChanges, local, keyring, sharedHotels } = this.#parts;
+    if (!sharedHotels) return;
     hotelChanges.noteAll();
     keyChanges.noteAll();
-    local?.dropLatest();
+    local?.dropSharedSince(this.#confirmation.confirmedMs);
     keyring.doubtAll();
   }
 

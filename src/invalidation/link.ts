@@ -1,5 +1,4 @@
-// the global of this name is a getter, which V8 calls anew at every use
-import { performance } from 'node:perf_hooks';
+import { monotonicMs } from '../clock.ts';
 import type { Told } from '../stores/replica.ts';
 import { SILENCE_MS } from './listener.ts';
 
@@ -10,7 +9,7 @@ export class Link {
 
   /** `told`: undefined where that is not known. */
   heard(told?: Told): void {
-    this.#heardAtMs = performance.now();
+    this.#heardAtMs = monotonicMs();
     this.#told = told;
   }
 
@@ -27,6 +26,11 @@ export class Link {
 
   /** False when changes may have been made that this worker has not heard of. */
   get up(): boolean {
-    return performance.now() - this.#heardAtMs < SILENCE_MS;
+    return this.isUp(monotonicMs());
+  }
+
+  /** The same where the time is known already: to look at the clock is dear beside all else that a hit costs. */
+  isUp(nowMs: number): boolean {
+    return nowMs - this.#heardAtMs < SILENCE_MS;
   }
 }

@@ -113,7 +113,7 @@ export class Term {
       const written = await this.#writer?.write(drained);
       let doubt = written?.doubt;
       if (written && !(await this.#settle(written.refused, drained))) doubt ??= 'it keeps what may be wrong';
-      const sinceMs = Math.max(lookedAtMs - drained.oldestMs, this.#emptyAtMs);
+      const sinceMs = Math.max(lookedAtMs - Math.max(0, drained.oldestMs), this.#emptyAtMs);
       await this.#tellAndCommit(
         drained.changes,
         doubt,

@@ -18,7 +18,7 @@ export function accessOf({ id, scopes, expiresAtMs, revoked, rateLimit }: KeyRec
   return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity, limit: rateLimit };
 }
 
-/** The access while it lasts, then null. */
-export function unlessExpired(access: Access | null, nowMs = Date.now()): Access | null {
-  return access !== null && nowMs < access.expiresAtMs ? access : null;
+/** The access while it lasts, then null; the end of a key is a time of the wall clock. */
+export function unlessExpired(access: Access | null, wallMs: number): Access | null {
+  return access !== null && wallMs < access.expiresAtMs ? access : null;
 }

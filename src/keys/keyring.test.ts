@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { fakeClocks, realClocks } from '../clock.fixture.ts';
 import { Unavailable } from '../errors.ts';
 import { RecentChanges } from '../recent-changes.ts';
 import { hashOf, makeKey } from './key.ts';
@@ -87,14 +88,12 @@ const ringWith = (shared: Tiers['shared'] | undefined) =>
   });
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['Date'] });
+  fakeClocks();
   tiers = new Tiers();
   recent = new RecentChanges();
   keyring = ringWith(tiers.shared);
 });
-afterEach(() => {
-  vi.useRealTimers();
-});
+afterEach(realClocks);
 
 describe('a key', () => {
   it('that is malformed or mistyped is refused without any look-up', () => {

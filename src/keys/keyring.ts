@@ -1,3 +1,4 @@
+import { monotonicMs, wallAt } from '../clock.ts';
 import { Unavailable } from '../errors.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import type { RecentChanges } from '../recent-changes.ts';
@@ -62,7 +63,7 @@ export class Keyring {
   }
 
   /** What the key may do as far as this worker knows: null is refused, undefined must be asked for with `load`. */
-  find(key: string, nowMs = Date.now()): Access | null | undefined {
+  find(key: string, nowMs = monotonicMs()): Access | null | undefined {
     const access = this.#find(key, nowMs);
     if (access === undefined) this.#counts.local.miss++;
     else if (access === null) this.#counts.local.absent++;
@@ -80,7 +81,7 @@ export class Keyring {
         known.checkedAtMs = nowMs - FRESH_MS + RETRY_MS;
         this.load(key).catch(() => {});
       }
-      return unlessExpired(known.access, nowMs);
+      return unlessExpired(known.access, wallAt(nowMs));
     }
     const unknown = this.#memory.getUnknown(key);
     if (unknown !== undefined && !unknown.doubted) {
@@ -147,8 +148,9 @@ export class Keyring {
       // it was dropped meanwhile: then what is known no longer counts
       if (!known) return loading;
       // the doubt stays: a change that was missed is not heard of again when the feed is back
-      known.retryAtMs = Date.now() + RETRY_MS;
-      return unlessExpired(known.access);
+      const nowMs = monotonicMs();
+      known.retryAtMs = nowMs + RETRY_MS;
+      return unlessExpired(known.access, wallAt(nowMs));
     }
   }
 
@@ -177,7 +179,7 @@ export class Keyring {
 
     const access = found.record === null ? undefined : accessOf(found.record);
     if (this.#recent.mayStore(sha256, began)) this.#memory.remember(key, sha256, access);
-    return unlessExpired(access ?? null);
+    return unlessExpired(access ?? null, wallAt(monotonicMs()));
   }
 
   async #loadOrigin(sha256: string, began: number): Promise<VersionedKey> {

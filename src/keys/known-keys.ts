@@ -1,3 +1,4 @@
+import { monotonicMs } from '../clock.ts';
 import type { Access } from './access.ts';
 
 /** Keys and guesses remembered by a worker; past it the oldest go. */
@@ -9,6 +10,7 @@ export interface Known {
   /** null: it is refused */
   readonly access: Access | null;
   readonly sha256: string;
+  /** monotonic, as all ages are */
   checkedAtMs: number;
   /** changes may have been missed: it is asked for again before it is believed */
   doubted: boolean;
@@ -39,7 +41,13 @@ export class KnownKeys {
   remember(key: string, sha256: string, access: Access | null | undefined): Known {
     this.forget(sha256);
     const table = access === undefined ? this.#unknown : this.#known;
-    const known = { access: access ?? null, sha256, checkedAtMs: Date.now(), doubted: false, retryAtMs: 0 };
+    const known = {
+      access: access ?? null,
+      sha256,
+      checkedAtMs: monotonicMs(),
+      doubted: false,
+      retryAtMs: 0,
+    };
     table.set(key, known);
     this.#keyBySha256.set(sha256, key);
     if (table.size > (access === undefined ? MAX_UNKNOWN : MAX_KNOWN))

@@ -86,7 +86,6 @@ export class StagedWorker {
     this.local = new LocalCache(4 * 1024 ** 2, {
       isLinked,
       absentTtlMs: SHARING.absentTtlMs,
-      besideRedis: true,
       refresh: () => {},
       counts: { hit: 0, absent: 0, miss: 0 },
     });

@@ -83,35 +83,37 @@ export class Slab {
   /**
    * Stores an entry that `readEntry` or `encodeHotel` gave and that is present; copies the bytes. It replaces what
    * is held of that id, unless that has a larger version. A channel or registry id that another entry holds goes
-   * over to the one with the larger version. Returns false when the entry was not stored.
+   * over to the one with the larger version. Returns false when the entry was not stored. `isShared`: it comes from
+   * Redis.
    */
-  put(entry: Uint8Array, nowMs: number, softUntilMs: number): boolean {
+  put(entry: Uint8Array, nowMs: number, softUntilMs: number, isShared = false): boolean {
     // A longer one would not fit the output, where wasm takes it from; wasm refuses it by its length.
     if (entry.length <= this.#maxEntryBytes) this.#bytes.set(entry, this.#outputStart);
-    return this.#wasm.put(entry.length, nowMs, softUntilMs) !== 0;
+    return this.#wasm.put(entry.length, nowMs, softUntilMs, Number(isShared)) !== 0;
   }
 
   /** Remembers until `untilMs` that no hotel has this key. An entry that is reachable by it is forgotten. */
-  putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number): void {
+  putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number, isShared = false): void {
     const length = writeKey(this.#bytes, key, this.#input);
-    if (length > 0) this.#wasm.putAbsent(NUMBER[namespace], length, nowMs, untilMs);
+    if (length > 0) this.#wasm.putAbsent(NUMBER[namespace], length, nowMs, untilMs, Number(isShared));
   }
 
   /**
    * The ref of the hotel with this key; ABSENT when it is known that there is none; else MISS, so also for what was
-   * stored before `minStoredAtMs` and for a hotel whose `certified` has flipped.
+   * stored before `minStoredAtMs` and for a hotel whose `certified` has flipped by `wallMs`. That one is epoch ms; all
+   * other times here are of one clock, whichever the caller takes.
    */
-  find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0): number {
+  find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0, wallMs = nowMs): number {
     const length = writeKey(this.#bytes, key, this.#input);
-    return length === 0 ? MISS : this.#wasm.find(NUMBER[namespace], length, nowMs, minStoredAtMs);
+    return length === 0 ? MISS : this.#wasm.find(NUMBER[namespace], length, nowMs, minStoredAtMs, wallMs);
   }
 
-  /** When the entry was put, epoch ms. */
+  /** When the entry was put. */
   storedAt(ref: number): number {
     return this.#floats[ref + 1]!;
   }
 
-  /** When the entry is to be refreshed, epoch ms. */
+  /** When the entry is to be refreshed. */
   softUntil(ref: number): number {
     return this.#floats[ref + 2]!;
   }
@@ -119,6 +121,11 @@ export class Slab {
   /** From when on `certified` is no longer true, epoch ms. */
   turnsAt(ref: number): number {
     return this.#floats[ref + 6]!;
+  }
+
+  /** True of what came from Redis. */
+  isShared(ref: number): boolean {
+    return this.#bytes[ref * 8 + 7] !== 0;
   }
 
   /** Twelve characters that differ where the bytes of the view differ. */
@@ -161,6 +168,11 @@ export class Slab {
     if (length > 0) this.#wasm.drop(NUMBER[namespace], length);
   }
 
+  /** Forgets what came from Redis since then; everything, where that is more than `atMost`. */
+  dropSharedSince(sinceMs: number, atMost: number): void {
+    this.#wasm.dropSharedSince(sinceMs, atMost);
+  }
+
   /** Forgets everything. */
   clear(): void {
     this.#wasm.clear();
@@ -178,12 +190,13 @@ export class Slab {
     view: View,
     nowMs: number,
     minStoredAtMs = 0,
+    wallMs = nowMs,
   ): Gathered {
     if (body.length > this.#inputBytes) return this.#gathered.take(NOT_READ, undefined);
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = NUMBER[namespace];
-    const status = this.#wasm.gatherBody(body.length, number, isFull, nowMs, minStoredAtMs);
+    const status = this.#wasm.gatherBody(body.length, number, isFull, nowMs, minStoredAtMs, wallMs);
     return this.#gathered.take(status, undefined);
   }
 
@@ -194,6 +207,7 @@ export class Slab {
     view: View,
     nowMs: number,
     minStoredAtMs = 0,
+    wallMs = nowMs,
   ): Gathered {
     if (keys.length > MAX_KEYS) throw new RangeError(`${keys.length} keys in one batch`);
     let at = this.#input;
@@ -207,7 +221,7 @@ export class Slab {
     }
     const isFull = view === 'full' ? 1 : 0;
     const number = NUMBER[namespace];
-    const status = this.#wasm.gatherElements(keys.length, number, isFull, nowMs, minStoredAtMs);
+    const status = this.#wasm.gatherElements(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs);
     return this.#gathered.take(status, keys);
   }
 

@@ -1,6 +1,6 @@
 import { compileModule, type Global } from '../wasm.ts';
 
-/** What assembly/slab.ts exports; addresses are in bytes, times in epoch ms. */
+/** What assembly/slab.ts exports; addresses are in bytes, times in ms. */
 export interface SlabWasm {
   readonly RESULT: Global;
   readonly INPUT: Global;
@@ -10,19 +10,28 @@ export interface SlabWasm {
   readonly outputStart: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): void;
   maxEntryBytes(): number;
-  put(length: number, nowMs: number, softUntilMs: number): number;
-  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number): void;
-  find(namespace: number, length: number, nowMs: number, minStoredAtMs: number): number;
+  put(length: number, nowMs: number, softUntilMs: number, isShared: number): number;
+  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number, isShared: number): void;
+  find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
   drop(namespace: number, length: number): void;
   narrow(ref: number): void;
-  gatherBody(length: number, namespace: number, isFull: number, nowMs: number, minStoredAtMs: number): number;
+  gatherBody(
+    length: number,
+    namespace: number,
+    isFull: number,
+    nowMs: number,
+    minStoredAtMs: number,
+    wallMs: number,
+  ): number;
   gatherElements(
     count: number,
     namespace: number,
     isFull: number,
     nowMs: number,
     minStoredAtMs: number,
+    wallMs: number,
   ): number;
+  dropSharedSince(sinceMs: number, atMost: number): void;
   clear(): void;
   stats(): void;
 }

@@ -37,13 +37,20 @@ const NOTHING: u32 = 1;
 let batch: u32 = 0;
 
 /** Looks up the first `count` elements and writes the array of their bodies to the output. */
-export function gather(count: u32, namespace: u32, isFull: bool, nowMs: f64, minStoredAtMs: f64): u32 {
+export function gather(
+  count: u32,
+  namespace: u32,
+  isFull: bool,
+  nowMs: f64,
+  minStoredAtMs: f64,
+  wallMs: f64,
+): u32 {
   nextBatch();
   store<u32>(RESULT, count, 32);
   const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
   hashKeys(end, namespace);
   findCandidates(end);
-  lookUp(end, namespace, nowMs, minStoredAtMs);
+  lookUp(end, namespace, nowMs, minStoredAtMs, wallMs);
   return copy(end, isFull);
 }
 
@@ -84,7 +91,7 @@ function nextBatch(): void {
 }
 
 /** Turns the candidates of the elements into refs and counts them. */
-function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): void {
+function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): void {
   let hits: u32 = 0;
   let absences: u32 = 0;
   let misses: u32 = 0;
@@ -97,7 +104,7 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64): voi
     if (record !== 0 && !answersTo(record, namespace, key, length)) {
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
-    let ref = judge(record, nowMs, minStoredAtMs);
+    let ref = judge(record, nowMs, minStoredAtMs, wallMs);
     if (ref === MISS) misses++;
     else if (ref === ABSENT) {
       absences++;

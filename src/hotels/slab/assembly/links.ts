@@ -4,7 +4,9 @@ import { hashOf } from './hash';
 import { insert, NONE, point, recordIn, remove, slotOf, slotTo } from './index-table';
 import {
   ABSENCE,
+  DEAD,
   ENTRY,
+  isShared,
   kindOf,
   lengthOf,
   linksOf,
@@ -12,8 +14,11 @@ import {
   RECORD_HEADER_BYTES,
   setLinks,
   sizeOf,
+  storedAtOf,
   versionOf,
 } from './record';
+// biome-ignore lint/style/useImportType: AssemblyScript does not know `type`
+import { nextIn, Ring } from './ring';
 
 export let entries: u32 = 0;
 export let absences: u32 = 0;
@@ -98,6 +103,28 @@ export function relink(from: usize, to: usize): void {
 export function forget(record: usize): void {
   unlink(record);
   markDead(record, sizeOf(record));
+}
+
+/** How many records of a ring came from Redis since then. */
+export function countSharedSince(ring: Ring, sinceMs: f64): u32 {
+  let count: u32 = 0;
+  let record = ring.tail;
+  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
+    if (isSharedSince(record, sinceMs)) count++;
+  }
+  return count;
+}
+
+export function forgetSharedSince(ring: Ring, sinceMs: f64): void {
+  let record = ring.tail;
+  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
+    if (isSharedSince(record, sinceMs)) forget(record);
+  }
+}
+
+function isSharedSince(record: usize, sinceMs: f64): bool {
+  // A dead record may be 8 bytes long and have no time.
+  return kindOf(record) !== DEAD && isShared(record) && storedAtOf(record) >= sinceMs;
 }
 
 export function forgetCounts(): void {

@@ -5,8 +5,9 @@
  *     4  u8   kind; where it is DEAD, nothing behind this byte counts
  *     5  u8   frequency: hits since it came into its ring, at most 3
  *     6  u8   links: bit n is set while the index leads here by the key of namespace n
- *     8  f64  stored at, epoch ms
- *    16  f64  soft until, epoch ms; of an absence: known until
+ *     7  u8   1: it came from Redis
+ *     8  f64  stored at, monotonic ms
+ *    16  f64  soft until, monotonic ms; of an absence: known until
  *    24  u32  stamp: the last batch that answered it
  *    28  u32  length of what follows
  *    32  the entry (its layout: entry-layout.ts), or the key that is absent
@@ -47,6 +48,11 @@ export function frequencyOf(record: usize): u8 {
 
 export function linksOf(record: usize): u32 {
   return load<u8>(record, 6);
+}
+
+/** True of what came from Redis. */
+export function isShared(record: usize): bool {
+  return load<u8>(record, 7) !== 0;
 }
 
 export function storedAtOf(record: usize): f64 {
@@ -96,12 +102,13 @@ export function writeHeader(
   size: u32,
   kind: u8,
   frequency: u8,
+  isShared: bool,
   storedAtMs: f64,
   softUntilMs: f64,
   length: u32,
 ): void {
   store<u32>(record, size);
-  store<u32>(record, <u32>kind | ((<u32>frequency) << 8), 4);
+  store<u32>(record, <u32>kind | ((<u32>frequency) << 8) | ((<u32>isShared) << 24), 4);
   store<f64>(record, storedAtMs, 8);
   store<f64>(record, softUntilMs, 16);
   store<u32>(record, 0, 24);

@@ -71,6 +71,12 @@ export function pop(ring: Ring): usize {
   return record;
 }
 
+/** The record behind this one in the ring. */
+export function nextIn(ring: Ring, record: usize): usize {
+  const next = record + sizeOf(record);
+  return next === ring.end ? ring.start : next;
+}
+
 /** Takes the stamp of every record away. */
 export function unstampAll(): void {
   unstamp(SMALL);
@@ -79,13 +85,8 @@ export function unstampAll(): void {
 
 function unstamp(ring: Ring): void {
   let record = ring.tail;
-  let left = ring.used;
-  while (left > 0) {
+  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
     // A dead record may be 8 bytes long and have no stamp.
     if (kindOf(record) !== DEAD) setStamp(record, 0);
-    const size = sizeOf(record);
-    left -= size;
-    record += size;
-    if (record === ring.end) record = ring.start;
   }
 }

@@ -5,7 +5,7 @@ import { gather, writeNarrow } from './gather';
 import { seedHash } from './hash';
 import { clearIndex, used } from './index-table';
 import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
-import { absences, entries, forgetCounts } from './links';
+import { absences, countSharedSince, entries, forgetCounts, forgetSharedSince } from './links';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
 import { dropKey, findKey, putAbsence, putEntry, puts, refused } from './store';
 
@@ -21,17 +21,17 @@ export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d:
   openRing(MAIN, mainStart, mainEnd);
 }
 
-export function put(length: u32, nowMs: f64, softUntilMs: f64): bool {
-  return putEntry(outputStart, length, nowMs, softUntilMs);
+export function put(length: u32, nowMs: f64, softUntilMs: f64, isShared: bool): bool {
+  return putEntry(outputStart, length, nowMs, softUntilMs, isShared);
 }
 
-export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64): void {
-  putAbsence(namespace, INPUT, length, nowMs, untilMs);
+export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64, isShared: bool): void {
+  putAbsence(namespace, INPUT, length, nowMs, untilMs, isShared);
 }
 
 /** Ref, 0 or -1. */
-export function find(namespace: u32, length: u32, nowMs: f64, minStoredAtMs: f64): i32 {
-  return <i32>findKey(namespace, INPUT, length, nowMs, minStoredAtMs);
+export function find(namespace: u32, length: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): i32 {
+  return <i32>findKey(namespace, INPUT, length, nowMs, minStoredAtMs, wallMs);
 }
 
 export function drop(namespace: u32, length: u32): void {
@@ -43,10 +43,17 @@ export function narrow(ref: u32): void {
 }
 
 /** Answers the request body of `length` bytes at INPUT. */
-export function gatherBody(length: u32, namespace: u32, isFull: bool, nowMs: f64, minStoredAtMs: f64): u32 {
+export function gatherBody(
+  length: u32,
+  namespace: u32,
+  isFull: bool,
+  nowMs: f64,
+  minStoredAtMs: f64,
+  wallMs: f64,
+): u32 {
   const count = readBody(length, namespace === 2);
   if (count < 0) return STATUS_NOT_READ;
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
 }
 
 /** Answers the `count` elements whose keys the caller wrote. */
@@ -56,8 +63,19 @@ export function gatherElements(
   isFull: bool,
   nowMs: f64,
   minStoredAtMs: f64,
+  wallMs: f64,
 ): u32 {
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+}
+
+/** Forgets what came from Redis since then; everything, where that is more than `atMost`. */
+export function dropSharedSince(sinceMs: f64, atMost: u32): void {
+  if (countSharedSince(SMALL, sinceMs) + countSharedSince(MAIN, sinceMs) > atMost) {
+    clear();
+  } else {
+    forgetSharedSince(SMALL, sinceMs);
+    forgetSharedSince(MAIN, sinceMs);
+  }
 }
 
 export function clear(): void {

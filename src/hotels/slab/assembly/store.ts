@@ -35,7 +35,7 @@ export function maxEntryBytes(): u32 {
 }
 
 /** Stores the entry that stands at `entry`, which lies in no ring. */
-export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64): bool {
+export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64, isShared: bool): bool {
   if (length > maxEntryBytes() || !isSound(entry, length)) {
     refused++;
     return false;
@@ -68,7 +68,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
     isForMain = true;
   }
   if (record === 0) record = isForMain ? claimMain(size) : claimSmall(size);
-  writeHeader(record, capacity, ENTRY, frequency, nowMs, softUntilMs, length);
+  writeHeader(record, capacity, ENTRY, frequency, isShared, nowMs, softUntilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, entry, length);
   linkEntry(record);
   puts++;
@@ -76,12 +76,19 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
 }
 
 /** Remembers that a key is absent; whatever it led to is forgotten. */
-export function putAbsence(namespace: u32, key: usize, length: u32, nowMs: f64, untilMs: f64): void {
+export function putAbsence(
+  namespace: u32,
+  key: usize,
+  length: u32,
+  nowMs: f64,
+  untilMs: f64,
+  isShared: bool,
+): void {
   relieveIndex();
   dropKey(namespace, key, length);
   const size = sizeFor(length);
   const record = claimSmall(size);
-  writeHeader(record, size, ABSENCE, 0, nowMs, untilMs, length);
+  writeHeader(record, size, ABSENCE, 0, isShared, nowMs, untilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, key, length);
   linkAbsence(record, namespace, <u32>(hashOf(namespace, key, length) >> 32));
 }
@@ -95,10 +102,10 @@ export function dropKey(namespace: u32, key: usize, length: u32): void {
 }
 
 /** What a record is worth to one who asks now: its ref, ABSENT or MISS. */
-export function judge(record: usize, nowMs: f64, minStoredAtMs: f64): u32 {
+export function judge(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
   if (record === 0 || storedAtOf(record) < minStoredAtMs) return MISS;
   if (kindOf(record) === ABSENCE) return softUntilOf(record) > nowMs ? ABSENT : MISS;
-  return turnsAtOf(record) > nowMs ? <u32>(record >> 3) : MISS;
+  return turnsAtOf(record) > wallMs ? <u32>(record >> 3) : MISS;
 }
 
 export function touch(record: usize): void {
@@ -106,9 +113,16 @@ export function touch(record: usize): void {
   if (frequency < MAX_FREQUENCY) setFrequency(record, frequency + 1);
 }
 
-export function findKey(namespace: u32, key: usize, length: u32, nowMs: f64, minStoredAtMs: f64): u32 {
+export function findKey(
+  namespace: u32,
+  key: usize,
+  length: u32,
+  nowMs: f64,
+  minStoredAtMs: f64,
+  wallMs: f64,
+): u32 {
   const record = recordOf(<u32>(hashOf(namespace, key, length) >> 32), namespace, key, length);
-  const found = judge(record, nowMs, minStoredAtMs);
+  const found = judge(record, nowMs, minStoredAtMs, wallMs);
   if (found !== MISS && found !== ABSENT) touch(record);
   return found;
 }

@@ -1,0 +1,25 @@
+import { vi } from 'vitest';
+import { compareClocks } from './clock.ts';
+
+/**
+ * Has both clocks jump together with `vi.setSystemTime` and `vi.advanceTimersByTime`; between jumps the wall clock stands
+ * still and the monotonic one goes on. Returns what sets the wall clock alone.
+ */
+export function fakeClocks(nowMs = Date.now()): (byMs: number) => void {
+  vi.useFakeTimers({ toFake: ['Date'], now: nowMs });
+  let aheadMs = nowMs;
+  const real = performance.now.bind(performance);
+  vi.spyOn(performance, 'now').mockImplementation(() => real() + Date.now() - aheadMs);
+  compareClocks();
+  return (byMs) => {
+    aheadMs += byMs;
+    vi.setSystemTime(Date.now() + byMs);
+    compareClocks();
+  };
+}
+
+export function realClocks(): void {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  compareClocks();
+}

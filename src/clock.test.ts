@@ -1,0 +1,19 @@
+import { afterEach, expect, it } from 'vitest';
+import { fakeClocks, realClocks } from './clock.fixture.ts';
+import { monotonicMs, onClockStep, wallAt } from './clock.ts';
+
+afterEach(realClocks);
+
+it('the wall clock is told from the monotonic one, also after it was set', () => {
+  const setWallClock = fakeClocks();
+  const steps: number[] = [];
+  onClockStep((byMs) => steps.push(Math.round(byMs / 1_000)));
+  for (const byMs of [-10_800_000, 3_600_000, 500]) {
+    const beforeMs = monotonicMs();
+    setWallClock(byMs);
+    expect(monotonicMs() - beforeMs).toBeLessThan(60_000);
+    expect(Math.abs(wallAt(monotonicMs()) - Date.now())).toBeLessThan(60_000);
+  }
+  // what is less than a second is no step
+  expect(steps).toEqual([-10_800, 3_600]);
+});

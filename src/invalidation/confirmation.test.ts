@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest';
+import { Confirmation } from './confirmation.ts';
+
+/** Hears a message every 500 ms from one moment to another; returns when the last one behind a silence came. */
+function hearEach500(confirmation: Confirmation, fromMs: number, toMs: number, isKept = true) {
+  let silenceMs: number | undefined;
+  for (let nowMs = fromMs; nowMs <= toMs; nowMs += 500)
+    if (confirmation.hear(isKept, nowMs)) silenceMs = nowMs;
+  return silenceMs;
+}
+
+describe('reads from Redis', () => {
+  it('are confirmed 5 s later by messages that came without a silence', () => {
+    const confirmation = new Confirmation(0);
+    hearEach500(confirmation, 500, 4_500);
+    expect(confirmation.confirmedMs).toBe(-Infinity);
+    hearEach500(confirmation, 5_000, 60_000);
+    expect(confirmation.confirmedMs).toBe(55_000);
+  });
+
+  it('are not confirmed by messages that come in a burst behind a silence, until 5 s later', () => {
+    const confirmation = new Confirmation(0);
+    hearEach500(confirmation, 500, 20_000);
+    const burst = Array.from({ length: 24 }, (_, i) => confirmation.hear(true, 32_000 + i));
+    expect(burst).toEqual([true, ...new Array(23).fill(false)]);
+    expect(confirmation.confirmedMs).toBe(15_000);
+    hearEach500(confirmation, 32_500, 36_500);
+    expect(confirmation.confirmedMs).toBe(15_000);
+    hearEach500(confirmation, 37_000, 37_000);
+    expect(confirmation.confirmedMs).toBe(32_000);
+  });
+
+  it('are not confirmed while the invalidator cannot look for its marker, nor for 5 s after', () => {
+    const confirmation = new Confirmation(0);
+    hearEach500(confirmation, 500, 20_000);
+    hearEach500(confirmation, 20_500, 40_000, false);
+    expect(hearEach500(confirmation, 40_500, 44_500)).toBeUndefined();
+    expect(confirmation.confirmedMs).toBe(15_000);
+    hearEach500(confirmation, 45_000, 45_000);
+    expect(confirmation.confirmedMs).toBe(40_000);
+  });
+});

@@ -1,0 +1,147 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { hashOf } from '../../src/keys/key.ts';
+import { Everywhere, status } from '../support/everywhere.ts';
+import { FakeClock } from '../support/fake-clock.ts';
+import { insertKey } from '../support/key.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { type OwnServer, ownRedis } from '../support/own-server.ts';
+import { within } from '../support/own-time.ts';
+import { pathOf } from '../support/programs.ts';
+import { type Service, startService } from '../support/service.ts';
+
+await needs('faketime', 'redis');
+const library = await pathOf('faketime');
+
+const HOTELS = 60;
+/** The primary, and with it the change feed, stands still for so long. */
+const STOPPED_MS = 12_000;
+/** Nothing older is served so long after its change, or after the primary goes on. */
+const BOUND_MS = 5_000;
+/** Until the feed counts as silent, and a little longer. */
+const READ_MS = 2_000;
+const WORKERS = 2;
+const IDS = Array.from({ length: HOTELS }, (_, i) => `h${i}`);
+const hotels = IDS.map((id) => ({ id, channel_id: id, name: 'old' }));
+const BATCH = { channel_ids: IDS };
+
+interface Scene {
+  service: Service;
+  everywhere: Everywhere;
+  /** asked for by every worker, and revoked by `change` */
+  key: string;
+}
+
+/** A service that has told Redis of every hotel, and of a key. */
+async function warm(service: Service): Promise<Scene> {
+  const everywhere = await Everywhere.of(service);
+  const key = await insertKey(service.sql, []);
+  await everywhere.until('/hotels/h0', status(200), 10_000, key);
+  for (let i = 0; i < 2; i++)
+    for (const answer of await everywhere.post('/hotels/channel/batch', BATCH))
+      expect(answer.json()).toHaveLength(HOTELS);
+  return { service, everywhere, key };
+}
+
+async function change({ service, key }: Omit<Scene, 'everywhere'>): Promise<void> {
+  await service.sql`update hotels set name = 'new'`;
+  await service.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+}
+
+/** Every worker answers every hotel as it is now, and rejects the key. */
+async function expectNew({ everywhere, key }: Scene): Promise<void> {
+  for (const answer of await everywhere.post('/hotels/channel/batch', BATCH)) {
+    const names: string[] = answer.json().map(({ name }: { name: string }) => name);
+    expect(names).toEqual(new Array(HOTELS).fill('new'));
+  }
+  for (const answer of await everywhere.get('/hotels/h0', key)) expect(answer.status).toBe(401);
+}
+
+describe('what is read from Redis while the primary stands still does not outlive it:', () => {
+  let redis: Redis;
+  let server: OwnServer;
+  let service: Service;
+
+  beforeEach(async () => {
+    const own = await ownRedis();
+    server = own.server;
+    redis = new Redis(own.url, { protocol: 2, maxRetriesPerRequest: 20 });
+    redis.on('error', () => {});
+    closeAtEnd('a client of Redis', async () => redis.disconnect());
+    const redisDatabase = { url: own.url, client: redis, release: async () => {} };
+    service = await startService({ workers: WORKERS, redisDatabase, hotels });
+  });
+
+  /** What puts back what Redis holds at present. */
+  const ways: [string, () => Promise<() => Promise<void>>][] = [
+    [
+      'Redis is killed and comes back with an old dump',
+      async () => {
+        await redis.save();
+        return async () => {
+          await server.kill();
+          await server.restart();
+        };
+      },
+    ],
+    [
+      'Redis is restored from an old dump',
+      async () => {
+        const work = redis.multi().flushall();
+        for (const key of await redis.keys('*')) work.restore(key, 0, (await redis.dumpBuffer(key))!);
+        return async () => void (await work.exec());
+      },
+    ],
+  ];
+  it.each(ways)('%s', async (_, takeDump) => {
+    const { key } = await warm(service);
+    const restore = await takeDump();
+    await change({ service, key });
+    // workers that have heard of no change
+    const pids = await service.workerPids();
+    for (const pid of pids) process.kill(pid, 'SIGKILL');
+    await within(
+      20_000,
+      () => service.workerPids(),
+      (found) => expect(found.filter((pid) => !pids.includes(pid))).toHaveLength(WORKERS),
+    );
+    await service.ready();
+    const everywhere = await Everywhere.of(service);
+    process.kill(service.pid, 'SIGSTOP');
+    const untilMs = performance.now() + STOPPED_MS;
+    await restore();
+    // while the feed is not silent for long: later PostgreSQL would be asked
+    const beganMs = performance.now();
+    while (performance.now() < beganMs + READ_MS) await everywhere.post('/hotels/channel/batch', BATCH);
+    // other keys are read meanwhile, and no hotel is read anew
+    for (let i = 0; performance.now() < untilMs; i++) await everywhere.get(`/hotels/nobody-${i}`);
+    process.kill(service.pid, 'SIGCONT');
+    await sleep(BOUND_MS);
+    await expectNew({ service, everywhere, key });
+  });
+});
+
+describe('the wall clock of a service is set', () => {
+  it.each([
+    ['back by 3 hours', -10_800_000],
+    ['forward by 3 hours', 10_800_000],
+  ])(
+    '%s while the change feed is silent, and what changes then is answered anew after 5 s',
+    async (_, byMs) => {
+      const clock = await FakeClock.make(library!);
+      const scene = await warm(await startService({ workers: WORKERS, hotels, env: clock.env }));
+      process.kill(scene.service.pid, 'SIGSTOP');
+      try {
+        await clock.set(clock.now() + byMs);
+        await change(scene);
+        await sleep(BOUND_MS);
+        await expectNew(scene);
+      } finally {
+        process.kill(scene.service.pid, 'SIGCONT');
+      }
+      await expectNew(scene);
+    },
+  );
+});
