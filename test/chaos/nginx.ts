@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
 import { startOnFreePort } from '../../src/servers/server.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
@@ -29,24 +30,18 @@ export const byDefault = (port: number, ports: number[]): string => `
   }
 `;
 
-export const documented = (port: number, ports: number[]): string => `
-  client_max_body_size 1m;
-  upstream hotels {
-${ports.map((each) => `    server 127.0.0.1:${each} max_fails=0;`).join('\n')}
-    keepalive 32;
-    # before the service does it, after 10 s
-    keepalive_timeout 5s;
-  }
-  server {
-    listen 127.0.0.1:${port} backlog=1024;
-    location / {
-      proxy_pass http://hotels;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_connect_timeout 1s;
-      proxy_read_timeout 10s;
-      # every request of this API may be sent twice, its POSTs too
-      proxy_next_upstream error timeout non_idempotent;
-    }
-  }
-`;
+/** The configuration that operators are given, with these instances in place of its own. */
+export const documented = (port: number, ports: number[]): string => {
+  const page = readFileSync(
+    new URL('../../docs/operations/nginx-and-load-balancers.md', import.meta.url),
+    'utf8',
+  );
+  const [, block] = /^```nginx\n([\s\S]*?)^```/m.exec(page)!;
+  const [, parameters] = /^ *server [\d.]+:\d+(.*);\n/m.exec(block!)!;
+  return block!
+    .replaceAll(/^ *server [\d.]+:\d+.*;\n/gm, '')
+    .replace('upstream hotels {', (line) =>
+      [line, ...ports.map((each) => `  server 127.0.0.1:${each}${parameters};`)].join('\n'),
+    )
+    .replace('server {\n', (line) => `${line}  listen 127.0.0.1:${port} backlog=1024;\n`);
+};
