@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import postgres, { type Sql } from 'postgres';
-import { ARRAYS } from '../../src/database.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import type { Sql } from 'postgres';
 import { History, type Snapshot } from './history.ts';
+import { openWriter } from './open-writer.ts';
 import { snapshotOf } from './snapshot.ts';
 
 /** Errors that a writer has to expect: another was quicker, the server went away or prepares no transactions. */
@@ -15,6 +14,8 @@ const LOST = Object.assign(new Error('the connection was lost'), { code: 'CONNEC
 export class WriterRefused extends Error {
   override name = 'WriterRefused';
 }
+
+type Work = (sql: Sql) => Promise<unknown>;
 
 /** A database under test as its writers see it, and its history. */
 export class Database {
@@ -89,17 +90,50 @@ export class Database {
    * back. Throws `WriterRefused` for any other.
    */
   async transaction(
-    work: (sql: Sql) => Promise<unknown>,
+    work: Work,
     end: 'commit' | 'rollback' | 'prepare' = 'commit',
     holdMs = 0,
+  ): Promise<void> {
+    await this.#connected(async (sql, decide) => {
+      await sql`set local lock_timeout = 1500`;
+      await work(sql);
+      if (end !== 'prepare') await sleep(holdMs);
+      if (end === 'rollback') return;
+      if (end === 'commit')
+        return this.#exclusively(async () => decide('commit', await this.#changesOf(sql)));
+      const name = `t${Math.random()}`;
+      const changes = await this.#exclusively(async () => {
+        const found = await this.#changesOf(sql);
+        await sql.unsafe(`prepare transaction '${name}'`);
+        return found;
+      });
+      await sleep(holdMs);
+      await this.#exclusively(() => decide(`commit prepared '${name}'`, changes));
+    });
+  }
+
+  /** The same for `work` that locks whole tables: no other commits meanwhile, for that reads them. */
+  async lockingTransaction(work: Work): Promise<void> {
+    await this.#connected((sql, decide) =>
+      this.#exclusively(async () => {
+        await sql`set local lock_timeout = 300`;
+        await work(sql);
+        await decide('commit', await this.#changesOf(sql));
+      }),
+    );
+  }
+
+  /** Begins a transaction; `decide` sends what ends it and notes what came of it. */
+  async #connected(
+    work: (sql: Sql, decide: (statement: string, changes: Snapshot) => Promise<void>) => Promise<void>,
   ): Promise<void> {
     await this.#gate.promise;
     let isLost = false;
     const sql = openWriter(this.url, 1, () => {
       isLost = true;
     });
-    // a client whose connection is lost opens another, where the transaction is not
     const decide = async (statement: string, changes: Snapshot) => {
+      // a client whose connection is lost opens another, where the transaction is not
       if (isLost || this.isDoubtful) throw LOST;
       await this.#decide(changes, async () => {
         await sql.unsafe(statement);
@@ -108,26 +142,18 @@ export class Database {
     };
     try {
       await sql`begin`;
-      await sql`set local lock_timeout = 1500`;
-      await work(sql);
-      if (end !== 'prepare') await sleep(holdMs);
-      if (end === 'rollback') return;
-      const name = `t${Math.random()}`;
-      let changes: Snapshot = new Map();
-      await this.#exclusively(async () => {
-        await sql.unsafe('reset role; reset search_path; reset session_replication_role');
-        changes = this.history.changesTo(await snapshotOf(sql));
-        if (end === 'commit') await decide('commit', changes);
-        else if (!isLost) await sql.unsafe(`prepare transaction '${name}'`);
-      });
-      if (end === 'commit') return;
-      await sleep(holdMs);
-      await this.#exclusively(() => decide(`commit prepared '${name}'`, changes));
+      await work(sql, decide);
     } catch (error) {
       this.#expect(error as Error & { code?: string });
     } finally {
       await sql.end({ timeout: 0 });
     }
+  }
+
+  /** What the transaction changes; it goes on as the superuser. */
+  async #changesOf(sql: Sql): Promise<Snapshot> {
+    await sql.unsafe('reset role; reset search_path; reset session_replication_role');
+    return this.history.changesTo(await snapshotOf(sql));
   }
 
   /** Notes what comes of `commit`; `changes` may be true from its beginning. */
@@ -155,23 +181,6 @@ export class Database {
     this.#turn = done.catch(() => {});
     return done;
   }
-}
-
-/** Opens connections of writers, or one that is watched. */
-export function openWriter(url: string, max = 4, onclose = () => {}): Sql {
-  const sql = postgres(url, {
-    max,
-    onclose,
-    onnotice: () => {},
-    backoff: () => 0.05,
-    connect_timeout: 5,
-    // else a connection that is lost while it asks for them ends the process
-    fetch_types: false,
-    types: ARRAYS,
-    connection: { application_name: 'history' },
-  });
-  if (max > 1) closeAtEnd('writers', () => sql.end({ timeout: 1 }));
-  return sql as unknown as Sql;
 }
 
 async function retried<T>(work: () => Promise<T>): Promise<T> {

@@ -62,4 +62,12 @@ describe('bounds', () => {
     expect(bounds.reachOf(165_000)).toBe(99_000);
     expect(bounds.reachOf(165_001)).toBe(164_001);
   });
+
+  it('do not count the time in which the machine did not keep up', () => {
+    const bounds = new Bounds();
+    bounds.slow('Redis was slow', 100_000, 100_400);
+    bounds.slow('PostgreSQL was slow', 100_200, 100_600);
+    expect(bounds.reachOf(102_000)).toBe(98_400);
+    expect(bounds.reachOf(110_000)).toBe(109_000);
+  });
 });

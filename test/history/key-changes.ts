@@ -59,6 +59,8 @@ export class Keys {
       const rename = (sql: Sql) =>
         sql`update public.api_keys set name = 'crossed' where key_sha256 = ${hash}`;
       await crossing(database, 800, rename, (sql) => this.#insert(sql, key, true, false), remove);
+    } else if (change === 'truncate') {
+      await database.lockingTransaction(work.truncate);
     } else {
       await database.transaction(async (sql) => void (await work[change](sql)));
     }

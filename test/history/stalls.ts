@@ -54,7 +54,7 @@ export class Stalls {
 
   #judge(what: string, fromMs: number, untilMs: number, served: Served[]): void {
     if (untilMs - fromMs < SLOW_MS) return;
-    for (const { bounds } of served) bounds.note(`${what} was slow`, fromMs, untilMs);
+    for (const { bounds } of served) bounds.slow(`${what} was slow`, fromMs, untilMs);
     this.totalMs += Math.max(0, untilMs - Math.max(fromMs, this.#slowUntilMs));
     this.#slowUntilMs = Math.max(this.#slowUntilMs, untilMs);
   }

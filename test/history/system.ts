@@ -7,9 +7,10 @@ import { ownReplica } from '../support/own-replica.ts';
 import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { Bounds } from './bounds.ts';
-import { Database, openWriter } from './database.ts';
+import { Database } from './database.ts';
 import { Instance } from './instance.ts';
 import { Keys } from './key-changes.ts';
+import { openWriter } from './open-writer.ts';
 import { HOTELS, type Step } from './steps.ts';
 import { insert, insertOthers, PLAIN_WRITER } from './writes.ts';
 

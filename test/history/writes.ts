@@ -39,7 +39,8 @@ export async function write(database: Database, step: WriteStep, prefix = 'v'): 
     if (AS[step.as]) await sql.unsafe(AS[step.as]);
     await work(sql, hotels, name);
   };
-  await database.transaction(run, step.end, step.holdMs);
+  if (step.write === 'truncate and copy') await database.lockingTransaction(run);
+  else await database.transaction(run, step.end, step.holdMs);
 }
 
 type Work = (sql: Sql, hotels: number[], name: string) => Promise<unknown>;
