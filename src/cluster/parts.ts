@@ -77,7 +77,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: Ask[])
           // while PostgreSQL is known to be away nobody could say more
           isLinked: (nowMs) => link.isUp(nowMs) || postgres.awayWithin(FEED_FOLLOWS_MS),
           absentTtlMs: config.ABSENT_TTL_S * 1000,
-          refresh: (namespace, keys) => void reader.load(namespace, keys).catch(() => {}),
+          refresh: (namespace, keys) => void reader.load(namespace, keys, '').catch(() => {}),
           counts: metrics.cacheAnswers.counts.local,
         });
   const countAnswers: CountAnswers = (tier, answer, keys) => {

@@ -46,12 +46,12 @@ export class Flights {
   }
 
   /** The hotels that carry these keys, in their order. Throws `Unavailable`. */
-  async load(namespace: Namespace, keys: string[]): Promise<Found[]> {
-    const found = await this.#join(namespace, keys);
+  async load(namespace: Namespace, keys: string[], owner: string): Promise<Found[]> {
+    const found = await this.#join(namespace, keys, owner);
     // a change tells of the keys that a hotel carries since, not of one that it gave up: its load was joined, and is old
     const outdated = keys.filter((_, i) => this.#isOutdated(found[i]!));
     if (outdated.length === 0) return found;
-    const again = await this.#join(namespace, outdated);
+    const again = await this.#join(namespace, outdated, owner);
     const byKey = new Map(outdated.map((key, i) => [key, again[i]!]));
     return found.map((entry, i) => {
       const fresh = byKey.get(keys[i]!);
@@ -64,7 +64,7 @@ export class Flights {
   }
 
   /** Loads what nobody loads yet, and waits for all of it. */
-  async #join(namespace: Namespace, keys: string[]): Promise<Found[]> {
+  async #join(namespace: Namespace, keys: string[], owner: string): Promise<Found[]> {
     const flights = this.#flights[namespace];
     const joined = new Set<Promise<Loaded>>();
     const own: string[] = [];
@@ -74,7 +74,7 @@ export class Flights {
       else own.push(key);
     }
     if (own.length > 0) {
-      const flight = this.#fly(namespace, own);
+      const flight = this.#fly(namespace, own, owner);
       for (const key of own) flights.set(key, flight);
       flight
         .finally(() => {
@@ -92,9 +92,9 @@ export class Flights {
   }
 
   /** Loads keys from PostgreSQL and fills Redis with what was found and what was not; nobody waits for the filling. */
-  async #fly(namespace: Namespace, keys: string[]): Promise<Loaded> {
+  async #fly(namespace: Namespace, keys: string[], owner: string): Promise<Loaded> {
     const began = this.#recent.position;
-    const entries = await this.#origin.load(namespace, keys);
+    const entries = await this.#origin.load(namespace, keys, owner);
     const byKey: Loaded = new Map();
     for (const entry of entries) {
       const key =

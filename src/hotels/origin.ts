@@ -19,11 +19,17 @@ export class Origin {
     this.#postgres = postgres;
   }
 
+  /** True while queries wait: then each owner's are to be told apart. */
+  get contended(): boolean {
+    return this.#postgres.waiting > 0;
+  }
+
   /** The hotels that carry one of these keys, in any order, by one query. Throws `Unavailable`. */
-  async load(namespace: Namespace, keys: string[]): Promise<Entry[]> {
+  async load(namespace: Namespace, keys: string[], owner: string): Promise<Entry[]> {
     const rows = await this.#postgres.rows<HotelRow>(
       `select ${HOTEL_COLUMNS} from hotels where ${WHERE[namespace]}`,
       [keys],
+      owner,
     );
     const nowMs = Date.now();
     return rows.map((row) => encodeHotel(row, nowMs));

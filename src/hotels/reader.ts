@@ -21,7 +21,7 @@ export class Reader {
   readonly #recent: RecentChanges;
   readonly #isLinked: () => boolean;
   readonly #flights: Flights;
-  readonly #turns = new Turns((namespace, keys) => this.#read(namespace, keys));
+  readonly #turns: Turns;
 
   /** While not `isLinked` Redis may be behind unheard: then PostgreSQL is asked before it. */
   constructor(
@@ -37,11 +37,18 @@ export class Reader {
     this.#recent = recent;
     this.#isLinked = isLinked;
     this.#flights = new Flights(origin, shared, recent, isLinked, count);
+    this.#turns = new Turns(
+      (namespace, keys, owner) => this.#read(namespace, keys, owner),
+      () => origin.contended,
+    );
   }
 
-  /** The hotels that carry these keys, in the order of the keys. Throws `Unavailable`. */
-  load(namespace: Namespace, keys: readonly string[]): Promise<Found[]> {
-    return this.#turns.load(namespace, keys);
+  /**
+   * The hotels that carry these keys, in the order of the keys, for an owner: an API key, or '' for none in particular.
+   * Throws `Unavailable`.
+   */
+  load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
+    return this.#turns.load(namespace, keys, owner);
   }
 
   /** A change was heard of: who asks from now on does not share a load that began before it. */
@@ -54,7 +61,7 @@ export class Reader {
     this.#flights.forgetAll();
   }
 
-  async #read(namespace: Namespace, keys: string[]): Promise<Reading> {
+  async #read(namespace: Namespace, keys: string[], owner: string): Promise<Reading> {
     if (keys.length === 0) return { found: [], loaded: Promise.resolve() };
     const began = this.#recent.position;
     const linked = this.#isLinked();
@@ -72,7 +79,7 @@ export class Reader {
       missing.forEach((i, at) => {
         found[i] = answers[at];
       });
-    const loaded = this.#flights.load(namespace, missed).then(
+    const loaded = this.#flights.load(namespace, missed, owner).then(
       (hotels) => {
         fillIn(hotels);
         this.#storeLocally(namespace, missed, hotels, began, false);

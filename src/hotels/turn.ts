@@ -25,19 +25,31 @@ interface Turn {
   reading: Promise<Reading>;
 }
 
-/** Joins what is asked for in one turn of the event loop into one look-up for each namespace. */
-export class Turns {
-  readonly #read: (namespace: Namespace, keys: string[]) => Promise<Reading>;
-  readonly #open = new Map<Namespace, Turn>();
+type Read = (namespace: Namespace, keys: string[], owner: string) => Promise<Reading>;
 
-  constructor(read: (namespace: Namespace, keys: string[]) => Promise<Reading>) {
+/**
+ * Joins what is asked for in one turn of the event loop into one look-up for each namespace; while loads wait for one
+ * another, into one for each owner too, so that they can be shared out.
+ */
+export class Turns {
+  readonly #read: Read;
+  readonly #isContended: () => boolean;
+  readonly #open: Record<Namespace, Map<string, Turn>> = {
+    id: new Map(),
+    channel: new Map(),
+    registry: new Map(),
+  };
+
+  constructor(read: Read, isContended: () => boolean) {
     this.#read = read;
+    this.#isContended = isContended;
   }
 
   /** What carries these keys, in their order. Throws `Unavailable`. */
-  async load(namespace: Namespace, keys: readonly string[]): Promise<Found[]> {
-    if (keys.length > JOINED_AT_MOST) return this.#loadAlone(namespace, keys);
-    const turn = this.#open.get(namespace) ?? this.#begin(namespace);
+  async load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
+    if (keys.length > JOINED_AT_MOST) return this.#loadAlone(namespace, keys, owner);
+    const whose = this.#isContended() ? owner : '';
+    const turn = this.#open[namespace].get(whose) ?? this.#begin(namespace, whose);
     const places = keys.map((key) => {
       if (!mayExist(namespace, key)) return NOWHERE;
       let place = turn.places.get(key);
@@ -50,21 +62,21 @@ export class Turns {
     return pick(await turn.reading, places);
   }
 
-  #begin(namespace: Namespace): Turn {
+  #begin(namespace: Namespace, owner: string): Turn {
     const { promise, resolve, reject } = Promise.withResolvers<Reading>();
     const turn: Turn = { keys: [], places: new Map(), reading: promise };
-    this.#open.set(namespace, turn);
+    this.#open[namespace].set(owner, turn);
     setImmediate(() => {
-      this.#open.delete(namespace);
-      this.#read(namespace, turn.keys).then(resolve, reject);
+      this.#open[namespace].delete(owner);
+      this.#read(namespace, turn.keys, owner).then(resolve, reject);
     });
     return turn;
   }
 
-  async #loadAlone(namespace: Namespace, keys: readonly string[]): Promise<Found[]> {
+  async #loadAlone(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
     const existing = keys.filter((key) => mayExist(namespace, key));
     const places = existing.map((_, i) => i);
-    const found = await pick(await this.#read(namespace, existing), places);
+    const found = await pick(await this.#read(namespace, existing, owner), places);
     if (existing.length === keys.length) return found;
     let next = 0;
     return keys.map((key) => (key === existing[next] ? found[next++]! : null));

@@ -14,11 +14,13 @@ afterEach(() => {
 class Batch implements Work {
   state: 'new' | 'running' | 'answered' | 'refused' = 'new';
   over = false;
+  readonly owner: string;
   finish = () => {};
   readonly #takesMs: number;
   readonly #local: boolean;
 
-  constructor({ takesMs = 0, local = true } = {}) {
+  constructor({ takesMs = 0, local = true, owner = 'me' } = {}) {
+    this.owner = owner;
     this.#takesMs = takesMs;
     this.#local = local;
   }
@@ -115,11 +117,11 @@ describe('batches from the local cache', () => {
     // 150 ms are 500 of them
     expect(refused).toBeGreaterThan(400);
     expect(refused).toBeLessThan(550);
-    expect(admission.full).toBe(true);
+    expect(admission.isFull('me')).toBe(true);
     while (admission.waiting > 0) await turn();
     expect(count(batches, 'answered')).toBe(1_000 - refused);
     expect(performance.now() - began).toBeLessThan(400);
-    expect(admission.full).toBe(false);
+    expect(admission.isFull('me')).toBe(false);
     const next = new Batch();
     admission.enter(BODY, next);
     expect(next.state).toBe('answered');
@@ -187,7 +189,7 @@ describe('batches that have to be loaded', () => {
     await turn();
     expect(count(stuck, 'refused')).toBe(30 - running.length);
     expect(admission.waiting).toBe(0);
-    expect(admission.full).toBe(false);
+    expect(admission.isFull('me')).toBe(false);
   });
 
   it('are loaded fewer at once when they take long, and more when they are quick', async () => {
@@ -212,5 +214,37 @@ describe('batches that have to be loaded', () => {
     expect(first).toBeGreaterThan(12);
     expect(await atOnceWhen(80)).toBeLessThanOrEqual(3);
     expect(await atOnceWhen(10)).toBeGreaterThan(12);
+  });
+});
+
+describe('batches of several keys', () => {
+  it('of one that misses much do not have cached ones of another refused', () => {
+    const admission = new Admission();
+    // what it misses is never loaded, and it goes on and on
+    const flood = many(2_000, { local: false, owner: 'flood' });
+    enter(admission, flood);
+    expect(count(flood, 'refused')).toBeGreaterThan(1_000);
+    expect(admission.isFull('flood')).toBe(true);
+    for (let i = 0; i < 100; i++) {
+      expect(admission.isFull('other')).toBe(false);
+      const cached = new Batch({ owner: 'other' });
+      admission.enter(BODY, cached);
+      expect(cached.state).toBe('answered');
+    }
+  });
+
+  it('that flood the loop alike are answered alike, and one that asks little is not refused', async () => {
+    const admission = new Admission();
+    const [a, b, other] = ['a', 'b', 'other'].map((owner) => many(2_000, { takesMs: 0.3, owner }));
+    for (let i = 0; i < 2_000; i++) {
+      enter(admission, [a![i]!, b![i]!]);
+      if (i % 100 === 0) enter(admission, [other![i]!]);
+      if (i % 40 === 39) await turn();
+    }
+    while (admission.waiting > 0) await turn();
+    expect(count(a!, 'refused')).toBeGreaterThan(200);
+    expect(count(other!, 'refused')).toBe(0);
+    expect(count(a!, 'answered') / count(b!, 'answered')).toBeGreaterThan(0.8);
+    expect(count(a!, 'answered') / count(b!, 'answered')).toBeLessThan(1.25);
   });
 });

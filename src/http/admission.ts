@@ -12,6 +12,10 @@ const TARGET_WAIT_MS = 150;
 const MAX_WAIT_MS = 600;
 /** Bodies that may wait in a line, whatever the time they would take. */
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
+/** Owners that are below their share may wait beyond that, though not beyond this. */
+const MOST_WAITING_BYTES = 2 * MAX_WAITING_BYTES;
+/** What an owner may take before it is the turn of the others: a batch of 1000. */
+const QUANTUM_BYTES = 16 * 1024;
 /** What a request costs beside its ids, in bytes of a body that cost as much. */
 const REQUEST_BYTES = 512;
 /** A batch of 1000 from the local cache. */
@@ -40,6 +44,8 @@ export interface Work {
    */
   run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined;
   refuse(): void;
+  /** the API key by whose share it waits */
+  readonly owner: string;
   /** true when nobody waits for the answer any more */
   readonly over: boolean;
 }
@@ -68,14 +74,17 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * "Performance Under Load", 2018): less when it took over 50 ms, a little more each time that it was used up and took
  * less.
  *
+ * Both lines are shared among the keys whose batches wait: a key is refused for what waits of its own, and may take
+ * all while no other key waits.
+ *
  * Single hotels and pages of the list do not come here: to refuse one costs as much as to answer it from the local
  * cache, and where they have to be loaded, all of one turn are one query, which the queue for PostgreSQL bounds.
  */
 export class Admission {
   /** those that wait for the event loop */
-  readonly #arrived = new WaitingLine<Held>(FIRST_MS_PER_BYTE);
+  readonly #arrived = new WaitingLine<Held>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   /** those that wait for the limit */
-  readonly #toLoad = new WaitingLine<Held>(FIRST_MS_PER_BYTE);
+  readonly #toLoad = new WaitingLine<Held>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   #loadingBytes = 0;
   #limitBytes = FIRST_LIMIT_BYTES;
   #loweredAtMs = 0;
@@ -91,12 +100,14 @@ export class Admission {
     return this.#arrived.length + this.#toLoad.length;
   }
 
-  /** True when a newcomer would be refused: it need not send its body. */
-  get full(): boolean {
+  /** True when a newcomer of this owner would be refused: it need not send its body. */
+  isFull(owner: string): boolean {
     if (this.waiting === 0) return false;
     const nowMs = performance.now();
-    if (isFull(this.#arrived, nowMs)) return true;
-    if (!isFull(this.#toLoad, nowMs) || this.#localShare > WORTHWHILE_SHARE) return false;
+    if (isFull(this.#arrived, owner, nowMs)) return true;
+    // an owner of which nothing waits may ask for what is cached, whatever others miss
+    if (!this.#toLoad.has(owner) || !isFull(this.#toLoad, owner, nowMs)) return false;
+    if (this.#localShare > WORTHWHILE_SHARE) return false;
     return ++this.#untried % TRIED_ONE_OF !== 0;
   }
 
@@ -109,8 +120,8 @@ export class Admission {
       this.#arm();
     }
     if (this.#arrived.length === 0 && nowMs - this.#turnBeganMs < SLICE_MS) this.#begin(work, body, nowMs);
-    else if (isFull(this.#arrived, nowMs)) work.refuse();
-    else this.#arrived.append({ work, body: pool.copy(body) }, weightOf(body), nowMs);
+    else if (isFull(this.#arrived, work.owner, nowMs)) work.refuse();
+    else this.#arrived.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
   /** Answers what may be answered now, and leaves what has to wait for others to be loaded. */
@@ -122,8 +133,8 @@ export class Admission {
     const isLocal = work.run(body, false, () => {}) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
-    if (isFull(this.#toLoad, nowMs)) work.refuse();
-    else this.#toLoad.append({ work, body: pool.copy(body) }, weightOf(body), nowMs);
+    if (isFull(this.#toLoad, work.owner, nowMs)) work.refuse();
+    else this.#toLoad.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
   get #mayLoad(): boolean {
@@ -196,8 +207,12 @@ export class Admission {
   }
 }
 
-function isFull(line: WaitingLine<Held>, nowMs: number): boolean {
-  return line.isFull(TARGET_WAIT_MS, nowMs) || line.size > MAX_WAITING_BYTES;
+function isFull(line: WaitingLine<Held>, owner: string, nowMs: number): boolean {
+  return (
+    line.isFull(owner, TARGET_WAIT_MS, nowMs) ||
+    line.sizeBefore(owner) > MAX_WAITING_BYTES ||
+    line.size > MOST_WAITING_BYTES
+  );
 }
 
 function weightOf(body: Uint8Array): number {

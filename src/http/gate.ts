@@ -103,7 +103,7 @@ export class Gate implements Observer {
         if (!(entry instanceof Promise)) {
           if (!this.#admits(exchange, entry, rule.needsRegistry)) return;
           if (framing === 'tooLong') return answer(exchange, undefined);
-          if (this.#admission.full) return this.#failed(exchange, OVERLOADED);
+          if (this.#admission.isFull(entry.keyId)) return this.#failed(exchange, OVERLOADED);
           exchange.defer();
           collectBody(response, (body) => this.#guard(exchange, answer, body), late);
           return;
@@ -217,6 +217,7 @@ export class Gate implements Observer {
         return needsLoad ? NEEDS_LOAD : undefined;
       },
       refuse: () => this.#failed(exchange, OVERLOADED),
+      owner: exchange.access!.keyId,
       get over() {
         return exchange.over;
       },

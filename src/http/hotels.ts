@@ -1,5 +1,4 @@
 import { publicErrors } from '../errors.ts';
-import type { View } from '../hotels/entry.ts';
 import { GappedAnswer } from '../hotels/gapped-answer.ts';
 import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Listing } from '../hotels/listing.ts';
@@ -46,7 +45,7 @@ export function operationsOn(
     return loadSingle(exchange, namespace, key);
   };
   const loadSingle = async (exchange: Exchange, namespace: Namespace, key: string) => {
-    const [hotel] = await reader.load(namespace, [key]);
+    const [hotel] = await reader.load(namespace, [key], exchange.access!.keyId);
     if (!hotel) return exchange.fail(publicErrors.hotelNotFound);
     exchange.ok(hotel.body(exchange.view), hotel.tag(exchange.view));
   };
@@ -55,20 +54,31 @@ export function operationsOn(
    * Sends the JSON array of the hotels that carry these keys. The bytes hold until the next look into the local
    * cache, so they are sent in the very turn in which they are made: a turn later they could be another client's.
    */
-  const sendMany = (namespace: Namespace, keys: string[], view: View, send: (body: Uint8Array) => void) => {
+  const sendMany = (
+    exchange: Exchange,
+    namespace: Namespace,
+    keys: string[],
+    send: (body: Uint8Array) => void,
+  ) => {
+    const { view } = exchange;
     if (keys.length === 0) return send(EMPTY_ARRAY);
     const gathered = local?.gatherKeys(namespace, keys, view);
-    if (gathered) return sendCompleted(namespace, answerOf(gathered), view, send);
-    return reader.load(namespace, keys).then((found) => send(joinBodies(found, view)));
+    if (gathered) return sendCompleted(exchange, namespace, answerOf(gathered), send);
+    return reader
+      .load(namespace, keys, exchange.access!.keyId)
+      .then((found) => send(joinBodies(found, view)));
   };
   const sendCompleted = (
+    exchange: Exchange,
     namespace: Namespace,
     answer: Uint8Array | GappedAnswer,
-    view: View,
     send: (body: Uint8Array) => void,
   ) => {
     if (!(answer instanceof GappedAnswer)) return send(answer);
-    return reader.load(namespace, answer.keys).then((found) => send(answer.complete(found, view)));
+    const { view } = exchange;
+    return reader
+      .load(namespace, answer.keys, exchange.access!.keyId)
+      .then((found) => send(answer.complete(found, view)));
   };
 
   const answerBatch = (
@@ -82,14 +92,14 @@ export function operationsOn(
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
     const gathered = local?.gatherBody(namespace, body, view, mayLoad);
     if (!mayLoad && !gathered) return NEEDS_LOAD;
-    if (gathered) return sendCompleted(namespace, answerOf(gathered), view, send);
+    if (gathered) return sendCompleted(exchange, namespace, answerOf(gathered), send);
     const relayed = relay?.answer(namespace, body, view, (answer) =>
-      sendCompleted(namespace, answer, view, send),
+      sendCompleted(exchange, namespace, answer, send),
     );
     if (relayed) return relayed;
     const batch = readBatch(namespace, body);
     if ('error' in batch) return exchange.fail(publicErrors[batch.error]);
-    return sendMany(namespace, batch.ids, view, send);
+    return sendMany(exchange, namespace, batch.ids, send);
   };
 
   const answerList = async (exchange: Exchange, parameters: Map<string, string | undefined>) => {
@@ -98,12 +108,12 @@ export function operationsOn(
     const { limit, offset, registryId } = query;
     if (registryId !== undefined) {
       const ids = offset > 0 ? [] : [registryId];
-      return sendMany('registry', ids, exchange.view, (body) => exchange.ok(body, tagOf(body)));
+      return sendMany(exchange, 'registry', ids, (body) => exchange.ok(body, tagOf(body)));
     }
     const page = await listing.page(offset, limit);
     const link = linkHeader(`${basePath}/hotels`, limit, offset, page.more);
     // a hotel deleted between the two looks is left out
-    return sendMany('id', page.ids, exchange.view, (body) => exchange.ok(body, tagOf(body), link));
+    return sendMany(exchange, 'id', page.ids, (body) => exchange.ok(body, tagOf(body), link));
   };
 
   const anyone = () => false;

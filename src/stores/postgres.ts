@@ -32,7 +32,7 @@ export class Postgres {
   #running = 0;
   #lateInARow = 0;
   #answeredAtMs = -Infinity;
-  readonly #waiting = new WaitingLine<() => void>(0);
+  readonly #waiting = new WaitingLine<() => void>(0, 1);
 
   constructor(
     open: () => Sql,
@@ -74,16 +74,19 @@ export class Postgres {
     this.#breaker.isSaidToBeBack();
   }
 
-  /** Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. */
-  async query<T>(run: (sql: Sql) => PromiseLike<T>): Promise<T> {
+  /**
+   * Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. Owners whose queries wait
+   * take turns; those that no owner is named for take theirs together.
+   */
+  async query<T>(run: (sql: Sql) => PromiseLike<T>, owner = ''): Promise<T> {
     if (this.#breaker.hope) await this.#breaker.hope;
     if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
     const beganMs = performance.now();
     const mustWait = this.#running >= this.#limits.connections;
-    if (mustWait && this.#isFull(beganMs))
+    if (mustWait && this.#isFull(owner, beganMs))
       throw new Unavailable('the queue for PostgreSQL is full', { refusal: 'postgres_queue' });
     const patience = new Patience(this.#limits.timeoutMs);
-    if (mustWait) await new Promise<void>((resolve) => this.#waiting.append(resolve, 1, beganMs));
+    if (mustWait) await new Promise<void>((resolve) => this.#waiting.append(owner, resolve, 1, beganMs));
     this.#running++;
     try {
       if (patience.over || performance.now() - beganMs > this.#mostWaitMs)
@@ -111,8 +114,11 @@ export class Postgres {
   }
 
   /** The rows of one query, by `query`. */
-  rows<Row>(text: string, parameters: unknown[]): Promise<Row[]> {
-    return this.query((sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }));
+  rows<Row>(text: string, parameters: unknown[], owner?: string): Promise<Row[]> {
+    return this.query(
+      (sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }),
+      owner,
+    );
   }
 
   /** Opens all connections, or gives up after `timeoutMs`: who asks first shall not have to wait for them. */
@@ -131,10 +137,16 @@ export class Postgres {
     return 0.75 * this.#limits.timeoutMs;
   }
 
-  /** Who would only be refused when the time is over is refused now. */
-  #isFull(nowMs: number): boolean {
+  /** A query that would only be refused when the time is over is refused now. */
+  #isFull(owner: string, nowMs: number): boolean {
     const waiting = this.#waiting;
-    return waiting.length >= this.#limits.queueLimit || waiting.isFull(this.#mostWaitMs, nowMs);
+    const { queueLimit } = this.#limits;
+    // past the limit an owner below its share may still wait, but not without end where there are many
+    return (
+      waiting.sizeBefore(owner) >= queueLimit ||
+      waiting.length >= 2 * queueLimit ||
+      waiting.isFull(owner, this.#mostWaitMs, nowMs)
+    );
   }
 
   async #probe(): Promise<void> {

@@ -45,15 +45,25 @@ export class Replica {
     return true;
   }
 
+  /** Queries that wait for a connection. */
+  get waiting(): number {
+    return this.#postgres.waiting;
+  }
+
   /** The rows of one query, or undefined where the replica lacks what was told. Throws what `Postgres` does. */
-  async rows<Row>(text: string, parameters: unknown[], told: Told): Promise<Row[] | undefined> {
+  async rows<Row>(
+    text: string,
+    parameters: unknown[],
+    told: Told,
+    owner?: string,
+  ): Promise<Row[] | undefined> {
     const pausedMs = this.#pauseMs;
     try {
-      const rows = await this.#postgres.rows<Guarded<Row>>(guarded(text, parameters.length), [
-        ...parameters,
-        told.term,
-        told.count,
-      ]);
+      const rows = await this.#postgres.rows<Guarded<Row>>(
+        guarded(text, parameters.length),
+        [...parameters, told.term, told.count],
+        owner,
+      );
       if (!rows[0]!.reached) {
         this.#behind(pausedMs);
         return undefined;

@@ -36,28 +36,37 @@ export class Replicas {
     }, LOOK_EVERY_MS);
   }
 
+  /** Queries that wait for a connection, wherever. */
+  get waiting(): number {
+    return this.#replicas.reduce((sum, { waiting }) => sum + waiting, this.#primary.waiting);
+  }
+
   /** For how long each replica has lacked something that was told, in the order of the configuration. */
   get lagsMs(): number[] {
     return this.#replicas.map(({ lagMs }) => lagMs);
   }
 
   /** The rows of one query, which holds all that was heard of before. Throws what `Postgres` does. */
-  async rows<Row>(text: string, parameters: unknown[]): Promise<Row[]> {
-    const outcome = await this.#ask<Row>(text, parameters);
+  async rows<Row>(text: string, parameters: unknown[], owner?: string): Promise<Row[]> {
+    const outcome = await this.#ask<Row>(text, parameters, owner);
     if (typeof outcome !== 'string') {
       this.#count('answered');
       return outcome;
     }
     this.#count(outcome);
-    return this.#primary.rows<Row>(text, parameters);
+    return this.#primary.rows<Row>(text, parameters, owner);
   }
 
-  async #ask<Row>(text: string, parameters: unknown[]): Promise<Row[] | ReplicaRead> {
+  async #ask<Row>(
+    text: string,
+    parameters: unknown[],
+    owner: string | undefined,
+  ): Promise<Row[] | ReplicaRead> {
     const told = this.#told();
     const replica = told && this.#next();
     if (!replica) return 'left_alone';
     try {
-      return (await replica.rows<Row>(text, parameters, told)) ?? 'behind';
+      return (await replica.rows<Row>(text, parameters, told, owner)) ?? 'behind';
     } catch {
       return 'failed';
     }

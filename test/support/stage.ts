@@ -125,7 +125,7 @@ export class StagedWorker {
     const ref = this.local.find(namespace, key);
     if (ref > 0) return nameOf(new Entry(this.local.slab.read(ref)));
     if (ref < 0) return null;
-    const [entry] = await this.reader.load(namespace, [key]);
+    const [entry] = await this.reader.load(namespace, [key], '');
     return entry ? nameOf(entry) : null;
   }
 }

@@ -1,0 +1,133 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, expect, it } from 'vitest';
+import type { Answer } from '../support/client.ts';
+import { inForm, survived } from '../support/form.ts';
+import { insertKey } from '../support/key.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const BATCH = '/hotels/channel/batch';
+const CACHED = 1_000;
+const UNCACHED = inForm(150, 2_000);
+/** Batches that a key which floods has under way at once. */
+const FLOODING = 16;
+const SECONDS = inForm(3, 20);
+
+let service: Service;
+let cached: Buffer;
+let others: string[];
+
+beforeAll(async () => {
+  const channels = Array.from({ length: CACHED }, (_, i) => `CH-${i}`);
+  service = await startService({
+    hotels: [
+      ...channels.map((channel_id, i) => ({ id: `h${i}`, channel_id })),
+      ...Array.from({ length: UNCACHED }, (_, i) => ({ id: `u${i}` })),
+    ],
+  });
+  cached = Buffer.from(JSON.stringify({ channel_ids: channels }));
+  others = [
+    await insertKey(service.sql, []),
+    await insertKey(service.sql, []),
+    await insertKey(service.sql, []),
+  ];
+  expect((await service.post(BATCH, cached, { key: others[0]! })).json()).toHaveLength(CACHED);
+});
+
+let made = 0;
+
+/** Clients of a key that ask for ids that no hotel has, each time others, until they are stopped; answers by status. */
+function flood(key: string): () => Promise<Record<string, number>> {
+  const answers: Record<string, number> = {};
+  let isStopped = false;
+  const clients = Array.from({ length: FLOODING }, async () => {
+    while (!isStopped) {
+      const ids = Array.from({ length: 1_000 }, () => `nobody-${made++}`);
+      const { status } = await service.post(BATCH, { channel_ids: ids }, { key });
+      answers[status] = (answers[status] ?? 0) + 1;
+      // a refusal is not asked for again in the same instant
+      if (status !== 200) await sleep(5);
+    }
+  });
+  return async () => {
+    isStopped = true;
+    await Promise.all(clients);
+    return answers;
+  };
+}
+
+it('a key that floods with batches of unknown ids has nothing of another refused', async (context) => {
+  const stop = flood(others[1]!);
+  await sleep(500);
+  const statuses: Record<string, number> = {};
+  const times: number[] = [];
+  const untilMs = performance.now() + SECONDS * 1_000;
+  let uncached = 0;
+  while (performance.now() < untilMs) {
+    const beganMs = performance.now();
+    const answers = await Promise.all([
+      service.post(BATCH, cached, { key: others[0]! }),
+      ...(uncached < UNCACHED ? [service.get(`/hotels/u${uncached++}`, { key: others[0]! })] : []),
+    ]);
+    times.push(performance.now() - beganMs);
+    for (const { status } of answers) statuses[status] = (statuses[status] ?? 0) + 1;
+  }
+  const flooded = await stop();
+  const { 200: answered = 0, ...failed } = statuses;
+  survived(context, 'hostile clients', `${FLOODING} batches of 1000 unknown ids at once, of one key`, {
+    "others' failures": Object.values(failed).reduce((sum, count) => sum + count, 0),
+    "others' p99 ms": times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]!.toFixed(1),
+    'workers ended': await service.metric('hotel_api_worker_restarts_total'),
+    'its own answers': JSON.stringify(flooded),
+  });
+  if (process.env.DEBUG) console.log(context.task.meta, statuses);
+  expect(failed).toEqual({});
+  expect(answered).toBeGreaterThan(0);
+  expect(flooded[200]).toBeGreaterThan(0);
+}, 120_000);
+
+it('two keys that flood alike are answered alike', async (context) => {
+  const stops = [flood(others[1]!), flood(others[2]!)];
+  await sleep(SECONDS * 1_000);
+  const [a, b] = await Promise.all(stops.map((stop) => stop()));
+  const share = a![200]! / (a![200]! + b![200]!);
+  survived(
+    context,
+    'hostile clients',
+    `${FLOODING} batches of 1000 unknown ids at once, of each of two keys`,
+    {
+      'share of the first': share.toFixed(2),
+    },
+  );
+  if (process.env.DEBUG) console.log(a, b);
+  expect(share).toBeGreaterThan(0.35);
+  expect(share).toBeLessThan(0.65);
+}, 120_000);
+
+it('a key that fills the queue for PostgreSQL has no load of another refused', async () => {
+  const small = await startService({
+    hotels: [{ id: 'u0' }],
+    env: { DATABASE_POOL_SIZE: '1', DATABASE_QUEUE_LIMIT: '4', DATABASE_TIMEOUT_MS: '10000' },
+  });
+  const [flooding, other] = [await insertKey(small.sql, []), await insertKey(small.sql, [])];
+  // the keys are known from now on
+  for (const key of [flooding, other]) expect((await small.get('/hotels/u0', { key })).status).toBe(200);
+  const refused = () => small.metric('hotel_api_requests_refused_total', { reason: 'postgres_queue' });
+  let batches: Promise<Answer>[] = [];
+  let single: Promise<Answer> | undefined;
+  await small.sql.begin(async (sql) => {
+    await sql`lock table hotels in access exclusive mode`;
+    batches = Array.from({ length: 12 }, (_, i) => {
+      const ids = Array.from({ length: 200 }, (_, j) => `nobody-${i}-${j}`);
+      return small.post(BATCH, { channel_ids: ids }, { key: flooding });
+    });
+    // one is under way, and four may wait
+    await expect.poll(refused, { timeout: 10_000 }).toBe(12 - 5);
+    single = small.get('/hotels/nobody', { key: other });
+    const waiting = () => small.metric('hotel_api_postgres_queries_waiting');
+    await expect.poll(waiting, { timeout: 5_000 }).toBe(5);
+  });
+  expect((await single!).status).toBe(404);
+  const statuses = (await Promise.all(batches)).map(({ status }) => status);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(5);
+  expect(await refused()).toBe(12 - 5);
+}, 60_000);
