@@ -1,5 +1,6 @@
--- The change feed: every statement that changes a hotel or a key leaves what it changed in a queue,
--- in the same transaction, and rings a doorbell. The queue is the truth; the doorbell only says "look".
+-- The change feed: every statement that changes a hotel or a key leaves what it changed in a queue, in the same
+-- transaction. The active invalidator looks at the queue 40 times a second. Writers send no NOTIFY: a transaction
+-- that has sent one cannot be prepared, and all that have sent one commit one after the other.
 -- One row holds up to 1000 changes: writers pay for a few wide rows, not for one a hotel.
 
 create table hotel_api_changes (
@@ -32,14 +33,22 @@ begin
   $sql$, format('%I.hotel_api_versions', current_schema()));
 end $do$;
 
--- An UPDATE may change the primary key: the old id is then gone, and the queue must say so.
-create function hotel_api_note_renamed_hotel() returns trigger
+-- Notes the one row of a row trigger. An UPDATE may change the primary key: the old id is then gone, and the queue
+-- must say so.
+create function hotel_api_note_hotel() returns trigger
   language plpgsql security definer set search_path from current as $$
+declare
+  moves_positions constant boolean := old.id is distinct from new.id;
 begin
-  insert into hotel_api_changes (kind, ids, versions, moves_positions)
-    values ('hotels_removed', array[old.id], array[old.version], true);
-  insert into hotel_api_changes (kind, ids, versions, channel_ids, registry_ids, moves_positions)
-    values ('hotels', array[new.id], array[new.version], array[new.channel_id], array[new.registry_id], true);
+  if moves_positions and tg_op <> 'INSERT' then
+    insert into hotel_api_changes (kind, ids, versions, moves_positions)
+      values ('hotels_removed', array[old.id], array[old.version], true);
+  end if;
+  if tg_op <> 'DELETE' then
+    insert into hotel_api_changes (kind, ids, versions, channel_ids, registry_ids, moves_positions)
+      values ('hotels', array[new.id], array[new.version], array[new.channel_id], array[new.registry_id],
+        moves_positions);
+  end if;
   return null;
 end $$;
 
@@ -54,9 +63,6 @@ begin
       select id, version, channel_id, registry_id, (row_number() over () - 1) / 1000 as chunk from changed
     ) as numbered
     group by chunk;
-  if found then
-    notify hotel_api_changes;
-  end if;
   return null;
 end $$;
 
@@ -68,9 +74,6 @@ begin
     select 'hotels_removed', array_agg(id), array_agg(version), true
     from (select id, version, (row_number() over () - 1) / 1000 as chunk from changed) as numbered
     group by chunk;
-  if found then
-    notify hotel_api_changes;
-  end if;
   return null;
 end $$;
 
@@ -81,9 +84,17 @@ begin
     select 'keys', array_agg(encode(key_sha256, 'hex')), array_agg(version), false
     from (select key_sha256, version, (row_number() over () - 1) / 1000 as chunk from changed) as numbered
     group by chunk;
-  if found then
-    notify hotel_api_changes;
-  end if;
+  return null;
+end $$;
+
+-- Notes the one row of a row trigger.
+create function hotel_api_note_key() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, ids, versions, moves_positions)
+    select 'keys', array_agg(encode(sha256, 'hex')), array_agg(version), false
+    from (values (old.key_sha256, old.version), (new.key_sha256, new.version)) as both_rows (sha256, version)
+    where sha256 is not null;
   return null;
 end $$;
 
@@ -91,14 +102,13 @@ create function hotel_api_note_truncate() returns trigger
   language plpgsql security definer set search_path from current as $$
 begin
   insert into hotel_api_changes (kind, ids, versions, moves_positions) values (tg_argv[0], '{}', '{}', true);
-  notify hotel_api_changes;
   return null;
 end $$;
 
 create trigger hotel_api_version before insert or update on hotels
   for each row execute function hotel_api_stamp_version();
 create trigger hotel_api_renamed after update on hotels
-  for each row when (old.id is distinct from new.id) execute function hotel_api_note_renamed_hotel();
+  for each row when (old.id is distinct from new.id) execute function hotel_api_note_hotel();
 create trigger hotel_api_inserted after insert on hotels referencing new table as changed
   for each statement execute function hotel_api_note_hotels('true');
 create trigger hotel_api_updated after update on hotels referencing new table as changed
@@ -121,21 +131,21 @@ create trigger hotel_api_deleted after delete on api_keys referencing old table 
 create trigger hotel_api_truncated after truncate on api_keys
   for each statement execute function hotel_api_note_truncate('keys_truncated');
 
--- Replication and restores set session_replication_role = replica; these triggers fire there too.
+-- Sessions with session_replication_role = replica fire none of the above: the apply of logical replication, some
+-- restores. Apply fires no statement triggers at all, but for TRUNCATE. These fire in such sessions alone, so a
+-- change is noted once and an ordinary statement does not pay for each row.
+create trigger hotel_api_replicated after insert or update or delete on hotels
+  for each row execute function hotel_api_note_hotel();
+create trigger hotel_api_replicated after insert or update or delete on api_keys
+  for each row execute function hotel_api_note_key();
+alter table hotels enable replica trigger hotel_api_replicated;
+alter table api_keys enable replica trigger hotel_api_replicated;
 alter table hotels enable always trigger hotel_api_version;
-alter table hotels enable always trigger hotel_api_renamed;
-alter table hotels enable always trigger hotel_api_inserted;
-alter table hotels enable always trigger hotel_api_updated;
-alter table hotels enable always trigger hotel_api_deleted;
 alter table hotels enable always trigger hotel_api_truncated;
 alter table api_keys enable always trigger hotel_api_version;
-alter table api_keys enable always trigger hotel_api_inserted;
-alter table api_keys enable always trigger hotel_api_updated;
-alter table api_keys enable always trigger hotel_api_replaced;
-alter table api_keys enable always trigger hotel_api_deleted;
 alter table api_keys enable always trigger hotel_api_truncated;
 
--- The active invalidator calls this several times a second. It takes changes off the queue for the caller's
+-- Takes changes off the queue for the caller's
 -- transaction (rolled back, they are back): up to max_rows, and no more once they hold max_changes. It reads the
 -- rows that the changes are about afterwards, so these are never older. Each row of the result holds one of the three.
 -- The hotels of more than max_hotels changes are not read; keys always are.
@@ -199,7 +209,7 @@ begin
 end $$;
 
 revoke all on function
-  hotel_api_stamp_version(), hotel_api_note_renamed_hotel(), hotel_api_note_hotels(), hotel_api_note_removed_hotels(),
-  hotel_api_note_keys(), hotel_api_note_truncate(), hotel_api_drain(integer, integer, integer),
+  hotel_api_stamp_version(), hotel_api_note_hotel(), hotel_api_note_hotels(), hotel_api_note_removed_hotels(),
+  hotel_api_note_key(), hotel_api_note_keys(), hotel_api_note_truncate(), hotel_api_drain(integer, integer, integer),
   hotel_api_tell(text, bigint)
 from public;

@@ -12,12 +12,14 @@ end $$;
 
 do $$
 begin
+  -- a login that makes functions here could offer them to those that have their owner's rights
+  execute format('revoke create on schema %I from public', current_schema());
   execute format('grant usage on schema %I to hotel_api_serve', current_schema());
   if not pg_has_role(current_user, 'hotel_api_serve', 'member') then
     execute format('grant hotel_api_serve to %I', current_user);
   end if;
 end $$;
 
-grant select on hotels, api_keys, schema_migrations, hotel_api_told to hotel_api_serve;
+grant select on hotels, api_keys, schema_migrations, hotel_api_changes, hotel_api_told to hotel_api_serve;
 grant execute on function hotel_api_drain(integer, integer, integer), hotel_api_tell(text, bigint) to hotel_api_serve;
 grant select, usage on sequence hotel_api_generations to hotel_api_serve;

@@ -9,7 +9,7 @@ export type Purpose =
   | { kind: 'serve'; statementTimeoutMs: number; pooled: boolean }
   /** the active invalidator: holds a lock, takes changes off the queue */
   | { kind: 'invalidate'; onClose: () => void }
-  /** hears the change feed and the doorbell */
+  /** hears the change feed */
   | { kind: 'listen' }
   /** the operator's command line */
   | { kind: 'operate' };

@@ -35,7 +35,7 @@ export function followChanges(
   });
   const listener = new Listener({
     open: () => open({ kind: 'listen' }),
-    onDoorbell: (speak) => invalidator.ring(speak),
+    onRequest: () => invalidator.speak(),
     secret: base.secret,
     metrics,
     events,

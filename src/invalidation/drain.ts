@@ -45,16 +45,16 @@ type PresentRow = { kind: null } & (HotelRow | { id: null }) &
   ({ sha256: null } | (Omit<KeyRow, 'id' | 'version'> & { key_id: string; key_version: number }));
 
 /**
- * Begins a transaction on the only connection of `sql` and takes changes off the queue in it, in one round trip: as
+ * Begins a transaction (by `begin`, a statement or several) on the only connection of `sql` and takes changes off the queue in it, in one round trip: as
  * one message, so that nothing is taken where nothing was begun, and only while the connection is still that of
  * `backendPid`: another one does not hold the invalidator's lock. What was read with them from the tables is never
  * older than the change. What is no longer there becomes an absence with a version above all it had.
  */
-export async function beginAndDrain(sql: Sql, backendPid: number): Promise<Drained> {
-  const [, rows] = received(
+export async function beginAndDrain(sql: Sql, begin: string, backendPid: number): Promise<Drained> {
+  const results = received(
     await sql
       .unsafe(
-        `begin;
+        `${begin};
       select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).channel_ids, (d.change).registry_ids,
         (d.change).moves_positions,
         extract(epoch from clock_timestamp() - (d.change).committed_after)::float8 * 1000 as age_ms, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
@@ -66,7 +66,8 @@ export async function beginAndDrain(sql: Sql, backendPid: number): Promise<Drain
         lateral (select ${KEY_COLUMNS} from (select (d.key).*) as key) as k`,
       )
       .simple(),
-  ) as unknown as [unknown, (QueueRow | PresentRow)[]];
+  ) as unknown as unknown[];
+  const rows = results.at(-1) as (QueueRow | PresentRow)[];
   const hotels = new Map<string, HotelChange>();
   const keys = new Map<string, number>();
   const truncated = new Set<'hotels' | 'keys'>();

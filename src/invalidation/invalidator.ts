@@ -10,8 +10,11 @@ import { Term } from './term.ts';
 
 /** Advisory lock of the active invalidator; the one of the migrations is another. */
 const LOCK = 0x686f74656d;
-/** The doorbell may be lost: the queue is looked at this often anyway. */
-const POLL_MS = 250;
+/**
+ * How often the queue is looked at. A look costs PostgreSQL 13 us and this process 46 us: 0.24 % of one processor,
+ * in the active instance alone.
+ */
+const POLL_MS = 25;
 /** How often one that is not active tries to become it. */
 const STANDBY_MS = 400;
 /** How long PostgreSQL may take to say whether it still knows a session. */
@@ -41,13 +44,11 @@ interface Seat {
  */
 export class Invalidator {
   readonly #options: InvalidatorOptions;
-  #stopped = false;
+  readonly #stopping = new AbortController();
   #speak = false;
-  #rung = false;
   #done: Promise<void> | undefined;
   #term: Term | undefined;
   #seat: Seat;
-  #wake = Promise.withResolvers<void>();
 
   constructor(options: InvalidatorOptions) {
     this.#options = options;
@@ -58,11 +59,9 @@ export class Invalidator {
     this.#done = this.#run();
   }
 
-  /** Somebody rang: the queue is looked at without delay; and where `speak`, a message follows in any case. */
-  ring(speak = false): void {
-    this.#speak ||= speak;
-    this.#rung = true;
-    this.#wake.resolve();
+  /** Has the active invalidator say something at its next look, whether anything changed or not. */
+  speak(): void {
+    this.#speak = true;
   }
 
   /** This instance has heard a message of some term. */
@@ -94,9 +93,12 @@ export class Invalidator {
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
-    this.ring();
+    this.#stopping.abort();
     await this.#done;
+  }
+
+  get #stopped(): boolean {
+    return this.#stopping.signal.aborted;
   }
 
   async #run(): Promise<void> {
@@ -111,7 +113,7 @@ export class Invalidator {
         if (!row!.active) {
           if (!standby) events.invalidator('standby');
           standby = true;
-          await this.#pause(STANDBY_MS, false);
+          await this.#pause(STANDBY_MS);
           continue;
         }
         standby = false;
@@ -122,7 +124,7 @@ export class Invalidator {
       } catch (error) {
         if (!this.#stopped) events.invalidator('lost', (error as Error).message);
         metrics.invalidatorActive(false);
-        await this.#pause(200 + Math.random() * 200, false);
+        await this.#pause(200 + Math.random() * 200);
       }
     }
     metrics.invalidatorActive(false);
@@ -133,7 +135,6 @@ export class Invalidator {
   #take(): Seat {
     const sql = this.#options.open(() => {
       seat.backendPid = undefined;
-      this.ring();
     });
     const seat: Seat = { sql, backendPid: undefined };
     return seat;
@@ -146,22 +147,16 @@ export class Invalidator {
     while (!this.#stopped && seat.backendPid !== undefined) {
       const speak = this.#speak;
       this.#speak = false;
-      this.#rung = false;
-      const rows = await term.deliver(speak);
-      if (rows > 0 || this.#rung) continue;
-      await term.reconcile();
-      await this.#pause(POLL_MS, true);
+      const rows = speak || (await term.isDue()) ? await term.deliver(speak) : 0;
+      if (term.hasMore) continue;
+      // where PostgreSQL is far away it takes several round trips, and a change is often followed by another
+      if (rows === 0) await term.reconcile();
+      await this.#pause(POLL_MS);
     }
   }
 
-  /** Waits for a time, or where `forBell` until somebody rings; less when stopped. */
-  async #pause(ms: number, forBell: boolean): Promise<void> {
-    const waiting = new AbortController();
-    const timer = wait(ms, undefined, { signal: waiting.signal }).catch(() => {});
-    do {
-      await Promise.race([timer.then(() => waiting.abort()), this.#wake.promise]);
-      this.#wake = Promise.withResolvers();
-    } while (!forBell && !this.#stopped && !waiting.signal.aborted);
-    waiting.abort();
+  /** Waits for a time; less when stopped. */
+  async #pause(ms: number): Promise<void> {
+    await wait(ms, undefined, { signal: this.#stopping.signal }).catch(() => {});
   }
 }

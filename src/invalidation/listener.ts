@@ -7,10 +7,8 @@ import type { FeedMessage } from './messages.ts';
 import { readPayload } from './payload.ts';
 import { FEED_CHANNEL } from './term.ts';
 
-/** The channel on which writers ring: see 003-change-feed.sql. */
-export const DOORBELL_CHANNEL = 'hotel_api_changes';
-/** A ring with this payload asks the active invalidator to say something at once; writers ring without one. */
-const SPEAK = 'speak';
+/** On this channel an instance asks the active invalidator for a message. */
+export const REQUEST_CHANNEL = 'hotel_api_feed_request';
 /** Without a message for this long the link counts as lost: heartbeats come every 500 ms. */
 export const SILENCE_MS = 1_500;
 /** A link that stays silent is opened anew: a half-open one would never say that it is dead. */
@@ -22,8 +20,8 @@ const TELL_OF_REJECTS_EVERY_MS = 60_000;
 
 export interface ListenerOptions {
   open: () => Sql;
-  /** `speak`: somebody waits for a message */
-  onDoorbell: (speak: boolean) => void;
+  /** an instance waits for a message */
+  onRequest: () => void;
   onMessage: (message: FeedMessage) => void;
   /**
    * something may have been told that was not heard: whoever caches must start anew. After a reconnect the first message
@@ -81,9 +79,9 @@ export class Listener {
       this.#continuity.breakOff();
       if (this.#connected) this.#options.onReconnect();
       this.#connected = true;
-      sql.notify(DOORBELL_CHANNEL, SPEAK).catch(ignore);
+      sql.notify(REQUEST_CHANNEL, '').catch(ignore);
     };
-    sql.listen(DOORBELL_CHANNEL, (payload) => this.#options.onDoorbell(payload === SPEAK)).catch(ignore);
+    sql.listen(REQUEST_CHANNEL, () => this.#options.onRequest()).catch(ignore);
     sql.listen(FEED_CHANNEL, (payload) => sql === this.#sql && this.#hear(payload), listened).catch(ignore);
     return sql;
   }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Sql } from 'postgres';
+import type { Row, Sql } from 'postgres';
 import { received } from '../database.ts';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Events } from '../observe/events.ts';
@@ -20,6 +20,13 @@ import { readHotels, readKeys } from './rows.ts';
 export const FEED_CHANNEL = 'hotel_api_feed';
 /** Every message is also a sign of life; without changes one goes out this often. */
 const HEARTBEAT_MS = 500;
+
+/**
+ * Where PostgreSQL answers within this time, a look at the queue comes before anything is taken off it: it costs a tenth
+ * of that. Where PostgreSQL is further away, round trips count for more.
+ */
+const NEAR_MS = 50;
+const LOOK = 'select exists(select from hotel_api_changes) as found';
 
 /**
  * The work of the active invalidator while it is that. What it takes off the queue it writes to Redis and tells to
@@ -43,6 +50,10 @@ export class Term {
   #spokeAtMs = -Infinity;
   /** when the queue was last found empty: what is found there later was committed later */
   #emptyAtMs = -Infinity;
+  #hasMore = false;
+  #lookTookMs = 0;
+  /** A far delivery that found nothing leaves its transaction open: the next one commits it in its own first message. */
+  #isOpen = false;
 
   /** Begins a term on the only connection of `sql`; `lastBeat`: the sign in Redis that was last told of. */
   static async begin(
@@ -94,20 +105,62 @@ export class Term {
     this.#writer.useGeneration(this.#generation);
   }
 
+  /** Whether the queue was not empty when it was looked at last. */
+  get hasMore(): boolean {
+    return this.#hasMore;
+  }
+
+  /** Whether a delivery is due: of changes, or as a sign of life. Looks at the queue where that is quick. */
+  async isDue(): Promise<boolean> {
+    const lookedAtMs = performance.now();
+    const isDue = this.#hasMore || lookedAtMs - this.#spokeAtMs >= HEARTBEAT_MS;
+    if (isDue || this.#isFar) return true;
+    const [row] = received(await this.#sql.unsafe(LOOK, [], { prepare: true }));
+    this.#noteLook(lookedAtMs, row!.found);
+    return this.#hasMore;
+  }
+
+  get #isFar(): boolean {
+    return this.#lookTookMs > NEAR_MS;
+  }
+
+  #noteLook(lookedAtMs: number, found: boolean): void {
+    this.#hasMore = found;
+    if (found) return;
+    this.#lookTookMs = performance.now() - lookedAtMs;
+    this.#emptyAtMs = lookedAtMs;
+  }
+
+  /** Begins a transaction, which is the first statement of a message. */
+  get #begin(): string {
+    return this.#isOpen ? 'commit; begin' : 'begin';
+  }
+
+  /**
+   * Sends these statements and the commit as one message: nothing is committed where they failed. The look at the queue
+   * behind it saves a round trip to a change that was committed meanwhile.
+   */
+  async #commit(statements = ''): Promise<void> {
+    const sentAtMs = performance.now();
+    const results = received(await this.#sql.unsafe(`${statements} commit; ${LOOK}`).simple());
+    this.#isOpen = false;
+    this.#noteLook(sentAtMs, (results as unknown as Row[][]).at(-1)![0]!.found);
+  }
+
   /**
    * Tells of what stands in the queue, or from time to time, and where `speak` at once, that the term goes on.
    * Returns how many rows it took off. From the first byte to the commit it waits for PostgreSQL twice: with that
-   * 200 ms away, there and back, a change was seen everywhere after 0.42 s (the longest of twelve 0.53 s), and after
-   * more than 1 s when each statement was waited for.
+   * 200 ms away, there and back, a change would be served after more than 1 s if each statement were waited for.
    */
   deliver(speak = false): Promise<number> {
     return this.#orRollBack(async () => {
       const lookedAtMs = performance.now();
-      const drained = await beginAndDrain(this.#sql, this.#backendPid);
-      if (drained.rows === 0) this.#emptyAtMs = lookedAtMs;
+      const drained = await beginAndDrain(this.#sql, this.#begin, this.#backendPid);
+      this.#isOpen = true;
+      this.#noteLook(lookedAtMs, drained.rows > 0);
       const quiet = !speak && performance.now() - this.#spokeAtMs < HEARTBEAT_MS;
       if (drained.rows === 0 && quiet) {
-        await this.#sql`commit`;
+        if (!this.#isFar) await this.#commit();
         return 0;
       }
       const written = await this.#writer?.write(drained);
@@ -188,7 +241,8 @@ export class Term {
   }
 
   async #correct(found: Findings): Promise<void> {
-    await this.#sql`begin`;
+    await this.#sql.unsafe(this.#begin).simple();
+    this.#isOpen = true;
     const taken = await this.#writer!.replace(found);
     const movesPositions = found.entries.some(({ present }) => !present);
     await this.#tellAndCommit(
@@ -222,13 +276,8 @@ export class Term {
     const values = payloads.map((json) => `(${literal(signed(json, this.#secret))})`);
     const { toldCount } = this.#numbering;
     const tell = toldCount > toldBefore ? `select hotel_api_tell('${this.#name}', ${toldCount});` : '';
-    // one message: nothing is committed where it was not told
-    received(
-      await this.#sql
-        .unsafe(
-          `${tell} select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload); commit`,
-        )
-        .simple(),
+    await this.#commit(
+      `${tell} select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload);`,
     );
   }
 
@@ -242,6 +291,7 @@ export class Term {
       return await work();
     } catch (error) {
       if (isRefusal(error)) await this.#sql`rollback`.catch(() => {});
+      this.#isOpen = false;
       throw error;
     }
   }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hotel } from '../../src/hotels/slab/slab.fixture.ts';
-import { DOORBELL_CHANNEL } from '../../src/invalidation/listener.ts';
+import { REQUEST_CHANNEL } from '../../src/invalidation/listener.ts';
 import { readUnverified } from '../../src/invalidation/payload.ts';
 import { FEED_CHANNEL } from '../../src/invalidation/term.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
@@ -84,8 +84,8 @@ describe('a login of PostgreSQL that may only connect', () => {
     expect(await feedResets()).toBe(resets);
   });
 
-  it('rings as any writer may, and nothing comes of it', async () => {
-    for (const payload of ['', 'speak', 'x'.repeat(7_999)]) await stranger.notify(DOORBELL_CHANNEL, payload);
+  it('asks for messages as an instance does, and nothing comes of it', async () => {
+    for (const payload of ['', 'speak', 'x'.repeat(7_999)]) await stranger.notify(REQUEST_CHANNEL, payload);
     await sendInVain([]);
   });
 });

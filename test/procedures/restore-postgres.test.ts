@@ -1,6 +1,3 @@
-import { existsSync } from 'node:fs';
-import { glob, realpath } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
@@ -10,22 +7,12 @@ import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownPostgres, ownRedis } from '../support/own-server.ts';
-import { pathOf } from '../support/programs.ts';
+import { serverPrograms } from '../support/server-programs.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 
 const POLL = { interval: 20, timeout: 60_000 };
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'dumped' }));
-
-/** Where the newest server stands that the system's pg_dump can read: the embedded one comes without pg_dump. */
-async function serverPrograms(): Promise<string | undefined> {
-  const folders: string[] = [];
-  for await (const folder of glob('/usr/lib/postgresql/*/bin')) folders.push(folder);
-  folders.sort((a, b) => Number(b.split('/')[4]) - Number(a.split('/')[4]));
-  const dump = await pathOf('pg_dump');
-  if (dump) folders.push(dirname(await realpath(dump)));
-  return folders.find((folder) => ['initdb', 'postgres'].every((name) => existsSync(join(folder, name))));
-}
 
 const programs = await serverPrograms();
 await needs('bash', 'psql', 'pg_dump', 'redis-server');

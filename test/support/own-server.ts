@@ -117,16 +117,18 @@ export async function ownRedis(program = redisProgram()): Promise<{ server: OwnS
 }
 
 /**
- * A migrated PostgreSQL of one test file alone, with the login that the service uses; of the programs in a folder where
- * one is given.
+ * A migrated PostgreSQL of one test file alone, with the login that the service uses; of the programs in a folder, and
+ * with further settings, where these are given.
  */
 export async function ownPostgres(
   maxConnections: number,
   programs?: string,
+  settings: Record<string, string> = {},
 ): Promise<{ server: OwnServer; url: string; ownerUrl: string }> {
   const password = randomBytes(16).toString('hex');
   const server = await OwnServer.start(async (port) => {
     const order = await orderPostgres(port, { maxConnections, password });
+    order.command.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]));
     if (!programs) return order;
     const [[, ...making], [, ...running]] = [order.before!, order.command];
     return {

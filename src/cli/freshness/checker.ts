@@ -1,5 +1,4 @@
 import type { Sql } from 'postgres';
-import { DOORBELL_CHANNEL } from '../../invalidation/listener.ts';
 import { readUnverified } from '../../invalidation/payload.ts';
 import { FEED_CHANNEL } from '../../invalidation/term.ts';
 import type { Asker } from './asker.ts';
@@ -9,6 +8,8 @@ import { Truth } from './truth.ts';
 const SAMPLE = 5;
 const FOLLOWED = 3;
 const ROUND_MS = 250;
+/** How often the queue of changes is looked at. */
+const LOOK_MS = 5;
 /** What is not shown yet is asked for again after a pause that grows to this. */
 const LONGEST_PAUSE_MS = 50;
 
@@ -38,8 +39,9 @@ export class Checker {
   readonly #promiseMs: () => number;
   readonly report: Report = { answers: 0, refused: 0, changes: 0, lagsMs: [], stale: [] };
   readonly #following = new Set<Promise<void>>();
-  /** when a writer rang and nothing was told since */
-  #rungAtMs: number | undefined;
+  /** when a change was first seen in the queue, and nothing was told since */
+  #committedAtMs: number | undefined;
+  #heard = 0;
   #failure: unknown;
 
   /** `sql` reads, `ear` is a pool that listens; `promiseMs`: how old an answer may be at present. */
@@ -52,37 +54,51 @@ export class Checker {
 
   /** Checks until the signal ends it. Throws a `Failure` when the service cannot be asked at all. */
   async run(signal: AbortSignal): Promise<Report> {
-    const ring = (payload: string) => {
-      // with a payload it is no writer who rings
-      if (payload === '') this.#rungAtMs ??= performance.now();
-    };
     const listened = () => {
       // what was told between two connections was not heard
-      this.#rungAtMs = undefined;
+      this.#heard++;
+      this.#committedAtMs = undefined;
     };
-    await this.#ear.listen(DOORBELL_CHANNEL, ring, listened);
-    await this.#ear.listen(FEED_CHANNEL, (payload) => this.#hear(payload, signal));
+    await this.#ear.listen(FEED_CHANNEL, (payload) => this.#hear(payload, signal), listened);
+    const watching = this.#watchQueue(signal);
     while (!signal.aborted) {
       const roundAtMs = performance.now();
       await this.#sample();
       const promiseMs = this.#promiseMs();
-      if (this.#rungAtMs !== undefined && roundAtMs - this.#rungAtMs > promiseMs) {
+      if (this.#committedAtMs !== undefined && roundAtMs - this.#committedAtMs > promiseMs) {
         this.report.stale.push(`a change was committed and not told within ${promiseMs} ms`);
-        this.#rungAtMs = undefined;
+        this.#committedAtMs = undefined;
       }
       if (this.#failure) throw this.#failure;
       const restMs = Math.max(0, ROUND_MS - (performance.now() - roundAtMs));
       await new Promise((resolve) => setTimeout(resolve, restMs));
     }
-    await Promise.all(this.#following);
+    await Promise.all([watching, ...this.#following]);
     return this.report;
+  }
+
+  /** Notes when a change is in the queue: it is committed, and not told yet. */
+  async #watchQueue(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const [lookedAtMs, heard] = [performance.now(), this.#heard];
+      try {
+        const [row] = await this.#sql<
+          { found: boolean }[]
+        >`select exists(select from hotel_api_changes) as found`;
+        if (row?.found && heard === this.#heard) this.#committedAtMs ??= lookedAtMs;
+      } catch (error) {
+        this.#failure ??= error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
   }
 
   #hear(payload: string, signal: AbortSignal): void {
     const message = readUnverified(payload);
     if (!message?.h && !message?.k && !message?.t) return;
-    const committedAtMs = this.#rungAtMs ?? performance.now();
-    this.#rungAtMs = undefined;
+    this.#heard++;
+    const committedAtMs = this.#committedAtMs ?? performance.now();
+    this.#committedAtMs = undefined;
     if (signal.aborted || this.#following.size > 20) return;
     for (const [id] of message.h?.slice(0, FOLLOWED) ?? []) {
       const following = this.#follow(id, committedAtMs)

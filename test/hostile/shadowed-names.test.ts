@@ -1,0 +1,184 @@
+import postgres, { type Sql } from 'postgres';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+
+interface Function {
+  name: string;
+  arguments: string[];
+  returns: string;
+  definer: boolean;
+  settings: string[] | null;
+  body: string;
+  forPublic: boolean;
+}
+
+/** A value of each type that arguments have. */
+const VALUES: Record<string, string> = {
+  text: "'x'",
+  integer: '100',
+  bigint: '100',
+  jsonb: "'[]'",
+  date: "'2020-01-01'",
+};
+
+const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+
+let database: FreshDatabase;
+let functions: Function[];
+/** a login of the serving role, and one that may write hotels and keys; both may make temporary tables */
+let server: Sql;
+let writer: Sql;
+
+beforeAll(async () => {
+  database = await freshDatabase();
+  const { sql, url, ownerUrl } = database;
+  functions = await sql<Function[]>`
+    select proname as name, prorettype::regtype::text as returns, prosecdef as definer, proconfig as settings, prosrc as body,
+      array(select t::regtype::text from unnest(proargtypes) as t) as arguments,
+      has_function_privilege('public', oid, 'execute') as "forPublic"
+    from pg_proc where pronamespace = current_schema()::regnamespace`;
+  await insertHotels(sql, [{ id: 'a' }, { id: 'b' }]);
+  await sql`truncate hotel_api_changes`;
+  const login = `writer_${database.name}`;
+  const { password } = new URL(ownerUrl);
+  await sql.unsafe(`create role ${login} login password '${password}'`);
+  await sql.unsafe(`grant select, insert, update, delete, truncate on hotels, api_keys to ${login}`);
+  server = postgres(url, { max: 1, onnotice: () => {} });
+  writer = postgres(Object.assign(new URL(ownerUrl), { username: login }).href, {
+    max: 1,
+    onnotice: () => {},
+  });
+  closeAtEnd('hostile logins', async () => {
+    await Promise.all([server.end(), writer.end()]);
+    await sql.unsafe(`drop owned by ${login}; drop role ${login}`);
+  });
+});
+
+/**
+ * Makes a temporary table in the place of each relation of the schema, with triggers and a default that would do what
+ * the owner may and the login may not, and functions of the names that the schema's functions use.
+ */
+async function shadowAll(sql: Sql): Promise<void> {
+  const relations = await database.sql<{ name: string; kind: string; columns: string }[]>`
+    select relname as name, relkind as kind, (
+      select string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' order by attnum) from pg_attribute
+      where attrelid = pg_class.oid and attnum > 0 and not attisdropped
+    ) as columns
+    from pg_class
+    where relnamespace = current_schema()::regnamespace and relkind in ('r', 'S')`;
+  expect(relations.map(({ name }) => name)).toContain('hotel_api_changes');
+  await sql.unsafe(`
+    create function pg_temp.steal() returns trigger language plpgsql as $$
+    begin
+      insert into public.api_keys (id, name, key_sha256) values ('stolen', 's', sha256('stolen'));
+      return null;
+    end $$`);
+  for (const { name, kind, columns } of relations) {
+    if (kind === 'S') await sql.unsafe(`create temporary sequence ${name} start 7000000`);
+    else {
+      await sql.unsafe(`
+        create temporary table ${name} (${columns});
+        create trigger steal before insert or update or delete on pg_temp.${name}
+          for each statement execute function pg_temp.steal()`);
+    }
+  }
+  await sql.unsafe(`
+    create function pg_temp.nextval(regclass) returns bigint language sql return 7000000;
+    create function pg_temp.clock_timestamp() returns timestamptz language sql return now() - interval '1 year';
+    create function pg_temp.encode(bytea, text) returns text language sql return 'captured'`);
+}
+
+/** Neither a key was made nor a hotel changed behind the login's rights, and no temporary table took what was noted. */
+async function expectNothingCaptured(sql: Sql): Promise<void> {
+  expect(await database.sql`select from api_keys where id = 'stolen'`).toHaveLength(0);
+  const temporary = await sql<{ name: string }[]>`
+    select relname as name from pg_class where relnamespace = pg_my_temp_schema() and relkind = 'r'`;
+  expect(temporary.length).toBeGreaterThan(3);
+  for (const { name } of temporary) expect(await sql`select from ${sql(`pg_temp.${name}`)}`).toHaveLength(0);
+}
+
+describe('temporary tables and functions do not take the place of the schema’s:', () => {
+  it('in no function of the schema that the serving role may call', async () => {
+    await shadowAll(server);
+    await writer`update public.hotels set name = 'changed' where id = 'a'`;
+    const called: string[] = [];
+    for (const { name, returns, arguments: types } of functions.filter(
+      ({ returns }) => returns !== 'trigger',
+    )) {
+      const values = types.map((type) => VALUES[type]).join(', ');
+      const rows = await server.unsafe(`select public.${name}(${values})`).catch((error) => {
+        // nothing else than a refusal
+        expect(error, name).toMatchObject({ code: '42501' });
+      });
+      if (rows) called.push(`${name} ${returns}`);
+    }
+    expect(called.map((name) => name.split(' ')[0])).toEqual(
+      expect.arrayContaining(['hotel_api_drain', 'hotel_api_tell', 'hotel_uri_is_valid']),
+    );
+    expect(await database.sql`select from hotel_api_changes`).toHaveLength(0);
+    expect(await database.sql`select term from hotel_api_told`).toEqual([{ term: 'x' }]);
+    await expectNothingCaptured(server);
+  });
+
+  it('in no trigger, whichever fires', async () => {
+    await shadowAll(writer);
+    await writer`insert into public.hotels (id, name) values ('c', 'C')`;
+    await writer`update public.hotels set id = 'd' where id = 'c'`;
+    await writer`delete from public.hotels where id = 'd'`;
+    await writer`truncate public.hotels`;
+    await writer`insert into public.api_keys (id, name, key_sha256) values ('k', 'K', sha256('k'))`;
+    await writer`update public.api_keys set name = 'L' where id = 'k'`;
+    await writer`delete from public.api_keys where id = 'k'`;
+    await writer`truncate public.api_keys`;
+    const noted = await database.sql`
+      select kind, count(*)::int from hotel_api_changes where ids <> '{captured}'
+        and (versions = '{}' or versions[1] < 7000000) and committed_after > now() - interval '1 day'
+      group by kind order by kind`;
+    expect(Object.fromEntries(noted.map(({ kind, count }) => [kind, count]))).toEqual({
+      hotels: 3,
+      hotels_removed: 2,
+      hotels_truncated: 1,
+      keys: 4,
+      keys_truncated: 1,
+    });
+    await expectNothingCaptured(writer);
+  });
+
+  it('in no function that has its owner’s rights: each names the schema, and pg_temp last', () => {
+    const ofOwner = functions.filter(({ definer }) => definer);
+    expect(ofOwner.length).toBeGreaterThan(5);
+    for (const { name, settings, body, forPublic } of ofOwner) {
+      expect(forPublic, `${name} may be called by everybody`).toBe(false);
+      if (settings === null) expect(body.match(/(?<!\.)\b(?:nextval|regclass)\b/), name).toBeNull();
+      else expect(settings, name).toEqual(['search_path=public, pg_temp']);
+    }
+  });
+
+  it('in no trigger function with the rights of the writer: there is none', () => {
+    expect(functions.filter(({ returns, definer }) => returns === 'trigger' && !definer)).toEqual([]);
+  });
+});
+
+it('each change is noted once, whether the session replicates or not', async () => {
+  const { sql } = await freshDatabase();
+  const noted = (role: string, statement: string) =>
+    sql.begin(async (session) => {
+      await session.unsafe(`set local session_replication_role = ${role}`);
+      await session.unsafe(statement);
+      return session`with taken as (delete from hotel_api_changes returning *) select kind, ids from taken`;
+    });
+  for (const role of ['origin', 'replica']) {
+    for (const [statement, kind, ids] of [
+      ["insert into hotels (id, name) values ('a', 'A')", 'hotels', ['a']],
+      ["update hotels set name = 'B'", 'hotels', ['a']],
+      ['delete from hotels', 'hotels_removed', ['a']],
+      ['truncate hotels', 'hotels_truncated', []],
+      ["insert into api_keys (id, name, key_sha256) values ('k', 'K', sha256(''))", 'keys', [EMPTY_SHA256]],
+      ['delete from api_keys', 'keys', [EMPTY_SHA256]],
+      ['truncate api_keys', 'keys_truncated', []],
+    ] as const)
+      expect(await noted(role, statement), `${role}: ${statement}`).toEqual([{ kind, ids }]);
+  }
+});

@@ -1,0 +1,48 @@
+import postgres from 'postgres';
+import { describe, expect, it } from 'vitest';
+import { migrate } from '../../src/schema.ts';
+import { Everywhere, named, status } from '../support/everywhere.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { ownPostgres } from '../support/own-server.ts';
+import { serverPrograms } from '../support/server-programs.ts';
+import { startService } from '../support/service.ts';
+import { Operator } from './operator.ts';
+
+const HEARD_MS = 15_000;
+
+const programs = await serverPrograms();
+await needs('bash', 'pg_dump');
+
+describe('pg_restore --data-only', () => {
+  it('brings deleted hotels back under a running service', async () => {
+    const server = await ownPostgres(100, programs);
+    const sql = postgres(server.ownerUrl, { max: 2, onnotice: () => {} });
+    closeAtEnd('a client of PostgreSQL', () => sql.end());
+    await migrate(sql);
+    await insertHotels(
+      sql,
+      Array.from({ length: 1_500 }, (_, i) => ({
+        id: `h${i}`,
+        name: 'dumped',
+        website_url: 'https://a.example',
+        images: [{ url: 'https://a.example/1.jpg', caption: null }],
+      })),
+    );
+    const service = await startService({
+      workers: 2,
+      database: { name: 'postgres', url: server.url, ownerUrl: server.ownerUrl, sql, drop: async () => {} },
+    });
+    const everywhere = await Everywhere.of(service);
+    const operator = await Operator.set({ OWNER_URL: server.ownerUrl });
+    await operator.types('pg_dump --format=custom --data-only --table=hotels --file=rows.dump "$OWNER_URL"');
+    await everywhere.until('/hotels/h7', named('dumped'), HEARD_MS);
+    await sql`delete from hotels`;
+    await everywhere.until('/hotels/h7', status(404), HEARD_MS);
+    await operator.types('pg_restore --data-only --dbname="$OWNER_URL" rows.dump');
+    await everywhere.until('/hotels/h7', named('dumped'), HEARD_MS);
+    await everywhere.until('/hotels/h1499', named('dumped'), HEARD_MS);
+    expect((await service.metrics()).match(/^hotel_api_reconciled_total.* [1-9].*$/gm)).toBeNull();
+  });
+});

@@ -1,0 +1,14 @@
+import { existsSync } from 'node:fs';
+import { glob, realpath } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { pathOf } from './programs.ts';
+
+/** Where the newest server stands that the system's pg_dump can read: the embedded one comes without pg_dump. */
+export async function serverPrograms(): Promise<string | undefined> {
+  const folders: string[] = [];
+  for await (const folder of glob('/usr/lib/postgresql/*/bin')) folders.push(folder);
+  folders.sort((a, b) => Number(b.split('/')[4]) - Number(a.split('/')[4]));
+  const dump = await pathOf('pg_dump');
+  if (dump) folders.push(dirname(await realpath(dump)));
+  return folders.find((folder) => ['initdb', 'postgres'].every((name) => existsSync(join(folder, name))));
+}
