@@ -14,7 +14,7 @@ const WRONG_USAGE = 2;
 
 const program = new Command('hotel-api')
   .description(
-    'The hotel API and its operation. Every command is configured by the environment; see: hotel-api config',
+    'The hotel API and its operation. Environment variables configure every command; see: hotel-api config',
   )
   .exitOverride()
   .configureHelp(HELP)
@@ -25,7 +25,7 @@ const program = new Command('hotel-api')
 
 program
   .command('serve')
-  .description('run the service: workers, public port and admin port')
+  .description('run the service: workers, API and admin port')
   .addHelpText(
     'after',
     examples(
@@ -42,7 +42,7 @@ program
 
 program
   .command('migrate')
-  .description('bring the schema of the database to this release; may be started many times at once')
+  .description('bring the schema of the database to this release; safe to start many times at once')
   .option('--json', 'print one JSON document: {"applied","version"}')
   .addHelpText('after', examples('DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate'))
   .action(async (options) => (await import('./cli/migrate-command.ts')).migrateCommand(options));

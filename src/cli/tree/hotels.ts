@@ -6,34 +6,32 @@ import { examples } from '../help.ts';
 export function addHotelCommands(program: Command): void {
   program
     .command('import')
-    .description('insert and update hotels from NDJSON or CSV, packed by gzip or not')
-    .argument('<file>', 'the file, or - for standard input; its content tells the format')
-    .option('--dry-run', 'change nothing, print what would change and the first faults')
+    .description('insert and update hotels from NDJSON or CSV, gzipped or not')
+    .argument('<file>', 'the file, or - for standard input; its content determines the format')
+    .option('--dry-run', 'print what would change and the first faults, and change nothing')
     .option('--delete-missing', 'delete the hotels that the file does not name')
     .option('--json', 'print one JSON document: {"inserted","updated","unchanged","deleted","rejected"}')
     .addHelpText(
       'after',
       `
-NDJSON holds one hotel a line with the field names of the API. CSV begins with a header row of those names; commas,
-semicolons or tabs stand between its cells, "images" is a cell of JSON, and an empty cell is null.
+NDJSON has one hotel per line with the field names of the API. CSV begins with a header row of those names.
+Commas, semicolons or tabs separate its cells, "images" is a cell of JSON, and an empty cell is null.
 
-A line stands for the whole hotel: a field that is absent is stored as null. Only id and name are required,
-"certified" is ignored. Of several lines with the same id the last counts. All that is right is imported in one
-transaction; a line that is wrong is reported, written to FILE.rejected.ndjson or .csv (stdin.rejected.ndjson
-for -), and makes the exit code 1. Other writers of the table wait while the changes are merged.
+A line replaces the whole hotel: an absent field becomes null. Only id and name are required; "certified" is
+ignored. Of several lines with the same id, the last counts. All valid lines are imported in one transaction.
+An invalid line is reported, written to FILE.rejected.ndjson or .csv (stdin.rejected.ndjson for -), and makes
+the exit code 1. Other writers of the table wait while the changes are merged.
 
-An import that was interrupted goes on where it was when the same content is imported again, within 7 days.
+An interrupted import continues when the same content is imported again within 7 days.
 ${examples('hotel-api import hotels.ndjson --dry-run', 'hotel-api import hotels.csv.gz --delete-missing', 'curl -sS https://example.com/hotels.ndjson.gz | hotel-api import - --json')}`,
     )
     .action(async (file, options) => (await import('../import/command.ts')).importHotels(file, options));
 
   program
     .command('export')
-    .description(
-      'write every hotel as a line of NDJSON, as import takes it, ordered by id, all of one moment',
-    )
+    .description('write all hotels of one moment as NDJSON, ordered by id, as import reads it')
     .argument('[file]', 'the file to write, or - for standard output', '-')
-    .option('--gzip', 'pack it; a file whose name ends in .gz is packed anyway')
+    .option('--gzip', 'compress the output; a file whose name ends in .gz is always compressed')
     .option('--json', 'print one JSON document: {"exported","file"}; needs a file')
     .addHelpText(
       'after',
@@ -44,25 +42,20 @@ ${examples('hotel-api import hotels.ndjson --dry-run', 'hotel-api import hotels.
     )
     .action(async (file, options, command: Command) => {
       if (file === '-' && options.json)
-        command.error(
-          'error: --json needs a file to export to: without one, standard output holds the hotels',
-          {
-            exitCode: 2,
-          },
-        );
+        command.error('error: --json needs a file, because standard output carries the hotels', {
+          exitCode: 2,
+        });
       await (await import('../export.ts')).exportHotels(file, options);
     });
 
   program
     .command('seed')
-    .description('fill an empty table with made-up hotels in real cities, the same for the same seed and day')
-    .requiredOption('--hotels <n>', 'how many', parseWhole(1, 100_000_000))
-    .option('--seed <s>', 'another seed makes other hotels', parseWhole(0, 2_147_483_647), 1)
-    .option(
-      '--today <date>',
-      'the day to which certification periods are past, present or future (default: today, UTC)',
-      parseDay,
+    .description(
+      'fill an empty table with generated hotels in real cities; the same seed and day give the same hotels',
     )
+    .requiredOption('--hotels <n>', 'number of hotels', parseWhole(1, 100_000_000))
+    .option('--seed <s>', 'seed of the generator', parseWhole(0, 2_147_483_647), 1)
+    .option('--today <date>', 'the day that certification periods refer to (default: today, UTC)', parseDay)
     .option('--json', 'print one JSON document: {"inserted","seed","today"}')
     .addHelpText(
       'after',

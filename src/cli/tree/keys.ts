@@ -8,7 +8,7 @@ const DAY_S = 86_400;
 export function addKeyCommands(program: Command): void {
   const keys = program
     .command('keys')
-    .description('make, list, limit, revoke and rotate API keys')
+    .description('create, list, limit, revoke and rotate API keys')
     .addHelpText(
       'after',
       examples('hotel-api keys create --name "Acme Travel" --scope registry', 'hotel-api keys list'),
@@ -16,21 +16,23 @@ export function addKeyCommands(program: Command): void {
 
   keys
     .command('create')
-    .description('make a key and print it, once: only its hash is stored')
-    .requiredOption('--name <name>', 'whose key it is', parseName)
-    .option('--scope <scope>', 'what it may see besides: registry (may be repeated)', collectScope, [])
-    .option('--expires <time>', 'a date (its beginning, UTC) or an ISO time; without it, never', (text) =>
-      parseExpiry(text),
+    .description('create a key and print it once; only its hash is stored')
+    .requiredOption('--name <name>', 'name of the key holder', parseName)
+    .option('--scope <scope>', 'additional scope: registry (may be repeated)', collectScope, [])
+    .option(
+      '--expires <time>',
+      'a date (00:00 UTC) or an ISO time; by default the key never expires',
+      (text) => parseExpiry(text),
     )
     .option(
       '--rate-limit <rate>',
-      'how often it may be used, all workers of an instance together: 200/s, 6000/m, 100000/h; without it, without limit',
+      'rate limit per instance: 200/s, 6000/m, 100000/h; by default none',
       parseRateLimit,
       null,
     )
     .option(
       '--json',
-      'print one JSON document: {"id","name","key","scopes","expires_at"}, with a limit "rate_limit"',
+      'print one JSON document: {"id","name","key","scopes","expires_at"}, and "rate_limit" if there is one',
     )
     .addHelpText(
       'after',
@@ -45,28 +47,24 @@ export function addKeyCommands(program: Command): void {
 
   keys
     .command('list')
-    .description('list all keys with their state; never a key or its hash')
+    .description('list all keys with their state, without the keys and their hashes')
     .option('--json', 'print one JSON document: an array of keys')
     .addHelpText('after', examples('hotel-api keys list', 'hotel-api keys list --json'))
     .action(async (options) => (await import('../keys-command.ts')).list(options));
 
   keys
     .command('revoke')
-    .description('end a key for good; in force everywhere within a second')
-    .argument('<id>', 'the id that create and list show')
+    .description('revoke a key permanently; in force everywhere within one second')
+    .argument('<id>', 'the id that create and list print')
     .option('--json', 'print one JSON document: {"id","name","revoked_at","rotated_to"}')
     .addHelpText('after', examples('hotel-api keys revoke key_Ab3dEf6hIj9k'))
     .action(async (id, options) => (await import('../keys-command.ts')).revoke(id, options));
 
   keys
     .command('limit')
-    .description('set how often a key may be used; in force everywhere within a second')
-    .argument('<id>', 'the id that create and list show')
-    .argument(
-      '<rate>',
-      '200/s, 6000/m or 100000/h, all workers of an instance together; none: no limit',
-      parseRateLimit,
-    )
+    .description('set the rate limit of a key; in force everywhere within one second')
+    .argument('<id>', 'the id that create and list print')
+    .argument('<rate>', '200/s, 6000/m or 100000/h per instance, or none', parseRateLimit)
     .option('--json', 'print one JSON document: {"id","name","rate_limit"}')
     .addHelpText(
       'after',
@@ -77,12 +75,12 @@ export function addKeyCommands(program: Command): void {
   keys
     .command('rotate')
     .description(
-      'make a successor with the same name, scopes, rate limit and expiry; the old key works until the grace time ends',
+      'create a successor with the same name, scopes, rate limit and expiry; the old key works until the grace time ends',
     )
     .argument('<id>', 'the id of the old key')
     .option(
       '--grace <duration>',
-      'how long the old key goes on working: 90s, 15m, 24h, 7d',
+      'how long the old key remains valid: 90s, 15m, 24h, 7d',
       parseDuration,
       DAY_S,
     )

@@ -6,45 +6,37 @@ import { examples } from '../help.ts';
 export function addOperationCommands(program: Command): void {
   program
     .command('config')
-    .description('print the effective configuration, secrets redacted')
+    .description('print the effective configuration without its secrets')
     .option('--json', 'print one JSON document')
     .addHelpText('after', examples('hotel-api config', 'hotel-api config --json'))
     .action(async (options) => (await import('../config.ts')).showConfig(options));
 
   program
     .command('health')
-    .description('ask the admin port of the service on this machine whether it is ready, within 2 seconds')
-    .option(
-      '--live',
-      'ask whether the process lives (/livez) instead of whether it should get traffic (/readyz)',
-    )
+    .description('check on the admin port whether the service on this machine is ready, within 2 seconds')
+    .option('--live', 'check whether the process is alive (/livez) instead of ready (/readyz)')
     .option('--json', 'print one JSON document: {"url","status"}')
     .addHelpText('after', examples('hotel-api health', 'ADMIN_PORT=9191 hotel-api health --live'))
     .action(async (options) => (await import('../health.ts')).health(options));
 
   program
     .command('check-freshness')
-    .description('compare what a running deployment serves with PostgreSQL while both change; only reads')
-    .requiredOption('--url <url>', 'base address of the public port, BASE_PATH included')
-    .option('--for <duration>', 'how long: 30s, 10m, 1h', parseDuration, 30)
+    .description('compare a running deployment with PostgreSQL while both change; read-only')
+    .requiredOption('--url <url>', 'base address of the API, including BASE_PATH')
+    .option('--for <duration>', 'duration: 30s, 10m, 1h', parseDuration, 30)
     .option(
       '--connections <n>',
-      'connections to ask over: several for each worker, so that none is missed',
+      'connections to the API: several per worker, so that each worker is checked',
       parseWhole(1, 1_000),
       16,
     )
-    .option(
-      '--promise-ms <ms>',
-      'an answer that is older than this is a fault',
-      parseWhole(1, 3_600_000),
-      1_000,
-    )
+    .option('--promise-ms <ms>', 'maximum age of an answer', parseWhole(1, 3_600_000), 1_000)
     .option('--json', 'print one JSON document: {"answers","changes","lag_ms","stale"}')
     .addHelpText(
       'after',
       `
-HOTEL_API_KEY is the key it asks with. Lag is measured from the moment PostgreSQL tells of a commit until a
-connection shows the change. Exit code 1 when an answer was older than promised, or nothing could be compared.
+HOTEL_API_KEY is the API key. Lag is the time from the notification of a commit by PostgreSQL until a
+connection returns the change. The exit code is 1 if an answer was older than promised, or nothing could be compared.
 ${examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url http://localhost:8080', 'HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m --json')}`,
     )
     .action(async (options) => (await import('../check-freshness.ts')).checkFreshness(options));
