@@ -20,7 +20,7 @@ export class Progress {
   readonly #format: (value: number) => string;
   #total: number;
   #bar: SingleBar | undefined;
-  #startedAtMs = 0;
+  #startedAtMs: number | undefined;
   #first = 0;
   #value = 0;
   #lastLineAtMs = 0;
@@ -40,7 +40,7 @@ export class Progress {
   /** Shows how far it is; the first call tells where it began. Cheap: may be called as often as one likes. */
   at(value: number): void {
     this.#value = value;
-    if (this.#startedAtMs === 0) this.#begin(value);
+    if (this.#startedAtMs === undefined) this.#begin(value);
     if (this.#bar) this.#bar.update(value);
     else if (performance.now() - this.#lastLineAtMs >= LINE_EVERY_MS) {
       this.#lastLineAtMs = performance.now();
@@ -82,7 +82,7 @@ export class Progress {
   }
 
   #facts(): string[] {
-    const seconds = (performance.now() - this.#startedAtMs) / 1000;
+    const seconds = (performance.now() - this.#startedAtMs!) / 1000;
     const rate = (this.#value - this.#first) / seconds;
     const left = (this.#total - this.#value) / rate;
     const total = this.#format(this.#total);
