@@ -86,7 +86,7 @@ export class Reader {
 
   #question(): Question {
     const draw = this.#draw.below(100);
-    if (draw < 4) return { by: 'channels', ids: SELDOM_CHANNELS.filter(() => this.#draw.chance(0.05)) };
+    if (draw < 1) return { by: 'channels', ids: SELDOM_CHANNELS.filter(() => this.#draw.chance(0.02)) };
     if (draw < 30) return { by: 'channels', ids: ALL.map(channelId) };
     if (draw < 45) return { by: 'registries', ids: ALL.map((i) => String(registryId(i))) };
     if (draw < 60) return { by: 'list' };

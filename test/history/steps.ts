@@ -72,6 +72,9 @@ export const FAULTS = {
 } as const;
 export type FaultName = keyof typeof FAULTS;
 
+/** What was heard of changes is remembered for 30 s. */
+const LONG_PAUSE_MS = 32_000;
+
 /** What makes another fault worth while, before it. */
 const PREPARED_BY: Partial<Record<FaultName, FaultName>> = {
   'redis killed, back with what was saved': 'redis saved',
@@ -117,10 +120,12 @@ export function drawSteps(draw: Draw, { without, only }: Options): Step[] {
   const faults = drawFaults(draw, { without, only });
   const steps: Step[] = [];
   const writes = draw.between(25, 40);
+  const longPause = draw.chance(0.2) ? draw.below(writes) : -1;
   const places = faults.map(() => draw.below(writes)).sort((a, b) => a - b);
   const pickFrom = <T extends string>(names: readonly T[]) =>
     draw.pick(names.filter((name) => !without.includes(name)));
   for (let i = 0; i < writes; i++) {
+    if (i === longPause) steps.push({ do: 'pause', ms: LONG_PAUSE_MS });
     for (const [j, place] of places.entries()) if (place === i) steps.push(...faults[j]!);
     if (draw.chance(0.3)) {
       const [key, other] = [draw.below(KEYS), draw.below(KEYS)];

@@ -84,7 +84,7 @@ const WORK: Record<Exclude<WriteStep['write'], 'cross'>, Work> = {
 };
 
 /** Hotels that are seldom asked for, so that caches lack most of them. */
-export const SELDOM = 200;
+const SELDOM = 600;
 /** Hotels that are not judged: what compares all that is cached takes longer than bounds are. */
 const OTHERS = 3_000;
 const channelsOf = (letter: string, count: number) =>
