@@ -55,8 +55,10 @@ export async function beginAndDrain(sql: Sql, begin: string, backendPid: number)
     await sql
       .unsafe(
         `${begin};
-      select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).channel_ids, (d.change).registry_ids,
-        (d.change).moves_positions,
+      select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).moves_positions,
+        -- as JSON: the driver reads a null in an array as the text NULL
+        to_json((d.change).channel_ids) as channel_ids,
+        to_json((d.change).registry_ids::text[]) as registry_ids,
         extract(epoch from clock_timestamp() - (d.change).committed_after)::float8 * 1000 as age_ms, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
         k.rate_limit_requests, k.rate_limit_window_s, k.version as key_version
       from hotel_api_drain(
