@@ -44,8 +44,15 @@ beforeAll(async () => {
   document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
 });
 
-async function get(path: string, status: number, options: AskOptions = {}): Promise<void> {
-  const answer = await service.get(path, options);
+async function get(
+  path: string,
+  status: number,
+  { body, ...options }: AskOptions & { body?: string } = {},
+): Promise<void> {
+  const answer =
+    body === undefined
+      ? await service.get(path, options)
+      : await service.post(path, body, { method: 'GET', ...options });
   expect([path, answer.status, answer.status < 400 || answer.text]).toEqual([
     path,
     status,
@@ -134,6 +141,15 @@ it('holds what a key with a limit is told of it, whatever the answer', async () 
   await post(CHANNEL, '{', 400, { key });
   await post(REGISTRY, Buffer.alloc(1024 * 1024 + 1, ' '), 413, { key });
   for (const path of SCOPED_READS) await get(path, 403, { key: narrow });
+});
+
+it('holds what is wrong with the body of a request', async () => {
+  for (const path of ['/hotels', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
+    await get(path, 400, { body: 'x' });
+  const twice = { headers: { 'content-length': ['2', '2'] } };
+  const cutShort = { headers: { 'content-length': 100 } };
+  for (const path of [CHANNEL, REGISTRY]) await post(path, '{}', 400, twice);
+  await Promise.all([CHANNEL, REGISTRY].map((path) => post(path, '{}', 408, cutShort)));
 });
 
 it('holds what is beyond the limit of a key', async () => {
