@@ -131,9 +131,10 @@ export class Database {
     let isLost = false;
     const sql = openWriter(this.url, 1, () => {
       isLost = true;
+      // else the client opens another connection, where the transaction is not
+      void sql.end({ timeout: 0 });
     });
     const decide = async (statement: string, changes: Snapshot) => {
-      // a client whose connection is lost opens another, where the transaction is not
       if (isLost || this.isDoubtful) throw LOST;
       await this.#decide(changes, async () => {
         await sql.unsafe(statement);

@@ -17,6 +17,9 @@ export function explain(
     `asked by ${question.by}${'id' in question ? ` ${question.id}` : ''} with key ${key.slice(0, 8)}: status ${status}`,
     `sent at ${at(sentMs)}, received at ${at(receivedMs)}; what was true from ${at(reachMs)} on counts`,
     `broken then or just before: ${bounds.describe(sentMs).join(', ') || 'nothing'}`,
+    `history of the key: ${recent(database, `key:${key}`, sentMs)
+      .map(({ value, fromMs, untilMs }) => `${at(fromMs)} to ${at(untilMs)} ${value}`)
+      .join(', ')}`,
     `history of ${subject}:`,
     ...recent(database, subject, sentMs).map(
       ({ value, fromMs, untilMs }) => `  ${at(fromMs)} to ${at(untilMs)}: ${value.slice(0, 160)}`,

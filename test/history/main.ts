@@ -14,7 +14,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '300' },
     seed: { type: 'string' },
     episodes: { type: 'string' },
-    'shrink-seconds': { type: 'string', default: '300' },
+    'shrink-seconds': { type: 'string', default: '900' },
     without: { type: 'string', default: '' },
     only: { type: 'string', default: '' },
     steps: { type: 'string' },
