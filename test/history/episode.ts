@@ -33,8 +33,8 @@ const READERS = 3;
 /** After the last fault: as long as its bound, and then as long as what is stale would be seen. */
 const QUIET_MS = 6_500;
 const LAST_CHANGE_MS = 2_000;
-const CONVERGE_MS = 15_000;
-const DEADLINE_MS = 240_000;
+const CONVERGE_MS = 60_000;
+const DEADLINE_MS = 400_000;
 
 /** Runs these steps on a system of their own; `seed` decides what is not a step. */
 export async function runEpisode(steps: Step[], seed: number, say: (line: string) => void): Promise<Outcome> {

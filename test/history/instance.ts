@@ -7,7 +7,7 @@ import { closeAtEnd } from '../support/left-behind.ts';
 import type { FaultProxy } from '../support/proxy.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const READY_TIMEOUT_MS = 30_000;
+const READY_TIMEOUT_MS = 120_000;
 const LINES_KEPT = 200;
 
 /** The ways of an instance to its servers. */

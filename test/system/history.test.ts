@@ -9,7 +9,7 @@ const SECONDS = Number(process.env.HISTORY_SECONDS ?? 300);
 const SEED = Number(process.env.HISTORY_SEED ?? randomInt(1_000_000));
 const SHRINK_SECONDS = 180;
 /** An episode that has begun is not cut off; see its deadline. */
-const EPISODE_SECONDS = 300;
+const EPISODE_SECONDS = 500;
 
 it(
   'no answer is older or other than promised, whatever is written and whatever breaks',
