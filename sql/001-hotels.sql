@@ -12,15 +12,17 @@ create function hotel_images_are_valid(images jsonb) returns boolean
     and jsonb_array_length(images) <= 3
     and not jsonb_path_exists(images, 'strict $[*] ? (@.type() != "object")')
     and not jsonb_path_exists(images, 'lax $[*] ? (!exists(@.url) || !(@.url.type() == "string"))')
+    and not jsonb_path_exists(images, 'lax $[*] ? (!(@.url like_regex "^https?:" flag "i"))')
     and not jsonb_path_exists(images, 'lax $[*] ? (@.caption.type() != "string" && @.caption.type() != "null")');
 
 create function hotel_date_can_be_shown(day date) returns boolean
   language sql immutable parallel safe
   return day is null or day between date '0001-01-01' and date '9999-12-31';
 
+-- Clients show these as links and images, where a URI of another scheme may run a script.
 create function hotel_uri_is_valid(uri text) returns boolean
   language sql immutable parallel safe
-  return uri is null or (char_length(uri) <= 2048 and uri ~ '^[A-Za-z][A-Za-z0-9+.-]*:[^[:space:]]+$');
+  return uri is null or (char_length(uri) <= 2048 and uri ~* '^https?:[^[:space:]]+$');
 
 grant execute on function hotel_images_are_valid(jsonb), hotel_date_can_be_shown(date), hotel_uri_is_valid(text) to public;
 

@@ -3,6 +3,7 @@ import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { explainError } from './cli/explain-error.ts';
 import { examples, HELP, pointToHelp } from './cli/help.ts';
+import { printable } from './cli/printable.ts';
 import { addHotelCommands } from './cli/tree/hotels.ts';
 import { addKeyCommands } from './cli/tree/keys.ts';
 import { addOperationCommands } from './cli/tree/operation.ts';
@@ -69,7 +70,7 @@ try {
       process.env.DATABASE_DIRECT_URL || process.env.DATABASE_URL,
     );
     const prefix = styleText('red', 'hotel-api:', { stream: process.stderr });
-    for (const line of lines) process.stderr.write(`${prefix} ${line}\n`);
+    for (const line of lines) process.stderr.write(`${prefix} ${printable(line)}\n`);
     // A server that is still busy with a statement of ours would keep the process until it is done with it.
     process.exit(exitCode);
   }

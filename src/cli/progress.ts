@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import { type GenericFormatter, SingleBar } from 'cli-progress';
+import { printable } from './printable.ts';
 
 const LINE_EVERY_MS = 5_000;
 const BAR_CHARACTERS = 24;
@@ -27,7 +28,7 @@ export class Progress {
 
   /** `doing` stands before the bar, `format` writes the figures; `total` is what `at` counts up to. */
   constructor(doing: string, total: number, format: (value: number) => string) {
-    this.#doing = doing;
+    this.#doing = printable(doing);
     this.#total = total;
     this.#format = format;
   }
@@ -51,7 +52,7 @@ export class Progress {
   /** Writes a line that stays. */
   say(line: string): void {
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
-    process.stderr.write(`${line}\n`);
+    process.stderr.write(`${printable(line)}\n`);
   }
 
   /** Takes the bar away; to stop twice is no error. */

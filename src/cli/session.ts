@@ -3,6 +3,7 @@ import { directUrlOf } from '../addresses.ts';
 import { readConfig } from '../config.ts';
 import { openDatabase } from '../database.ts';
 import { Failure } from '../failure.ts';
+import { printable } from './printable.ts';
 
 /**
  * Runs `work` with one connection to the database of DATABASE_DIRECT_URL, or where that is unset DATABASE_URL, and closes
@@ -50,5 +51,5 @@ function connectionLost(): Error {
 
 /** Prints a command's result on standard output: one JSON document, or lines for a person. */
 export function print(asJson: boolean | undefined, result: unknown, human: string): void {
-  process.stdout.write(asJson ? `${JSON.stringify(result, null, 2)}\n` : `${human}\n`);
+  process.stdout.write(`${printable(asJson ? JSON.stringify(result, null, 2) : human)}\n`);
 }

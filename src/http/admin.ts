@@ -1,5 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Probes and scrapes need a few; whoever opens more must not take the primary's descriptors. */
 const MAX_CONNECTIONS = 128;
@@ -9,12 +10,34 @@ export interface Admin {
   close(): Promise<void>;
 }
 
+/** Metrics are gathered from all workers at most this often: scrapes that come meanwhile wait for the next time together. */
+const LEAST_GATHERING_MS = 100;
+
+/** Shares one gathering among all scrapes that came before it began: none gets figures older than its request. */
+export function shared(gather: () => Promise<string>, pauseMs = LEAST_GATHERING_MS): () => Promise<string> {
+  let next: Promise<string> | undefined;
+  let current: Promise<unknown> = Promise.resolve();
+  let beganAtMs = -Infinity;
+  const begin = async (): Promise<string> => {
+    await current;
+    const restMs = beganAtMs + pauseMs - performance.now();
+    if (restMs > 0) await sleep(restMs);
+    next = undefined;
+    beganAtMs = performance.now();
+    const gathering = gather();
+    current = gathering.catch(() => {});
+    return gathering;
+  };
+  return () => (next ??= begin());
+}
+
 /** Opens the admin port: `/livez`, `/readyz` and `/metrics`. It asks no dependency, so it answers when they hang. */
 export function openAdmin(
   host: string,
   port: number,
   source: { isReady: () => boolean; metrics: () => Promise<string>; contentType: string },
 ): Promise<Admin> {
+  const metrics = shared(source.metrics);
   const server = createServer(async (request, response) => {
     const send = (status: number, text: string, type = 'text/plain; charset=utf-8') =>
       response
@@ -30,7 +53,7 @@ export function openAdmin(
       case '/readyz':
         return source.isReady() ? send(200, 'ready\n') : send(503, 'not ready\n');
       case '/metrics':
-        return source.metrics().then(
+        return metrics().then(
           (text) => send(200, text, source.contentType),
           () => send(500, 'the metrics could not be gathered\n'),
         );

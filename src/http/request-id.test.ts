@@ -38,6 +38,12 @@ describe('a request id', () => {
     });
     expect(new Set(made).size).toBe(100_000);
     expect(new Set(made.map((id) => id.slice(0, 12))).size).toBe(1);
+    // the ids of one client do not tell how many were made between them: order and distance are those of any set
+    const rising = made.filter((id, i) => i > 0 && id > made[i - 1]!).length;
+    expect(rising / made.length).toBeGreaterThan(0.45);
+    expect(rising / made.length).toBeLessThan(0.55);
+    const shared = made.filter((id, i) => i > 0 && id.slice(0, 16) === made[i - 1]!.slice(0, 16)).length;
+    expect(shared).toBeLessThan(made.length / 1_000);
     for (const id of made) if (!MADE.test(id)) expect(id).toMatch(MADE);
   });
 });

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
+import { lstat, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from 'postgres';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { writeRejected } from '../../src/cli/import/rejects.ts';
 import { readConfig } from '../../src/config.ts';
 import { hashOf, isWellFormed } from '../../src/keys/key.ts';
 import { requireSchema } from '../../src/schema.ts';
@@ -434,6 +435,51 @@ describe('seed and import', () => {
         });
       });
       expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
+    });
+
+    test('a line that would command a terminal, and one of NULs, are rejected and print no control character', async () => {
+      await reset();
+      const lines = [`{"id":\x1b[2J`, '\0'.repeat(5), JSON.stringify({ id: 'x', name: 'X', '\x9b31m': 1 })];
+      const outcome = await hotelApi(['import', '-'], {
+        input: `${lines.join('\n')}\n${line({ id: 'd', name: 'D' })}`,
+      });
+      expect(outcome).toMatchObject({ code: 1, stdout: expect.stringContaining('1 inserted') });
+      expect(outcome.stderr).toMatch(/^line 1: .*\\u001b.*\nline 2: .*\\u0000.*\nline 3: .*\\u009b/m);
+      expect(outcome.stdout + outcome.stderr).not.toMatch(/[\0-\x08\x0b-\x1f\x7f-\x9f]/);
+      expect(await rejected()).toBe(`${lines.join('\n')}\n`);
+    });
+
+    test('rejected lines replace a symbolic link, not the file behind it, and their owner alone reads them', async () => {
+      await reset();
+      const [file, path] = [join(folder, 'linked.ndjson'), join(folder, 'linked.ndjson.rejected.ndjson')];
+      await writeFile(file, '{\n');
+      await writeFile(join(folder, 'precious'), 'precious');
+      await symlink(join(folder, 'precious'), path);
+      expect((await hotelApi(['import', file])).code).toBe(1);
+      expect(await readFile(join(folder, 'precious'), 'utf8')).toBe('precious');
+      expect(await readFile(path, 'utf8')).toBe('{\n');
+      const { mode } = await lstat(path);
+      expect(mode.toString(8)).toBe('100600');
+      expect((await readdir(folder)).filter((name) => name.startsWith('.rejected'))).toEqual([]);
+    });
+
+    test('the file of rejected lines is bounded, and those that do not fit are counted', async () => {
+      const content = Buffer.from('one\ntwo\nthree\n');
+      const source = {
+        path: join(folder, 'bounded'),
+        read: async function* (start: number) {
+          yield content.subarray(start);
+        },
+      } as never;
+      await sql`create table judged (line bigint, starts_at float8, ends_at float8, fault text)`;
+      await sql`insert into judged values (1, 0, 3, 'x'), (2, 4, 7, null), (3, 8, 13, 'x')`;
+      const write = (limit: number) =>
+        writeRejected(sql, 'judged', source, { name: 'ndjson' } as never, limit);
+      const written = () => readFile(join(folder, 'bounded.rejected.ndjson'), 'utf8');
+      expect([await write(10), await written()]).toEqual([0, 'one\nthree\n']);
+      expect([await write(9), await written()]).toEqual([1, 'one\n']);
+      expect([await write(3), await written()]).toEqual([2, '']);
+      await sql`drop table judged`;
     });
 
     test('what cannot be handed back is not imported', async () => {

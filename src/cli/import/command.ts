@@ -140,7 +140,13 @@ class Import {
         await transaction.unsafe(`analyze ${table}`);
         await rejectWhatCollides(transaction, { table, deleteMissing, onReject });
         const counts = await compare(transaction, { table, deleteMissing });
-        if (rejected > 0) await writeRejected(transaction, table, this.#source, this.#format);
+        if (rejected > 0) {
+          const omitted = await writeRejected(transaction, table, this.#source, this.#format);
+          if (omitted > 0)
+            progress.say(
+              `${count('rejected line')(omitted)} did not fit into ${rejectedPath(this.#source, this.#format)}`,
+            );
+        }
         result = { ...counts, rejected };
         if (dryRun) throw new RollBack();
         progress.expect(counts.inserted + counts.updated);

@@ -23,7 +23,7 @@ export class LineFault extends Error {
 // PostgreSQL stores neither NUL nor half a surrogate pair.
 const CHARACTER = '[^\\0\\uD800-\\uDFFF]';
 const NO_BLANK = '[^\\s\\x00-\\x20\\x7f-\\x9f\\u180e\\uD800-\\uDFFF]';
-const URI = `^(?=.{1,2048}$)[A-Za-z][A-Za-z0-9+.\\-]*:${NO_BLANK}+$`;
+const URI = `^(?=.{1,2048}$)[Hh][Tt][Tt][Pp][Ss]?:${NO_BLANK}+$`;
 const SENTENCE_OF_TEXT = 'a string without NUL and broken characters';
 
 const text = (must: string, pattern: string) => Type.String({ pattern, must });
@@ -34,7 +34,7 @@ const identifier = text(
   'a string of 1 to 255 characters, without NUL and broken characters',
   `^${CHARACTER}{1,255}$`,
 );
-const SENTENCE_OF_URI = 'an absolute URI of at most 2048 characters';
+const SENTENCE_OF_URI = 'an http or https URI of at most 2048 characters';
 const SENTENCE_OF_REGISTRY_ID = 'an integer of 64 bits or a string that holds one';
 const uri = text(SENTENCE_OF_URI, URI);
 const day = orNull(Type.String({ format: 'date', pattern: '^(?!0000)', must: 'a real date, YYYY-MM-DD,' }));

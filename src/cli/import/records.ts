@@ -1,3 +1,4 @@
+import { printable } from '../printable.ts';
 import { readRows } from './csv.ts';
 import type { Format } from './format.ts';
 import { type ImportedHotel, LineFault, parseHotel, readHotel } from './hotel.ts';
@@ -45,6 +46,12 @@ function judged(
     return { line, start, end, hotel: read(text), fault: undefined };
   } catch (error) {
     if (!(error instanceof LineFault)) throw error;
-    return { line, start, end, hotel: error.id === undefined ? {} : { id: error.id }, fault: error.message };
+    return {
+      line,
+      start,
+      end,
+      hotel: error.id === undefined ? {} : { id: error.id },
+      fault: printable(error.message),
+    };
   }
 }

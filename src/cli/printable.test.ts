@@ -1,0 +1,12 @@
+import { expect, it } from 'vitest';
+import { printable } from './printable.ts';
+
+it('control characters are written as escapes of JSON, and all else as it is', () => {
+  expect(printable('a\x1b[2Jb\x9b31m\x07\r\0\x7f\u202e')).toBe(
+    'a\\u001b[2Jb\\u009b31m\\u0007\\u000d\\u0000\\u007f\\u202e',
+  );
+  const text = 'Grüße, 酒店 😀\n\tline';
+  expect(printable(text)).toBe(text);
+  const value = { name: '\x9b\x1b\n\u2028"' };
+  expect(JSON.parse(printable(JSON.stringify(value, null, 2)))).toEqual(value);
+});

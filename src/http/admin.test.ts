@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { shared } from './admin.ts';
+
+/** Lets everything go on that waits for nothing but its turn. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+it('scrapes that come while metrics are gathered share the next gathering', async () => {
+  const begun: PromiseWithResolvers<string>[] = [];
+  const scrape = shared(() => {
+    const gathering = Promise.withResolvers<string>();
+    begun.push(gathering);
+    return gathering.promise;
+  }, 0);
+  const first = scrape();
+  await settled();
+  const others = Array.from({ length: 200 }, scrape);
+  await settled();
+  expect(begun.length).toBe(1);
+  begun[0]!.resolve('before the others came');
+  expect(await first).toBe('before the others came');
+  await settled();
+  expect(begun.length).toBe(2);
+  begun[1]!.reject(new Error('a worker ended'));
+  for (const { status } of await Promise.allSettled(others)) expect(status).toBe('rejected');
+  const last = scrape();
+  await settled();
+  begun[2]!.resolve('again');
+  expect(await last).toBe('again');
+});
