@@ -139,7 +139,8 @@ describe('a term that ends between its write to Redis and its commit', () => {
     const mark = redis.mark.bind(redis);
     redis.mark = async (...what) => {
       const kept = await mark(...what);
-      await database.sql`select pg_terminate_backend(${pid})`;
+      // with a bound, so that it waits for the end
+      await database.sql`select pg_terminate_backend(${pid}, 60000)`;
       return kept;
     };
     const pid = await backend();
