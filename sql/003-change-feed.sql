@@ -184,32 +184,7 @@ begin
   end if;
 end $$;
 
--- What the active invalidator told last. It is written in the transaction that tells it, after the changes it is about
--- were committed; a replica replays commits in their order, so a snapshot that shows this row shows those changes too.
--- The name of a term is drawn at random: servers whose histories have parted never take one for the other.
-create table hotel_api_told (
-  term text not null,
-  -- of what this term told of changes, from 1
-  count bigint not null,
-  is_the_only_row boolean primary key default true check (is_the_only_row)
-);
-insert into hotel_api_told values ('', 0);
-
-create function hotel_api_tell(told_term text, told_count bigint) returns void
-  language sql security definer set search_path from current as $$
-  update hotel_api_told set term = told_term, count = told_count
-$$;
-
--- Keys in Redis begin with a generation. A new one is drawn whenever Redis may have missed or lost a change:
--- what stands under the older ones is never read again and expires. They start at a number of this database's
--- own, so that two databases that share a Redis do not read each other's keys.
-do $$
-begin
-  execute format('create sequence hotel_api_generations start %1$s minvalue %1$s', (random() * 1e14)::bigint);
-end $$;
-
 revoke all on function
   hotel_api_stamp_version(), hotel_api_note_hotel(), hotel_api_note_hotels(), hotel_api_note_removed_hotels(),
-  hotel_api_note_key(), hotel_api_note_keys(), hotel_api_note_truncate(), hotel_api_drain(integer, integer, integer),
-  hotel_api_tell(text, bigint)
+  hotel_api_note_key(), hotel_api_note_keys(), hotel_api_note_truncate(), hotel_api_drain(integer, integer, integer)
 from public;

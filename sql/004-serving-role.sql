@@ -20,6 +20,5 @@ begin
   end if;
 end $$;
 
-grant select on hotels, api_keys, schema_migrations, hotel_api_changes, hotel_api_told to hotel_api_serve;
-grant execute on function hotel_api_drain(integer, integer, integer), hotel_api_tell(text, bigint) to hotel_api_serve;
-grant select, usage on sequence hotel_api_generations to hotel_api_serve;
+grant select on hotels, api_keys, schema_migrations, hotel_api_changes to hotel_api_serve;
+grant execute on function hotel_api_drain(integer, integer, integer) to hotel_api_serve;

@@ -14,6 +14,12 @@ export function monotonicMs(): number {
   return performance.now();
 }
 
+/** The same since the system began: one clock for all processes of a machine. */
+export function systemMs(): number {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1e3 + nanoseconds / 1e6;
+}
+
 /**
  * The wall clock (epoch ms) at a moment of the monotonic one. It costs no second look at a clock; a step of the wall
  * clock is noticed within 100 ms.

@@ -44,6 +44,13 @@ export class RecentChanges {
     this.#floor = ++this.#position;
   }
 
+  /** Forgets all that was heard, as nothing of it is true any more. Loads that began before are stored under no key. */
+  clear(): void {
+    this.noteAll();
+    this.#young.clear();
+    this.#old.clear();
+  }
+
   /** True when a load of `key` that began at `position` may be stored. */
   mayStore(key: string, position: number): boolean {
     return position >= this.#floor && (this.#find(key)?.position ?? 0) <= position;

@@ -1,6 +1,4 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Sql } from 'postgres';
-import { received } from './database.ts';
 
 /** Bytes of a message authentication code: HMAC-SHA-256, truncated. */
 export const MAC_BYTES = 16;
@@ -8,7 +6,7 @@ export const MAC_BYTES = 16;
 /** What is signed; a code for one purpose is none for another. */
 export type Purpose = 'feed' | 'key';
 
-/** Signs and verifies with the secret of the database, which only the serving role can read. */
+/** Signs and verifies with the secret of the database's history, which only the serving role can read. */
 export class Secret {
   /** Until the secret is known, no code verifies. */
   #key: Uint8Array = randomBytes(32);
@@ -28,10 +26,4 @@ export class Secret {
   verifies(purpose: Purpose, data: string | Uint8Array, mac: Uint8Array): boolean {
     return mac.length === MAC_BYTES && timingSafeEqual(this.mac(purpose, data), mac);
   }
-}
-
-/** The secret of this database, as the serving role. */
-export async function readSecret(sql: Sql): Promise<Uint8Array> {
-  const [row] = received(await sql<{ secret: Uint8Array }[]>`select secret from hotel_api_secrets`);
-  return row!.secret;
 }

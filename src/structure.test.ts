@@ -73,7 +73,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'failure.ts': [],
   'schema.ts': ['failure.ts'],
   'database.ts': [],
-  'secret.ts': ['database.ts'],
+  'secret.ts': [],
   observe: ['errors.ts'],
   stores: ['database.ts', 'errors.ts', 'lifecycle.ts', 'waiting-line.ts'],
   hotels: ['buffer-pool.ts', 'char-code-at.ts', 'clock.ts', 'errors.ts', 'recent-changes.ts', 'stores'],

@@ -1,24 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../config.ts';
 import { openDatabase } from '../database.ts';
-import { currentGeneration } from '../invalidation/generation.ts';
+import { drawGeneration, type Position, readPosition } from '../invalidation/history.ts';
 import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
 import type { Events } from '../observe/events.ts';
 import { requireSchema } from '../schema.ts';
-import { readSecret } from '../secret.ts';
 import { requireReadOnlyLogin } from './read-only-login.ts';
 
 /** How often the start is tried again while PostgreSQL is away or not migrated. */
 const START_AGAIN_MS = 500;
 /** How long one attempt may take; by then several others are under way. */
 const START_DEADLINE_MS = 3_000;
-
-/** What the service must know of its database before it starts. */
-export interface Found {
-  /** of keys in Redis */
-  generation: string;
-  secret: Uint8Array;
-}
 
 /**
  * Waits until PostgreSQL answers with this release's schema. Undefined: it is stopping. PostgreSQL is asked again while earlier attempts still wait: one on a path that is half open would never end,
@@ -28,8 +20,8 @@ export async function awaitDatabase(
   config: Config,
   events: Events,
   isStopping: () => boolean,
-): Promise<Found | undefined> {
-  const found = Promise.withResolvers<Found>();
+): Promise<Position | undefined> {
+  const found = Promise.withResolvers<Position>();
   let serves = false;
   let told = '';
   const ask = async () => {
@@ -50,7 +42,7 @@ export async function awaitDatabase(
 }
 
 /** Throws unless the database has this release's schema and answers within the deadline, as the workers will ask it. */
-async function askDatabase(config: Config): Promise<Found> {
+async function askDatabase(config: Config): Promise<Position> {
   const pooled = config.DATABASE_DIRECT_URL !== '';
   const sql = openDatabase(config.DATABASE_URL, 1, {
     kind: 'serve',
@@ -60,8 +52,9 @@ async function askDatabase(config: Config): Promise<Found> {
   const ask = async () => {
     await requireSchema(sql);
     if (pooled) await requireReadOnlyLogin(sql);
-    const { generation } = await currentGeneration(sql);
-    return { generation, secret: await readSecret(sql) };
+    const position = await readPosition(sql);
+    // what stands in Redis under the name that it has is another database's
+    return position.fault === null ? position : { ...position, generation: drawGeneration() };
   };
   try {
     return await withDeadline(ask(), START_DEADLINE_MS);

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
 import { directUrlOf } from '../addresses.ts';
+import { onClockStep } from '../clock.ts';
 import { openDatabase, type Purpose } from '../database.ts';
 import { Invalidator } from '../invalidation/invalidator.ts';
 import { Listener, type ListenerOptions } from '../invalidation/listener.ts';
@@ -18,10 +19,11 @@ export interface Following {
   redis: OpenRedis['redis'] | undefined;
 }
 
-/** Opens the instance's ear for the change feed, its invalidator, and what these need. */
+/** Opens the instance's ear for the change feed, its invalidator, and what these need. `history`: the present one. */
 export function followChanges(
   base: Base,
-  hear: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset'>,
+  history: string,
+  hear: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset' | 'onHistory'>,
 ): Following {
   const { config, lifecycle, metrics, events } = base;
   const shared = openRedis(base, Math.max(config.REDIS_TIMEOUT_MS, LEAST_REDIS_TIMEOUT_MS));
@@ -30,12 +32,14 @@ export function followChanges(
     open: (onClose) => open({ kind: 'invalidate', onClose }),
     redis: shared,
     lastBeat: () => listener.lastBeat,
+    largestVersion: () => listener.largestVersion,
     metrics,
     events,
   });
   const listener = new Listener({
     open: () => open({ kind: 'listen' }),
     onRequest: () => invalidator.speak(),
+    history,
     secret: base.secret,
     metrics,
     events,
@@ -45,6 +49,8 @@ export function followChanges(
       invalidator.doubt();
     },
   });
+  // the machine has slept, and none of its clocks but this one went on
+  onClockStep((byMs) => byMs > 0 && listener.reopen());
   lifecycle.push('change feed', () => listener.stop());
   lifecycle.push('invalidator', () => invalidator.stop());
   return { invalidator, listener, redis: shared?.redis };

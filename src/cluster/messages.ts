@@ -7,8 +7,8 @@ import type { Told } from '../stores/replica.ts';
 /** How the change feed stands when a worker starts. */
 export interface Feed {
   generation: string;
-  /** it is heard at present */
-  linked: boolean;
+  /** when it was last heard, by the clock of the system; -Infinity: it is not heard at present */
+  heardAtMs: number;
   /** what it said last of changes */
   told: Told | undefined;
 }
@@ -18,7 +18,7 @@ export interface Start extends Feed {
   type: 'start';
   config: Config;
   documents: Documents;
-  /** of the database: never to be logged */
+  /** of the database's history: never to be logged */
   secret: Uint8Array;
   /** its own, from 1, or that of the one whose place it takes */
   number: number;
@@ -28,11 +28,14 @@ export interface Start extends Feed {
 export type ToWorker =
   /** what comes before it, but for `drain`, is not for the worker */
   | Start
-  | { type: 'feed'; message: FeedMessage }
+  /** `heardAtMs`: by the clock of the system, for a process that stood still reads it later */
+  | { type: 'feed'; message: FeedMessage; heardAtMs: number }
   /** the connection of the change feed was lost and stands again */
   | { type: 'reconnected' }
   /** changes may have been missed */
   | { type: 'reset' }
+  /** the database follows another history: nothing that is cached is true there */
+  | { type: 'history'; generation: string; secret: Uint8Array }
   | { type: 'report metrics' }
   | { type: 'grant'; grants: Grant[] }
   | { type: 'drain' };

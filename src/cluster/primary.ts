@@ -4,7 +4,6 @@ import type { Config } from '../config.ts';
 import { writeDocuments } from '../docs/documents.ts';
 import { Failure } from '../failure.ts';
 import { openAdmin } from '../http/admin.ts';
-import { laterGeneration } from '../invalidation/generation.ts';
 import { toldBy } from '../invalidation/messages.ts';
 import { watchInstance } from '../observe/instance-metrics.ts';
 import { watchProcess } from '../observe/process-metrics.ts';
@@ -78,18 +77,25 @@ export async function runPrimary(config: Config): Promise<void> {
 
   const found = await awaitDatabase(config, events, () => stopping);
   if (found === undefined) return;
-  let { generation } = found;
-  base.secret.use(found.secret);
+  let { generation, secret } = found;
+  base.secret.use(secret);
   let told: Told | undefined;
-  const { invalidator, listener, redis } = followChanges(base, {
-    onMessage: (message) => {
-      generation = laterGeneration(generation, message.g);
+  let heardAtMs = -Infinity;
+  const { invalidator, listener, redis } = followChanges(base, found.history, {
+    onMessage: (message, atMs) => {
+      heardAtMs = atMs;
+      if (message.g !== '') generation = message.g;
       told = toldBy(message);
       invalidator.heard(message);
-      workers?.tellAll({ type: 'feed', message });
+      workers?.tellAll({ type: 'feed', message, heardAtMs });
     },
     onReconnect: () => workers?.tellAll({ type: 'reconnected' }),
     onReset: () => workers?.tellAll({ type: 'reset' }),
+    onHistory: (position) => {
+      ({ generation, secret } = position);
+      told = undefined;
+      workers?.tellAll({ type: 'history', generation, secret });
+    },
   });
   await redis?.connected(REDIS_PATIENCE_MS);
   invalidator.start();
@@ -110,9 +116,9 @@ export async function runPrimary(config: Config): Promise<void> {
       config,
       documents,
       generation,
-      linked: listener.linked,
+      heardAtMs: listener.linked ? heardAtMs : -Infinity,
       told,
-      secret: found.secret,
+      secret,
     }),
     metrics,
     events,

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { onClockStep } from '../clock.ts';
+import { onClockStep, systemMs } from '../clock.ts';
 import { Events } from '../observe/events.ts';
 import { watchWorker } from '../observe/instance-metrics.ts';
 import { openLog } from '../observe/log.ts';
@@ -17,6 +17,8 @@ const POSTGRES_PATIENCE_MS = 300;
 const KEYS_PATIENCE_MS = 200;
 const LEARN_AGAIN_MS = 1_000;
 const REPORT_EVERY_MS = 1_000;
+/** What queries under way may take when the connections are replaced. */
+const RECONNECT_S = 1;
 
 /** Builds one worker and starts it; returns what carries out what the primary says from then on. */
 function startWorker({ config, documents, number, secret, ...feed }: Start): (message: ToWorker) => void {
@@ -86,16 +88,24 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
     process.exit(0);
   };
 
-  if (feed.linked) link.heard(feed.told);
+  if (feed.heardAtMs > -Infinity) link.heard(feed.told, systemMs() - feed.heardAtMs);
   onClockStep((byMs) => follower.clockStepped(byMs));
   start().catch(fail);
   return (message) => {
     switch (message.type) {
       case 'feed':
-        follower.hear(message.message);
+        follower.hear(message.message, systemMs() - message.heardAtMs);
         break;
       case 'reconnected':
         postgres.isSaidToBeBack();
+        break;
+      case 'history':
+        base.secret.use(message.secret);
+        follower.clear(message.generation);
+        // a connection may stand that leads to the server of before
+        postgres.reconnect(RECONNECT_S);
+        replicas?.reconnect(RECONNECT_S);
+        learnKeys();
         break;
       case 'reset':
         follower.reset();

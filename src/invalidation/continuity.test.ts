@@ -22,7 +22,7 @@ class Feed {
   /** What is sent together: changes in so many messages, or a sign of life where there are none. */
   send(parts: number, lost = false): FeedMessage[] {
     const hotels = Array.from({ length: parts }, (): HotelChange => [FILLING, 1, null, null]);
-    const frame = { e: this.#term, b: null, ...(lost && { l: true as const }) };
+    const frame = { e: this.#term, o: this.#terms, b: null, ...(lost && { l: true as const }) };
     const generations = { before: '', after: '' };
     const payloads = payloadsOf({ ...NOTHING, hotels }, frame, generations, this.#numbering);
     this.#told = [this.#term, this.#numbering.toldCount];

@@ -38,6 +38,8 @@ export class Numbering implements Counter {
 /** Knows of each message that is heard whether something may have been told before it that was not; before the first it may. */
 export class Continuity {
   #term = '';
+  /** of the term */
+  #number = 0;
   #n = 0;
   #unbroken = false;
   /** up to here all is known that was told; undefined: that is not known */
@@ -53,18 +55,18 @@ export class Continuity {
     this.#unbroken = false;
   }
 
-  /** True of a message of the present term that was heard, or passed over, before. */
-  hasHeard({ e, n }: FeedMessage): boolean {
-    return e === this.#term && n <= this.#n;
+  /** True of a message that was heard, or passed over, before: the history goes on from term to term. */
+  hasHeard({ e, o, n }: FeedMessage): boolean {
+    return e === this.#term ? n <= this.#n : o <= this.#number;
   }
 
   /** Hears the next message; false where something may have been told between the last and this one. */
   hear(message: FeedMessage): boolean {
-    const { e, n, w, h, k, t, l } = message;
+    const { e, o, n, w, h, k, t, l } = message;
     const isNext = this.#unbroken && n === (e === this.#term ? this.#n + 1 : 1);
     const complete = isNext || this.#knowsAllBefore(message);
     const tells = Boolean(h ?? k ?? t ?? l);
-    [this.#term, this.#n, this.#unbroken] = [e, n, true];
+    [this.#term, this.#number, this.#n, this.#unbroken] = [e, o, n, true];
     // of several that are sent together `w` is the last
     this.#known = [e, tells ? n : w];
     return complete;

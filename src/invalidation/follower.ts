@@ -9,7 +9,6 @@ import type { SharedKeys } from '../keys/shared.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { RecentChanges } from '../recent-changes.ts';
 import { Confirmation } from './confirmation.ts';
-import { laterGeneration } from './generation.ts';
 import type { Link } from './link.ts';
 import { type FeedMessage, toldBy } from './messages.ts';
 
@@ -32,16 +31,16 @@ export interface Memory {
 export class Follower {
   readonly #parts: Memory;
   readonly #confirmation = new Confirmation();
-  #generation = '';
 
   constructor(parts: Memory) {
     this.#parts = parts;
   }
 
-  hear(message: FeedMessage): void {
+  /** `agoMs`: how long ago the instance heard it. */
+  hear(message: FeedMessage, agoMs: number): void {
     const { link, keyring, reader, local, positions, keyChanges, hotelChanges } = this.#parts;
-    link.heard(toldBy(message));
-    this.useGeneration(message.g);
+    link.heard(toldBy(message), agoMs);
+    if (message.g !== '') this.useGeneration(message.g);
     const wasSilent = this.#confirmation.hear(message.b !== null);
     if (message.l || wasSilent) this.#doubtRedis();
     for (const [id, version, channelId, registryId] of message.h ?? []) {
@@ -87,6 +86,20 @@ export class Follower {
     else local?.distrust();
   }
 
+  /** The database follows another history: nothing that is remembered is true there. */
+  clear(generation: string): void {
+    const { link, hotelChanges, keyChanges, reader, local, relay, positions, keyring } = this.#parts;
+    link.broke();
+    hotelChanges.clear();
+    keyChanges.clear();
+    reader.forgetAllLoads();
+    local?.clear();
+    relay?.forgetChanges();
+    positions.forget();
+    keyring.clear();
+    this.useGeneration(generation);
+  }
+
   /** Redis may have lost writes, so what was read there since it was last confirmed, or is being read, may be too old. */
   #doubtRedis(): void {
     const { hotelChanges, keyChanges, local, keyring, sharedHotels } = this.#parts;
@@ -98,9 +111,8 @@ export class Follower {
   }
 
   useGeneration(generation: string): void {
-    this.#generation = laterGeneration(this.#generation, generation);
-    this.#parts.sharedHotels?.useGeneration(this.#generation);
-    this.#parts.sharedKeys?.useGeneration(this.#generation);
+    this.#parts.sharedHotels?.useGeneration(generation);
+    this.#parts.sharedKeys?.useGeneration(generation);
   }
 
   #changed(namespace: Namespace, key: string, version: number): void {

@@ -27,6 +27,8 @@ export interface InvalidatorOptions {
   redis: RedisAccess | undefined;
   /** the last sign of life in Redis that any invalidator told of */
   lastBeat: () => string | null;
+  /** no version that was heard of is larger */
+  largestVersion: () => number;
   metrics: Metrics;
   events: Events;
 }
@@ -141,8 +143,8 @@ export class Invalidator {
   }
 
   async #lead(seat: Seat): Promise<void> {
-    const { redis, lastBeat, metrics, events } = this.#options;
-    const term = await Term.begin(seat.sql, redis, lastBeat(), metrics, events);
+    const { redis, lastBeat, largestVersion, metrics, events } = this.#options;
+    const term = await Term.begin(seat.sql, redis, lastBeat(), largestVersion(), metrics, events);
     this.#term = term;
     while (!this.#stopped && seat.backendPid !== undefined) {
       const speak = this.#speak;

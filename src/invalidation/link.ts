@@ -7,9 +7,9 @@ export class Link {
   #heardAtMs = -Infinity;
   #told: Told | undefined;
 
-  /** `told`: undefined where that is not known. */
-  heard(told?: Told): void {
-    this.#heardAtMs = monotonicMs();
+  /** `agoMs`: how long ago the instance heard it. */
+  heard(told: Told | undefined, agoMs: number): void {
+    this.#heardAtMs = monotonicMs() - agoMs;
     this.#told = told;
   }
 

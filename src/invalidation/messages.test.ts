@@ -23,14 +23,14 @@ function payloads(changes: Changes): string[] {
   const e = 'x'.repeat(8);
   const most = Number.MAX_SAFE_INTEGER;
   const numbers = { n: most, w: most, p: [e, most] satisfies Place };
-  const frame = { e, b: `${e}:${most}`, l: true } as const;
+  const frame = { e, o: most, b: `${e}:${most}`, l: true } as const;
   const numbering = { next: (count: number) => new Array(count).fill(numbers) };
   return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, numbering);
 }
 
 const messagesOf = (changes: Changes, after = 'a'): FeedMessage[] => {
   const numbering = new Numbering('e', ['d', 7]);
-  return payloadsOf(changes, { e: 'e', b: null }, { before: 'a', after }, numbering).map((payload) =>
+  return payloadsOf(changes, { e: 'e', o: 3, b: null }, { before: 'a', after }, numbering).map((payload) =>
     JSON.parse(payload),
   );
 };
@@ -83,7 +83,7 @@ describe('what the invalidator tells', () => {
   });
 
   it('is one message without changes where there are none: a sign of life', () => {
-    expect(messagesOf(NOTHING)).toEqual([{ e: 'e', n: 1, w: 1, p: ['d', 7], g: 'a', b: null }]);
+    expect(messagesOf(NOTHING)).toEqual([{ e: 'e', o: 3, n: 1, w: 1, p: ['d', 7], g: 'a', b: null }]);
   });
 
   it('says that a table was truncated', () => {

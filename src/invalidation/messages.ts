@@ -31,6 +31,8 @@ export type KeyChange = Static<typeof KeyChange>;
 export const FeedMessage = Type.Object({
   /** which term of which invalidator speaks */
   e: Name,
+  /** which term of the history it is: a later one has a larger number */
+  o: Count,
   /** counts the messages of a term from 1: a gap means that something was lost */
   n: Count,
   /** generation of the keys in Redis; empty: still that of before */
@@ -76,7 +78,7 @@ export interface Counter {
 }
 
 /** What stands in every message of a delivery. */
-export type Frame = Pick<FeedMessage, 'e' | 'b' | 'l'>;
+export type Frame = Pick<FeedMessage, 'e' | 'o' | 'b' | 'l'>;
 
 /** Bytes of a payload that PostgreSQL takes, less what the frame of a message and its signature need. */
 const ROOM_BYTES = 7_999 - 400;

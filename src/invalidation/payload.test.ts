@@ -5,7 +5,7 @@ import type { FeedMessage } from './messages.ts';
 import { MAC_CHARACTERS, readPayload, signed } from './payload.ts';
 
 const SECRET = new Secret();
-const MESSAGE: FeedMessage = { e: 'term', n: 7, g: 'generation', b: 'term:7', w: 5, p: ['term', 5] };
+const MESSAGE: FeedMessage = { e: 'term', o: 2, n: 7, g: 'generation', b: 'term:7', w: 5, p: ['term', 5] };
 const FULL: FeedMessage = {
   ...MESSAGE,
   b: null,

@@ -55,12 +55,12 @@ export class RedisWriter {
   #beat: string | null;
   #count = 0;
 
-  /** `database`: what tells its keys from those of others; `lastBeat`: the sign that the last invalidator left, as it told; null: unknown. */
-  constructor({ redis, hotels, keys }: RedisAccess, database: string, term: string, lastBeat: string | null) {
+  /** `history`: what tells its keys from those of others; `lastBeat`: the sign that the last invalidator left, as it told; null: unknown. */
+  constructor({ redis, hotels, keys }: RedisAccess, history: string, term: string, lastBeat: string | null) {
     this.#redis = redis;
     this.#hotels = hotels;
     this.#keys = keys;
-    this.#beatKey = `${database}:${BEAT}`;
+    this.#beatKey = `${history}:${BEAT}`;
     this.#term = term;
     this.#beat = lastBeat;
   }

@@ -4,13 +4,13 @@ import { received } from '../database.ts';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
-import { readSecret, Secret } from '../secret.ts';
+import { Secret } from '../secret.ts';
 import type { Findings } from './compare.ts';
 import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
-import { currentGeneration, nextGeneration } from './generation.ts';
+import { drawGeneration, type Position, readPosition } from './history.ts';
 import { Lag } from './lag.ts';
-import { type Changes, type FeedMessage, type Place, payloadsOf } from './messages.ts';
+import { type Changes, type FeedMessage, payloadsOf } from './messages.ts';
 import { signed } from './payload.ts';
 import { Reconciler } from './reconciler.ts';
 import { type RedisAccess, RedisWriter, type Refused } from './redis-writer.ts';
@@ -36,6 +36,8 @@ const LOOK = 'select exists(select from hotel_api_changes) as found';
 export class Term {
   readonly #sql: Sql;
   readonly #name: string;
+  /** which one of the history */
+  readonly #number: number;
   readonly #backendPid: number;
   readonly #secret = new Secret();
   readonly #writer: RedisWriter | undefined;
@@ -55,44 +57,41 @@ export class Term {
   /** A far delivery that found nothing leaves its transaction open: the next one commits it in its own first message. */
   #isOpen = false;
 
-  /** Begins a term on the only connection of `sql`; `lastBeat`: the sign in Redis that was last told of. */
+  /**
+   * Begins a term on the only connection of `sql`. `lastBeat`: the sign in Redis that was last told of. `heard`: no version
+   * that was heard of is larger.
+   */
   static async begin(
     sql: Sql,
     access: RedisAccess | undefined,
     lastBeat: string | null,
+    heard: number,
     metrics: Metrics,
     events: Events,
   ): Promise<Term> {
-    const { database, generation } = await currentGeneration(sql);
-    const [found] = await sql<{ pid: number; term: string; count: number }[]>`
-      select pg_backend_pid() as pid, term, count::float8 as count from hotel_api_told`;
-    const { pid, term, count } = found!;
-    return new Term(
-      sql,
-      access,
-      { database, generation, backendPid: pid, lastBeat, told: [term, count], secret: await readSecret(sql) },
-      metrics,
-      events,
+    const name = randomBytes(6).toString('base64url');
+    // what it tells is on disk before it is told, and with it all that was committed before
+    await sql`
+      select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
+    const [begun] = received(
+      await sql<{ backendPid: number }[]>`
+        select pg_backend_pid() as "backendPid" from hotel_api_begin_term(${name}, ${Math.ceil(heard)}::float8::bigint)`,
     );
+    const position = await readPosition(sql);
+    return new Term(sql, access, { ...begun!, ...position, name, lastBeat }, metrics, events);
   }
 
   private constructor(
     sql: Sql,
     access: RedisAccess | undefined,
-    start: {
-      database: string;
-      generation: string;
-      backendPid: number;
-      lastBeat: string | null;
-      told: Place;
-      secret: Uint8Array;
-    },
+    start: Position & { name: string; backendPid: number; lastBeat: string | null },
     metrics: Metrics,
     events: Events,
   ) {
     this.#sql = sql;
-    this.#name = randomBytes(6).toString('base64url');
-    this.#numbering = new Numbering(this.#name, start.told);
+    this.#name = start.name;
+    this.#number = start.number + 1;
+    this.#numbering = new Numbering(this.#name, [start.term, start.count]);
     this.#backendPid = start.backendPid;
     this.#secret.use(start.secret);
     this.#generation = start.generation;
@@ -100,7 +99,7 @@ export class Term {
     this.#events = events;
     this.#lag = new Lag(metrics);
     if (!access) return;
-    this.#writer = new RedisWriter(access, start.database, this.#name, start.lastBeat);
+    this.#writer = new RedisWriter(access, start.history, this.#name, start.lastBeat);
     this.#reconciler = new Reconciler(access);
     this.#writer.useGeneration(this.#generation);
   }
@@ -260,24 +259,28 @@ export class Term {
   ): Promise<void> {
     this.#spokeAtMs = performance.now();
     if (doubt !== undefined || changes.truncated.length > 0) {
-      this.#generation = await nextGeneration(this.#sql);
+      this.#generation = drawGeneration();
       this.#writer?.useGeneration(this.#generation);
       if (this.#writer) {
         this.#metrics.redisGivenUp();
         this.#events.newGeneration(this.#generation, doubt ?? 'a table was truncated');
       }
     }
-    const frame = { e: this.#name, b: this.#writer?.beat ?? null, ...(lost && { l: true as const }) };
+    const frame = {
+      e: this.#name,
+      o: this.#number,
+      b: this.#writer?.beat ?? null,
+      ...(lost && { l: true as const }),
+    };
     const generations = { before: this.#told, after: this.#generation };
     this.#told = this.#generation;
     const toldBefore = this.#numbering.toldCount;
     const payloads = payloadsOf(changes, frame, generations, this.#numbering);
     if (sinceMs !== undefined) this.#lag.tells(this.#numbering.n, sinceMs);
     const values = payloads.map((json) => `(${literal(signed(json, this.#secret))})`);
-    const { toldCount } = this.#numbering;
-    const tell = toldCount > toldBefore ? `select hotel_api_tell('${this.#name}', ${toldCount});` : '';
+    const place = [literal(this.#name), toldBefore, this.#numbering.toldCount, literal(this.#generation)];
     await this.#commit(
-      `${tell} select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload);`,
+      `select hotel_api_tell(${place.join()}); select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload);`,
     );
   }
 

@@ -138,6 +138,12 @@ export class Keyring {
     this.#memory.doubtAll();
   }
 
+  /** No key is what it was: none is accepted before it is found anew. */
+  clear(): void {
+    this.#flights.clear();
+    this.#memory.clear();
+  }
+
   async #loadOrKeep(key: string, sha256: string): Promise<Access | null> {
     const loading = this.#load(key, sha256);
     try {

@@ -63,6 +63,12 @@ export class KnownKeys {
     this.#keyBySha256.delete(sha256);
   }
 
+  clear(): void {
+    this.#known.clear();
+    this.#unknown.clear();
+    this.#keyBySha256.clear();
+  }
+
   /** Any key may have changed. */
   doubtAll(): void {
     for (const table of [this.#known, this.#unknown])

@@ -53,6 +53,9 @@ export class Events {
     const isGood = event === 'heard' || event === 'resumed';
     this.#log[isGood ? 'info' : 'warn']({ event }, 'change feed');
   }
+  historyChanged(history: string, reason: string): void {
+    this.#log.warn({ history, reason }, 'database history changed, caches cleared');
+  }
   feedMessageRejected(): void {
     this.#log.warn('change feed message rejected: it is not signed by the service, or it was sent before');
   }

@@ -105,6 +105,10 @@ export class Metrics {
     'hotel_api_feed_resets_total',
     'Times that a worker marked its copies stale, because it may have missed a change',
   );
+  readonly #histories = this.#tally(
+    'hotel_api_history_changes_total',
+    'Times an instance found another history in the database and cleared its caches',
+  );
   readonly #rejected = this.#tally(
     'hotel_api_feed_messages_rejected_total',
     'Messages of the change feed that the service did not sign, or that were sent before',
@@ -203,6 +207,10 @@ export class Metrics {
 
   feedReset(): void {
     this.#resets.add(1);
+  }
+
+  historyChanged(): void {
+    this.#histories.add(1);
   }
 
   feedMessageRejected(): void {

@@ -172,7 +172,7 @@ export class Postgres {
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
-      if (late && ++this.#lateInARow >= 3 && sql === this.#sql) this.#replacePool();
+      if (late && ++this.#lateInARow >= 3 && sql === this.#sql) this.reconnect();
       if (late || AWAY.test(code) || LOST.test(code)) {
         const refusal = late ? 'postgres_timeout' : 'postgres_away';
         throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, refusal });
@@ -185,11 +185,14 @@ export class Postgres {
     }
   }
 
-  /** A half-open path never says that it is dead: after three late answers in a row all its connections go. */
-  #replacePool(): void {
+  /**
+   * Replaces all connections: after three late answers in a row, as a half-open path never says that it is dead, or where
+   * they may lead to another server than they should. Queries under way may take so long still.
+   */
+  reconnect(finishWithinS = 0): void {
     const old = this.#sql;
     this.#lateInARow = 0;
     this.#sql = this.#open();
-    old.end({ timeout: 0 }).catch(() => {});
+    old.end({ timeout: finishWithinS }).catch(() => {});
   }
 }

@@ -90,6 +90,10 @@ export class Replica {
     return this.#postgres.connected(timeoutMs);
   }
 
+  reconnect(finishWithinS: number): void {
+    this.#postgres.reconnect(finishWithinS);
+  }
+
   close(): Promise<void> {
     return this.#postgres.close();
   }

@@ -77,6 +77,10 @@ export class Replicas {
     await Promise.all(this.#replicas.map((replica) => replica.connected(timeoutMs)));
   }
 
+  reconnect(finishWithinS: number): void {
+    for (const replica of this.#replicas) replica.reconnect(finishWithinS);
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#looking);
     await Promise.all(this.#replicas.map((replica) => replica.close()));

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
-import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { readPosition } from '../../src/invalidation/history.ts';
 import { inForm } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import type { Course, Fault } from './course.ts';
@@ -198,7 +198,7 @@ describe('nobody notices that Redis', () => {
     });
     await expect.poll(counted, { timeout: 60_000, interval: 200 }).toBeGreaterThan(before + 10);
     // every hotel of the load is asked for by somebody whose local cache does not have it
-    const { generation } = await currentGeneration(stand.postgres.sql);
+    const { generation } = await readPosition(stand.postgres.sql);
     const names = [...poison.keys()].filter((name) => name.startsWith(`${generation}:h:`) && isWarm(name));
     expect(names.length).toBeGreaterThan(0);
     const left = async () => {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, type TestContext } from 'vitest';
-import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { readPosition } from '../../src/invalidation/history.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { inForm, survived } from '../support/form.ts';
@@ -100,7 +100,7 @@ async function evenly(
   if (options.redis !== false) {
     await sweep();
     // the invalidator finds that it is empty, and has all given up that was stored until then
-    const generation = async () => (await currentGeneration(service.sql)).generation;
+    const generation = async () => (await readPosition(service.sql)).generation;
     const before = await generation();
     await service.redis!.flushdb();
     await expect.poll(generation, { timeout: 60_000 }).not.toBe(before);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
-import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { readPosition } from '../../src/invalidation/history.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
@@ -180,7 +180,7 @@ export class Stand {
   /** Has every hotel that is to be cached stand in Redis, under each of its ids. Without local caches. */
   async inRedis(): Promise<void> {
     const missing = async () => {
-      const { generation } = await currentGeneration(this.postgres.sql);
+      const { generation } = await readPosition(this.postgres.sql);
       const names = Array.from({ length: this.hotels.warm }, (_, i) => [
         `${generation}:h:chaos-${i}`,
         `${generation}:c:CH-${i}`,

@@ -3,7 +3,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../src/database.ts';
 import { SharedCache } from '../../src/hotels/shared.ts';
 import { hotel } from '../../src/hotels/slab/slab.fixture.ts';
-import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { readPosition } from '../../src/invalidation/history.ts';
 import { Reconciler } from '../../src/invalidation/reconciler.ts';
 import type { RedisAccess } from '../../src/invalidation/redis-writer.ts';
 import { Term } from '../../src/invalidation/term.ts';
@@ -22,7 +22,7 @@ const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onPoison: () => {} };
 /** As the primary opens it for the invalidator. */
 const REDIS_TIMEOUT_MS = 500;
 /** More than the table ever said. */
-const TOO_LARGE_VERSION = 1e9;
+const TOO_LARGE_VERSION = 2 ** 51;
 
 let database: FreshDatabase;
 let redisDatabase: FreshRedis;
@@ -43,7 +43,7 @@ beforeEach(async () => {
   await redis.connected(1_000);
   access = { redis, hotels: new SharedCache(redis, SHARING), keys: new SharedKeys(redis, SHARING) };
   session = openSession();
-  term = await Term.begin(session, access, null, new Metrics(), new Events(openLog('silent', 'test')));
+  term = await Term.begin(session, access, null, 0, new Metrics(), new Events(openLog('silent', 'test')));
   id = `h${++n}`;
   await database.sql`insert into hotels (id, name) values (${id}, 'v1')`;
   expect(await term.deliver()).toBe(1);
@@ -56,7 +56,7 @@ afterEach(async () => {
 
 const openSession = () => openDatabase(database.url, 1, { kind: 'invalidate', onClose: () => {} });
 const backend = async () => (await session`select pg_backend_pid() as pid`)[0]!.pid;
-const generation = async () => (await currentGeneration(database.sql)).generation;
+const generation = async () => (await readPosition(database.sql)).generation;
 const change = () => database.sql`update hotels set name = 'v2' where id = ${id}`;
 
 /** Redis holds a version of the hotel that the table never had. */
@@ -151,7 +151,7 @@ describe('a term that ends between its write to Redis and its commit', () => {
     return told;
   }
   const follow = (told: string) =>
-    Term.begin(session, access, told, new Metrics(), new Events(openLog('silent', 'test')));
+    Term.begin(session, access, told, 0, new Metrics(), new Events(openLog('silent', 'test')));
 
   it('is followed by one that takes what Redis holds for whole, and tells of the change', async () => {
     const before = await generation();

@@ -14,88 +14,108 @@ import { Operator } from './operator.ts';
 const POLL = { interval: 20, timeout: 60_000 };
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'dumped' }));
 
-const programs = await serverPrograms();
-await needs('bash', 'psql', 'pg_dump', 'redis-server');
-
-describe('PostgreSQL', () => {
-  it('is restored from a dump under running instances: they answer what it holds, and changes of it within 1 s', async () => {
-    const server = await ownPostgres(100, programs);
-    const urlOf = (url: string, name: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;
-    const admin = postgres(server.ownerUrl, { max: 1, onnotice: () => {} });
-    await admin`create database hotels`;
-    const ownerUrl = urlOf(server.ownerUrl, 'hotels');
-    const sql = postgres(ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
-    const redisUrl = (await ownRedis()).url;
-    const client = new Redis(redisUrl, { protocol: 2 });
-    closeAtEnd('clients', async () => {
-      client.disconnect();
-      await Promise.all([admin.end(), sql.end()]);
-    });
-    await migrate(sql);
-    await insertHotels(sql, HOTELS);
-    const around = {
-      database: { name: 'hotels', url: urlOf(server.url, 'hotels'), ownerUrl, sql, drop: async () => {} },
-      redisDatabase: { url: redisUrl, client, release: async () => {} },
-    };
-    const service = await startService({ ...around, workers: 2 });
-    // this one asks Redis for everything
-    const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
-    const everywhere = await Everywhere.of(service, bare);
-    const operator = await Operator.set({
-      ADMIN_URL: server.ownerUrl,
-      OWNER_URL: ownerUrl,
-      RESTORED_URL: urlOf(server.ownerUrl, 'hotels_restored'),
-    });
-    await operator.types('pg_dump --format=custom --file=hotels.dump "$OWNER_URL"');
-
-    // after it much happens, Redis being lost too: versions and generations go on, and are told to all
-    const generations = async () =>
-      (await sql`select last_value::text as last from hotel_api_generations`)[0]!.last;
-    for (let round = 0; round < 3; round++) {
-      const before = await generations();
-      await client.flushall();
-      await sql`update hotels set name = ${`broken ${round}`}`;
-      await expect.poll(generations, POLL).not.toBe(before);
-    }
-    await sql`delete from hotels where id = 'h3'`;
-    await insertHotels(sql, [{ id: 'new', channel_id: 'C3' }]);
-    for (const { id } of HOTELS.slice(0, 3)) await everywhere.until(`/hotels/${id}`, named('broken 2'));
-    await everywhere.until('/hotels/channel/C3', status(200));
-
-    const statuses = new Set<number>();
-    let over = false;
-    const asking = (async () => {
-      for (let i = 0; !over; i++)
-        for (const answer of await everywhere.get(`/hotels/h${i % HOTELS.length}`))
-          statuses.add(answer.status);
-    })();
-    closeAtEnd('questions', async () => {
-      over = true;
-      await asking;
-    });
-    await operator.types('createdb --maintenance-db="$ADMIN_URL" hotels_restored');
-    await operator.types(
-      'pg_restore --exit-on-error --single-transaction --dbname="$RESTORED_URL" hotels.dump',
-    );
-    await operator.types(`psql "$RESTORED_URL" -qv ON_ERROR_STOP=1 <<'SQL'
-select setval('hotel_api_versions', nextval('hotel_api_versions') + 1000000000000);
-select setval('hotel_api_generations', nextval('hotel_api_generations') + 1000000000);
-SQL`);
-    await operator.types(`psql "$ADMIN_URL" -qv ON_ERROR_STOP=1 <<'SQL'
+const BESIDE = [
+  'createdb --maintenance-db="$ADMIN_URL" hotels_restored',
+  'pg_restore --exit-on-error --single-transaction --dbname="$RESTORED_URL" hotels.dump',
+  `psql "$ADMIN_URL" -qv ON_ERROR_STOP=1 <<'SQL'
 alter database hotels allow_connections false;
 select pg_terminate_backend(pid) from pg_stat_activity where datname = 'hotels';
 alter database hotels rename to hotels_broken;
 alter database hotels_restored rename to hotels;
-SQL`);
-    for (const { id } of HOTELS) await everywhere.until(`/hotels/${id}`, named('dumped'), 5_000);
-    await everywhere.until('/hotels/channel/C3', named('dumped'), 5_000);
-    await everywhere.until('/hotels/new', status(404), 5_000);
-    over = true;
-    await asking;
-    expect([...statuses].filter((one) => ![200, 404, 503].includes(one))).toEqual([]);
+SQL`,
+];
+const IN_PLACE = [
+  'pg_restore --exit-on-error --clean --if-exists --single-transaction --dbname="$OWNER_URL" hotels.dump',
+];
+const ROWS_ALONE = [
+  `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 <<'SQL'
+begin;
+alter table hotels disable trigger all;
+alter table api_keys disable trigger all;
+delete from hotels;
+delete from api_keys;
+commit;
+SQL`,
+  // the sequence is restored last
+  `pg_restore --exit-on-error --data-only --disable-triggers --table=hotels --table=api_keys \\
+  --table=hotel_api_versions --dbname="$OWNER_URL" hotels.dump`,
+];
 
-    await sql`update hotels set name = 'after the restore'`;
-    for (const { id } of HOTELS.slice(0, 20))
-      await everywhere.until(`/hotels/${id}`, named('after the restore'));
-  });
+const programs = await serverPrograms();
+await needs('bash', 'psql', 'pg_dump', 'redis-server');
+
+describe('PostgreSQL', () => {
+  it.each([
+    ['beside the present database and put in its place', BESIDE],
+    ['in its place', IN_PLACE],
+    ['in its place, rows alone, and no trigger tells of them', ROWS_ALONE],
+  ])(
+    'is restored %s under running instances: they answer what it holds, and changes of it within 1 s',
+    async (_, restoring) => {
+      const server = await ownPostgres(100, programs);
+      const urlOf = (url: string, name: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;
+      const admin = postgres(server.ownerUrl, { max: 1, onnotice: () => {} });
+      await admin`create database hotels`;
+      const ownerUrl = urlOf(server.ownerUrl, 'hotels');
+      const sql = postgres(ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
+      const redisUrl = (await ownRedis()).url;
+      const client = new Redis(redisUrl, { protocol: 2 });
+      closeAtEnd('clients', async () => {
+        client.disconnect();
+        await Promise.all([admin.end(), sql.end()]);
+      });
+      await migrate(sql);
+      await insertHotels(sql, HOTELS);
+      const around = {
+        database: { name: 'hotels', url: urlOf(server.url, 'hotels'), ownerUrl, sql, drop: async () => {} },
+        redisDatabase: { url: redisUrl, client, release: async () => {} },
+      };
+      const service = await startService({ ...around, workers: 2 });
+      // this one asks Redis for everything
+      const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
+      const everywhere = await Everywhere.of(service, bare);
+      const operator = await Operator.set({
+        ADMIN_URL: server.ownerUrl,
+        OWNER_URL: ownerUrl,
+        RESTORED_URL: urlOf(server.ownerUrl, 'hotels_restored'),
+      });
+      await operator.types('pg_dump --format=custom --file=hotels.dump "$OWNER_URL"');
+
+      // after it much happens, Redis being lost too: versions and generations go on, and are told to all
+      const generation = async () => (await sql`select generation from hotel_api_told`)[0]!.generation;
+      for (let round = 0; round < 3; round++) {
+        const before = await generation();
+        await client.flushall();
+        await sql`update hotels set name = ${`broken ${round}`}`;
+        await expect.poll(generation, POLL).not.toBe(before);
+      }
+      await sql`delete from hotels where id = 'h3'`;
+      await insertHotels(sql, [{ id: 'new', channel_id: 'C3' }]);
+      for (const { id } of HOTELS.slice(0, 3)) await everywhere.until(`/hotels/${id}`, named('broken 2'));
+      await everywhere.until('/hotels/channel/C3', status(200));
+
+      const statuses = new Set<number>();
+      let over = false;
+      const asking = (async () => {
+        for (let i = 0; !over; i++)
+          for (const answer of await everywhere.get(`/hotels/h${i % HOTELS.length}`))
+            statuses.add(answer.status);
+      })();
+      closeAtEnd('questions', async () => {
+        over = true;
+        await asking;
+      });
+      for (const lines of restoring) await operator.types(lines);
+      for (const { id } of HOTELS) await everywhere.until(`/hotels/${id}`, named('dumped'), 5_000);
+      await everywhere.until('/hotels/channel/C3', named('dumped'), 5_000);
+      await everywhere.until('/hotels/new', status(404), 5_000);
+      over = true;
+      await asking;
+      expect([...statuses].filter((one) => ![200, 404, 503].includes(one))).toEqual([]);
+
+      await sql`update hotels set name = 'after the restore'`;
+      for (const { id } of HOTELS.slice(0, 20))
+        await everywhere.until(`/hotels/${id}`, named('after the restore'));
+    },
+  );
 });

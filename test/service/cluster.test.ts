@@ -233,7 +233,7 @@ describe('a worker that is told to end while it starts', () => {
     const said: string[] = [];
     worker.on('message', (message: ToPrimary) => said.push(message.type));
     await once(worker, 'message');
-    const feed = { generation: '1', linked: false, told: undefined, secret: new Uint8Array(32) };
+    const feed = { generation: '1', heardAtMs: -Infinity, told: undefined, secret: new Uint8Array(32) };
     const documents = { openApi: '', guide: '' };
     const orders: ToWorker[] = [{ type: 'start', number: 1, config, documents, ...feed }, { type: 'drain' }];
     for (const order of orders) worker.send(order);

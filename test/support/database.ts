@@ -27,8 +27,9 @@ export interface FreshRedis {
 
 const HARNESS = 'test harness';
 
-export async function freshDatabase(): Promise<FreshDatabase> {
-  const { ownerUrl, serviceUrl, template } = inject('servers');
+/** `template`: another than the migrated one; nothing may be connected to it. */
+export async function freshDatabase(template = inject('servers').template): Promise<FreshDatabase> {
+  const { ownerUrl, serviceUrl } = inject('servers');
   const name = `test_${randomBytes(6).toString('hex')}`;
   await asAdmin((admin) => admin`create database ${admin(name)} template ${admin(template)}`);
   const sql = connect(ownerUrl + name, 4);

@@ -8,7 +8,7 @@ import { Reader } from '../../src/hotels/reader.ts';
 import { SharedCache } from '../../src/hotels/shared.ts';
 import type { Findings } from '../../src/invalidation/compare.ts';
 import { Follower } from '../../src/invalidation/follower.ts';
-import { laterGeneration } from '../../src/invalidation/generation.ts';
+import { readPosition } from '../../src/invalidation/history.ts';
 import { Link } from '../../src/invalidation/link.ts';
 import type { FeedMessage } from '../../src/invalidation/messages.ts';
 import { readPayload } from '../../src/invalidation/payload.ts';
@@ -21,7 +21,7 @@ import { Events } from '../../src/observe/events.ts';
 import { openLog } from '../../src/observe/log.ts';
 import { Metrics } from '../../src/observe/metrics.ts';
 import { RecentChanges } from '../../src/recent-changes.ts';
-import { readSecret, Secret } from '../../src/secret.ts';
+import { Secret } from '../../src/secret.ts';
 import { Redis } from '../../src/stores/redis.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
 import { closeAtEnd } from './left-behind.ts';
@@ -113,11 +113,11 @@ export class StagedWorker {
       metrics: new Metrics(),
     });
     this.#follower.useGeneration(generation);
-    this.#link.heard();
+    this.#link.heard(undefined, 0);
   }
 
   hear(message: FeedMessage): void {
-    this.#follower.hear(message);
+    this.#follower.hear(message, 0);
   }
 
   /** As a request does: the local cache, else the other tiers. The name, or null where there is no hotel. */
@@ -203,10 +203,10 @@ export class Stage {
     });
     await redis.connected(1_000);
     const access = { redis, ...storesOf(redis) };
-    const term = await Term.begin(sql, access, null, new Metrics(), EVENTS);
+    const term = await Term.begin(sql, access, null, 0, new Metrics(), EVENTS);
     const stage = new Stage(database, redisDatabase, access, term);
     const secret = new Secret();
-    secret.use(await readSecret(sql));
+    secret.use((await readPosition(sql)).secret);
     const read = (payload: string) => readPayload(payload, secret) as FeedMessage;
     await database.sql.listen(FEED_CHANNEL, (payload) =>
       stage.#arrive(payload.startsWith('{') ? JSON.parse(payload) : read(payload)),
@@ -258,7 +258,12 @@ export class Stage {
     const stores = storesOf(this.#redis);
     hold(stores.hotels, ['fill', 'withdraw'], beforeWrite);
     const access = { redis: this.#redis, ...stores };
-    const term = await Term.begin(sql, access, this.#beat, new Metrics(), EVENTS);
+    const [{ leader }] = (await this.sql`select leader from hotel_api_told`) as unknown as [
+      { leader: string },
+    ];
+    const term = await Term.begin(sql, access, this.#beat, 0, new Metrics(), EVENTS);
+    // the stage's own term goes on, as if it had begun after this one
+    await this.sql`update hotel_api_told set leader = ${leader}, written_by = pg_current_xact_id()`;
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
     return {
       beforeWrite,
@@ -312,7 +317,7 @@ export class Stage {
 
   #arrive(message: FeedMessage | { sync: number }): void {
     if (!('sync' in message)) {
-      this.#generation = laterGeneration(this.#generation, message.g);
+      if (message.g !== '') this.#generation = message.g;
       this.#beat = message.b;
       this.told.push(message);
       return;

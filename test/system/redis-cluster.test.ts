@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import slotOf from 'cluster-key-slot';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { currentGeneration } from '../../src/invalidation/generation.ts';
+import { readPosition } from '../../src/invalidation/history.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { type Sample, samplesOf } from '../support/exposition.ts';
 import { needs } from '../support/needs.ts';
@@ -265,7 +265,7 @@ describe('a Redis Cluster', () => {
     await awayReplica.admin.config('SET', 'cluster-replica-no-failover', 'yes');
     for (const { admin } of cluster.nodes.filter(({ admin: { status } }) => status === 'ready'))
       await admin.config('SET', 'cluster-require-full-coverage', 'no');
-    const inForce = async () => (await currentGeneration(service.sql)).generation;
+    const inForce = async () => (await readPosition(service.sql)).generation;
     let generation = await inForce();
     await away.server.kill();
     // what it held is given up once, if at all; without changes nothing more is

@@ -51,6 +51,12 @@ export class Relay {
     clearInterval(this.#turning);
   }
 
+  /** Nothing that was heard of is true any more. */
+  forgetChanges(): void {
+    // the present table of changes and the one before it
+    for (let turn = 0; turn < 2; turn++) this.#memory.wasm.turnChanges();
+  }
+
   /**
    * A change was heard of what a key names, `version` 0 where it carries none: for a while Redis is not believed where
    * it tells something older.

@@ -1,0 +1,145 @@
+import postgres from 'postgres';
+import { describe, expect, it } from 'vitest';
+import { freshDatabase, freshRedis } from '../support/database.ts';
+import { Everywhere, named, status } from '../support/everywhere.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { insertKey } from '../support/key.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { ownReplica } from '../support/own-replica.ts';
+import { ownPostgres } from '../support/own-server.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const POLL = { interval: 20, timeout: 15_000 };
+const HOTELS = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'kept' }));
+/** Nothing older is served so long after the database is back. */
+const BACK_MS = 5_000;
+const ROUNDS = 5;
+
+const changedHistory = (service: Service) =>
+  service.logs().filter((line) => line.includes('database history changed')).length;
+
+describe('a replica that lacks the last changes is promoted', () => {
+  it('and every instance serves what it holds, and what changes there, without a hand', async () => {
+    const primary = await ownPostgres(100);
+    const sql = postgres(primary.ownerUrl, { max: 2, onnotice: () => {} });
+    closeAtEnd('the test on the primary', () => sql.end({ timeout: 1 }));
+    await insertHotels(sql, HOTELS);
+    const replica = await ownReplica(primary.ownerUrl);
+    const replicaUrl = Object.assign(new URL(primary.ownerUrl), { port: String(replica.port) }).href;
+    const promoted = postgres(replicaUrl, { max: 2, onnotice: () => {} });
+    closeAtEnd('the test on the replica', () => promoted.end({ timeout: 1 }));
+    const path = await FaultProxy.before(primary.url);
+    const database = {
+      name: 'postgres',
+      url: path.url,
+      ownerUrl: primary.ownerUrl,
+      sql,
+      drop: async () => {},
+    };
+    const redisDatabase = await freshRedis();
+    const first = await startService({ workers: 2, database, redisDatabase });
+    // this one asks Redis for everything
+    const second = await startService({ database, redisDatabase, env: { L1_MAX_BYTES: '0' } });
+    const everywhere = await Everywhere.of(first, second);
+    const caughtUp = async () => {
+      const [at] = await sql<{ lsn: string }[]>`select pg_current_wal_lsn()::text as lsn`;
+      const [is] = await promoted`select pg_last_wal_replay_lsn() >= ${at!.lsn}::pg_lsn as so`;
+      return is!.so;
+    };
+    await expect.poll(caughtUp, POLL).toBe(true);
+    await promoted`alter system set primary_conninfo = ''`;
+    await promoted`select pg_reload_conf()`;
+    await expect.poll(async () => (await sql`select from pg_stat_replication`).length, POLL).toBe(0);
+
+    await sql`update hotels set name = 'lost' where id in (select 'h' || i from generate_series(0, 99) as i)`;
+    await sql`delete from hotels where id in (select 'h' || i from generate_series(100, 119) as i)`;
+    await insertHotels(
+      sql,
+      Array.from({ length: 20 }, (_, i) => ({ id: `new${i}`, name: 'lost' })),
+    );
+    const lostKey = await insertKey(sql, []);
+    const lost = async (patienceMs: number, isLost: boolean) => {
+      const [old, gone, made] = isLost
+        ? [named('lost'), status(404), named('lost')]
+        : [named('kept'), named('kept'), status(404)];
+      for (let i = 0; i < 100; i++) await everywhere.until(`/hotels/h${i}`, old, patienceMs);
+      for (let i = 100; i < 120; i++) await everywhere.until(`/hotels/h${i}`, gone, patienceMs);
+      for (let i = 0; i < 20; i++) await everywhere.until(`/hotels/new${i}`, made, patienceMs);
+    };
+    await lost(1_000, true);
+    await everywhere.until('/hotels/h200', status(200), 1_000, lostKey);
+
+    await primary.server.kill();
+    await promoted`select pg_promote()`;
+    path.moveTo(replica.port);
+    await lost(BACK_MS, false);
+    await everywhere.until('/hotels/h200', status(401), BACK_MS, lostKey);
+    expect([first, second].map(changedHistory)).toEqual([1, 1]);
+    expect(await first.metric('hotel_api_history_changes_total')).toBe(1);
+    for (let round = 0; round < ROUNDS; round++) {
+      await promoted`update hotels set name = ${`round ${round}`} where id = 'h7'`;
+      await everywhere.until('/hotels/h7', named(`round ${round}`));
+    }
+  });
+});
+
+describe('a copy of the database on the same Redis', () => {
+  it('shares nothing with it', async () => {
+    const redisDatabase = await freshRedis();
+    const production = await freshDatabase();
+    const env = { L1_MAX_BYTES: '0' };
+    const around = { database: production, redisDatabase, env };
+    let service = await startService({ ...around, hotels: HOTELS });
+    for (const { id } of HOTELS) expect((await service.get(`/hotels/${id}`)).json().name).toBe('kept');
+    await service.stop();
+    await production.sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`;
+    await production.sql.end();
+    const copy = await freshDatabase(production.name);
+    await copy.sql`update hotels set name = 'staging'`;
+    const sql = postgres(production.ownerUrl, { max: 1, onnotice: () => {} });
+    closeAtEnd('the test on production', () => sql.end());
+
+    service = await startService({ ...around, database: { ...production, sql } });
+    const staging = await startService({ ...around, database: copy });
+    for (let round = 0; round < 2; round++) {
+      for (const { id } of HOTELS) {
+        expect((await staging.get(`/hotels/${id}`)).json().name).toBe('staging');
+        expect((await service.get(`/hotels/${id}`)).json().name).toBe('kept');
+      }
+    }
+    const secrets = await Promise.all(
+      [sql, copy.sql].map((each) => each`select secret from hotel_api_secrets`),
+    );
+    expect(secrets[0]).not.toEqual(secrets[1]);
+  });
+});
+
+describe('what was served is in the table after a crash of a server with synchronous_commit = off', () => {
+  it('whether it was told or only read', async () => {
+    const { server, url, ownerUrl } = await ownPostgres(50);
+    const sql = postgres(ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
+    closeAtEnd('the test on PostgreSQL', () => sql.end({ timeout: 1 }));
+    // the server itself writes late what it need not write at once
+    await sql`alter system set wal_writer_delay = '10s'`;
+    await sql`select pg_reload_conf()`;
+    expect(await sql`show synchronous_commit`).toEqual([{ synchronous_commit: 'off' }]);
+    const database = { name: 'postgres', url, ownerUrl, sql, drop: async () => {} };
+    const service = await startService({ database, redis: false, hotels: [{ id: 'h', name: 'v' }] });
+    for (let round = 0; round < ROUNDS; round++) {
+      const name = `v${round}`;
+      await sql`update hotels set name = ${name} where id = 'h'`;
+      await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
+      await server.kill();
+      await server.restart();
+      await expect
+        .poll(() => sql`select name from hotels where id = 'h'`.catch(() => {}), POLL)
+        .toEqual([{ name }]);
+      await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
+    }
+    // nothing was lost, so nothing was given up
+    expect(changedHistory(service)).toBe(0);
+  });
+});
