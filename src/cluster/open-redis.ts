@@ -31,5 +31,9 @@ export function openRedis(base: Base, timeoutMs: number, onCall?: OnCall): OpenR
     absentTtlMs: config.ABSENT_TTL_S * 1000,
     onPoison: () => metrics.unsoundValue(),
   };
-  return { redis, hotels: new SharedCache(redis, sharing), keys: new SharedKeys(redis, sharing) };
+  return {
+    redis,
+    hotels: new SharedCache(redis, sharing),
+    keys: new SharedKeys(redis, sharing, base.secret),
+  };
 }

@@ -1,8 +1,9 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from 'postgres';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import type { SharedCache } from '../hotels/shared.ts';
-import { encodeKey, type VersionedKey } from '../keys/record.ts';
+import type { VersionedKey } from '../keys/record.ts';
 import type { SharedKeys } from '../keys/shared.ts';
 import { readHotels, readKeys } from './rows.ts';
 
@@ -71,7 +72,7 @@ export async function compareKeys(
     if (!row) {
       if (key.record) behind.push([sha256, { version: versionOfRemoved(key.version), record: null }]);
     } else if (key.version < row.version) behind.push([sha256, row]);
-    else if (!encodeKey(sha256, row).equals(encodeKey(sha256, key))) wrong.push([sha256, row]);
+    else if (!isDeepStrictEqual(row, key)) wrong.push([sha256, row]);
   }
   return { wrong, behind };
 }

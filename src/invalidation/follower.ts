@@ -51,7 +51,7 @@ export class Follower {
     }
     for (const [sha256, version] of message.k ?? []) {
       keyChanges.note(sha256, version);
-      keyring.drop(sha256);
+      keyring.drop(sha256, version);
     }
     if (message.t?.includes('hotels')) {
       hotelChanges.noteAll();

@@ -17,8 +17,8 @@ const TOO_MANY_GUESSES = new Unavailable('too many keys that are not known are a
 /** Bounds the look-ups of keys of which nobody has heard: who makes keys up must not keep the tiers at work. */
 export class Guesses {
   readonly #mayGuess: () => boolean | Promise<boolean>;
-  /** heads of sha256s that stand, or stood, in the table: only a hint, so it need not be complete or fresh */
-  readonly #expected = new Set<number>();
+  /** by heads of sha256s that stand, or stood, in the table, the last version that is known; it need not be complete */
+  readonly #expected = new Map<number, number>();
   #waiting = 0;
 
   /** `mayGuess`: whether one more key may be looked up of which nobody has heard. */
@@ -27,8 +27,15 @@ export class Guesses {
   }
 
   /** The key with this sha256, or with one that begins so, exists: to look it up is no guess. */
-  expect(sha256: string): void {
-    if (this.#expected.size < MAX_EXPECTED) this.#expected.add(headOf(sha256));
+  expect(sha256: string, version: number): void {
+    const head = headOf(sha256);
+    if (this.#expected.size >= MAX_EXPECTED && !this.#expected.has(head)) return;
+    this.#expected.set(head, Math.max(version, this.#expected.get(head) ?? 0));
+  }
+
+  /** A version that the key is known to have had; 0 where none is. */
+  knownVersion(sha256: string): number {
+    return this.#expected.get(headOf(sha256)) ?? 0;
   }
 
   /**

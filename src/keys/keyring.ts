@@ -116,17 +116,17 @@ export class Keyring {
   /** Learns which keys exist. Until then, and of more than it can hold, a key's first use counts as a guess. */
   async learn(): Promise<void> {
     const rows = await this.#postgres.query((sql) =>
-      sql.unsafe<{ head: string }[]>(
-        `select left(encode(key_sha256, 'hex'), ${HEAD_DIGITS}) as head from api_keys
+      sql.unsafe<{ head: string; version: number }[]>(
+        `select left(encode(key_sha256, 'hex'), ${HEAD_DIGITS}) as head, version::float8 from api_keys
         order by version desc limit ${MAX_EXPECTED}`,
       ),
     );
-    for (const { head } of rows) this.#guesses.expect(head);
+    for (const { head, version } of rows) this.#guesses.expect(head, version);
   }
 
   /** The key with this sha256 has changed. */
-  drop(sha256: string): void {
-    this.#guesses.expect(sha256);
+  drop(sha256: string, version: number): void {
+    this.#guesses.expect(sha256, version);
     // also of a key that is only being looked up: who asks from now on does not share that look-up
     this.#flights.delete(sha256);
     this.#memory.forget(sha256);
@@ -164,7 +164,7 @@ export class Keyring {
   async #lastKnown(key: string, sha256: string): Promise<Known | undefined> {
     const began = this.#recent.position;
     const found = await this.#shared?.read(sha256);
-    if (!found?.record || this.#recent.isOutdated(sha256, found.version)) return undefined;
+    if (!found?.record || this.#isOutdated(sha256, found)) return undefined;
     if (!this.#recent.mayStore(sha256, began)) return undefined;
     const known = this.#memory.remember(key, sha256, accessOf(found.record));
     // Redis may have lost a change, and nobody could say so
@@ -180,12 +180,16 @@ export class Keyring {
       found = await this.#shared.read(sha256);
       this.#counts.redis[found === undefined ? 'miss' : found.record === null ? 'absent' : 'hit']++;
     }
-    if (!found || this.#recent.isOutdated(sha256, found.version))
-      found = await this.#loadOrigin(sha256, began);
+    if (!found || this.#isOutdated(sha256, found)) found = await this.#loadOrigin(sha256, began);
 
     const access = found.record === null ? undefined : accessOf(found.record);
     if (this.#recent.mayStore(sha256, began)) this.#memory.remember(key, sha256, access);
     return unlessExpired(access ?? null, wallAt(monotonicMs()));
+  }
+
+  /** True where a newer version was heard of, or known from the table: a writer of Redis may put back an older one. */
+  #isOutdated(sha256: string, { version }: VersionedKey): boolean {
+    return version < this.#guesses.knownVersion(sha256) || this.#recent.isOutdated(sha256, version);
   }
 
   async #loadOrigin(sha256: string, began: number): Promise<VersionedKey> {

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { Secret } from '../secret.ts';
 import { decodeKey, encodeKey, isOfFormerRelease, keyOf, type VersionedKey } from './record.ts';
 
 const SHA256 = 'ab'.repeat(32);
+const NAME = `g:k:${SHA256}`;
+const secret = new Secret();
 const key: VersionedKey = {
   version: 9_007_199_254_740_991,
   record: {
@@ -25,30 +28,34 @@ describe('a key as Redis holds it', () => {
       },
     ],
   ])('comes back as it was: %o', (versioned) => {
-    expect(decodeKey(SHA256, encodeKey(SHA256, versioned))).toEqual(versioned);
+    expect(decodeKey(NAME, encodeKey(NAME, versioned, secret), secret)).toEqual(versioned);
   });
 
-  it('is nothing under the name of another key', () => {
-    expect(decodeKey('cd'.repeat(32), encodeKey(SHA256, key))).toBeUndefined();
+  it.each([
+    ['under the name of another key', `g:k:${'cd'.repeat(32)}`, secret],
+    ['in another generation', `h:k:${SHA256}`, secret],
+    ['with another secret', NAME, new Secret()],
+  ])('is nothing %s', (_, name, own) => {
+    expect(decodeKey(name, encodeKey(NAME, key, secret), own)).toBeUndefined();
   });
 
   it('is nothing when any bit of it has flipped, or it was cut or made longer', () => {
-    const sound = encodeKey(SHA256, key);
+    const sound = encodeKey(NAME, key, secret);
     for (let bit = 0; bit < 8 * sound.length; bit++) {
       const damaged = Buffer.from(sound);
       damaged[bit >> 3]! ^= 1 << (bit & 7);
-      expect(decodeKey(SHA256, damaged)).toBeUndefined();
+      expect(decodeKey(NAME, damaged, secret)).toBeUndefined();
     }
     for (let length = 0; length < sound.length; length++) {
-      expect(decodeKey(SHA256, sound.subarray(0, length))).toBeUndefined();
+      expect(decodeKey(NAME, sound.subarray(0, length), secret)).toBeUndefined();
     }
-    expect(decodeKey(SHA256, Buffer.concat([sound, Buffer.from(' ')]))).toBeUndefined();
+    expect(decodeKey(NAME, Buffer.concat([sound, Buffer.from(' ')]), secret)).toBeUndefined();
   });
 
   it('carries its version where the script that compares versions looks for it', () => {
-    const bytes = encodeKey(SHA256, key);
+    const bytes = encodeKey(NAME, key, secret);
     expect(bytes.readDoubleLE(8)).toBe(key.version);
-    expect(bytes.subarray(4, 8)).toEqual(encodeKey(SHA256, unknown).subarray(4, 8));
+    expect(bytes.subarray(4, 8)).toEqual(encodeKey(NAME, unknown, secret).subarray(4, 8));
   });
 });
 
@@ -74,10 +81,10 @@ it.each([
 });
 
 it('what an earlier release has written is told from what is damaged', () => {
-  const former = encodeKey(SHA256, key);
+  const former = encodeKey(NAME, key, secret);
   former.write('HEK1', 4, 'latin1');
-  expect(decodeKey(SHA256, former)).toBeUndefined();
+  expect(decodeKey(NAME, former, secret)).toBeUndefined();
   expect(isOfFormerRelease(former)).toBe(true);
-  expect(isOfFormerRelease(encodeKey(SHA256, key))).toBe(false);
+  expect(isOfFormerRelease(encodeKey(NAME, key, secret))).toBe(false);
   expect(isOfFormerRelease(Buffer.from('HEK1'))).toBe(false);
 });

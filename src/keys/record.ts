@@ -1,4 +1,4 @@
-import { crc32 } from 'node:zlib';
+import { MAC_BYTES, type Secret } from '../secret.ts';
 import type { RateLimit } from './rate-limit.ts';
 
 /** What is known of a key, as PostgreSQL says it; `null` fields of time mean never. */
@@ -33,10 +33,11 @@ export interface VersionedKey {
   record: KeyRecord | null;
 }
 
-/** HEK2: another one for each form of the record, so that no release takes another's for its own. */
-const MAGIC = 0x324b4548;
-const FORMER_MAGICS = [0x314b4548];
-const HEADER_BYTES = 16;
+/** HEK3: another one for each form of the record, so that no release takes another's for its own. */
+const MAGIC = 0x334b4548;
+const FORMER_MAGICS = [0x314b4548, 0x324b4548];
+const MAC_AT = 16;
+const RECORD_AT = MAC_AT + MAC_BYTES;
 
 /** Reads a row. */
 export function keyOf(row: KeyRow): VersionedKey {
@@ -49,28 +50,36 @@ export function keyOf(row: KeyRow): VersionedKey {
 }
 
 /**
- * A key as Redis holds it, with the same head as a hotel's entry: u32 crc32 of the rest, u32 magic, f64 version;
- * then as JSON the key's sha256 (a value under another name is no value of that name) and the record.
+ * A key as Redis holds it: u32 random, u32 magic, f64 version, 16 bytes of authentication code, then the record as JSON.
+ * The first 16 bytes are the head of every versioned value. The code covers `name`, under which the value stands (a
+ * generation and the sha256 of the key), the magic, the version and the record: write access to Redis makes no key.
  */
-export function encodeKey(sha256: string, { version, record }: VersionedKey): Buffer {
-  const json = JSON.stringify([sha256, record]);
-  const bytes = Buffer.allocUnsafe(HEADER_BYTES + Buffer.byteLength(json));
+export function encodeKey(name: string, { version, record }: VersionedKey, secret: Secret): Buffer {
+  const json = JSON.stringify(record);
+  const bytes = Buffer.allocUnsafe(RECORD_AT + Buffer.byteLength(json));
   bytes.writeUInt32LE(MAGIC, 4);
   bytes.writeDoubleLE(version, 8);
-  bytes.write(json, HEADER_BYTES);
-  bytes.writeUInt32LE(crc32(bytes.subarray(4)), 0);
+  bytes.write(json, RECORD_AT);
+  const mac = secret.mac('key', signed(name, bytes));
+  mac.copy(bytes, MAC_AT);
+  mac.copy(bytes, 0, 0, 4);
   return bytes;
 }
 
-/** Reads what Redis held for the key with this sha256; undefined when it is damaged or no such value. */
-export function decodeKey(sha256: string, bytes: Buffer): VersionedKey | undefined {
-  if (bytes.length <= HEADER_BYTES || bytes.readUInt32LE(4) !== MAGIC) return undefined;
-  if (crc32(bytes.subarray(4)) !== bytes.readUInt32LE(0)) return undefined;
-  const [owner, record] = JSON.parse(bytes.toString('utf8', HEADER_BYTES));
-  return owner === sha256 ? { version: bytes.readDoubleLE(8), record } : undefined;
+/** Reads what Redis held under `name`; undefined when it is damaged, or no value that the service wrote there. */
+export function decodeKey(name: string, bytes: Buffer, secret: Secret): VersionedKey | undefined {
+  if (bytes.length <= RECORD_AT || bytes.readUInt32LE(4) !== MAGIC) return undefined;
+  if (bytes.readUInt32LE(0) !== bytes.readUInt32LE(MAC_AT)) return undefined;
+  if (!secret.verifies('key', signed(name, bytes), bytes.subarray(MAC_AT, RECORD_AT))) return undefined;
+  return { version: bytes.readDoubleLE(8), record: JSON.parse(bytes.toString('utf8', RECORD_AT)) };
+}
+
+/** What the code of a value is computed of: of the name the length too, so that nothing moves from one part to another. */
+function signed(name: string, bytes: Buffer): string {
+  return `${name.length}:${name}${bytes.toString('latin1', 4, MAC_AT)}${bytes.toString('latin1', RECORD_AT)}`;
 }
 
 /** True for what an earlier release has written: it is read again from PostgreSQL, and is no fault. */
 export function isOfFormerRelease(bytes: Buffer): boolean {
-  return bytes.length > HEADER_BYTES && FORMER_MAGICS.includes(bytes.readUInt32LE(4));
+  return bytes.length > MAC_AT && FORMER_MAGICS.includes(bytes.readUInt32LE(4));
 }

@@ -1,28 +1,29 @@
+import type { Secret } from '../secret.ts';
 import type { SharedStore } from '../stores/shared-store.ts';
 import { type Codec, type Sharing, VersionedValues } from '../stores/versioned-values.ts';
 import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './record.ts';
 
 type Shared = [sha256: string, key: VersionedKey];
 
-const CODEC: Codec<Shared> = {
+const codecBy = (secret: Secret): Codec<Shared> => ({
   letter: 'k:',
   keyOf: ([sha256]) => sha256,
-  encode: ([sha256, key]) => encodeKey(sha256, key),
-  decode: (sha256, bytes, start, end) => {
+  encode: ([sha256, key], prefix) => encodeKey(prefix + sha256, key, secret),
+  decode: (sha256, bytes, start, end, prefix) => {
     const value = bytes.subarray(start, end);
-    const key = decodeKey(sha256, value);
+    const key = decodeKey(prefix + sha256, value, secret);
     if (key) return [sha256, key];
     return isOfFormerRelease(value) ? null : undefined;
   },
-};
+});
 
-/** Keys in Redis, under `<generation>:k:<sha256>`. */
+/** Keys in Redis, under `<generation>:k:<sha256>`, signed with the secret of the database. */
 export class SharedKeys {
   readonly #values: VersionedValues<Shared>;
   readonly #absentTtlMs: number;
 
-  constructor(redis: SharedStore, sharing: Sharing) {
-    this.#values = new VersionedValues(redis, CODEC, sharing);
+  constructor(redis: SharedStore, sharing: Sharing, secret: Secret) {
+    this.#values = new VersionedValues(redis, codecBy(secret), sharing);
     this.#absentTtlMs = sharing.absentTtlMs;
   }
 

@@ -18,13 +18,13 @@ export interface Codec<Value> {
   /** what their names begin with behind the generation */
   letter: string;
   keyOf(value: Value): string;
-  /** With a head as `STORE_NEWER` reads it. */
-  encode(value: Value): Buffer;
+  /** With a head as `STORE_NEWER` reads it; `prefix` stands before the key in its name. */
+  encode(value: Value, prefix: string): Buffer;
   /**
    * Reads the bytes from `start` to `end`, which may stay a view. Undefined for what is damaged, foreign or of another
    * key; null for what is of no use and no fault.
    */
-  decode(key: string, bytes: Buffer, start: number, end: number): Value | null | undefined;
+  decode(key: string, bytes: Buffer, start: number, end: number, prefix: string): Value | null | undefined;
 }
 
 /** Values that carry a version, in Redis under `<generation>:<letter><key>`. An older one never replaces a newer. */
@@ -53,7 +53,7 @@ export class VersionedValues<Value> {
     const unsound: string[] = [];
     const values = keys.map((key, i) => {
       if (found.isNull(i)) return undefined;
-      const value = this.#codec.decode(key, found.bytes, found.start(i), found.end(i));
+      const value = this.#codec.decode(key, found.bytes, found.start(i), found.end(i), prefix);
       if (value === undefined) unsound.push(prefix + key);
       return value ?? undefined;
     });
@@ -70,7 +70,7 @@ export class VersionedValues<Value> {
   async store(values: Value[], ttlMs = this.#sharing.ttlMs): Promise<string[] | undefined> {
     const { keyOf, encode } = this.#codec;
     const refused = await this.#redis.storeNewer(
-      values.map((value) => [this.#prefix + keyOf(value), encode(value)]),
+      values.map((value) => [this.#prefix + keyOf(value), encode(value, this.#prefix)]),
       ttlMs,
     );
     return refused?.map((place) => keyOf(values[place]!));
@@ -81,7 +81,7 @@ export class VersionedValues<Value> {
     const { keyOf, encode } = this.#codec;
     const taken = await this.#redis.setMany(
       values.map((value) => {
-        const bytes = encode(value);
+        const bytes = encode(value, this.#prefix);
         return [this.#prefix + keyOf(value), bytes, lifetimeMs(ttlMs, bytes.readUInt32LE(0))];
       }),
       false,
@@ -100,7 +100,7 @@ export class VersionedValues<Value> {
   async storeIfNone(values: [value: Value, ttlMs: number][]): Promise<void> {
     const { keyOf, encode } = this.#codec;
     await this.#redis.setMany(
-      values.map(([value, ttlMs]) => [this.#prefix + keyOf(value), encode(value), ttlMs]),
+      values.map(([value, ttlMs]) => [this.#prefix + keyOf(value), encode(value, this.#prefix), ttlMs]),
       true,
     );
   }

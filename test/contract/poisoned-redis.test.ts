@@ -1,5 +1,8 @@
+import { crc32 } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { encodeKey } from '../../src/keys/record.ts';
+import { Secret } from '../../src/secret.ts';
 import { needs } from '../support/needs.ts';
 import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -94,6 +97,10 @@ async function insertKey(row: { revoked_at?: Date }): Promise<{ key: string; nam
   await within(PATIENCE_MS, found, (found) => expect(found).toHaveLength(1));
   return { key, name: (await found())[0]! };
 }
+
+const bound = (of: Service) => ({
+  get: async (key: string) => (await of.get('/hotels/registry/500001', { key })).status,
+});
 
 type Poison = (name: string, sound: Buffer) => Promise<unknown>;
 const set = (change: (sound: Buffer) => string | Buffer): Poison => {
@@ -214,6 +221,51 @@ describe('Redis that holds', () => {
       () => unchanged(poisoned),
       (found) => expect(found).toEqual([]),
     );
+  });
+
+  const record = { id: 'forged', scopes: ['registry'], expiresAtMs: null, revoked: false, rateLimit: null };
+  const forgeries: [string, (name: string, sha256: string) => Buffer][] = [
+    ['with another secret', (name) => encodeKey(name, { version: 1, record }, new Secret())],
+    [
+      'with a checksum',
+      (_, sha256) => {
+        const json = Buffer.from(JSON.stringify([sha256, record]));
+        const bytes = Buffer.concat([Buffer.alloc(4), Buffer.from('HEK2'), Buffer.alloc(8), json]);
+        bytes.writeDoubleLE(1, 8);
+        bytes.writeUInt32LE(crc32(bytes.subarray(4)), 0);
+        return bytes;
+      },
+    ],
+  ];
+  it.each(forgeries)('a record that others have made %s makes no key of it', async (_, forge) => {
+    const prefix = (await insertKey({})).name.slice(0, -64);
+    const key = makeKey();
+    const sha256 = hashOf(key);
+    await service.redis!.set(prefix + sha256, forge(prefix + sha256, sha256));
+    expect((await service.get('/hotels/registry/500001', { key })).status).toBe(401);
+  });
+
+  it('what stood there for another key, or for this one before it was revoked, makes no key valid', async () => {
+    const [good, revoked] = [await insertKey({}), await insertKey({})];
+    const before = (await service.redis!.getBuffer(revoked.name))!;
+    await service.sql`update api_keys set revoked_at = now()
+      where key_sha256 = ${Buffer.from(hashOf(revoked.key), 'hex')}`;
+    await within(
+      PATIENCE_MS,
+      async () => (await service.redis!.getBuffer(revoked.name))!.equals(before),
+      (isAsBefore) => expect(isAsBefore).toBe(false),
+    );
+    const beside = { database: service.database, redisDatabase: service.redisDatabase! };
+    // it has heard of no change
+    const newcomer = await startService(beside);
+    for (const value of [before, (await service.redis!.getBuffer(good.name))!]) {
+      for (const { get } of [bound(service), bound(newcomer)]) {
+        await service.redis!.set(revoked.name, value);
+        expect(await get(revoked.key)).toBe(401);
+        expect(await get(good.key)).toBe(200);
+      }
+    }
+    await newcomer.stop();
   });
 
   it.each(poisons)('%s in place of everything else keeps no change from being seen', async (_, poison) => {

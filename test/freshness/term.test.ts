@@ -11,6 +11,7 @@ import { SharedKeys } from '../../src/keys/shared.ts';
 import { Events } from '../../src/observe/events.ts';
 import { openLog } from '../../src/observe/log.ts';
 import { Metrics } from '../../src/observe/metrics.ts';
+import { Secret } from '../../src/secret.ts';
 import { Redis } from '../../src/stores/redis.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
@@ -41,7 +42,11 @@ beforeAll(async () => {
 beforeEach(async () => {
   const redis = new Redis(toRedis.url, REDIS_TIMEOUT_MS, () => {});
   await redis.connected(1_000);
-  access = { redis, hotels: new SharedCache(redis, SHARING), keys: new SharedKeys(redis, SHARING) };
+  access = {
+    redis,
+    hotels: new SharedCache(redis, SHARING),
+    keys: new SharedKeys(redis, SHARING, new Secret()),
+  };
   session = openSession();
   term = await Term.begin(session, access, null, 0, new Metrics(), new Events(openLog('silent', 'test')));
   id = `h${++n}`;
@@ -87,7 +92,7 @@ describe('a term outlives', () => {
   it('one that takes a correction slowly: it is given up', async () => {
     const before = [await backend(), await generation()];
     await overstate();
-    // to remove and to fill: 900 ms each
+    // 900 ms there and back
     justBefore('replace', () => toRedis.delay(450));
     await term.reconcile();
     expect(await backend()).toBe(before[0]);

@@ -30,6 +30,8 @@ import { closeAtEnd } from './left-behind.ts';
 const UNTIL_MS = 20_000;
 /** Twice all of up to two thousand names. */
 const COMPARE_STEPS = 6;
+/** Of the values of keys in Redis. */
+const KEY_SECRET = new Secret();
 const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onPoison: () => {} };
 
 /** A door that work waits at while it is shut. */
@@ -71,7 +73,7 @@ export class StagedWorker {
 
   constructor(sql: Sql, redis: Redis, generation: string) {
     const shared = new SharedCache(redis, SHARING);
-    const sharedKeys = new SharedKeys(redis, SHARING);
+    const sharedKeys = new SharedKeys(redis, SHARING, KEY_SECRET);
     for (const store of [shared, sharedKeys])
       hold(store, ['fill', 'rememberAbsent', 'rememberUnknown'], this.beforeFill);
     const query = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
@@ -155,7 +157,7 @@ export interface Rival {
 const EVENTS = new Events(openLog('silent', 'test'));
 const storesOf = (redis: Redis) => ({
   hotels: new SharedCache(redis, SHARING),
-  keys: new SharedKeys(redis, SHARING),
+  keys: new SharedKeys(redis, SHARING, KEY_SECRET),
 });
 const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
 
