@@ -124,7 +124,9 @@ end $$;
 
 -- For the active invalidator, in every transaction that sends messages: notes that its term has told so many, and the
 -- generation, where they are others than before. Throws where the term is over or the row is not as the term left it.
-create function hotel_api_tell(teller text, told_before bigint, told bigint, told_generation text) returns void
+create function hotel_api_tell(
+  teller text, session_pid integer, told_before bigint, told bigint, told_generation text
+) returns void
   language plpgsql security definer set search_path from current as $$
 declare
   was hotel_api_told;
@@ -137,6 +139,10 @@ begin
     )
   then
     raise exception 'another term or another history has begun';
+  end if;
+  -- a driver that reconnects sends this outside of the transaction that drained the queue
+  if pg_backend_pid() <> session_pid then
+    raise exception 'the session of the term has ended';
   end if;
   if told > told_before or told_generation <> was.generation then
     update hotel_api_told set
@@ -162,10 +168,10 @@ alter table hotel_api_changes enable always trigger hotel_api_durable;
 revoke all on function
   hotel_api_draw_secret(), hotel_api_draw_name(), hotel_api_place(), hotel_api_history_fault(), hotel_api_position(),
   hotel_api_begin_history(text, text, bigint), hotel_api_begin_term(text, bigint),
-  hotel_api_tell(text, bigint, bigint, text), hotel_api_commit_durably()
+  hotel_api_tell(text, integer, bigint, bigint, text), hotel_api_commit_durably()
 from public;
 grant select on hotel_api_told to hotel_api_serve;
 grant execute on function
   hotel_api_position(), hotel_api_begin_history(text, text, bigint), hotel_api_begin_term(text, bigint),
-  hotel_api_tell(text, bigint, bigint, text)
+  hotel_api_tell(text, integer, bigint, bigint, text)
 to hotel_api_serve;

@@ -278,7 +278,13 @@ export class Term {
     const payloads = payloadsOf(changes, frame, generations, this.#numbering);
     if (sinceMs !== undefined) this.#lag.tells(this.#numbering.n, sinceMs);
     const values = payloads.map((json) => `(${literal(signed(json, this.#secret))})`);
-    const place = [literal(this.#name), toldBefore, this.#numbering.toldCount, literal(this.#generation)];
+    const place = [
+      literal(this.#name),
+      this.#backendPid,
+      toldBefore,
+      this.#numbering.toldCount,
+      literal(this.#generation),
+    ];
     await this.#commit(
       `select hotel_api_tell(${place.join()}); select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload);`,
     );
