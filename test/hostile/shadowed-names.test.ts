@@ -109,16 +109,16 @@ describe('temporary tables and functions do not take the place of the schema’s
     )) {
       const values = types.map((type) => VALUES[type]).join(', ');
       const rows = await server.unsafe(`select public.${name}(${values})`).catch((error) => {
-        // nothing else than a refusal
-        expect(error, name).toMatchObject({ code: '42501' });
+        // no right to call it, or an exception of its own
+        expect(['42501', 'P0001'], `${name}: ${error}`).toContain(error.code);
       });
       if (rows) called.push(`${name} ${returns}`);
     }
     expect(called.map((name) => name.split(' ')[0])).toEqual(
-      expect.arrayContaining(['hotel_api_drain', 'hotel_api_tell', 'hotel_uri_is_valid']),
+      expect.arrayContaining(['hotel_api_drain', 'hotel_api_begin_term', 'hotel_uri_is_valid']),
     );
     expect(await database.sql`select from hotel_api_changes`).toHaveLength(0);
-    expect(await database.sql`select term from hotel_api_told`).toEqual([{ term: 'x' }]);
+    expect(await database.sql`select leader from hotel_api_told`).toEqual([{ leader: 'x' }]);
     await expectNothingCaptured(server);
   });
 
@@ -134,7 +134,7 @@ describe('temporary tables and functions do not take the place of the schema’s
     await writer`truncate public.api_keys`;
     const noted = await database.sql`
       select kind, count(*)::int from hotel_api_changes where ids <> '{captured}'
-        and (versions = '{}' or versions[1] < 7000000) and committed_after > now() - interval '1 day'
+        and (versions = '{}' or versions[1] not between 7000000 and 7000100) and committed_after > now() - interval '1 day'
       group by kind order by kind`;
     expect(Object.fromEntries(noted.map(({ kind, count }) => [kind, count]))).toEqual({
       hotels: 3,

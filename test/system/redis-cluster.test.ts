@@ -294,7 +294,7 @@ describe('a Redis Cluster', () => {
     const name = `v${++n}`;
     await service.sql`update hotels set name = ${name} where id = ${id}`;
     await everywhere.until(path, named(name), 2_000);
-    expect(Number.parseInt(await inForce(), 36) - Number.parseInt(generation, 36)).toBe(1);
+    expect(await inForce()).not.toBe(generation);
     // who starts now has not heard of the change
     const newcomer = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
     await replica.admin.cluster('FAILOVER', 'TAKEOVER');
