@@ -106,17 +106,27 @@ begin
     place = default, written_by = default, version = (select last_value from hotel_api_versions);
 end $$;
 
--- Begins a term of the invalidator; from now on no other can tell. Returns where it goes on from.
-create function hotel_api_begin_term(new_leader text, heard bigint) returns setof hotel_api_told
+-- Begins a term of the invalidator; from now on no other can tell. Returns where it goes on from. What the leader heard
+-- last of a history tells whether the row has gone back: the term would hide that by going on.
+create function hotel_api_begin_term(
+  new_leader text, heard_version bigint, heard_history text, heard_number bigint, heard_term text, heard_count bigint
+) returns setof hotel_api_told
   language plpgsql security definer set search_path from current as $$
 declare
   fault text;
 begin
   insert into hotel_api_told (place) values ('') on conflict do nothing;
   perform from hotel_api_told for update;
-  fault := hotel_api_history_fault();
+  fault := coalesce(
+    hotel_api_history_fault(),
+    (
+      select 'it has lost what was told' from hotel_api_told
+      where history = heard_history
+        and (number < heard_number or number = heard_number and (term <> heard_term or count < heard_count))
+    )
+  );
   if fault is not null then
-    perform hotel_api_begin_history(history, fault, heard) from hotel_api_told;
+    perform hotel_api_begin_history(history, fault, heard_version) from hotel_api_told;
   end if;
   update hotel_api_told set leader = new_leader, written_by = default;
   return query select * from hotel_api_told;
@@ -167,11 +177,13 @@ alter table hotel_api_changes enable always trigger hotel_api_durable;
 
 revoke all on function
   hotel_api_draw_secret(), hotel_api_draw_name(), hotel_api_place(), hotel_api_history_fault(), hotel_api_position(),
-  hotel_api_begin_history(text, text, bigint), hotel_api_begin_term(text, bigint),
+  hotel_api_begin_history(text, text, bigint),
+  hotel_api_begin_term(text, bigint, text, bigint, text, bigint),
   hotel_api_tell(text, integer, bigint, bigint, text), hotel_api_commit_durably()
 from public;
 grant select on hotel_api_told to hotel_api_serve;
 grant execute on function
-  hotel_api_position(), hotel_api_begin_history(text, text, bigint), hotel_api_begin_term(text, bigint),
+  hotel_api_position(), hotel_api_begin_history(text, text, bigint),
+  hotel_api_begin_term(text, bigint, text, bigint, text, bigint),
   hotel_api_tell(text, integer, bigint, bigint, text)
 to hotel_api_serve;

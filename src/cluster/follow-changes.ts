@@ -32,7 +32,7 @@ export function followChanges(
     open: (onClose) => open({ kind: 'invalidate', onClose }),
     redis: shared,
     lastBeat: () => listener.lastBeat,
-    largestVersion: () => listener.largestVersion,
+    lastHeard: () => listener.lastHeard,
     metrics,
     events,
   });

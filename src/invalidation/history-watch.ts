@@ -3,7 +3,7 @@ import { monotonicMs } from '../clock.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import type { Secret } from '../secret.ts';
-import { beginHistory, isBefore, type Position, readPosition } from './history.ts';
+import { beginHistory, type Heard, isBefore, type Position, readPosition } from './history.ts';
 import type { FeedMessage } from './messages.ts';
 
 /** The database is asked again after so long: messages that others forge, and a server that fails, do not make it many times. */
@@ -33,14 +33,28 @@ export class HistoryWatch {
   #lookedAtMs = -Infinity;
   #doubtful = false;
   /** no version that was heard of is larger, in whatever history */
-  largestVersion = 0;
+  #largestVersion = 0;
+  /** a message went on from before what was heard */
+  #isBack = false;
 
   constructor(options: HistoryOptions) {
     this.#options = options;
     this.#history = options.history;
   }
 
+  /** What a term of this instance must not begin before. */
+  get lastHeard(): Heard {
+    const { o = 0, e = '', w = 0 } = this.#heard ?? {};
+    return { version: this.#largestVersion, history: this.#history, number: o, term: e, count: w };
+  }
+
   heard(message: FeedMessage): void {
+    const before = this.#heard;
+    const [term, count] = message.p;
+    if (before && message.e !== before.e && term === before.e && count < before.w) {
+      this.#isBack = true;
+      this.#doubtful = true;
+    }
     this.#heard = message;
     for (const [, version] of message.h ?? []) this.#noteVersion(version);
     for (const [, version] of message.k ?? []) this.#noteVersion(version);
@@ -75,10 +89,11 @@ export class HistoryWatch {
   async #look(sql: Sql): Promise<void> {
     const heard = this.#heard;
     let position = await readPosition(sql);
-    const isBack = position.history === this.#history && heard !== undefined && isBefore(position, heard);
+    const goesOn = position.history === this.#history;
+    const isBack = goesOn && (this.#isBack || (heard !== undefined && isBefore(position, heard)));
     const fault = position.fault ?? (isBack ? 'it has lost what was told' : null);
     if (fault !== null) {
-      await beginHistory(sql, position.history, fault, this.largestVersion);
+      await beginHistory(sql, position.history, fault, this.#largestVersion);
       position = await readPosition(sql);
     }
     if (position.history !== this.#history) this.#follow(position);
@@ -88,6 +103,7 @@ export class HistoryWatch {
     const { secret, onHistory, metrics, events } = this.#options;
     this.#history = position.history;
     this.#heard = undefined;
+    this.#isBack = false;
     secret.use(position.secret);
     metrics.historyChanged();
     events.historyChanged(position.history, position.reason);
@@ -95,6 +111,6 @@ export class HistoryWatch {
   }
 
   #noteVersion(version: number): void {
-    if (version > this.largestVersion) this.largestVersion = version;
+    if (version > this.#largestVersion) this.#largestVersion = version;
   }
 }

@@ -21,6 +21,12 @@ export interface Position {
   fault: string | null;
 }
 
+/** What an instance heard last: of no version a larger one, and of the history its position. */
+export type Heard = { version: number } & Pick<Position, 'history' | 'number' | 'term' | 'count'>;
+
+/** What an instance has heard that knows of nothing. */
+export const NOTHING_HEARD: Heard = { version: 0, history: '', number: 0, term: '', count: 0 };
+
 /** What is found under it was written by nobody else. */
 export function drawGeneration(): string {
   return randomBytes(9).toString('base64url');

@@ -4,6 +4,7 @@ import { received } from '../database.ts';
 import { withDeadline } from '../lifecycle.ts';
 import type { Events } from '../observe/events.ts';
 import type { Metrics } from '../observe/metrics.ts';
+import type { Heard } from './history.ts';
 import type { FeedMessage } from './messages.ts';
 import type { RedisAccess } from './redis-writer.ts';
 import { Term } from './term.ts';
@@ -27,8 +28,8 @@ export interface InvalidatorOptions {
   redis: RedisAccess | undefined;
   /** the last sign of life in Redis that any invalidator told of */
   lastBeat: () => string | null;
-  /** no version that was heard of is larger */
-  largestVersion: () => number;
+  /** what this instance heard last */
+  lastHeard: () => Heard;
   metrics: Metrics;
   events: Events;
 }
@@ -143,8 +144,8 @@ export class Invalidator {
   }
 
   async #lead(seat: Seat): Promise<void> {
-    const { redis, lastBeat, largestVersion, metrics, events } = this.#options;
-    const term = await Term.begin(seat.sql, redis, lastBeat(), largestVersion(), metrics, events);
+    const { redis, lastBeat, lastHeard, metrics, events } = this.#options;
+    const term = await Term.begin(seat.sql, redis, lastBeat(), lastHeard(), metrics, events);
     this.#term = term;
     while (!this.#stopped && seat.backendPid !== undefined) {
       const speak = this.#speak;

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { monotonicMs, systemMs } from '../clock.ts';
 import { Continuity } from './continuity.ts';
-import type { Position } from './history.ts';
+import type { Heard, Position } from './history.ts';
 import { type HistoryOptions, HistoryWatch } from './history-watch.ts';
 import type { FeedMessage } from './messages.ts';
 import { readPayload } from './payload.ts';
@@ -65,9 +65,9 @@ export class Listener {
     this.#watch = setInterval(() => this.#lookAtClock(), LOOK_EVERY_MS);
   }
 
-  /** No version that was heard of is larger. */
-  get largestVersion(): number {
-    return this.#history.largestVersion;
+  /** What a term of this instance must not begin before. */
+  get lastHeard(): Heard {
+    return this.#history.lastHeard;
   }
 
   /** True while messages come, on the connection that stands. */

@@ -8,7 +8,7 @@ import { Secret } from '../secret.ts';
 import type { Findings } from './compare.ts';
 import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
-import { drawGeneration, type Position, readPosition } from './history.ts';
+import { drawGeneration, type Heard, type Position, readPosition } from './history.ts';
 import { Lag } from './lag.ts';
 import { type Changes, type FeedMessage, payloadsOf } from './messages.ts';
 import { signed } from './payload.ts';
@@ -65,7 +65,7 @@ export class Term {
     sql: Sql,
     access: RedisAccess | undefined,
     lastBeat: string | null,
-    heard: number,
+    heard: Heard,
     metrics: Metrics,
     events: Events,
   ): Promise<Term> {
@@ -75,7 +75,10 @@ export class Term {
       select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
     const [begun] = received(
       await sql<{ backendPid: number }[]>`
-        select pg_backend_pid() as "backendPid" from hotel_api_begin_term(${name}, ${Math.ceil(heard)}::float8::bigint)`,
+        select pg_backend_pid() as "backendPid" from hotel_api_begin_term(
+          ${name}, ${Math.ceil(heard.version)}::float8::bigint, ${heard.history}, ${heard.number}::float8::bigint,
+          ${heard.term}, ${heard.count}::float8::bigint
+        )`,
     );
     const position = await readPosition(sql);
     return new Term(sql, access, { ...begun!, ...position, name, lastBeat }, metrics, events);

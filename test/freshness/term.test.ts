@@ -3,7 +3,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../src/database.ts';
 import { SharedCache } from '../../src/hotels/shared.ts';
 import { hotel } from '../../src/hotels/slab/slab.fixture.ts';
-import { readPosition } from '../../src/invalidation/history.ts';
+import { NOTHING_HEARD, readPosition } from '../../src/invalidation/history.ts';
 import { Reconciler } from '../../src/invalidation/reconciler.ts';
 import type { RedisAccess } from '../../src/invalidation/redis-writer.ts';
 import { Term } from '../../src/invalidation/term.ts';
@@ -48,7 +48,14 @@ beforeEach(async () => {
     keys: new SharedKeys(redis, SHARING, new Secret()),
   };
   session = openSession();
-  term = await Term.begin(session, access, null, 0, new Metrics(), new Events(openLog('silent', 'test')));
+  term = await Term.begin(
+    session,
+    access,
+    null,
+    NOTHING_HEARD,
+    new Metrics(),
+    new Events(openLog('silent', 'test')),
+  );
   id = `h${++n}`;
   await database.sql`insert into hotels (id, name) values (${id}, 'v1')`;
   expect(await term.deliver()).toBe(1);
@@ -156,7 +163,7 @@ describe('a term that ends between its write to Redis and its commit', () => {
     return told;
   }
   const follow = (told: string) =>
-    Term.begin(session, access, told, 0, new Metrics(), new Events(openLog('silent', 'test')));
+    Term.begin(session, access, told, NOTHING_HEARD, new Metrics(), new Events(openLog('silent', 'test')));
 
   it('is followed by one that takes what Redis holds for whole, and tells of the change', async () => {
     const before = await generation();

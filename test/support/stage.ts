@@ -8,7 +8,7 @@ import { Reader } from '../../src/hotels/reader.ts';
 import { SharedCache } from '../../src/hotels/shared.ts';
 import type { Findings } from '../../src/invalidation/compare.ts';
 import { Follower } from '../../src/invalidation/follower.ts';
-import { readPosition } from '../../src/invalidation/history.ts';
+import { NOTHING_HEARD, readPosition } from '../../src/invalidation/history.ts';
 import { Link } from '../../src/invalidation/link.ts';
 import type { FeedMessage } from '../../src/invalidation/messages.ts';
 import { readPayload } from '../../src/invalidation/payload.ts';
@@ -205,7 +205,7 @@ export class Stage {
     });
     await redis.connected(1_000);
     const access = { redis, ...storesOf(redis) };
-    const term = await Term.begin(sql, access, null, 0, new Metrics(), EVENTS);
+    const term = await Term.begin(sql, access, null, NOTHING_HEARD, new Metrics(), EVENTS);
     const stage = new Stage(database, redisDatabase, access, term);
     const secret = new Secret();
     secret.use((await readPosition(sql)).secret);
@@ -263,7 +263,7 @@ export class Stage {
     const [{ leader }] = (await this.sql`select leader from hotel_api_told`) as unknown as [
       { leader: string },
     ];
-    const term = await Term.begin(sql, access, this.#beat, 0, new Metrics(), EVENTS);
+    const term = await Term.begin(sql, access, this.#beat, NOTHING_HEARD, new Metrics(), EVENTS);
     // the stage's own term goes on, as if it had begun after this one
     await this.sql`update hotel_api_told set leader = ${leader}, written_by = pg_current_xact_id()`;
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
