@@ -48,7 +48,7 @@ async function bootstrapDebian(): Promise<string> {
     const root = join(work, 'root');
     // libatomic1 is what Node's image adds for Node
     const options = ['--variant=minbase', '--include=ca-certificates,libatomic1'];
-    await run((await findProgram(['debootstrap']))!, [...options, RELEASE, root, await readMirror()], {
+    await run((await findProgram(['debootstrap']))!, [...options, RELEASE, root, ...(await readMirror())], {
       timeout: DEBOOTSTRAP_TIMEOUT_MS,
       maxBuffer: 64 * 1024 ** 2,
     });
@@ -68,10 +68,10 @@ async function bootstrapDebian(): Promise<string> {
   return archive;
 }
 
-/** Where this machine has its Debian packages from. */
-async function readMirror(): Promise<string> {
+/** Where this machine has its Debian packages from; nothing where it does not say: debootstrap knows one. */
+async function readMirror(): Promise<string[]> {
   const read = (path: string) => readFile(path, 'utf8').catch(() => '');
   const lines =
     (await read('/etc/apt/sources.list.d/debian.sources')) + (await read('/etc/apt/sources.list'));
-  return /^(?:URIs:|deb)\s+(http\S+\/debian\/?)\s/m.exec(lines)?.[1] ?? 'http://deb.debian.org/debian';
+  return /^(?:URIs:|deb)\s+(http\S+\/debian\/?)\s/m.exec(lines)?.slice(1) ?? [];
 }
