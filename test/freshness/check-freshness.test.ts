@@ -20,9 +20,15 @@ beforeAll(async () => {
 /** Runs the command, for 3 seconds and against the service unless told otherwise. */
 async function check(
   key: string,
-  { url = service.url, databaseUrl = service.database.url, duration = '3s' } = {},
+  {
+    url = service.url,
+    databaseUrl = service.database.url,
+    duration = '3s',
+    promiseMs,
+  }: { url?: string; databaseUrl?: string; duration?: string; promiseMs?: number } = {},
 ): Promise<{ code: number; stdout: string; stderr: string }> {
   const command = ['src/main.ts', 'check-freshness', '--url', url, '--for', duration, '--json'];
+  if (promiseMs !== undefined) command.push('--promise-ms', String(promiseMs));
   const child = spawn(process.execPath, command, {
     env: { PATH: process.env.PATH, DATABASE_URL: databaseUrl, HOTEL_API_KEY: key },
   });
@@ -56,7 +62,7 @@ function write(): () => Promise<void> {
  */
 async function checkUndisturbed(key: string) {
   for (const seconds of [3, 6, 12]) {
-    const outcome = await check(key, { duration: `${seconds}s` });
+    const outcome = await check(key, { duration: `${seconds}s`, promiseMs: promisedMs(1_000) });
     const report = JSON.parse(outcome.stdout);
     const enough = report.changes > 20 && report.answers > 500;
     if ((enough && stoodStillIn(1_000 * seconds) < 200) || seconds === 12) return { ...outcome, report };

@@ -6,7 +6,7 @@ import { seed } from '../../src/cli/seed.ts';
 import { counts, Program } from '../cli/program.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere } from '../support/everywhere.ts';
-import { promisedMs } from '../support/form.ts';
+import { judgesTimes, promisedMs } from '../support/form.ts';
 import { ownTimeMs } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
 import { type Witness, watchFreshness } from '../support/witness.ts';
@@ -153,6 +153,9 @@ describe('100,000 hotels are seen everywhere within 5 s of their commit, with no
         `100,000 hotels, ${what}: everywhere ${tookMs} ms after the commit; ${statuses.get(200)} batches meanwhile; ` +
           `at most ${most} queries waited`,
       );
+      expect(statuses.get(200)).toBeGreaterThan(0);
+      expect([...statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
+      if (!judgesTimes) return;
       expect([...statuses.keys()]).toEqual([200]);
       expect(await service.metric('hotel_api_requests_refused_total')).toBe(refusedBefore);
       expect(most).toBeLessThan(MAX_WAITING);
