@@ -58,8 +58,8 @@ export class Term {
   #isOpen = false;
 
   /**
-   * Begins a term on the only connection of `sql`. `lastBeat`: the sign in Redis that was last told of. `heard`: no version
-   * that was heard of is larger.
+   * Begins a term on the only connection of `sql`. `lastBeat`: the write marker that was last told of. `heard`: what the
+   * instance heard last; a database that stands before it begins another history.
    */
   static async begin(
     sql: Sql,
