@@ -37,6 +37,8 @@ let beside: ServiceOptions;
 let everywhere: Everywhere;
 let witness: Witness;
 let n = 0;
+/** commands that nodes were sent which were killed since */
+const usedOfKilled = new Set<string>();
 
 beforeAll(async () => {
   rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
@@ -84,6 +86,18 @@ async function warm(): Promise<void> {
 async function ownersOf(node: ClusterNode): Promise<(key: string) => string> {
   const ranges = await node.admin.cluster('SLOTS');
   return (key) => ranges.find(([from, to]) => from <= slotOf(key) && slotOf(key) <= to)![2]![2];
+}
+
+/** How often a node was sent each command, by the name that its statistics have for it. */
+async function callsOf({ admin }: ClusterNode): Promise<Map<string, number>> {
+  const lines = (await admin.info('commandstats')).matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm);
+  return new Map(Array.from(lines, ([, name, calls]) => [name!, Number(calls)]));
+}
+
+/** Ends a node; its statistics, which end with it, are noted before. */
+async function kill(node: ClusterNode): Promise<void> {
+  for (const name of (await callsOf(node)).keys()) usedOfKilled.add(name);
+  await node.server.kill();
 }
 
 function sumOf(samples: Sample[], name: string, labels: Record<string, string>): number {
@@ -166,12 +180,15 @@ describe('a Redis Cluster', () => {
     await seen(await change());
     await warm();
     const [from, to] = cluster.masters as Nodes;
-    const [entry] = await from.admin.keys('*:h:*');
-    const slots = IDS.map((id) => slotOf(entry!.replace(/:h:.*/, `:h:${id}`))).filter((slot) => slot < 5_461);
+    const { generation } = await readPosition(service.sql);
+    const slots = IDS.map((id) => slotOf(`${generation}:h:${id}`)).filter((slot) => slot < 5_461);
     const end = await cluster.move([...new Set(slots)].slice(0, 60), from, to);
     const missesBefore = await answers('redis', 'miss');
+    const askingBefore = (await callsOf(to)).get('asking') ?? 0;
     expect((await batch()).map(({ id }) => id)).toEqual(IDS);
     expect((await answers('redis', 'miss')) - missesBefore).toBe(0);
+    // the batch itself was redirected for each hotel whose slot is on its way
+    expect((await callsOf(to)).get('asking')).toBeGreaterThanOrEqual(askingBefore + 60);
     await end();
     expect((await batch()).map(({ id }) => id)).toEqual(IDS);
     expect((await answers('redis', 'miss')) - missesBefore).toBe(0);
@@ -246,7 +263,7 @@ describe('a Redis Cluster', () => {
     const [master, replica] = [cluster.masters[0]!, cluster.replicas[0]!];
     await replicates(replica.admin);
     const count = await underLoad(async (nextAnswer) => {
-      await master.server.kill();
+      await kill(master);
       [cluster.masters[0], cluster.replicas[0]] = [replica, master];
       await cluster.settled(replica);
       await nextAnswer();
@@ -267,7 +284,7 @@ describe('a Redis Cluster', () => {
       await admin.config('SET', 'cluster-require-full-coverage', 'no');
     const inForce = async () => (await readPosition(service.sql)).generation;
     let generation = await inForce();
-    await away.server.kill();
+    await kill(away);
     // what it held is given up once, if at all; without changes nothing more is
     let sinceMs = performance.now() + 3_000;
     const stableMs = async () => {
@@ -313,8 +330,8 @@ describe('a Redis Cluster', () => {
     const granted = rules.match(/^user hotel-api .*$/m)![0].match(/(?<=\+)\S+/g)!;
     // each removes and pings where test/manifests/redis-acl.test.ts looks at one server
     const unused = async () => {
-      const stats = await Promise.all(nodes.map(({ admin }) => admin.info('commandstats')));
-      const used = new Set([...stats.join('\n').matchAll(/^cmdstat_([^:]+):/gm)].map(([, name]) => name!));
+      const calls = await Promise.all(nodes.map(callsOf));
+      const used = new Set([...usedOfKilled, ...calls.flatMap((each) => [...each.keys()])]);
       return granted.filter((command) => !used.has(command) && !['ping', 'unlink'].includes(command));
     };
     // the reconciler walks through the nodes in the background
