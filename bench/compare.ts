@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Lifecycle } from '../src/lifecycle.ts';
+import type { Lifecycle } from '../src/lib/shutdown.ts';
 import { median } from './figures.ts';
 import { type Round, runScenario } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
-import { findProgram } from '../src/servers/programs.ts';
+import { findProgram } from '../src/demo/servers/programs.ts';
 
 /** Who runs where, so that what is measured never shares its processor core with what measures it. */
 export interface Cores {

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { parseWhole } from '../src/cli/arguments.ts';
-import { Lifecycle } from '../src/lifecycle.ts';
+import { Lifecycle } from '../src/lib/shutdown.ts';
 import { compareCommits } from './compare.ts';
 import { PARTS, PEERS, runBenchmarks, USUAL_HOTELS } from './run.ts';
 import { QUEUE_ROWS, runSizing } from './sizing.ts';

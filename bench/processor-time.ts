@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { descendantsOf } from '../src/servers/processes.ts';
+import { descendantsOf } from '../src/demo/servers/processes.ts';
 
 /** Of a tick of /proc/PID/stat: USER_HZ is 100 on every Linux there is. */
 const TICK_MS = 10;

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Lifecycle } from '../src/lifecycle.ts';
+import type { Lifecycle } from '../src/lib/shutdown.ts';
 import { plotProcessorTime, plotSweep } from './plot.ts';
 import { cold } from './probes/cold.ts';
 import { compression } from './probes/compression.ts';

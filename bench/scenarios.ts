@@ -1,4 +1,4 @@
-import { makeKey } from '../src/keys/key.ts';
+import { makeKey } from '../src/auth/key.ts';
 import { randomFrom, shuffled, zipf } from './draws.ts';
 import { type ExpectedHotel, hotelFor } from './hotels.ts';
 import { type Ask, type Call, requestBytes } from './load/call.ts';

@@ -1,4 +1,4 @@
-import { findProgram } from '../src/servers/programs.ts';
+import { findProgram } from '../src/demo/servers/programs.ts';
 import { hasNginx, NGINX_PACKAGES } from './targets/nginx.ts';
 
 /** What the machine has beside npm's packages. */

@@ -35,7 +35,7 @@ program
     ),
   )
   .action(async () => {
-    const { readConfig } = await import('./config.ts');
+    const { readConfig } = await import('./config/config.ts');
     const config = readConfig(process.env);
     const { runPrimary } = await import('./cluster/primary.ts');
     await runPrimary(config);

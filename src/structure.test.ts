@@ -24,7 +24,7 @@ const files = (readdirSync(ROOT, { recursive: true }) as string[])
   // AssemblyScript, with a module system of its own
   .filter((file) => !file.includes('/assembly/'))
   // what is shown to readers: it stands for itself
-  .filter((file) => !file.startsWith('docs/examples/'))
+  .filter((file) => !file.startsWith('api-docs/examples/'))
   .sort();
 const imports = files.flatMap(importsOf);
 
@@ -59,80 +59,27 @@ function wrong(isWrong: (statement: Import) => boolean): string[] {
   return imports.filter(isWrong).map(({ from, to }) => `${from} → ${to}`);
 }
 
-/** What each part may import of the others; types count too. */
-const MAY_IMPORT: Record<string, string[]> = {
-  'addresses.ts': [],
-  'clock.ts': [],
-  'config.ts': ['addresses.ts'],
-  'errors.ts': [],
-  'lifecycle.ts': [],
-  'waiting-line.ts': [],
-  'buffer-pool.ts': [],
-  'char-code-at.ts': [],
-  'recent-changes.ts': [],
-  'failure.ts': [],
-  'schema.ts': ['failure.ts'],
-  'database.ts': [],
-  'secret.ts': [],
-  observe: ['errors.ts'],
-  stores: ['database.ts', 'errors.ts', 'lifecycle.ts', 'waiting-line.ts'],
-  hotels: ['buffer-pool.ts', 'char-code-at.ts', 'clock.ts', 'errors.ts', 'recent-changes.ts', 'stores'],
-  keys: ['clock.ts', 'errors.ts', 'lifecycle.ts', 'recent-changes.ts', 'secret.ts', 'stores', 'hotels'],
-  http: [
-    'buffer-pool.ts',
-    'char-code-at.ts',
-    'clock.ts',
-    'errors.ts',
-    'observe',
-    'waiting-line.ts',
-    'hotels',
-    'keys',
-  ],
-  docs: ['errors.ts', 'hotels', 'http'],
-  invalidation: [
-    'clock.ts',
-    'database.ts',
-    'errors.ts',
-    'observe',
-    'lifecycle.ts',
-    'recent-changes.ts',
-    'secret.ts',
-    'stores',
-    'hotels',
-    'keys',
-  ],
-  cli: [
-    'addresses.ts',
-    'config.ts',
-    'errors.ts',
-    'failure.ts',
-    'database.ts',
-    'lifecycle.ts',
-    'schema.ts',
-    'hotels',
-    'keys',
-    'invalidation',
-  ],
-  cluster: [
-    ...[
-      'addresses.ts',
-      'clock.ts',
-      'config.ts',
-      'database.ts',
-      'errors.ts',
-      'failure.ts',
-      'lifecycle.ts',
-      'observe',
-      'recent-changes.ts',
-      'schema.ts',
-      'secret.ts',
-    ],
-    ...['stores', 'hotels', 'keys', 'http', 'docs', 'invalidation'],
-  ],
-  servers: [],
-  demo: ['database.ts', 'lifecycle.ts', 'schema.ts', 'cli', 'servers'],
-  'main.ts': ['config.ts', 'cli', 'cluster'],
-};
+/** The folders and files of src in layers: each may import from those above it, types too. */
+const LAYERS = [
+  'lib',
+  'errors.ts',
+  'config',
+  'wasm',
+  'postgres',
+  'redis',
+  'hotels',
+  'observability',
+  'cache',
+  'rate-limit',
+  'auth',
+  'http',
+  'api-docs',
+  'change-feed',
+  'cli',
+  'cluster',
+  'main.ts',
+  'demo',
+];
 
 describe('dependencies', () => {
   it('are found by this test', () => {
@@ -147,7 +94,7 @@ describe('dependencies', () => {
     );
     expect(imports).toContainEqual(
       expect.objectContaining({
-        from: 'stores/redis.ts',
+        from: 'redis/client.ts',
         to: 'ioredis',
         isPackage: true,
         isTypeOnly: false,
@@ -157,11 +104,10 @@ describe('dependencies', () => {
   });
 
   it('point one way', () => {
-    expect(files.filter((file) => !(partOf(file) in MAY_IMPORT))).toEqual([]);
+    expect(files.filter((file) => !LAYERS.includes(partOf(file)))).toEqual([]);
     expect(
       wrong(
-        ({ from, to, isPackage }) =>
-          !isPackage && partOf(to) !== partOf(from) && !MAY_IMPORT[partOf(from)]!.includes(partOf(to)),
+        ({ from, to, isPackage }) => !isPackage && LAYERS.indexOf(partOf(to)) > LAYERS.indexOf(partOf(from)),
       ),
     ).toEqual([]);
   });
@@ -185,23 +131,23 @@ describe('dependencies', () => {
     expect(wrong(({ from, to }) => to === 'uWebSockets.js' && partOf(from) !== 'http')).toEqual([]);
   });
 
-  it('on the clients of Redis and PostgreSQL are in stores and database.ts alone; others know their types', () => {
+  it('on the client libraries of Redis and PostgreSQL are in redis/ and postgres/ alone, types excepted', () => {
     expect(
       wrong(
         ({ from, to, isTypeOnly }) =>
-          ['ioredis', 'postgres'].includes(to) &&
-          !isTypeOnly &&
-          !['stores', 'database.ts'].includes(partOf(from)),
+          ((to === 'ioredis' && partOf(from) !== 'redis') ||
+            (to === 'postgres' && partOf(from) !== 'postgres')) &&
+          !isTypeOnly,
       ),
     ).toEqual([]);
   });
 
   it('on what opens connections are in the composition roots alone', () => {
     const opens = [
-      ['database.ts', /\bopenDatabase\b/],
-      ['stores/redis.ts', /\bRedis\b/],
-      ['stores/cluster/redis-cluster.ts', /\bRedisCluster\b/],
-      ['stores/postgres.ts', /\bPostgres\b/],
+      ['postgres/connect.ts', /\bopenDatabase\b/],
+      ['redis/client.ts', /\bRedis\b/],
+      ['redis/cluster/client.ts', /\bRedisCluster\b/],
+      ['postgres/client.ts', /\bPostgres\b/],
     ] as const;
     const roots = ['cluster', 'cli', 'demo', 'main.ts'];
     for (const [file, name] of opens) {
@@ -215,16 +161,13 @@ describe('dependencies', () => {
     }
   });
 
-  it('on main.ts are nowhere, and on the demo and its servers nowhere outside of them', () => {
+  it('on main.ts are nowhere', () => {
     expect(wrong(({ to }) => to === 'main.ts')).toEqual([]);
-    const isOfDemo = (file: string) => ['demo', 'servers'].includes(partOf(file));
-    expect(wrong(({ from, to, isPackage }) => !isPackage && isOfDemo(to) && !isOfDemo(from))).toEqual([]);
   });
 
   it('on packages are on those that production installs', () => {
     const { dependencies } = JSON.parse(readFileSync(join(ROOT, '../package.json'), 'utf8'));
-    const runsInDevelopment = (file: string) =>
-      ['demo', 'servers'].includes(partOf(file)) || file === 'hotels/build-wasm.ts';
+    const runsInDevelopment = (file: string) => partOf(file) === 'demo' || file === 'wasm/build.ts';
     const nameOf = (specifier: string) =>
       specifier
         .split('/')

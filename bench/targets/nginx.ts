@@ -2,9 +2,9 @@ import { access, copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
-import { findProgram } from '../../src/servers/programs.ts';
-import { startOnFreePort } from '../../src/servers/server.ts';
+import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
+import { findProgram } from '../../src/demo/servers/programs.ts';
+import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { pinned, type Surroundings, type Target } from './target.ts';
 
 const LUA = fileURLToPath(new URL('./nginx.lua', import.meta.url));

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { startOnFreePort } from '../../src/servers/server.ts';
+import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { pinned, type Surroundings, type Target } from './target.ts';
 
 function script(name: string): string {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { runGuarded } from '../../src/servers/guarded.ts';
-import { freePort } from '../../src/servers/port.ts';
+import { runGuarded } from '../../src/demo/servers/guarded.ts';
+import { freePort } from '../../src/demo/servers/port.ts';
 import { pinned, type Surroundings, type Target, type TargetName } from './target.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import type { RateLimit } from '../keys/rate-limit.ts';
+import type { RateLimit } from '../rate-limit/rate-limit.ts';
 
 const UNIT_S = { s: 1, m: 60, h: 3600, d: 86_400 };
 const LONGEST_GRACE_S = 3650 * UNIT_S.d;

@@ -1,5 +1,5 @@
-import { openDatabase } from '../database.ts';
-import { Failure } from '../failure.ts';
+import { Failure } from '../lib/failure.ts';
+import { openDatabase } from '../postgres/connect.ts';
 import { Asker } from './freshness/asker.ts';
 import { Checker } from './freshness/checker.ts';
 import { directDatabaseUrl, print } from './session.ts';

@@ -1,4 +1,4 @@
-import { readConfig, redact } from '../config.ts';
+import { readConfig, redact } from '../config/config.ts';
 import { print } from './session.ts';
 
 /** `config`: the effective configuration, in the form of the environment; passwords are replaced. */

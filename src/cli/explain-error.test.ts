@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { ConfigError } from '../config.ts';
-import { Failure } from '../failure.ts';
+import { ConfigError } from '../config/config.ts';
+import { Failure } from '../lib/failure.ts';
 import { explainError } from './explain-error.ts';
 
 test('a foreseen failure is its sentence and exit code 1', () => {

@@ -1,5 +1,5 @@
-import { ConfigError } from '../config.ts';
-import { Failure } from '../failure.ts';
+import { ConfigError } from '../config/config.ts';
+import { Failure } from '../lib/failure.ts';
 
 /** What to print on standard error, line by line, and the exit code. Never holds the password of `databaseUrl`. */
 export function explainError(error: unknown, databaseUrl = ''): { lines: string[]; exitCode: number } {

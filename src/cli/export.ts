@@ -5,8 +5,8 @@ import { PassThrough, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { Sql } from 'postgres';
-import { Failure } from '../failure.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
+import { Failure } from '../lib/failure.ts';
 import { count, Progress } from './progress.ts';
 import { print, withDatabase } from './session.ts';
 

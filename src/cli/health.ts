@@ -1,7 +1,7 @@
 import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { readConfig } from '../config.ts';
-import { Failure } from '../failure.ts';
+import { readConfig } from '../config/config.ts';
+import { Failure } from '../lib/failure.ts';
 import { print } from './session.ts';
 
 const DEADLINE_MS = 2_000;

@@ -1,4 +1,4 @@
-import type { RateLimit } from '../keys/rate-limit.ts';
+import type { RateLimit } from '../rate-limit/rate-limit.ts';
 import { createKey, type ListedKey, limitKey, listKeys, type NewKey, revokeKey, rotateKey } from './keys.ts';
 import { print, withDatabase } from './session.ts';
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Row, Sql, TransactionSql } from 'postgres';
-import { Failure } from '../failure.ts';
-import { hashOf, makeKey } from '../keys/key.ts';
-import type { RateLimit } from '../keys/rate-limit.ts';
+import { hashOf, makeKey } from '../auth/key.ts';
+import { Failure } from '../lib/failure.ts';
+import type { RateLimit } from '../rate-limit/rate-limit.ts';
 
 const UNITS = { 1000: 's', 60000: 'm', 3600000: 'h' };
 

@@ -1,4 +1,4 @@
-import { knownVersion, migrate } from '../schema.ts';
+import { knownVersion, migrate } from '../postgres/migrate.ts';
 import { print, withDatabase } from './session.ts';
 
 /** `migrate`. */

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { Failure } from '../failure.ts';
+import { Failure } from '../lib/failure.ts';
 import { copyIn, copyRow } from './copy.ts';
 import { hotelAt, type SeededHotel } from './seed/hotel.ts';
 

@@ -1,8 +1,8 @@
 import type { Sql } from 'postgres';
-import { directUrlOf } from '../addresses.ts';
-import { readConfig } from '../config.ts';
-import { openDatabase } from '../database.ts';
-import { Failure } from '../failure.ts';
+import { readConfig } from '../config/config.ts';
+import { directUrlOf } from '../config/connection-addresses.ts';
+import { Failure } from '../lib/failure.ts';
+import { openDatabase } from '../postgres/connect.ts';
 import { printable } from './printable.ts';
 
 /**

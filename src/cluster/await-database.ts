@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Config } from '../config.ts';
-import { openDatabase } from '../database.ts';
-import { drawGeneration, type Position, readPosition } from '../invalidation/history.ts';
-import { DeadlineExceeded, withDeadline } from '../lifecycle.ts';
-import type { Events } from '../observe/events.ts';
-import { requireSchema } from '../schema.ts';
+import { drawGeneration, type Position, readPosition } from '../change-feed/history.ts';
+import type { Config } from '../config/config.ts';
+import { DeadlineExceeded, withDeadline } from '../lib/shutdown.ts';
+import type { Events } from '../observability/events.ts';
+import { openDatabase } from '../postgres/connect.ts';
+import { requireSchema } from '../postgres/migrate.ts';
 import { requireReadOnlyLogin } from './read-only-login.ts';
 
 /** How often the start is tried again while PostgreSQL is away or not migrated. */

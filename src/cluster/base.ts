@@ -1,10 +1,10 @@
 import type { Logger } from 'pino';
-import type { Config } from '../config.ts';
-import { Lifecycle } from '../lifecycle.ts';
-import { Events } from '../observe/events.ts';
-import { openLog } from '../observe/log.ts';
-import { type Dependency, Metrics } from '../observe/metrics.ts';
-import { Secret } from '../secret.ts';
+import type { Config } from '../config/config.ts';
+import { Secret } from '../lib/mac.ts';
+import { Lifecycle } from '../lib/shutdown.ts';
+import { Events } from '../observability/events.ts';
+import { openLog } from '../observability/log.ts';
+import { type Dependency, Metrics } from '../observability/metrics.ts';
 
 /** What every process of an instance has. */
 export class Base {

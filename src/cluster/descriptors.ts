@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { replicaUrlsOf } from '../addresses.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
+import { replicaUrlsOf } from '../config/connection-addresses.ts';
 
 /** What a worker needs beside client connections and PostgreSQL: files, pipes, Redis, name resolution. */
 const RESERVE = 96;

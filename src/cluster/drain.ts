@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Gate } from '../http/gate.ts';
+import type { Gate } from '../http/request-pipeline.ts';
 import type { Server } from '../http/server.ts';
 
 /** A connection on which nothing was asked for this long may be closed when the worker stops. */

@@ -1,9 +1,9 @@
 import type { Sql } from 'postgres';
-import { directUrlOf } from '../addresses.ts';
-import { onClockStep } from '../clock.ts';
-import { openDatabase, type Purpose } from '../database.ts';
-import { Invalidator } from '../invalidation/invalidator.ts';
-import { Listener, type ListenerOptions } from '../invalidation/listener.ts';
+import { Invalidator } from '../change-feed/invalidator.ts';
+import { Listener, type ListenerOptions } from '../change-feed/listener.ts';
+import { directUrlOf } from '../config/connection-addresses.ts';
+import { onClockStep } from '../lib/clock.ts';
+import { openDatabase, type Purpose } from '../postgres/connect.ts';
 import type { Base } from './base.ts';
 import { type OpenRedis, openRedis } from './open-redis.ts';
 

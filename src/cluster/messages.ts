@@ -1,8 +1,8 @@
-import type { Config } from '../config.ts';
-import type { Documents } from '../docs/documents.ts';
-import type { FeedMessage } from '../invalidation/messages.ts';
-import type { Ask, Grant } from '../keys/rate-limit.ts';
-import type { Told } from '../stores/replica.ts';
+import type { Documents } from '../api-docs/documents.ts';
+import type { FeedMessage } from '../change-feed/messages.ts';
+import type { Config } from '../config/config.ts';
+import type { Told } from '../postgres/replica.ts';
+import type { Ask, Grant } from '../rate-limit/rate-limit.ts';
 
 /** How the change feed stands when a worker starts. */
 export interface Feed {

@@ -1,9 +1,9 @@
-import { replicaUrlsOf } from '../addresses.ts';
-import { openDatabase } from '../database.ts';
-import type { Dependency } from '../observe/metrics.ts';
-import { Postgres } from '../stores/postgres.ts';
-import { Replica, type Told } from '../stores/replica.ts';
-import { Replicas } from '../stores/replicas.ts';
+import { replicaUrlsOf } from '../config/connection-addresses.ts';
+import type { Dependency } from '../observability/metrics.ts';
+import { Postgres } from '../postgres/client.ts';
+import { openDatabase } from '../postgres/connect.ts';
+import { Replica, type Told } from '../postgres/replica.ts';
+import { Replicas } from '../postgres/replicas.ts';
 import type { Base } from './base.ts';
 
 /** PostgreSQL as a worker reads it. */

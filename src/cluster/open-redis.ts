@@ -1,8 +1,8 @@
-import { SharedCache } from '../hotels/shared.ts';
-import { SharedKeys } from '../keys/shared.ts';
-import type { OnCall } from '../stores/breaker.ts';
-import { RedisCluster } from '../stores/cluster/redis-cluster.ts';
-import { Redis } from '../stores/redis.ts';
+import { SharedKeys } from '../auth/redis-key-cache.ts';
+import { SharedCache } from '../cache/redis-hotel-cache.ts';
+import type { OnCall } from '../lib/circuit-breaker.ts';
+import { Redis } from '../redis/client.ts';
+import { RedisCluster } from '../redis/cluster/client.ts';
 import type { Base } from './base.ts';
 
 /** Redis, and what stands in it. */

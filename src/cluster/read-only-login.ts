@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { Failure } from '../failure.ts';
+import { Failure } from '../lib/failure.ts';
 
 /**
  * Throws a `Failure` where the login may write hotels or keys. Through a pooler a worker cannot lay rights down for the

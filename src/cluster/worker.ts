@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { onClockStep, systemMs } from '../clock.ts';
-import { Events } from '../observe/events.ts';
-import { watchWorker } from '../observe/instance-metrics.ts';
-import { openLog } from '../observe/log.ts';
-import { watchProcess } from '../observe/process-metrics.ts';
+import { onClockStep, systemMs } from '../lib/clock.ts';
+import { Events } from '../observability/events.ts';
+import { watchWorker } from '../observability/instance-metrics.ts';
+import { openLog } from '../observability/log.ts';
+import { watchProcess } from '../observability/process-metrics.ts';
 import { Base } from './base.ts';
 import { drain } from './drain.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';

@@ -1,9 +1,9 @@
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
-import { Quotas } from '../keys/quotas.ts';
-import type { Events } from '../observe/events.ts';
-import type { Metrics } from '../observe/metrics.ts';
+import type { Events } from '../observability/events.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import { Quotas } from '../rate-limit/coordinator.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { FROZEN_MS, mainThreadOf, Silence, START_MS } from './silence.ts';
 

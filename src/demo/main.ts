@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { Command } from 'commander';
 import { parseWhole } from '../cli/arguments.ts';
-import { Lifecycle } from '../lifecycle.ts';
+import { Lifecycle } from '../lib/shutdown.ts';
 import { runDemo } from './run.ts';
 
 const port = parseWhole(1, 65_535);

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { createKey } from '../cli/keys.ts';
 import { DEFAULT_SEED, seed } from '../cli/seed.ts';
-import { openDatabase } from '../database.ts';
-import type { Lifecycle } from '../lifecycle.ts';
-import { migrate } from '../schema.ts';
-import { choosePort } from '../servers/port.ts';
-import { type PostgresServer, startPostgres } from '../servers/postgres.ts';
-import { findRedis } from '../servers/redis.ts';
+import type { Lifecycle } from '../lib/shutdown.ts';
+import { openDatabase } from '../postgres/connect.ts';
+import { migrate } from '../postgres/migrate.ts';
 import { type Examples, screen } from './screen.ts';
+import { choosePort } from './servers/port.ts';
+import { type PostgresServer, startPostgres } from './servers/postgres.ts';
+import { findRedis } from './servers/redis.ts';
 import { startService } from './service.ts';
 import { makeTools } from './tools.ts';
 

@@ -1,5 +1,5 @@
-import type { PostgresServer } from '../servers/postgres.ts';
-import type { FoundRedis } from '../servers/redis.ts';
+import type { PostgresServer } from './servers/postgres.ts';
+import type { FoundRedis } from './servers/redis.ts';
 
 /** What the shown commands ask for; three hotels that have all three ids. */
 export interface Examples {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Lifecycle } from '../lifecycle.ts';
-import { type Guarded, runGuarded } from '../servers/guarded.ts';
+import type { Lifecycle } from '../lib/shutdown.ts';
+import { type Guarded, runGuarded } from './servers/guarded.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 30_000;

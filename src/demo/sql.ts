@@ -1,4 +1,4 @@
-import { openDatabase } from '../database.ts';
+import { openDatabase } from '../postgres/connect.ts';
 
 /** Runs one SQL statement on the demo's database, as any other system may, and prints its rows or what it did. */
 const sql = openDatabase(process.env.DATABASE_URL!, 1, { kind: 'operate' });

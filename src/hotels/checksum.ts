@@ -1,5 +1,5 @@
-import { instantiate } from './relay/wasm.ts';
-import { PAGE_BYTES } from './wasm.ts';
+import { PAGE_BYTES } from '../wasm/load.ts';
+import { instantiate } from '../wasm/redis-batch.ts';
 
 const { wasm, memory } = instantiate(6 * 1024 ** 2);
 const start = wasm.REPLY.value;

@@ -1,5 +1,5 @@
-import { BufferPool } from '../buffer-pool.ts';
-import { WaitingLine } from '../waiting-line.ts';
+import { BufferPool } from '../lib/buffer-pool.ts';
+import { WaitingLine } from '../lib/wait-queue.ts';
 
 /** How long batches may keep the event loop in one turn; whatever else came in waits this long at most. */
 const SLICE_MS = 5;

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../errors.ts';
-import { instantiate } from '../hotels/batch-body/wasm.ts';
+import { instantiate } from '../wasm/batch-body.ts';
 import { MAX_BODY_BYTES } from './body.ts';
 
 /** Up to the end of a body of the greatest length; no page of it is resident before it is used. */

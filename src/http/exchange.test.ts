@@ -1,7 +1,7 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
-import { RequestHistogram } from '../observe/request-histogram.ts';
+import { RequestHistogram } from '../observability/request-histogram.ts';
 import { compress } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
 

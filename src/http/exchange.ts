@@ -1,17 +1,17 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import { monotonicMs } from '../clock.ts';
+import type { Access } from '../auth/access.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
-import type { Access } from '../keys/access.ts';
-import type { CountedMethod, RequestCounter, Route } from '../observe/request-histogram.ts';
+import { monotonicMs } from '../lib/clock.ts';
+import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
 import { discardBody } from './body.ts';
 import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
 import { closingOf, matches } from './etag.ts';
 import { Heads } from './head.ts';
-import { giveBack, keep, type Leftover } from './leftovers.ts';
 import type { Page } from './page.ts';
 import { newIds, ownId } from './request-id.ts';
-import { Turn } from './turn.ts';
+import { Turn } from './tick-budget.ts';
+import { giveBack, keep, type Leftover } from './write-backlog.ts';
 
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;

@@ -1,4 +1,4 @@
-import { charCodeAt } from '../char-code-at.ts';
+import { charCodeAt } from '../lib/char-code-at.ts';
 
 /** Enough for every answer but those with long Link headers. */
 const USUAL_BYTES = 512;

@@ -2,10 +2,10 @@ import * as uWebSockets from 'uWebSockets.js';
 import { App, type HttpRequest, us_listen_socket_close } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import type { Exchange } from './exchange.ts';
-import type { Gate, Handler } from './gate.ts';
-import type { Operations } from './hotels.ts';
+import type { Operations } from './hotel-handlers.ts';
 import type { Page } from './page.ts';
-import type { GetRule } from './rules.ts';
+import type { Gate, Handler } from './request-pipeline.ts';
+import type { GetRule } from './routes.ts';
 
 /** The public port of one worker. */
 export interface Server {

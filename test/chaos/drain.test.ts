@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
-import { groupOf, runningOf } from '../../src/servers/processes.ts';
+import { groupOf, runningOf } from '../../src/demo/servers/processes.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { inForm, promisedMs, survived } from '../support/form.ts';
 import { insertHotels } from '../support/hotel.ts';

@@ -1,5 +1,5 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
-import { descendantsOf } from '../../src/servers/processes.ts';
+import { descendantsOf } from '../../src/demo/servers/processes.ts';
 
 /** What the processes of a service hold: memory in bytes, and open descriptors but those of its clients' connections. */
 export interface Footprint {

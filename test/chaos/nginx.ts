@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
-import { startOnFreePort } from '../../src/servers/server.ts';
+import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
+import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { pathOf } from '../support/programs.ts';
 

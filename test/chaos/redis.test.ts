@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
-import { readPosition } from '../../src/invalidation/history.ts';
+import { readPosition } from '../../src/change-feed/history.ts';
 import { inForm } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import type { Course, Fault } from './course.ts';

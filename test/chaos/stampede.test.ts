@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, type TestContext } from 'vitest';
-import { readPosition } from '../../src/invalidation/history.ts';
+import { readPosition } from '../../src/change-feed/history.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
-import { readPosition } from '../../src/invalidation/history.ts';
+import { readPosition } from '../../src/change-feed/history.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';

@@ -6,10 +6,10 @@ import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from 'postgres';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { hashOf, isWellFormed } from '../../src/auth/key.ts';
 import { writeRejected } from '../../src/cli/import/rejects.ts';
-import { readConfig } from '../../src/config.ts';
-import { hashOf, isWellFormed } from '../../src/keys/key.ts';
-import { requireSchema } from '../../src/schema.ts';
+import { readConfig } from '../../src/config/config.ts';
+import { requireSchema } from '../../src/postgres/migrate.ts';
 import type { FreshDatabase } from '../support/database.ts';
 import { counts, Program } from './program.ts';
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { hashOf, makeKey } from '../../src/auth/key.ts';
 import type { Answer } from '../support/client.ts';
 import { promisedMs } from '../support/form.ts';
 import { ownTimeMs } from '../support/own-time.ts';

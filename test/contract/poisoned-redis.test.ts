@@ -1,8 +1,8 @@
 import { crc32 } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { hashOf, makeKey } from '../../src/keys/key.ts';
-import { encodeKey } from '../../src/keys/record.ts';
-import { Secret } from '../../src/secret.ts';
+import { hashOf, makeKey } from '../../src/auth/key.ts';
+import { encodeKey } from '../../src/auth/key-record.ts';
+import { Secret } from '../../src/lib/mac.ts';
 import { needs } from '../support/needs.ts';
 import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';

@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
-import { hashOf } from '../../src/keys/key.ts';
+import { hashOf } from '../../src/auth/key.ts';
 import type { AskOptions } from '../support/client.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { insertKey } from '../support/key.ts';

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { addHotelCommands } from '../../src/cli/tree/hotels.ts';
 import { addKeyCommands } from '../../src/cli/tree/keys.ts';
 import { addOperationCommands } from '../../src/cli/tree/operation.ts';
-import { Environment } from '../../src/config.ts';
+import { Environment } from '../../src/config/config.ts';
 import { blocksOf, codeOf, documents, proseOf, ROOT, read, unique } from './files.ts';
 import { TABLES } from './tables.ts';
 
@@ -131,7 +131,7 @@ describe('what the documents name is there', () => {
   });
 
   it('log messages', () => {
-    const logged = read('src/observe/events.ts') + read('src/observe/access-log.ts');
+    const logged = read('src/observability/events.ts') + read('src/observability/access-log.ts');
     const quoted = [...proseOf(everything).matchAll(/\blog (?:message|line)s? ["`]([^"`]+)["`]/g)].map(
       ([, message]) => message!,
     );

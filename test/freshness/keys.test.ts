@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { hashOf, makeKey } from '../../src/auth/key.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';

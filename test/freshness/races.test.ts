@@ -1,9 +1,9 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { hashOf, makeKey } from '../../src/auth/key.ts';
+import { readHotels } from '../../src/change-feed/changed-rows.ts';
+import type { FeedMessage } from '../../src/change-feed/messages.ts';
 import type { Entry } from '../../src/hotels/entry.ts';
 import { LETTER } from '../../src/hotels/namespace.ts';
-import type { FeedMessage } from '../../src/invalidation/messages.ts';
-import { readHotels } from '../../src/invalidation/rows.ts';
-import { hashOf, makeKey } from '../../src/keys/key.ts';
 import { inForm } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';

@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
-import { hashOf } from '../../src/keys/key.ts';
+import { hashOf } from '../../src/auth/key.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';

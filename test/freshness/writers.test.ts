@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { migrate } from '../../src/schema.ts';
+import { migrate } from '../../src/postgres/migrate.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownPostgres } from '../support/own-server.ts';

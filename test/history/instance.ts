@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { type Guarded, runGuarded } from '../../src/servers/guarded.ts';
-import { freePort } from '../../src/servers/port.ts';
-import { childrenOf } from '../../src/servers/processes.ts';
+import { type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
+import { freePort } from '../../src/demo/servers/port.ts';
+import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import type { FaultProxy } from '../support/proxy.ts';
 

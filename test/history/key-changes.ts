@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { hashOf, makeKey } from '../../src/auth/key.ts';
 import type { Database } from './database.ts';
 import { KEYS, type Step } from './steps.ts';
 import { crossing } from './writes.ts';

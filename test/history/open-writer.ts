@@ -1,5 +1,5 @@
 import postgres, { type Sql } from 'postgres';
-import { ARRAYS } from '../../src/database.ts';
+import { ARRAYS } from '../../src/postgres/connect.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 
 /** Opens connections of writers, or one that is watched. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { hashOf } from '../../src/auth/key.ts';
 import type { Draw } from '../../src/cli/seed/draw.ts';
-import { hashOf } from '../../src/keys/key.ts';
 import { Client } from '../support/client.ts';
 import type { Exchange, Question } from './judge.ts';
 import type { Keys } from './key-changes.ts';

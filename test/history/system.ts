@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
-import { findRedisProgram } from '../../src/servers/redis.ts';
+import { findRedisProgram } from '../../src/demo/servers/redis.ts';
 import { FakeClock, findFaketime } from '../support/fake-clock.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownReplica } from '../support/own-replica.ts';

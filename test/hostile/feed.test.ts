@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { hotel } from '../../src/hotels/slab/slab.fixture.ts';
-import { REQUEST_CHANNEL } from '../../src/invalidation/listener.ts';
-import { readUnverified } from '../../src/invalidation/payload.ts';
-import { FEED_CHANNEL } from '../../src/invalidation/term.ts';
+import { hotel } from '../../src/cache/arena/arena.fixture.ts';
+import { REQUEST_CHANNEL } from '../../src/change-feed/listener.ts';
+import { readUnverified } from '../../src/change-feed/payload.ts';
+import { FEED_CHANNEL } from '../../src/change-feed/term.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
 

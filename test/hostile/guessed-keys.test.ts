@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import { makeKey } from '../../src/keys/key.ts';
+import { makeKey } from '../../src/auth/key.ts';
 import { Everywhere } from '../support/everywhere.ts';
 import { inForm, survived } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';

@@ -3,7 +3,7 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { makeKey } from '../../src/keys/key.ts';
+import { makeKey } from '../../src/auth/key.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';

@@ -3,7 +3,7 @@ import { access, mkdir, mkdtemp, readFile, realpath, rename, rm } from 'node:fs/
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { findProgram } from '../../src/servers/programs.ts';
+import { findProgram } from '../../src/demo/servers/programs.ts';
 import type { Buildah } from './buildah.ts';
 
 const run = promisify(execFile);

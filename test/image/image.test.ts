@@ -4,7 +4,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { childrenOf } from '../../src/servers/processes.ts';
+import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { freshDatabase } from '../support/database.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';

@@ -1,6 +1,6 @@
 import { beforeAll, expect, it } from 'vitest';
-import { NGINX_READY, orderNginx } from '../../src/servers/nginx.ts';
-import { startOnFreePort } from '../../src/servers/server.ts';
+import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
+import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { Client } from '../support/client.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
-import { findProgram } from '../../src/servers/programs.ts';
+import { findProgram } from '../../src/demo/servers/programs.ts';
 
 /** A rendered object, as the API server would get it. */
 export interface Manifest {

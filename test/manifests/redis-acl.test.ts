@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
-import { orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
+import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
 import { closeAtEnd } from '../support/left-behind.ts';

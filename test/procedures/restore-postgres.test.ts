@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
-import { migrate } from '../../src/schema.ts';
+import { migrate } from '../../src/postgres/migrate.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { openDatabase, type Purpose } from '../../src/database.ts';
+import { openDatabase, type Purpose } from '../../src/postgres/connect.ts';
 import { freshDatabase } from '../support/database.ts';
 
 const LONG_LIVED: Purpose[] = [{ kind: 'serve', statementTimeoutMs: 500, pooled: false }, { kind: 'listen' }];

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { runGuarded } from '../../src/servers/guarded.ts';
-import { childrenOf } from '../../src/servers/processes.ts';
+import { runGuarded } from '../../src/demo/servers/guarded.ts';
+import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { withoutTerminal } from '../cli/terminal.ts';
 import { freshDatabase } from '../support/database.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
@@ -200,7 +200,7 @@ describe('a request', () => {
 
 describe('a log that nobody reads', () => {
   const LINES = 20_000;
-  const log = new URL('../../src/observe/log.ts', import.meta.url).href;
+  const log = new URL('../../src/observability/log.ts', import.meta.url).href;
 
   /** A process that logs `LINES` lines (some 5 MB), says so on standard error, and then does the rest. */
   function logging(rest: string): ChildProcess {

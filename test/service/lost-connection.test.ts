@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
-import { openDatabase, type Purpose } from '../../src/database.ts';
-import { readHotels } from '../../src/invalidation/rows.ts';
-import { Postgres } from '../../src/stores/postgres.ts';
+import { readHotels } from '../../src/change-feed/changed-rows.ts';
+import { Postgres } from '../../src/postgres/client.ts';
+import { openDatabase, type Purpose } from '../../src/postgres/connect.ts';
 import { freshDatabase } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { FaultProxy } from '../support/proxy.ts';

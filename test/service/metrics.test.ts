@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { makeKey } from '../../src/keys/key.ts';
+import { makeKey } from '../../src/auth/key.ts';
 import type { AskOptions } from '../support/client.ts';
 import { type Sample, samplesOf } from '../support/exposition.ts';
 import { needs } from '../support/needs.ts';

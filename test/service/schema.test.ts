@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
-import { migrate, requireSchema } from '../../src/schema.ts';
+import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 

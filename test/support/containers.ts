@@ -1,4 +1,4 @@
-import type { Lifecycle } from '../../src/lifecycle.ts';
+import type { Lifecycle } from '../../src/lib/shutdown.ts';
 
 export interface ContainerServers {
   /** the address of a database, as a superuser */

@@ -1,4 +1,4 @@
-import { exampleHotels } from '../../src/docs/example-hotels.ts';
+import { exampleHotels } from '../../src/api-docs/example-hotels.ts';
 import type { HotelRow } from './hotel.ts';
 
 /** The hotels of the document's examples, as rows. */

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { hashOf, makeKey } from '../../src/keys/key.ts';
+import { hashOf, makeKey } from '../../src/auth/key.ts';
 
 /** Makes a key with these scopes and stores its hash. */
 export async function insertKey(sql: Sql, scopes: string[]): Promise<string> {

@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { freePort } from '../../src/servers/port.ts';
-import { orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
+import { freePort } from '../../src/demo/servers/port.ts';
+import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { closeAtEnd } from './left-behind.ts';
 import { OwnServer, redisProgram } from './own-server.ts';
 

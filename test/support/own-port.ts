@@ -1,5 +1,5 @@
 import { inject } from 'vitest';
-import { isFree } from '../../src/servers/port.ts';
+import { isFree } from '../../src/demo/servers/port.ts';
 
 let portsTaken = 0;
 

@@ -3,7 +3,7 @@ import { chown, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import postgres from 'postgres';
-import { orderPostgres } from '../../src/servers/postgres.ts';
+import { orderPostgres } from '../../src/demo/servers/postgres.ts';
 import { OwnServer } from './own-server.ts';
 
 const READY = /database system is ready to accept read-only connections/;

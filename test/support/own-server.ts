@@ -3,12 +3,12 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import { inject } from 'vitest';
-import { migrate } from '../../src/schema.ts';
-import { type Guarded, type Order, runGuarded } from '../../src/servers/guarded.ts';
-import { orderPostgres, POSTGRES_READY } from '../../src/servers/postgres.ts';
-import { descendantsOf } from '../../src/servers/processes.ts';
-import { orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
-import { startOnFreePort } from '../../src/servers/server.ts';
+import { type Guarded, type Order, runGuarded } from '../../src/demo/servers/guarded.ts';
+import { orderPostgres, POSTGRES_READY } from '../../src/demo/servers/postgres.ts';
+import { descendantsOf } from '../../src/demo/servers/processes.ts';
+import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
+import { startOnFreePort } from '../../src/demo/servers/server.ts';
+import { migrate } from '../../src/postgres/migrate.ts';
 import { closeAtEnd } from './left-behind.ts';
 
 /** A server of one test file alone: it may be frozen, killed and started again on its port, with its data. */

@@ -30,7 +30,7 @@ setTimeout(tick, TICK_MS).unref();
 
 /**
  * A clock in ms that stands while this process does, because its event loop is busy or the machine is: an answer that
- * came in time may lie unread meanwhile, and what was to be asked is asked late. (See `Patience` in src/stores.)
+ * came in time may lie unread meanwhile, and what was to be asked is asked late. (See `Patience` in src/redis.)
  */
 export function ownTimeMs(): number {
   return performance.now() - stoodStillMs - lateMs();

@@ -1,4 +1,4 @@
-import { findProgram } from '../../src/servers/programs.ts';
+import { findProgram } from '../../src/demo/servers/programs.ts';
 import { findFaketime } from './fake-clock.ts';
 
 /**

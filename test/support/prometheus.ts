@@ -1,7 +1,7 @@
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startOnFreePort } from '../../src/servers/server.ts';
+import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { closeAtEnd } from './left-behind.ts';
 
 /** What a query yields: one element a series. */

@@ -1,10 +1,10 @@
 import { randomBytes, randomInt } from 'node:crypto';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
-import { Lifecycle } from '../../src/lifecycle.ts';
-import { migrate } from '../../src/schema.ts';
-import { startPostgres } from '../../src/servers/postgres.ts';
-import { findRedis, findRedisProgram } from '../../src/servers/redis.ts';
+import { startPostgres } from '../../src/demo/servers/postgres.ts';
+import { findRedis, findRedisProgram } from '../../src/demo/servers/redis.ts';
+import { Lifecycle } from '../../src/lib/shutdown.ts';
+import { migrate } from '../../src/postgres/migrate.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
 import { installUws } from './uws.ts';
 

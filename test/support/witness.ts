@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import { Asker } from '../../src/cli/freshness/asker.ts';
 import { Checker, type Report } from '../../src/cli/freshness/checker.ts';
-import { openDatabase } from '../../src/database.ts';
+import { openDatabase } from '../../src/postgres/connect.ts';
 import { promisedMs } from './form.ts';
 import { closeAtEnd, fault } from './left-behind.ts';
 import { stoodStillIn } from './own-time.ts';

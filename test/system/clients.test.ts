@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sectionOf } from '../../src/docs/guide.ts';
+import { sectionOf } from '../../src/api-docs/guide.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { type Refusal, type Seen, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const EXAMPLES = join(ROOT, 'src/docs/examples');
+const EXAMPLES = join(ROOT, 'src/api-docs/examples');
 const FIRST = { channel: 100_001, registry: 500_001 };
 const HOTELS = 2_400;
 const PATIENCE_MS = 60_000;

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { makeKey } from '../../src/keys/key.ts';
+import { makeKey } from '../../src/auth/key.ts';
 import { freshDatabase } from '../support/database.ts';
 import { type Sample, samplesOf } from '../support/exposition.ts';
 import { closeAtEnd } from '../support/left-behind.ts';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import slotOf from 'cluster-key-slot';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { readPosition } from '../../src/invalidation/history.ts';
+import { readPosition } from '../../src/change-feed/history.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { type Sample, samplesOf } from '../support/exposition.ts';
 import { needs } from '../support/needs.ts';

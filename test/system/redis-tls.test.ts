@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, expect, it } from 'vitest';
-import { orderRedis, REDIS_READY } from '../../src/servers/redis.ts';
+import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';

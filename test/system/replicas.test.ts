@@ -1,8 +1,8 @@
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { openDatabase } from '../../src/database.ts';
-import { Postgres } from '../../src/stores/postgres.ts';
-import { Replica } from '../../src/stores/replica.ts';
+import { Postgres } from '../../src/postgres/client.ts';
+import { openDatabase } from '../../src/postgres/connect.ts';
+import { Replica } from '../../src/postgres/replica.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { samplesOf } from '../support/exposition.ts';
 import { insertHotels } from '../support/hotel.ts';

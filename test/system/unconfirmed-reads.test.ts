@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { hashOf } from '../../src/keys/key.ts';
+import { hashOf } from '../../src/auth/key.ts';
 import { Everywhere, status } from '../support/everywhere.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { insertKey } from '../support/key.ts';

@@ -1,6 +1,6 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
-import { Failure } from '../../failure.ts';
+import { Failure } from '../../lib/failure.ts';
 import type { Shown } from './truth.ts';
 
 const DEADLINE_MS = 5_000;

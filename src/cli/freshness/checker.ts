@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres';
-import { readUnverified } from '../../invalidation/payload.ts';
-import { FEED_CHANNEL } from '../../invalidation/term.ts';
+import { readUnverified } from '../../change-feed/payload.ts';
+import { FEED_CHANNEL } from '../../change-feed/term.ts';
 import type { Asker } from './asker.ts';
 import { Truth } from './truth.ts';
 

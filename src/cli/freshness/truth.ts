@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { readHotels } from '../../invalidation/rows.ts';
+import { readHotels } from '../../change-feed/changed-rows.ts';
 
 /** What an answer showed of a hotel: the tag of its ETag, null for 404. */
 export type Shown = string | null;

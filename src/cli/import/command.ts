@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { Failure } from '../../failure.ts';
+import { Failure } from '../../lib/failure.ts';
 import { bytes, count, Progress } from '../progress.ts';
 import { print, withDatabase } from '../session.ts';
 import { rejectWhatCollides } from './collisions.ts';

@@ -1,4 +1,4 @@
-import { Failure } from '../../failure.ts';
+import { Failure } from '../../lib/failure.ts';
 import { type CsvLayout, readHeader } from './csv.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 import { BEGINNING, type Line, type Mark, readLines } from './lines.ts';

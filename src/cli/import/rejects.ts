@@ -3,7 +3,7 @@ import { open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Sql, TransactionSql } from 'postgres';
-import { Failure } from '../../failure.ts';
+import { Failure } from '../../lib/failure.ts';
 import type { Format } from './format.ts';
 import type { Stretch } from './lines.ts';
 import type { Source } from './source.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { Failure } from '../../failure.ts';
+import { Failure } from '../../lib/failure.ts';
 
 const PIECE_BYTES = 256 * 1024;
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Sql } from 'postgres';
-import { Failure } from '../../failure.ts';
+import { Failure } from '../../lib/failure.ts';
 import { copyIn, copyRow } from '../copy.ts';
 import type { Format } from './format.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';

@@ -1,0 +1,68 @@
+import { readFileSync } from 'node:fs';
+import { MAX_KEYS } from '../cache/arena/arena.ts';
+import { publicErrors } from '../errors.ts';
+import { MAX_IMAGES } from '../hotels/hotel.ts';
+import { MAX_LIMIT } from '../http/query.ts';
+import { escapeHtml, highlight } from './code.ts';
+import { readExample } from './example-files.ts';
+import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
+import { MEANINGS } from './responses.ts';
+
+/** Where the address stands that a reader's own browser knows better. */
+const SOME_ORIGIN = 'https://hotels.example.com';
+
+/** The page of the guide and the reference, as HTML. Its style and scripts are below `assetsPath`. */
+export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, assetsPath: string): string {
+  const address = (publicUrl || SOME_ORIGIN) + basePath;
+  const values: Record<string, string | number> = {
+    assets: assetsPath,
+    basePath,
+    version: INTERFACE_VERSION,
+    base: publicUrl ? address : `<span data-address>${address}</span>`,
+    support: supportEmail
+      ? `<a href="mailto:${escapeHtml(supportEmail)}">${escapeHtml(supportEmail)}</a>`
+      : 'the operator of the service',
+    errors: errorTable(),
+    maxIds: MAX_KEYS,
+    maxLimit: MAX_LIMIT,
+    maxImages: MAX_IMAGES,
+  };
+  return readFileSync(new URL('page/guide.html', import.meta.url), 'utf8')
+    .replace(/\{\{example (\S+) ?(.*?)\}\}/g, (_, file, section) => example(file, section, basePath))
+    .replace(/\{\{code (\w+)\}\}([\s\S]*?)\{\{\/code\}\}/g, (_, title, code) =>
+      figure(title, escapeHtml(code)),
+    )
+    .replace(/\{\{(\w+)\}\}/g, (_, name) => {
+      if (!(name in values)) throw new Error(`no value for {{${name}}} of the guide`);
+      return String(values[name]);
+    });
+}
+
+function example(file: string, section: string, basePath: string): string {
+  const shown = section === '' ? readExample(file) : sectionOf(file, section);
+  const language = file.split('.').at(-1)!;
+  return figure(`<a href="${basePath}/docs/examples/${file}">${file}</a>`, highlight(shown.trim(), language));
+}
+
+/** What stands in an example between a line `## name` and the next of that kind. */
+export function sectionOf(file: string, name: string): string {
+  const section = readExample(file)
+    .split(/^## /m)
+    .find((part) => part.startsWith(`${name}\n`));
+  if (!section) throw new Error(`${file} has no section ${name}`);
+  return section.slice(name.length);
+}
+
+function figure(title: string, code: string): string {
+  return `<figure class="code"><figcaption>${title}</figcaption><pre tabindex="0"><code>${code}</code></pre></figure>`;
+}
+
+function errorTable(): string {
+  const byStatus = Map.groupBy(Object.values(publicErrors), ({ status }) => status);
+  const rows = [...byStatus].map(([status, errors]) => {
+    const sentences = errors.map(({ sentence }) => `<code>${escapeHtml(sentence)}</code>`).join('<br>');
+    const meaning = escapeHtml(MEANINGS[status]!).replace(/`([^`]+)`/g, '<code>$1</code>');
+    return `<tr><td>${status}</td><td>${sentences}</td><td>${meaning}</td></tr>`;
+  });
+  return `<table class="errors"><thead><tr><th>Status</th><th>error</th><th>Meaning</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;
+}

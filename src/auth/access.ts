@@ -1,0 +1,24 @@
+import type { View } from '../hotels/entry.ts';
+import type { RateLimit } from '../rate-limit/rate-limit.ts';
+import type { KeyRecord } from './key-record.ts';
+
+/** What the holder of a valid key may do. */
+export interface Access {
+  readonly keyId: string;
+  readonly view: View;
+  readonly expiresAtMs: number;
+  /** null: it may ask as often as it likes */
+  readonly limit: RateLimit | null;
+}
+
+/** What a key gives access to, whether or not it has expired; null: nothing, for it is revoked. */
+export function accessOf({ id, scopes, expiresAtMs, revoked, rateLimit }: KeyRecord): Access | null {
+  if (revoked) return null;
+  const view = scopes.includes('registry') ? 'full' : 'narrow';
+  return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity, limit: rateLimit };
+}
+
+/** The access while it lasts, then null; the end of a key is a time of the wall clock. */
+export function unlessExpired(access: Access | null, wallMs: number): Access | null {
+  return access !== null && wallMs < access.expiresAtMs ? access : null;
+}

@@ -1,0 +1,449 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { RecentChanges } from '../cache/recent-changes.ts';
+import { Unavailable } from '../errors.ts';
+import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
+import { Keyring } from './api-key-cache.ts';
+import { hashOf, makeKey } from './key.ts';
+import type { KeyRow, VersionedKey } from './key-record.ts';
+
+/** The tiers behind the keyring, as they answer at present; what is put on hold answers when it is let go. */
+class Tiers {
+  readonly rows = new Map<string, KeyRow>();
+  readonly redis = new Map<string, VersionedKey>();
+  redisThere = true;
+  postgresAway = false;
+  linked = true;
+  asked = { redis: 0, postgres: 0 };
+  readonly counts = {
+    local: { hit: 0, absent: 0, miss: 0 },
+    redis: { hit: 0, absent: 0, miss: 0 },
+    postgres: { hit: 0, absent: 0, miss: 0 },
+  };
+  held: Promise<void> | undefined;
+  heads: { head: string; version: number }[] = [];
+  #mayGuess: boolean | Promise<boolean> = true;
+  get mayGuess(): boolean | Promise<boolean> {
+    return this.#mayGuess;
+  }
+  set mayGuess(may: boolean | Promise<boolean>) {
+    this.#mayGuess = may;
+  }
+
+  readonly shared = {
+    read: async (sha256: string) => {
+      this.asked.redis++;
+      return this.redisThere ? this.redis.get(sha256) : undefined;
+    },
+    fill: async (keys: [string, VersionedKey][]) => {
+      for (const [sha256, key] of keys) this.redis.set(sha256, key);
+      return true;
+    },
+    rememberUnknown: async (sha256: string) => {
+      this.redis.set(sha256, { version: 0, record: null });
+    },
+  };
+  readonly postgres = {
+    query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
+      this.asked.postgres++;
+      if (this.postgresAway) throw new Unavailable('PostgreSQL is away');
+      const rows = await run({
+        unsafe: async (_: string, parameters?: [string]) =>
+          parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.heads,
+      });
+      await this.held;
+      return rows;
+    },
+  };
+
+  put(key: string, row: Partial<KeyRow> = {}): void {
+    const sha256 = hashOf(key);
+    this.rows.set(sha256, {
+      sha256,
+      id: 'key_a',
+      scopes: [],
+      expires_at_ms: null,
+      revoked: false,
+      rate_limit_requests: null,
+      rate_limit_window_s: null,
+      version: 1,
+      ...row,
+    });
+  }
+}
+
+let tiers: Tiers;
+let recent: RecentChanges;
+let keyring: Keyring;
+const key = makeKey();
+
+const ringWith = (shared: Tiers['shared'] | undefined) =>
+  new Keyring({
+    shared: shared as never,
+    postgres: tiers.postgres as never,
+    recent,
+    isLinked: () => tiers.linked,
+    unknownTtlMs: 60_000,
+    counts: tiers.counts,
+    mayGuess: () => tiers.mayGuess,
+  });
+
+beforeEach(() => {
+  fakeClocks();
+  tiers = new Tiers();
+  recent = new RecentChanges();
+  keyring = ringWith(tiers.shared);
+});
+afterEach(realClocks);
+
+describe('a key', () => {
+  it('that is malformed or mistyped is refused without any look-up', () => {
+    const slip = key.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A'));
+    for (const text of ['', 'hk_', 'x', key.toLowerCase(), `${key}x`, slip])
+      expect(keyring.find(text)).toBeNull();
+  });
+
+  it('that is well-formed is asked for once and then known', async () => {
+    tiers.put(key, { scopes: ['registry'] });
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
+    expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
+  });
+
+  it('without the scope sees the narrow view, whatever other scopes it has', async () => {
+    tiers.put(key, { scopes: ['registrar', 'Registry'] });
+    expect(await keyring.load(key)).toMatchObject({ view: 'narrow' });
+  });
+
+  it('has each look-up counted by tier and answer', async () => {
+    tiers.put(key);
+    keyring.find(key);
+    await keyring.load(key);
+    keyring.find(key);
+    keyring.find('no key');
+    expect(tiers.counts).toEqual({
+      local: { hit: 1, absent: 1, miss: 1 },
+      redis: { hit: 0, absent: 0, miss: 1 },
+      postgres: { hit: 1, absent: 0, miss: 0 },
+    });
+  });
+
+  it('that is asked for many times at once is looked up once', async () => {
+    tiers.put(key);
+    await Promise.all(Array.from({ length: 100 }, () => keyring.load(key)));
+    expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
+  });
+
+  it('that Redis knows is not asked for in PostgreSQL', async () => {
+    tiers.put(key);
+    await keyring.load(key);
+    expect(await ringWith(tiers.shared).load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(tiers.asked).toEqual({ redis: 2, postgres: 1 });
+  });
+
+  it('of which a newer version was heard of is not believed to Redis', async () => {
+    tiers.put(key, { version: 5, revoked: true });
+    tiers.redis.set(hashOf(key), {
+      version: 4,
+      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false, rateLimit: null },
+    });
+    recent.note(hashOf(key), 5);
+    expect(await keyring.load(key)).toBeNull();
+  });
+
+  it('is not believed to Redis where the table held a newer version when the worker started', async () => {
+    tiers.put(key, { version: 5, revoked: true });
+    tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 5 }];
+    await keyring.learn();
+    tiers.redis.set(hashOf(key), {
+      version: 4,
+      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false, rateLimit: null },
+    });
+    expect(await keyring.load(key)).toBeNull();
+  });
+
+  it('is not looked for in Redis while changes may go unheard, nor where there is no Redis', async () => {
+    tiers.put(key);
+    tiers.linked = false;
+    await keyring.load(key);
+    tiers.linked = true;
+    await ringWith(undefined).load(key);
+    expect(tiers.asked).toEqual({ redis: 0, postgres: 2 });
+  });
+
+  it('that is revoked is refused, and known to be', async () => {
+    tiers.put(key, { revoked: true });
+    expect(await keyring.load(key)).toBeNull();
+    expect(keyring.find(key)).toBeNull();
+  });
+
+  it('is refused from the moment it expires, known or not', async () => {
+    // the monotonic clock goes on meanwhile
+    tiers.put(key, { expires_at_ms: Date.now() + 600_000 });
+    expect(await keyring.load(key)).not.toBeNull();
+    vi.setSystemTime(Date.now() + 400_000);
+    expect(keyring.find(key)).not.toBeNull();
+    vi.setSystemTime(Date.now() + 200_001);
+    expect(keyring.find(key)).toBeNull();
+    expect(await keyring.load(key)).toBeNull();
+  });
+});
+
+describe('a guess', () => {
+  it('is remembered as unknown, and forgotten after a while', async () => {
+    expect(await keyring.load(key)).toBeNull();
+    expect(keyring.find(key)).toBeNull();
+    vi.setSystemTime(Date.now() + 60_001);
+    expect(keyring.find(key)).toBeUndefined();
+  });
+
+  it('does not push out the keys that are known, however many come', async () => {
+    tiers.put(key);
+    await keyring.load(key);
+    for (let i = 0; i < 6_000; i++) await keyring.load(`guess ${i}`);
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    // the first of them went: the table is bounded
+    tiers.asked.redis = 0;
+    await keyring.load('guess 0');
+    expect(tiers.asked.redis).toBe(1);
+  });
+});
+
+describe('while too many guesses are made', () => {
+  beforeEach(() => {
+    tiers.mayGuess = false;
+  });
+
+  it('one more is not looked up, nor is it held to be unknown', async () => {
+    tiers.put(key);
+    await expect(keyring.load(key)).rejects.toThrow(/too many keys/);
+    expect(tiers.asked).toEqual({ redis: 0, postgres: 0 });
+    tiers.mayGuess = true;
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('the answer may take its time, and many who ask with one key are one guess', async () => {
+    tiers.mayGuess = Promise.resolve(true);
+    const asked = vi.spyOn(tiers, 'mayGuess', 'get');
+    expect(await Promise.all([keyring.load(key), keyring.load(key)])).toEqual([null, null]);
+    expect(asked).toHaveBeenCalledTimes(1);
+    expect(tiers.asked.postgres).toBe(1);
+    asked.mockReturnValue(Promise.resolve(false));
+    await expect(keyring.load(makeKey())).rejects.toThrow(/too many keys/);
+  });
+
+  it('a few wait until they may be looked up, the others are told at once', async () => {
+    const waiting = Array.from({ length: 32 }, () => keyring.load(makeKey()));
+    const one = keyring.load(key);
+    await expect(one).rejects.toThrow(/too many keys/);
+    expect(tiers.asked.postgres).toBe(0);
+    tiers.mayGuess = true;
+    expect(await Promise.all(waiting)).toEqual(new Array(32).fill(null));
+    expect(tiers.asked.postgres).toBe(32);
+  });
+
+  it('one that waits is looked up when the change feed tells of it', async () => {
+    tiers.put(key);
+    const loading = keyring.load(key);
+    keyring.drop(hashOf(key), 1);
+    expect(await loading).not.toBeNull();
+  });
+
+  it('a key that is known is asked for again all the same', async () => {
+    tiers.put(key);
+    tiers.mayGuess = true;
+    await keyring.load(key);
+    tiers.mayGuess = false;
+    keyring.doubtAll();
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('so is a new one of which the change feed has told', async () => {
+    tiers.put(key);
+    keyring.drop(hashOf(key), 1);
+    expect(await keyring.load(key)).not.toBeNull();
+  });
+
+  it('so is one that was in the table when the worker started', async () => {
+    tiers.put(key);
+    tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 1 }];
+    await keyring.learn();
+    expect(await keyring.load(key)).not.toBeNull();
+    await expect(keyring.load(makeKey())).rejects.toThrow(/too many keys/);
+  });
+});
+
+describe('a change', () => {
+  it('makes the key be asked for again', async () => {
+    tiers.put(key);
+    await keyring.load(key);
+    tiers.put(key, { revoked: true, version: 2 });
+    tiers.redis.clear();
+    recent.note(hashOf(key), 2);
+    keyring.drop(hashOf(key), 1);
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toBeNull();
+  });
+
+  it('that is heard of during a look-up keeps its outcome from being remembered, here and in Redis', async () => {
+    tiers.put(key);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    tiers.held = promise;
+    const loading = keyring.load(key);
+    await vi.waitFor(() => expect(tiers.asked.postgres).toBe(1));
+    recent.note(hashOf(key), 2);
+    keyring.drop(hashOf(key), 1);
+    resolve();
+    await loading;
+    expect(keyring.find(key)).toBeUndefined();
+    expect(tiers.redis.size).toBe(0);
+  });
+
+  it('that is heard of during a look-up is seen by who asks after it', async () => {
+    tiers.put(key);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    tiers.held = promise;
+    const before = keyring.load(key);
+    await vi.waitFor(() => expect(tiers.asked.postgres).toBe(1));
+    tiers.put(key, { revoked: true, version: 2 });
+    recent.note(hashOf(key), 2);
+    keyring.drop(hashOf(key), 1);
+    const after = keyring.load(key);
+    resolve();
+    expect(await before).not.toBeNull();
+    expect(await after).toBeNull();
+    expect(keyring.find(key)).toBeNull();
+  });
+
+  it('that may have been missed makes every key be asked for again, guesses too', async () => {
+    const guess = makeKey();
+    tiers.put(key);
+    await keyring.load(key);
+    await keyring.load(guess);
+    recent.noteAll();
+    keyring.doubtAll();
+    expect([keyring.find(key), keyring.find(guess)]).toEqual([undefined, undefined]);
+  });
+});
+
+describe('while nobody can be asked', () => {
+  beforeEach(async () => {
+    tiers.put(key, { expires_at_ms: Date.now() + 60_000 });
+    await keyring.load(key);
+    tiers.redisThere = false;
+    tiers.postgresAway = true;
+  });
+
+  it('a key that is known goes on being accepted, and is not asked for at every request', async () => {
+    recent.noteAll();
+    keyring.doubtAll();
+    tiers.linked = false;
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    vi.setSystemTime(Date.now() + 1_001);
+    expect(keyring.find(key)).toBeUndefined();
+  });
+
+  it.each([
+    ['that is doubted is asked for again after a second, though the feed is back', true],
+    ['of which Redis alone knew is asked for again after a second', false],
+  ])('a key %s', async (_, isKnown) => {
+    tiers.put(key, { revoked: true, version: 2 });
+    recent.noteAll();
+    keyring.doubtAll();
+    if (!isKnown) {
+      keyring = ringWith(tiers.shared);
+      tiers.redisThere = true;
+      tiers.linked = false;
+    }
+    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
+    tiers.redisThere = false;
+    tiers.linked = true;
+    tiers.postgresAway = false;
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    vi.setSystemTime(Date.now() + 1_001);
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toBeNull();
+    expect(keyring.find(key)).toBeNull();
+  });
+
+  it('a doubt that comes while a key is believed for want of an answer is asked about at once', async () => {
+    keyring.doubtAll();
+    await keyring.load(key);
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    keyring.doubtAll();
+    expect(keyring.find(key)).toBeUndefined();
+  });
+
+  it('a key that has expired is refused all the same', async () => {
+    recent.noteAll();
+    keyring.doubtAll();
+    vi.setSystemTime(Date.now() + 60_001);
+    expect(await keyring.load(key)).toBeNull();
+  });
+
+  it('a key that is not known cannot be judged', async () => {
+    await expect(keyring.load(makeKey())).rejects.toThrow(Unavailable);
+  });
+
+  it('a failure is not remembered', async () => {
+    const other = makeKey();
+    await keyring.load(other).catch(() => {});
+    tiers.postgresAway = false;
+    tiers.put(other, { id: 'key_b' });
+    expect(await keyring.load(other)).toMatchObject({ keyId: 'key_b' });
+  });
+});
+
+it('a key is read again in the background after 30 s, and answered meanwhile by what is known', async () => {
+  tiers.put(key);
+  await keyring.load(key);
+  vi.setSystemTime(Date.now() + 30_001);
+  tiers.put(key, { revoked: true, version: 2 });
+  tiers.redis.clear();
+  expect(keyring.find(key)).not.toBeNull();
+  await vi.waitFor(() => expect(keyring.find(key)).toBeNull());
+  expect(tiers.asked.postgres).toBe(2);
+});
+
+it('while the feed is silent no key is believed for longer than 5 s', async () => {
+  tiers.put(key);
+  await keyring.load(key);
+  tiers.linked = false;
+  expect(keyring.find(key)).not.toBeNull();
+  vi.setSystemTime(Date.now() + 5_001);
+  expect(keyring.find(key)).toBeUndefined();
+});
+
+describe('a key of which PostgreSQL says nothing for a while', () => {
+  const answer = Promise.withResolvers<void>();
+
+  beforeEach(async () => {
+    tiers.put(key);
+    keyring = ringWith(undefined);
+    await keyring.load(key);
+    tiers.held = answer.promise;
+  });
+
+  it('goes on being accepted where it is known, until the answer comes', async () => {
+    keyring.doubtAll();
+    tiers.put(key, { revoked: true, version: 2 });
+    expect(keyring.find(key)).toBeUndefined();
+    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    answer.resolve();
+    await vi.waitFor(() => expect(keyring.find(key)).toBeNull());
+  });
+
+  it('is waited for where it was dropped meanwhile', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    tiers.held = promise;
+    keyring.doubtAll();
+    tiers.put(key, { revoked: true, version: 2 });
+    const judged = keyring.load(key);
+    keyring.drop(hashOf(key), 1);
+    setTimeout(resolve, 300);
+    expect(await judged).toBeNull();
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../lib/mac.ts';
+import { decodeKey, encodeKey, isOfFormerRelease, keyOf, type VersionedKey } from './key-record.ts';
+
+const SHA256 = 'ab'.repeat(32);
+const NAME = `g:k:${SHA256}`;
+const secret = new Secret();
+const key: VersionedKey = {
+  version: 9_007_199_254_740_991,
+  record: {
+    id: 'key_é',
+    scopes: ['registry'],
+    expiresAtMs: 1_800_000_000_123,
+    revoked: false,
+    rateLimit: { requests: 200, windowMs: 1_000 },
+  },
+};
+const unknown: VersionedKey = { version: 0, record: null };
+
+describe('a key as Redis holds it', () => {
+  it.each([
+    [key],
+    [unknown],
+    [
+      {
+        version: 1,
+        record: { ...key.record!, scopes: [], expiresAtMs: null, revoked: true, rateLimit: null },
+      },
+    ],
+  ])('comes back as it was: %o', (versioned) => {
+    expect(decodeKey(NAME, encodeKey(NAME, versioned, secret), secret)).toEqual(versioned);
+  });
+
+  it.each([
+    ['under the name of another key', `g:k:${'cd'.repeat(32)}`, secret],
+    ['in another generation', `h:k:${SHA256}`, secret],
+    ['with another secret', NAME, new Secret()],
+  ])('is nothing %s', (_, name, own) => {
+    expect(decodeKey(name, encodeKey(NAME, key, secret), own)).toBeUndefined();
+  });
+
+  it('is nothing when any bit of it has flipped, or it was cut or made longer', () => {
+    const sound = encodeKey(NAME, key, secret);
+    for (let bit = 0; bit < 8 * sound.length; bit++) {
+      const damaged = Buffer.from(sound);
+      damaged[bit >> 3]! ^= 1 << (bit & 7);
+      expect(decodeKey(NAME, damaged, secret)).toBeUndefined();
+    }
+    for (let length = 0; length < sound.length; length++) {
+      expect(decodeKey(NAME, sound.subarray(0, length), secret)).toBeUndefined();
+    }
+    expect(decodeKey(NAME, Buffer.concat([sound, Buffer.from(' ')]), secret)).toBeUndefined();
+  });
+
+  it('carries its version where the script that compares versions looks for it', () => {
+    const bytes = encodeKey(NAME, key, secret);
+    expect(bytes.readDoubleLE(8)).toBe(key.version);
+    expect(bytes.subarray(4, 8)).toEqual(encodeKey(NAME, unknown, secret).subarray(4, 8));
+  });
+});
+
+it.each([
+  [null, null, null],
+  [200, 1, { requests: 200, windowMs: 1_000 }],
+  [6_000, 60, { requests: 6_000, windowMs: 60_000 }],
+])('a row is read by its names, with a limit of %s in %s s', (requests, seconds, rateLimit) => {
+  const row = {
+    sha256: SHA256,
+    id: 'key_a',
+    scopes: ['registry'],
+    expires_at_ms: 5,
+    revoked: true,
+    rate_limit_requests: requests,
+    rate_limit_window_s: seconds,
+    version: 7,
+  };
+  expect(keyOf(row)).toEqual({
+    version: 7,
+    record: { id: 'key_a', scopes: ['registry'], expiresAtMs: 5, revoked: true, rateLimit },
+  });
+});
+
+it('what an earlier release has written is told from what is damaged', () => {
+  const former = encodeKey(NAME, key, secret);
+  former.write('HEK1', 4, 'latin1');
+  expect(decodeKey(NAME, former, secret)).toBeUndefined();
+  expect(isOfFormerRelease(former)).toBe(true);
+  expect(isOfFormerRelease(encodeKey(NAME, key, secret))).toBe(false);
+  expect(isOfFormerRelease(Buffer.from('HEK1'))).toBe(false);
+});

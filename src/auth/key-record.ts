@@ -1,0 +1,85 @@
+import { MAC_BYTES, type Secret } from '../lib/mac.ts';
+import type { RateLimit } from '../rate-limit/rate-limit.ts';
+
+/** What is known of a key, as PostgreSQL says it; `null` fields of time mean never. */
+export interface KeyRecord {
+  id: string;
+  scopes: string[];
+  expiresAtMs: number | null;
+  revoked: boolean;
+  rateLimit: RateLimit | null;
+}
+
+/** A row of `api_keys` as `KEY_COLUMNS` selects it. */
+export interface KeyRow {
+  sha256: string;
+  id: string;
+  scopes: string[];
+  expires_at_ms: number | null;
+  revoked: boolean;
+  rate_limit_requests: number | null;
+  rate_limit_window_s: number | null;
+  version: number;
+}
+
+/** The select list that yields a `KeyRow`. */
+export const KEY_COLUMNS = `encode(key_sha256, 'hex') as sha256, id, scopes,
+  (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, revoked_at is not null as revoked,
+  rate_limit_requests, rate_limit_window_s, version::float8`;
+
+/** A record with its version; `record` null: no such key is known. */
+export interface VersionedKey {
+  version: number;
+  record: KeyRecord | null;
+}
+
+/** HEK3: another one for each form of the record, so that no release takes another's for its own. */
+const MAGIC = 0x334b4548;
+const FORMER_MAGICS = [0x314b4548, 0x324b4548];
+const MAC_AT = 16;
+const RECORD_AT = MAC_AT + MAC_BYTES;
+
+/** Reads a row. */
+export function keyOf(row: KeyRow): VersionedKey {
+  const { id, scopes, expires_at_ms, revoked, rate_limit_requests, rate_limit_window_s, version } = row;
+  const rateLimit =
+    rate_limit_requests === null
+      ? null
+      : { requests: rate_limit_requests, windowMs: 1000 * rate_limit_window_s! };
+  return { version, record: { id, scopes, expiresAtMs: expires_at_ms, revoked, rateLimit } };
+}
+
+/**
+ * A key as Redis holds it: u32 random, u32 magic, f64 version, 16 bytes of authentication code, then the record as JSON.
+ * The first 16 bytes are the head of every versioned value. The code covers `name`, under which the value stands (a
+ * generation and the sha256 of the key), the magic, the version and the record: write access to Redis makes no key.
+ */
+export function encodeKey(name: string, { version, record }: VersionedKey, secret: Secret): Buffer {
+  const json = JSON.stringify(record);
+  const bytes = Buffer.allocUnsafe(RECORD_AT + Buffer.byteLength(json));
+  bytes.writeUInt32LE(MAGIC, 4);
+  bytes.writeDoubleLE(version, 8);
+  bytes.write(json, RECORD_AT);
+  const mac = secret.mac('key', signed(name, bytes));
+  mac.copy(bytes, MAC_AT);
+  mac.copy(bytes, 0, 0, 4);
+  return bytes;
+}
+
+/** Reads what Redis held under `name`; undefined when it is damaged, or no value that the service wrote there. */
+export function decodeKey(name: string, bytes: Buffer, secret: Secret): VersionedKey | undefined {
+  if (bytes.length <= RECORD_AT || bytes.readUInt32LE(4) !== MAGIC) return undefined;
+  if (bytes.readUInt32LE(0) !== bytes.readUInt32LE(MAC_AT)) return undefined;
+  if (!secret.verifies('key', signed(name, bytes), bytes.subarray(MAC_AT, RECORD_AT))) return undefined;
+  return { version: bytes.readDoubleLE(8), record: JSON.parse(bytes.toString('utf8', RECORD_AT)) };
+}
+
+/** What the code of a value is computed of: of the name the length too, so that nothing moves from one part to another. */
+function signed(name: string, bytes: Buffer): string {
+  return `${name.length}:${name}${bytes.toString('latin1', 4, MAC_AT)}${bytes.toString('latin1', RECORD_AT)}`;
+}
+
+/** True for what an earlier release has written: it is read again from PostgreSQL, and is no fault. */
+export function isOfFormerRelease(bytes: Buffer): boolean {
+  return bytes.length > MAC_AT && FORMER_MAGICS.includes(bytes.readUInt32LE(4));
+}

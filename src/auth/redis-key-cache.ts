@@ -1,0 +1,67 @@
+import type { Secret } from '../lib/mac.ts';
+import type { SharedStore } from '../redis/store.ts';
+import { type Codec, type Sharing, VersionedValues } from '../redis/versioned-values.ts';
+import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './key-record.ts';
+
+type Shared = [sha256: string, key: VersionedKey];
+
+const codecBy = (secret: Secret): Codec<Shared> => ({
+  letter: 'k:',
+  keyOf: ([sha256]) => sha256,
+  encode: ([sha256, key], prefix) => encodeKey(prefix + sha256, key, secret),
+  decode: (sha256, bytes, start, end, prefix) => {
+    const value = bytes.subarray(start, end);
+    const key = decodeKey(prefix + sha256, value, secret);
+    if (key) return [sha256, key];
+    return isOfFormerRelease(value) ? null : undefined;
+  },
+});
+
+/** Keys in Redis, under `<generation>:k:<sha256>`, signed with the secret of the database. */
+export class SharedKeys {
+  readonly #values: VersionedValues<Shared>;
+  readonly #absentTtlMs: number;
+
+  constructor(redis: SharedStore, sharing: Sharing, secret: Secret) {
+    this.#values = new VersionedValues(redis, codecBy(secret), sharing);
+    this.#absentTtlMs = sharing.absentTtlMs;
+  }
+
+  /** From now on only keys of this generation are read and written. */
+  useGeneration(generation: string): void {
+    this.#values.useGeneration(generation);
+  }
+
+  /** What Redis knows of the key with this sha256; undefined: nothing. */
+  async read(sha256: string): Promise<VersionedKey | undefined> {
+    return (await this.held([sha256]))[0];
+  }
+
+  /** The same of several keys, asked for at once. */
+  async held(sha256s: string[]): Promise<(VersionedKey | undefined)[]> {
+    return (await this.#values.read(sha256s)).map((found) => found?.[1]);
+  }
+
+  /**
+   * Stores keys unless Redis holds newer versions. Returns the hashes of those that were rejected; undefined when Redis
+   * did not take all of it.
+   */
+  fill(keys: Shared[]): Promise<string[] | undefined> {
+    return this.#values.store(keys);
+  }
+
+  /** Stores keys whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
+  replace(keys: Shared[]): Promise<boolean> {
+    return this.#values.replace(keys);
+  }
+
+  /** Some of the keys that Redis holds, as sha256, and the cursor for the next; undefined: it does not answer. */
+  walk(cursor: string): Promise<[cursor: string, sha256s: string[]] | undefined> {
+    return this.#values.walk(cursor);
+  }
+
+  /** Remembers for a short time that this key is unknown, unless Redis has heard otherwise meanwhile. */
+  rememberUnknown(sha256: string): Promise<void> {
+    return this.#values.storeIfNone([[[sha256, { version: 0, record: null }], this.#absentTtlMs]]);
+  }
+}

@@ -1,0 +1,11 @@
+import { encodeHotel } from '../../hotels/encode.ts';
+import type { Entry } from '../../hotels/entry.ts';
+import { rowOf } from '../../hotels/row.fixture.ts';
+import type { HotelRow } from '../../hotels/row.ts';
+
+export const NOW_MS = Date.UTC(2026, 10, 21);
+
+/** The hotel of `rowOf`, as it is encoded at NOW_MS. */
+export function hotel(fields: Partial<HotelRow> & { id: string }): Entry {
+  return encodeHotel(rowOf(fields), NOW_MS);
+}

@@ -1,0 +1,174 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import type { Entry } from '../../hotels/entry.ts';
+import type { Namespace } from '../../hotels/namespace.ts';
+import { hotel, NOW_MS } from './arena.fixture.ts';
+import { ABSENT, MISS, Slab } from './arena.ts';
+
+const NAMESPACES: Namespace[] = ['id', 'channel', 'registry'];
+const SLAB_BYTES = 1024 ** 2;
+
+/** What the slab may hold, in plain Maps. It has no bound: what the slab let go it hears of by asking. */
+class Model {
+  readonly entries = new Map<string, Entry>();
+  readonly owners = new Map<string, string>();
+  readonly absences = new Set<string>();
+  readonly slab: Slab;
+
+  constructor(slab: Slab) {
+    this.slab = slab;
+  }
+
+  keysOf(entry: Entry): [Namespace, string][] {
+    const keys: [Namespace, string][] = [['id', entry.id]];
+    if (entry.channelId !== null) keys.push(['channel', entry.channelId]);
+    if (entry.registryId !== null) keys.push(['registry', entry.registryId]);
+    return keys;
+  }
+
+  /** The entry a key leads to, if the slab has not let it go. */
+  held(namespace: Namespace, key: string): Entry | undefined {
+    const id = this.owners.get(`${namespace} ${key}`);
+    if (id === undefined) return undefined;
+    if (this.slab.find('id', id, NOW_MS) > 0) return this.entries.get(id);
+    this.forget(id);
+    return undefined;
+  }
+
+  forget(id: string): void {
+    this.entries.delete(id);
+    for (const [key, owner] of this.owners) if (owner === id) this.owners.delete(key);
+  }
+
+  put(entry: Entry): void {
+    const old = this.held('id', entry.id);
+    const isStored = this.slab.put(entry.bytes, NOW_MS, NOW_MS);
+    expect(isStored).toBe(!(old && old.version > entry.version));
+    if (!isStored) return;
+    this.forget(entry.id);
+    this.entries.set(entry.id, entry);
+    for (const [namespace, key] of this.keysOf(entry)) {
+      this.absences.delete(`${namespace} ${key}`);
+      const holder = namespace === 'id' ? undefined : this.held(namespace, key);
+      if (!(holder && holder.version > entry.version)) this.owners.set(`${namespace} ${key}`, entry.id);
+    }
+  }
+
+  drop(namespace: Namespace, key: string): void {
+    const id = this.owners.get(`${namespace} ${key}`);
+    if (id !== undefined) this.forget(id);
+    this.absences.delete(`${namespace} ${key}`);
+  }
+
+  /** What the slab says of a key is true; with nothing evicted, it knows all that the model knows. */
+  check(namespace: Namespace, key: string): void {
+    const entry = this.held(namespace, key);
+    const ref = this.slab.find(namespace, key, NOW_MS);
+    if (entry) {
+      expect(ref).toBeGreaterThan(0);
+      expect(this.slab.read(ref).equals(entry.bytes)).toBe(true);
+      for (const view of ['full', 'narrow'] as const) {
+        expect(entry.body(view).equals(this.slab.body(ref, view))).toBe(true);
+      }
+    } else if (ref !== MISS) {
+      expect(ref).toBe(ABSENT);
+      expect(this.absences.has(`${namespace} ${key}`)).toBe(true);
+    }
+  }
+}
+
+const id = fc.integer({ min: 0, max: 300 }).map((i) => (i % 7 === 0 ? `hôtel-${i}` : `hotel-${i}`));
+const foreign = fc.integer({ min: 0, max: 60 }).map(String);
+const optional = fc.option(foreign, { nil: null });
+type Key = [Namespace, string];
+type Step =
+  | { what: 'put'; of: Put }
+  | { what: 'absent' | 'drop' | 'find'; of: Key }
+  | { what: 'gather'; of: Key[] }
+  | { what: 'clear' };
+
+const key: fc.Arbitrary<Key> = fc.oneof(
+  fc.tuple(fc.constant('id'), id),
+  fc.tuple(fc.constantFrom('channel', 'registry'), foreign),
+);
+const put = fc.record({
+  id,
+  channel_id: optional,
+  registry_id: optional,
+  version: fc.integer({ min: 1, max: 6 }),
+  length: fc.integer({ min: 500, max: 7500 }),
+});
+type Put = typeof put extends fc.Arbitrary<infer T> ? T : never;
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 300, arbitrary: fc.record({ what: fc.constant('put' as const), of: put }) },
+  { weight: 200, arbitrary: fc.record({ what: fc.constantFrom('absent', 'drop', 'find', 'find'), of: key }) },
+  {
+    weight: 50,
+    arbitrary: fc.record({ what: fc.constant('gather' as const), of: fc.array(key, { maxLength: 40 }) }),
+  },
+  { weight: 1, arbitrary: fc.record({ what: fc.constant('clear' as const) }) },
+);
+
+function checkGather(model: Model, keys: Key[]): void {
+  for (const namespace of NAMESPACES) {
+    const asked = keys.filter(([of]) => of === namespace).map(([, text]) => text);
+    const bodies = [];
+    const missed = [];
+    for (const text of new Set(asked)) {
+      const entry = model.held(namespace, text);
+      if (entry) bodies.push(entry.body('narrow').toString());
+      else if (model.slab.find(namespace, text, NOW_MS) === MISS) missed.push(text);
+    }
+    const batch = model.slab.gatherKeys(namespace, asked, 'narrow', NOW_MS);
+    expect(Buffer.from(batch.output).toString()).toBe(`[${bodies.join()}]`);
+    expect(batch.takeGapped().keys).toEqual(missed);
+    expect(batch.hits).toBe(bodies.length);
+  }
+}
+
+function take(model: Model, step: Step): void {
+  const { slab } = model;
+  if (step.what === 'put') {
+    model.put(hotel({ ...step.of, description: String(step.of.version).repeat(step.of.length) }));
+  } else if (step.what === 'absent') {
+    slab.putAbsent(...step.of, NOW_MS, NOW_MS + 1);
+    model.drop(...step.of);
+    model.absences.add(step.of.join(' '));
+  } else if (step.what === 'drop') {
+    slab.drop(...step.of);
+    model.drop(...step.of);
+  } else if (step.what === 'find') {
+    model.check(...step.of);
+  } else if (step.what === 'gather') {
+    checkGather(model, step.of);
+  } else {
+    slab.clear();
+    for (const known of model.entries.keys()) model.forget(known);
+    model.absences.clear();
+  }
+}
+
+it('nothing that is found is wrong or stale, after any sequence of changes and evictions', () => {
+  const slab = new Slab(SLAB_BYTES);
+  let evictions = 0;
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 300, maxLength: 1500, size: 'max' }), (steps) => {
+      slab.clear();
+      const model = new Model(slab);
+      for (const step of steps) take(model, step);
+      for (let i = 0; i <= 60; i++) for (const namespace of NAMESPACES) model.check(namespace, String(i));
+      for (const entry of model.entries.values()) model.check('id', entry.id);
+      const isKnownAbsent = (of: string) => {
+        const [namespace, key] = of.split(' ') as [Namespace, string];
+        return slab.find(namespace, key, NOW_MS) === ABSENT;
+      };
+      const absences = [...model.absences].filter(isKnownAbsent).length;
+      for (const entry of model.entries.values()) model.held('id', entry.id);
+      const keys = model.owners.size + absences;
+      expect(slab.stats()).toMatchObject({ entries: model.entries.size, absences, keys });
+      evictions = slab.stats().evictions;
+    }),
+    { numRuns: 80 },
+  );
+  expect(evictions).toBeGreaterThan(1000);
+}, 60_000);

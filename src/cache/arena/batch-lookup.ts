@@ -1,0 +1,100 @@
+import type { SlabWasm } from '../../wasm/arena.ts';
+import { GappedAnswer } from '../partial-response.ts';
+
+/** What became of a batch: answered; wrong or too long, so others must judge it; larger than the output. */
+export const OK = 0;
+export const NOT_READ = 1;
+export const TOO_LARGE = 2;
+export type GatherStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
+
+/**
+ * What a slab found for a batch. A slab has one and writes it anew with each batch; `output`, `takeGapped` and
+ * `softKeys` read the slab's memory and hold until its next call.
+ */
+export class Gathered {
+  status: GatherStatus = NOT_READ;
+  /** hotels answered; this and what follows says nothing where the status is NOT_READ */
+  hits = 0;
+  /** keys known to be absent, each time they were asked for */
+  absences = 0;
+  /** keys not held, each time they were asked for */
+  misses = 0;
+  /** when the first of the hits is to be refreshed, epoch ms; Infinity without hits */
+  soonestSoftMs = Infinity;
+
+  readonly #bytes: Buffer;
+  readonly #words: Uint32Array;
+  readonly #floats: Float64Array;
+  readonly #area: Buffer;
+  /** indexes into #words */
+  readonly #result: number;
+  readonly #elements: number;
+  readonly #gaps: number;
+  #outputLength = 0;
+  #asked = 0;
+  /** the keys, where JavaScript gave them */
+  #keys: readonly string[] | undefined;
+
+  constructor(wasm: SlabWasm, memory: ArrayBuffer, outputBytes: number) {
+    this.#bytes = Buffer.from(memory);
+    this.#words = new Uint32Array(memory);
+    this.#floats = new Float64Array(memory);
+    this.#area = Buffer.from(memory, wasm.outputStart.value >>> 0, outputBytes);
+    this.#result = wasm.RESULT.value / 4;
+    this.#elements = wasm.ELEMENTS.value / 4;
+    this.#gaps = wasm.GAPS.value / 4;
+  }
+
+  /** Takes what wasm has just written. */
+  take(status: number, keys: readonly string[] | undefined): this {
+    this.status = status as GatherStatus;
+    if (status === NOT_READ) return this;
+    const [words, floats, word] = [this.#words, this.#floats, this.#result];
+    this.hits = words[word]!;
+    this.absences = words[word + 1]!;
+    this.misses = words[word + 2]!;
+    this.#outputLength = words[word + 3]!;
+    this.soonestSoftMs = floats[word / 2 + 2]!;
+    this.#asked = words[word + 8]!;
+    this.#keys = keys;
+    return this;
+  }
+
+  /** The array of the hits' bodies in the order asked, each at its first place; empty where TOO_LARGE. */
+  get output(): Uint8Array {
+    return this.#area.subarray(0, this.#outputLength);
+  }
+
+  /** Copies the output, with the keys that were missed and their places, to be completed later. Needs OK. */
+  takeGapped(): GappedAnswer {
+    const keys: string[] = [];
+    const places: number[] = [];
+    const seen = new Set<string>();
+    for (let i = 0; i < this.misses; i++) {
+      const key = this.#key(this.#words[this.#gaps + i * 2]!);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      keys.push(key);
+      places.push(this.#words[this.#gaps + i * 2 + 1]!);
+    }
+    return new GappedAnswer(Buffer.from(this.output), keys, places);
+  }
+
+  /** Keys of the hits that are past their soft expiry. */
+  softKeys(nowMs: number): string[] {
+    const keys = [];
+    for (let i = 0; i < this.#asked; i++) {
+      const ref = this.#words[this.#elements + i * 4 + 3]!;
+      // 0 is a miss, 1 adds nothing; softUntil is the third f64 of a record.
+      if (ref > 1 && this.#floats[ref + 2]! <= nowMs) keys.push(this.#key(i));
+    }
+    return keys;
+  }
+
+  #key(element: number): string {
+    if (this.#keys) return this.#keys[element]!;
+    const word = this.#elements + element * 4;
+    const start = this.#words[word]!;
+    return this.#bytes.toString('utf8', start, start + this.#words[word + 1]!);
+  }
+}

@@ -1,0 +1,203 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Entry } from '../../hotels/entry.ts';
+import { readBatch } from '../../http/batch-body.ts';
+import { hotel, NOW_MS } from './arena.fixture.ts';
+import { Slab } from './arena.ts';
+import { NOT_READ, OK, TOO_LARGE } from './batch-lookup.ts';
+
+const MIB = 1024 ** 2;
+const SOFT_MS = NOW_MS + 60_000;
+const entries = Array.from({ length: 100 }, (_, i) =>
+  hotel({ id: `h${i}`, channel_id: `ch-${i}`, registry_id: i % 2 === 0 ? String(i) : String(-i) }),
+);
+const slab = new Slab(MIB);
+for (const entry of entries) slab.put(entry.bytes, NOW_MS, SOFT_MS);
+
+let gathered = slab.gatherKeys('id', [], 'full', NOW_MS);
+
+function arrayOf(...bodies: Entry[]): string {
+  return `[${bodies.map((entry) => entry.body('full')).join()}]`;
+}
+
+function gather(namespace: 'channel' | 'registry', body: string): string | number {
+  gathered = slab.gather(namespace, Buffer.from(body), 'full', NOW_MS);
+  return gathered.status === OK ? Buffer.from(gathered.output).toString() : gathered.status;
+}
+
+describe('the body of a batch request', () => {
+  it('is answered in the order asked, each hotel once', () => {
+    expect(gather('channel', '{"channel_ids":["ch-3","ch-1","ch-3"]}')).toBe(
+      arrayOf(entries[3]!, entries[1]!),
+    );
+    expect(gather('channel', ' {\n"channel_ids" :\t[ "ch-3" ,\r"ch-1" ] } ')).toBe(
+      arrayOf(entries[3]!, entries[1]!),
+    );
+    expect(gather('registry', '{"registry_ids":["004",4,-7,"-07"]}')).toBe(arrayOf(entries[4]!, entries[7]!));
+    expect(gather('registry', '{"registry_ids":["-0"]}')).toBe(arrayOf(entries[0]!));
+    expect(gather('registry', '{"registry_ids":[-0]}')).toBe(arrayOf(entries[0]!));
+    expect(gather('registry', '{"registry_ids":[4.0,-0.7e1,"\\u0034"]}')).toBe(
+      arrayOf(entries[4]!, entries[7]!),
+    );
+    expect(gather('channel', '{"x":[{"channel_ids":1}],"channel\\u005fids":["ch\\u002d3"]}')).toBe(
+      arrayOf(entries[3]!),
+    );
+    expect(gather('channel', '{"channel_ids":[]}')).toBe('[]');
+    expect([gathered.hits, gathered.absences, gathered.misses]).toEqual([0, 0, 0]);
+  });
+
+  it.each([
+    [
+      '',
+      '{',
+      '{}',
+      '[]',
+      '{"channel_ids":',
+      '{"channel_ids":[',
+      '{"channel_ids":["a"',
+      '{"channel_ids":["a"]',
+    ],
+    [
+      '{"channel_ids":["a"]}x',
+      '{"channel_ids":["a"]}\0',
+      '{"channel_ids":["a",]}',
+      '{"channel_ids":["a" "b"]}',
+    ],
+    ['{"channel_ids":["a\\x"]}', '{"channel_ids":["a\tb"]}', '{"channel_ids":["\x7f\x01"]}'],
+    [
+      '{"channel_ids":[1]}',
+      '{"channel_ids":[null]}',
+      '{"channel_ids":["a"],"b":01}',
+      '{"registry_ids":["a"]}',
+    ],
+    [
+      '{"channel_idz":["a"]}',
+      '{channel_ids:["a"]}',
+      '{"channel_ids":"a"}',
+      '{"channel_ids":["a]}',
+      '{"channel_ids"}',
+    ],
+    [
+      '\ufeff\ufeff{"channel_ids":["a"]}',
+      '{"channel_ids":[,"a"]}',
+      `{"channel_ids":["${'x'.repeat(300_000)}"]}`,
+    ],
+  ])('is left to others where it is wrong or long: %j', (...bodies) => {
+    for (const body of bodies) expect(gather('channel', body)).toBe(NOT_READ);
+  });
+
+  it.each([
+    ['01', '-', '-01', '00', '1.5', '1e-3', '+1', '--1', 'null', '"1'],
+    ['""', '"-"', '"1 "', '" 1"', '"1.0"', '"a"', '"1e3"', '"+1"', '"--1"', '"0x10"'],
+  ])('is left to others where an element is no integer: %j', (...elements) => {
+    for (const element of elements)
+      expect(gather('registry', `{"registry_ids":[${element}]}`)).toBe(NOT_READ);
+  });
+
+  it('holds at most 1000 ids', () => {
+    const body = (count: number) =>
+      JSON.stringify({ registry_ids: Array.from({ length: count }, (_, i) => i) });
+    expect(gather('registry', body(1000))).not.toBe(NOT_READ);
+    expect(gathered.hits).toBe(50);
+    expect(gathered.misses).toBe(950);
+    expect(gather('registry', body(1001))).toBe(NOT_READ);
+    expect(() => slab.gatherKeys('id', Array(1001).fill('a'), 'full', NOW_MS)).toThrow(RangeError);
+  });
+
+  it('is answered as its parsed ids are, whatever its bytes', () => {
+    const element = fc.oneof(
+      fc.string({ unit: 'binary-ascii', maxLength: 40 }),
+      fc.constantFrom('ch-1', 'ch-2', '007', '-0', '-08', 4, -7, 0, 1.5, 1e300, null, 'x'.repeat(256)),
+      fc.integer(),
+    );
+    const value = fc.oneof(
+      fc.record({ channel_ids: fc.array(element) }),
+      fc.record({ registry_ids: fc.array(fc.oneof(fc.integer(), fc.bigInt().map(String))) }),
+      fc.jsonValue(),
+    );
+    const spaced = fc
+      .tuple(value, fc.constantFrom('', ' ', '\n\t'))
+      .map(([of, space]) => JSON.stringify(of, null, space));
+    const damaged = fc
+      .tuple(spaced, fc.nat(), fc.string({ unit: 'binary-ascii', maxLength: 2 }))
+      .map(
+        ([body, at, patch]) =>
+          body.slice(0, at % (body.length + 1)) + patch + body.slice((at % (body.length + 1)) + 1),
+      );
+    fc.assert(
+      fc.property(fc.oneof(spaced, damaged), fc.constantFrom('channel', 'registry'), (body, namespace) => {
+        const gathered = slab.gather(namespace, Buffer.from(body), 'full', NOW_MS);
+        const batch = readBatch(namespace, Buffer.from(body));
+        expect(gathered.status).toBe('error' in batch ? NOT_READ : OK);
+        if ('error' in batch) return;
+        const { hits } = gathered;
+        const answer = Buffer.from(gathered.output).toString();
+        const gaps = gathered.takeGapped().keys;
+        slab.gatherKeys(namespace, batch.ids, 'full', NOW_MS);
+        expect(Buffer.from(gathered.output).toString()).toBe(answer);
+        expect(gathered.hits).toBe(hits);
+        expect(gathered.takeGapped().keys).toEqual(gaps);
+      }),
+      { numRuns: 3000 },
+    );
+  });
+});
+
+describe('what a batch reports', () => {
+  it('which hit is the first to be refreshed, and which are past it', () => {
+    const own = new Slab(MIB);
+    own.put(entries[1]!.bytes, NOW_MS - 5, SOFT_MS);
+    own.put(entries[2]!.bytes, NOW_MS, NOW_MS + 1);
+    own.putAbsent('id', 'none', NOW_MS, SOFT_MS);
+    const batch = own.gatherKeys('id', ['h1', 'h2', 'none', 'h3', 'h1'], 'full', NOW_MS);
+    expect([batch.hits, batch.absences, batch.misses]).toEqual([2, 1, 1]);
+    expect(batch.soonestSoftMs).toBe(NOW_MS + 1);
+    expect(batch.softKeys(NOW_MS)).toEqual([]);
+    expect(batch.softKeys(NOW_MS + 1)).toEqual(['h2']);
+    own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS, NOW_MS);
+    expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
+    expect(batch.takeGapped().keys).toEqual(['h1']);
+  });
+
+  it('an answer that is larger than the output', () => {
+    const own = new Slab(MIB);
+    const large = Array.from({ length: 40 }, (_, i) => hotel({ id: `h${i}`, description: 'x'.repeat(6000) }));
+    for (const entry of large) own.put(entry.bytes, NOW_MS, SOFT_MS);
+    const ids = large.map((entry) => entry.id);
+    const batch = own.gatherKeys('id', ids, 'full', NOW_MS);
+    expect(batch.status).toBe(TOO_LARGE);
+    expect(batch.output.length).toBe(0);
+    expect(own.gatherKeys('id', ids.slice(0, 5), 'full', NOW_MS).status).toBe(OK);
+    expect(batch.output.length).toBe(arrayOf(...large.slice(0, 5)).length);
+  });
+});
+
+describe('a gapped answer', () => {
+  it('is completed in the order asked, whatever was missing and whatever of it was found', () => {
+    const held = fc.uniqueArray(fc.nat(30), { maxLength: 31 });
+    const asked = fc.array(fc.nat(30), { maxLength: 60 });
+    const own = new Slab(MIB);
+    fc.assert(
+      fc.property(held, held, asked, fc.constantFrom('full', 'narrow'), (inSlab, elsewhere, order, view) => {
+        own.clear();
+        for (const i of inSlab) own.put(entries[i]!.bytes, NOW_MS, SOFT_MS);
+        const batch = own.gatherKeys(
+          'channel',
+          order.map((i) => `ch-${i}`),
+          view,
+          NOW_MS,
+        );
+        const gapped = batch.takeGapped();
+        own.clear();
+        const loaded = gapped.keys.map((key) => {
+          const i = Number(key.slice(3));
+          return elsewhere.includes(i) ? entries[i] : undefined;
+        });
+        const found = [...new Set(order)].filter((i) => inSlab.includes(i) || elsewhere.includes(i));
+        const expected = `[${found.map((i) => entries[i]!.body(view)).join()}]`;
+        expect(gapped.complete(loaded, view).toString()).toBe(expected);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,24 @@
+import { charCodeAt } from '../../lib/char-code-at.ts';
+
+const MAX_KEY_BYTES = 255;
+const encoder = new TextEncoder();
+
+/**
+ * Writes a key as UTF-8; returns its length in bytes, 0 for one that no record can have: empty, longer than
+ * MAX_KEY_BYTES, with a NUL or a lone surrogate. There must be MAX_KEY_BYTES of room.
+ */
+export function writeKey(bytes: Uint8Array, key: string, at: number): number {
+  const { length } = key;
+  if (length < 64) {
+    let i = 0;
+    for (; i < length; i++) {
+      const code = charCodeAt(key, i);
+      if (code === 0 || code > 0x7f) break;
+      bytes[at + i] = code;
+    }
+    if (i === length) return length;
+  }
+  if (length > MAX_KEY_BYTES || !key.isWellFormed() || key.includes('\0')) return 0;
+  const { read, written } = encoder.encodeInto(key, bytes.subarray(at, at + MAX_KEY_BYTES));
+  return read === length ? written : 0;
+}

@@ -1,0 +1,97 @@
+import type { Found } from '../hotels/entry.ts';
+import { mayExist, type Namespace } from '../hotels/namespace.ts';
+
+/** The place of a key that no hotel can carry. */
+const NOWHERE = -1;
+
+/** A larger batch goes to Redis by itself: to find what it has in common with others costs more than asking twice. */
+const JOINED_AT_MOST = 100;
+
+/**
+ * A look-up whose caches have answered. Who asks only for what they know does not wait for PostgreSQL, and is not
+ * refused, because others of the same turn ask for more.
+ */
+export interface Reading {
+  /** undefined: no cache knows; filled in when `loaded` settles, as far as can be */
+  found: (Found | undefined)[];
+  /** settles when PostgreSQL has answered; `Unavailable` where it cannot be asked and somebody misses something */
+  loaded: Promise<void>;
+}
+
+/** What the requests of one turn of the event loop ask for in one namespace. */
+interface Turn {
+  keys: string[];
+  places: Map<string, number>;
+  reading: Promise<Reading>;
+}
+
+type Read = (namespace: Namespace, keys: string[], owner: string) => Promise<Reading>;
+
+/**
+ * Joins what is asked for in one turn of the event loop into one look-up for each namespace; while loads wait for one
+ * another, into one for each owner too, so that they can be shared out.
+ */
+export class Turns {
+  readonly #read: Read;
+  readonly #isContended: () => boolean;
+  readonly #open: Record<Namespace, Map<string, Turn>> = {
+    id: new Map(),
+    channel: new Map(),
+    registry: new Map(),
+  };
+
+  constructor(read: Read, isContended: () => boolean) {
+    this.#read = read;
+    this.#isContended = isContended;
+  }
+
+  /** What carries these keys, in their order. Throws `Unavailable`. */
+  async load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
+    if (keys.length > JOINED_AT_MOST) return this.#loadAlone(namespace, keys, owner);
+    const whose = this.#isContended() ? owner : '';
+    const turn = this.#open[namespace].get(whose) ?? this.#begin(namespace, whose);
+    const places = keys.map((key) => {
+      if (!mayExist(namespace, key)) return NOWHERE;
+      let place = turn.places.get(key);
+      if (place === undefined) {
+        place = turn.keys.push(key) - 1;
+        turn.places.set(key, place);
+      }
+      return place;
+    });
+    return pick(await turn.reading, places);
+  }
+
+  #begin(namespace: Namespace, owner: string): Turn {
+    const { promise, resolve, reject } = Promise.withResolvers<Reading>();
+    const turn: Turn = { keys: [], places: new Map(), reading: promise };
+    this.#open[namespace].set(owner, turn);
+    setImmediate(() => {
+      this.#open[namespace].delete(owner);
+      this.#read(namespace, turn.keys, owner).then(resolve, reject);
+    });
+    return turn;
+  }
+
+  async #loadAlone(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
+    const existing = keys.filter((key) => mayExist(namespace, key));
+    const places = existing.map((_, i) => i);
+    const found = await pick(await this.#read(namespace, existing, owner), places);
+    if (existing.length === keys.length) return found;
+    let next = 0;
+    return keys.map((key) => (key === existing[next] ? found[next++]! : null));
+  }
+}
+
+/** What was found at these places; waits for PostgreSQL only where one of them needs it. Throws `Unavailable`. */
+async function pick({ found, loaded }: Reading, places: number[]): Promise<Found[]> {
+  const isMissing = (place: number) => place !== NOWHERE && found[place] === undefined;
+  if (places.some(isMissing)) {
+    try {
+      await loaded;
+    } catch (error) {
+      if (places.some(isMissing)) throw error;
+    }
+  }
+  return places.map((place) => (place === NOWHERE ? null : found[place]!));
+}

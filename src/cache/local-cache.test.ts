@@ -1,0 +1,125 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Namespace } from '../hotels/namespace.ts';
+import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
+import { monotonicMs } from '../lib/clock.ts';
+import { hotel, NOW_MS } from './arena/arena.fixture.ts';
+import { ABSENT, MISS } from './arena/arena.ts';
+import { LocalCache } from './local-cache.ts';
+
+const HOUR_MS = 3_600_000;
+
+let local: LocalCache;
+let isLinked: boolean;
+let setWallClock: (byMs: number) => void;
+const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }), false);
+const isHeld = () => local.find('id', 'a') > 0;
+
+beforeEach(() => {
+  setWallClock = fakeClocks(NOW_MS);
+  isLinked = true;
+  local = new LocalCache(1024 ** 2, {
+    isLinked: () => isLinked,
+    absentTtlMs: 60_000,
+    refresh: () => {},
+    counts: { hit: 0, absent: 0, miss: 0 },
+  });
+});
+afterEach(realClocks);
+
+it('what was gathered holds although some of it is to be refreshed', async () => {
+  const refreshed: [Namespace, string[]][] = [];
+  const local: LocalCache = new LocalCache(1024 ** 2, {
+    isLinked: () => true,
+    absentTtlMs: 1_000,
+    // as the reader does: it looks into the cache again, by keys of its own
+    refresh: (namespace, keys) => {
+      for (const key of keys) local.held(namespace, key);
+      refreshed.push([namespace, keys]);
+    },
+    counts: { hit: 0, absent: 0, miss: 0 },
+  });
+  for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }), false);
+  // past the refresh of every entry, not past its greatest age
+  vi.setSystemTime(NOW_MS + 0.5 * HOUR_MS);
+  const body = Buffer.from('{"channel_ids":["missing","channel-of-a","channel-of-b"]}');
+  const gathered = local.gatherBody('channel', body, 'full', true)!;
+  expect([gathered.hits, gathered.misses]).toEqual([2, 1]);
+  expect(gathered.takeGapped().keys).toEqual(['missing']);
+  expect(refreshed).toEqual([]);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(refreshed).toEqual([['channel', ['channel-of-a', 'channel-of-b']]]);
+});
+
+it('a batch that is sent back because it misses something is counted when it comes again, not before', () => {
+  const counts = { hit: 0, absent: 0, miss: 0 };
+  local = new LocalCache(1024 ** 2, {
+    isLinked: () => true,
+    absentTtlMs: 60_000,
+    refresh: () => {},
+    counts,
+  });
+  store();
+  const body = Buffer.from('{"channel_ids":["CH","missing"]}');
+  expect(local.gatherBody('channel', body, 'full', false)).toBeUndefined();
+  expect(counts).toEqual({ hit: 0, absent: 0, miss: 0 });
+  expect(local.gatherBody('channel', body, 'full', true)).toMatchObject({ hits: 1, misses: 1 });
+  expect(counts).toEqual({ hit: 1, absent: 0, miss: 1 });
+});
+
+describe('a local cache that is distrusted', () => {
+  it('knows nothing but what is stored from then on', () => {
+    store();
+    expect(isHeld()).toBe(true);
+    local.distrust();
+    expect([isHeld(), local.held('channel', 'CH')]).toEqual([false, undefined]);
+    vi.advanceTimersByTime(1);
+    store();
+    expect(isHeld()).toBe(true);
+  });
+
+  it('still tells what it knew last, for when nobody can be asked', () => {
+    store();
+    local.storeAbsent('id', 'nobody', true);
+    local.distrust();
+    expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
+    expect(local.lastKnown('id', 'nobody')).toBeNull();
+  });
+});
+
+it('an entry is as old as it is, though the wall clock is set back or forward', () => {
+  isLinked = false;
+  store();
+  setWallClock(-3 * HOUR_MS);
+  expect(isHeld()).toBe(true);
+  vi.advanceTimersByTime(5_001);
+  expect(isHeld()).toBe(false);
+  store();
+  setWallClock(3 * HOUR_MS);
+  expect(isHeld()).toBe(true);
+});
+
+it('an absence is known for its time, though the wall clock is set back', () => {
+  local.storeAbsent('id', 'nobody', true);
+  setWallClock(-3 * HOUR_MS);
+  vi.advanceTimersByTime(60_001);
+  expect(local.find('id', 'nobody')).toBe(MISS);
+});
+
+it('what came from Redis since a moment is dropped with its keys, and nothing else', () => {
+  const ids = Array.from({ length: 30 }, (_, i) => `h${i}`);
+  const sinceMs: number[] = [];
+  for (const id of ids) {
+    vi.advanceTimersByTime(1);
+    sinceMs.push(monotonicMs());
+    local.store(hotel({ id, channel_id: `C-${id}` }), true);
+    local.storeAbsent('channel', `no-${id}`, true);
+    local.store(hotel({ id: `own-${id}` }), false);
+  }
+  local.dropSharedSince(sinceMs[20]!);
+  expect(ids.map((id) => local.find('id', id) > 0)).toEqual(ids.map((_, i) => i < 20));
+  expect(ids.map((id) => local.find('channel', `C-${id}`) > 0)).toEqual(ids.map((_, i) => i < 20));
+  expect(ids.map((id) => local.find('channel', `no-${id}`))).toEqual(
+    ids.map((_, i) => (i < 20 ? ABSENT : MISS)),
+  );
+  expect(local.slab.stats()).toMatchObject({ entries: 50, absences: 20 });
+});

@@ -1,0 +1,257 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { encodeAbsence, encodeWithdrawal } from '../../hotels/encode.ts';
+import type { Entry } from '../../hotels/entry.ts';
+import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
+import { EntryStream } from './entry-stream.ts';
+import { RelayMemory } from './memory.ts';
+import { Wanted } from './wanted.ts';
+
+const memory = new RelayMemory();
+memory.wasm.init(1n, 2n, 3n, 4n);
+const CHANNEL = 1;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'], now: NOW_MS });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const entries = Array.from({ length: 12 }, (_, i) =>
+  hotel({
+    id: `h${i}`,
+    channel_id: `ch-${i}`,
+    registry_id: i % 2 ? String(i) : null,
+    description: 'é'.repeat(i),
+  }),
+);
+
+/** What is wanted when the channel ids `ch-<i>` point to these ids; null: nobody, undefined: not known. */
+function pointTo(ids: (string | null | undefined)[]): Wanted {
+  const { wasm, bytes, words } = memory;
+  const body = Buffer.from(JSON.stringify({ channel_ids: ids.map((_, i) => `ch-${i}`) }));
+  bytes.set(body, wasm.INPUT.value);
+  const count = wasm.askFor(body.length, CHANNEL, memory.writePrefix('7:c:'));
+  const table = memory.takeWanted();
+  const values = ids.map((id) => (id === undefined ? '' : id === null ? '-' : `>${id}`));
+  let at = 0;
+  const places = values.flatMap((value, i) => {
+    bytes.write(value, wasm.POINTERS.value + at);
+    at += value.length;
+    return ids[i] === undefined ? [0, -1] : [at - value.length, value.length];
+  });
+  words.set(places, wasm.PLACES.value / 4);
+  bytes.set(table, wasm.SCRATCH.value);
+  wasm.point(count, table.length, CHANNEL, memory.writePrefix('7:h:'));
+  return new Wanted('channel', count, memory.takeWanted());
+}
+
+function reply(...values: (Buffer | null)[]): Buffer {
+  const parts = values.flatMap((value) =>
+    value ? [Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')] : [Buffer.from('$-1\r\n')],
+  );
+  return Buffer.concat([Buffer.from(`*${values.length}\r\n`), ...parts]);
+}
+
+interface Answer {
+  text: string;
+  gaps: readonly string[];
+  hits: number;
+}
+
+/** The answer to what is wanted when the reply comes in these chunks; the last may hold more than the reply. */
+function read(wanted: Wanted, chunks: Buffer[], view: 'full' | 'narrow' = 'full'): Answer & { rest: number } {
+  let answer: Answer | undefined;
+  const stream = new EntryStream(memory, wanted, view, (given, hits) => {
+    answer =
+      given instanceof Uint8Array
+        ? { text: `${Buffer.from(given)}`, gaps: [], hits }
+        : { text: `${given.complete([], view)}`, gaps: given.keys, hits };
+  });
+  const last = chunks.pop()!;
+  for (const chunk of chunks) expect(stream.take(chunk, 0)).toBe(-1);
+  const end = stream.take(last, 0);
+  expect(end).toBeGreaterThan(0);
+  stream.complete();
+  return { ...answer!, rest: last.length - end };
+}
+
+function arrayOf(view: 'full' | 'narrow', ...found: Entry[]): string {
+  return `[${found.map((entry) => entry.body(view)).join()}]`;
+}
+
+const ids = entries.map(({ id }) => id);
+const bytesOf = (...numbers: number[]) => numbers.map((i) => entries[i]!.bytes);
+
+describe('the entries of a batch', () => {
+  it('become the answer in the order asked, in either view', () => {
+    const all = reply(...bytesOf(...ids.keys()));
+    for (const view of ['full', 'narrow'] as const) {
+      expect(read(pointTo(ids), [all], view)).toEqual({
+        text: arrayOf(view, ...entries),
+        gaps: [],
+        hits: 12,
+        rest: 0,
+      });
+    }
+  });
+
+  it('may be cut in two at any byte, and what follows the reply is left', () => {
+    const wanted = pointTo(ids.slice(0, 3));
+    const stream = Buffer.concat([reply(...bytesOf(0, 1, 2)), Buffer.from('*1\r\n')]);
+    const expected = { text: arrayOf('full', ...entries.slice(0, 3)), gaps: [], hits: 3 };
+    for (let cut = 1; cut < stream.length - 4; cut++) {
+      const chunks = [stream.subarray(0, cut), stream.subarray(cut)];
+      expect(read(wanted, chunks)).toEqual({ ...expected, rest: 4 });
+    }
+  });
+
+  it('may come byte by byte', () => {
+    const stream = reply(entries[0]!.bytes, null, entries[2]!.bytes);
+    expect(
+      read(
+        pointTo(ids.slice(0, 3)),
+        [...stream].map((byte) => Buffer.from([byte])),
+      ),
+    ).toMatchObject({
+      text: arrayOf('full', entries[0]!, entries[2]!),
+      gaps: ['ch-1'],
+    });
+  });
+
+  it('leave gaps where Redis knows nothing, in their places', () => {
+    const wanted = pointTo(['h0', undefined, 'h2', null, 'h4', undefined]);
+    expect(wanted.gaps()).toEqual(['ch-1', 'ch-5']);
+    const stream = new EntryStream(memory, wanted, 'full', (given, hits) => {
+      if (given instanceof Uint8Array) throw new Error('nothing was missing');
+      expect(given.keys).toEqual(['ch-1', 'ch-2', 'ch-5']);
+      expect(hits).toBe(2);
+      const completed = given.complete([entries[1]!, null, entries[5]!], 'full');
+      expect(`${completed}`).toBe(arrayOf('full', ...[0, 1, 4, 5].map((i) => entries[i]!)));
+    });
+    expect.assertions(5);
+    const bytes = reply(entries[0]!.bytes, null, entries[4]!.bytes);
+    expect(stream.take(bytes, 0)).toBe(bytes.length);
+    stream.complete();
+  });
+
+  it.each<[string, Buffer]>([
+    ['is of another hotel', entries[1]!.bytes],
+    ['carries another channel id', hotel({ id: 'h0', channel_id: 'other' }).bytes],
+    ['carries none', hotel({ id: 'h0' }).bytes],
+    ['says that the hotel is absent', encodeAbsence('h0', 3).bytes],
+    ['was withdrawn', encodeWithdrawal('h0', 3).bytes],
+    ['is empty', Buffer.alloc(0)],
+    ['is short', Buffer.alloc(79)],
+    ['is foreign', Buffer.alloc(2_000, 'x')],
+    ['is cut off', entries[0]!.bytes.subarray(0, -1)],
+    ['is larger than any hotel', Buffer.alloc(20 * 1024 ** 2, 'x')],
+  ])('that %s is no answer', (_, bytes) => {
+    const wanted = pointTo(['h0', 'h1']);
+    const all = reply(bytes, entries[1]!.bytes);
+    const chunks: Buffer[] = [];
+    for (let at = 0; at < all.length; at += 65_536) chunks.push(all.subarray(at, at + 65_536));
+    expect(read(wanted, chunks)).toMatchObject({
+      text: arrayOf('full', entries[1]!),
+      gaps: ['ch-0'],
+      hits: 1,
+    });
+  });
+
+  it('of which any one byte is another is no answer', () => {
+    const wanted = pointTo(['h0']);
+    for (let place = 0; place < entries[0]!.bytes.length; place++) {
+      const damaged = Buffer.from(entries[0]!.bytes);
+      damaged[place]! ^= 1 + (place % 255);
+      expect(read(wanted, [reply(damaged)]).gaps).toEqual(['ch-0']);
+    }
+  });
+
+  it('is no answer before or after the day of which it tells', () => {
+    const day = 86_400_000;
+    const certified = hotel({
+      id: 'h0',
+      channel_id: 'ch-0',
+      certified_from: '2026-11-22',
+      certified_until: '2026-11-23',
+      certification_url: 'https://example.com',
+    });
+    const gapsAt = (entry: Entry, atMs: number) => {
+      vi.setSystemTime(atMs);
+      return read(pointTo(['h0']), [reply(entry.bytes)]).gaps.length;
+    };
+    const during = certified.at(NOW_MS + day);
+    const after = certified.at(NOW_MS + 3 * day);
+    const turns = NOW_MS + day;
+    expect([gapsAt(certified, turns - 1), gapsAt(certified, turns)]).toEqual([0, 1]);
+    expect([-1, 0, 2 * day - 1, 2 * day].map((more) => gapsAt(during, turns + more))).toEqual([1, 0, 0, 1]);
+    expect([-1, 0].map((more) => gapsAt(after, turns + 2 * day + more))).toEqual([1, 0]);
+  });
+
+  it('of which a newer version was heard is no answer, for a while', () => {
+    const { wasm, bytes } = memory;
+    const isGap = (version: number) =>
+      read(pointTo(['h0']), [reply(hotel({ id: 'h0', channel_id: 'ch-0', version }).bytes)]).gaps.length ===
+      1;
+    const heard = (version: number) => wasm.note(0, bytes.write('h0', wasm.INPUT.value), version);
+    heard(5);
+    heard(7);
+    heard(6);
+    expect([4, 6, 7, 8].map(isGap)).toEqual([true, true, false, false]);
+    wasm.turnChanges();
+    expect([6, 7].map(isGap)).toEqual([true, false]);
+    heard(8);
+    expect([6, 7, 8].map(isGap)).toEqual([true, true, false]);
+    wasm.turnChanges();
+    expect([7, 8].map(isGap)).toEqual([true, false]);
+    wasm.turnChanges();
+    expect(isGap(1)).toBe(false);
+  });
+
+  it('an id of which a change was heard is not called absent', () => {
+    const { wasm, bytes } = memory;
+    wasm.note(CHANNEL, bytes.write('ch-0', wasm.INPUT.value), 0);
+    expect(pointTo([null, null]).gaps()).toEqual(['ch-0']);
+    wasm.turnChanges();
+    wasm.turnChanges();
+    expect(pointTo([null, null]).gaps()).toEqual([]);
+  });
+});
+
+describe('instead of the reply', () => {
+  it('an error is thrown when it is complete', () => {
+    const stream = new EntryStream(memory, pointTo(['h0']), 'full', () => expect.unreachable());
+    const error = Buffer.from('-LOADING Redis is loading\r\n*1\r\n');
+    expect(stream.take(error.subarray(0, 5), 0)).toBe(-1);
+    expect(stream.take(error, 5)).toBe(error.length - 4);
+    expect(() => stream.complete()).toThrow('LOADING Redis is loading');
+  });
+
+  it.each(['+OK\r\n', '$3\r\nabc\r\n', '*1\r\n:5\r\n', ':1\r\n'])('%j ends the connection', (text) => {
+    const stream = new EntryStream(memory, pointTo(['h0']), 'full', () => expect.unreachable());
+    expect(() => stream.take(Buffer.from(text), 0)).toThrow('something else than the reply to an MGET');
+  });
+});
+
+describe('of very many changes', () => {
+  const { wasm, bytes } = memory;
+  const note = (from: number, to: number) => {
+    for (let i = from; i < to; i++) wasm.note(0, bytes.write(`changed-${i}`, wasm.INPUT.value), 5);
+  };
+  const gapsOf = (name: string) => {
+    const ids = Array.from({ length: 1_000 }, (_, i) => `${name}-${i}`);
+    const stored = ids.map((id, i) => hotel({ id, channel_id: `ch-${i}`, version: 4 }).bytes);
+    return read(pointTo(ids), [reply(...stored)]).gaps.length;
+  };
+
+  it('each is remembered and no other; of more than there is room for, all', () => {
+    note(0, 300_000);
+    expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 0]);
+    note(300_000, 500_000);
+    expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 1_000]);
+    wasm.turnChanges();
+    expect(gapsOf('other')).toBe(1_000);
+    wasm.turnChanges();
+    expect([gapsOf('changed'), gapsOf('other')]).toEqual([0, 0]);
+  });
+});

@@ -1,0 +1,89 @@
+import type { View } from '../../hotels/entry.ts';
+import { NUMBER } from '../../hotels/namespace.ts';
+import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
+import { GappedAnswer } from '../partial-response.ts';
+import type { RelayMemory } from './memory.ts';
+import type { Wanted } from './wanted.ts';
+
+/** What `takeChunk` returns. */
+const MORE = 0;
+const DONE = 1;
+const MINUS = 0x2d;
+/** What is copied is looked at while it is still in the processor's cache, and not much of the reply behind it is copied. */
+const PIECE_BYTES = 65_536;
+
+/**
+ * Reads the reply with the entries of one batch into its answer. Replies come one after the other on a connection, so
+ * that one memory is enough for all of them.
+ */
+export class EntryStream implements ReplyReader {
+  readonly #memory: RelayMemory;
+  readonly #wanted: Wanted;
+  readonly #view: View;
+  readonly #done: (answer: Uint8Array | GappedAnswer, hits: number) => void;
+  #begun = false;
+  /** reads an error in place of the reply */
+  #refusal: ValuesReader | undefined;
+
+  /** `done` is given the answer, whose bytes hold until it returns, and how many hotels are in it. */
+  constructor(
+    memory: RelayMemory,
+    wanted: Wanted,
+    view: View,
+    done: (answer: Uint8Array | GappedAnswer, hits: number) => void,
+  ) {
+    this.#memory = memory;
+    this.#wanted = wanted;
+    this.#view = view;
+    this.#done = done;
+  }
+
+  take(chunk: Buffer, from: number): number {
+    if (!this.#begun) this.#begin(chunk[from]!);
+    if (this.#refusal) return this.#refusal.take(chunk, from);
+    const { wasm, bytes } = this.#memory;
+    let at = from;
+    while (at < chunk.length) {
+      const length = chunk.copy(bytes, wasm.chunkStart(), at, at + PIECE_BYTES);
+      const status = wasm.takeChunk(length);
+      at += length;
+      if (status === MORE) continue;
+      if (status !== DONE) throw new Error('Redis sent something else than the reply to an MGET');
+      return at - this.#memory.result(0);
+    }
+    return -1;
+  }
+
+  complete(): void {
+    this.#refusal?.complete();
+    this.#done(this.#answer(), this.#memory.result(3));
+  }
+
+  #answer(): Uint8Array | GappedAnswer {
+    const { wasm, bytes, words } = this.#memory;
+    const start = wasm.OUTPUT.value;
+    const output = bytes.subarray(start, start + this.#memory.result(1));
+    const gaps = this.#memory.result(2);
+    if (gaps === 0) return output;
+    const keys: string[] = [];
+    const places: number[] = [];
+    for (let i = 0; i < gaps; i++) {
+      const word = wasm.GAPS.value / 4 + 2 * i;
+      keys.push(this.#wanted.key(words[word]!));
+      places.push(words[word + 1]!);
+    }
+    return new GappedAnswer(Buffer.from(output), keys, places);
+  }
+
+  #begin(first: number): void {
+    this.#begun = true;
+    if (first === MINUS) {
+      this.#refusal = new ValuesReader();
+      return;
+    }
+    const { wasm, bytes } = this.#memory;
+    const { table, count, namespace } = this.#wanted;
+    bytes.set(table, wasm.STREAMED.value);
+    wasm.beginStream(count, NUMBER[namespace], this.#view === 'full' ? 1 : 0, Date.now());
+  }
+}

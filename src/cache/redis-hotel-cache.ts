@@ -1,0 +1,167 @@
+import { encodeAbsence } from '../hotels/encode.ts';
+import { type Entry, readEntry } from '../hotels/entry.ts';
+import { LETTER, type Namespace } from '../hotels/namespace.ts';
+import { lifetimeMs } from '../redis/lifetime.ts';
+import type { SharedStore } from '../redis/store.ts';
+import { type Codec, type Sharing, VersionedValues } from '../redis/versioned-values.ts';
+
+/** What a pointer begins with; behind it stands the hotel's id. */
+const TO = '>';
+const TO_BYTE = 0x3e;
+/** What stands in a pointer's place when no hotel carries the id. */
+const NOBODY = '-';
+const NOBODY_BYTE = 0x2d;
+/** Half of it is longer than any load takes that began before the change: after it nothing older can come. */
+const WITHDRAWN_TTL_MS = 120_000;
+/** Keys removed by one command. */
+const REMOVE_COUNT = 1_000;
+
+const CODEC: Codec<Entry> = {
+  letter: LETTER.id,
+  keyOf: ({ id }) => id,
+  encode: ({ bytes }) => bytes,
+  decode: (id, bytes, start, end) => {
+    const entry = readEntry(bytes, start, end);
+    return entry?.isOf('id', id) ? entry : undefined;
+  },
+};
+
+/**
+ * Hotels in Redis: entries under `<generation>:h:<hotel id>`, and pointers from channel ids and registry ids to
+ * hotel ids under `<generation>:c:…` and `<generation>:r:…`. An entry carries its own channel id and registry id,
+ * so a pointer that is out of date shows itself.
+ */
+export class SharedCache {
+  readonly #redis: SharedStore;
+  readonly #entries: VersionedValues<Entry>;
+  readonly #sharing: Sharing;
+  #prefix = '';
+
+  constructor(redis: SharedStore, sharing: Sharing) {
+    this.#redis = redis;
+    this.#entries = new VersionedValues(redis, CODEC, sharing);
+    this.#sharing = sharing;
+  }
+
+  /** From now on only keys of this generation are read and written. */
+  useGeneration(generation: string): void {
+    this.#prefix = `${generation}:`;
+    this.#entries.useGeneration(generation);
+  }
+
+  /** What stands in Redis before the keys of a namespace. */
+  prefixOf(namespace: Namespace): string {
+    return this.#prefix + LETTER[namespace];
+  }
+
+  /** For each key the hotel id, null when no hotel carries it, undefined when Redis does not know. */
+  async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(string | null | undefined)[]> {
+    const values = await this.#redis.readMany(keys, this.prefixOf(namespace));
+    if (values === undefined) return new Array(keys.length).fill(undefined);
+    const unsound: string[] = [];
+    const { bytes } = values;
+    const ids = keys.map((key, i) => {
+      if (values.isNull(i)) return undefined;
+      const [start, end] = [values.start(i), values.end(i)];
+      if (bytes[start] === TO_BYTE) return bytes.toString('utf8', start + 1, end);
+      if (bytes[start] === NOBODY_BYTE && end === start + 1) return null;
+      this.#sharing.onPoison();
+      unsound.push(key);
+      return undefined;
+    });
+    if (unsound.length > 0) this.removePointers(namespace, unsound);
+    return ids;
+  }
+
+  /**
+   * Forgets where these keys point to: the hotel there does not carry them, or is not known. Returns false when
+   * Redis did not take all of it.
+   */
+  async removePointers(namespace: 'channel' | 'registry', keys: string[]): Promise<boolean> {
+    const start = this.prefixOf(namespace);
+    for (let i = 0; i < keys.length; i += REMOVE_COUNT) {
+      const names = keys.slice(i, i + REMOVE_COUNT).map((key) => start + key);
+      if ((await this.#redis.remove(names)) === undefined) return false;
+    }
+    return true;
+  }
+
+  /**
+   * For each id the entry (which may say that the hotel is absent) or undefined when Redis does not know.
+   * What is damaged or belongs to another id counts as unknown. The entries view the reply: not to be kept.
+   */
+  async entries(ids: string[]): Promise<(Entry | undefined)[]> {
+    const held = await this.held(ids);
+    for (const [i, entry] of held.entries()) if (entry?.withdrawn) held[i] = undefined;
+    return held;
+  }
+
+  /** The same, with withdrawals as they stand. */
+  held(ids: string[]): Promise<(Entry | undefined)[]> {
+    return this.#entries.read(ids);
+  }
+
+  /**
+   * Stores entries unless Redis holds a newer version, and points their channel and registry ids at them.
+   * Returns the ids of those that were refused; undefined when Redis did not take all of it.
+   */
+  async fill(entries: Entry[]): Promise<string[] | undefined> {
+    const [refused, pointed] = await Promise.all([this.#entries.store(entries), this.#point(entries)]);
+    return pointed ? refused : undefined;
+  }
+
+  /** Points channel and registry ids at the entries that carry them. False when Redis did not take all of it. */
+  async #point(entries: Entry[]): Promise<boolean> {
+    const pointers: [string, string, number][] = [];
+    for (const { id, channelId, registryId, bytes } of entries) {
+      // as long as the entry, so that one load brings both back
+      const ttlMs = lifetimeMs(this.#sharing.ttlMs, bytes.readUInt32LE(0));
+      if (channelId !== null) pointers.push([this.prefixOf('channel') + channelId, TO + id, ttlMs]);
+      if (registryId !== null) pointers.push([this.prefixOf('registry') + registryId, TO + id, ttlMs]);
+    }
+    return pointers.length === 0 || (await this.#redis.setMany(pointers, false)) !== undefined;
+  }
+
+  /**
+   * Puts withdrawals in the place of what is older. Their channel and registry ids (not null) are forgotten, as
+   * nobody may have carried them before. Returns as `fill` does.
+   */
+  async withdraw(
+    withdrawals: Entry[],
+    carried: { channel: string[]; registry: string[] },
+  ): Promise<string[] | undefined> {
+    const [refused, channel, registry] = await Promise.all([
+      this.#entries.store(withdrawals, WITHDRAWN_TTL_MS),
+      this.removePointers('channel', carried.channel),
+      this.removePointers('registry', carried.registry),
+    ]);
+    return channel && registry ? refused : undefined;
+  }
+
+  /**
+   * Stores entries (or withdrawals, of all) whatever Redis holds: for when that was found to be wrong. False when it did
+   * not take them.
+   */
+  async replace(entries: Entry[]): Promise<boolean> {
+    const ttlMs = entries[0]?.withdrawn ? WITHDRAWN_TTL_MS : this.#sharing.ttlMs;
+    const done = await Promise.all([this.#entries.replace(entries, ttlMs), this.#point(entries)]);
+    return done.every(Boolean);
+  }
+
+  /** Some of the ids that Redis holds something under, and the cursor for the next; undefined: it does not answer. */
+  walk(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
+    return this.#entries.walk(cursor);
+  }
+
+  /** Remembers for a short time that no hotel carries these keys, unless Redis has heard otherwise meanwhile. */
+  async rememberAbsent(namespace: Namespace, keys: string[]): Promise<void> {
+    const lifetime = () => lifetimeMs(this.#sharing.absentTtlMs, 2 ** 32 * Math.random());
+    if (namespace === 'id') {
+      await this.#entries.storeIfNone(keys.map((id) => [encodeAbsence(id, 0), lifetime()]));
+      return;
+    }
+    const start = this.prefixOf(namespace);
+    const values = keys.map((key): [string, string, number] => [start + key, NOBODY, lifetime()]);
+    await this.#redis.setMany(values, true);
+  }
+}

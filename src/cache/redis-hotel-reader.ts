@@ -1,0 +1,90 @@
+import type { Entry, Found } from '../hotels/entry.ts';
+import { LETTER, type Namespace } from '../hotels/namespace.ts';
+import type { CountAnswers } from './count-lookups.ts';
+import type { RecentChanges } from './recent-changes.ts';
+import type { SharedCache } from './redis-hotel-cache.ts';
+
+/** What Redis says of hotels, judged by what was heard of changes and by today's date. */
+export class SharedReader {
+  readonly #shared: SharedCache;
+  readonly #recent: RecentChanges;
+  readonly #isLinked: () => boolean;
+  readonly #count: CountAnswers;
+  /** hotels that a midnight has turned and that are on their way to Redis */
+  readonly #turning = new Set<string>();
+
+  /** Only while `isLinked` is Redis told what a midnight has turned. */
+  constructor(shared: SharedCache, recent: RecentChanges, isLinked: () => boolean, count: CountAnswers) {
+    this.#shared = shared;
+    this.#recent = recent;
+    this.#isLinked = isLinked;
+    this.#count = count;
+  }
+
+  /** What Redis knows of the keys, undefined where it does not; where `known` holds an answer already, that one. */
+  async read(
+    namespace: Namespace,
+    keys: string[],
+    known: (Found | undefined)[] | undefined,
+  ): Promise<(Found | undefined)[]> {
+    const asked = known ? keys.filter((_, i) => known[i] === undefined) : keys;
+    const answers =
+      namespace === 'id'
+        ? this.#checked(await this.#shared.entries(asked))
+        : await this.#readPointers(namespace, asked);
+    let absent = 0;
+    let misses = 0;
+    for (const answer of answers) {
+      if (answer === null) absent++;
+      else if (answer === undefined) misses++;
+    }
+    this.#count('redis', 'hit', asked.length - absent - misses);
+    this.#count('redis', 'absent', absent);
+    this.#count('redis', 'miss', misses);
+    if (!known) return answers;
+    let next = 0;
+    return known.map((answer) => answer ?? answers[next++]);
+  }
+
+  async #readPointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(Found | undefined)[]> {
+    const ids = await this.#shared.pointers(namespace, keys);
+    const asked = ids.filter((id) => typeof id === 'string');
+    const entries = this.#checked(asked.length > 0 ? await this.#shared.entries(asked) : []);
+    let next = 0;
+    const unconfirmed: string[] = [];
+    const found = ids.map((id, i) => {
+      // a late fill may have called absent what was heard of since
+      if (id === null && this.#recent.heardOf(LETTER[namespace] + keys[i])) return undefined;
+      if (typeof id !== 'string') return id;
+      const entry = entries[next++];
+      if (entry?.isOf(namespace, keys[i]!)) return entry;
+      // the pointer is out of date and tells nothing of who carries the id now
+      if (entry !== undefined) unconfirmed.push(keys[i]!);
+      return undefined;
+    });
+    if (unconfirmed.length > 0) this.#shared.removePointers(namespace, unconfirmed);
+    return found;
+  }
+
+  /** What Redis held, as it reads today; undefined where a newer version was heard of. */
+  #checked(entries: (Entry | undefined)[]): (Found | undefined)[] {
+    const nowMs = Date.now();
+    const turned: Entry[] = [];
+    const checked = entries.map((entry) => {
+      if (!entry || this.#recent.isOutdated(LETTER.id + entry.id, entry.version)) return undefined;
+      if (!entry.present) return null;
+      const today = entry.at(nowMs);
+      if (today !== entry && !this.#turning.has(today.id)) turned.push(today);
+      return today;
+    });
+    if (turned.length > 0 && this.#isLinked()) this.#fillTurned(turned);
+    return checked;
+  }
+
+  /** Turned entries replace those in Redis, each once, however many ask for them at midnight. */
+  async #fillTurned(turned: Entry[]): Promise<void> {
+    for (const { id } of turned) this.#turning.add(id);
+    await this.#shared.fill(turned);
+    for (const { id } of turned) this.#turning.delete(id);
+  }
+}

@@ -1,0 +1,29 @@
+import type { Sql } from 'postgres';
+import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from '../auth/key-record.ts';
+import { encodeHotel } from '../hotels/encode.ts';
+import type { Entry } from '../hotels/entry.ts';
+import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
+import { received } from '../postgres/connect.ts';
+
+/** The hotels with these ids as the table holds them now, encoded as they read now. */
+export async function readHotels(sql: Sql, ids: string[]): Promise<Map<string, Entry>> {
+  const rows = received(
+    await sql.unsafe<HotelRow[]>(`select ${HOTEL_COLUMNS} from hotels where id = any($1::text[])`, [ids], {
+      prepare: true,
+    }),
+  );
+  const nowMs = Date.now();
+  return new Map(rows.map((row) => [row.id, encodeHotel(row, nowMs)]));
+}
+
+/** The API keys with these hashes as the table holds them now. */
+export async function readKeys(sql: Sql, sha256s: string[]): Promise<Map<string, VersionedKey>> {
+  const rows = received(
+    await sql.unsafe<KeyRow[]>(
+      `select ${KEY_COLUMNS} from api_keys where key_sha256 = any(select decode(x, 'hex') from unnest($1::text[]) as x)`,
+      [sha256s],
+      { prepare: true },
+    ),
+  );
+  return new Map(rows.map((row) => [row.sha256, keyOf(row)]));
+}

@@ -1,0 +1,78 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Sql } from 'postgres';
+import type { VersionedKey } from '../auth/key-record.ts';
+import type { SharedKeys } from '../auth/redis-key-cache.ts';
+import type { SharedCache } from '../cache/redis-hotel-cache.ts';
+import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
+import type { Entry } from '../hotels/entry.ts';
+import { readHotels, readKeys } from './changed-rows.ts';
+
+/** The truth in the place of what was found to be wrong. */
+export interface Findings {
+  entries: Entry[];
+  keys: [sha256: string, key: VersionedKey][];
+}
+
+/** What Redis holds of these hotels, by id; nothing of those of which it does not tell. */
+export async function heldHotels(shared: SharedCache, ids: string[]): Promise<Map<string, Entry>> {
+  return byName(ids, ids.length === 0 ? [] : await shared.held(ids));
+}
+
+/** The same of API keys, by sha256. */
+export async function heldKeys(shared: SharedKeys, sha256s: string[]): Promise<Map<string, VersionedKey>> {
+  return byName(sha256s, sha256s.length === 0 ? [] : await shared.held(sha256s));
+}
+
+function byName<T>(names: string[], held: (T | undefined)[]): Map<string, T> {
+  const found = new Map<string, T>();
+  for (const [i, name] of names.entries()) {
+    const value = held[i];
+    if (value !== undefined) found.set(name, value);
+  }
+  return found;
+}
+
+/**
+ * Compares what Redis holds of hotels with PostgreSQL, which is read afterwards and so knows at least as
+ * much. `wrong`: Redis claims more than the table ever said, or something else under the same version. `behind`:
+ * Redis holds less, which version is told; that is right while a change is on its way, and wrong if it lasts.
+ */
+export async function compareHotels(
+  sql: Sql,
+  held: Map<string, Entry>,
+): Promise<{ wrong: Entry[]; behind: [truth: Entry, heldVersion: number][] }> {
+  const wrong: Entry[] = [];
+  const behind: [truth: Entry, heldVersion: number][] = [];
+  if (held.size === 0) return { wrong, behind };
+  const rows = await readHotels(sql, [...held.keys()]);
+  const nowMs = Date.now();
+  for (const [id, entry] of held) {
+    const row = rows.get(id);
+    if (!row) {
+      if (entry.present) behind.push([encodeAbsence(id, versionOfRemoved(entry.version)), entry.version]);
+    } else if (entry.version > row.version) wrong.push(row);
+    else if (entry.version < row.version) {
+      if (!entry.withdrawn) behind.push([row, entry.version]);
+    } else if (!entry.withdrawn && !entry.at(nowMs).bytes.equals(row.at(nowMs).bytes)) wrong.push(row);
+  }
+  return { wrong, behind };
+}
+
+/** The same for API keys. */
+export async function compareKeys(
+  sql: Sql,
+  held: Map<string, VersionedKey>,
+): Promise<{ wrong: Findings['keys']; behind: Findings['keys'] }> {
+  const wrong: Findings['keys'] = [];
+  const behind: Findings['keys'] = [];
+  if (held.size === 0) return { wrong, behind };
+  const rows = await readKeys(sql, [...held.keys()]);
+  for (const [sha256, key] of held) {
+    const row = rows.get(sha256);
+    if (!row) {
+      if (key.record) behind.push([sha256, { version: versionOfRemoved(key.version), record: null }]);
+    } else if (key.version < row.version) behind.push([sha256, row]);
+    else if (!isDeepStrictEqual(row, key)) wrong.push([sha256, row]);
+  }
+  return { wrong, behind };
+}

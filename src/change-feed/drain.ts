@@ -1,0 +1,154 @@
+import type { Sql } from 'postgres';
+import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from '../auth/key-record.ts';
+import { encodeAbsence, encodeHotel, encodeWithdrawal, versionOfRemoved } from '../hotels/encode.ts';
+import type { Entry } from '../hotels/entry.ts';
+import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
+import { received } from '../postgres/connect.ts';
+import type { Changes, HotelChange } from './messages.ts';
+
+/**
+ * Taken off the queue at once: rows, and about how many changes in them (a row holds up to 1000). To withdraw 20,000
+ * from Redis took up to 485 ms on a machine with three times as much to do as it can; at 600 ms Redis is given up.
+ */
+const MAX_ROWS = 2_000;
+const MAX_CHANGES = 10_000;
+/**
+ * Up to so many hotels are read at once and replaced in Redis. More are withdrawn there instead: reading and
+ * encoding 100,000 took 8 s, and most would be changed or evicted before anybody asks for them.
+ */
+const MAX_REPLACED = 500;
+
+interface QueueRow {
+  kind: 'hotels' | 'hotels_removed' | 'hotels_truncated' | 'keys' | 'keys_truncated';
+  ids: string[];
+  versions: string[];
+  channel_ids: (string | null)[];
+  registry_ids: (string | null)[];
+  moves_positions: boolean;
+  /** since the statement that made the change; when it was committed is not known */
+  age_ms: number;
+}
+
+/** What one drain took off the queue. */
+export interface Drained {
+  rows: number;
+  /** how long ago the oldest of them was made; -Infinity when there is none */
+  oldestMs: number;
+  changes: Changes;
+  /** the present state of each hotel that changed, or withdrawals of all of them */
+  entries: Entry[];
+  keys: [sha256: string, key: VersionedKey][];
+}
+
+/** What `hotel_api_drain` returns beside changes: a hotel (`id` is not null) or a key (`sha256` is not null). */
+type PresentRow = { kind: null } & (HotelRow | { id: null }) &
+  ({ sha256: null } | (Omit<KeyRow, 'id' | 'version'> & { key_id: string; key_version: number }));
+
+/**
+ * Begins a transaction (by `begin`, a statement or several) on the only connection of `sql` and takes changes off the queue in it, in one round trip: as
+ * one message, so that nothing is taken where nothing was begun, and only while the connection is still that of
+ * `backendPid`: another one does not hold the invalidator's lock. What was read with them from the tables is never
+ * older than the change. What is no longer there becomes an absence with a version above all it had.
+ */
+export async function beginAndDrain(sql: Sql, begin: string, backendPid: number): Promise<Drained> {
+  const results = received(
+    await sql
+      .unsafe(
+        `${begin};
+      select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).moves_positions,
+        -- as JSON: the driver reads a null in an array as the text NULL
+        to_json((d.change).channel_ids) as channel_ids,
+        to_json((d.change).registry_ids::text[]) as registry_ids,
+        extract(epoch from clock_timestamp() - (d.change).committed_after)::float8 * 1000 as age_ms, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
+        k.rate_limit_requests, k.rate_limit_window_s, k.version as key_version
+      from hotel_api_drain(
+          case when pg_backend_pid() = ${backendPid} then ${MAX_ROWS} else 0 end, ${MAX_CHANGES}, ${MAX_REPLACED}
+        ) as d,
+        lateral (select ${HOTEL_COLUMNS} from (select (d.hotel).*) as hotel) as h,
+        lateral (select ${KEY_COLUMNS} from (select (d.key).*) as key) as k`,
+      )
+      .simple(),
+  ) as unknown as unknown[];
+  const rows = results.at(-1) as (QueueRow | PresentRow)[];
+  const hotels = new Map<string, HotelChange>();
+  const keys = new Map<string, number>();
+  const truncated = new Set<'hotels' | 'keys'>();
+  const presentHotels = new Map<string, Entry>();
+  const presentKeys = new Map<string, VersionedKey>();
+  let movesPositions = false;
+  const nowMs = Date.now();
+  for (const row of rows) {
+    if (row.kind !== null) movesPositions ||= row.moves_positions;
+    switch (row.kind) {
+      case null:
+        if (row.id !== null) presentHotels.set(row.id, encodeHotel(row, nowMs));
+        if (row.sha256 !== null)
+          presentKeys.set(row.sha256, keyOf({ ...row, id: row.key_id, version: row.key_version }));
+        break;
+      case 'hotels':
+      case 'hotels_removed':
+        noteHotels(row, hotels);
+        break;
+      case 'keys':
+        row.ids.forEach((sha256, i) => {
+          keys.set(sha256, Math.max(keys.get(sha256) ?? 0, Number(row.versions[i])));
+        });
+        break;
+      case 'hotels_truncated':
+        truncated.add('hotels');
+        break;
+      case 'keys_truncated':
+        truncated.add('keys');
+        break;
+    }
+  }
+  const entries = hotels.size > MAX_REPLACED ? withdraw(hotels) : presentState(hotels, presentHotels);
+  const changedKeys = Array.from(keys, ([sha256, version]): [string, VersionedKey] => [
+    sha256,
+    presentKeys.get(sha256) ?? { version: versionOfRemoved(version), record: null },
+  ]);
+  const changes: Changes = {
+    hotels: [...hotels.values()],
+    keys: changedKeys.map(([sha256, { version }]) => [sha256, version]),
+    truncated: [...truncated],
+    movesPositions,
+  };
+  const queued = rows.filter((row): row is QueueRow => row.kind !== null);
+  const oldestMs = Math.max(...queued.map(({ age_ms }) => age_ms));
+  return { rows: queued.length, oldestMs, changes, entries, keys: changedKeys };
+}
+
+/** Of several changes of a hotel the largest version counts; the ids it last carried stay named, though it be gone. */
+function noteHotels(row: QueueRow, hotels: Map<string, HotelChange>): void {
+  const removed = row.kind === 'hotels_removed';
+  row.ids.forEach((id, i) => {
+    const stored = Number(row.versions[i]);
+    const version = removed ? versionOfRemoved(stored) : stored;
+    const known = hotels.get(id);
+    if (!known) hotels.set(id, [id, version, row.channel_ids[i] ?? null, row.registry_ids[i] ?? null]);
+    else {
+      if (!removed && (version > known[1] || (known[2] === null && known[3] === null))) {
+        known[2] = row.channel_ids[i] ?? null;
+        known[3] = row.registry_ids[i] ?? null;
+      }
+      known[1] = Math.max(version, known[1]);
+    }
+  });
+}
+
+/** What stands in Redis from now on; corrects in `hotels` what is told of them. */
+function presentState(hotels: Map<string, HotelChange>, present: Map<string, Entry>): Entry[] {
+  const entries: Entry[] = [];
+  for (const [id, change] of hotels) {
+    const entry = present.get(id);
+    if (entry) hotels.set(id, [id, entry.version, entry.channelId, entry.registryId]);
+    // an insert that was drained with the deletion before it, or that was undone by one yet to be drained
+    else if (Number.isInteger(change[1])) change[1] = versionOfRemoved(change[1]);
+    entries.push(entry ?? encodeAbsence(id, change[1]));
+  }
+  return entries;
+}
+
+function withdraw(hotels: Map<string, HotelChange>): Entry[] {
+  return Array.from(hotels.values(), ([id, version]) => encodeWithdrawal(id, version));
+}

@@ -1,0 +1,116 @@
+import type { Sql } from 'postgres';
+import { monotonicMs } from '../lib/clock.ts';
+import type { Secret } from '../lib/mac.ts';
+import type { Events } from '../observability/events.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import { beginHistory, type Heard, isBefore, type Position, readPosition } from './history.ts';
+import type { FeedMessage } from './messages.ts';
+
+/** The database is asked again after so long: messages that others forge, and a server that fails, do not make it many times. */
+const LOOK_AGAIN_MS = 1_000;
+
+export interface HistoryOptions {
+  /** the history that the instance follows */
+  history: string;
+  /** of that history; replaced with it */
+  secret: Secret;
+  /** the database follows another history: nothing that is cached is true there */
+  onHistory: (position: Position) => void;
+  metrics: Metrics;
+  events: Events;
+}
+
+/**
+ * Knows which history of the database the instance follows, and looks whether the database still does: after each
+ * connect, and upon a message that does not belong to it. Where the database has gone back, another history begins.
+ */
+export class HistoryWatch {
+  readonly #options: HistoryOptions;
+  #history: string;
+  /** the last message of the history */
+  #heard: FeedMessage | undefined;
+  #looking = false;
+  #lookedAtMs = -Infinity;
+  #doubtful = false;
+  /** no version that was heard of is larger, in whatever history */
+  #largestVersion = 0;
+  /** a message went on from before what was heard */
+  #isBack = false;
+
+  constructor(options: HistoryOptions) {
+    this.#options = options;
+    this.#history = options.history;
+  }
+
+  /** What a term of this instance must not begin before. */
+  get lastHeard(): Heard {
+    const { o = 0, e = '', w = 0 } = this.#heard ?? {};
+    return { version: this.#largestVersion, history: this.#history, number: o, term: e, count: w };
+  }
+
+  heard(message: FeedMessage): void {
+    const before = this.#heard;
+    const [term, count] = message.p;
+    if (before && message.e !== before.e && term === before.e && count < before.w) {
+      this.#isBack = true;
+      this.#doubtful = true;
+    }
+    this.#heard = message;
+    for (const [, version] of message.h ?? []) this.#noteVersion(version);
+    for (const [, version] of message.k ?? []) this.#noteVersion(version);
+  }
+
+  /** Something does not belong to the history: the database is asked soon. */
+  doubt(): void {
+    this.#doubtful = true;
+  }
+
+  /** To be called now and then: asks where there is doubt. */
+  async lookAgain(sql: Sql): Promise<void> {
+    if (this.#doubtful && monotonicMs() - this.#lookedAtMs > LOOK_AGAIN_MS) await this.look(sql);
+  }
+
+  /** Asks the database on a connection to the primary. What fails is tried again. */
+  async look(sql: Sql): Promise<void> {
+    this.#doubtful = true;
+    if (this.#looking) return;
+    this.#looking = true;
+    this.#doubtful = false;
+    try {
+      await this.#look(sql);
+    } catch {
+      this.#doubtful = true;
+    } finally {
+      this.#looking = false;
+      this.#lookedAtMs = monotonicMs();
+    }
+  }
+
+  async #look(sql: Sql): Promise<void> {
+    const heard = this.#heard;
+    let position = await readPosition(sql);
+    const goesOn = position.history === this.#history;
+    const isBack = goesOn && (this.#isBack || (heard !== undefined && isBefore(position, heard)));
+    const fault = position.fault ?? (isBack ? 'it has lost what was told' : null);
+    if (fault !== null) {
+      await beginHistory(sql, position.history, fault, this.#largestVersion);
+      position = await readPosition(sql);
+    }
+    if (position.history !== this.#history) this.#follow(position);
+  }
+
+  #follow(position: Position): void {
+    const { secret, onHistory, metrics, events } = this.#options;
+    this.#history = position.history;
+    this.#heard = undefined;
+    this.#isBack = false;
+    secret.use(position.secret);
+    metrics.historyChanged();
+    events.historyChanged(position.history, position.reason);
+    onHistory(position);
+  }
+
+  #noteVersion(version: number): void {
+    if (version > this.#largestVersion) this.#largestVersion = version;
+  }
+}

@@ -1,0 +1,103 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../lib/mac.ts';
+import { Numbering } from './continuity.ts';
+import {
+  type Changes,
+  type FeedMessage,
+  type HotelChange,
+  type KeyChange,
+  type Place,
+  payloadsOf,
+} from './messages.ts';
+import { MAC_CHARACTERS, readPayload, signed } from './payload.ts';
+
+const SECRET = new Secret();
+const NOTHING: Changes = { hotels: [], keys: [], truncated: [], movesPositions: false };
+const LONGEST_PAYLOAD_BYTES = 7_999;
+
+const LONGEST_GENERATION = Number.MAX_SAFE_INTEGER.toString(36);
+
+/** The messages as the invalidator sends them, with the longest frame that there can be. */
+function payloads(changes: Changes): string[] {
+  const e = 'x'.repeat(8);
+  const most = Number.MAX_SAFE_INTEGER;
+  const numbers = { n: most, w: most, p: [e, most] satisfies Place };
+  const frame = { e, o: most, b: `${e}:${most}`, l: true } as const;
+  const numbering = { next: (count: number) => new Array(count).fill(numbers) };
+  return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, numbering);
+}
+
+const messagesOf = (changes: Changes, after = 'a'): FeedMessage[] => {
+  const numbering = new Numbering('e', ['d', 7]);
+  return payloadsOf(changes, { e: 'e', o: 3, b: null }, { before: 'a', after }, numbering).map((payload) =>
+    JSON.parse(payload),
+  );
+};
+
+/** As long as the schema allows: 255 characters, of 1 to 6 bytes each in JSON. */
+const id = fc.oneof(
+  fc.string({ unit: 'binary', minLength: 1, maxLength: 255 }),
+  fc.constantFrom('\u0001'.repeat(255), '"'.repeat(255), '😀'.repeat(255), '中'.repeat(255), 'a'.repeat(255)),
+);
+const version = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
+const hotel: fc.Arbitrary<HotelChange> = fc.tuple(
+  id,
+  version,
+  fc.option(id),
+  fc.option(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map(String)),
+);
+const key: fc.Arbitrary<KeyChange> = fc.tuple(fc.stringMatching(/^[0-9a-f]{64}$/), version);
+const changes = fc.record({
+  hotels: fc.array(hotel, { maxLength: 120 }),
+  keys: fc.array(key, { maxLength: 300 }),
+  truncated: fc.uniqueArray(fc.constantFrom<'hotels' | 'keys'>('hotels', 'keys')),
+  movesPositions: fc.boolean(),
+});
+
+describe('what the invalidator tells', () => {
+  it('fits into notifications whatever the ids, and nothing of it is lost or out of order', () => {
+    fc.assert(
+      fc.property(changes, (all) => {
+        const told = payloads(all);
+        for (const json of told) {
+          expect(Buffer.byteLength(json) + MAC_CHARACTERS).toBeLessThanOrEqual(LONGEST_PAYLOAD_BYTES);
+        }
+        const messages = told.map((json) => readPayload(signed(json, SECRET), SECRET)) as FeedMessage[];
+        expect(messages.flatMap(({ h = [] }) => h)).toEqual(all.hotels);
+        expect(messages.flatMap(({ k = [] }) => k)).toEqual(all.keys);
+        expect(messages.flatMap(({ t = [] }) => t)).toEqual(all.truncated);
+        // each message stands alone: those with hotels that came or went must all say that positions moved
+        for (const { h, m } of messages) if (h) expect(m ?? false).toBe(all.movesPositions);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('is few messages for many changes', () => {
+    const hotels = Array.from(
+      { length: 4_000 },
+      (_, i): HotelChange => [`hotel-${i}`, i, `CH-${i}`, String(i)],
+    );
+    expect(messagesOf({ ...NOTHING, hotels }).length).toBeLessThan(30);
+  });
+
+  it('is one message without changes where there are none: a sign of life', () => {
+    expect(messagesOf(NOTHING)).toEqual([{ e: 'e', o: 3, n: 1, w: 1, p: ['d', 7], g: 'a', b: null }]);
+  });
+
+  it('says that a table was truncated', () => {
+    expect(messagesOf({ ...NOTHING, truncated: ['hotels'], movesPositions: true })).toMatchObject([
+      { t: ['hotels'] },
+    ]);
+  });
+
+  it('is numbered, and names a new generation only when all changes are told', () => {
+    const hotels = Array.from({ length: 500 }, (_, i): HotelChange => [`hotel-${i}`, i, `CH-${i}`, null]);
+    const messages = messagesOf({ ...NOTHING, hotels, truncated: ['keys'] }, 'b');
+    expect(messages.map(({ n }) => n)).toEqual(messages.map((_, i) => i + 1));
+    expect(messages.map(({ g }) => g)).toEqual(
+      messages.map((_, i) => (i === messages.length - 1 ? 'b' : 'a')),
+    );
+  });
+});

@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import type { VersionedKey } from '../auth/key-record.ts';
+import { encodeAbsence } from '../hotels/encode.ts';
+import { RedisWriter } from './redis-writer.ts';
+
+const NOTHING = {
+  entries: [],
+  keys: [],
+  changes: { hotels: [], keys: [], truncated: [], movesPositions: false },
+};
+const A_HOTEL = { ...NOTHING, entries: [encodeAbsence('h1', 1)] };
+const A_KEY = { ...NOTHING, keys: [['00', { version: 1, record: null }] as [string, VersionedKey]] };
+
+/** Where every write is taken; of the marks that are left comes what `marks` says, one after the other. */
+function writerTo(marks: (boolean | undefined)[]): RedisWriter {
+  const redis = { mark: async () => marks.shift() };
+  const access = { redis, hotels: { fill: async () => [] }, keys: { fill: async () => [] } };
+  return new RedisWriter(access as never, 'd', 'term', 'the last beat');
+}
+
+it('while a node of a cluster is away every change is in doubt, also one that the others have taken', async () => {
+  const writer = writerTo([true, undefined, undefined, undefined, undefined, true, true]);
+  const doubts: (string | undefined)[] = [];
+  for (const drained of [A_HOTEL, NOTHING, NOTHING, A_HOTEL, A_KEY, NOTHING, A_HOTEL])
+    doubts.push((await writer.write(drained)).doubt);
+  expect(doubts).toEqual([
+    undefined,
+    // it went away: what it holds is given up once, and not while nothing changes
+    'it does not answer',
+    undefined,
+    'it does not answer',
+    'it does not answer',
+    // it is back
+    'it is not known what it missed',
+    undefined,
+  ]);
+});

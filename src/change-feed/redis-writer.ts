@@ -1,0 +1,139 @@
+import type { SharedKeys } from '../auth/redis-key-cache.ts';
+import type { SharedCache } from '../cache/redis-hotel-cache.ts';
+import type { Entry } from '../hotels/entry.ts';
+import { withDeadline } from '../lib/shutdown.ts';
+import type { SharedStore } from '../redis/store.ts';
+import type { Findings } from './compare.ts';
+import type { Drained } from './drain.ts';
+import type { Changes } from './messages.ts';
+
+/** Under this name the active invalidator leaves a sign of life behind every write. */
+const BEAT = 'beat';
+/** In a sign of life, between the name of the term and how many it had left. */
+const COUNTED = ':';
+/**
+ * A write that takes longer is given up, and with it what Redis holds: the workers are not to wait for it. Nor is
+ * PostgreSQL, which hears nothing meanwhile and ends the session of an invalidator that is silent for 1200 ms.
+ */
+export const WRITE_MS = 600;
+
+/** Redis as the invalidator writes it. */
+export interface RedisAccess {
+  redis: SharedStore;
+  hotels: SharedCache;
+  keys: SharedKeys;
+}
+
+export interface Written {
+  /** why Redis is no longer to be trusted: its values must be given up; undefined: all is there */
+  doubt: string | undefined;
+  /** true: it may have been wrong for a while, and what was read there lately is doubtful too */
+  lost: boolean;
+  /** where Redis holds what claims to be newer than the present state */
+  refused: Refused;
+}
+
+/** Names of what Redis did not store: hotel ids, and sha256s of keys. */
+export interface Refused {
+  hotels: string[];
+  keys: string[];
+}
+
+const NOTHING_REFUSED: Refused = { hotels: [], keys: [] };
+
+/**
+ * Writes changes to Redis and knows whether Redis still holds all that was written. Behind each write it leaves
+ * a new sign of life, and finds the last one there: what Redis lost (restarted, restored, failed over to a
+ * replica that was behind) was written before a sign that is lost too.
+ */
+export class RedisWriter {
+  readonly #redis: SharedStore;
+  readonly #hotels: SharedCache;
+  readonly #keys: SharedKeys;
+  readonly #beatKey: string;
+  readonly #term: string;
+  #beat: string | null;
+  #count = 0;
+
+  /** `history`: what tells its keys from those of others; `lastBeat`: the sign that the last invalidator left, as it told; null: unknown. */
+  constructor({ redis, hotels, keys }: RedisAccess, history: string, term: string, lastBeat: string | null) {
+    this.#redis = redis;
+    this.#hotels = hotels;
+    this.#keys = keys;
+    this.#beatKey = `${history}:${BEAT}`;
+    this.#term = term;
+    this.#beat = lastBeat;
+  }
+
+  /** The last sign that was left; null when Redis may lack something. */
+  get beat(): string | null {
+    return this.#beat;
+  }
+
+  useGeneration(generation: string): void {
+    this.#hotels.useGeneration(generation);
+    this.#keys.useGeneration(generation);
+  }
+
+  /** Writes what was drained (nothing, between changes). */
+  async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
+    return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
+      this.#beat = null;
+      return { doubt: 'it takes too long', lost: false, refused: NOTHING_REFUSED };
+    });
+  }
+
+  /** Stores the truth whatever Redis holds; false where it did not take all of it in time. */
+  async replace({ entries, keys }: Findings): Promise<boolean> {
+    const taking = Promise.all([
+      entries.length === 0 || this.#hotels.replace(entries),
+      keys.length === 0 || this.#keys.replace(keys),
+    ]);
+    const taken = await withDeadline(taking, WRITE_MS).catch(() => [false]);
+    return taken.every(Boolean);
+  }
+
+  async #write({ entries, keys, changes }: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
+    const count = ++this.#count;
+    const left = `${this.#term}${COUNTED}${count}`;
+    const [taken, keysTaken] = await Promise.all([
+      this.#writeHotels(entries, changes),
+      keys.length > 0 ? this.#keys.fill(keys) : [],
+    ]);
+    const expected = this.#beat;
+    const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
+    const kept = await this.#redis.mark(this.#beatKey, isKept, left);
+    const complete = taken !== undefined && keysTaken !== undefined;
+    // one that was given up for its slowness does not speak for those that came after it
+    if (count === this.#count) this.#beat = complete && kept !== undefined ? left : null;
+    const refused = { hotels: taken ?? [], keys: keysTaken ?? [] };
+    if (kept !== undefined && expected === null)
+      return { doubt: 'it is not known what it missed', lost: true, refused };
+    if (kept === false) return { doubt: 'it has lost what was written', lost: true, refused };
+    if (!complete) return { doubt: 'it did not take a change', lost: false, refused };
+    // without a mark nobody would notice that Redis, or a node of a cluster whose others are away, loses a change; so
+    // nothing is left under a generation that is older than the last change
+    const away = kept === undefined && (expected !== null || entries.length + keys.length > 0);
+    return { doubt: away ? 'it does not answer' : undefined, lost: false, refused };
+  }
+
+  async #writeHotels(entries: Entry[], changes: Changes): Promise<string[] | undefined> {
+    if (entries.length === 0) return [];
+    if (!entries[0]!.withdrawn) return this.#hotels.fill(entries);
+    const carried = { channel: [] as string[], registry: [] as string[] };
+    for (const [, , channelId, registryId] of changes.hotels) {
+      if (channelId !== null) carried.channel.push(channelId);
+      if (registryId !== null) carried.registry.push(registryId);
+    }
+    return this.#hotels.withdraw(entries, carried);
+  }
+}
+
+/**
+ * True where the sign that is found is the one that was told of, or a later one of the same term, whose session ended
+ * before it could tell of it: all that was written before the one is there too.
+ */
+function isNoOlder(found: string, told: string): boolean {
+  const [[foundTerm, foundCount], [toldTerm, toldCount]] = [found.split(COUNTED), told.split(COUNTED)];
+  return foundTerm === toldTerm && Number(foundCount) >= Number(toldCount);
+}

@@ -1,0 +1,211 @@
+import { availableParallelism } from 'node:os';
+import { describe, expect, it } from 'vitest';
+import { type Config, ConfigError, readConfig, redact } from './config.ts';
+import { directUrlOf, replicaUrlsOf } from './connection-addresses.ts';
+
+const REQUIRED = { DATABASE_URL: 'postgres://user:secret@host:5432/hotels' };
+
+function faultsOf(environment: Record<string, string>): string[] {
+  try {
+    readConfig(environment);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as Error).message.split('\n');
+  }
+  return [];
+}
+
+describe('the configuration', () => {
+  it('needs the address of PostgreSQL and nothing else', () => {
+    expect(readConfig(REQUIRED)).toEqual({
+      ...REQUIRED,
+      DATABASE_DIRECT_URL: '',
+      DATABASE_REPLICA_URLS: '',
+      DATABASE_POOL_SIZE: 8,
+      DATABASE_QUEUE_LIMIT: 200,
+      DATABASE_TIMEOUT_MS: 500,
+      REDIS_URL: '',
+      REDIS_TIMEOUT_MS: 100,
+      REDIS_TTL_S: 86_400,
+      ABSENT_TTL_S: 60,
+      HOST: '0.0.0.0',
+      PORT: 8080,
+      ADMIN_HOST: '0.0.0.0',
+      ADMIN_PORT: 9090,
+      WORKERS: availableParallelism(),
+      BASE_PATH: '',
+      PUBLIC_URL: '',
+      SUPPORT_EMAIL: '',
+      L1_MAX_BYTES: 268_435_456,
+      DRAIN_WAIT_MS: 3_000,
+      DRAIN_TIMEOUT_MS: 8_000,
+      ACCESS_LOG_SAMPLE: 0.001,
+      ACCESS_LOG_SLOW_MS: 250,
+      LOG_LEVEL: 'info',
+    });
+  });
+
+  it('is frozen, and holds nothing of the environment but its own', () => {
+    const config = readConfig({ ...REQUIRED, PATH: '/bin', PORTS: '1' });
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(Object.keys(config)).not.toContain('PATH');
+  });
+
+  it('counts an empty variable as unset, and trims the others', () => {
+    const config = readConfig({
+      ...REQUIRED,
+      PORT: '',
+      REDIS_URL: ' ',
+      LOG_LEVEL: ' warn ',
+      WORKERS: ' 3\n',
+    });
+    expect(config).toMatchObject({ PORT: 8080, REDIS_URL: '', LOG_LEVEL: 'warn', WORKERS: 3 });
+  });
+
+  it.each([
+    { PORT: '65535', ADMIN_PORT: '1' },
+    { BASE_PATH: '/v1/eu.west-1_~' },
+    { L1_MAX_BYTES: '0' },
+    { L1_MAX_BYTES: '1048576' },
+    { REDIS_URL: 'rediss://:p@h:6379/1' },
+    { REDIS_URL: 'redis://a:7000,redis://b/0, redis://[::1]:7002/' },
+    { REDIS_URL: 'rediss://u:p@a,rediss://u:p@b' },
+    { DATABASE_URL: 'postgresql://h/d' },
+    { DATABASE_URL: 'postgres:///d' },
+    { DATABASE_URL: 'postgres://u:100%25%2F%23@h/d' },
+    { DATABASE_URL: 'postgres://u:p@p@h:5432/d?sslmode=require' },
+    { DATABASE_URL: 'postgres://u:p,q@h/d' },
+    { DATABASE_URL: 'postgres://u:p@h1:5432,h2:5433,h3/d?target_session_attrs=primary' },
+    { DATABASE_DIRECT_URL: 'postgres://h1,h2/d' },
+    { DRAIN_WAIT_MS: '0' },
+    { ACCESS_LOG_SAMPLE: '0.25' },
+    { ACCESS_LOG_SAMPLE: '1' },
+  ])('takes %o', (variables) => {
+    const config = readConfig({ ...REQUIRED, ...variables } as NodeJS.ProcessEnv);
+    for (const [name, value] of Object.entries(variables)) {
+      expect(String(config[name as keyof Config])).toBe(value);
+    }
+  });
+
+  it.each([
+    ['PORT', '0', 'PORT must be a whole number from 1 to 65535'],
+    ['PORT', '65536', 'PORT must be a whole number from 1 to 65535'],
+    ['PORT', 'http', 'PORT must be a whole number'],
+    ['PORT', '80.5', 'PORT must be a whole number'],
+    ['PORT', '0x50', 'PORT must be a whole number'],
+    ['PORT', '1e3', 'PORT must be a whole number'],
+    ['WORKERS', '0', 'WORKERS must be a whole number from 1 to 256'],
+    ['WORKERS', '-1', 'WORKERS must be a whole number from 1 to 256'],
+    ['L1_MAX_BYTES', '1000', 'L1_MAX_BYTES must be a whole number'],
+    ['DATABASE_TIMEOUT_MS', '99999999999999999999', 'DATABASE_TIMEOUT_MS must be a whole number'],
+    ['ACCESS_LOG_SAMPLE', '1.5', 'ACCESS_LOG_SAMPLE must be a number from 0 to 1: '],
+    ['ACCESS_LOG_SAMPLE', 'all', 'ACCESS_LOG_SAMPLE must be a number from 0 to 1: '],
+    ['LOG_LEVEL', 'loud', 'LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent'],
+    ['DATABASE_URL', 'mysql://h/d', 'DATABASE_URL is malformed'],
+    ['DATABASE_URL', '', 'DATABASE_URL is required'],
+    ['DATABASE_DIRECT_URL', 'host:5432', 'DATABASE_DIRECT_URL is malformed'],
+    ['DATABASE_REPLICA_URLS', 'postgres://a/d,b', 'DATABASE_REPLICA_URLS is malformed'],
+    ['DATABASE_REPLICA_URLS', 'postgres://a/d,', 'DATABASE_REPLICA_URLS is malformed'],
+    ['REDIS_URL', 'http://h', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a,b', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a,', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a,rediss://b', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://u:p@a,redis://u:q@b', 'REDIS_URL is malformed'],
+    ['REDIS_URL', 'redis://a/1,redis://b/1', 'REDIS_URL is malformed'],
+    ['DATABASE_URL', 'postgres://u:hunter/2@h/d', 'DATABASE_URL is malformed: check its host and port'],
+    ['DATABASE_URL', 'postgres://u:2#hunter@h/d', 'DATABASE_URL is malformed: check its host and port'],
+    ['DATABASE_URL', 'postgres://h:70000/d', 'DATABASE_URL is malformed: check its host and port'],
+    ['DATABASE_URL', 'postgres://u:100%@h/d', 'DATABASE_URL is malformed: a % that encodes nothing'],
+    ['DATABASE_URL', 'postgres://u%zz:p@h/d', 'DATABASE_URL is malformed: a % that encodes nothing'],
+    ['DATABASE_URL', 'postgres://u:p@h1,h2:port/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
+    ['DATABASE_URL', 'postgres://u:p@h1,,h2/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
+    ['DATABASE_URL', 'postgres://u:p@q@h1,h2/d', 'DATABASE_URL is malformed: its hosts cannot be read'],
+    ['DATABASE_DIRECT_URL', 'postgres://u:100%@h/d', 'DATABASE_DIRECT_URL is malformed: a % that'],
+    [
+      'DATABASE_REPLICA_URLS',
+      'postgres://a/d, postgres://u:100%@b/d',
+      'DATABASE_REPLICA_URLS is malformed: address 2: a % that encodes nothing',
+    ],
+    ['REDIS_URL', 'redis://u:100%@h', 'REDIS_URL is malformed: a % that encodes nothing'],
+    ['REDIS_URL', 'redis://u:hunter/2@h', 'REDIS_URL is malformed: check its host and port'],
+    ['REDIS_URL', 'redis://h/cache', 'REDIS_URL is malformed: what follows the host must be the number'],
+    ['REDIS_URL', 'redis://u:100%@a,redis://u:100%@b', 'REDIS_URL is malformed: a % that encodes nothing'],
+    ['BASE_PATH', 'v1', 'BASE_PATH is malformed'],
+    ['BASE_PATH', '/v1/', 'BASE_PATH is malformed'],
+    ['BASE_PATH', '/a b', 'BASE_PATH is malformed'],
+  ])('refuses %s=%s, and says what it is for', (name, value, start) => {
+    const faults = faultsOf({ ...REQUIRED, [name]: value });
+    expect(faults).toHaveLength(1);
+    expect(faults[0]!.startsWith(start), faults[0]).toBe(true);
+    expect(faults[0]).toMatch(/: \S+/);
+    expect(faults[0]).not.toMatch(/hunter|100%/);
+  });
+
+  it('names every fault at once, and no value', () => {
+    const faults = faultsOf({
+      REDIS_URL: 'http://:hunter2@h',
+      PORT: 'sekret',
+      WORKERS: '0',
+      L1_MAX_BYTES: '5',
+      BASE_PATH: 'hunter2',
+      LOG_LEVEL: 'hunter2',
+    });
+    expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual([
+      'BASE_PATH',
+      'DATABASE_URL',
+      'L1_MAX_BYTES',
+      'LOG_LEVEL',
+      'PORT',
+      'REDIS_URL',
+      'WORKERS',
+    ]);
+    expect(faults.join()).not.toMatch(/hunter2|sekret/);
+  });
+});
+
+describe('the configuration as it is shown', () => {
+  const shown = (DATABASE_URL: string, REDIS_URL = '') =>
+    redact({ ...readConfig(REQUIRED), DATABASE_URL, REDIS_URL });
+
+  it.each([
+    ['postgres://user:hunter2@host:5432/hotels', 'postgres://***@host:5432/hotels'],
+    ['postgres://user:hun@ter2@host/hotels', 'postgres://***@host/hotels'],
+    ['postgres://user:hun/ter2@host/hotels', 'postgres://***@host/hotels'],
+    [
+      'postgresql://host/hotels?password=hunter2&sslmode=require',
+      'postgresql://host/hotels?password=***&sslmode=require',
+    ],
+    ['postgres://host/hotels', 'postgres://host/hotels'],
+  ])('%s is shown as %s', (url, expected) => {
+    expect(shown(url).DATABASE_URL).toBe(expected);
+  });
+
+  it('hides the passwords of replicas and of the direct address too', () => {
+    const config = readConfig({
+      ...REQUIRED,
+      DATABASE_DIRECT_URL: 'postgres://user:hunter2@direct/hotels',
+      DATABASE_REPLICA_URLS: 'postgres://user:hunter2@one/hotels, postgresql://user:hunter2@two/hotels',
+    });
+    expect(replicaUrlsOf(config)).toEqual([
+      'postgres://user:hunter2@one/hotels',
+      'postgresql://user:hunter2@two/hotels',
+    ]);
+    expect(directUrlOf(config)).toBe('postgres://user:hunter2@direct/hotels');
+    expect(redact(config)).toMatchObject({
+      DATABASE_DIRECT_URL: 'postgres://***@direct/hotels',
+      DATABASE_REPLICA_URLS: 'postgres://***@one/hotels,postgresql://***@two/hotels',
+    });
+  });
+
+  it('shows no password of any node of a cluster', () => {
+    const { REDIS_URL } = shown('postgres://h/d', 'redis://u:hunter2@a:7000, redis://u:hunter2@b:7001');
+    expect(REDIS_URL).toBe('redis://***@a:7000,redis://***@b:7001');
+  });
+
+  it('holds all the rest as it is', () => {
+    expect(shown('postgres://h/d', 'redis://:hunter2@h/1')).toMatchObject({
+      REDIS_URL: 'redis://***@h/1',
+      PORT: 8080,
+    });
+  });
+});

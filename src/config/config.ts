@@ -1,0 +1,193 @@
+import { availableParallelism } from 'node:os';
+import Type, { type Static } from 'typebox';
+import Value from 'typebox/value';
+import {
+  faultOfPostgresUrl,
+  faultOfRedisUrls,
+  replicaUrlsOf,
+  withoutSecrets,
+} from './connection-addresses.ts';
+
+const text = (description: string, options: { default?: string; pattern?: string } = {}) =>
+  Type.String({ description, ...options });
+const whole = (description: string, fallback: number, minimum: number, maximum: number) =>
+  Type.Integer({ description, default: fallback, minimum, maximum });
+
+const MIB = 1024 * 1024;
+
+/** Every variable that the service reads. `npm run build:docs` makes the table of docs/configuration.md from it. */
+export const Environment = Type.Object({
+  DATABASE_URL: text('PostgreSQL 15 or newer: `postgres://user:password@host:5432/database`', {
+    pattern: '^postgres(ql)?://.+',
+  }),
+  DATABASE_DIRECT_URL: text(
+    'Direct address of PostgreSQL for the change feed and the commands, if `DATABASE_URL` is a pooler in transaction mode',
+    { default: '', pattern: '^$|^postgres(ql)?://.+' },
+  ),
+  DATABASE_REPLICA_URLS: text(
+    'Read replicas, separated by commas. A replica is read only if it holds every change that the worker knows of',
+    { default: '', pattern: '^$|^postgres(ql)?://[^,]+(,\\s*postgres(ql)?://[^,]+)*$' },
+  ),
+  DATABASE_POOL_SIZE: whole('Connections of each worker to PostgreSQL, and to each replica', 8, 1, 100),
+  DATABASE_QUEUE_LIMIT: whole(
+    'Queries of a worker that may wait for a connection. Further queries are rejected with 503',
+    200,
+    1,
+    100_000,
+  ),
+  DATABASE_TIMEOUT_MS: whole(
+    'Deadline of a query, including its wait for a connection. Event-loop stalls extend it, at most to twice its value',
+    500,
+    10,
+    60_000,
+  ),
+  REDIS_URL: text(
+    'Redis or Valkey: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Several addresses, separated by ' +
+      'commas, are nodes of a Redis Cluster: same user, password and scheme, no database number',
+    { default: '', pattern: '^$|^rediss?://[^,]+( *, *rediss?://[^,]+)*$' },
+  ),
+  REDIS_TIMEOUT_MS: whole('Deadline of a Redis command', 100, 5, 10_000),
+  REDIS_TTL_S: whole(
+    'Maximum lifetime of a hotel or key in Redis. Actual lifetimes are spread between half of it and all of it',
+    86_400,
+    1,
+    2_592_000,
+  ),
+  ABSENT_TTL_S: whole(
+    'Maximum time that an unknown id is cached as absent. An insert ends it at once',
+    60,
+    1,
+    3_600,
+  ),
+  HOST: text('Address of the API', { default: '0.0.0.0' }),
+  PORT: whole('Port of the API', 8080, 1, 65_535),
+  ADMIN_HOST: text('Address of the admin port', { default: '0.0.0.0' }),
+  ADMIN_PORT: whole(
+    'Admin port with `/livez`, `/readyz` and `/metrics`. It must not be public',
+    9090,
+    1,
+    65_535,
+  ),
+  WORKERS: whole('Worker processes', availableParallelism(), 1, 256),
+  BASE_PATH: text('Prefix of every path of the API, for example `/v1`', {
+    default: '',
+    pattern: '^$|^(/[A-Za-z0-9._~-]+)+$',
+  }),
+  PUBLIC_URL: text(
+    'Scheme and host that clients use, for example `https://hotels.example.com`. The documentation shows it; ' +
+      'unset, addresses are relative',
+    { default: '', pattern: '^$|^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$' },
+  ),
+  SUPPORT_EMAIL: text('E-mail address for key requests. The documentation shows it', {
+    default: '',
+    pattern: '^$|^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$',
+  }),
+  L1_MAX_BYTES: whole(
+    "Memory of a worker's local cache, keys and index included. 0 disables the cache",
+    256 * MIB,
+    0,
+    3_072 * MIB,
+  ),
+  DRAIN_WAIT_MS: whole(
+    'After SIGTERM: how long an instance that is not ready still accepts requests',
+    3_000,
+    0,
+    60_000,
+  ),
+  DRAIN_TIMEOUT_MS: whole('After that: how long requests in progress may take', 8_000, 100, 60_000),
+  ACCESS_LOG_SAMPLE: Type.Number({
+    description: 'Share of successful, fast requests that are logged',
+    default: 0.001,
+    minimum: 0,
+    maximum: 1,
+  }),
+  ACCESS_LOG_SLOW_MS: whole('A request that takes at least this long is logged', 250, 1, 60_000),
+  LOG_LEVEL: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+    description: 'Minimum level of log messages',
+    default: 'info',
+  }),
+});
+
+/** The effective configuration: one frozen record, read once. */
+export type Config = Readonly<Static<typeof Environment>>;
+
+/** What is wrong with the environment: every fault, one a line. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+}
+
+/**
+ * Reads the configuration from an environment. An empty variable counts as unset.
+ * Throws a `ConfigError` that names every fault, with the variable, its bounds and never its value.
+ */
+export function readConfig(environment: NodeJS.ProcessEnv): Config {
+  const given: Record<string, unknown> = {};
+  for (const [name, schema] of Object.entries(Environment.properties)) {
+    const value = environment[name]?.trim();
+    if (value) given[name] = 'minimum' in schema && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
+  }
+  const config = Value.Default(Environment, given) as Config;
+  const paths = Value.Errors(Environment, config).map(({ instancePath }) => instancePath);
+  const faults = new Set(paths.map((path) => explain(path, config)));
+  if (Number(given.L1_MAX_BYTES) > 0 && Number(given.L1_MAX_BYTES) < MIB)
+    faults.add(explain('/L1_MAX_BYTES', config));
+  if (config.PORT === config.ADMIN_PORT)
+    faults.add('PORT and ADMIN_PORT must differ: the admin port is not for the public');
+  for (const [name, fault] of faultsOfAddresses(config, paths)) faults.add(`${name} is malformed: ${fault}`);
+  if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
+  return Object.freeze(config);
+}
+
+/** What is wrong with addresses that have the form of one (all but those whose fault has a path). */
+function* faultsOfAddresses(config: Config, paths: string[]): Generator<[name: string, fault: string]> {
+  const isWellFormed = (name: keyof Config) => config[name] && !paths.includes(`/${name}`);
+  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL'] as const) {
+    const fault = isWellFormed(name) && faultOfPostgresUrl(config[name]);
+    if (fault) yield [name, fault];
+  }
+  const replicas = isWellFormed('DATABASE_REPLICA_URLS') ? replicaUrlsOf(config) : [];
+  for (const [i, url] of replicas.entries()) {
+    const fault = faultOfPostgresUrl(url);
+    if (fault) yield ['DATABASE_REPLICA_URLS', `address ${i + 1}: ${fault}`];
+  }
+  const fault = isWellFormed('REDIS_URL') && faultOfRedisUrls(config.REDIS_URL);
+  if (fault) yield ['REDIS_URL', fault];
+}
+
+/** The configuration as it may be shown: passwords in addresses are replaced. */
+export function redact(config: Config): Record<string, string | number> {
+  const shown: Record<string, string | number> = { ...config };
+  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const) {
+    shown[name] = config[name]
+      .split(/,\s*(?=(?:rediss?|postgres(?:ql)?):\/\/)/)
+      .map((address) => withoutSecrets(address.trim()))
+      .join(',');
+  }
+  return shown;
+}
+
+function explain(path: string, config: unknown): string {
+  const name = path.slice(1).split('/')[0] as keyof typeof Environment.properties | '';
+  if (name === '') {
+    return Object.keys(Environment.properties)
+      .filter((key) => !(key in (config as object)))
+      .map((key) => `${key} is required: ${describe(key)}`)
+      .join('\n');
+  }
+  const schema = Environment.properties[name] as {
+    type?: string;
+    minimum?: number;
+    maximum?: number;
+    enum?: string[];
+  };
+  if (schema.minimum !== undefined) {
+    const kind = schema.type === 'integer' ? 'whole number' : 'number';
+    return `${name} must be a ${kind} from ${schema.minimum} to ${schema.maximum}: ${describe(name)}`;
+  }
+  if (schema.enum) return `${name} must be one of ${schema.enum.join(', ')}: ${describe(name)}`;
+  return `${name} is malformed: ${describe(name)}`;
+}
+
+function describe(name: string): string {
+  return (Environment.properties as unknown as Record<string, { description: string }>)[name]!.description;
+}

@@ -1,0 +1,85 @@
+import type { Postgres } from '../postgres/client.ts';
+import type { Replicas } from '../postgres/replicas.ts';
+import { encodeHotel } from './encode.ts';
+import type { Entry } from './entry.ts';
+import type { Namespace } from './namespace.ts';
+import { HOTEL_COLUMNS, type HotelRow } from './row.ts';
+
+const WHERE = {
+  id: 'id = any($1::text[])',
+  channel: 'channel_id = any($1::text[])',
+  registry: 'registry_id = any($1::bigint[])',
+} as const;
+
+/** Hotels in PostgreSQL, encoded as they are read. */
+export class Origin {
+  readonly #postgres: Postgres | Replicas;
+
+  constructor(postgres: Postgres | Replicas) {
+    this.#postgres = postgres;
+  }
+
+  /** True while queries wait: then each owner's are to be told apart. */
+  get contended(): boolean {
+    return this.#postgres.waiting > 0;
+  }
+
+  /** The hotels that carry one of these keys, in any order, by one query. Throws `Unavailable`. */
+  async load(namespace: Namespace, keys: string[], owner: string): Promise<Entry[]> {
+    const rows = await this.#postgres.rows<HotelRow>(
+      `select ${HOTEL_COLUMNS} from hotels where ${WHERE[namespace]}`,
+      [keys],
+      owner,
+    );
+    const nowMs = Date.now();
+    return rows.map((row) => encodeHotel(row, nowMs));
+  }
+
+  /** Ids of the list, ordered by their bytes, after passing `skip` ids from `mark` on (null: from the start). Throws `Unavailable`. */
+  async idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
+    const from = mark === null ? '' : 'where id collate "C" >= $3';
+    const rows = await this.#postgres.rows<{ id: string }>(
+      `select id from hotels ${from} order by id collate "C" offset $1 limit $2`,
+      mark === null ? [skip, limit] : [skip, limit, mark],
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  /**
+   * At most `most` ids at a distance of `stride` from one another, the first `stride` after `mark` (null: after
+   * the start). Fewer than `most`: there are no more. Throws `Unavailable`.
+   */
+  async marksAfter(mark: string | null, stride: number, most: number): Promise<string[]> {
+    const first =
+      mark === null
+        ? `select id from hotels order by id collate "C" offset $1 limit 1`
+        : `select id from hotels where id collate "C" >= $3 order by id collate "C" offset $1 limit 1`;
+    const rows = await this.#postgres.rows<{ id: string }>(
+      `with recursive marks (id, n) as (
+          (select (${first}), 1)
+          union all
+          select (select h.id from hotels h where h.id collate "C" >= marks.id order by h.id collate "C" offset $1 limit 1), n + 1
+          from marks where marks.id is not null and n < $2
+        )
+        select id from marks where id is not null`,
+      mark === null ? [stride, most] : [stride, most, mark],
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  /** How many hotels have ids from each of `from` (null: the start) to before the one of `to` (null: the end). Throws `Unavailable`. */
+  async countBetween(from: (string | null)[], to: (string | null)[]): Promise<number[]> {
+    const rows = await this.#postgres.rows<{ count: number }>(
+      `select (
+          select count(*)::float8 from hotels
+          where id collate "C" >= coalesce(bounds.lower, '')
+            -- no id is longer than 255 characters, so this one stands after all
+            and id collate "C" < coalesce(bounds.upper, repeat(chr(1114111), 256))
+        ) as count
+        from unnest($1::text[], $2::text[]) with ordinality as bounds (lower, upper, place)
+        order by place`,
+      [from, to],
+    );
+    return rows.map(({ count }) => count);
+  }
+}

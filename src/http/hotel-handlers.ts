@@ -1,0 +1,174 @@
+import { ABSENT } from '../cache/arena/arena.ts';
+import type { Gathered } from '../cache/arena/batch-lookup.ts';
+import type { Reader } from '../cache/hotel-reader.ts';
+import type { LocalCache } from '../cache/local-cache.ts';
+import { GappedAnswer } from '../cache/partial-response.ts';
+import type { Relay } from '../cache/redis-batch/redis-batch.ts';
+import { publicErrors } from '../errors.ts';
+import type { Listing } from '../hotels/hotel-list.ts';
+import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
+import type { Namespace } from '../hotels/namespace.ts';
+import { NEEDS_LOAD } from './admission.ts';
+import { readBatch } from './batch-body.ts';
+import { tagOf } from './etag.ts';
+import type { Exchange } from './exchange.ts';
+import { decodeParameter, readRegistryId } from './ids.ts';
+import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
+import type { GetRule, PostRule } from './routes.ts';
+
+/** The six operations of the contract, behind the gate. */
+export interface Operations {
+  list: GetRule<Map<string, string | undefined>>;
+  hotel: GetRule<string>;
+  hotelByChannel: GetRule<string>;
+  hotelByRegistry: GetRule<string>;
+  batchByChannel: PostRule;
+  batchByRegistry: PostRule;
+}
+
+/** Binds the operations to what they read. `basePath` stands before the paths of Link headers. */
+export function operationsOn(
+  local: LocalCache | undefined,
+  relay: Relay | undefined,
+  reader: Reader,
+  listing: Listing,
+  basePath: string,
+): Operations {
+  const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | undefined) => {
+    if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
+    if (local) {
+      const ref = local.find(namespace, key, exchange.nowMs);
+      if (ref > 0)
+        return exchange.ok(local.slab.body(ref, exchange.view), local.slab.tag(ref, exchange.view));
+      if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
+    }
+    return loadSingle(exchange, namespace, key);
+  };
+  const loadSingle = async (exchange: Exchange, namespace: Namespace, key: string) => {
+    const [hotel] = await reader.load(namespace, [key], exchange.access!.keyId);
+    if (!hotel) return exchange.fail(publicErrors.hotelNotFound);
+    exchange.ok(hotel.body(exchange.view), hotel.tag(exchange.view));
+  };
+
+  /**
+   * Sends the JSON array of the hotels that carry these keys. The bytes hold until the next look into the local
+   * cache, so they are sent in the very turn in which they are made: a turn later they could be another client's.
+   */
+  const sendMany = (
+    exchange: Exchange,
+    namespace: Namespace,
+    keys: string[],
+    send: (body: Uint8Array) => void,
+  ) => {
+    const { view } = exchange;
+    if (keys.length === 0) return send(EMPTY_ARRAY);
+    const gathered = local?.gatherKeys(namespace, keys, view);
+    if (gathered) return sendCompleted(exchange, namespace, answerOf(gathered), send);
+    return reader
+      .load(namespace, keys, exchange.access!.keyId)
+      .then((found) => send(joinBodies(found, view)));
+  };
+  const sendCompleted = (
+    exchange: Exchange,
+    namespace: Namespace,
+    answer: Uint8Array | GappedAnswer,
+    send: (body: Uint8Array) => void,
+  ) => {
+    if (!(answer instanceof GappedAnswer)) return send(answer);
+    const { view } = exchange;
+    return reader
+      .load(namespace, answer.keys, exchange.access!.keyId)
+      .then((found) => send(answer.complete(found, view)));
+  };
+
+  const answerBatch = (
+    exchange: Exchange,
+    namespace: 'channel' | 'registry',
+    body: Uint8Array,
+    mayLoad: boolean,
+  ) => {
+    const { view } = exchange;
+    if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
+    const send = (answer: Uint8Array) => exchange.ok(answer, '');
+    const gathered = local?.gatherBody(namespace, body, view, mayLoad);
+    if (!mayLoad && !gathered) return NEEDS_LOAD;
+    if (gathered) return sendCompleted(exchange, namespace, answerOf(gathered), send);
+    const relayed = relay?.answer(namespace, body, view, (answer) =>
+      sendCompleted(exchange, namespace, answer, send),
+    );
+    if (relayed) return relayed;
+    const batch = readBatch(namespace, body);
+    if ('error' in batch) return exchange.fail(publicErrors[batch.error]);
+    return sendMany(exchange, namespace, batch.ids, send);
+  };
+
+  const answerList = async (exchange: Exchange, parameters: Map<string, string | undefined>) => {
+    const query = readListQuery(parameters);
+    if ('error' in query) return exchange.fail(publicErrors[query.error]);
+    const { limit, offset, registryId } = query;
+    if (registryId !== undefined) {
+      const ids = offset > 0 ? [] : [registryId];
+      return sendMany(exchange, 'registry', ids, (body) => exchange.ok(body, tagOf(body)));
+    }
+    const page = await listing.page(offset, limit);
+    const link = linkHeader(`${basePath}/hotels`, limit, offset, page.more);
+    // a hotel deleted between the two looks is left out
+    return sendMany(exchange, 'id', page.ids, (body) => exchange.ok(body, tagOf(body), link));
+  };
+
+  const anyone = () => false;
+  const parameter = (request: { getParameter(index: number): string | undefined }) =>
+    request.getParameter(0) ?? '';
+  return {
+    list: {
+      route: 'list',
+      read: (request) => parseQuery(request.getQuery() ?? ''),
+      needsRegistry: asksForRegistryId,
+      answer: answerList,
+    },
+    hotel: {
+      route: 'hotel',
+      read: parameter,
+      needsRegistry: anyone,
+      answer: (exchange, id) => answerSingle(exchange, 'id', decodeParameter(id)),
+    },
+    hotelByChannel: {
+      route: 'hotel_by_channel',
+      read: parameter,
+      needsRegistry: anyone,
+      answer: (exchange, id) => answerSingle(exchange, 'channel', decodeParameter(id)),
+    },
+    hotelByRegistry: {
+      route: 'hotel_by_registry',
+      read: parameter,
+      needsRegistry: () => true,
+      answer: (exchange, written) => {
+        const id = readRegistryId(decodeParameter(written) ?? '');
+        if (id === undefined) return exchange.fail(publicErrors.registryIdNotInteger);
+        return answerSingle(exchange, 'registry', id);
+      },
+    },
+    batchByChannel: {
+      route: 'batch_by_channel',
+      needsRegistry: false,
+      answer: (exchange, body, mayLoad) => answerBatch(exchange, 'channel', body, mayLoad),
+    },
+    batchByRegistry: {
+      route: 'batch_by_registry',
+      needsRegistry: true,
+      answer: (exchange, body, mayLoad) => answerBatch(exchange, 'registry', body, mayLoad),
+    },
+  };
+}
+
+function answerOf(gathered: Gathered): Uint8Array | GappedAnswer {
+  return gathered.misses === 0 ? gathered.output : gathered.takeGapped();
+}
+
+function linkHeader(path: string, limit: number, offset: number, more: boolean): string {
+  const to = (at: number, relation: string) => `<${path}?limit=${limit}&offset=${at}>; rel="${relation}"`;
+  const links = [to(0, 'first')];
+  if (offset > 0) links.push(to(Math.max(0, offset - limit), 'prev'));
+  if (more) links.push(to(offset + limit, 'next'));
+  return `\r\nlink: ${links.join(', ')}`;
+}

@@ -1,0 +1,29 @@
+import type { HttpRequest } from 'uWebSockets.js';
+import type { Route } from '../observability/request-histogram.ts';
+import type { NEEDS_LOAD } from './admission.ts';
+import type { Exchange } from './exchange.ts';
+
+/** A route of the contract that reads a hotel or the list. */
+export interface GetRule<Input> {
+  route: Route;
+  /** takes from the request what the answer needs; nothing can be read from it later */
+  read: (request: HttpRequest) => Input;
+  /** true when what is asked for needs the `registry` scope */
+  needsRegistry: (input: Input) => boolean;
+  answer: (exchange: Exchange, input: Input) => void | Promise<void>;
+}
+
+/** A route of the contract that takes a body. */
+export interface PostRule {
+  route: Route;
+  needsRegistry: boolean;
+  /**
+   * The body is valid until the first await. With `mayLoad` false it answers from the local cache alone, or does
+   * nothing and returns NEEDS_LOAD.
+   */
+  answer: (
+    exchange: Exchange,
+    body: Uint8Array,
+    mayLoad: boolean,
+  ) => void | typeof NEEDS_LOAD | Promise<void>;
+}

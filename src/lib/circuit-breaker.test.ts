@@ -1,0 +1,172 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Breaker } from './circuit-breaker.ts';
+
+const PROBE_EVERY_MS = 200;
+let answers: boolean;
+let probes: number;
+let told: [open: boolean, reason: string][];
+let breaker: Breaker;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  answers = false;
+  probes = 0;
+  told = [];
+  breaker = new Breaker({
+    probe: async () => {
+      probes++;
+      if (!answers) throw new Error('away');
+    },
+    failuresToOpen: 3,
+    probeEveryMs: PROBE_EVERY_MS,
+    onChange: (open, reason) => told.push([open, reason]),
+  });
+});
+afterEach(() => {
+  breaker.close();
+  vi.useRealTimers();
+});
+
+const fail = (times: number) => {
+  for (let i = 0; i < times; i++) breaker.failed(`failure ${i + 1}`);
+};
+
+/** Opens upon the first failure; every probe waits for `answer`. */
+const breakerThatWaits = (answer: Promise<void>) =>
+  new Breaker({
+    probe: () => {
+      probes++;
+      return answer;
+    },
+    failuresToOpen: 1,
+    probeEveryMs: PROBE_EVERY_MS,
+    onChange: () => {},
+  });
+
+describe('a breaker', () => {
+  it('opens upon the third failure in a row, and says why, once', () => {
+    fail(2);
+    expect(breaker.open).toBe(false);
+    fail(3);
+    expect(breaker.open).toBe(true);
+    expect(told).toEqual([[true, 'failure 1']]);
+  });
+
+  it('opens at once upon a failure that counts as several', () => {
+    breaker.failed('it says nothing to anybody', 3);
+    expect(told).toEqual([[true, 'it says nothing to anybody']]);
+  });
+
+  it('stays closed while successes come between the failures', () => {
+    for (let i = 0; i < 10; i++) {
+      fail(2);
+      breaker.succeeded();
+    }
+    expect(breaker.open).toBe(false);
+  });
+
+  it('probes at once when the dependency is said to be back, and holds callers until that probe has ended', async () => {
+    fail(3);
+    expect(breaker.hope).toBeUndefined();
+    answers = true;
+    breaker.isSaidToBeBack();
+    expect([breaker.open, probes]).toEqual([true, 1]);
+    await breaker.hope;
+    expect([breaker.open, breaker.hope]).toEqual([false, undefined]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(probes).toBe(1);
+  });
+
+  it('holds nobody for longer than 50 ms, and goes on probing as before, where that is not so', async () => {
+    const { promise: silence, reject } = Promise.withResolvers<void>();
+    const silent = breakerThatWaits(silence);
+    silent.failed('away');
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    silent.isSaidToBeBack();
+    expect(probes).toBe(2);
+    await vi.advanceTimersByTimeAsync(49);
+    expect(silent.hope).toBeDefined();
+    await vi.advanceTimersByTimeAsync(2);
+    expect([silent.open, silent.hope]).toEqual([true, undefined]);
+    // of two probes that fail one is followed by another
+    reject(new Error('away'));
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    expect(probes).toBe(3);
+    silent.close();
+  });
+
+  it('does not probe on word of what was never called away', () => {
+    breaker.isSaidToBeBack();
+    expect([probes, breaker.hope]).toEqual([0, undefined]);
+  });
+
+  it('asks nothing while it is closed', async () => {
+    fail(2);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(probes).toBe(0);
+  });
+
+  it('asks now and then while it is open, and closes when there is an answer', async () => {
+    fail(3);
+    await vi.advanceTimersByTimeAsync(5 * PROBE_EVERY_MS);
+    expect([probes, breaker.open]).toEqual([5, true]);
+    answers = true;
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    expect(breaker.open).toBe(false);
+    expect(told).toEqual([
+      [true, 'failure 3'],
+      [false, 'it answers again'],
+    ]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(probes).toBe(6);
+  });
+
+  it('is not closed by a late success of a call that began before', async () => {
+    fail(3);
+    breaker.succeeded();
+    expect(breaker.open).toBe(true);
+  });
+
+  it('needs a whole run of failures to open again', async () => {
+    fail(3);
+    answers = true;
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    fail(2);
+    expect(breaker.open).toBe(false);
+    fail(1);
+    expect(breaker.open).toBe(true);
+  });
+
+  it('remembers for a while that it was open', async () => {
+    const lately = () => [breaker.openWithin(0), breaker.openWithin(500)];
+    expect(lately()).toEqual([false, false]);
+    fail(3);
+    expect(lately()).toEqual([true, true]);
+    answers = true;
+    await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
+    expect(lately()).toEqual([false, true]);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(lately()).toEqual([false, false]);
+  });
+
+  it('asks with one probe at a time, however long that takes', async () => {
+    breaker.close();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const slow = breakerThatWaits(promise);
+    slow.failed('once');
+    await vi.advanceTimersByTimeAsync(10 * PROBE_EVERY_MS);
+    expect([probes, slow.open]).toEqual([1, true]);
+    resolve();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(slow.open).toBe(false);
+    slow.close();
+  });
+
+  it('that is closed for good asks no more and tells no more', async () => {
+    fail(3);
+    breaker.close();
+    answers = true;
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect([probes, told.length]).toEqual([0, 1]);
+  });
+});

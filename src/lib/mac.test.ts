@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { MAC_BYTES, Secret } from './mac.ts';
+
+const KEY = randomBytes(32);
+
+function withKey(key: Uint8Array): Secret {
+  const secret = new Secret();
+  secret.use(key);
+  return secret;
+}
+
+describe('a code', () => {
+  const mac = withKey(KEY).mac('feed', 'text');
+
+  it('verifies with the same secret, purpose and data', () => {
+    expect(mac).toHaveLength(MAC_BYTES);
+    expect(withKey(KEY).verifies('feed', Buffer.from('text'), mac)).toBe(true);
+  });
+
+  it('does not verify with another secret, purpose, data or length', () => {
+    expect(withKey(randomBytes(32)).verifies('feed', 'text', mac)).toBe(false);
+    expect(new Secret().verifies('feed', 'text', mac)).toBe(false);
+    expect(withKey(KEY).verifies('key', 'text', mac)).toBe(false);
+    expect(withKey(KEY).verifies('feed', 'texT', mac)).toBe(false);
+    expect(withKey(KEY).verifies('feed', 'text', mac.subarray(1))).toBe(false);
+  });
+});
+
+describe('a secret', () => {
+  it('says whether the one that is used now is another', () => {
+    const secret = new Secret();
+    expect([KEY, Buffer.from(KEY), randomBytes(32)].map((key) => secret.use(key))).toEqual([
+      true,
+      false,
+      true,
+    ]);
+  });
+});

@@ -1,0 +1,235 @@
+import { Registry } from 'prom-client';
+import { REFUSALS, type Refusal } from '../errors.ts';
+import { UNLOGGED, type Unlogged } from './access-log.ts';
+import { type ClosedLabel, Tally } from './counter.ts';
+import { Histogram } from './histogram.ts';
+import { Lookups } from './lookup-counter.ts';
+import { Reading, register } from './metric.ts';
+import { RequestHistogram, ROUTES, type Route } from './request-histogram.ts';
+
+const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
+const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
+const CHANGES = ['hotels', 'keys', 'truncated'] as const;
+const OUTCOMES = ['answered', 'failed'] as const;
+const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5] as const;
+const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30] as const;
+
+export type Dependency = (typeof DEPENDENCIES)[number];
+
+/**
+ * What every process counts. Labels are closed sets: no id, key or URL ever is one. What is read when it is scraped
+ * stands in process-metrics.ts and instance-metrics.ts.
+ */
+export class Metrics {
+  readonly registry = new Registry();
+  readonly requests = register(
+    this.registry,
+    new RequestHistogram(
+      'hotel_api_request_duration_seconds',
+      'Time from the end of the request head until the response is ready, not sent',
+    ),
+  );
+  readonly #received = this.#tally('hotel_api_request_body_bytes_total', 'Bytes of request bodies received', [
+    'route',
+    ROUTES,
+  ]);
+  readonly #aborted = this.#tally(
+    'hotel_api_requests_aborted_total',
+    'Requests that ended without a response: the client disconnected, or the request must not be answered',
+  );
+  readonly #connectionsRefused = this.#tally(
+    'hotel_api_connections_refused_total',
+    'Client connections closed at once, because the descriptors left are kept in reserve',
+  );
+  readonly #refused = this.#tally(
+    'hotel_api_requests_refused_total',
+    'Requests rejected to protect the service, or because a dependency is unavailable',
+    ['reason', REFUSALS],
+  );
+  readonly cacheAnswers = register(
+    this.registry,
+    new Lookups('hotel_api_cache_answers_total', 'Hotels looked up; absent: known not to exist'),
+  );
+  readonly keyLookups = register(
+    this.registry,
+    new Lookups('hotel_api_key_lookups_total', 'API keys looked up; absent: the key is rejected'),
+  );
+  readonly #unsound = this.#tally(
+    'hotel_api_redis_unsound_values_total',
+    'Corrupt values found in Redis; they are removed and read again from PostgreSQL',
+  );
+  readonly #calls = register(
+    this.registry,
+    new Histogram(
+      'hotel_api_dependency_duration_seconds',
+      'Time of Redis commands and PostgreSQL queries, without their wait for a connection',
+      CALL_BOUNDS,
+      (place) => ({ dependency: DEPENDENCIES[place >> 1]!, outcome: OUTCOMES[place & 1]! }),
+    ),
+  );
+  readonly #givenUp = this.#tally(
+    'hotel_api_breaker_openings_total',
+    'Times that the circuit breaker of a dependency opened in a process',
+    ['dependency', DEPENDENCIES],
+  );
+  readonly #open = { redis: 0, postgres: 0, postgres_replica: 0 };
+  readonly #replicaReads = this.#tally(
+    'hotel_api_replica_reads_total',
+    'Queries that replicas may answer; all outcomes but answered went to the primary',
+    ['outcome', REPLICA_READS],
+  );
+  readonly #changes = this.#tally(
+    'hotel_api_changes_total',
+    'Changes that the invalidator took off the queue',
+    ['kind', CHANGES],
+  );
+  readonly #lag = register(
+    this.registry,
+    new Histogram(
+      'hotel_api_freshness_lag_seconds',
+      'Upper bound of the time from a commit until the workers are notified; the oldest change of each delivery',
+      LAG_BOUNDS,
+      () => ({}),
+    ),
+  );
+  readonly #reconciled = this.#tally(
+    'hotel_api_reconciled_total',
+    'Values in Redis that differed from PostgreSQL and were corrected: changes that bypassed the triggers',
+    ['kind', ['hotels', 'keys'] as const],
+  );
+  readonly #generations = this.#tally(
+    'hotel_api_redis_generations_total',
+    'Generations begun because Redis may lack a change; all older values in Redis are invalid',
+  );
+  readonly #resets = this.#tally(
+    'hotel_api_feed_resets_total',
+    'Times that a worker marked its copies stale, because it may have missed a change',
+  );
+  readonly #histories = this.#tally(
+    'hotel_api_history_changes_total',
+    'Times an instance found another history in the database and cleared its caches',
+  );
+  readonly #rejected = this.#tally(
+    'hotel_api_feed_messages_rejected_total',
+    'Messages of the change feed that the service did not sign, or that were sent before',
+  );
+  #leads = 0;
+  readonly #restarts = this.#tally('hotel_api_worker_restarts_total', 'Workers that ended and were replaced');
+  readonly #unlogged = this.#tally(
+    'hotel_api_log_lines_suppressed_total',
+    'Log lines on requests that were dropped by the limit per second',
+    ['kind', UNLOGGED],
+  );
+
+  constructor() {
+    for (let place = 0; place < DEPENDENCIES.length * OUTCOMES.length; place++) this.#calls.open(place);
+    this.#lag.open(0);
+    register(
+      this.registry,
+      new Reading(
+        'hotel_api_response_body_bytes_total',
+        'Bytes of response bodies sent, after compression',
+        'counter',
+        () => ROUTES.map((route) => ({ labels: { route }, value: this.requests.sentBytes(route) })),
+      ),
+    );
+    register(
+      this.registry,
+      new Reading(
+        'hotel_api_breaker_open',
+        'Processes whose circuit breaker for the dependency is open; each replica counts',
+        'gauge',
+        () => DEPENDENCIES.map((dependency) => ({ labels: { dependency }, value: this.#open[dependency] })),
+      ),
+    );
+    register(
+      this.registry,
+      new Reading(
+        'hotel_api_invalidator_active',
+        '1 in the instance with the active invalidator',
+        'gauge',
+        () => [{ labels: {}, value: this.#leads }],
+      ),
+    );
+  }
+
+  received(route: Route, bytes: number): void {
+    this.#received.add(bytes, route);
+  }
+
+  aborted(): void {
+    this.#aborted.add(1);
+  }
+
+  /** A request was refused, whatever it was answered. */
+  refused(reason: Refusal): void {
+    this.#refused.add(1, reason);
+  }
+
+  connectionRefused(): void {
+    this.#connectionsRefused.add(1);
+  }
+
+  unsoundValue(): void {
+    this.#unsound.add(1);
+  }
+
+  /** A command or query has ended. */
+  called(dependency: Dependency, seconds: number, succeeded: boolean): void {
+    this.#calls.count(DEPENDENCIES.indexOf(dependency) * OUTCOMES.length + (succeeded ? 0 : 1), seconds);
+  }
+
+  breaker(dependency: Dependency, open: boolean): void {
+    // of several replicas each has a breaker
+    this.#open[dependency] += open ? 1 : -1;
+    if (open) this.#givenUp.add(1, dependency);
+  }
+
+  replicaRead(outcome: (typeof REPLICA_READS)[number]): void {
+    this.#replicaReads.add(1, outcome);
+  }
+
+  changes(kind: (typeof CHANGES)[number], count: number): void {
+    this.#changes.add(count, kind);
+  }
+
+  freshnessLag(seconds: number): void {
+    this.#lag.count(0, seconds);
+  }
+
+  reconciled(kind: 'hotels' | 'keys', count: number): void {
+    this.#reconciled.add(count, kind);
+  }
+
+  redisGivenUp(): void {
+    this.#generations.add(1);
+  }
+
+  feedReset(): void {
+    this.#resets.add(1);
+  }
+
+  historyChanged(): void {
+    this.#histories.add(1);
+  }
+
+  feedMessageRejected(): void {
+    this.#rejected.add(1);
+  }
+
+  invalidatorActive(active: boolean): void {
+    this.#leads = active ? 1 : 0;
+  }
+
+  workerRestarted(): void {
+    this.#restarts.add(1);
+  }
+
+  lineSuppressed(kind: Unlogged): void {
+    this.#unlogged.add(1, kind);
+  }
+
+  #tally<Value extends string = never>(name: string, help: string, label?: ClosedLabel<Value>): Tally<Value> {
+    return register(this.registry, new Tally(name, help, label));
+  }
+}

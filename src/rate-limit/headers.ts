@@ -1,0 +1,15 @@
+import type { Verdict } from './limiter.ts';
+import type { RateLimit } from './rate-limit.ts';
+
+/**
+ * What a client is told of its limit: `RateLimit-Policy` (q requests in a window of w seconds) and `RateLimit` (r are
+ * left, the window ends in t seconds) as draft-ietf-httpapi-ratelimit-headers-10 has them, and where the request
+ * is refused `Retry-After`. Each begins with a line end, as the exchange wants them.
+ */
+export function rateLimitHeaders({ requests, windowMs }: RateLimit, verdict: Verdict): string {
+  const resetS = Math.max(1, Math.ceil(verdict.resetInMs / 1000));
+  const headers =
+    `\r\nratelimit-policy: "default";q=${requests};w=${windowMs / 1000}` +
+    `\r\nratelimit: "default";r=${verdict.remaining};t=${resetS}`;
+  return verdict.admitted ? headers : `${headers}\r\nretry-after: ${resetS}`;
+}

@@ -1,0 +1,148 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Quotas } from './coordinator.ts';
+import { Limiter, type Verdict } from './limiter.ts';
+import type { Ask, RateLimit } from './rate-limit.ts';
+
+const SECOND = 1_000;
+
+/** A primary and its workers; what they say to each other takes a turn of the event loop, or is held. */
+class Instance {
+  readonly quotas = new Quotas();
+  readonly workers: Limiter[];
+  silent = false;
+  asks = 0;
+
+  constructor(workers: number) {
+    this.workers = Array.from({ length: workers }, () => {
+      const worker: Limiter = new Limiter(workers, (asks) => this.#answer(worker, asks));
+      return worker;
+    });
+  }
+
+  #answer(worker: Limiter, asks: Ask[]): void {
+    this.asks += asks.length;
+    if (!this.silent) setImmediate(() => worker.hear(asks.map((ask) => this.quotas.grant(ask))));
+  }
+
+  take(worker: number, limit: RateLimit, id = 'key'): Verdict | Promise<Verdict> {
+    return this.workers[worker]!.take(id, limit);
+  }
+
+  /** `perSecond` requests for `seconds`, each on the worker that `choose` says; how many were admitted. */
+  async load(limit: RateLimit, perSecond: number, seconds: number, choose: (i: number) => number) {
+    const verdicts: (Verdict | Promise<Verdict>)[] = [];
+    const requests = perSecond * seconds;
+    for (let i = 0; i < requests; i++) {
+      verdicts.push(this.take(choose(i), limit));
+      await vi.advanceTimersByTimeAsync(SECOND / perSecond);
+    }
+    await vi.advanceTimersByTimeAsync(200);
+    return (await Promise.all(verdicts)).filter(({ admitted }) => admitted).length;
+  }
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('a limit of 200 a second', () => {
+  const limit = { requests: 200, windowMs: SECOND };
+
+  it('is never said to last longer than its window, whatever the fraction of the clock', async () => {
+    const instance = new Instance(1);
+    const resets: number[] = [];
+    for (let i = 0; i < 100; i++) {
+      await vi.advanceTimersByTimeAsync(0.1 + i * 0.0123);
+      const verdict = instance.take(0, limit, `key ${i}`);
+      await vi.advanceTimersByTimeAsync(1);
+      resets.push((await verdict).resetInMs);
+    }
+    expect(Math.max(...resets)).toBeLessThanOrEqual(SECOND);
+  });
+
+  it.each<[string, workers: number, perSecond: number, choose: (i: number) => number]>([
+    ['evenly on two workers', 2, 1_000, (i) => i % 2],
+    ['all on one of two', 2, 1_000, () => 0],
+    ['nine in ten on one', 2, 1_000, (i) => (i % 10 === 0 ? 1 : 0)],
+    ['evenly on sixteen', 16, 1_000, (i) => i % 16],
+    ['on another worker in each second', 4, 500, (i) => Math.floor(i / 500) % 4],
+    ['just above the limit', 2, 250, (i) => i % 2],
+  ])('admits within a tenth of it: %s', async (_, workers, perSecond, choose) => {
+    const admitted = await new Instance(workers).load(limit, perSecond, 5, choose);
+    expect(admitted).toBeGreaterThan(900);
+    expect(admitted).toBeLessThan(1_100);
+  });
+
+  it('refuses nobody who stays below it, wherever the requests come in', async () => {
+    for (const choose of [(i: number) => i % 2, () => 0, (i: number) => (i % 17 === 0 ? 1 : 0)])
+      expect(await new Instance(2).load(limit, 180, 3, choose)).toBe(540);
+  });
+
+  it('admits all of it in one moment, in one worker, and tells what is left', async () => {
+    const instance = new Instance(4);
+    const verdicts = Array.from({ length: 250 }, () => instance.take(0, limit));
+    await vi.advanceTimersByTimeAsync(50);
+    const settled = await Promise.all(verdicts);
+    expect(settled.map(({ admitted }) => admitted)).toEqual([
+      ...new Array(200).fill(true),
+      ...new Array(50).fill(false),
+    ]);
+    expect(settled[199]!.remaining).toBe(0);
+    expect(settled.at(-1)!.resetInMs).toBeGreaterThan(900);
+    expect(await instance.take(0, limit)).toMatchObject({ admitted: false });
+  });
+
+  it('is judged without asking once it is spent, and asks a few times in each second before', async () => {
+    const instance = new Instance(2);
+    await instance.load(limit, 10_000, 1, (i) => i % 2);
+    expect(instance.asks).toBeLessThan(100);
+    expect(instance.take(0, limit)).not.toBeInstanceOf(Promise);
+  });
+
+  it('that changes is in force at once', async () => {
+    const instance = new Instance(1);
+    await instance.load(limit, 1_000, 0.5, () => 0);
+    const more = { requests: 300, windowMs: SECOND };
+    const verdicts = Array.from({ length: 150 }, () => instance.take(0, more));
+    await vi.advanceTimersByTimeAsync(20);
+    const admitted = (await Promise.all(verdicts)).filter((verdict) => verdict.admitted);
+    expect(admitted.length).toBeGreaterThanOrEqual(100 - 10);
+    expect(admitted.length).toBeLessThanOrEqual(115);
+  });
+
+  it('goes on in equal shares while the primary is silent', async () => {
+    const instance = new Instance(2);
+    instance.silent = true;
+    const admitted = await instance.load(limit, 1_000, 5, (i) => i % 2);
+    expect(admitted).toBeGreaterThan(850);
+    expect(admitted).toBeLessThan(1_150);
+  });
+});
+
+it('one request a second is admitted once a second, by any worker', async () => {
+  const limit = { requests: 1, windowMs: SECOND };
+  expect(await new Instance(4).load(limit, 40, 5, (i) => i % 4)).toBe(5);
+});
+
+it('what is admitted on credit beyond the limit is taken off the next window', () => {
+  const quotas = new Quotas();
+  const limit = { requests: 100, windowMs: SECOND };
+  expect(quotas.grant({ id: 'a', limit, taken: 0, wanted: 100 }, 0)).toMatchObject({ granted: 100, left: 0 });
+  expect(quotas.grant({ id: 'a', limit, taken: 5, wanted: 5 }, 10)).toMatchObject({ granted: 0, left: 0 });
+  expect(quotas.grant({ id: 'a', limit, taken: 0, wanted: 100 }, SECOND)).toMatchObject({ granted: 95 });
+  // a pause of a whole window forgives
+  expect(quotas.grant({ id: 'a', limit, taken: 0, wanted: 100 }, 5 * SECOND)).toMatchObject({ granted: 100 });
+});
+
+it('limits that are not used are forgotten', async () => {
+  const instance = new Instance(1);
+  for (let i = 0; i < 20_000; i++) {
+    instance.take(0, { requests: 10, windowMs: SECOND }, `key ${i}`);
+    await vi.advanceTimersByTimeAsync(5);
+  }
+  expect(instance.workers[0]!.size).toBeLessThan(3_000);
+  expect(instance.quotas.size).toBeLessThan(3_000);
+});

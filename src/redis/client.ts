@@ -1,0 +1,148 @@
+import { Redis as Client } from 'ioredis';
+import { Breaker, type OnCall } from '../lib/circuit-breaker.ts';
+import { Guarded, untilReady } from './breaker-call.ts';
+import { MgetConnection } from './mget.ts';
+import type { ReplyReader, Values } from './reply-parser.ts';
+import { STORE_NEWER } from './set-if-newer.ts';
+import { clientOptions, type SharedStore } from './store.ts';
+import { ViewConnector } from './view-connector.ts';
+
+/** Scripts block the server: more keys than these go in several calls. */
+const KEYS_PER_SCRIPT = 100;
+/** Calls of one `storeNewer` under way at once; more would make each wait for the others beyond its deadline. */
+const SCRIPTS_AT_ONCE = 4;
+
+interface Scripted extends Client {
+  storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<number[]>;
+}
+
+/** One Redis server as the service uses it: values that carry versions, one deadline, one breaker. */
+export class Redis implements SharedStore {
+  readonly #client: Scripted;
+  readonly #mget: MgetConnection;
+  readonly #breaker: Breaker;
+  readonly #guarded: Guarded;
+
+  /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
+  constructor(
+    url: string,
+    timeoutMs: number,
+    onBreaker: (open: boolean, reason: string) => void,
+    onCall: OnCall = () => {},
+  ) {
+    this.#guarded = new Guarded(timeoutMs, onCall);
+    const options = clientOptions(timeoutMs);
+    this.#client = new Client(url, { ...options, scripts: { storeNewer: { lua: STORE_NEWER } } }) as Scripted;
+    const connector = url.startsWith('redis:') ? { Connector: ViewConnector } : {};
+    this.#mget = new MgetConnection(new Client(url, { ...options, ...connector }), timeoutMs);
+    // without a listener each failed connection would be printed; the breaker reports instead
+    this.#client.on('error', () => {});
+    this.#breaker = new Breaker({
+      probe: () => Promise.all([this.#guarded.inTime(this.#client.ping()), this.#mget.read(['probe'])]),
+      // one answer that is late is a hiccup, and while PostgreSQL is away Redis is all there is
+      failuresToOpen: 3,
+      probeEveryMs: 200,
+      onChange: onBreaker,
+    });
+  }
+
+  connected(timeoutMs: number): Promise<boolean> {
+    return untilReady(() => this.#client.status === 'ready' && this.#mget.ready, timeoutMs);
+  }
+
+  readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
+    return this.#guard(() => this.#mget.read(keys, prefix));
+  }
+
+  /**
+   * Sends an MGET of so many keys, whose reply `reader` reads; undefined when it was not answered. `onSent` is called
+   * when nobody looks at the command's bytes any more; not where it never was to be sent.
+   */
+  ask(
+    command: Uint8Array,
+    keys: number,
+    reader: ReplyReader,
+    onSent?: () => void,
+  ): Promise<true | undefined> {
+    return this.#guard(async (): Promise<true> => {
+      await this.#mget.ask(command, keys, reader, onSent);
+      return true;
+    });
+  }
+
+  async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number[] | undefined> {
+    const refused: number[] = [];
+    let next = 0;
+    let failed = false;
+    const sendOneByOne = async () => {
+      while (next < values.length && !failed) {
+        const start = next;
+        const part = values.slice(start, start + KEYS_PER_SCRIPT);
+        next += part.length;
+        const places = await this.#guard(() =>
+          this.#guarded.inTime(
+            this.#client.storeNewer(
+              part.length,
+              ...part.map(([key]) => key),
+              ttlMs,
+              ...part.map(([, value]) => value),
+            ),
+          ),
+        );
+        if (places) for (const place of places) refused.push(start + place - 1);
+        else failed = true;
+      }
+    };
+    await Promise.all(Array.from({ length: SCRIPTS_AT_ONCE }, sendOneByOne));
+    return failed ? undefined : refused;
+  }
+
+  setMany(
+    values: [key: string, value: string | Buffer, ttlMs: number][],
+    onlyIfNone: boolean,
+  ): Promise<true | undefined> {
+    return this.#guard(async (): Promise<true> => {
+      const pipeline = this.#client.pipeline();
+      for (const [key, value, ttlMs] of values) {
+        if (onlyIfNone) pipeline.set(key, value, 'PX', ttlMs, 'NX');
+        else pipeline.set(key, value, 'PX', ttlMs);
+      }
+      for (const [error] of (await this.#guarded.inTime(pipeline.exec())) ?? []) if (error) throw error;
+      return true;
+    });
+  }
+
+  remove(keys: string[]): Promise<true | undefined> {
+    return this.#guard(async (): Promise<true> => {
+      await this.#guarded.inTime(this.#client.unlink(keys));
+      return true;
+    });
+  }
+
+  scan(
+    cursor: string,
+    pattern: string,
+    count: number,
+  ): Promise<[cursor: string, keys: string[]] | undefined> {
+    return this.#guard(() =>
+      this.#guarded.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)),
+    );
+  }
+
+  mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
+    return this.#guard(async () => {
+      const found = await this.#guarded.inTime(this.#client.getset(key, value));
+      return found !== null && isKept(found);
+    });
+  }
+
+  close(): void {
+    this.#breaker.close();
+    this.#client.disconnect();
+    this.#mget.close();
+  }
+
+  #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
+    return this.#guarded.call(this.#breaker, command);
+  }
+}

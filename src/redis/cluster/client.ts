@@ -1,0 +1,180 @@
+import { Cluster } from 'ioredis';
+import type { OnCall } from '../../lib/circuit-breaker.ts';
+import { withDeadline } from '../../lib/shutdown.ts';
+import { Guarded, untilReady } from '../breaker-call.ts';
+import { joined, Values } from '../reply-parser.ts';
+import { clientOptions, isAway, retryAfterMs, type SharedStore } from '../store.ts';
+import { Commands, STORE_NEWER_SHA1 } from './commands.ts';
+import { type Access, Masters } from './masters.ts';
+import { Marks } from './write-markers.ts';
+
+/** What moves or fails is noticed by those who ask for it; this is for what nobody asks for. */
+const REFRESH_SLOTS_MS = 5_000;
+const REDIRECTIONS = 4;
+
+/**
+ * A Redis Cluster as the service uses it. Keys carry no hash tags, so that a batch spreads over all nodes: what is read
+ * is asked of each node at once, in one round trip, and a node that is away takes only its own keys with it. ioredis
+ * keeps the map of the slots, and sends again what a node says that another has.
+ */
+export class RedisCluster implements SharedStore {
+  readonly #cluster: Cluster;
+  readonly #masters: Masters;
+  readonly #commands: Commands;
+  readonly #guarded: Guarded;
+  readonly #marks = new Marks();
+  readonly #timeoutMs: number;
+
+  /**
+   * Connects to the cluster of which `urls` are some nodes; user, password and kind of connection are those of the
+   * first. `onBreaker` is told when the first node is given up, and when the last is used again.
+   */
+  constructor(
+    urls: string[],
+    timeoutMs: number,
+    onBreaker: (open: boolean, reason: string) => void,
+    onCall: OnCall = () => {},
+  ) {
+    this.#timeoutMs = timeoutMs;
+    const addresses = urls.map((url) => new URL(url));
+    const access = accessBy(addresses[0]!);
+    this.#cluster = connect(addresses, access, timeoutMs);
+    this.#guarded = new Guarded(timeoutMs, onCall);
+    this.#masters = new Masters(this.#cluster, access, timeoutMs, this.#guarded, onBreaker);
+    this.#commands = new Commands(this.#cluster, this.#masters, this.#guarded);
+  }
+
+  connected(timeoutMs: number): Promise<boolean> {
+    return untilReady(() => this.#masters.ready, timeoutMs);
+  }
+
+  async readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
+    const parts: { values: Values; at: readonly number[] }[] = [];
+    const answered = await this.#masters.each(
+      keys.map((key) => prefix + key),
+      async (master, at) => {
+        const asked = at.map((i) => keys[i]!);
+        const { values, refusals } = await master.mget.readEach(asked, prefix);
+        parts.push({ values, at });
+        if (refusals.length === 0) return;
+        const away = refusals.find(([, error]) => isAway(error));
+        if (away || refusals.some(([, { message }]) => message.startsWith('MOVED '))) this.#masters.refresh();
+        if (away) throw away[1];
+        const elsewhere = refusals.filter(([, { message }]) => /^(MOVED|ASK) /.test(message));
+        await Promise.all(
+          elsewhere.map(async ([place]) => {
+            const value = await this.#readElsewhere(prefix + asked[place]!);
+            if (value) parts.push({ values: new Values(value, [0, value.length]), at: [at[place]!] });
+          }),
+        );
+      },
+    );
+    return answered.some(Boolean) ? joined(parts, keys.length) : undefined;
+  }
+
+  async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number[] | undefined> {
+    const answers = await this.#commands.send(
+      values.map(([key, value]) => [key, 'evalsha', STORE_NEWER_SHA1, 1, key, ttlMs, value]),
+    );
+    return answers?.flatMap((refused, place) => ((refused as number[]).length > 0 ? [place] : []));
+  }
+
+  async setMany(
+    values: [key: string, value: string | Buffer, ttlMs: number][],
+    onlyIfNone: boolean,
+  ): Promise<true | undefined> {
+    const answers = await this.#commands.send(
+      values.map(([key, value, ttlMs]) => [
+        key,
+        'set',
+        ...[key, value, 'PX', ttlMs],
+        ...(onlyIfNone ? ['NX'] : []),
+      ]),
+    );
+    return answers && true;
+  }
+
+  async remove(keys: string[]): Promise<true | undefined> {
+    const answers = await this.#commands.send(keys.map((key) => [key, 'unlink', key]));
+    return answers && true;
+  }
+
+  /** Walks through one master after the other; one that goes meanwhile is passed over. */
+  async scan(
+    cursor: string,
+    pattern: string,
+    count: number,
+  ): Promise<[cursor: string, keys: string[]] | undefined> {
+    const [name = '', at = '0'] = cursor === '0' ? [] : cursor.split(' ');
+    const masters = this.#masters.all.sort((one, other) => (one.name < other.name ? -1 : 1));
+    const master = masters.find((each) => each.name >= name);
+    if (!master) return masters.length === 0 ? undefined : ['0', []];
+    const from = master.name === name ? at : '0';
+    const found = await this.#guarded.call(master.breaker, () =>
+      this.#guarded.inTime(this.#masters.clientOf(master).scan(from, 'MATCH', pattern, 'COUNT', count)),
+    );
+    if (!found) return undefined;
+    if (found[0] !== '0') return [`${master.name} ${found[0]}`, found[1]];
+    const next = masters[masters.indexOf(master) + 1];
+    return [next ? `${next.name} 0` : '0', found[1]];
+  }
+
+  /** Leaves one for each master, and looks at each: see marks.ts. */
+  async mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
+    const marking = this.#marks.next(key, this.#masters.ends(), this.#cluster.slots);
+    if (marking.marks.length === 0) return undefined;
+    const found = await this.#commands.send(
+      marking.marks.map((mark) => [mark.key, 'getset', mark.key, value]),
+    );
+    return (
+      found &&
+      this.#marks.left(
+        marking,
+        found.map((before) => before !== null && isKept(String(before))),
+      )
+    );
+  }
+
+  close(): void {
+    this.#masters.close();
+    this.#cluster.disconnect();
+  }
+
+  /** A key whose slot is on its way: null where it is not found in time. */
+  async #readElsewhere(key: string): Promise<Buffer | null> {
+    try {
+      const [value] = await withDeadline(this.#cluster.mgetBuffer(key), this.#timeoutMs);
+      return value ?? null;
+    } catch {
+      return null;
+    }
+  }
+}
+
+function connect(addresses: URL[], access: Access, timeoutMs: number): Cluster {
+  const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = clientOptions(timeoutMs);
+  return new Cluster(
+    addresses.map(({ hostname, port }) => ({
+      host: hostname.replace(/^\[|\]$/g, ''),
+      port: Number(port || 6379),
+    })),
+    {
+      redisOptions: { ...redisOptions, ...access },
+      clusterRetryStrategy: retryAfterMs,
+      slotsRefreshTimeout: Math.max(timeoutMs, 250),
+      slotsRefreshInterval: REFRESH_SLOTS_MS,
+      maxRedirections: REDIRECTIONS,
+      retryDelayOnFailover: 50,
+      retryDelayOnClusterDown: 50,
+      retryDelayOnTryAgain: 20,
+    },
+  );
+}
+
+function accessBy({ protocol, username, password }: URL): Access {
+  return {
+    ...(username && { username: decodeURIComponent(username) }),
+    ...(password && { password: decodeURIComponent(password) }),
+    ...(protocol === 'rediss:' && { tls: {} }),
+  };
+}

@@ -1,0 +1,196 @@
+import slotOf from 'cluster-key-slot';
+import { Redis as Client, type Cluster } from 'ioredis';
+import { Breaker } from '../../lib/circuit-breaker.ts';
+import type { Guarded } from '../breaker-call.ts';
+import { MgetConnection } from '../mget.ts';
+import { clientOptions, isAway } from '../store.ts';
+import { ViewConnector } from '../view-connector.ts';
+import { JointBreaker } from './joint-breaker.ts';
+
+/** How every node is reached: a cluster has one user and one kind of connection. */
+export interface Access {
+  username?: string;
+  password?: string;
+  tls?: object;
+}
+
+/** A node that has slots. */
+export interface Master {
+  /** host:port, as ioredis names it in its slots */
+  readonly name: string;
+  readonly mget: MgetConnection;
+  readonly breaker: Breaker;
+}
+
+/**
+ * The masters of a cluster, as ioredis' map of the slots has them, each with a connection for reading and a breaker of
+ * its own: while one is away the others go on answering.
+ */
+export class Masters {
+  readonly #cluster: Cluster;
+  readonly #access: Access;
+  readonly #timeoutMs: number;
+  readonly #guarded: Guarded;
+  readonly #joint: JointBreaker;
+  readonly #byName = new Map<string, Master>();
+  /** for when none is known */
+  readonly #unknown: Breaker;
+  #lastError = 'no node of the cluster has answered yet';
+  #closed = false;
+
+  /** `onBreaker` is told when the first of them is given up, and when the last is used again. */
+  constructor(
+    cluster: Cluster,
+    access: Access,
+    timeoutMs: number,
+    guarded: Guarded,
+    onBreaker: (open: boolean, reason: string) => void,
+  ) {
+    this.#cluster = cluster;
+    this.#access = access;
+    this.#timeoutMs = timeoutMs;
+    this.#guarded = guarded;
+    this.#joint = new JointBreaker(onBreaker);
+    this.#unknown = this.#breakerOf('the cluster', async () => {
+      if (this.#byName.size === 0) throw new Error(this.#lastError);
+    });
+    cluster.on('refresh', () => this.#follow());
+    // without a listener each failed connection would be printed; the breakers report instead
+    cluster.on('error', ({ message, lastNodeError }: Error & { lastNodeError?: Error }) => {
+      this.#lastError = lastNodeError?.message ?? message;
+    });
+    // a node that is lost may have a successor
+    cluster.on('-node', () => this.refresh());
+  }
+
+  get all(): Master[] {
+    return [...this.#byName.values()];
+  }
+
+  /** The map of the slots is known, and every one of them can be read from. */
+  get ready(): boolean {
+    return (
+      this.#cluster.status === 'ready' && this.#byName.size > 0 && this.all.every(({ mget }) => mget.ready)
+    );
+  }
+
+  /**
+   * Does what is to be done for keys at each of their masters at once. Returns for each whether it was done; keys that
+   * nobody has, as far as is known, count as one more that was not.
+   */
+  each(
+    keys: readonly string[],
+    work: (master: Master, places: number[]) => Promise<void>,
+  ): Promise<boolean[]> {
+    return Promise.all(
+      [...this.#grouped(keys)].map(async ([master, places]) => {
+        if (!master) {
+          if (this.#byName.size === 0) this.#unknown.failed(this.#lastError);
+          return false;
+        }
+        const done = await this.#guarded.call(master.breaker, async () => {
+          await work(master, places);
+          return true;
+        });
+        return done ?? false;
+      }),
+    );
+  }
+
+  /** The connection for everything but reading. Throws while there is none. */
+  clientOf({ name }: Master): Client {
+    const client = this.#cluster
+      .nodes('all')
+      .find(({ options }) => `${options.host}:${options.port}` === name);
+    if (!client) throw new Error('not connected to Redis');
+    return client;
+  }
+
+  /** Has the map of the slots read anew; ioredis does so now and then, and where it was sent elsewhere. */
+  refresh(): void {
+    if (this.#cluster.status === 'ready') this.#cluster.refreshSlotsCache(() => {});
+  }
+
+  /** By name, the lowest and the highest slot of each. */
+  ends(): Map<string, [lowest: number, highest: number]> {
+    const ends = new Map<string, [number, number]>();
+    this.#cluster.slots.forEach((names, slot) => {
+      if (names[0] === undefined) return;
+      const known = ends.get(names[0]);
+      if (known) known[1] = slot;
+      else ends.set(names[0], [slot, slot]);
+    });
+    return ends;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#unknown.close();
+    for (const master of this.all) this.#drop(master);
+  }
+
+  /** The places of the keys that each master has; undefined: nobody as far as is known. */
+  #grouped(keys: readonly string[]): Map<Master | undefined, number[]> {
+    const places = new Map<Master | undefined, number[]>();
+    keys.forEach((key, place) => {
+      const master = this.#of(slotOf(key));
+      const known = places.get(master);
+      if (known) known.push(place);
+      else places.set(master, [place]);
+    });
+    return places;
+  }
+
+  #of(slot: number): Master | undefined {
+    const name = this.#cluster.slots[slot]?.[0];
+    if (name === undefined || this.#closed) return undefined;
+    return this.#byName.get(name) ?? this.#open(name);
+  }
+
+  /** The map of the slots has been read. */
+  #follow(): void {
+    if (this.#closed) return;
+    const named = this.ends();
+    for (const name of named.keys()) if (!this.#byName.has(name)) this.#open(name);
+    for (const master of this.all) if (!named.has(master.name)) this.#drop(master);
+  }
+
+  #open(name: string): Master {
+    const colon = name.lastIndexOf(':');
+    const connector = this.#access.tls ? {} : { Connector: ViewConnector };
+    const client = new Client({
+      ...clientOptions(this.#timeoutMs),
+      ...this.#access,
+      ...connector,
+      host: name.slice(0, colon),
+      port: Number(name.slice(colon + 1)),
+    });
+    const mget = new MgetConnection(client, this.#timeoutMs);
+    const breaker = this.#breakerOf(name, async () => {
+      // a replica may have its slots now
+      this.refresh();
+      const { refusals } = await mget.readEach(['probe']);
+      // that the key is another's is as good an answer
+      for (const [, error] of refusals) if (isAway(error)) throw error;
+    });
+    const master = { name, mget, breaker };
+    this.#byName.set(name, master);
+    return master;
+  }
+
+  #breakerOf(name: string, probe: () => Promise<void>): Breaker {
+    return new Breaker({
+      probe,
+      failuresToOpen: 3,
+      probeEveryMs: 200,
+      onChange: (open, reason) => this.#joint.changed(name, open, reason),
+    });
+  }
+
+  #drop({ name, mget, breaker }: Master): void {
+    this.#byName.delete(name);
+    breaker.close();
+    mget.close();
+    this.#joint.changed(name, false, 'it has no slots any more');
+  }
+}

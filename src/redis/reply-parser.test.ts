@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import { ValuesReader } from './reply-parser.ts';
+
+const KEYS = 1_000;
+const POINTER = `>${'0'.repeat(36)}`;
+const REPLY = Buffer.from(`*${KEYS}\r\n${`$${POINTER.length}\r\n${POINTER}\r\n`.repeat(KEYS)}`);
+
+it('values are no larger than their reply, however large the one before was and whatever follows', () => {
+  const reader = new ValuesReader({ expectedBytes: 1_000_000 });
+  const next = Buffer.from('*1\r\n$-1\r\n');
+  expect(reader.take(REPLY.subarray(0, 40_000), 0)).toBe(-1);
+  const rest = Buffer.concat([REPLY.subarray(40_000), next]);
+  expect(reader.take(rest, 0)).toBe(rest.length - next.length);
+  const { values } = reader;
+  expect(values.length).toBe(KEYS);
+  expect(values.bytes.length).toBe(REPLY.length);
+  expect(`${values.value(KEYS - 1)}`).toBe(POINTER);
+});
+
+describe('a reply that comes in two parts is read as one that comes whole, wherever it is parted', () => {
+  const value = (text: string) => `$${text.length}\r\n${text}\r\n`;
+  const NEXT = '+next\r\n';
+  const textsOf = ({ values }: ValuesReader) =>
+    Array.from({ length: values.length }, (_, i) => values.value(i)?.toString() ?? null);
+
+  it.each([
+    ['to one command', `*3\r\n${value('a')}$-1\r\n${value('-$*')}`, undefined, ['a', null, '-$*'], []],
+    [
+      'to a command for each key',
+      `*1\r\n${value('a')}-ASK 1 h:2\r\n*1\r\n$-1\r\n*1\r\n${value('')}`,
+      4,
+      ['a', null, null, ''],
+      [1],
+    ],
+    ['an error', '-LOADING it\r\n', undefined, [null], [0]],
+  ])('%s', (_, reply, replies, texts, refused) => {
+    for (let parted = 1; parted < reply.length; parted++)
+      for (const memory of [undefined, Buffer.alloc(100, '*'), Buffer.alloc(parted, '*')]) {
+        const reader = new ValuesReader({ replies, memory });
+        const first = Buffer.from(`before${reply.slice(0, parted)}`);
+        expect(reader.take(first, 6)).toBe(-1);
+        // its bytes hold no longer
+        first.fill('*');
+        const second = Buffer.from(reply.slice(parted) + NEXT);
+        expect(reader.take(second, 0)).toBe(second.length - NEXT.length);
+        second.fill('*');
+        expect(textsOf(reader)).toEqual(texts);
+        expect(reader.length).toBe(reply.length);
+        expect(reader.refusals.map(([place]) => place)).toEqual(refused);
+      }
+  });
+});

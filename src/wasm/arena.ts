@@ -1,0 +1,40 @@
+import { compileModule, type Global } from './load.ts';
+
+/** Exports of assembly/arena/arena.ts; addresses are in bytes, times in ms. */
+export interface SlabWasm {
+  readonly RESULT: Global;
+  readonly INPUT: Global;
+  readonly INPUT_BYTES: Global;
+  readonly ELEMENTS: Global;
+  readonly GAPS: Global;
+  readonly outputStart: Global;
+  init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): void;
+  maxEntryBytes(): number;
+  put(length: number, nowMs: number, softUntilMs: number, isShared: number): number;
+  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number, isShared: number): void;
+  find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
+  drop(namespace: number, length: number): void;
+  narrow(ref: number): void;
+  gatherBody(
+    length: number,
+    namespace: number,
+    isFull: number,
+    nowMs: number,
+    minStoredAtMs: number,
+    wallMs: number,
+  ): number;
+  gatherElements(
+    count: number,
+    namespace: number,
+    isFull: number,
+    nowMs: number,
+    minStoredAtMs: number,
+    wallMs: number,
+  ): number;
+  dropSharedSince(sinceMs: number, atMost: number): void;
+  clear(): void;
+  stats(): void;
+}
+
+/** An instance with a memory of its own, of at least `bytes`, all zero; no page is resident before it is written. */
+export const instantiate = compileModule<SlabWasm>(new URL('./arena.wasm', import.meta.url));

@@ -1,0 +1,97 @@
+/** The calls that src/cache/arena/arena.ts makes. Keys and bodies stand at INPUT, an entry at the output, when they are made. */
+import { readBody } from '../batch-body/batch-body';
+import { evictions } from './eviction';
+import { gather, writeNarrow } from './gather';
+import { seedHash } from './hash';
+import { clearIndex, used } from './index-table';
+import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
+import { absences, countSharedSince, entries, forgetCounts, forgetSharedSince } from './links';
+import { emptyRing, MAIN, openRing, SMALL } from './ring';
+import { dropKey, findKey, putAbsence, putEntry, puts, refused } from './store';
+
+export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, outputStart, RESULT } from './layout';
+export { maxEntryBytes } from './store';
+
+const STATUS_NOT_READ: u32 = 1;
+
+export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d: u64): void {
+  divide(maxBytes, outputBytes);
+  seedHash(a, b, c, d);
+  openRing(SMALL, smallStart, mainStart);
+  openRing(MAIN, mainStart, mainEnd);
+}
+
+export function put(length: u32, nowMs: f64, softUntilMs: f64, isShared: bool): bool {
+  return putEntry(outputStart, length, nowMs, softUntilMs, isShared);
+}
+
+export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64, isShared: bool): void {
+  putAbsence(namespace, INPUT, length, nowMs, untilMs, isShared);
+}
+
+/** Ref, 0 or -1. */
+export function find(namespace: u32, length: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): i32 {
+  return <i32>findKey(namespace, INPUT, length, nowMs, minStoredAtMs, wallMs);
+}
+
+export function drop(namespace: u32, length: u32): void {
+  dropKey(namespace, INPUT, length);
+}
+
+export function narrow(ref: u32): void {
+  writeNarrow((<usize>ref) << 3);
+}
+
+/** Answers the request body of `length` bytes at INPUT. */
+export function gatherBody(
+  length: u32,
+  namespace: u32,
+  isFull: bool,
+  nowMs: f64,
+  minStoredAtMs: f64,
+  wallMs: f64,
+): u32 {
+  const count = readBody(length, namespace === 2);
+  if (count < 0) return STATUS_NOT_READ;
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+}
+
+/** Answers the `count` elements whose keys the caller wrote. */
+export function gatherElements(
+  count: u32,
+  namespace: u32,
+  isFull: bool,
+  nowMs: f64,
+  minStoredAtMs: f64,
+  wallMs: f64,
+): u32 {
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+}
+
+/** Forgets what came from Redis since then; everything, where that is more than `atMost`. */
+export function dropSharedSince(sinceMs: f64, atMost: u32): void {
+  if (countSharedSince(SMALL, sinceMs) + countSharedSince(MAIN, sinceMs) > atMost) {
+    clear();
+  } else {
+    forgetSharedSince(SMALL, sinceMs);
+    forgetSharedSince(MAIN, sinceMs);
+  }
+}
+
+export function clear(): void {
+  clearIndex();
+  forgetCounts();
+  emptyRing(SMALL);
+  emptyRing(MAIN);
+}
+
+/** Writes to RESULT, as f64, what SlabStats has but `maxBytes`; `bytes` is all that was ever written, less the output. */
+export function stats(): void {
+  store<f64>(RESULT, entries);
+  store<f64>(RESULT, absences, 8);
+  store<f64>(RESULT, used, 16);
+  store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart), 24);
+  store<f64>(RESULT, <f64>evictions, 32);
+  store<f64>(RESULT, <f64>puts, 40);
+  store<f64>(RESULT, <f64>refused, 48);
+}

@@ -1,0 +1,133 @@
+/** Records and the index together: which keys lead to a record. */
+import { entryKey, entryKeyLength } from '../entry';
+import { hashOf } from './hash';
+import { insert, NONE, point, recordIn, remove, slotOf, slotTo } from './index-table';
+import {
+  ABSENCE,
+  DEAD,
+  ENTRY,
+  isShared,
+  kindOf,
+  lengthOf,
+  linksOf,
+  markDead,
+  RECORD_HEADER_BYTES,
+  setLinks,
+  sizeOf,
+  storedAtOf,
+  versionOf,
+} from './record';
+// biome-ignore lint/style/useImportType: AssemblyScript does not know `type`
+import { nextIn, Ring } from './ring';
+
+export let entries: u32 = 0;
+export let absences: u32 = 0;
+
+function keyOf(record: usize, namespace: u32): usize {
+  const content = record + RECORD_HEADER_BYTES;
+  return kindOf(record) === ABSENCE ? content : entryKey(content, namespace);
+}
+
+function keyLengthOf(record: usize, namespace: u32): u32 {
+  if (kindOf(record) === ABSENCE) return lengthOf(record);
+  return entryKeyLength(record + RECORD_HEADER_BYTES, namespace);
+}
+
+function hashOfKey(record: usize, namespace: u32): u32 {
+  return <u32>(hashOf(namespace, keyOf(record, namespace), keyLengthOf(record, namespace)) >> 32);
+}
+
+/** The record that a key leads to, or 0. */
+export function recordOf(hash: u32, namespace: u32, key: usize, length: u32): usize {
+  const slot = slotOf(hash, namespace, key, length);
+  return slot === NONE ? 0 : recordIn(slot);
+}
+
+/** Makes a key lead to an absence that was just written. No record may be reachable by it. */
+export function linkAbsence(record: usize, namespace: u32, hash: u32): void {
+  setLinks(record, 1 << namespace);
+  insert(hash, record);
+  absences++;
+}
+
+/**
+ * Makes the keys of an entry that was just written lead to it. No record of its id may be there. Where another
+ * entry holds its channel or registry id, the larger version keeps it: an id has one owner at a time, so
+ * the other's claim is out of date.
+ */
+export function linkEntry(record: usize): void {
+  let links: u32 = 0;
+  for (let namespace: u32 = 0; namespace < 3; namespace++) {
+    const length = keyLengthOf(record, namespace);
+    if (length === 0) continue;
+    const key = keyOf(record, namespace);
+    const hash = <u32>(hashOf(namespace, key, length) >> 32);
+    const slot = slotOf(hash, namespace, key, length);
+    if (slot !== NONE) {
+      const holder = recordIn(slot);
+      if (kindOf(holder) === ABSENCE) {
+        markDead(holder, sizeOf(holder));
+        absences--;
+      } else {
+        if (versionOf(holder) > versionOf(record)) continue;
+        setLinks(holder, linksOf(holder) & ~(1 << namespace));
+      }
+      point(slot, record);
+    } else {
+      insert(hash, record);
+    }
+    links |= 1 << namespace;
+  }
+  setLinks(record, links);
+  entries++;
+}
+
+/** Makes a record unreachable. Its bytes stay as they are. */
+export function unlink(record: usize): void {
+  const links = linksOf(record);
+  for (let namespace: u32 = 0; namespace < 3; namespace++) {
+    if ((links >> namespace) & 1) remove(slotTo(hashOfKey(record, namespace), record));
+  }
+  if (kindOf(record) === ENTRY) entries--;
+  else absences--;
+}
+
+/** Makes the keys that led to `from` lead to `to`, where the same record now stands. */
+export function relink(from: usize, to: usize): void {
+  const links = linksOf(to);
+  for (let namespace: u32 = 0; namespace < 3; namespace++) {
+    if ((links >> namespace) & 1) point(slotTo(hashOfKey(to, namespace), from), to);
+  }
+}
+
+export function forget(record: usize): void {
+  unlink(record);
+  markDead(record, sizeOf(record));
+}
+
+/** How many records of a ring came from Redis since then. */
+export function countSharedSince(ring: Ring, sinceMs: f64): u32 {
+  let count: u32 = 0;
+  let record = ring.tail;
+  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
+    if (isSharedSince(record, sinceMs)) count++;
+  }
+  return count;
+}
+
+export function forgetSharedSince(ring: Ring, sinceMs: f64): void {
+  let record = ring.tail;
+  for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
+    if (isSharedSince(record, sinceMs)) forget(record);
+  }
+}
+
+function isSharedSince(record: usize, sinceMs: f64): bool {
+  // A dead record may be 8 bytes long and have no time.
+  return kindOf(record) !== DEAD && isShared(record) && storedAtOf(record) >= sinceMs;
+}
+
+export function forgetCounts(): void {
+  entries = 0;
+  absences = 0;
+}

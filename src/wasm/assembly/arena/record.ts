@@ -1,0 +1,137 @@
+/**
+ * A record is what a ring holds, at an address that 8 divides:
+ *
+ *     0  u32  size of the whole record in bytes
+ *     4  u8   kind; where it is DEAD, nothing behind this byte counts
+ *     5  u8   frequency: hits since it came into its ring, at most 3
+ *     6  u8   links: bit n is set while the index leads here by the key of namespace n
+ *     7  u8   1: it came from Redis
+ *     8  f64  stored at, monotonic ms
+ *    16  f64  soft until, monotonic ms; of an absence: known until
+ *    24  u32  stamp: the last batch that answered it
+ *    28  u32  length of what follows
+ *    32  the entry (its layout: entry-layout.ts), or the key that is absent
+ */
+import {
+  BODY_LENGTH_AT,
+  entryKey,
+  entryKeyLength,
+  isSame,
+  SHARED_LENGTH_AT,
+  TURNS_AT,
+  VERSION_AT,
+} from '../entry';
+
+export const DEAD: u8 = 0;
+export const ENTRY: u8 = 1;
+export const ABSENCE: u8 = 2;
+export const RECORD_HEADER_BYTES: u32 = 32;
+/** Where the entry begins. */
+const ENTRY_AT: usize = RECORD_HEADER_BYTES;
+export const MAX_FREQUENCY: u8 = 3;
+
+export function sizeFor(length: u32): u32 {
+  return (RECORD_HEADER_BYTES + length + 7) & ~7;
+}
+
+export function sizeOf(record: usize): u32 {
+  return load<u32>(record);
+}
+
+export function kindOf(record: usize): u8 {
+  return load<u8>(record, 4);
+}
+
+export function frequencyOf(record: usize): u8 {
+  return load<u8>(record, 5);
+}
+
+export function linksOf(record: usize): u32 {
+  return load<u8>(record, 6);
+}
+
+/** True of what came from Redis. */
+export function isShared(record: usize): bool {
+  return load<u8>(record, 7) !== 0;
+}
+
+export function storedAtOf(record: usize): f64 {
+  return load<f64>(record, 8);
+}
+
+export function softUntilOf(record: usize): f64 {
+  return load<f64>(record, 16);
+}
+
+export function stampOf(record: usize): u32 {
+  return load<u32>(record, 24);
+}
+
+export function lengthOf(record: usize): u32 {
+  return load<u32>(record, 28);
+}
+
+export function versionOf(record: usize): f64 {
+  return load<f64>(record, ENTRY_AT + VERSION_AT);
+}
+
+export function turnsAtOf(record: usize): f64 {
+  return load<f64>(record, ENTRY_AT + TURNS_AT);
+}
+
+export function setFrequency(record: usize, frequency: u8): void {
+  store<u8>(record, frequency, 5);
+}
+
+export function setLinks(record: usize, links: u32): void {
+  store<u8>(record, <u8>links, 6);
+}
+
+export function setStamp(record: usize, stamp: u32): void {
+  store<u32>(record, stamp, 24);
+}
+
+/** Makes room of `size` bytes a record that is skipped: what fills the end of a ring, or was dropped. */
+export function markDead(record: usize, size: u32): void {
+  store<u32>(record, size);
+  store<u8>(record, DEAD, 4);
+}
+
+export function writeHeader(
+  record: usize,
+  size: u32,
+  kind: u8,
+  frequency: u8,
+  isShared: bool,
+  storedAtMs: f64,
+  softUntilMs: f64,
+  length: u32,
+): void {
+  store<u32>(record, size);
+  store<u32>(record, <u32>kind | ((<u32>frequency) << 8) | ((<u32>isShared) << 24), 4);
+  store<f64>(record, storedAtMs, 8);
+  store<f64>(record, softUntilMs, 16);
+  store<u32>(record, 0, 24);
+  store<u32>(record, length, 28);
+}
+
+export function bodyStartOf(record: usize): usize {
+  return record + RECORD_HEADER_BYTES + lengthOf(record) - fullLengthOf(record);
+}
+
+export function fullLengthOf(record: usize): u32 {
+  return load<u32>(record, ENTRY_AT + BODY_LENGTH_AT);
+}
+
+/** Length of the part of the body that both views have. */
+export function sharedLengthOf(record: usize): u32 {
+  return load<u32>(record, ENTRY_AT + SHARED_LENGTH_AT);
+}
+
+/** True while the index leads to this record by this very key. */
+export function answersTo(record: usize, namespace: u32, key: usize, length: u32): bool {
+  if (((linksOf(record) >> namespace) & 1) === 0) return false;
+  const content = record + RECORD_HEADER_BYTES;
+  if (kindOf(record) === ABSENCE) return lengthOf(record) === length && isSame(content, key, length);
+  return entryKeyLength(content, namespace) === length && isSame(entryKey(content, namespace), key, length);
+}

@@ -1,0 +1,213 @@
+/**
+ * Reads the body of a batch request, `{"channel_ids":["…",…]}` or `{"registry_ids":[1,"2",…]}`, in one pass over its
+ * bytes, whatever else it holds. The whole of it is validated; of a repeated name the last counts.
+ */
+import { ELEMENT_BYTES, ELEMENTS, INPUT, MAX_ELEMENTS, NUMBER_BYTES, NUMBERS } from '../arena/layout';
+import {
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COMMA,
+  exponentAt,
+  INVALID,
+  isDigit,
+  isTextBroken,
+  MINUS,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  pointAt,
+  QUOTE,
+  readName,
+  readNumber,
+  readString,
+  skipSpace,
+  skipValue,
+  textEnd,
+  textStart,
+  ZERO,
+} from './json';
+
+export { ELEMENTS, INPUT } from '../arena/layout';
+
+/** What is wrong with a body; ../../../http/batch-body.ts knows the numbers. */
+const NOT_JSON: i32 = -1;
+const NO_ARRAY: i32 = -2;
+const TOO_MANY: i32 = -3;
+const WRONG_ELEMENT: i32 = -4;
+
+/** What became of an element. An id that no hotel can carry is left out: nothing matches it. */
+const ADDED: u32 = 0;
+const LEFT_OUT: u32 = 1;
+const WRONG: u32 = 2;
+
+/** No integer of 64 bits has more digits. */
+const MAX_DIGITS: usize = 19;
+/** No body is so long that a number's digits could make up for such an exponent. */
+const MAX_EXPONENT: i32 = 0x1000000;
+const BYTE_ORDER_MARK: u32 = 0xbfbbef;
+// The members' names in pieces of four, as little-endian numbers.
+const CHAN: u32 = 0x6e616863;
+const NEL_: u32 = 0x5f6c656e;
+const REGI: u32 = 0x69676572;
+const STRY: u32 = 0x79727473;
+const _IDS: u32 = 0x7364695f;
+
+/** Of the array read last. */
+let outcome: i32 = 0;
+
+/** Fills ELEMENTS from the `length` bytes at INPUT, which it changes; returns how many there are, or what is wrong. */
+export function readBody(length: u32, isRegistry: bool): i32 {
+  const end = INPUT + length;
+  v128.store(end, i8x16.splat(0));
+  let at = skipSpace((load<u32>(INPUT) & 0xffffff) === BYTE_ORDER_MARK ? INPUT + 3 : INPUT);
+  outcome = NO_ARRAY;
+  at = load<u8>(at) === OPEN_OBJECT ? readMembers(at + 1, isRegistry) : skipValue(at);
+  return at !== INVALID && skipSpace(at) === end ? outcome : NOT_JSON;
+}
+
+function readMembers(at: usize, isRegistry: bool): usize {
+  at = skipSpace(at);
+  if (load<u8>(at) === CLOSE_OBJECT) return at + 1;
+  while (true) {
+    at = readName(at);
+    if (at === INVALID) return INVALID;
+    if (!isNameOfIds(isRegistry)) at = skipValue(at);
+    else if (load<u8>(at) === OPEN_ARRAY) at = readIds(at + 1, isRegistry);
+    else {
+      outcome = NO_ARRAY;
+      at = skipValue(at);
+    }
+    if (at === INVALID) return INVALID;
+    at = skipSpace(at);
+    const next: u32 = load<u8>(at);
+    if (next === CLOSE_OBJECT) return at + 1;
+    if (next !== COMMA) return INVALID;
+    at = skipSpace(at + 1);
+  }
+}
+
+function isNameOfIds(isRegistry: bool): bool {
+  const name = textStart;
+  return isRegistry
+    ? textEnd - name === 12 &&
+        load<u32>(name) === REGI &&
+        load<u32>(name, 4) === STRY &&
+        load<u32>(name, 8) === _IDS
+    : textEnd - name === 11 &&
+        load<u32>(name) === CHAN &&
+        load<u32>(name, 4) === NEL_ &&
+        load<u32>(name, 7) === _IDS;
+}
+
+function readIds(at: usize, isRegistry: bool): usize {
+  let added: u32 = 0;
+  let asked: u32 = 0;
+  let isWrong = false;
+  at = skipSpace(at);
+  if (load<u8>(at) === CLOSE_ARRAY) {
+    outcome = 0;
+    return at + 1;
+  }
+  while (true) {
+    const start = at;
+    const byte: u32 = load<u8>(at);
+    const isString = byte === QUOTE;
+    const isNumber = isDigit(byte) || byte === MINUS;
+    at = isString ? readString(at + 1) : isNumber ? readNumber(at) : skipValue(at);
+    if (at === INVALID) return INVALID;
+    if (asked++ < MAX_ELEMENTS) {
+      let became = WRONG;
+      if (isString) became = isRegistry ? addDigits(added) : addText(added);
+      else if (isNumber && isRegistry) became = addNumber(added, start, at);
+      if (became === ADDED) added++;
+      else if (became === WRONG) isWrong = true;
+    }
+    at = skipSpace(at);
+    const next: u32 = load<u8>(at);
+    if (next === CLOSE_ARRAY) break;
+    if (next !== COMMA) return INVALID;
+    at = skipSpace(at + 1);
+  }
+  outcome = asked > MAX_ELEMENTS ? TOO_MANY : isWrong ? WRONG_ELEMENT : added;
+  return at + 1;
+}
+
+function add(place: u32, start: usize, end: usize): u32 {
+  const element = ELEMENTS + <usize>place * ELEMENT_BYTES;
+  store<u32>(element, <u32>start);
+  store<u32>(element, <u32>(end - start), 4);
+  return ADDED;
+}
+
+/** Adds the string read last. Half a surrogate pair stands in no id. */
+function addText(place: u32): u32 {
+  return isTextBroken ? LEFT_OUT : add(place, textStart, textEnd);
+}
+
+/** Adds the string read last as an integer, without leading zeros. The sign is moved over those. */
+function addDigits(place: u32): u32 {
+  const end = textEnd;
+  const isNegative = load<u8>(textStart) === MINUS;
+  let at = isNegative ? textStart + 1 : textStart;
+  if (at >= end) return WRONG;
+  for (let digit = at; digit < end; digit++) {
+    if (!isDigit(load<u8>(digit))) return WRONG;
+  }
+  while (at < end - 1 && load<u8>(at) === ZERO) at++;
+  if (end - at > MAX_DIGITS) return LEFT_OUT;
+  if (isNegative && load<u8>(at) !== ZERO) store<u8>(--at, MINUS);
+  return add(place, at, end);
+}
+
+/** Adds the number read last, from `start` to `end`, where its value is an integer. */
+function addNumber(place: u32, start: usize, end: usize): u32 {
+  if ((pointAt | exponentAt) !== 0) return addScaled(place, start, end);
+  const digits = start + <usize>(load<u8>(start) === MINUS);
+  if (end - digits > MAX_DIGITS) return LEFT_OUT;
+  return add(place, load<u8>(digits) === ZERO ? digits : start, end);
+}
+
+/** The same for one with a fraction or an exponent, whose digits are written anew. */
+function addScaled(place: u32, start: usize, end: usize): u32 {
+  const isNegative = load<u8>(start) === MINUS;
+  const digits = isNegative ? start + 1 : start;
+  const digitsEnd = exponentAt !== 0 ? exponentAt : end;
+  const wholeEnd = pointAt !== 0 ? pointAt : digitsEnd;
+  let first: usize = 0;
+  let last: usize = 0;
+  for (let digit = digits; digit < digitsEnd; digit++) {
+    if (digit === pointAt || load<u8>(digit) === ZERO) continue;
+    if (first === 0) first = digit;
+    last = digit;
+  }
+  const text = NUMBERS + <usize>place * NUMBER_BYTES;
+  if (first === 0) {
+    store<u8>(text, ZERO);
+    return add(place, text, text + 1);
+  }
+  const exponent = exponentAt !== 0 ? readExponent(exponentAt + 1, end) : 0;
+  const whole = <i32>(wholeEnd - digits) + exponent;
+  const before = orderOf(first, digits);
+  if (orderOf(last, digits) >= whole) return WRONG;
+  if (whole - before > <i32>MAX_DIGITS) return LEFT_OUT;
+  let write = text;
+  if (isNegative) store<u8>(write++, MINUS);
+  const textStop = write + (whole - before);
+  for (let digit = first; digit <= last; digit++) {
+    if (digit !== pointAt) store<u8>(write++, load<u8>(digit));
+  }
+  while (write < textStop) store<u8>(write++, ZERO);
+  return add(place, text, write);
+}
+
+/** How many digits stand before one, from `digits` on. */
+function orderOf(digit: usize, digits: usize): i32 {
+  return <i32>(digit - digits) - i32(pointAt !== 0 && digit > pointAt);
+}
+
+function readExponent(at: usize, end: usize): i32 {
+  const sign: u32 = load<u8>(at);
+  if (!isDigit(sign)) at++;
+  let exponent: i32 = 0;
+  for (; at < end && exponent < MAX_EXPONENT; at++) exponent = exponent * 10 + (load<u8>(at) - ZERO);
+  return sign === MINUS ? -exponent : exponent;
+}

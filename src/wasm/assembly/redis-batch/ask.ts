@@ -1,0 +1,109 @@
+/** The first two steps of a batch: from its body to the MGET of pointers, from these to the MGET of entries. */
+
+import { hashOf } from '../arena/hash';
+import { ELEMENT_BYTES, ELEMENTS, RESULT } from '../arena/layout';
+import { readBody } from '../batch-body/batch-body';
+import { isSame, MAX_KEY_BYTES } from '../entry';
+import { hasChanged } from './changes';
+import { addKey, beginCommand, commandLength } from './command';
+import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
+import { GAP, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from './wanted';
+
+const REGISTRY: u32 = 2;
+const NOT_READ: u32 = 0xffffffff;
+/** So many digits are below 2^63 for sure. */
+const SURE_DIGITS: u32 = 18;
+const TO: u8 = 0x3e;
+const NOBODY: u8 = 0x2d;
+
+/**
+ * Writes the table of what the body of `length` bytes at INPUT wants, and the MGET of its pointers. Returns how many
+ * are wanted, each once, or NOT_READ: other means must judge it. RESULT: length of the command, of the table.
+ */
+export function askFor(length: u32, namespace: u32, prefixLength: u32): u32 {
+  const count = readBody(length, namespace === REGISTRY);
+  if (count < 0) return NOT_READ;
+  memory.fill(SEEN, 0, SEEN_SLOTS * 2);
+  let wanted: u32 = 0;
+  for (let i: u32 = 0; i < <u32>count; i++) {
+    const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
+    const key: usize = load<u32>(element);
+    const keyLength = load<u32>(element, 4);
+    if (keyLength === 0 || keyLength > (namespace === REGISTRY ? SURE_DIGITS : MAX_KEY_BYTES))
+      return NOT_READ;
+    if (isFirst(namespace, key, keyLength, wanted)) {
+      // moved up over those that were asked for twice
+      const place = ELEMENTS + <usize>wanted * ELEMENT_BYTES;
+      store<u32>(place, <u32>key);
+      store<u32>(place, keyLength, 4);
+      wanted++;
+    }
+  }
+  beginCommand(wanted);
+  let place = wanted * WANTED_BYTES;
+  for (let i: u32 = 0; i < wanted; i++) {
+    const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
+    const key: usize = load<u32>(element);
+    const keyLength = load<u32>(element, 4);
+    setKey(SCRATCH, i, place, keyLength);
+    memory.copy(SCRATCH + place, key, keyLength);
+    place += keyLength;
+    addKey(prefixLength, key, keyLength);
+  }
+  store<u32>(RESULT, commandLength());
+  store<u32>(RESULT, place, 4);
+  return wanted;
+}
+
+function isFirst(namespace: u32, key: usize, length: u32, number: u32): bool {
+  let slot = <u32>(hashOf(namespace, key, length) >> 32) & (SEEN_SLOTS - 1);
+  while (true) {
+    const at = SEEN + slot * 2;
+    const held: u32 = load<u16>(at);
+    if (held === 0) {
+      store<u16>(at, <u16>(number + 1));
+      return true;
+    }
+    const other = ELEMENTS + <usize>(held - 1) * ELEMENT_BYTES;
+    if (load<u32>(other, 4) === length && isSame(load<u32>(other), key, length)) return false;
+    slot = (slot + 1) & (SEEN_SLOTS - 1);
+  }
+}
+
+/**
+ * Reads the values at POINTERS, whose PLACES are known, into the table of `count` wanted at SCRATCH, which is `length`
+ * bytes long, and writes the MGET of the entries that they name. Returns how many these are. RESULT: length of the
+ * command, of the table, how many keys nobody carries.
+ */
+export function point(count: u32, length: u32, namespace: u32, prefixLength: u32): u32 {
+  let place = length;
+  let named: u32 = 0;
+  let nobodys: u32 = 0;
+  for (let i: u32 = 0; i < count; i++) {
+    const value = POINTERS + load<u32>(PLACES + i * 8);
+    const valueLength = load<i32>(PLACES + i * 8, 4);
+    if (valueLength < 1) continue;
+    const mark = load<u8>(value);
+    if (mark === NOBODY && valueLength === 1) {
+      // a late fill may have called absent what was heard of since
+      if (hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) continue;
+      setId(SCRATCH, i, 0, NOTHING);
+      nobodys++;
+    } else if (mark === TO && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
+      setId(SCRATCH, i, place, valueLength - 1);
+      memory.copy(SCRATCH + place, value + 1, valueLength - 1);
+      place += valueLength - 1;
+      named++;
+    } else setId(SCRATCH, i, 0, GAP);
+  }
+  beginCommand(named);
+  for (let i: u32 = 0; i < count; i++) {
+    const idLength = load<u32>(SCRATCH + i * WANTED_BYTES, 12);
+    if (idLength < NOTHING)
+      addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * WANTED_BYTES, 8), idLength);
+  }
+  store<u32>(RESULT, commandLength());
+  store<u32>(RESULT, place, 4);
+  store<u32>(RESULT, nobodys, 8);
+  return named;
+}

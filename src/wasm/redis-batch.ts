@@ -1,0 +1,29 @@
+import { compileModule, type Global } from './load.ts';
+
+/** Exports of assembly/redis-batch/redis-batch.ts; addresses and lengths are in bytes, times in epoch ms. */
+export interface RelayWasm {
+  readonly RESULT: Global;
+  readonly INPUT: Global;
+  readonly INPUT_BYTES: Global;
+  readonly PREFIX: Global;
+  readonly PLACES: Global;
+  readonly SCRATCH: Global;
+  readonly STREAMED: Global;
+  readonly COMMAND: Global;
+  readonly GAPS: Global;
+  readonly POINTERS: Global;
+  readonly POINTERS_BYTES: Global;
+  readonly REPLY: Global;
+  readonly OUTPUT: Global;
+  init(a: bigint, b: bigint, c: bigint, d: bigint): void;
+  askFor(length: number, namespace: number, prefixLength: number): number;
+  point(count: number, length: number, namespace: number, prefixLength: number): number;
+  beginStream(count: number, namespace: number, isFull: number, nowMs: number): void;
+  chunkStart(): number;
+  takeChunk(length: number): number;
+  note(namespace: number, length: number, version: number): void;
+  turnChanges(): void;
+  checksum(length: number): number;
+}
+
+export const instantiate = compileModule<RelayWasm>(new URL('./redis-batch.wasm', import.meta.url));
