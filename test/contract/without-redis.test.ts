@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
 import { within } from '../support/own-time.ts';
@@ -17,11 +18,21 @@ beforeAll(async () => {
 });
 
 /** Asks on so many connections at once that every worker is met; all answers must be the same. */
-async function everywhere(ask: () => Promise<Answer>, connections = 12): Promise<Answer> {
-  const answers = await Promise.all(Array.from({ length: connections }, ask));
+async function everywhere(ask: () => Promise<Answer>): Promise<Answer> {
+  const answers = await Promise.all(Array.from({ length: 12 }, ask));
   const [first] = answers;
   for (const { status, text } of answers) expect([status, text]).toEqual([first!.status, first!.text]);
   return first!;
+}
+
+/** Sends a batch until it is admitted: on a busy machine the service rejects some, which is right. */
+async function admitted(path: string, body: object): Promise<Answer> {
+  for (;;) {
+    const answer = await service.post(path, body);
+    if (answer.status !== 503) return answer;
+    expect(answer.headers['retry-after']).toBe('1');
+    await sleep(20);
+  }
 }
 
 describe('without Redis', () => {
@@ -52,13 +63,9 @@ describe('without Redis', () => {
     const expected = places.map((place) => `h${String(place).padStart(3, '0')}`);
     const channels = { channel_ids: places.map((place) => `CH-${place}`) };
     const registries = { registry_ids: places.map((place) => 500_000 + place) };
-    // of what is large and cold not much is taken at once
-    for (const connections of [3, 12]) {
-      const byChannel = await everywhere(() => service.post('/hotels/channel/batch', channels), connections);
-      const byRegistry = await everywhere(
-        () => service.post('/hotels/registry/batch', registries),
-        connections,
-      );
+    for (let round = 0; round < 2; round++) {
+      const byChannel = await everywhere(() => admitted('/hotels/channel/batch', channels));
+      const byRegistry = await everywhere(() => admitted('/hotels/registry/batch', registries));
       expect(byChannel.json().map(({ id }: { id: string }) => id)).toEqual(expected);
       expect(byRegistry.text).toBe(byChannel.text);
     }
