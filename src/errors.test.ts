@@ -3,7 +3,7 @@ import { publicErrors } from './errors.ts';
 
 it('every public error has a status, and a body of JSON with its sentence alone', () => {
   for (const { status, sentence, body } of Object.values(publicErrors)) {
-    expect([400, 401, 403, 404, 405, 408, 413, 429, 500, 503]).toContain(status);
+    expect([400, 401, 403, 404, 405, 408, 413, 415, 429, 500, 503]).toContain(status);
     expect(JSON.parse(body.toString())).toEqual({ error: sentence });
     expect(sentence).toMatch(/^[A-Z][^\n]*[^.]$|^[a-z_]+ must [^\n]*[^.]$/);
   }
@@ -25,4 +25,31 @@ it('the sentences of specification and contract are verbatim', () => {
     internal: '500 Internal server error',
     unavailable: '503 Service unavailable',
   });
+});
+
+it('the codes are published names, which never change', () => {
+  expect(Object.values(publicErrors).map(({ code }) => code)).toEqual([
+    'registry_id_not_integer',
+    'limit_out_of_bounds',
+    'offset_out_of_bounds',
+    'body_not_json',
+    'channel_ids_missing',
+    'registry_ids_missing',
+    'channel_id_not_string',
+    'too_many_channel_ids',
+    'too_many_registry_ids',
+    'body_not_allowed',
+    'framing_ambiguous',
+    'unauthorized',
+    'forbidden',
+    'hotel_not_found',
+    'path_not_found',
+    'method_not_allowed',
+    'body_too_slow',
+    'body_too_large',
+    'content_encoding_not_supported',
+    'too_many_requests',
+    'internal',
+    'unavailable',
+  ]);
 });

@@ -1,6 +1,6 @@
 /**
- * Every error a client may be given: code → status, sentence. The bodies are encoded once.
- * Sentences of specification and contract are verbatim.
+ * Every error that a client can get: name → status, message. Bodies and headers are encoded once. The messages of the
+ * specification and the contract are verbatim. A name in snake_case is the error's code and never changes.
  */
 const table = {
   registryIdNotInteger: [400, 'registry_id must be an integer'],
@@ -21,6 +21,7 @@ const table = {
   methodNotAllowed: [405, 'Method not allowed'],
   bodyTooSlow: [408, 'Request body arrived too slowly'],
   bodyTooLarge: [413, 'Request body must be at most 1 MiB'],
+  contentEncodingNotSupported: [415, 'Request body must be sent without Content-Encoding'],
   tooManyRequests: [429, 'Too many requests'],
   internal: [500, 'Internal server error'],
   unavailable: [503, 'Service unavailable'],
@@ -28,18 +29,33 @@ const table = {
 
 export type ErrorCode = keyof typeof table;
 
-/** An error as it goes out: HTTP status and JSON body. */
+/** Headers of errors beside their code, by status. */
+const HEADERS: Record<number, string> = {
+  401: '\r\nwww-authenticate: ApiKey',
+  415: '\r\naccept-encoding: identity',
+  503: '\r\nretry-after: 1',
+};
+
+/** An error as it goes out: HTTP status, headers and JSON body. */
 export interface PublicError {
+  /** the value of `x-error-code`, in snake_case */
+  readonly code: string;
   readonly status: number;
   readonly sentence: string;
+  /** whole lines, each after a line end */
+  readonly headers: string;
   readonly body: Buffer;
 }
 
 export const publicErrors = Object.fromEntries(
-  Object.entries(table).map(([code, [status, sentence]]) => [
-    code,
-    { status, sentence, body: Buffer.from(JSON.stringify({ error: sentence })) },
-  ]),
+  Object.entries(table).map(([name, [status, sentence]]) => {
+    const code = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const headers = `\r\nx-error-code: ${code}${HEADERS[status] ?? ''}`;
+    return [
+      name,
+      { code, status, sentence, headers, body: Buffer.from(JSON.stringify({ error: sentence })) },
+    ];
+  }),
 ) as Readonly<Record<ErrorCode, PublicError>>;
 
 /** Why requests are refused, as they are counted. */

@@ -23,30 +23,26 @@ const JAVASCRIPT = 'text/javascript; charset=utf-8';
 /** What anybody may see, by path: the OpenAPI document, the documentation, and what that loads. */
 export function pagesOf(documents: Documents): Map<string, Page> {
   const guide = new Page(
-    `text/html; charset=utf-8${ALWAYS_ASK}\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: ${SECURITY_POLICY}`,
+    'text/html; charset=utf-8',
+    `${ALWAYS_ASK}\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: ${SECURITY_POLICY}`,
     () => Buffer.from(documents.guide),
   );
   return new Map([
-    [
-      '/openapi.json',
-      new Page(`application/json${ALWAYS_ASK}\r\naccess-control-allow-origin: *`, () =>
-        Buffer.from(documents.openApi),
-      ),
-    ],
+    ['/openapi.json', new Page('application/json', ALWAYS_ASK, () => Buffer.from(documents.openApi))],
     ['/docs', guide],
     ['/docs/', guide],
-    [`${ASSETS}/page.css`, new Page(CSS + FOR_EVER, () => OWN['page.css'])],
-    [`${ASSETS}/page.js`, new Page(JAVASCRIPT + FOR_EVER, () => OWN['page.js'])],
-    [`${ASSETS}/swagger-ui.css`, new Page(CSS + FOR_EVER, () => readLibraryFile('swagger-ui.css'))],
+    [`${ASSETS}/page.css`, new Page(CSS, FOR_EVER, () => OWN['page.css'])],
+    [`${ASSETS}/page.js`, new Page(JAVASCRIPT, FOR_EVER, () => OWN['page.js'])],
+    [`${ASSETS}/swagger-ui.css`, new Page(CSS, FOR_EVER, () => readLibraryFile('swagger-ui.css'))],
     [
       `${ASSETS}/swagger-ui-bundle.js`,
-      new Page(JAVASCRIPT + FOR_EVER, () => readLibraryFile('swagger-ui-bundle.js')),
+      new Page(JAVASCRIPT, FOR_EVER, () => readLibraryFile('swagger-ui-bundle.js')),
     ],
     ...EXAMPLES.map(
       (name) =>
         [
           `/docs/examples/${name}`,
-          new Page(`text/plain; charset=utf-8${ALWAYS_ASK}`, () => Buffer.from(readExample(name))),
+          new Page('text/plain; charset=utf-8', ALWAYS_ASK, () => Buffer.from(readExample(name))),
         ] as const,
     ),
   ]);

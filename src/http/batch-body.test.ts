@@ -71,7 +71,7 @@ describe('a batch by channel ids', () => {
   });
 
   it.each(['5', 'null', 'true', '["a"]', '{}'])('may not hold %s', (element) => {
-    expect(channels(`{"channel_ids":["a",${element}]}`)).toEqual({ error: 'channelIdNotString' });
+    expect(channels(`{"channel_ids":["a",${element},1]}`)).toEqual({ error: 'channelIdNotString', index: 1 });
   });
 
   it('gives back any ids that were put in', () => {
@@ -130,7 +130,10 @@ describe('a batch by registry ids', () => {
     '[1]',
     '{}',
   ])('may not hold %s', (element) => {
-    expect(registries(`{"registry_ids":[1,${element}]}`)).toEqual({ error: 'registryIdNotInteger' });
+    expect(registries(`{"registry_ids":[1,${element},{}]}`)).toEqual({
+      error: 'registryIdNotInteger',
+      index: 1,
+    });
   });
 
   it('is not disturbed by fractions elsewhere', () => {
@@ -215,7 +218,7 @@ function parsed(namespace: 'channel' | 'registry', body: Uint8Array): ReturnType
   if (!Array.isArray(asked)) return { error: isRegistry ? 'registryIdsMissing' : 'channelIdsMissing' };
   if (asked.length > 1000) return { error: isRegistry ? 'tooManyRegistryIds' : 'tooManyChannelIds' };
   const ids = new Set<string>();
-  for (const element of asked) {
+  for (const [index, element] of asked.entries()) {
     if (isRegistry) {
       const id =
         element instanceof Written
@@ -223,10 +226,10 @@ function parsed(namespace: 'channel' | 'registry', body: Uint8Array): ReturnType
           : typeof element === 'string' && /^-?\d+$/.test(element)
             ? String(BigInt(element))
             : undefined;
-      if (id === undefined) return { error: 'registryIdNotInteger' };
+      if (id === undefined) return { error: 'registryIdNotInteger', index };
       if (id.replace('-', '').length <= 19) ids.add(id);
     } else {
-      if (typeof element !== 'string') return { error: 'channelIdNotString' };
+      if (typeof element !== 'string') return { error: 'channelIdNotString', index };
       if (element.isWellFormed()) ids.add(element);
     }
   }

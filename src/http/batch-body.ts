@@ -5,6 +5,8 @@ import { MAX_BODY_BYTES } from './body.ts';
 /** Up to the end of a body of the greatest length; no page of it is resident before it is used. */
 const MEMORY_BYTES = MAX_BODY_BYTES + 65_536;
 
+/** Errors of single elements. */
+const OF_ELEMENTS: readonly (ErrorCode | undefined)[] = ['channelIdNotString', 'registryIdNotInteger'];
 /** What is wrong with a body, by the negative of the number that readBody returns. */
 const ERRORS: Record<'channel' | 'registry', readonly (ErrorCode | undefined)[]> = {
   channel: [undefined, 'bodyNotJson', 'channelIdsMissing', 'tooManyChannelIds', 'channelIdNotString'],
@@ -13,9 +15,9 @@ const ERRORS: Record<'channel' | 'registry', readonly (ErrorCode | undefined)[]>
 
 /**
  * The ids a batch asks for, each once, in the order of their first places, registry ids in canonical digits; or what is
- * wrong with the body. Ids that no hotel can carry may be left out.
+ * wrong with the body, and where an element is wrong the index of the first. Ids that no hotel can carry may be left out.
  */
-export type BatchIds = { ids: string[] } | { error: ErrorCode };
+export type BatchIds = { ids: string[] } | { error: ErrorCode; index?: number };
 
 const { wasm, memory } = instantiate(MEMORY_BYTES);
 const bytes = Buffer.from(memory.buffer);
@@ -30,7 +32,7 @@ export function readBatch(namespace: 'channel' | 'registry', body: Uint8Array): 
   bytes.set(body, wasm.INPUT.value);
   const count = wasm.readBody(body.length, namespace === 'registry' ? 1 : 0);
   const error = ERRORS[namespace][-count];
-  if (error) return { error };
+  if (error) return OF_ELEMENTS.includes(error) ? { error, index: wasm.wrongIndex.value } : { error };
   const ids = new Set<string>();
   let word = wasm.ELEMENTS.value / 4;
   for (let i = 0; i < count; i++, word += 4) {

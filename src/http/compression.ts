@@ -19,14 +19,26 @@ const [zstd, brotli, toGzip] = [promisify(zstdCompress), promisify(brotliCompres
  */
 const LEVELS = { zstd: { quick: 1, small: 15 }, br: { quick: 1, small: 9 }, gzip: { quick: 1, small: 9 } };
 
-/** The encoding that a client's Accept-Encoding prefers among ours; undefined: as it is. */
+/**
+ * The encoding that a client's Accept-Encoding prefers among ours; undefined: as it is. `*` stands for gzip at most,
+ * because clients that send it do not always know the newer codings.
+ */
 export function chooseEncoding(acceptEncoding: string): Encoding | undefined {
   if (acceptEncoding === '' || acceptEncoding === 'identity') return undefined;
+  const ours = acceptEncoding.includes('*') ? offeredToAny(acceptEncoding) : PREFERENCE;
   const accepted = new Negotiator({ headers: { 'accept-encoding': acceptEncoding } });
   // the published types are of an older version
   const encodings = accepted.encodings.bind(accepted) as (available: string[], options: object) => string[];
-  const chosen = encodings([...PREFERENCE, 'identity'], { preferred: PREFERENCE })[0];
+  const chosen = encodings([...ours, 'identity'], { preferred: ours })[0];
   return chosen === undefined || chosen === 'identity' ? undefined : (chosen as Encoding);
+}
+
+/** What is offered to an Accept-Encoding with `*`: the codings that it names; gzip, unless it names identity alone. */
+function offeredToAny(acceptEncoding: string): Encoding[] {
+  const named = acceptEncoding.split(',').map((part) => part.split(';', 1)[0]!.trim().toLowerCase());
+  return PREFERENCE.filter(
+    (coding) => named.includes(coding) || (coding === 'gzip' && !named.includes('identity')),
+  );
 }
 
 /** Each keeps its body, of up to some megabytes, and a process has four threads for all of them. */

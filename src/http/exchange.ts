@@ -16,9 +16,12 @@ import { giveBack, keep, type Leftover } from './write-backlog.ts';
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
 
-/** Of every answer to who has a key, and of every error. */
-const JSON_HEADS = new Heads(
-  'application/json\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key',
+const JSON_TYPE = 'application/json';
+const JSON_HEADERS = '\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key';
+/** Of the responses of all operations. */
+const JSON_HEADS = new Heads(JSON_TYPE, JSON_HEADERS);
+const ERROR_HEADS = new Map(
+  Object.values(publicErrors).map((error) => [error, new Heads(JSON_TYPE, JSON_HEADERS + error.headers)]),
 );
 
 /** Of the one event loop. */
@@ -165,8 +168,7 @@ export class Exchange {
 
   /** Answers with an error of the table. */
   fail(error: PublicError, headers = ''): void {
-    const retry = error.status === 503 ? '\r\nretry-after: 1' : '';
-    this.#write(error.status, error.body, headers + retry);
+    this.#write(error.status, error.body, headers, '', undefined, ERROR_HEADS.get(error));
   }
 
   /** Rejects a request whose end is not known, or does not come. */
@@ -254,7 +256,7 @@ export class Exchange {
     this.#onMade?.();
     const head = heads.begin(status).add(this.#idStart).add(this.#idEnd);
     if (tag !== '') head.add('\r\netag: "').add(tag).add(closingOf(encoding));
-    if (encoding !== undefined && body !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
+    if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     head.add(headers).add(this.limitHeaders);
     if (this.#observer.closing && !this.closesConnection) head.add(CLOSE);
     // one call carries the status line and all headers: each call costs

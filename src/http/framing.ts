@@ -15,6 +15,9 @@ export function hasBody(request: HttpRequest): boolean {
   return framingOf(request) !== 'none';
 }
 
+/** The content coding of the body of the request that `framingOf` judged last; undefined: none. */
+export let bodyCoding: string | undefined;
+
 let headers = 0;
 let length: string | undefined;
 let coding: string | undefined;
@@ -22,7 +25,10 @@ let coding: string | undefined;
 function take(name: string, value: string): void {
   if (name === 'content-length') length = value;
   else if (name === 'transfer-encoding') coding = value;
-  else return;
+  else {
+    if (name === 'content-encoding' && value !== '' && value.toLowerCase() !== 'identity') bodyCoding = value;
+    return;
+  }
   headers++;
 }
 
@@ -31,6 +37,7 @@ export function framingOf(request: HttpRequest): Framing {
   headers = 0;
   length = undefined;
   coding = undefined;
+  bodyCoding = undefined;
   request.forEach(take);
   if (headers === 0) return 'unsaid';
   if (headers > 1) return 'ambiguous';

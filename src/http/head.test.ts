@@ -6,14 +6,14 @@ const START = 'OK\r\ncontent-type: text/plain\r\nvary: a\r\nx-request-id: ';
 
 describe('a head', () => {
   it('is the status line, the headers that all have, and what was added', () => {
-    const heads = new Heads('text/plain\r\nvary: a');
+    const heads = new Heads('text/plain', '\r\nvary: a');
     expect(textOf(heads.begin(200).add('1').add('').add('\r\netag: "é"').bytes)).toBe(
       `200 ${START}1\r\netag: "é"`,
     );
   });
 
   it('begins anew for each answer, and is apart for each status', () => {
-    const heads = new Heads('text/plain\r\nvary: a');
+    const heads = new Heads('text/plain', '\r\nvary: a');
     heads.begin(200).add('a long one');
     const missing = heads.begin(404).add('2');
     expect(textOf(heads.begin(200).add('3').bytes)).toBe(`200 ${START}3`);
@@ -21,7 +21,7 @@ describe('a head', () => {
   });
 
   it('grows with what is added, and is right again when it is short', () => {
-    const heads = new Heads('text/plain\r\nvary: a');
+    const heads = new Heads('text/plain', '\r\nvary: a');
     const short = textOf(heads.begin(200).add('1').bytes);
     const long = 'x'.repeat(700);
     expect(textOf(heads.begin(200).add(long).add(long).add(long).bytes)).toBe(
@@ -30,8 +30,14 @@ describe('a head', () => {
     expect(textOf(heads.begin(200).add('1').bytes)).toBe(short);
   });
 
+  it('of a 304 has no content type', () => {
+    expect(textOf(new Heads('text/plain', '\r\nvary: a').begin(304).bytes)).toBe(
+      '304 Not Modified\r\nvary: a\r\nx-request-id: ',
+    );
+  });
+
   it('of the same length holds what was added last', () => {
-    const heads = new Heads('text/plain\r\nvary: a');
+    const heads = new Heads('text/plain', '\r\nvary: a');
     for (const id of ['a', 'b', 'c'])
       expect(textOf(heads.begin(304).add(id).bytes).endsWith(`: ${id}`)).toBe(true);
   });

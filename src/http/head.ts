@@ -61,6 +61,7 @@ const STATUS_LINES: Record<number, string> = {
   405: '405 Method Not Allowed',
   408: '408 Request Timeout',
   413: '413 Content Too Large',
+  415: '415 Unsupported Media Type',
   429: '429 Too Many Requests',
   500: '500 Internal Server Error',
   503: '503 Service Unavailable',
@@ -68,18 +69,20 @@ const STATUS_LINES: Record<number, string> = {
 
 /** The heads of answers that have the same headers, one for each status. */
 export class Heads {
+  readonly #contentType: string;
   readonly #headers: string;
   readonly #byStatus: Head[] = [];
 
-  /** `headers`: what stands between `content-type: ` and the request id: checked, lines parted by CR LF. */
-  constructor(headers: string) {
+  /** `headers`: the headers between the content type and the request id: checked, each after a line end. */
+  constructor(contentType: string, headers: string) {
+    this.#contentType = `\r\ncontent-type: ${contentType}`;
     this.#headers = headers;
   }
 
   /** Begins the head of an answer with this status of the contract, up to the value of `x-request-id`. */
   begin(status: number): Head {
     this.#byStatus[status] ??= new Head(
-      `${STATUS_LINES[status]}\r\ncontent-type: ${this.#headers}\r\nx-request-id: `,
+      `${STATUS_LINES[status]}${status === 304 ? '' : this.#contentType}${this.#headers}\r\nx-request-id: `,
     );
     return this.#byStatus[status]!.begin();
   }

@@ -98,7 +98,10 @@ export function operationsOn(
     );
     if (relayed) return relayed;
     const batch = readBatch(namespace, body);
-    if ('error' in batch) return exchange.fail(publicErrors[batch.error]);
+    if ('error' in batch) {
+      const position = batch.index === undefined ? '' : `\r\nx-error-position: ${batch.index}`;
+      return exchange.fail(publicErrors[batch.error], position);
+    }
     return sendMany(exchange, namespace, batch.ids, send);
   };
 

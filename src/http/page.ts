@@ -14,9 +14,9 @@ export class Page {
   readonly #make: () => Buffer | Promise<Buffer>;
   readonly #copies = new Map<Encoding | undefined, Promise<Copy>>();
 
-  /** `headers`: what stands between `content-type: ` and the headers that every page has: checked, lines parted by CR LF. */
-  constructor(headers: string, make: () => Buffer | Promise<Buffer>) {
-    this.heads = new Heads(`${headers}\r\nvary: accept-encoding`);
+  /** `headers`: those of this page: checked, each after a line end. */
+  constructor(contentType: string, headers: string, make: () => Buffer | Promise<Buffer>) {
+    this.heads = new Heads(contentType, `${headers}\r\nvary: accept-encoding`);
     this.#make = make;
   }
 

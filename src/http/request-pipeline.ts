@@ -10,7 +10,7 @@ import type { Limiter, Verdict } from '../rate-limit/limiter.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
-import { type Framing, framingOf, hasBody } from './framing.ts';
+import { bodyCoding, type Framing, framingOf, hasBody } from './framing.ts';
 import type { Page } from './page.ts';
 import type { GetRule, PostRule } from './routes.ts';
 
@@ -98,11 +98,13 @@ export class Gate implements Observer {
         const late = () => exchange.refuseAndClose(publicErrors.bodyTooSlow);
         const framing = judgeFraming(exchange, request);
         if (framing === 'ambiguous') return;
+        const isCoded = bodyCoding !== undefined;
         const key = request.getHeader('x-api-key');
         const entry = this.#judge(exchange, key);
         if (!(entry instanceof Promise)) {
           if (!this.#admits(exchange, entry, rule.needsRegistry)) return;
           if (framing === 'tooLong') return answer(exchange, undefined);
+          if (isCoded) return exchange.fail(publicErrors.contentEncodingNotSupported);
           if (this.#admission.isFull(entry.keyId)) return this.#failed(exchange, OVERLOADED);
           exchange.defer();
           collectBody(response, (body) => this.#guard(exchange, answer, body), late);
@@ -116,7 +118,9 @@ export class Gate implements Observer {
         return entry.then(async (entered) => {
           // whatever the answer is: a close while bytes are on their way would take it back
           if (exchange.closesConnection) await body.promise;
-          if (this.#admits(exchange, entered, rule.needsRegistry)) answer(exchange, await body.promise);
+          if (!this.#admits(exchange, entered, rule.needsRegistry)) return;
+          if (isCoded && framing !== 'tooLong') exchange.fail(publicErrors.contentEncodingNotSupported);
+          else answer(exchange, await body.promise);
         });
       };
       this.#guard(this.#open(response, request, counter), serve, undefined);

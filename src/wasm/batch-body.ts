@@ -4,6 +4,8 @@ import { compileModule, type Global } from './load.ts';
 export interface BatchBodyWasm {
   readonly INPUT: Global;
   readonly ELEMENTS: Global;
+  /** where an element is wrong: the index of the first such */
+  readonly wrongIndex: Global;
   readBody(length: number, isRegistry: number): number;
 }
 

@@ -194,6 +194,28 @@ describe('If-None-Match', () => {
     expect([answer.status, answer.text]).toEqual([304, '']);
   });
 
+  it('is answered with 304 without a content type, and with all else that the 200 carries', async () => {
+    const ofHotel = ({ headers }: Answer): Record<string, unknown> => {
+      const { date: _, 'x-request-id': __, 'content-type': ___, 'content-length': ____, ...rest } = headers;
+      return rest;
+    };
+    for (const path of [...READS, '/docs', '/openapi.json']) {
+      for (const method of ['GET', 'HEAD']) {
+        for (const accept of ['identity', 'gzip', 'zstd, br']) {
+          const headers = { 'accept-encoding': accept };
+          const plain = await good(path, { method, headers });
+          const same = await service.get(path, {
+            method,
+            headers: { ...headers, 'if-none-match': plain.headers.etag },
+          });
+          expect([same.status, same.text]).toEqual([304, '']);
+          expect(same.headers).not.toHaveProperty('content-type');
+          expect(ofHotel(same)).toEqual(ofHotel(plain));
+        }
+      }
+    }
+  });
+
   it('is answered with the links of the page, whether it has changed or not', async () => {
     const page = '/hotels?limit=2&offset=2';
     const { headers } = await good(page);
@@ -397,8 +419,11 @@ describe('compression', () => {
     ['compress, x-unknown', ['identity']],
     ['gzipp', ['identity']],
     ['xgzip', ['identity']],
-    ['*', ['zstd', 'br', 'gzip', 'identity']],
-    ['*;q=0.5, gzip;q=0', ['zstd', 'br', 'identity']],
+    ['*', ['gzip']],
+    ['gzip, *', ['gzip']],
+    ['br, *', ['br']],
+    ['identity, *', ['identity']],
+    ['*;q=0.5, gzip;q=0', ['identity']],
     [',,;q=,gzip;q=x;;', ['gzip', 'identity']],
   ])('answers Accept-Encoding "%s" with %j', async (accept, expected) => {
     expect(expected).toContain(await encodingOf('/hotels/large', accept));
@@ -432,4 +457,18 @@ describe('compression', () => {
     const headers = { 'accept-encoding': 'gzip, br, zstd' };
     expect((await service.get('/hotels/nowhere', { headers })).text).toBe('{"error":"Hotel not found"}');
   });
+});
+
+it('no response allows a page of another origin to read it', async () => {
+  const headers = {
+    origin: 'https://elsewhere.example',
+    'access-control-request-method': 'GET',
+    'access-control-request-headers': 'x-api-key',
+  };
+  for (const path of [...READS, '/hotels/channel/batch', '/nowhere', '/docs', '/openapi.json']) {
+    for (const method of ['GET', 'HEAD', 'OPTIONS']) {
+      const answer = await service.get(path, { method, headers });
+      expect(Object.keys(answer.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
+    }
+  }
 });

@@ -51,8 +51,9 @@ const REGI: u32 = 0x69676572;
 const STRY: u32 = 0x79727473;
 const _IDS: u32 = 0x7364695f;
 
-/** Of the array read last. */
+/** Of the array read last: how many elements it has, or what is wrong, and the index of the first wrong element. */
 let outcome: i32 = 0;
+export let wrongIndex: u32 = 0;
 
 /** Fills ELEMENTS from the `length` bytes at INPUT, which it changes; returns how many there are, or what is wrong. */
 export function readBody(length: u32, isRegistry: bool): i32 {
@@ -119,7 +120,10 @@ function readIds(at: usize, isRegistry: bool): usize {
       if (isString) became = isRegistry ? addDigits(added) : addText(added);
       else if (isNumber && isRegistry) became = addNumber(added, start, at);
       if (became === ADDED) added++;
-      else if (became === WRONG) isWrong = true;
+      else if (became === WRONG && !isWrong) {
+        isWrong = true;
+        wrongIndex = asked - 1;
+      }
     }
     at = skipSpace(at);
     const next: u32 = load<u8>(at);

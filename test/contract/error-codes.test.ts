@@ -1,0 +1,171 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { publicErrors } from '../../src/errors.ts';
+import { hashOf } from '../../src/keys/key.ts';
+import type { Answer, AskOptions } from '../support/client.ts';
+import { insertKey } from '../support/key.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const CHANNEL = '/hotels/channel/batch';
+const REGISTRY = '/hotels/registry/batch';
+const MIB = 1024 * 1024;
+
+let service: Service;
+const seen = new Set<string>();
+
+beforeAll(async () => {
+  service = await startService({ hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }] });
+});
+
+/** Fails unless the response carries this code, and what else its status requires. */
+function expectCode(answer: Answer, status: number, code: string): void {
+  expect([answer.status, answer.headers['x-error-code']]).toEqual([status, code]);
+  expect(answer.headers['www-authenticate']).toBe(status === 401 ? 'ApiKey' : undefined);
+  expect(answer.headers['accept-encoding']).toBe(status === 415 ? 'identity' : undefined);
+  seen.add(code);
+}
+
+async function expectReadCode(path: string, status: number, code: string, options: AskOptions = {}) {
+  for (const method of ['GET', 'HEAD'])
+    expectCode(await service.get(path, { ...options, method }), status, code);
+}
+
+describe('x-error-code', () => {
+  it.each([
+    ['/nowhere', 404, 'path_not_found'],
+    ['/hotels/', 404, 'path_not_found'],
+    ['/hotels/nowhere', 404, 'hotel_not_found'],
+    ['/hotels/channel/nowhere', 404, 'hotel_not_found'],
+    ['/hotels/%ff', 404, 'hotel_not_found'],
+    ['/hotels/registry/1', 404, 'hotel_not_found'],
+    ['/hotels/registry/1.5', 400, 'registry_id_not_integer'],
+    ['/hotels?registry_id=x', 400, 'registry_id_not_integer'],
+    ['/hotels?limit=0', 400, 'limit_out_of_bounds'],
+    ['/hotels?offset=-1', 400, 'offset_out_of_bounds'],
+  ])('of GET and HEAD %s is %s %s', async (path, status, code) => {
+    await expectReadCode(path, status, code);
+  });
+
+  it('tells a missing key from a missing scope', async () => {
+    for (const path of ['/hotels', '/hotels/h1', '/hotels/registry/1']) {
+      await expectReadCode(path, 401, 'unauthorized', { key: 'none' });
+      await expectReadCode(path, 401, 'unauthorized', { key: 'nonsense' });
+    }
+    expectCode(await service.post(CHANNEL, { channel_ids: [] }, { key: 'none' }), 401, 'unauthorized');
+    await expectReadCode('/hotels/registry/1', 403, 'forbidden', { key: 'narrow' });
+    await expectReadCode('/hotels?registry_id=x', 403, 'forbidden', { key: 'narrow' });
+    expectCode(await service.post(REGISTRY, '{', { key: 'narrow' }), 403, 'forbidden');
+  });
+
+  it('stands beside the methods that are allowed', async () => {
+    for (const method of ['DELETE', 'PUT', 'OPTIONS']) {
+      const answer = await service.get('/hotels', { method });
+      expectCode(answer, 405, 'method_not_allowed');
+      expect(answer.headers.allow).toBe('GET, HEAD');
+    }
+  });
+
+  it.each([
+    [CHANNEL, '{', 'body_not_json', undefined],
+    [CHANNEL, '[]', 'channel_ids_missing', undefined],
+    [CHANNEL, '{"channel_ids":["a",1,true]}', 'channel_id_not_string', '1'],
+    [CHANNEL, '{"channel_ids":[null]}', 'channel_id_not_string', '0'],
+    [CHANNEL, { channel_ids: new Array(1001).fill('a') }, 'too_many_channel_ids', undefined],
+    [REGISTRY, '[]', 'registry_ids_missing', undefined],
+    [REGISTRY, '{"registry_ids":[1,"2",3.0,"x",1.5]}', 'registry_id_not_integer', '3'],
+    [REGISTRY, '{"registry_ids":[{}],"registry_ids":[5,5,1.5]}', 'registry_id_not_integer', '2'],
+    [REGISTRY, `{"registry_ids":[${'1,'.repeat(999)}null]}`, 'registry_id_not_integer', '999'],
+    [REGISTRY, { registry_ids: new Array(1001).fill(1) }, 'too_many_registry_ids', undefined],
+  ])('of POST %s with %j is %s, at the element %s', async (path, body, code, position) => {
+    // the second one finds what it asks for in the cache
+    for (let round = 0; round < 2; round++) {
+      const answer = await service.post(path, body);
+      expectCode(answer, 400, code);
+      expect(answer.headers['x-error-position']).toBe(position);
+    }
+  });
+
+  it('stands on responses to bodies that are not read', async () => {
+    expectCode(await service.post(CHANNEL, Buffer.alloc(MIB + 1, ' ')), 413, 'body_too_large');
+    for (const method of ['GET', 'HEAD'])
+      expectCode(await service.post('/hotels/h1', 'x', { method }), 400, 'body_not_allowed');
+    const twice = { headers: { 'content-length': ['2', '2'] as never } };
+    expectCode(await service.post(CHANNEL, '{}', twice), 400, 'framing_ambiguous');
+    const cut = { headers: { 'content-length': 100 } };
+    expectCode(await service.post(CHANNEL, '{}', cut), 408, 'body_too_slow');
+  });
+
+  it('stands on what the key may not ask any more', async () => {
+    const key = await insertKey(service.sql, []);
+    await service.sql`update api_keys set rate_limit_requests = 1, rate_limit_window_s = 3600
+      where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+    await expect.poll(async () => (await service.get('/hotels', { key })).status).toBe(429);
+    await expectReadCode('/hotels/h1', 429, 'too_many_requests', { key });
+    expectCode(await service.post(CHANNEL, '{', { key }), 429, 'too_many_requests');
+  });
+
+  it('stands on failures of the service', async () => {
+    await service.sql`revoke select on hotels from hotel_api_serve`;
+    try {
+      await expectReadCode('/hotels/never-asked', 500, 'internal');
+      expectCode(await service.post(CHANNEL, { channel_ids: ['never'] }), 500, 'internal');
+    } finally {
+      await service.sql`grant select on hotels to hotel_api_serve`;
+    }
+    await service.sql.begin(async (sql) => {
+      await sql`lock table hotels in access exclusive mode`;
+      await expectReadCode('/hotels/never-asked-again', 503, 'unavailable');
+      const batch = await service.post(CHANNEL, { channel_ids: ['never'] });
+      expectCode(batch, 503, 'unavailable');
+      expect(batch.headers['retry-after']).toBe('1');
+    });
+  });
+
+  it('does not stand on what succeeds', async () => {
+    const { headers } = await service.get('/hotels/h1');
+    for (const answer of [
+      headers,
+      (await service.get('/hotels/h1', { headers: { 'if-none-match': headers.etag } })).headers,
+      (await service.post(CHANNEL, { channel_ids: ['CH-1'] })).headers,
+      (await service.get('/docs', { key: 'none' })).headers,
+    ])
+      expect(Object.keys(answer).filter((name) => name.startsWith('x-error'))).toEqual([]);
+  });
+});
+
+describe('a request body with Content-Encoding', () => {
+  it.each(['gzip', 'br', 'x-unknown', 'gzip, br'])('%s gets 415 and what is accepted', async (coding) => {
+    for (const path of [CHANNEL, REGISTRY]) {
+      const headers = { 'content-encoding': coding };
+      const answer = await service.post(path, '{"channel_ids":[],"registry_ids":[]}', { headers });
+      expectCode(answer, 415, 'content_encoding_not_supported');
+      expect(answer.text).toBe('{"error":"Request body must be sent without Content-Encoding"}');
+    }
+  });
+
+  it('is judged behind the key and the scope', async () => {
+    const headers = { 'content-encoding': 'gzip' };
+    expectCode(await service.post(CHANNEL, 'x', { headers, key: 'none' }), 401, 'unauthorized');
+    expectCode(await service.post(REGISTRY, 'x', { headers, key: 'narrow' }), 403, 'forbidden');
+  });
+
+  it('gets 415 with a key that was never seen before, and in chunks', async () => {
+    const key = await insertKey(service.sql, []);
+    const headers = { 'content-encoding': 'gzip' };
+    expectCode(await service.post(CHANNEL, 'x', { headers, key }), 415, 'content_encoding_not_supported');
+    const head = `POST ${CHANNEL} HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n`;
+    const chunked = `${head}Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n`;
+    expect((await service.raw(chunked)).toString()).toMatch(
+      /^HTTP\/1\.1 415 Unsupported Media Type\r\n.*\r\nx-error-code: content_encoding_not_supported\r\n/s,
+    );
+  });
+
+  it.each(['identity', 'Identity', ''])('"%s" is read as it is', async (coding) => {
+    const headers = { 'content-encoding': coding };
+    expect((await service.post(CHANNEL, { channel_ids: ['CH-1'] }, { headers })).status).toBe(200);
+  });
+});
+
+it('every code of the table was seen', () => {
+  const codes = Object.values(publicErrors).map(({ code }) => code);
+  expect(codes.filter((code) => !seen.has(code))).toEqual([]);
+});
