@@ -60,9 +60,10 @@ function figure(title: string, code: string): string {
 function errorTable(): string {
   const byStatus = Map.groupBy(Object.values(publicErrors), ({ status }) => status);
   const rows = [...byStatus].map(([status, errors]) => {
-    const sentences = errors.map(({ sentence }) => `<code>${escapeHtml(sentence)}</code>`).join('<br>');
     const meaning = escapeHtml(MEANINGS[status]!).replace(/`([^`]+)`/g, '<code>$1</code>');
-    return `<tr><td>${status}</td><td>${sentences}</td><td>${meaning}</td></tr>`;
+    const codes = errors.map(({ code, sentence }) => `<dt>${code}</dt><dd>${escapeHtml(sentence)}</dd>`);
+    return `<tr><td>${status}</td><td><dl>${codes.join('')}</dl></td><td>${meaning}</td></tr>`;
   });
-  return `<table class="errors"><thead><tr><th>Status</th><th>error</th><th>Meaning</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;
+  const head = '<th>Status</th><th><code>x-error-code</code> and message</th><th>Meaning</th>';
+  return `<table class="errors"><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }

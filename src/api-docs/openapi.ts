@@ -26,7 +26,8 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
       summary: 'Hotel records as JSON: one hotel, a list, or up to 1000 hotels in one request',
       description:
         'A read-only API. Every operation requires an API key in the header `x-api-key`. A key without the `registry` scope ' +
-        'sees `registry_id` as null. `HEAD` is `GET` without the body. Every error has the body `{"error": "…"}`. ' +
+        'sees `registry_id` as null. `HEAD` is `GET` without the body. Every error has the body `{"error": "…"}` ' +
+        'and a code in the header `x-error-code`. ' +
         'Checks run in this order: path and method, key, rate limit, scope, values, existence. Responses may gain fields.',
       license: { name: 'MIT', identifier: 'MIT' },
       ...(supportEmail && { contact: { name: 'Keys and questions', email: supportEmail } }),

@@ -1,3 +1,4 @@
+import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { type ErrorCode, publicErrors } from '../errors.ts';
 import { RequestId } from './parameters.ts';
 import { plain } from './schemas.ts';
@@ -66,6 +67,25 @@ export const headers = {
     required: false,
   },
   RetryAfter: header('Seconds to wait before a retry', { type: 'integer', minimum: 1 }, 1),
+  ErrorCode: header(
+    'A stable name of the error, for programs. The message may change, the code does not',
+    { type: 'string', enum: Object.values(publicErrors).map(({ code }) => code) },
+    'hotel_not_found',
+  ),
+  ErrorPosition: {
+    ...header(
+      'If the error is about one id of a batch: the index of the first such id, from 0',
+      { type: 'integer', minimum: 0, maximum: MAX_KEYS - 1 },
+      3,
+    ),
+    required: false,
+  },
+  WwwAuthenticate: header('The authentication scheme', { type: 'string', const: 'ApiKey' }, 'ApiKey'),
+  AcceptEncoding: header(
+    'The codings that request bodies may have: none',
+    { type: 'string', const: 'identity' },
+    'identity',
+  ),
   RateLimit: rateLimit,
   RateLimitPolicy: rateLimitPolicy,
   RateLimitIfLimited: ifLimited(rateLimit),
@@ -80,6 +100,8 @@ const OF_KEYS = refs(['RateLimit', 'RateLimitIfLimited'], ['RateLimit-Policy', '
 const OF_BODIES = refs(['Content-Encoding', 'ContentEncoding']);
 const OF_GET = refs(['ETag', 'ETag']);
 const OF_LIST = refs(['Link', 'Link']);
+const OF_EVERY_ERROR = refs(['x-error-code', 'ErrorCode']);
+const OF_BATCH_ERRORS = refs(['x-error-position', 'ErrorPosition']);
 
 /** What an operation answers with when all is well. */
 export function success(
@@ -126,11 +148,14 @@ export const MEANINGS: Record<number, string> = {
   405: 'The header `Allow` lists the methods of the path',
   408: 'The request body did not arrive within 7 s, at less than 23 KB/s',
   413: 'The request body is too large',
+  415: 'The request body is compressed. Send it as it is',
   429: 'The key has used up its rate limit. Retry after the seconds of `Retry-After`',
   500: 'A fault of the service, logged with the request id',
   503: 'The service is overloaded or a dependency is unavailable. Retry after the seconds of `Retry-After`',
 };
 const OF_ERRORS: Record<number, object> = {
+  401: refs(['WWW-Authenticate', 'WwwAuthenticate']),
+  415: refs(['Accept-Encoding', 'AcceptEncoding']),
   429: refs(
     ['Retry-After', 'RetryAfter'],
     ['RateLimit', 'RateLimit'],
@@ -155,14 +180,20 @@ export function failures(codes: ErrorCode[]): Record<string, object> {
 
 function failure(status: number, codes: ErrorCode[]): object {
   const examples = Object.fromEntries(
-    codes.map((code) => {
-      const error = publicErrors[code].sentence;
+    codes.map((name) => {
+      const { code, sentence: error } = publicErrors[name];
       return [code, { summary: error, value: { error } }];
     }),
   );
   return {
     description: MEANINGS[status],
-    headers: { ...OF_ALL, ...(status !== 401 && OF_KEYS), ...OF_ERRORS[status] },
+    headers: {
+      ...OF_ALL,
+      ...OF_EVERY_ERROR,
+      ...(codes.includes('bodyNotJson') && OF_BATCH_ERRORS),
+      ...(status !== 401 && OF_KEYS),
+      ...OF_ERRORS[status],
+    },
     content: {
       'application/json': {
         schema: ref('schemas', 'ErrorResponse'),

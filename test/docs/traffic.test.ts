@@ -148,7 +148,11 @@ it('holds what is wrong with the body of a request', async () => {
     await get(path, 400, { body: 'x' });
   const twice = { headers: { 'content-length': ['2', '2'] as never } };
   const cutShort = { headers: { 'content-length': 100 } };
-  for (const path of [CHANNEL, REGISTRY]) await post(path, '{}', 400, twice);
+  const packed = { headers: { 'content-encoding': 'gzip' } };
+  for (const path of [CHANNEL, REGISTRY]) {
+    await post(path, '{}', 400, twice);
+    await post(path, '{}', 415, packed);
+  }
   await Promise.all([CHANNEL, REGISTRY].map((path) => post(path, '{}', 408, cutShort)));
 });
 

@@ -113,12 +113,13 @@ function errors(): string {
   const byStatus = Map.groupBy(Object.values(publicErrors), ({ status }) => status);
   const rows = [...byStatus].map(([status, all]) => [
     status,
+    all.map((error) => code(error.code)).join('<br>'),
     all
       .map(({ sentence }) => (sentence.includes('`') ? `\`\` ${sentence} \`\`` : code(sentence)))
       .join('<br>'),
     MEANINGS[status]!,
   ]);
-  return table(['Status', '`error`', 'Meaning'], rows);
+  return table(['Status', '`x-error-code`', '`error`', 'Meaning'], rows);
 }
 
 function commands(): string {
