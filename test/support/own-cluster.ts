@@ -20,6 +20,13 @@ export interface ClusterNode {
   admin: Redis;
 }
 
+/** Files of the certificates by which nodes speak TLS. */
+export interface NodeTls {
+  key: string;
+  certificate: string;
+  authority: string;
+}
+
 /** A Redis Cluster of one test file alone: three masters with an equal share of the slots, and a replica of each. */
 export class OwnCluster {
   readonly masters: ClusterNode[];
@@ -30,11 +37,14 @@ export class OwnCluster {
     this.replicas = nodes.slice(3);
   }
 
-  /** `rules`: lines of an ACL file; a user who may do all is added for the tests and for replication. */
-  static async start(rules: string): Promise<OwnCluster> {
+  /**
+   * `rules`: lines of an ACL file; a user who may do all is added for the tests and for replication. With `tls` the nodes
+   * speak nothing else, announce themselves as `localhost`, and have no replicas.
+   */
+  static async start(rules: string, tls?: NodeTls): Promise<OwnCluster> {
     const program = redisProgram();
     const cluster = new OwnCluster(
-      await Promise.all(Array.from({ length: 6 }, () => startNode(program, rules))),
+      await Promise.all(Array.from({ length: tls ? 3 : 6 }, () => startNode(program, rules, tls))),
     );
     await cluster.#form();
     return cluster;
@@ -116,7 +126,7 @@ export async function replicates(replica: Redis): Promise<void> {
   );
 }
 
-async function startNode(program: string, rules: string): Promise<ClusterNode> {
+async function startNode(program: string, rules: string, tls?: NodeTls): Promise<ClusterNode> {
   const server = await OwnServer.start(async (port) => {
     const order = await orderRedis(program, port);
     const users = join(order.folder, 'users.acl');
@@ -135,9 +145,20 @@ async function startNode(program: string, rules: string): Promise<ClusterNode> {
         '0',
       ],
     );
+    if (tls) {
+      const plainPort = order.command.indexOf('--port');
+      order.command.splice(plainPort, 2, '--port', '0', '--tls-port', String(port));
+      order.command.push(
+        ...['--tls-cert-file', tls.certificate, '--tls-key-file', tls.key],
+        ...['--tls-ca-cert-file', tls.authority, '--tls-auth-clients', 'no'],
+        ...['--tls-cluster', 'yes', '--cluster-announce-hostname', 'localhost'],
+        ...['--cluster-preferred-endpoint-type', 'hostname'],
+      );
+    }
     return order;
   }, REDIS_READY);
   const admin = new Redis({
+    ...(tls && { tls: { rejectUnauthorized: false } }),
     host: '127.0.0.1',
     port: server.port,
     username: ADMIN,

@@ -1,12 +1,8 @@
-import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { writeFile } from 'node:fs/promises';
 import { beforeAll, expect, it } from 'vitest';
 import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
+import { Authority } from '../support/certificates.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { OwnServer, redisProgram } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';
@@ -18,44 +14,17 @@ const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: 
 const POLL = { interval: 20, timeout: 60_000 };
 const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
 
-let folder: string;
+let authority: Authority;
 /** what the service is told */
 let url: string;
 let server: OwnServer;
 
-const openssl = (...args: string[]) => promisify(execFile)('openssl', args, { cwd: folder });
-
-/** A certificate authority of this file alone, and a server's certificate for the loopback by it. */
-async function certify(): Promise<void> {
-  const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
-  await openssl(
-    'req',
-    '-x509',
-    ...newKey,
-    '-keyout',
-    'ca.key',
-    '-out',
-    'ca.crt',
-    '-subj',
-    '/CN=CA',
-    '-days',
-    '2',
-  );
-  await openssl('req', ...newKey, '-keyout', 'redis.key', '-out', 'redis.csr', '-subj', '/CN=redis');
-  await writeFile(join(folder, 'names'), 'subjectAltName=IP:127.0.0.1');
-  await openssl(
-    ...['x509', '-req', '-in', 'redis.csr', '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial'],
-    ...['-out', 'redis.crt', '-days', '2', '-extfile', 'names'],
-  );
-}
-
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'hotel-api-tls-'));
-  closeAtEnd('certificates', () => rm(folder, { recursive: true, force: true }));
-  await certify();
+  authority = await Authority.create();
+  const { key, certificate } = await authority.certify('redis', 'IP:127.0.0.1');
   const program = redisProgram();
   await writeFile(
-    join(folder, 'users.acl'),
+    authority.file('users.acl'),
     `user default off\nuser hotel-api on >${PASSWORD} ~* resetchannels +@all -@dangerous +info\n`,
   );
   server = await OwnServer.start(async (port) => {
@@ -63,9 +32,9 @@ beforeAll(async () => {
     const plainPort = order.command.indexOf('--port');
     order.command.splice(plainPort, 2, '--port', '0', '--tls-port', String(port));
     order.command.push(
-      ...['--tls-cert-file', join(folder, 'redis.crt'), '--tls-key-file', join(folder, 'redis.key')],
-      ...['--tls-ca-cert-file', join(folder, 'ca.crt'), '--tls-auth-clients', 'no'],
-      ...['--aclfile', join(folder, 'users.acl')],
+      ...['--tls-cert-file', certificate, '--tls-key-file', key],
+      ...['--tls-ca-cert-file', authority.certificate, '--tls-auth-clients', 'no'],
+      ...['--aclfile', authority.file('users.acl')],
     );
     return order;
   }, REDIS_READY);
@@ -77,7 +46,7 @@ it('Redis is used over TLS, as an ACL user, where NODE_EXTRA_CA_CERTS names its 
     hotels: HOTELS,
     redis: false,
     // without a local cache every answer comes by way of Redis
-    env: { REDIS_URL: url, NODE_EXTRA_CA_CERTS: join(folder, 'ca.crt'), L1_MAX_BYTES: '0' },
+    env: { REDIS_URL: url, NODE_EXTRA_CA_CERTS: authority.certificate, L1_MAX_BYTES: '0' },
   });
   const hits = /cache_answers_total{tier="redis",answer="hit"} (\d+)/;
   await expect
@@ -110,7 +79,7 @@ it('its password stands in no answer, no metric and no line of the trace log, wh
     hotels: HOTELS,
     redis: false,
     env: {
-      ...{ REDIS_URL: url, NODE_EXTRA_CA_CERTS: join(folder, 'ca.crt') },
+      ...{ REDIS_URL: url, NODE_EXTRA_CA_CERTS: authority.certificate },
       ...{ L1_MAX_BYTES: '0', LOG_LEVEL: 'trace' },
     },
   });

@@ -1,3 +1,4 @@
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import { Cluster } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/shutdown.ts';
@@ -6,6 +7,7 @@ import { joined, Values } from '../reply-parser.ts';
 import { clientOptions, isAway, retryAfterMs, type SharedStore } from '../store.ts';
 import { Commands, STORE_NEWER_SHA1 } from './commands.ts';
 import { type Access, Masters } from './masters.ts';
+import { connectorReporting } from './reporting-connector.ts';
 import { Marks } from './write-markers.ts';
 
 /** What moves or fails is noticed by those who ask for it; this is for what nobody asks for. */
@@ -37,9 +39,9 @@ export class RedisCluster implements SharedStore {
   ) {
     this.#timeoutMs = timeoutMs;
     const addresses = urls.map((url) => new URL(url));
-    const access = accessBy(addresses[0]!);
-    this.#cluster = connect(addresses, access, timeoutMs);
+    const access = accessBy(addresses);
     this.#guarded = new Guarded(timeoutMs, onCall);
+    this.#cluster = connect(addresses, access, timeoutMs, (error) => this.#masters.connectionFailed(error));
     this.#masters = new Masters(this.#cluster, access, timeoutMs, this.#guarded, onBreaker);
     this.#commands = new Commands(this.#cluster, this.#masters, this.#guarded);
   }
@@ -151,7 +153,12 @@ export class RedisCluster implements SharedStore {
   }
 }
 
-function connect(addresses: URL[], access: Access, timeoutMs: number): Cluster {
+function connect(
+  addresses: URL[],
+  access: Access,
+  timeoutMs: number,
+  onError: (error: Error) => void,
+): Cluster {
   const { retryStrategy: _, enableOfflineQueue: __, ...redisOptions } = clientOptions(timeoutMs);
   return new Cluster(
     addresses.map(({ hostname, port }) => ({
@@ -159,7 +166,9 @@ function connect(addresses: URL[], access: Access, timeoutMs: number): Cluster {
       port: Number(port || 6379),
     })),
     {
-      redisOptions: { ...redisOptions, ...access },
+      redisOptions: { ...redisOptions, ...access, Connector: connectorReporting(onError) },
+      // ioredis would resolve each name and check the certificate against the IP address
+      dnsLookup: (host, found) => found(null, host),
       clusterRetryStrategy: retryAfterMs,
       slotsRefreshTimeout: Math.max(timeoutMs, 250),
       slotsRefreshInterval: REFRESH_SLOTS_MS,
@@ -171,10 +180,24 @@ function connect(addresses: URL[], access: Access, timeoutMs: number): Cluster {
   );
 }
 
-function accessBy({ protocol, username, password }: URL): Access {
+function accessBy(addresses: URL[]): Access {
+  const { protocol, username, password } = addresses[0]!;
   return {
     ...(username && { username: decodeURIComponent(username) }),
     ...(password && { password: decodeURIComponent(password) }),
-    ...(protocol === 'rediss:' && { tls: {} }),
+    ...(protocol === 'rediss:' && { tls: { checkServerIdentity: identityCheck(addresses) } }),
+  };
+}
+
+/**
+ * Accepts a certificate for the name of the node, or for a host of `REDIS_URL`: managed clusters announce IP addresses
+ * behind one certificate for the name of the cluster.
+ */
+function identityCheck(addresses: URL[]): typeof checkServerIdentity {
+  const hosts = addresses.map(({ hostname }) => hostname);
+  return (name: string, certificate: PeerCertificate) => {
+    const fault = checkServerIdentity(name, certificate);
+    const isKnown = () => hosts.some((host) => checkServerIdentity(host, certificate) === undefined);
+    return fault && !isKnown() ? fault : undefined;
   };
 }

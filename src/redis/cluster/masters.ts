@@ -56,9 +56,7 @@ export class Masters {
     });
     cluster.on('refresh', () => this.#follow());
     // without a listener each failed connection would be printed; the breakers report instead
-    cluster.on('error', ({ message, lastNodeError }: Error & { lastNodeError?: Error }) => {
-      this.#lastError = lastNodeError?.message ?? message;
-    });
+    cluster.on('error', () => {});
     // a node that is lost may have a successor
     cluster.on('-node', () => this.refresh());
   }
@@ -104,6 +102,11 @@ export class Masters {
       .find(({ options }) => `${options.host}:${options.port}` === name);
     if (!client) throw new Error('not connected to Redis');
     return client;
+  }
+
+  /** Notes why a node cannot be reached, for the log. */
+  connectionFailed({ message }: Error): void {
+    this.#lastError = message;
   }
 
   /** Has the map of the slots read anew; ioredis does so now and then, and where it was sent elsewhere. */

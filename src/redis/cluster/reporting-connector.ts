@@ -1,0 +1,40 @@
+import { connect as connectByTcp, isIP, type Socket } from 'node:net';
+import { connect as connectByTls, type TLSSocket } from 'node:tls';
+import { AbstractConnector, type RedisOptions } from 'ioredis';
+
+/** As ioredis has it. */
+const DISCONNECT_TIMEOUT_MS = 2_000;
+
+/**
+ * Makes a connector for the nodes of a cluster that calls back with the error of each connection that fails. ioredis
+ * reads the slots on connections of its own, and reports of one that fails only that it is closed.
+ */
+export function connectorReporting(
+  onError: (error: Error) => void,
+): new (
+  options: unknown,
+) => AbstractConnector {
+  return class extends AbstractConnector {
+    readonly #options: RedisOptions;
+
+    constructor(options: unknown) {
+      const { disconnectTimeout } = options as RedisOptions;
+      super(disconnectTimeout ?? DISCONNECT_TIMEOUT_MS);
+      this.#options = options as RedisOptions;
+    }
+
+    override async connect(): Promise<Socket | TLSSocket> {
+      this.connecting = true;
+      const { host = '127.0.0.1', port = 6379, tls } = this.#options;
+      const stream = tls
+        ? connectByTls({ host, port, ...(!isIP(host) && { servername: host }), ...tls })
+        : connectByTcp({ host, port });
+      this.stream = stream;
+      stream.once('error', (error) => {
+        this.firstError = error;
+        onError(error);
+      });
+      return stream;
+    }
+  };
+}
