@@ -148,7 +148,7 @@ alter table api_keys enable always trigger hotel_api_truncated;
 -- Takes changes off the queue for the caller's
 -- transaction (rolled back, they are back): up to max_rows, and no more once they hold max_changes. It reads the
 -- rows that the changes are about afterwards, so these are never older. Each row of the result holds one of the three.
--- The hotels of more than max_hotels changes are not read; keys always are.
+-- The hotels of more than max_hotels changes are not read; keys are, unless max_hotels is negative.
 create function hotel_api_drain(max_rows integer, max_changes integer, max_hotels integer)
   returns table (change hotel_api_changes, hotel hotels, key api_keys)
   language plpgsql security definer set search_path from current as $$
@@ -178,7 +178,7 @@ begin
   if cardinality(hotel_ids) between 1 and max_hotels then
     return query select null::hotel_api_changes, h, null::api_keys from hotels as h where h.id = any (hotel_ids);
   end if;
-  if cardinality(key_hashes) > 0 then
+  if cardinality(key_hashes) > 0 and max_hotels >= 0 then
     return query select null::hotel_api_changes, null::hotels, k from api_keys as k
       where k.key_sha256 = any (array(select decode(sha256, 'hex') from unnest(key_hashes) as sha256));
   end if;

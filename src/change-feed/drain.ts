@@ -37,6 +37,7 @@ export interface Drained {
   changes: Changes;
   /** the present state of each hotel that changed, or withdrawals of all of them */
   entries: Entry[];
+  /** the present state of each key that changed; empty where the rows were not read */
   keys: [sha256: string, key: VersionedKey][];
 }
 
@@ -48,9 +49,15 @@ type PresentRow = { kind: null } & (HotelRow | { id: null }) &
  * Begins a transaction (by `begin`, a statement or several) on the only connection of `sql` and takes changes off the queue in it, in one round trip: as
  * one message, so that nothing is taken where nothing was begun, and only while the connection is still that of
  * `backendPid`: another one does not hold the invalidator's lock. What was read with them from the tables is never
- * older than the change. What is no longer there becomes an absence with a version above all it had.
+ * older than the change. What is no longer there becomes an absence with a version above all it had. Without `readsRows`
+ * the tables are not touched, and so their locks are not waited for.
  */
-export async function beginAndDrain(sql: Sql, begin: string, backendPid: number): Promise<Drained> {
+export async function beginAndDrain(
+  sql: Sql,
+  begin: string,
+  backendPid: number,
+  readsRows = true,
+): Promise<Drained> {
   const results = received(
     await sql
       .unsafe(
@@ -62,7 +69,7 @@ export async function beginAndDrain(sql: Sql, begin: string, backendPid: number)
         extract(epoch from clock_timestamp() - (d.change).committed_after)::float8 * 1000 as age_ms, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
         k.rate_limit_requests, k.rate_limit_window_s, k.version as key_version
       from hotel_api_drain(
-          case when pg_backend_pid() = ${backendPid} then ${MAX_ROWS} else 0 end, ${MAX_CHANGES}, ${MAX_REPLACED}
+          case when pg_backend_pid() = ${backendPid} then ${MAX_ROWS} else 0 end, ${MAX_CHANGES}, ${readsRows ? MAX_REPLACED : -1}
         ) as d,
         lateral (select ${HOTEL_COLUMNS} from (select (d.hotel).*) as hotel) as h,
         lateral (select ${KEY_COLUMNS} from (select (d.key).*) as key) as k`,
@@ -102,20 +109,21 @@ export async function beginAndDrain(sql: Sql, begin: string, backendPid: number)
         break;
     }
   }
-  const entries = hotels.size > MAX_REPLACED ? withdraw(hotels) : presentState(hotels, presentHotels);
+  const isWithdrawn = !readsRows || hotels.size > MAX_REPLACED;
+  const entries = isWithdrawn ? withdraw(hotels) : presentState(hotels, presentHotels);
   const changedKeys = Array.from(keys, ([sha256, version]): [string, VersionedKey] => [
     sha256,
     presentKeys.get(sha256) ?? { version: versionOfRemoved(version), record: null },
   ]);
   const changes: Changes = {
     hotels: [...hotels.values()],
-    keys: changedKeys.map(([sha256, { version }]) => [sha256, version]),
+    keys: readsRows ? changedKeys.map(([sha256, { version }]) => [sha256, version]) : [...keys],
     truncated: [...truncated],
     movesPositions,
   };
   const queued = rows.filter((row): row is QueueRow => row.kind !== null);
   const oldestMs = Math.max(...queued.map(({ age_ms }) => age_ms));
-  return { rows: queued.length, oldestMs, changes, entries, keys: changedKeys };
+  return { rows: queued.length, oldestMs, changes, entries, keys: readsRows ? changedKeys : [] };
 }
 
 /** Of several changes of a hotel the largest version counts; the ids it last carried stay named, though it be gone. */

@@ -26,6 +26,8 @@ const HEARTBEAT_MS = 500;
  * of that. Where PostgreSQL is further away, round trips count for more.
  */
 const NEAR_MS = 50;
+/** SQLSTATE of a lock that is not had within `lock_timeout`. */
+const LOCK_NOT_AVAILABLE = '55P03';
 const LOOK = 'select exists(select from hotel_api_changes) as found';
 
 /**
@@ -157,7 +159,7 @@ export class Term {
   deliver(speak = false): Promise<number> {
     return this.#orRollBack(async () => {
       const lookedAtMs = performance.now();
-      const drained = await beginAndDrain(this.#sql, this.#begin, this.#backendPid);
+      const drained = await this.#drain();
       this.#isOpen = true;
       this.#noteLook(lookedAtMs, drained.rows > 0);
       const quiet = !speak && performance.now() - this.#spokeAtMs < HEARTBEAT_MS;
@@ -167,6 +169,8 @@ export class Term {
       }
       const written = await this.#writer?.write(drained);
       let doubt = written?.doubt;
+      if (written && drained.keys.length < drained.changes.keys.length)
+        doubt ??= 'changed API keys could not be read';
       if (written && !(await this.#settle(written.refused, drained))) doubt ??= 'it keeps what may be wrong';
       const sinceMs = Math.max(lookedAtMs - Math.max(0, drained.oldestMs), this.#emptyAtMs);
       await this.#tellAndCommit(
@@ -181,6 +185,19 @@ export class Term {
       this.#metrics.changes('truncated', drained.changes.truncated.length);
       return drained.rows;
     });
+  }
+
+  /**
+   * Begins a transaction and takes changes off the queue. Where a TRUNCATE or ALTER TABLE works or waits, the rows cannot
+   * be read, maybe for hours; what changed is told all the same.
+   */
+  async #drain(): Promise<Drained> {
+    try {
+      return await beginAndDrain(this.#sql, this.#begin, this.#backendPid);
+    } catch (error) {
+      if ((error as { code?: string }).code !== LOCK_NOT_AVAILABLE) throw error;
+      return await beginAndDrain(this.#sql, 'rollback; begin', this.#backendPid, false);
+    }
   }
 
   /** A message has come back: what it tells of is measured. */

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
 import { SharedKeys } from '../../src/auth/redis-key-cache.ts';
 import { hotel } from '../../src/cache/arena/arena.fixture.ts';
 import { SharedCache } from '../../src/cache/redis-hotel-cache.ts';
@@ -14,6 +15,7 @@ import { Metrics } from '../../src/observability/metrics.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { Redis } from '../../src/redis/client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
+import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 
@@ -115,6 +117,66 @@ describe('a term outlives', () => {
       await term.deliver(true);
     });
     expect(await backend()).toBe(before);
+  });
+});
+
+describe('a change before a TRUNCATE that waits for another session', () => {
+  /** Runs while a TRUNCATE of the table waits, which no reader gets past; `write` was committed just before. */
+  async function whileLocked(table: string, write: (sql: Sql) => Promise<unknown>, run: () => Promise<void>) {
+    const [writer, reader, truncating] = await Promise.all([
+      database.sql.reserve(),
+      database.sql.reserve(),
+      database.sql.reserve(),
+    ]);
+    await reader.unsafe(`begin; lock table ${table} in access share mode`).simple();
+    await writer`begin`;
+    await write(writer);
+    const [{ pid }] = await truncating<[{ pid: number }]>`select pg_backend_pid() as pid`;
+    const truncated = truncating.unsafe(`begin; truncate ${table}; rollback`).simple();
+    truncated.catch(() => {});
+    const waits = async () =>
+      (await database.sql`select from pg_locks where pid = ${pid} and not granted`).length;
+    await expect.poll(waits).toBe(1);
+    await writer`commit`;
+    try {
+      await run();
+    } finally {
+      await reader`rollback`;
+      await truncated;
+      for (const sql of [writer, reader, truncating]) sql.release();
+    }
+  }
+
+  it('of the hotels is told, and withdrawn from Redis', async () => {
+    const before = [await backend(), await generation()];
+    await whileLocked(
+      'hotels',
+      (sql) => sql`update hotels set name = 'v2' where id = ${id}`,
+      async () => {
+        expect(await term.deliver()).toBe(1);
+        expect([await backend(), await generation()]).toEqual(before);
+        expect((await access.hotels.held([id]))[0]!.withdrawn).toBe(true);
+      },
+    );
+  });
+
+  it('of the keys is told, and Redis is given up', async () => {
+    const key = await insertKey(database.sql, []);
+    expect(await term.deliver()).toBe(1);
+    const before = [await backend(), await generation()];
+    const sha256 = hashOf(key);
+    expect((await access.keys.read(sha256))!.record).not.toBeNull();
+    await whileLocked(
+      'api_keys',
+      (sql) => sql`update api_keys set revoked_at = now()`,
+      async () => {
+        // of an UPDATE the rows before and after are in the queue
+        expect(await term.deliver()).toBe(2);
+        expect(await backend()).toBe(before[0]);
+        expect(await generation()).not.toBe(before[1]);
+        expect(await access.keys.read(sha256)).toBeUndefined();
+      },
+    );
   });
 });
 
