@@ -29,7 +29,7 @@ const LEVELS: [Compression['encoding'], number[], (body: Buffer, level: number) 
         params: { [constants.BROTLI_PARAM_QUALITY]: level, [constants.BROTLI_PARAM_SIZE_HINT]: body.length },
       }),
   ],
-  ['gzip', [1, 6], (body, level) => gzipSync(body, { level })],
+  ['gzip', [1, 2, 6], (body, level) => gzipSync(body, { level })],
 ];
 
 /** Compresses a batch by each encoding and level that the service might choose, in turns. */

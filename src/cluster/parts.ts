@@ -122,7 +122,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: Ask[])
     onSuppressed: (kind) => metrics.lineSuppressed(kind),
   });
   lifecycle.push('access log', () => accessLog.close());
-  const gate = new Gate(keyring, limiter, metrics, accessLog);
+  const gate = new Gate(keyring, limiter, metrics, accessLog, config.COMPRESSION === 'on');
   const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
   const maxConnections = divideDescriptors(config).connections;
   const server = openServer(operations, gate, pagesOf(documents), config.BASE_PATH, {

@@ -88,6 +88,10 @@ export const Environment = Type.Object({
     0,
     3_072 * MIB,
   ),
+  COMPRESSION: Type.Enum(['on', 'off'], {
+    description: 'Whether the service compresses. Off suits a proxy in front of it that compresses',
+    default: 'on',
+  }),
   DRAIN_WAIT_MS: whole(
     'After SIGTERM: how long an instance that is not ready still accepts requests',
     3_000,

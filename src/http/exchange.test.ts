@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
 import { RequestHistogram } from '../observability/request-histogram.ts';
-import { compress } from './compression.ts';
+import { compress, MAX_SYNC_BYTES } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
 
 vi.mock('./compression.ts', async (original) => ({ ...(await original<object>()), compress: vi.fn() }));
@@ -68,13 +68,14 @@ beforeEach(() => {
   client = new Client();
   observer = {
     closing: false,
+    compresses: true,
     sending: vi.fn<Observer['sending']>(),
     finished: vi.fn<Observer['finished']>(),
   };
 });
 
 describe('an answer that is compressed', () => {
-  const body = randomBytes(2_000);
+  const body = randomBytes(MAX_SYNC_BYTES + 1);
   let compression: PromiseWithResolvers<Buffer>;
   let made: ReturnType<typeof vi.fn<() => void>>;
 

@@ -5,7 +5,15 @@ import type { View } from '../hotels/entry.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
 import { discardBody } from './body.ts';
-import { chooseEncoding, compress, type Encoding, MIN_COMPRESSED_BYTES, mayCompress } from './compression.ts';
+import {
+  compress,
+  compressNow,
+  type Encoding,
+  encodingFor,
+  MAX_SYNC_BYTES,
+  MIN_COMPRESSED_BYTES,
+  mayCompress,
+} from './compression.ts';
 import { closingOf, matches } from './etag.ts';
 import { Heads } from './head.ts';
 import type { Page } from './page.ts';
@@ -33,6 +41,8 @@ const CLOSE = '\r\nconnection: close';
 export interface Observer {
   /** true: answers tell the client to close its connection */
   readonly closing: boolean;
+  /** false: answers are never compressed */
+  readonly compresses: boolean;
   /** Of an answer that was made the client has not taken all: `finished` is still to come. */
   sending(exchange: Exchange): void;
   /**
@@ -122,8 +132,9 @@ export class Exchange {
 
   /** The encoding that the client prefers for a large answer; undefined: as it is. */
   get encoding(): Encoding | undefined {
+    if (!this.#observer.compresses) return undefined;
     this.#encoding ??=
-      chooseEncoding(this.#acceptEncoding ?? this.#request!.getHeader('accept-encoding')) ?? 'identity';
+      encodingFor(this.#acceptEncoding ?? this.#request!.getHeader('accept-encoding')) ?? 'identity';
     return this.#encoding === 'identity' ? undefined : this.#encoding;
   }
 
@@ -151,10 +162,18 @@ export class Exchange {
   ok(body: Uint8Array, tag: string, headers = ''): void {
     if (this.#over) return;
     const encoding = body.length >= MIN_COMPRESSED_BYTES && mayCompress() ? this.encoding : undefined;
-    const ifNoneMatch = tag === '' ? '' : (this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch);
-    if (matches(ifNoneMatch, tag)) this.#write(304, undefined, headers, tag, encoding);
+    if (this.#isKnown(tag)) this.#write(304, undefined, headers, tag, encoding);
     else if (encoding === undefined) this.#write(200, body, headers, tag);
+    else if (body.length <= MAX_SYNC_BYTES)
+      this.#write(200, compressNow(body, encoding), headers, tag, encoding);
     else this.#writeCompressed(encoding, tag, headers, body);
+  }
+
+  /** Answers 200 with JSON that is in this encoding already. Otherwise as `ok`. */
+  okEncoded(body: Uint8Array, tag: string, encoding: Encoding | undefined): void {
+    if (this.#over) return;
+    if (this.#isKnown(tag)) this.#write(304, undefined, '', tag, encoding);
+    else this.#write(200, body, '', tag, encoding);
   }
 
   /** Answers 200 with what is the same for everybody. */
@@ -177,10 +196,16 @@ export class Exchange {
     this.fail(error);
   }
 
+  /** True when the client says that it has the body of this tag. */
+  #isKnown(tag: string): boolean {
+    if (tag === '') return false;
+    return matches(this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch, tag);
+  }
+
   #writeCompressed(encoding: Encoding, tag: string, headers: string, body: Uint8Array): void {
     this.defer();
     this.#compressing = true;
-    compress(Buffer.from(body), encoding)
+    compress(body, encoding)
       .finally(() => {
         this.#compressing = false;
         if (this.#over) this.#onMade?.();

@@ -1,4 +1,4 @@
-import { ABSENT } from '../cache/arena/arena.ts';
+import { ABSENT, type Slab } from '../cache/arena/arena.ts';
 import type { Gathered } from '../cache/arena/batch-lookup.ts';
 import type { Reader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
@@ -10,6 +10,7 @@ import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import { readBatch } from './batch-body.ts';
+import { compressNow, type Encoding, isWorthwhile, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
@@ -26,6 +27,9 @@ export interface Operations {
   batchByRegistry: PostRule;
 }
 
+/** Stands for the compressed form of a hotel whose JSON hardly shrinks. */
+const NOT_WORTHWHILE = new Uint8Array(0);
+
 /** Binds the operations to what they read. `basePath` stands before the paths of Link headers. */
 export function operationsOn(
   local: LocalCache | undefined,
@@ -38,8 +42,7 @@ export function operationsOn(
     if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
     if (local) {
       const ref = local.find(namespace, key, exchange.nowMs);
-      if (ref > 0)
-        return exchange.ok(local.slab.body(ref, exchange.view), local.slab.tag(ref, exchange.view));
+      if (ref > 0) return sendHeld(exchange, local.slab, ref);
       if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
     }
     return loadSingle(exchange, namespace, key);
@@ -47,7 +50,11 @@ export function operationsOn(
   const loadSingle = async (exchange: Exchange, namespace: Namespace, key: string) => {
     const [hotel] = await reader.load(namespace, [key], exchange.access!.keyId);
     if (!hotel) return exchange.fail(publicErrors.hotelNotFound);
-    exchange.ok(hotel.body(exchange.view), hotel.tag(exchange.view));
+    const { encoding } = exchange;
+    const [body, tag] = [hotel.body(exchange.view), hotel.tag(exchange.view)];
+    const compressed = encoding && compressHotel(body, encoding);
+    if (compressed) exchange.okEncoded(compressed, tag, encoding);
+    else exchange.okEncoded(body, tag, undefined);
   };
 
   /**
@@ -162,6 +169,28 @@ export function operationsOn(
       answer: (exchange, body, mayLoad) => answerBatch(exchange, 'registry', body, mayLoad),
     },
   };
+}
+
+/** Sends a hotel of the local cache, in the encoding that the client prefers. */
+function sendHeld(exchange: Exchange, slab: Slab, ref: number): void {
+  const { view } = exchange;
+  const tag = slab.tag(ref, view);
+  const encoding = slab.bodyLength(ref, view) >= MIN_COMPRESSED_BYTES ? exchange.encoding : undefined;
+  const held = encoding && slab.form(ref, view, encoding);
+  if (held && held.length > 0) exchange.okEncoded(held, tag, encoding);
+  else {
+    const body = slab.body(ref, view);
+    const form = encoding && !held ? compressHotel(body, encoding) : undefined;
+    exchange.okEncoded(form ?? body, tag, form && encoding);
+    if (encoding && !held) slab.offerForm(ref, view, encoding, form ?? NOT_WORTHWHILE);
+  }
+}
+
+/** Compresses the JSON of a hotel; undefined where that does not pay. */
+function compressHotel(body: Uint8Array, encoding: Encoding): Buffer | undefined {
+  if (body.length < MIN_COMPRESSED_BYTES) return undefined;
+  const compressed = compressNow(body, encoding, 'small');
+  return isWorthwhile(compressed, body) ? compressed : undefined;
 }
 
 function answerOf(gathered: Gathered): Uint8Array | GappedAnswer {

@@ -39,6 +39,6 @@ export class Page {
 
   async #compress(encoding: Encoding): Promise<Copy> {
     const { body, tag } = await this.read(undefined);
-    return { body: await compress(body, encoding, 'small'), tag };
+    return { body: await compress(body, encoding, 'smallest'), tag };
   }
 }

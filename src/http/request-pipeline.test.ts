@@ -34,7 +34,7 @@ beforeEach(() => {
   lookup = Promise.withResolvers();
   const keyring = { find: () => undefined, load: () => lookup.promise } as unknown as Keyring;
   const log = new AccessLog(pino({ level: 'silent' }), { sample: 0, slowMs: 250, onSuppressed: () => {} });
-  gate = new Gate(keyring, {} as Limiter, new Metrics(), log);
+  gate = new Gate(keyring, {} as Limiter, new Metrics(), log, true);
 });
 
 it('nothing is read for a client that left while its key was looked up', async () => {

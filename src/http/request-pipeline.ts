@@ -33,11 +33,19 @@ export class Gate implements Observer {
   readonly #admission = new Admission();
   /** set when the worker ends: uWebSockets.js itself tells nobody, and who is not told goes on asking */
   closing = false;
+  readonly compresses: boolean;
   #unfinished = 0;
   #sending = 0;
   #answered = 0;
 
-  constructor(keyring: Keyring, limiter: Limiter, metrics: Metrics, accessLog: AccessLog) {
+  constructor(
+    keyring: Keyring,
+    limiter: Limiter,
+    metrics: Metrics,
+    accessLog: AccessLog,
+    compresses: boolean,
+  ) {
+    this.compresses = compresses;
     this.#keyring = keyring;
     this.#limiter = limiter;
     this.#metrics = metrics;

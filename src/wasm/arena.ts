@@ -15,6 +15,8 @@ export interface SlabWasm {
   find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
   drop(namespace: number, length: number): void;
   narrow(ref: number): void;
+  findForm(ref: number, form: number): number;
+  putForm(ref: number, form: number, length: number): void;
   gatherBody(
     length: number,
     namespace: number,

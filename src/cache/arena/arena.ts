@@ -9,6 +9,10 @@ import { writeKey } from './key-bytes.ts';
 export const MISS = 0;
 export const ABSENT = -1;
 
+/** A content coding of compressed forms. */
+export type Coding = 'zstd' | 'br' | 'gzip';
+const FORM_NUMBERS: Record<Coding, number> = { zstd: 0, br: 2, gzip: 4 };
+
 /** The most keys of one batch. */
 export const MAX_KEYS = 1000;
 const MIN_BYTES = 1024 ** 2;
@@ -31,6 +35,8 @@ export interface SlabStats {
   puts: number;
   /** entries not stored: older than the one that is held, or too large */
   refused: number;
+  /** compressed forms of entries */
+  forms: number;
 }
 
 /**
@@ -156,6 +162,34 @@ export class Slab {
     return new Uint8Array(this.#memory, this.#outputStart, words[word + 23]! + NARROW_END_BYTES);
   }
 
+  /** The number of bytes of a view. */
+  bodyLength(ref: number, view: View): number {
+    const words = this.#words;
+    return view === 'full' ? words[ref * 2 + 22]! : words[ref * 2 + 23]! + NARROW_END_BYTES;
+  }
+
+  /**
+   * A view as it is compressed, in the arena's memory, until the next call. Empty: compressing it does not pay;
+   * undefined: no such form is stored.
+   */
+  form(ref: number, view: View, coding: Coding): Uint8Array | undefined {
+    const form = this.#wasm.findForm(ref, formNumber(view, coding));
+    if (form === 0) return undefined;
+    const content = form * 8 + RECORD_HEADER_BYTES;
+    const start = 4 + this.#words[content / 4]!;
+    return new Uint8Array(this.#memory, content + start, this.#words[form * 2 + 7]! - start);
+  }
+
+  /**
+   * Offers a form, empty where compressing does not pay. It is stored at the second demand, and dropped with its entry.
+   * Refs are invalid after the call.
+   */
+  offerForm(ref: number, view: View, coding: Coding, bytes: Uint8Array): void {
+    if (bytes.length > this.#maxEntryBytes) return;
+    this.#bytes.set(bytes, this.#outputStart);
+    this.#wasm.putForm(ref, formNumber(view, coding), bytes.length);
+  }
+
   /** A copy of the entry. */
   read(ref: number): Buffer {
     const start = ref * 8 + RECORD_HEADER_BYTES;
@@ -227,7 +261,7 @@ export class Slab {
 
   stats(): SlabStats {
     this.#wasm.stats();
-    const [entries, absences, keys, bytes, evictions, puts, refused] = this.#floats.subarray(
+    const [entries, absences, keys, bytes, evictions, puts, refused, forms] = this.#floats.subarray(
       this.#result / 8,
     );
     return {
@@ -239,6 +273,11 @@ export class Slab {
       evictions: evictions!,
       puts: puts!,
       refused: refused!,
+      forms: forms!,
     };
   }
+}
+
+function formNumber(view: View, coding: Coding): number {
+  return FORM_NUMBERS[coding] + (view === 'full' ? 1 : 0);
 }

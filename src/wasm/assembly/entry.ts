@@ -4,6 +4,7 @@ export const CHECKSUM_BYTES: u32 = 4;
 export const MAGIC_AT: usize = 4;
 export const VERSION_AT: usize = 8;
 export const TURNS_AT: usize = 16;
+export const TAGS_AT: usize = 24;
 export const FROM_DAY_AT: usize = 48;
 export const UNTIL_DAY_AT: usize = 52;
 export const BODY_LENGTH_AT: usize = 56;

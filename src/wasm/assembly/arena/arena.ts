@@ -1,11 +1,12 @@
 /** The calls that src/cache/arena/arena.ts makes. Keys and bodies stand at INPUT, an entry at the output, when they are made. */
 import { readBody } from '../batch-body/batch-body';
 import { evictions } from './eviction';
+import { findFormOf, putFormOf } from './forms';
 import { gather, writeNarrow } from './gather';
 import { seedHash } from './hash';
 import { clearIndex, used } from './index-table';
 import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
-import { absences, countSharedSince, entries, forgetCounts, forgetSharedSince } from './links';
+import { absences, countSharedSince, entries, forgetCounts, forgetSharedSince, forms } from './links';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
 import { dropKey, findKey, putAbsence, putEntry, puts, refused } from './store';
 
@@ -40,6 +41,16 @@ export function drop(namespace: u32, length: u32): void {
 
 export function narrow(ref: u32): void {
   writeNarrow((<usize>ref) << 3);
+}
+
+/** Ref of the compressed form of what `ref` names, or 0. */
+export function findForm(ref: u32, form: u32): u32 {
+  return findFormOf((<usize>ref) << 3, form);
+}
+
+/** Offers the compressed form at the output. */
+export function putForm(ref: u32, form: u32, length: u32): void {
+  putFormOf((<usize>ref) << 3, form, length);
 }
 
 /** Answers the request body of `length` bytes at INPUT. */
@@ -94,4 +105,5 @@ export function stats(): void {
   store<f64>(RESULT, <f64>evictions, 32);
   store<f64>(RESULT, <f64>puts, 40);
   store<f64>(RESULT, <f64>refused, 48);
+  store<f64>(RESULT, forms, 56);
 }

@@ -16,7 +16,17 @@ import { hashOf } from './hash';
 import { isCrowded } from './index-table';
 import { indexSlots } from './layout';
 import { relink, unlink } from './links';
-import { DEAD, ENTRY, frequencyOf, kindOf, RECORD_HEADER_BYTES, setFrequency, sizeOf } from './record';
+import {
+  ABSENCE,
+  DEAD,
+  ENTRY,
+  frequencyOf,
+  kindOf,
+  markDead,
+  RECORD_HEADER_BYTES,
+  setFrequency,
+  sizeOf,
+} from './record';
 import { claim, freeIn, MAIN, pop, SMALL } from './ring';
 
 const GO_ROUND: u32 = 32;
@@ -59,13 +69,19 @@ function evictFromSmall(): void {
   const record = pop(SMALL);
   const kind = kindOf(record);
   if (kind === DEAD) return;
-  if (kind === ENTRY) {
+  if (kind !== ABSENCE) {
     if (frequencyOf(record) > 1 || hasRoomInMain()) {
-      move(record, claimMain(sizeOf(record)), 0);
+      const size = sizeOf(record);
+      const to = claimMain(size);
+      // to make room an entry may have gone, and this form of it with it
+      if (kindOf(record) === DEAD) markDead(to, size);
+      else move(record, to, 0);
       return;
     }
-    remember(idHashOf(record + RECORD_HEADER_BYTES));
-    evictions++;
+    if (kind === ENTRY) {
+      remember(idHashOf(record + RECORD_HEADER_BYTES));
+      evictions++;
+    }
   }
   unlink(record);
 }

@@ -17,8 +17,9 @@ export const NUMBER_BYTES: usize = 20;
 /** Keys, and bodies of requests, on their way in. 1000 keys of the greatest length fit. */
 export const INPUT: usize = NUMBERS + 20480;
 export const INPUT_BYTES: u32 = 262144;
-/** Behind the input a parser puts a vector of zeros. */
-const FIXED_END: usize = INPUT + 262144 + 64;
+/** Behind the input a parser puts a vector of zeros; then there is room for the key of a compressed form. */
+export const FORM_KEY: usize = INPUT + 262144 + 64;
+const FIXED_END: usize = FORM_KEY + 384;
 
 export const SLOT_BYTES: usize = 8;
 export const GHOST_BUCKET_BYTES: usize = 32;

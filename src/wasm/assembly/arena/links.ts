@@ -1,11 +1,14 @@
 /** Records and the index together: which keys lead to a record. */
 import { entryKey, entryKeyLength } from '../entry';
+import { FORM_COUNT, HAS_FORMS, writeFormKey } from './form-key';
 import { hashOf } from './hash';
 import { insert, NONE, point, recordIn, remove, slotOf, slotTo } from './index-table';
+import { FORM_KEY } from './layout';
 import {
   ABSENCE,
   DEAD,
-  ENTRY,
+  FORM,
+  FORMS,
   isShared,
   kindOf,
   lengthOf,
@@ -22,13 +25,16 @@ import { nextIn, Ring } from './ring';
 
 export let entries: u32 = 0;
 export let absences: u32 = 0;
+export let forms: u32 = 0;
 
 function keyOf(record: usize, namespace: u32): usize {
   const content = record + RECORD_HEADER_BYTES;
+  if (namespace === FORMS) return content + 4;
   return kindOf(record) === ABSENCE ? content : entryKey(content, namespace);
 }
 
 function keyLengthOf(record: usize, namespace: u32): u32 {
+  if (namespace === FORMS) return load<u32>(record + RECORD_HEADER_BYTES);
   if (kindOf(record) === ABSENCE) return lengthOf(record);
   return entryKeyLength(record + RECORD_HEADER_BYTES, namespace);
 }
@@ -85,17 +91,22 @@ export function linkEntry(record: usize): void {
 /** Makes a record unreachable. Its bytes stay as they are. */
 export function unlink(record: usize): void {
   const links = linksOf(record);
-  for (let namespace: u32 = 0; namespace < 3; namespace++) {
+  for (let namespace: u32 = 0; namespace <= FORMS; namespace++) {
     if ((links >> namespace) & 1) remove(slotTo(hashOfKey(record, namespace), record));
   }
-  if (kindOf(record) === ENTRY) entries--;
-  else absences--;
+  const kind = kindOf(record);
+  if (kind === ABSENCE) absences--;
+  else if (kind === FORM) forms--;
+  else {
+    entries--;
+    if (links & HAS_FORMS) forgetForms(record);
+  }
 }
 
 /** Makes the keys that led to `from` lead to `to`, where the same record now stands. */
 export function relink(from: usize, to: usize): void {
   const links = linksOf(to);
-  for (let namespace: u32 = 0; namespace < 3; namespace++) {
+  for (let namespace: u32 = 0; namespace <= FORMS; namespace++) {
     if ((links >> namespace) & 1) point(slotTo(hashOfKey(to, namespace), from), to);
   }
 }
@@ -103,6 +114,26 @@ export function relink(from: usize, to: usize): void {
 export function forget(record: usize): void {
   unlink(record);
   markDead(record, sizeOf(record));
+}
+
+/** Makes a key lead to a compressed form that was just written. No record may be reachable by it. */
+export function linkForm(record: usize): void {
+  setLinks(record, 1 << FORMS);
+  insert(hashOfKey(record, FORMS), record);
+  forms++;
+}
+
+/** The compressed form of an entry's record, or 0; its key is written to `key`. */
+export function formOf(record: usize, form: u32, key: usize): usize {
+  const length = writeFormKey(record, form, key);
+  return recordOf(<u32>(hashOf(FORMS, key, length) >> 32), FORMS, key, length);
+}
+
+function forgetForms(record: usize): void {
+  for (let form: u32 = 0; form < FORM_COUNT; form++) {
+    const held = formOf(record, form, FORM_KEY);
+    if (held !== 0) forget(held);
+  }
 }
 
 /** How many records of a ring came from Redis since then. */
@@ -130,4 +161,5 @@ function isSharedSince(record: usize, sinceMs: f64): bool {
 export function forgetCounts(): void {
   entries = 0;
   absences = 0;
+  forms = 0;
 }

@@ -4,13 +4,14 @@
  *     0  u32  size of the whole record in bytes
  *     4  u8   kind; where it is DEAD, nothing behind this byte counts
  *     5  u8   frequency: hits since it came into its ring, at most 3
- *     6  u8   links: bit n is set while the index leads here by the key of namespace n
+ *     6  u8   links: bit n is set while the index leads here by the key of namespace n; of an entry also bit 6, which is
+ *             set when a compressed form was asked for, and bit 7, which is set when one was stored
  *     7  u8   1: it came from Redis
  *     8  f64  stored at, monotonic ms
  *    16  f64  soft until, monotonic ms; of an absence: known until
  *    24  u32  stamp: the last batch that answered it
  *    28  u32  length of what follows
- *    32  the entry (its layout: entry-layout.ts), or the key that is absent
+ *    32  the entry (its layout: entry-layout.ts), or the key that is absent, or a compressed form: forms.ts
  */
 import {
   BODY_LENGTH_AT,
@@ -25,6 +26,9 @@ import {
 export const DEAD: u8 = 0;
 export const ENTRY: u8 = 1;
 export const ABSENCE: u8 = 2;
+export const FORM: u8 = 3;
+/** The namespace of the keys of compressed forms, behind those of hotels. */
+export const FORMS: u32 = 3;
 export const RECORD_HEADER_BYTES: u32 = 32;
 /** Where the entry begins. */
 const ENTRY_AT: usize = RECORD_HEADER_BYTES;
@@ -133,5 +137,6 @@ export function answersTo(record: usize, namespace: u32, key: usize, length: u32
   if (((linksOf(record) >> namespace) & 1) === 0) return false;
   const content = record + RECORD_HEADER_BYTES;
   if (kindOf(record) === ABSENCE) return lengthOf(record) === length && isSame(content, key, length);
+  if (namespace === FORMS) return load<u32>(content) === length && isSame(content + 4, key, length);
   return entryKeyLength(content, namespace) === length && isSame(entryKey(content, namespace), key, length);
 }

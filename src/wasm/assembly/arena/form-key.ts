@@ -1,0 +1,23 @@
+/**
+ * What a compressed form is found by: its number, then the bytes of its entry from the tags to the end of the id. The tags
+ * differ where the bytes of a view differ, so a form never outlives what it was made of: a change, or a midnight, has
+ * other tags.
+ */
+import { ENTRY_HEADER_BYTES, entryKeyLength, TAGS_AT } from '../entry';
+import { RECORD_HEADER_BYTES } from './record';
+
+/** Three codings of two views. */
+export const FORM_COUNT: u32 = 6;
+/** Flags of an entry's record, beside its links. */
+export const WAS_ASKED: u32 = 0x40;
+export const HAS_FORMS: u32 = 0x80;
+const NUMBER_BYTES: u32 = 8;
+
+/** Writes the key of a form of an entry's record; returns its length. */
+export function writeFormKey(record: usize, form: u32, key: usize): u32 {
+  const entry = record + RECORD_HEADER_BYTES;
+  const length = ENTRY_HEADER_BYTES - <u32>TAGS_AT + entryKeyLength(entry, 0);
+  store<u64>(key, form);
+  memory.copy(key + NUMBER_BYTES, entry + TAGS_AT, length);
+  return NUMBER_BYTES + length;
+}

@@ -1,0 +1,95 @@
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { AskOptions } from '../support/client.ts';
+import { within } from '../support/own-time.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const PATIENCE_MS = 1_000;
+const DECODERS = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync };
+type Coding = keyof typeof DECODERS;
+const CODINGS = Object.keys(DECODERS) as Coding[];
+const LONG = 'A house by the lake. '.repeat(100);
+
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService({
+    hotels: [
+      { id: 'a', name: 'first', description: LONG, channel_id: 'CH-a', registry_id: 7 },
+      { id: 'gone', description: LONG },
+    ],
+  });
+});
+
+async function read(path: string, coding: Coding, options: AskOptions = {}) {
+  const { status, headers, body } = await service.get(path, {
+    ...options,
+    headers: { 'accept-encoding': coding },
+  });
+  const encoding = headers['content-encoding'] as Coding | undefined;
+  const hotel = JSON.parse((encoding ? DECODERS[encoding](body) : body).toString());
+  return { status, encoding, hotel, tag: headers.etag };
+}
+
+describe('a compressed hotel', () => {
+  it('is the same whenever, and by whichever of its keys, it is read', async () => {
+    for (const key of ['full', 'narrow'] as const)
+      for (const coding of CODINGS) {
+        const plain = (await service.get('/hotels/a', { key })).json();
+        for (const path of ['/hotels/a', '/hotels/channel/CH-a', '/hotels/a', '/hotels/a']) {
+          const answer = await read(path, coding, { key });
+          expect(answer).toMatchObject({ status: 200, encoding: coding, hotel: plain });
+        }
+        expect(plain.registry_id).toBe(key === 'full' ? 7 : null);
+      }
+  });
+
+  it('is of the present state within a second of a change, however often it was read', async () => {
+    for (let round = 0; round < 3; round++) {
+      for (const coding of CODINGS)
+        for (let i = 0; i < 3; i++) expect((await read('/hotels/a', coding)).encoding).toBe(coding);
+      const before = await read('/hotels/a', 'gzip');
+      await service.sql`update hotels set name = ${`name ${round}`} where id = 'a'`;
+      for (const coding of CODINGS)
+        await within(
+          PATIENCE_MS,
+          () => read('/hotels/a', coding),
+          ({ hotel, tag }) => {
+            expect(hotel.name).toBe(`name ${round}`);
+            expect(tag).not.toBe(before.tag);
+          },
+        );
+    }
+  });
+
+  it('is gone within a second of its delete', async () => {
+    for (let i = 0; i < 3; i++) expect((await read('/hotels/gone', 'gzip')).encoding).toBe('gzip');
+    await service.sql`delete from hotels where id = 'gone'`;
+    await within(
+      PATIENCE_MS,
+      () => service.get('/hotels/gone', { headers: { 'accept-encoding': 'gzip' } }),
+      ({ status }) => expect(status).toBe(404),
+    );
+  });
+});
+
+describe('with COMPRESSION=off', () => {
+  it('every answer is as it is', async () => {
+    const plain = await startService({
+      hotels: [{ id: 'a', channel_id: 'CH-a', description: LONG }],
+      redis: false,
+      env: { COMPRESSION: 'off' },
+    });
+    const headers = { 'accept-encoding': 'gzip, br, zstd' };
+    const answers = [
+      await plain.get('/hotels/a', { headers }),
+      await plain.get('/hotels', { headers }),
+      await plain.get('/openapi.json', { headers }),
+      await plain.post('/hotels/channel/batch', { channel_ids: ['CH-a'] }, { headers }),
+    ];
+    for (const { status, headers: got, text } of answers) {
+      expect([status, got['content-encoding']]).toEqual([200, undefined]);
+      expect(JSON.parse(text)).toBeTruthy();
+    }
+  });
+});
