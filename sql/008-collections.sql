@@ -1,0 +1,113 @@
+-- Collections: a key of a collection sees the hotels of that collection and no other. A key of none sees all.
+-- Other systems write these tables with plain SQL.
+
+create table collections (
+  id text primary key check (char_length(id) between 1 and 255),
+  name text not null check (char_length(name) between 1 and 200)
+);
+
+-- A membership names a hotel by its id, whether or not that hotel exists: a collection may be written before its hotels
+-- are imported, and a table of hotels that is truncated and filled again leaves collections as they are. The table
+-- hotels pays nothing for it.
+create table collection_hotels (
+  collection_id text not null references collections (id) on delete cascade on update cascade,
+  hotel_id text not null check (char_length(hotel_id) between 1 and 255),
+  primary key (collection_id, hotel_id)
+);
+
+-- Lists are ordered by id in byte order, whatever the collation of the database.
+create unique index collection_hotels_by_id_bytes on collection_hotels (collection_id, hotel_id collate "C");
+
+-- No foreign key: a deleted collection leaves its keys without any hotel. A reference could only forbid the deletion,
+-- delete the keys, or set null, which shows all hotels.
+alter table api_keys add column collection_id text check (char_length(collection_id) between 1 and 255);
+create index api_keys_by_collection on api_keys (collection_id) where collection_id is not null;
+
+-- `members`: ids of hotels that came into the collection or went out; `collections`: ids of collections that were made,
+-- renamed or deleted; `collections_truncated`: any collection may have changed
+-- The list of kinds is open: each migration that adds one would otherwise have to know those of all others.
+alter table hotel_api_changes
+  add column collection_id text,
+  drop constraint if exists hotel_api_changes_kind_check,
+  add constraint hotel_api_changes_kind_check check (kind ~ '^[a-z_]+$');
+
+-- Expects a transition table named "changed".
+create function hotel_api_note_members() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, collection_id, ids, versions, moves_positions)
+    select 'members', collection_id, array_agg(hotel_id), '{}', false
+    from (
+      select collection_id, hotel_id, (row_number() over (partition by collection_id) - 1) / 1000 as chunk from changed
+    ) as numbered
+    group by collection_id, chunk;
+  return null;
+end $$;
+
+-- Notes the one row of a row trigger.
+create function hotel_api_note_member() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, collection_id, ids, versions, moves_positions)
+    select 'members', collection_id, array[hotel_id], '{}', false
+    from (values (old.collection_id, old.hotel_id), (new.collection_id, new.hotel_id)) as both_rows (collection_id, hotel_id)
+    where collection_id is not null;
+  return null;
+end $$;
+
+-- Expects a transition table named "changed".
+create function hotel_api_note_collections() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, ids, versions, moves_positions)
+    select 'collections', array_agg(id), '{}', false
+    from (select id, (row_number() over () - 1) / 1000 as chunk from changed) as numbered
+    group by chunk;
+  return null;
+end $$;
+
+-- Notes the one row of a row trigger.
+create function hotel_api_note_collection() returns trigger
+  language plpgsql security definer set search_path from current as $$
+begin
+  insert into hotel_api_changes (kind, ids, versions, moves_positions)
+    values ('collections', array_remove(array[old.id, new.id], null), '{}', false);
+  return null;
+end $$;
+
+create trigger hotel_api_inserted after insert on collection_hotels referencing new table as changed
+  for each statement execute function hotel_api_note_members();
+create trigger hotel_api_updated after update on collection_hotels referencing new table as changed
+  for each statement execute function hotel_api_note_members();
+create trigger hotel_api_replaced after update on collection_hotels referencing old table as changed
+  for each statement execute function hotel_api_note_members();
+create trigger hotel_api_deleted after delete on collection_hotels referencing old table as changed
+  for each statement execute function hotel_api_note_members();
+create trigger hotel_api_truncated after truncate on collection_hotels
+  for each statement execute function hotel_api_note_truncate('collections_truncated');
+
+create trigger hotel_api_inserted after insert on collections referencing new table as changed
+  for each statement execute function hotel_api_note_collections();
+create trigger hotel_api_updated after update on collections referencing new table as changed
+  for each statement execute function hotel_api_note_collections();
+create trigger hotel_api_replaced after update on collections referencing old table as changed
+  for each statement execute function hotel_api_note_collections();
+create trigger hotel_api_deleted after delete on collections referencing old table as changed
+  for each statement execute function hotel_api_note_collections();
+create trigger hotel_api_truncated after truncate on collections
+  for each statement execute function hotel_api_note_truncate('collections_truncated');
+
+-- As for hotels: sessions with session_replication_role = replica fire these alone.
+create trigger hotel_api_replicated after insert or update or delete on collection_hotels
+  for each row execute function hotel_api_note_member();
+create trigger hotel_api_replicated after insert or update or delete on collections
+  for each row execute function hotel_api_note_collection();
+alter table collection_hotels enable replica trigger hotel_api_replicated;
+alter table collection_hotels enable always trigger hotel_api_truncated;
+alter table collections enable replica trigger hotel_api_replicated;
+alter table collections enable always trigger hotel_api_truncated;
+
+revoke all on function
+  hotel_api_note_members(), hotel_api_note_member(), hotel_api_note_collections(), hotel_api_note_collection()
+from public;
+grant select on collections, collection_hotels to hotel_api_serve;
