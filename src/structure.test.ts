@@ -69,6 +69,7 @@ const LAYERS = [
   'redis',
   'hotels',
   'observability',
+  'collections',
   'cache',
   'rate-limit',
   'auth',

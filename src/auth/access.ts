@@ -9,13 +9,22 @@ export interface Access {
   readonly expiresAtMs: number;
   /** null: it may ask as often as it likes */
   readonly limit: RateLimit | null;
+  /** the collection whose hotels it sees; null: it sees all hotels */
+  readonly collection: string | null;
 }
 
 /** What a key gives access to, whether or not it has expired; null: nothing, for it is revoked. */
-export function accessOf({ id, scopes, expiresAtMs, revoked, rateLimit }: KeyRecord): Access | null {
+export function accessOf({
+  id,
+  scopes,
+  expiresAtMs,
+  revoked,
+  rateLimit,
+  collection,
+}: KeyRecord): Access | null {
   if (revoked) return null;
   const view = scopes.includes('registry') ? 'full' : 'narrow';
-  return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity, limit: rateLimit };
+  return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity, limit: rateLimit, collection };
 }
 
 /** The access while it lasts, then null; the end of a key is a time of the wall clock. */

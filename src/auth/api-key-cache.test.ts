@@ -65,6 +65,7 @@ class Tiers {
       revoked: false,
       rate_limit_requests: null,
       rate_limit_window_s: null,
+      collection_id: null,
       version: 1,
       ...row,
     });
@@ -145,7 +146,14 @@ describe('a key', () => {
     tiers.put(key, { version: 5, revoked: true });
     tiers.redis.set(hashOf(key), {
       version: 4,
-      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false, rateLimit: null },
+      record: {
+        id: 'key_a',
+        scopes: [],
+        expiresAtMs: null,
+        revoked: false,
+        rateLimit: null,
+        collection: null,
+      },
     });
     recent.note(hashOf(key), 5);
     expect(await keyring.load(key)).toBeNull();
@@ -157,7 +165,14 @@ describe('a key', () => {
     await keyring.learn();
     tiers.redis.set(hashOf(key), {
       version: 4,
-      record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false, rateLimit: null },
+      record: {
+        id: 'key_a',
+        scopes: [],
+        expiresAtMs: null,
+        revoked: false,
+        rateLimit: null,
+        collection: null,
+      },
     });
     expect(await keyring.load(key)).toBeNull();
   });

@@ -13,6 +13,7 @@ const key: VersionedKey = {
     expiresAtMs: 1_800_000_000_123,
     revoked: false,
     rateLimit: { requests: 200, windowMs: 1_000 },
+    collection: 'col_a',
   },
 };
 const unknown: VersionedKey = { version: 0, record: null };
@@ -72,11 +73,19 @@ it.each([
     revoked: true,
     rate_limit_requests: requests,
     rate_limit_window_s: seconds,
+    collection_id: 'col_a',
     version: 7,
   };
   expect(keyOf(row)).toEqual({
     version: 7,
-    record: { id: 'key_a', scopes: ['registry'], expiresAtMs: 5, revoked: true, rateLimit },
+    record: {
+      id: 'key_a',
+      scopes: ['registry'],
+      expiresAtMs: 5,
+      revoked: true,
+      rateLimit,
+      collection: 'col_a',
+    },
   });
 });
 

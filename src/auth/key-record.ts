@@ -8,6 +8,8 @@ export interface KeyRecord {
   expiresAtMs: number | null;
   revoked: boolean;
   rateLimit: RateLimit | null;
+  /** the collection whose hotels it sees; null: it sees all hotels */
+  collection: string | null;
 }
 
 /** A row of `api_keys` as `KEY_COLUMNS` selects it. */
@@ -19,13 +21,14 @@ export interface KeyRow {
   revoked: boolean;
   rate_limit_requests: number | null;
   rate_limit_window_s: number | null;
+  collection_id: string | null;
   version: number;
 }
 
 /** The select list that yields a `KeyRow`. */
 export const KEY_COLUMNS = `encode(key_sha256, 'hex') as sha256, id, scopes,
   (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, revoked_at is not null as revoked,
-  rate_limit_requests, rate_limit_window_s, version::float8`;
+  rate_limit_requests, rate_limit_window_s, collection_id, version::float8`;
 
 /** A record with its version; `record` null: no such key is known. */
 export interface VersionedKey {
@@ -33,9 +36,9 @@ export interface VersionedKey {
   record: KeyRecord | null;
 }
 
-/** HEK3: another one for each form of the record, so that no release takes another's for its own. */
-const MAGIC = 0x334b4548;
-const FORMER_MAGICS = [0x314b4548, 0x324b4548];
+/** HEK4: another one for each form of the record, so that no release takes another's for its own. */
+const MAGIC = 0x344b4548;
+const FORMER_MAGICS = [0x314b4548, 0x324b4548, 0x334b4548];
 const MAC_AT = 16;
 const RECORD_AT = MAC_AT + MAC_BYTES;
 
@@ -46,7 +49,10 @@ export function keyOf(row: KeyRow): VersionedKey {
     rate_limit_requests === null
       ? null
       : { requests: rate_limit_requests, windowMs: 1000 * rate_limit_window_s! };
-  return { version, record: { id, scopes, expiresAtMs: expires_at_ms, revoked, rateLimit } };
+  return {
+    version,
+    record: { id, scopes, expiresAtMs: expires_at_ms, revoked, rateLimit, collection: row.collection_id },
+  };
 }
 
 /**

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { Continuity, Numbering } from './continuity.ts';
 import { type Changes, type FeedMessage, type HotelChange, type Place, payloadsOf } from './messages.ts';
 
-const NOTHING: Changes = { hotels: [], keys: [], truncated: [], movesPositions: false };
+const NOTHING: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 /** The id of a hotel that fills a message. */
 const FILLING = 'x'.repeat(5_000);
 

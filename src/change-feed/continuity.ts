@@ -62,10 +62,10 @@ export class Continuity {
 
   /** Hears the next message; false where something may have been told between the last and this one. */
   hear(message: FeedMessage): boolean {
-    const { e, o, n, w, h, k, t, l } = message;
+    const { e, o, n, w, h, k, c, t, l } = message;
     const isNext = this.#unbroken && n === (e === this.#term ? this.#n + 1 : 1);
     const complete = isNext || this.#knowsAllBefore(message);
-    const tells = Boolean(h ?? k ?? t ?? l);
+    const tells = Boolean(h ?? k ?? c ?? t ?? l);
     [this.#term, this.#number, this.#n, this.#unbroken] = [e, o, n, true];
     // of several that are sent together `w` is the last
     this.#known = [e, tells ? n : w];

@@ -4,7 +4,7 @@ import { encodeAbsence, encodeHotel, encodeWithdrawal, versionOfRemoved } from '
 import type { Entry } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import { received } from '../postgres/connect.ts';
-import type { Changes, HotelChange } from './messages.ts';
+import type { Changes, HotelChange, MemberChange } from './messages.ts';
 
 /**
  * Taken off the queue at once: rows, and about how many changes in them (a row holds up to 1000). To withdraw 20,000
@@ -17,9 +17,21 @@ const MAX_CHANGES = 10_000;
  * encoding 100,000 took 8 s, and most would be changed or evicted before anybody asks for them.
  */
 const MAX_REPLACED = 500;
+/** Past so many hotels that came into one collection or went out, workers are told to read all of it again. */
+const MAX_MEMBERS_TOLD = 2_000;
 
 interface QueueRow {
-  kind: 'hotels' | 'hotels_removed' | 'hotels_truncated' | 'keys' | 'keys_truncated';
+  kind:
+    | 'hotels'
+    | 'hotels_removed'
+    | 'hotels_truncated'
+    | 'keys'
+    | 'keys_truncated'
+    | 'members'
+    | 'collections'
+    | 'collections_truncated';
+  /** of members */
+  of_collection: string | null;
   ids: string[];
   versions: string[];
   channel_ids: (string | null)[];
@@ -39,6 +51,8 @@ export interface Drained {
   entries: Entry[];
   /** the present state of each key that changed; empty where the rows were not read */
   keys: [sha256: string, key: VersionedKey][];
+  /** how many hotels came into collections or went out */
+  members: number;
 }
 
 /** What `hotel_api_drain` returns beside changes: a hotel (`id` is not null) or a key (`sha256` is not null). */
@@ -62,12 +76,12 @@ export async function beginAndDrain(
     await sql
       .unsafe(
         `${begin};
-      select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).moves_positions,
+      select (d.change).kind, (d.change).ids, (d.change).versions, (d.change).collection_id as of_collection, (d.change).moves_positions,
         -- as JSON: the driver reads a null in an array as the text NULL
         to_json((d.change).channel_ids) as channel_ids,
         to_json((d.change).registry_ids::text[]) as registry_ids,
         extract(epoch from clock_timestamp() - (d.change).committed_after)::float8 * 1000 as age_ms, h.*, k.sha256, k.id as key_id, k.scopes, k.expires_at_ms, k.revoked,
-        k.rate_limit_requests, k.rate_limit_window_s, k.version as key_version
+        k.rate_limit_requests, k.rate_limit_window_s, k.collection_id, k.version as key_version
       from hotel_api_drain(
           case when pg_backend_pid() = ${backendPid} then ${MAX_ROWS} else 0 end, ${MAX_CHANGES}, ${readsRows ? MAX_REPLACED : -1}
         ) as d,
@@ -79,6 +93,7 @@ export async function beginAndDrain(
   const rows = results.at(-1) as (QueueRow | PresentRow)[];
   const hotels = new Map<string, HotelChange>();
   const keys = new Map<string, number>();
+  const memberChanges = new MemberChanges();
   const truncated = new Set<'hotels' | 'keys'>();
   const presentHotels = new Map<string, Entry>();
   const presentKeys = new Map<string, VersionedKey>();
@@ -101,6 +116,15 @@ export async function beginAndDrain(
           keys.set(sha256, Math.max(keys.get(sha256) ?? 0, Number(row.versions[i])));
         });
         break;
+      case 'members':
+        memberChanges.note(row.of_collection!, row.ids);
+        break;
+      case 'collections':
+        for (const id of row.ids) memberChanges.noteAll(id);
+        break;
+      case 'collections_truncated':
+        memberChanges.noteAll(null);
+        break;
       case 'hotels_truncated':
         truncated.add('hotels');
         break;
@@ -118,12 +142,17 @@ export async function beginAndDrain(
   const changes: Changes = {
     hotels: [...hotels.values()],
     keys: readsRows ? changedKeys.map(([sha256, { version }]) => [sha256, version]) : [...keys],
+    members: memberChanges.told,
     truncated: [...truncated],
     movesPositions,
   };
   const queued = rows.filter((row): row is QueueRow => row.kind !== null);
   const oldestMs = Math.max(...queued.map(({ age_ms }) => age_ms));
-  return { rows: queued.length, oldestMs, changes, entries, keys: readsRows ? changedKeys : [] };
+  return {
+    ...{ rows: queued.length, oldestMs, changes, entries },
+    keys: readsRows ? changedKeys : [],
+    members: memberChanges.count,
+  };
 }
 
 /** Of several changes of a hotel the largest version counts; the ids it last carried stay named, though it be gone. */
@@ -159,4 +188,29 @@ function presentState(hotels: Map<string, HotelChange>, present: Map<string, Ent
 
 function withdraw(hotels: Map<string, HotelChange>): Entry[] {
   return Array.from(hotels.values(), ([id, version]) => encodeWithdrawal(id, version));
+}
+
+/** The changes of collections that one drain took off the queue. */
+class MemberChanges {
+  /** null: of any hotel */
+  readonly #ids = new Map<string | null, Set<string> | null>();
+  /** hotels that came in or went out */
+  count = 0;
+
+  note(collection: string, ids: string[]): void {
+    this.count += ids.length;
+    const known = this.#ids.get(collection);
+    if (known === null) return;
+    const all = known ?? new Set<string>();
+    for (const id of ids) all.add(id);
+    this.#ids.set(collection, all.size > MAX_MEMBERS_TOLD ? null : all);
+  }
+
+  noteAll(collection: string | null): void {
+    this.#ids.set(collection, null);
+  }
+
+  get told(): MemberChange[] {
+    return Array.from(this.#ids, ([collection, ids]) => [collection, ids && [...ids]]);
+  }
 }

@@ -7,13 +7,14 @@ import {
   type FeedMessage,
   type HotelChange,
   type KeyChange,
+  type MemberChange,
   type Place,
   payloadsOf,
 } from './messages.ts';
 import { MAC_CHARACTERS, readPayload, signed } from './payload.ts';
 
 const SECRET = new Secret();
-const NOTHING: Changes = { hotels: [], keys: [], truncated: [], movesPositions: false };
+const NOTHING: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 const LONGEST_PAYLOAD_BYTES = 7_999;
 
 const LONGEST_GENERATION = Number.MAX_SAFE_INTEGER.toString(36);
@@ -48,12 +49,25 @@ const hotel: fc.Arbitrary<HotelChange> = fc.tuple(
   fc.option(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map(String)),
 );
 const key: fc.Arbitrary<KeyChange> = fc.tuple(fc.stringMatching(/^[0-9a-f]{64}$/), version);
+const members: fc.Arbitrary<MemberChange> = fc.tuple(
+  fc.option(id),
+  fc.option(fc.array(id, { minLength: 1, maxLength: 100 })),
+);
 const changes = fc.record({
   hotels: fc.array(hotel, { maxLength: 120 }),
   keys: fc.array(key, { maxLength: 300 }),
+  members: fc.uniqueArray(members, { maxLength: 5, selector: ([collection]) => collection }),
   truncated: fc.uniqueArray(fc.constantFrom<'hotels' | 'keys'>('hotels', 'keys')),
   movesPositions: fc.boolean(),
 });
+
+/** The changes of each collection together again. */
+function joined(told: MemberChange[]): MemberChange[] {
+  const byCollection = new Map<string | null, string[] | null>();
+  for (const [collection, ids] of told)
+    byCollection.set(collection, ids && [...(byCollection.get(collection) ?? []), ...ids]);
+  return [...byCollection];
+}
 
 describe('what the invalidator tells', () => {
   it('fits into notifications whatever the ids, and nothing of it is lost or out of order', () => {
@@ -66,6 +80,7 @@ describe('what the invalidator tells', () => {
         const messages = told.map((json) => readPayload(signed(json, SECRET), SECRET)) as FeedMessage[];
         expect(messages.flatMap(({ h = [] }) => h)).toEqual(all.hotels);
         expect(messages.flatMap(({ k = [] }) => k)).toEqual(all.keys);
+        expect(joined(messages.flatMap(({ c = [] }) => c))).toEqual(all.members);
         expect(messages.flatMap(({ t = [] }) => t)).toEqual(all.truncated);
         // each message stands alone: those with hotels that came or went must all say that positions moved
         for (const { h, m } of messages) if (h) expect(m ?? false).toBe(all.movesPositions);

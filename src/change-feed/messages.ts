@@ -20,9 +20,16 @@ const HotelChange = Type.Tuple([
 /** Sha256, version. */
 const KeyChange = Type.Tuple([Type.String({ pattern: '^[0-9a-f]{64}$' }), Version]);
 
+/**
+ * A collection (null: any) and the ids of hotels that came in or went out (null: any hotel may have). What is so now must
+ * be read from the tables.
+ */
+const MemberChange = Type.Tuple([Type.Union([Id, Type.Null()]), Type.Union([Type.Array(Id), Type.Null()])]);
+
 export type Place = Static<typeof Place>;
 export type HotelChange = Static<typeof HotelChange>;
 export type KeyChange = Static<typeof KeyChange>;
+export type MemberChange = Static<typeof MemberChange>;
 
 /**
  * What the active invalidator tells every instance, as the payload of a PostgreSQL notification. Names are one
@@ -47,6 +54,8 @@ export const FeedMessage = Type.Object({
   h: Type.Optional(Type.Array(HotelChange)),
   /** API keys that changed or went */
   k: Type.Optional(Type.Array(KeyChange)),
+  /** collections that changed */
+  c: Type.Optional(Type.Array(MemberChange)),
   /** tables that were truncated: anything may have changed */
   t: Type.Optional(Type.Array(Type.Union([Type.Literal('hotels'), Type.Literal('keys')]))),
   /** positions in the list have moved */
@@ -65,6 +74,7 @@ export function toldBy({ e, w }: FeedMessage): Told {
 export interface Changes {
   hotels: HotelChange[];
   keys: KeyChange[];
+  members: MemberChange[];
   truncated: ('hotels' | 'keys')[];
   movesPositions: boolean;
 }
@@ -82,6 +92,8 @@ export type Frame = Pick<FeedMessage, 'e' | 'o' | 'b' | 'l'>;
 
 /** Bytes of a payload that PostgreSQL takes, less what the frame of a message and its signature need. */
 const ROOM_BYTES = 7_999 - 400;
+/** Of the ids in one change of a collection; beside them stands the id of the collection. */
+const MAX_PART_BYTES = ROOM_BYTES / 2;
 
 /**
  * The messages in JSON that tell of changes, at least one, each small enough for a notification, as `numbering` numbers them. A
@@ -94,7 +106,11 @@ export function payloadsOf(
   numbering: Counter,
 ): string[] {
   const { movesPositions, truncated } = changes;
-  const parts = [...chunksOf('h', changes.hotels), ...chunksOf('k', changes.keys)];
+  const parts = [
+    ...chunksOf('h', changes.hotels),
+    ...chunksOf('k', changes.keys),
+    ...chunksOf('c', changes.members.flatMap(divided)),
+  ];
   if (truncated.length > 0) parts.push(`"t":${JSON.stringify(truncated)}`);
   const tells = parts.length > 0 || frame.l === true;
   if (parts.length === 0) parts.push('');
@@ -107,7 +123,10 @@ export function payloadsOf(
   });
 }
 
-function* chunksOf(name: 'h' | 'k', items: (HotelChange | KeyChange)[]): Generator<string> {
+function* chunksOf(
+  name: 'h' | 'k' | 'c',
+  items: (HotelChange | KeyChange | MemberChange)[],
+): Generator<string> {
   let chunk = '';
   let bytes = 0;
   for (const item of items) {
@@ -122,4 +141,21 @@ function* chunksOf(name: 'h' | 'k', items: (HotelChange | KeyChange)[]): Generat
     bytes += size;
   }
   if (bytes > 0) yield `"${name}":[${chunk}]`;
+}
+
+/** A change of a collection in parts that each fit into a message beside others. */
+function divided([collection, ids]: MemberChange): MemberChange[] {
+  if (ids === null) return [[collection, null]];
+  const parts: string[][] = [];
+  let bytes = Infinity;
+  for (const id of ids) {
+    const size = Buffer.byteLength(JSON.stringify(id)) + 1;
+    if (bytes + size > MAX_PART_BYTES) {
+      parts.push([]);
+      bytes = 0;
+    }
+    parts.at(-1)!.push(id);
+    bytes += size;
+  }
+  return parts.map((part) => [collection, part]);
 }

@@ -6,7 +6,7 @@ import { RedisWriter } from './redis-writer.ts';
 const NOTHING = {
   entries: [],
   keys: [],
-  changes: { hotels: [], keys: [], truncated: [], movesPositions: false },
+  changes: { hotels: [], keys: [], members: [], truncated: [], movesPositions: false },
 };
 const A_HOTEL = { ...NOTHING, entries: [encodeAbsence('h1', 1)] };
 const A_KEY = { ...NOTHING, keys: [['00', { version: 1, record: null }] as [string, VersionedKey]] };

@@ -182,6 +182,7 @@ export class Term {
       this.#reconciler?.lookAgainAt(drained);
       this.#metrics.changes('hotels', drained.changes.hotels.length);
       this.#metrics.changes('keys', drained.changes.keys.length);
+      this.#metrics.changes('members', drained.members);
       this.#metrics.changes('truncated', drained.changes.truncated.length);
       return drained.rows;
     });
@@ -265,7 +266,7 @@ export class Term {
     const taken = await this.#writer!.replace(found);
     const movesPositions = found.entries.some(({ present }) => !present);
     await this.#tellAndCommit(
-      { ...changesOf(found), truncated: [], movesPositions },
+      { ...changesOf(found), members: [], truncated: [], movesPositions },
       taken ? undefined : 'it did not take a correction',
     );
   }

@@ -1,4 +1,5 @@
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
+import { requireCollection } from './collections/collections.ts';
 import { createKey, type ListedKey, limitKey, listKeys, type NewKey, revokeKey, rotateKey } from './keys.ts';
 import { print, withDatabase } from './session.ts';
 
@@ -8,12 +9,14 @@ export async function create(options: {
   scope: string[];
   expires?: string;
   rateLimit: RateLimit | null;
+  collection?: string;
   json?: boolean;
 }): Promise<void> {
-  const { name, scope, expires = null, rateLimit, json } = options;
-  const key = await withDatabase((sql) =>
-    createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit }),
-  );
+  const { name, scope, expires = null, rateLimit, collection, json } = options;
+  const key = await withDatabase(async (sql) => {
+    if (collection !== undefined) await requireCollection(sql, collection);
+    return createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit, collection });
+  });
   print(json, key, describeNewKey(key));
 }
 
@@ -57,30 +60,46 @@ export async function rotate(id: string, { grace, json }: { grace: number; json?
   );
 }
 
-function describeNewKey({ id, name, key, scopes, expires_at, rate_limit }: NewKey): string {
+function describeNewKey({ id, name, key, scopes, expires_at, rate_limit, collection }: NewKey): string {
   return [
     `id       ${id}`,
     `name     ${name}`,
     `scopes   ${scopes.join(', ') || 'none'}`,
     `expires  ${expires_at ?? 'never'}`,
     ...(rate_limit ? [`limit    ${rate_limit}`] : []),
+    ...(collection === undefined ? [] : [`sees     collection ${printed(collection)}`]),
     `key      ${key}`,
     '',
     'The key is shown this once: only its hash is stored.',
   ].join('\n');
 }
 
+/** A text on one line of a terminal. */
+function printed(text: string): string {
+  return text.replace(/\p{Cc}/gu, ' ');
+}
+
 function table(keys: ListedKey[]): string {
   const rows = keys.map((key) => [
     key.id,
-    key.name.replace(/\p{Cc}/gu, ' '),
+    printed(key.name),
     key.scopes.join(',') || '-',
     key.rate_limit ?? '-',
+    key.collection === null ? 'all hotels' : printed(key.collection),
     key.created_at.slice(0, 19),
     key.expires_at?.slice(0, 19) ?? 'never',
     key.state === 'rotated' ? `rotated to ${key.rotated_to}, works until ${key.expires_at}` : key.state,
   ]);
-  rows.unshift(['ID', 'NAME', 'SCOPES', 'RATE LIMIT', 'CREATED (UTC)', 'EXPIRES (UTC)', 'STATE']);
+  rows.unshift([
+    'ID',
+    'NAME',
+    'SCOPES',
+    'RATE LIMIT',
+    'COLLECTION',
+    'CREATED (UTC)',
+    'EXPIRES (UTC)',
+    'STATE',
+  ]);
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows
     .map((row) =>

@@ -15,6 +15,8 @@ export interface NewKey {
   expires_at: string | null;
   /** such as 200/s; left out where there is none */
   rate_limit?: string;
+  /** left out where there is none, and the key sees all hotels */
+  collection?: string;
 }
 
 /** A key as lists show it. Times are ISO, in UTC. */
@@ -27,6 +29,8 @@ export interface ListedKey {
   revoked_at: string | null;
   /** such as 200/s */
   rate_limit: string | null;
+  /** null: the key sees all hotels */
+  collection: string | null;
   /** the key that took its place */
   rotated_to: string | null;
   /** `rotated`: still works, until `expires_at` */
@@ -41,23 +45,34 @@ export async function createKey(
     scopes,
     expiresAt,
     rateLimit = null,
-  }: { name: string; scopes: string[]; expiresAt: string | null; rateLimit?: RateLimit | null },
+    collection = null,
+  }: {
+    name: string;
+    scopes: string[];
+    expiresAt: string | null;
+    rateLimit?: RateLimit | null;
+    collection?: string | null;
+  },
 ): Promise<NewKey> {
   const key = makeKey();
   const id = `key_${randomBytes(9).toString('base64url')}`;
   const [row] = await sql`
-    insert into api_keys (id, name, key_sha256, scopes, expires_at, rate_limit_requests, rate_limit_window_s)
+    insert into api_keys (id, name, key_sha256, scopes, expires_at, rate_limit_requests, rate_limit_window_s,
+      collection_id)
     values (${id}, ${name}, ${Buffer.from(hashOf(key), 'hex')}, ${scopes}, ${expiresAt},
-      ${rateLimit?.requests ?? null}, ${rateLimit && rateLimit.windowMs / 1000})
+      ${rateLimit?.requests ?? null}, ${rateLimit && rateLimit.windowMs / 1000}, ${collection})
     returning expires_at`;
-  const created = { id, name, key, scopes, expires_at: iso(row!.expires_at) };
-  return rateLimit ? { ...created, rate_limit: written(rateLimit)! } : created;
+  return {
+    ...{ id, name, key, scopes, expires_at: iso(row!.expires_at) },
+    ...(rateLimit && { rate_limit: written(rateLimit)! }),
+    ...(collection !== null && { collection }),
+  };
 }
 
 /** All keys, oldest first. */
 export async function listKeys(sql: Sql): Promise<ListedKey[]> {
   const rows = await sql`
-    select id, name, scopes, created_at, expires_at, revoked_at, rotated_to, ${limitColumns(sql)},
+    select id, name, scopes, created_at, expires_at, revoked_at, rotated_to, collection_id, ${limitColumns(sql)},
       case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
         when rotated_to is not null then 'rotated' else 'active' end as state
     from api_keys order by created_at, id`;
@@ -69,6 +84,7 @@ export async function listKeys(sql: Sql): Promise<ListedKey[]> {
     expires_at: iso(row.expires_at),
     revoked_at: iso(row.revoked_at),
     rate_limit: written(limitOf(row)),
+    collection: row.collection_id,
     rotated_to: row.rotated_to,
     state: row.state,
   }));
@@ -100,7 +116,7 @@ export async function limitKey(
 }
 
 /**
- * Makes a key with the name, scopes, rate limit and expiry of the old one, which goes on working for `graceS` seconds,
+ * Makes a key with the name, scopes, rate limit, collection and expiry of the old one, which goes on working for `graceS` seconds,
  * though never past its own expiry. Throws a `Failure` for a key that is unknown or no longer the current one.
  */
 export async function rotateKey(
@@ -110,7 +126,7 @@ export async function rotateKey(
 ): Promise<{ created: NewKey; replaced: string; replaced_expires_at: string }> {
   return sql.begin(async (transaction) => {
     const [old] = await transaction`
-      select name, scopes, expires_at, rotated_to, ${limitColumns(transaction)}, revoked_at is not null as revoked,
+      select name, scopes, expires_at, rotated_to, collection_id, ${limitColumns(transaction)}, revoked_at is not null as revoked,
         coalesce(expires_at <= now(), false) as expired
       from api_keys where id = ${id} for update`;
     if (!old) throw unknownKey(id);
@@ -126,6 +142,7 @@ export async function rotateKey(
       scopes: old.scopes,
       expiresAt: iso(old.expires_at),
       rateLimit: limitOf(old),
+      collection: old.collection_id,
     });
     const [row] = await transaction`
       update api_keys

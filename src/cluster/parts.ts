@@ -8,6 +8,8 @@ import { RecentChanges } from '../cache/recent-changes.ts';
 import { Relay } from '../cache/redis-batch/redis-batch.ts';
 import { Follower } from '../change-feed/feed-applier.ts';
 import { Link } from '../change-feed/feed-status.ts';
+import { Collections } from '../collections/collections.ts';
+import { CollectionRepository } from '../collections/repository.ts';
 import { Listing } from '../hotels/hotel-list.ts';
 import { Origin } from '../hotels/repository.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
@@ -90,6 +92,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: Ask[])
       ? new Relay(shared.redis, shared.hotels, () => link.up, countAnswers)
       : undefined;
   const listing = new Listing(origin, () => link.up);
+  const collections = new Collections(new CollectionRepository(replicas ?? postgres));
   const limiter = new Limiter(config.WORKERS, ask);
   const keyring = new Keyring({
     shared: shared?.keys,
@@ -123,7 +126,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: Ask[])
   });
   lifecycle.push('access log', () => accessLog.close());
   const gate = new Gate(keyring, limiter, metrics, accessLog, config.COMPRESSION === 'on');
-  const operations = operationsOn(local, relay, reader, listing, config.BASE_PATH);
+  const operations = operationsOn(local, relay, reader, listing, collections, config.BASE_PATH);
   const maxConnections = divideDescriptors(config).connections;
   const server = openServer(operations, gate, pagesOf(documents), config.BASE_PATH, {
     maxConnections,

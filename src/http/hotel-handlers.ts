@@ -4,6 +4,7 @@ import type { Reader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
 import { GappedAnswer } from '../cache/partial-response.ts';
 import type { Relay } from '../cache/redis-batch/redis-batch.ts';
+import type { Collections } from '../collections/collections.ts';
 import { publicErrors } from '../errors.ts';
 import type { Listing } from '../hotels/hotel-list.ts';
 import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
@@ -36,10 +37,21 @@ export function operationsOn(
   relay: Relay | undefined,
   reader: Reader,
   listing: Listing,
+  collections: Collections,
   basePath: string,
 ): Operations {
+  /** What carries these keys and the key of the request may see; null elsewhere. */
+  const load = (exchange: Exchange, namespace: Namespace, keys: readonly string[]) => {
+    const { collection, keyId } = exchange.access!;
+    const loading = reader.load(namespace, keys, keyId);
+    if (collection === null) return loading;
+    return loading.then((found) => collections.visibleOf(collection, found, keyId));
+  };
+
   const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | undefined) => {
     if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
+    const { collection } = exchange.access!;
+    if (collection !== null) return answerSingleWithin(exchange, collection, namespace, key);
     if (local) {
       const ref = local.find(namespace, key, exchange.nowMs);
       if (ref > 0) return sendHeld(exchange, local.slab, ref);
@@ -47,8 +59,18 @@ export function operationsOn(
     }
     return loadSingle(exchange, namespace, key);
   };
+  const answerSingleWithin = async (
+    exchange: Exchange,
+    collection: string,
+    namespace: Namespace,
+    key: string,
+  ) => {
+    if (namespace === 'id' && !(await collections.sees(collection, key, exchange.access!.keyId)))
+      return exchange.fail(publicErrors.hotelNotFound);
+    return loadSingle(exchange, namespace, key);
+  };
   const loadSingle = async (exchange: Exchange, namespace: Namespace, key: string) => {
-    const [hotel] = await reader.load(namespace, [key], exchange.access!.keyId);
+    const [hotel] = await load(exchange, namespace, [key]);
     if (!hotel) return exchange.fail(publicErrors.hotelNotFound);
     const { encoding } = exchange;
     const [body, tag] = [hotel.body(exchange.view), hotel.tag(exchange.view)];
@@ -67,13 +89,13 @@ export function operationsOn(
     keys: string[],
     send: (body: Uint8Array) => void,
   ) => {
-    const { view } = exchange;
+    const { collection, view } = exchange.access!;
     if (keys.length === 0) return send(EMPTY_ARRAY);
-    const gathered = local?.gatherKeys(namespace, keys, view);
+    // the ids are those of a page: all of them are in the collection
+    const maySend = collection === null || namespace === 'id';
+    const gathered = maySend ? local?.gatherKeys(namespace, keys, view) : undefined;
     if (gathered) return sendCompleted(exchange, namespace, answerOf(gathered), send);
-    return reader
-      .load(namespace, keys, exchange.access!.keyId)
-      .then((found) => send(joinBodies(found, view)));
+    return load(exchange, namespace, keys).then((found) => send(joinBodies(found, view)));
   };
   const sendCompleted = (
     exchange: Exchange,
@@ -83,9 +105,7 @@ export function operationsOn(
   ) => {
     if (!(answer instanceof GappedAnswer)) return send(answer);
     const { view } = exchange;
-    return reader
-      .load(namespace, answer.keys, exchange.access!.keyId)
-      .then((found) => send(answer.complete(found, view)));
+    return load(exchange, namespace, answer.keys).then((found) => send(answer.complete(found, view)));
   };
 
   const answerBatch = (
@@ -94,15 +114,16 @@ export function operationsOn(
     body: Uint8Array,
     mayLoad: boolean,
   ) => {
-    const { view } = exchange;
-    if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
+    const { collection, view } = exchange.access!;
+    if (!mayLoad && (collection !== null || exchange.encoding !== undefined)) return NEEDS_LOAD;
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
-    const gathered = local?.gatherBody(namespace, body, view, mayLoad);
+    const gathered = collection === null ? local?.gatherBody(namespace, body, view, mayLoad) : undefined;
     if (!mayLoad && !gathered) return NEEDS_LOAD;
     if (gathered) return sendCompleted(exchange, namespace, answerOf(gathered), send);
-    const relayed = relay?.answer(namespace, body, view, (answer) =>
-      sendCompleted(exchange, namespace, answer, send),
-    );
+    const relayed =
+      collection === null
+        ? relay?.answer(namespace, body, view, (answer) => sendCompleted(exchange, namespace, answer, send))
+        : undefined;
     if (relayed) return relayed;
     const batch = readBatch(namespace, body);
     if ('error' in batch) {
@@ -116,11 +137,15 @@ export function operationsOn(
     const query = readListQuery(parameters);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
+    const { collection, keyId } = exchange.access!;
     if (registryId !== undefined) {
       const ids = offset > 0 ? [] : [registryId];
       return sendMany(exchange, 'registry', ids, (body) => exchange.ok(body, tagOf(body)));
     }
-    const page = await listing.page(offset, limit);
+    const page =
+      collection === null
+        ? await listing.page(offset, limit)
+        : await collections.page(collection, offset, limit, keyId);
     const link = linkHeader(`${basePath}/hotels`, limit, offset, page.more);
     // a hotel deleted between the two looks is left out
     return sendMany(exchange, 'id', page.ids, (body) => exchange.ok(body, tagOf(body), link));

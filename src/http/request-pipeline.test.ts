@@ -8,7 +8,13 @@ import { Metrics } from '../observability/metrics.ts';
 import type { Limiter } from '../rate-limit/limiter.ts';
 import { Gate } from './request-pipeline.ts';
 
-const ACCESS: Access = { keyId: 'key_a', view: 'full', expiresAtMs: Number.POSITIVE_INFINITY, limit: null };
+const ACCESS: Access = {
+  keyId: 'key_a',
+  view: 'full',
+  expiresAtMs: Number.POSITIVE_INFINITY,
+  limit: null,
+  collection: null,
+};
 
 let gate: Gate;
 /** the look-up of the one key */

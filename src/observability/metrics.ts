@@ -9,7 +9,7 @@ import { RequestHistogram, ROUTES, type Route } from './request-histogram.ts';
 
 const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
 const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
-const CHANGES = ['hotels', 'keys', 'truncated'] as const;
+const CHANGES = ['hotels', 'keys', 'members', 'truncated'] as const;
 const OUTCOMES = ['answered', 'failed'] as const;
 const CALL_BOUNDS = [2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5] as const;
 const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30] as const;

@@ -157,7 +157,8 @@ describe('migrate', () => {
       expect(outcomes.filter(({ code }) => code !== 0)).toEqual([]);
       const applied = outcomes.flatMap(({ stdout }) => JSON.parse(stdout).applied);
       expect(applied.toSorted()).toEqual([...new Set(applied)].toSorted());
-      expect(applied.length).toBe(JSON.parse(outcomes[0]!.stdout).version);
+      const files = (await readdir(new URL('../../sql', import.meta.url))).sort();
+      expect(applied.toSorted()).toEqual(files);
     } finally {
       await sql.unsafe(`drop database ${name} with (force)`);
     }
@@ -187,7 +188,8 @@ describe('migrate', () => {
   test('an older database tells the service to migrate', async () => {
     const [row] = await sql`
       delete from schema_migrations where version = (select max(version) from schema_migrations) returning *`;
-    const at = new RegExp(`at version ${row!.version - 1}, .*Run: hotel-api migrate`);
+    const [before] = await sql`select max(version) as version from schema_migrations`;
+    const at = new RegExp(`at version ${before!.version}, .*Run: hotel-api migrate`);
     await expect(requireSchema(sql)).rejects.toThrow(at);
     await sql`insert into schema_migrations ${sql(row!)}`;
   });

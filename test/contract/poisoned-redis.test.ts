@@ -223,7 +223,14 @@ describe('Redis that holds', () => {
     );
   });
 
-  const record = { id: 'forged', scopes: ['registry'], expiresAtMs: null, revoked: false, rateLimit: null };
+  const record = {
+    id: 'forged',
+    scopes: ['registry'],
+    expiresAtMs: null,
+    revoked: false,
+    rateLimit: null,
+    collection: null,
+  };
   const forgeries: [string, (name: string, sha256: string) => Buffer][] = [
     ['with another secret', (name) => encodeKey(name, { version: 1, record }, new Secret())],
     [

@@ -30,9 +30,10 @@ export function addKeyCommands(program: Command): void {
       parseRateLimit,
       null,
     )
+    .option('--collection <id>', 'collection whose hotels the key sees; by default it sees all hotels')
     .option(
       '--json',
-      'print one JSON document: {"id","name","key","scopes","expires_at"}, and "rate_limit" if there is one',
+      'print one JSON document: {"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one',
     )
     .addHelpText(
       'after',
@@ -41,6 +42,7 @@ export function addKeyCommands(program: Command): void {
         'hotel-api keys create --name "Acme Travel" --scope registry --expires 2030-01-31',
         'hotel-api keys create --name ci --expires 2030-01-31T12:00:00Z --json',
         'hotel-api keys create --name trial --rate-limit 200/s',
+        'hotel-api keys create --name "Acme Travel" --collection acme',
       ),
     )
     .action(async (options) => (await import('../keys-command.ts')).create(options));
@@ -75,7 +77,7 @@ export function addKeyCommands(program: Command): void {
   keys
     .command('rotate')
     .description(
-      'create a successor with the same name, scopes, rate limit and expiry; the old key works until the grace time ends',
+      'create a successor with the same name, scopes, rate limit, collection and expiry; the old key works until the grace time ends',
     )
     .argument('<id>', 'the id of the old key')
     .option(

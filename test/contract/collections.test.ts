@@ -1,0 +1,308 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
+import type { Answer } from '../support/client.ts';
+import { addToCollection, insertCollection } from '../support/collection.ts';
+import { insertKey } from '../support/key.ts';
+import { within } from '../support/own-time.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const PATIENCE_MS = 1_000;
+/** Hotels h000 to h599: every third one is in the collection. */
+const ALL = Array.from({ length: 600 }, (_, i) => hotelOf(i));
+const INSIDE = ALL.filter((_, i) => i % 3 === 0);
+/** Byte order, and ids that PostgreSQL or a path would read otherwise. */
+const ODD_INSIDE = ['Z', 'a', 'é', '\uff01', '😀', 'a/b', '%'].map((id) => ({ id, channel_id: `c-${id}` }));
+const ODD_OUTSIDE = ['B', 'b', 'ä', '~'].map((id) => ({ id, channel_id: `c-${id}` }));
+
+function hotelOf(i: number) {
+  const id = `h${String(i).padStart(3, '0')}`;
+  return { id, channel_id: `c-${id}`, registry_id: 1_000 + i };
+}
+
+let service: Service;
+/** Ids that the collection shows, in the order of the list. */
+let inside: string[];
+/** Keys of the collection, with and without the scope; of a collection without hotels; of one that was deleted. */
+let full: string;
+let narrow: string;
+let ofEmpty: string;
+let ofDeleted: string;
+
+const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+describe.each([
+  ['with a local cache', {}],
+  ['without a local cache', { L1_MAX_BYTES: '0' }],
+])('a key of a collection, %s,', (_, env) => {
+  beforeAll(async () => {
+    service = await startService({ env, hotels: [...ALL, ...ODD_INSIDE, ...ODD_OUTSIDE] });
+    inside = [...INSIDE, ...ODD_INSIDE].map(({ id }) => id).sort(byBytes);
+    const { sql } = service;
+    await insertCollection(sql, 'some', [...inside, 'not there', 'nor this']);
+    await insertCollection(sql, 'empty');
+    await insertCollection(sql, 'deleted', inside);
+    await sql`delete from collections where id = 'deleted'`;
+    full = await insertKey(sql, ['registry'], 'some');
+    narrow = await insertKey(sql, [], 'some');
+    ofEmpty = await insertKey(sql, ['registry'], 'empty');
+    ofDeleted = await insertKey(sql, ['registry'], 'deleted');
+    // the caches of the service hold everything, as other keys have asked for it
+    for (let offset = 0; offset < ALL.length; offset += 100)
+      await service.get(`/hotels?limit=100&offset=${offset}`);
+  });
+
+  describe('by the three single paths', () => {
+    const paths = ({
+      id,
+      channel_id,
+      registry_id,
+    }: {
+      id: string;
+      channel_id: string;
+      registry_id?: number;
+    }) => [
+      `/hotels/${encodeURIComponent(id)}`,
+      `/hotels/channel/${encodeURIComponent(channel_id)}`,
+      ...(registry_id === undefined ? [] : [`/hotels/registry/${registry_id}`]),
+    ];
+
+    it('sees what is inside, byte for byte as a key of none', async () => {
+      for (const path of [...INSIDE.slice(0, 5), ...ODD_INSIDE].flatMap(paths)) {
+        const [seen, whole] = [await service.get(path, { key: full }), await service.get(path)];
+        expect([path, seen.status, seen.text]).toEqual([path, 200, whole.text]);
+        expect(comparable(seen)).toEqual(comparable(whole));
+      }
+    });
+
+    it('hides the registry id where it lacks the scope', async () => {
+      const answer = await service.get('/hotels/h000', { key: narrow });
+      expect([answer.status, answer.json().registry_id]).toEqual([200, null]);
+      expect((await service.get('/hotels/registry/1000', { key: narrow })).status).toBe(403);
+      expect((await service.get('/hotels?registry_id=1000', { key: narrow })).status).toBe(403);
+    });
+
+    it('is told of what is outside, or was never there, by the very same answer', async () => {
+      const outside = [ALL[1]!, ALL[599]!, ...ODD_OUTSIDE];
+      const never = { id: 'nowhere', channel_id: 'c-nowhere', registry_id: 77 };
+      const odd = { id: '\u0000', channel_id: '\u0000' };
+      const member = { id: 'not there', channel_id: 'c-not there' };
+      const [expected] = await Promise.all(paths(never).map((path) => service.get(path, { key: full })));
+      expect([expected!.status, expected!.json()]).toEqual([404, { error: 'Hotel not found' }]);
+      for (const path of [...outside, never, odd, member].flatMap(paths)) {
+        // twice: the first may fill caches
+        for (let round = 0; round < 2; round++) {
+          const answer = await service.get(path, { key: full });
+          expect([path, answer.status, answer.text]).toEqual([path, 404, expected!.text]);
+          expect(comparable(answer)).toEqual(comparable(expected!));
+        }
+      }
+    });
+
+    it('and its requests do not hide a hotel from other keys', async () => {
+      for (const path of paths(ALL[2]!)) {
+        expect((await service.get(path, { key: full })).status).toBe(404);
+        expect((await service.get(path)).status).toBe(200);
+      }
+    });
+
+    it('is given lengths by HEAD, tags, and 304 only for what it sees', async () => {
+      for (const path of paths(ALL[0]!)) {
+        const [got, head] = [
+          await service.get(path, { key: full }),
+          await service.get(path, { key: full, method: 'HEAD' }),
+        ];
+        expect([head.status, head.headers['content-length'], head.headers.etag]).toEqual([
+          200,
+          String(got.body.length),
+          got.headers.etag,
+        ]);
+        const headers = { 'if-none-match': got.headers.etag! };
+        expect((await service.get(path, { key: full, headers })).status).toBe(304);
+      }
+      for (const path of paths(ALL[1]!)) {
+        const { etag } = (await service.get(path)).headers;
+        for (const tag of [etag!, '*']) {
+          const answer = await service.get(path, { key: full, headers: { 'if-none-match': tag } });
+          expect([path, answer.status, answer.headers.etag]).toEqual([path, 404, undefined]);
+        }
+        expect((await service.get(path, { key: full, method: 'HEAD' })).status).toBe(404);
+      }
+    });
+  });
+
+  describe('by batches', () => {
+    const kinds: ['channel' | 'registry', (i: number) => unknown][] = [
+      ['channel', (i) => ALL[i]!.channel_id],
+      ['registry', (i) => ALL[i]!.registry_id],
+    ];
+
+    it.each(kinds)(
+      'of %s ids, in either order and with doubles, leaves out what is outside',
+      async (kind, keyOf) => {
+        for (const order of [1, -1]) {
+          const places = Array.from({ length: 600 }, (_, i) => i);
+          if (order === -1) places.reverse();
+          const ids = [...places, ...places.slice(0, 100)].map(keyOf);
+          const answer = await service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key: full });
+          expect(idsOf(answer)).toEqual(places.filter((i) => i % 3 === 0).map((i) => ALL[i]!.id));
+        }
+      },
+    );
+
+    it.each(kinds)('of %s ids: as a key of none that asks for what is inside', async (kind, keyOf) => {
+      const ask = (ids: unknown[], key: string) =>
+        service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key });
+      const [seen, whole] = [
+        await ask([1, 0, 2, 3, 4, 5, 9, 10].map(keyOf), full),
+        await ask([0, 3, 9].map(keyOf), 'full'),
+      ];
+      expect(seen.text).toBe(whole.text);
+      expect((await ask([1, 2, 4, 5].map(keyOf), full)).text).toBe('[]');
+      expect((await ask([], full)).text).toBe('[]');
+      if (kind === 'channel') expect((await ask([0, 1].map(keyOf), narrow)).json()[0].registry_id).toBeNull();
+    });
+
+    it('is judged as any other', async () => {
+      const ask = (path: string, body: string) => service.post(path, body, { key: full });
+      expect((await ask('/hotels/channel/batch', '{')).status).toBe(400);
+      expect((await ask('/hotels/channel/batch', '{}')).status).toBe(400);
+      expect((await ask('/hotels/registry/batch', '{"registry_ids":["x"]}')).status).toBe(400);
+    });
+
+    it('is compressed like any other', async () => {
+      const body = { channel_ids: ALL.map(({ channel_id }) => channel_id) };
+      const headers = { 'accept-encoding': 'gzip' };
+      const answer = await service.post('/hotels/channel/batch', body, { key: full, headers });
+      expect([answer.status, answer.headers['content-encoding']]).toEqual([200, 'gzip']);
+    });
+  });
+
+  describe('by the list', () => {
+    const list = (query: string, key = full) => service.get(`/hotels${query}`, { key });
+
+    it('sees what is inside, page by page, by exact positions', async () => {
+      for (const limit of [1, 7, 20, 100]) {
+        for (const offset of [0, 1, 19, 100, inside.length - 1, inside.length, inside.length + 5]) {
+          const answer = await list(`?limit=${limit}&offset=${offset}`);
+          expect(idsOf(answer)).toEqual(inside.slice(offset, offset + limit));
+          const links = String(answer.headers.link);
+          expect(links.includes('rel="next"')).toBe(offset + limit < inside.length);
+          expect(links.includes('rel="prev"')).toBe(offset > 0);
+        }
+      }
+    });
+
+    it('goes along the links through all that is inside, each once', async () => {
+      const seen: string[] = [];
+      for (let path: string | undefined = '/hotels?limit=30'; path; ) {
+        const answer = await service.get(path, { key: full });
+        seen.push(...idsOf(answer));
+        path = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1];
+      }
+      expect(seen).toEqual(inside);
+    });
+
+    it('has tags of its own', async () => {
+      const [seen, whole] = [await list(''), await service.get('/hotels')];
+      expect(seen.headers.etag).not.toBe(whole.headers.etag);
+      const ask = (tag: string) => service.get('/hotels', { key: full, headers: { 'if-none-match': tag } });
+      expect((await ask(seen.headers.etag!)).status).toBe(304);
+      expect((await ask(whole.headers.etag!)).status).toBe(200);
+      const head = await service.get('/hotels', { key: full, method: 'HEAD' });
+      expect(head.headers['content-length']).toBe(String(seen.body.length));
+    });
+
+    it('filtered by registry id finds what is inside, and nothing else', async () => {
+      expect(idsOf(await list('?registry_id=1000'))).toEqual(['h000']);
+      expect(idsOf(await list('?registry_id=1000&offset=1'))).toEqual([]);
+      const [outside, never] = [await list('?registry_id=1001'), await list('?registry_id=77')];
+      expect([outside.status, outside.text]).toEqual([200, '[]']);
+      expect(comparable(outside)).toEqual(comparable(never));
+    });
+
+    it('rejects what it rejects for others', async () => {
+      expect((await list('?limit=0')).status).toBe(400);
+      expect((await list('?offset=-1')).status).toBe(400);
+      expect((await list('?registry_id=x')).status).toBe(400);
+    });
+  });
+
+  it.each([
+    ['without hotels', () => ofEmpty],
+    ['that was deleted', () => ofDeleted],
+  ])('of a collection %s sees nothing', async (_name, keyOf) => {
+    const key = keyOf();
+    expect((await service.get('/hotels/h000', { key })).status).toBe(404);
+    expect((await service.get('/hotels/channel/c-h000', { key })).status).toBe(404);
+    const page = await service.get('/hotels', { key });
+    expect([page.status, page.text, String(page.headers.link).includes('next')]).toEqual([200, '[]', false]);
+    const batch = await service.post('/hotels/channel/batch', { channel_ids: ['c-h000'] }, { key });
+    expect([batch.status, batch.text]).toEqual([200, '[]']);
+  });
+
+  it('of a collection that did not exist sees it once it is made', async () => {
+    const key = await insertKey(service.sql, [], 'later');
+    expect((await service.get('/hotels/h003', { key })).status).toBe(404);
+    await insertCollection(service.sql, 'later', ['h003']);
+    await until(async () => (await service.get('/hotels/h003', { key })).status === 200);
+  });
+
+  it('moved to another collection, or to none, sees what that shows', async () => {
+    const key = await insertKey(service.sql, [], 'empty');
+    const move = (to: string | null) =>
+      service.sql`update api_keys set collection_id = ${to} where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+    const seen = async () => idsOf(await service.get('/hotels?limit=1', { key }));
+    expect(await seen()).toEqual([]);
+    await move('some');
+    await until(async () => (await seen())[0] === inside[0]);
+    await move(null);
+    await until(
+      async () => (await seen())[0] === [...inside, ...ODD_OUTSIDE.map(({ id }) => id)].sort(byBytes)[0],
+    );
+    await move('empty');
+    await until(async () => (await seen()).length === 0);
+  });
+
+  it('sees a hotel that is added, gone when it is removed, deleted or renamed, and back', async () => {
+    const { sql } = service;
+    const shows = async (id: string) => {
+      const [single, batch] = [
+        await service.get(`/hotels/${id}`, { key: full }),
+        await service.post('/hotels/channel/batch', { channel_ids: [`c-${id}`] }, { key: full }),
+      ];
+      const page = await service.get('/hotels?limit=100&offset=0', { key: full });
+      const answers = [single.status === 200, batch.json().length === 1, idsOf(page).includes(id)];
+      return new Set(answers).size === 1 ? answers[0] : undefined;
+    };
+    const set = (id: string, expected: boolean) => until(async () => (await shows(id)) === expected);
+    await set('h001', false);
+    await addToCollection(sql, 'some', ['h001']);
+    await set('h001', true);
+    await sql`update hotels set id = 'h001x' where id = 'h001'`;
+    await set('h001', false);
+    expect((await service.get('/hotels/h001x', { key: full })).status).toBe(404);
+    await sql`update hotels set id = 'h001' where id = 'h001x'`;
+    await set('h001', true);
+    await sql`delete from hotels where id = 'h001'`;
+    await set('h001', false);
+    await sql`insert into hotels (id, name, channel_id) values ('h001', 'again', 'c-h001')`;
+    await set('h001', true);
+    await sql`delete from collection_hotels where collection_id = 'some' and hotel_id = 'h001'`;
+    await set('h001', false);
+  });
+});
+
+function idsOf(answer: Answer): string[] {
+  expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
+  return answer.json().map(({ id }: { id: string }) => id);
+}
+
+/** The headers, but for those that differ from request to request. */
+function comparable({ headers }: Answer): object {
+  const { date, 'x-request-id': id, ...rest } = headers;
+  expect(id).toBeDefined();
+  return rest;
+}
+
+const until = (isSo: () => Promise<boolean>) =>
+  within(PATIENCE_MS, isSo, (found) => expect(found).toBe(true));
