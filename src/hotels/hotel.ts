@@ -1,26 +1,29 @@
 import Type, { type Static, type TSchema } from 'typebox';
+import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
 /**
  * The hotel of the API, field by field, in the order in which an answer shows them. Rows and entries take their
  * types from it, the importer its bounds, and the API's document what it says. The table's constraints
- * (sql/001-hotels.sql) hold the same bounds.
+ * (sql/001-hotels.sql, sql/006-valid-rows.from-005.sql) hold the same bounds.
  */
-const MAX_URI_LENGTH = 2048;
 /** Most photos of a hotel. */
 export const MAX_IMAGES = 3;
 
 const orNull = <T extends TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description });
 const text = () => Type.String();
-const uri = () => Type.String({ format: 'uri', maxLength: MAX_URI_LENGTH });
+/** The pattern says what `format` leaves open: the scheme, a host, and no IP literal. */
+const uri = (options: object = {}) =>
+  Type.String({
+    format: 'uri',
+    pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^\\s\\[\\]]+$',
+    maxLength: MAX_URI_LENGTH,
+    ...options,
+  });
 const day = () => Type.String({ format: 'date' });
 
 export const Image = Type.Object({
-  url: Type.String({
-    format: 'uri',
-    maxLength: MAX_URI_LENGTH,
-    description: 'Where the image is, for anybody',
-  }),
+  url: uri({ description: 'Where the image is, for anybody' }),
   caption: orNull(text(), 'Short caption; null if not available'),
 });
 
@@ -48,7 +51,7 @@ export const Hotel = Type.Object({
   ),
   website_url: orNull(uri(), "The hotel's own website; null if not available"),
   email: orNull(
-    Type.String({ format: 'email' }),
+    Type.String({ format: 'email', maxLength: MAX_EMAIL_LENGTH }),
     'Reception e-mail address; null if not available. Currently null for all hotels',
   ),
   images: Type.Array(Image, {
@@ -69,7 +72,7 @@ export const Hotel = Type.Object({
     'Channel integration identifier: a string, not an integer',
   ),
   registry_id: orNull(
-    Type.Integer({ format: 'int64' }),
+    Type.Integer({ format: 'int64', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
     'Registry property identifier, unique across hotels; null if the hotel has none, or if the key lacks the `registry` scope',
   ),
 });

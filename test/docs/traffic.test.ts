@@ -34,7 +34,7 @@ beforeAll(async () => {
         id: 'full',
         star_rating: 4.5,
         email: 'reception@example.com',
-        registry_id: '9223372036854775807',
+        registry_id: '9007199254740991',
         channel_id: 'x'.repeat(255),
         images: [1, 2, 3].map((at) => ({ url: `https://cdn.example.com/${at}.jpg`, caption: 'A view' })),
         description: 'Ein Haus am See. '.repeat(200),
@@ -88,7 +88,7 @@ it('holds what is found, and what has not changed', async () => {
     await post(CHANNEL, { channel_ids: [] }, 200, { key });
     await post(CHANNEL, { channel_ids: ['CH100011', 'x'.repeat(255), 'nobody'] }, 200, { key });
   }
-  await post(REGISTRY, { registry_ids: [500011, '500005', '9223372036854775807', -7] }, 200);
+  await post(REGISTRY, { registry_ids: [500011, '500005', '9007199254740991', -7] }, 200);
   const name = { headers: { 'x-request-id': 'my-own.name:1' } };
   await get('/hotels', 200, name);
 });

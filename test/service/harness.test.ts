@@ -23,7 +23,7 @@ describe('the databases of a test', () => {
     await service.end();
     expect(rows).toEqual([
       { id: 'b', registry_id: null, certified_from: null, images: [] },
-      { id: 'hotel-1', registry_id: '9007199254740993', certified_from: '2026-01-31', images: [] },
+      { id: 'hotel-1', registry_id: '9007199254740991', certified_from: '2026-01-31', images: [] },
     ]);
   });
 

@@ -22,7 +22,8 @@ const TELL_FROM_BYTES = 1024 * 1024;
 /** An import of so many lines takes a while after they are read, and says so. */
 const TELL_FROM_LINES = 50_000;
 
-type Result = Counts & { rejected: number };
+/** `converted_uris`: of the lines that were not rejected; absent where it would be 0. */
+type Result = Counts & { rejected: number; converted_uris?: number };
 
 /** `import FILE`. Sets the exit code 1 when a line was rejected. */
 export async function importHotels(path: string, options: ImportOptions): Promise<void> {
@@ -147,7 +148,10 @@ class Import {
               `${count('rejected line')(omitted)} did not fit into ${rejectedPath(this.#source, this.#format)}`,
             );
         }
-        result = { ...counts, rejected };
+        const [converted] = await transaction.unsafe<[{ uris: number }]>(
+          `select coalesce(sum(converted_uris), 0)::float8 as uris from ${table} where fault is null`,
+        );
+        result = { ...counts, rejected, ...(converted.uris > 0 && { converted_uris: converted.uris }) };
         if (dryRun) throw new RollBack();
         progress.expect(counts.inserted + counts.updated);
         await write(transaction, { table, deleteMissing }, counts, (hotels) => progress.at(hotels));
@@ -186,10 +190,11 @@ class RollBack extends Error {
 }
 
 function describe(result: Result, path: string, { dryRun }: ImportOptions): string {
-  const { inserted, updated, unchanged, deleted, rejected } = result;
+  const { inserted, updated, unchanged, deleted, rejected, converted_uris: uris } = result;
   const counts = `${inserted} inserted, ${updated} updated, ${unchanged} unchanged, ${deleted} deleted, ${rejected} rejected`;
   return [
     dryRun ? `Dry run, nothing was changed. An import would be: ${counts}` : counts,
+    ...(uris ? [`${count('IRI')(uris)} converted to URIs (percent-encoding, punycode).`] : []),
     ...(rejected > 0 ? [`The rejected lines are in ${path}: correct them and import that file.`] : []),
   ].join('\n');
 }

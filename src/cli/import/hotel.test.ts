@@ -39,8 +39,8 @@ test('a hotel of the API is taken as it is; certified is ignored', () => {
 });
 
 test.each([
-  ['{"id":"a","name":"A","registry_id":9007199254740993}', '9007199254740993'],
-  ['{"id":"a","name":"A","registry_id":-9223372036854775808}', '-9223372036854775808'],
+  ['{"id":"a","name":"A","registry_id":9007199254740991}', '9007199254740991'],
+  ['{"id":"a","name":"A","registry_id":"-9007199254740991"}', '-9007199254740991'],
   ['{"id":"a","name":"A","registry_id":"0500001"}', '500001'],
 ])('a registry id keeps all its digits: %s', (line, registryId) => {
   expect(parseHotel(line).registry_id).toBe(registryId);
@@ -66,16 +66,20 @@ test.each([
   [{ room_count: 1.5 }, 'room_count must be'],
   [
     { website_url: 'example.com' },
-    'website_url must be an http or https URI of at most 2048 characters or null',
+    'website_url must be an http or https URI or IRI, as a URI of at most 2048 characters, or null',
   ],
   [{ website_url: 'https://a b' }, 'website_url must be'],
   [{ email: 'nobody' }, 'email must be'],
   [{ email: 'a@b@c' }, 'email must be'],
+  [{ email: 'a@b' }, 'email must be an e-mail address in ASCII with a dot in its domain or null'],
+  [{ email: 'a@größe.de' }, 'email must be'],
+  [{ website_url: 'https://größe.de/a b' }, 'website_url must be'],
+  [{ website_url: `https://größe.de/${'ß'.repeat(400)}` }, 'website_url must be'],
   [{ images: null }, 'images must be an array of at most 3 images'],
   [{ images: Array(4).fill({ url: 'https://a/b' }) }, 'images must be an array of at most 3 images'],
   [{ images: [{ caption: 'x' }] }, 'images must be'],
-  [{ website_url: 'javascript:alert(1)' }, 'website_url must be an http or https URI'],
-  [{ images: [{ url: 'x' }] }, 'images/0/url must be an http or https URI'],
+  [{ website_url: 'javascript:alert(1)' }, 'website_url must be an http or https URI or IRI'],
+  [{ images: [{ url: 'x' }] }, 'images/0/url must be an http or https URI or IRI'],
   [{ images: [{ url: 'https://a/b', caption: 1 }] }, 'images/0/caption must be'],
   [{ images: [{ url: 'https://a/b', size: 1 }] }, 'unknown field "images/0/size"'],
   [{ certified_from: '2027-02-29' }, 'certified_from must be a real date, YYYY-MM-DD, or null'],
@@ -84,13 +88,43 @@ test.each([
   [{ certification_url: '' }, 'certification_url must be'],
   [{ channel_id: '' }, 'channel_id must be'],
   [{ channel_id: 5 }, 'channel_id must be'],
-  [{ registry_id: 1.5 }, 'registry_id must be an integer of 64 bits or a string that holds one or null'],
+  [
+    { registry_id: 1.5 },
+    'registry_id must be an integer within ±(2^53-1) or a string that holds one or null',
+  ],
   [{ registry_id: '1e3' }, 'registry_id must be'],
-  [{ registry_id: '9223372036854775808' }, 'registry_id must be'],
+  [{ registry_id: '9007199254740992' }, 'registry_id must be'],
+  [{ registry_id: '-9007199254740992' }, 'registry_id must be'],
   [{ stars: 4 }, 'unknown field "stars"'],
   [{ version: 4 }, 'unknown field "version"'],
 ])('%j is refused: %s', (fields, reason) => {
   expect(() => read(fields)).toThrow(reason);
+});
+
+test('an integer that JavaScript would round into the bounds is refused', () => {
+  expect(() => parseHotel('{"id":"a","name":"A","registry_id":9007199254740993}')).toThrow(
+    'registry_id must be',
+  );
+});
+
+test('IRIs are converted to URIs wherever they stand, and counted', () => {
+  let iris = 0;
+  const { website_url, certification_url, images } = parseHotel(
+    JSON.stringify({
+      id: 'a',
+      name: 'A',
+      website_url: 'https://größe.de/',
+      certification_url: 'https://example.com/already%20',
+      images: [{ url: 'https://cdn.example.com/見.jpg' }, { url: 'https://cdn.example.com/2.jpg' }],
+    }),
+    () => iris++,
+  );
+  expect([website_url, certification_url, images.map(({ url }) => url), iris]).toEqual([
+    'https://xn--gre-6ka8i.de/',
+    'https://example.com/already%20',
+    ['https://cdn.example.com/%E8%A6%8B.jpg', 'https://cdn.example.com/2.jpg'],
+    2,
+  ]);
 });
 
 test('every wrong field of a line is named', () => {

@@ -2,6 +2,8 @@ import Type, { type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { type Hotel as ApiHotel, MAX_IMAGES, valueSchemaOf } from '../../hotels/hotel.ts';
 import type { HotelRow } from '../../hotels/row.ts';
+import { EMAIL, MAX_EMAIL_LENGTH, MAX_URI_LENGTH, URI } from '../../hotels/valid-values.ts';
+import { toUri } from './iri.ts';
 
 /** A hotel as a line of an import may give it, checked. What is absent stands as null. */
 export type ImportedHotel = Omit<HotelRow, 'version' | 'images'> & {
@@ -22,8 +24,7 @@ export class LineFault extends Error {
 // Patterns count characters as PostgreSQL does: by code point, for typebox compiles them with the flag u.
 // PostgreSQL stores neither NUL nor half a surrogate pair.
 const CHARACTER = '[^\\0\\uD800-\\uDFFF]';
-const NO_BLANK = '[^\\s\\x00-\\x20\\x7f-\\x9f\\u180e\\uD800-\\uDFFF]';
-const URI = `^(?=.{1,2048}$)[Hh][Tt][Tt][Pp][Ss]?:${NO_BLANK}+$`;
+const IN_ASCII = /^[\x00-\x7f]*$/;
 const SENTENCE_OF_TEXT = 'a string without NUL and broken characters';
 
 const text = (must: string, pattern: string) => Type.String({ pattern, must });
@@ -34,9 +35,9 @@ const identifier = text(
   'a string of 1 to 255 characters, without NUL and broken characters',
   `^${CHARACTER}{1,255}$`,
 );
-const SENTENCE_OF_URI = 'an http or https URI of at most 2048 characters';
-const SENTENCE_OF_REGISTRY_ID = 'an integer of 64 bits or a string that holds one';
-const uri = text(SENTENCE_OF_URI, URI);
+const SENTENCE_OF_URI = `an http or https URI or IRI, as a URI of at most ${MAX_URI_LENGTH} characters,`;
+const SENTENCE_OF_REGISTRY_ID = 'an integer within ±(2^53-1) or a string that holds one';
+const uri = Type.String({ pattern: URI, maxLength: MAX_URI_LENGTH, must: SENTENCE_OF_URI });
 const day = orNull(Type.String({ format: 'date', pattern: '^(?!0000)', must: 'a real date, YYYY-MM-DD,' }));
 /** The bounds of a field of the API, and how they are said. */
 const asIn = (field: keyof ApiHotel, must: string) => orNull({ ...valueSchemaOf(field), must });
@@ -55,7 +56,13 @@ const fields = {
   star_rating: asIn('star_rating', 'a number from 0 to 5 in half steps'),
   room_count: asIn('room_count', 'an integer from 0 to 2147483647'),
   website_url: orNull(uri),
-  email: orNull(text('an e-mail address', `^(?:(?!@)${NO_BLANK})+@(?:(?!@)${NO_BLANK})+$`)),
+  email: orNull(
+    Type.String({
+      pattern: EMAIL,
+      maxLength: MAX_EMAIL_LENGTH,
+      must: 'an e-mail address in ASCII with a dot in its domain',
+    }),
+  ),
   images: Type.Optional(
     Type.Array(
       Type.Object(
@@ -88,20 +95,24 @@ export const IMPORTED_COLUMNS = Object.keys(fields).filter(
 const Hotel = Compile(Type.Object(fields, { additionalProperties: false }));
 const isId = Compile(fields.id);
 
-/** Reads one line of NDJSON. Throws a `LineFault` that names every wrong field. */
-export function parseHotel(line: string): ImportedHotel {
-  return readHotel(parseJson(line));
+/** Reads one line of NDJSON, as `readHotel` does. */
+export function parseHotel(line: string, onIri?: () => void): ImportedHotel {
+  return readHotel(parseJson(line), onIri);
 }
 
-/** Checks a hotel as JSON or CSV gave it. Throws a `LineFault` that names every wrong field. */
-export function readHotel(value: unknown): ImportedHotel {
+/**
+ * Checks a hotel as JSON or CSV gave it, in which it converts IRIs to URIs: `onIri` is called for each. Throws a
+ * `LineFault` that names every wrong field.
+ */
+export function readHotel(value: unknown, onIri = () => {}): ImportedHotel {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new LineFault('not a JSON object');
   const given = value as Partial<ImportedHotel>;
+  convertIris(given, onIri);
   const id = isId.Check(given.id) ? (given.id as string) : undefined;
   if (!Hotel.Check(value)) throw new LineFault(explain(Hotel.Errors(value)), id);
   const registryId = given.registry_id == null ? null : BigInt(given.registry_id);
-  if (registryId !== null && BigInt.asIntN(64, registryId) !== registryId) {
+  if (registryId !== null && !Number.isSafeInteger(Number(registryId))) {
     throw new LineFault(`registry_id must be ${SENTENCE_OF_REGISTRY_ID} or null`, id);
   }
   const { images = [] } = given;
@@ -129,7 +140,21 @@ export function readHotel(value: unknown): ImportedHotel {
   };
 }
 
-/** JSON whose large registry ids keep all their digits: a number holds 53 bits, the column 64. */
+/** Converts the IRIs of a hotel to URIs where they stand, whatever else is wrong with it. */
+function convertIris(hotel: { [field: string]: unknown }, onIri: () => void): void {
+  const convert = (holder: { [field: string]: unknown }, field: string) => {
+    const iri = holder[field];
+    if (typeof iri !== 'string' || IN_ASCII.test(iri)) return;
+    holder[field] = toUri(iri);
+    if (holder[field] !== iri) onIri();
+  };
+  convert(hotel, 'website_url');
+  convert(hotel, 'certification_url');
+  if (!Array.isArray(hotel.images)) return;
+  for (const image of hotel.images) if (typeof image === 'object' && image !== null) convert(image, 'url');
+}
+
+/** JSON whose large registry ids keep all their digits, so that one that is too large is rejected and not rounded. */
 function parseJson(line: string): unknown {
   try {
     return /"registry_id"\s*:\s*-?\d{16}/.test(line) ? JSON.parse(line, keepDigits) : JSON.parse(line);

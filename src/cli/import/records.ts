@@ -8,6 +8,8 @@ import type { Source } from './source.ts';
 /** A line of the source, read: its hotel, or what is wrong with it. */
 export interface Read extends Stretch {
   line: number;
+  /** IRIs that were converted to URIs */
+  convertedUris: number;
   /** of a wrong line the id alone, where it told that */
   hotel: Partial<ImportedHotel>;
   /** undefined for a line that is right */
@@ -19,7 +21,7 @@ export async function* readRecords(source: Source, format: Format, mark: Mark): 
   const { layout } = format;
   for await (const lines of readLines(source.read(mark.start), mark, { quoted: layout !== undefined })) {
     if (!layout) {
-      yield lines.map((line) => judged(line, (text) => parseHotel(text)));
+      yield lines.map((line) => judged(line, parseHotel));
       continue;
     }
     const rows = readRows(
@@ -28,10 +30,10 @@ export async function* readRecords(source: Source, format: Format, mark: Mark): 
     );
     let next = 0;
     yield lines.map((line) =>
-      judged(line, () => {
+      judged(line, (_, onIri) => {
         const row = rows[next++];
         if (row instanceof LineFault) throw row;
-        return readHotel(row);
+        return readHotel(row, onIri);
       }),
     );
   }
@@ -39,17 +41,20 @@ export async function* readRecords(source: Source, format: Format, mark: Mark): 
 
 function judged(
   { number: line, start, end, text, fault }: Line,
-  read: (text: string) => ImportedHotel,
+  read: (text: string, onIri: () => void) => ImportedHotel,
 ): Read {
-  if (text === undefined) return { line, start, end, hotel: {}, fault };
+  if (text === undefined) return { line, start, end, convertedUris: 0, hotel: {}, fault };
   try {
-    return { line, start, end, hotel: read(text), fault: undefined };
+    let convertedUris = 0;
+    const hotel = read(text, () => convertedUris++);
+    return { line, start, end, convertedUris, hotel, fault: undefined };
   } catch (error) {
     if (!(error instanceof LineFault)) throw error;
     return {
       line,
       start,
       end,
+      convertedUris: 0,
       hotel: error.id === undefined ? {} : { id: error.id },
       fault: printable(error.message),
     };

@@ -9,7 +9,7 @@ import { type Read, readRecords } from './records.ts';
 import type { Source } from './source.ts';
 
 /** Goes up when lines are staged or judged in another way, so that no release goes on from what another has staged. */
-const STAGING_VERSION = 1;
+const STAGING_VERSION = 2;
 /** A batch is a transaction: so much is read again after a crash, at most. */
 const BATCH_BYTES = 4 * 1024 * 1024;
 /** An import that nobody has gone on with for so long is given up. */
@@ -29,7 +29,7 @@ export interface Staged {
 
 /**
  * The lines of one source, read and checked, in a table of their own that outlives this process: line, starts_at,
- * ends_at, fault (null for a line that is right) and the columns of a hotel. It is found again by the content of the
+ * ends_at, fault (null for a line that is right), converted_uris (how many) and the columns of a hotel. It is found again by the content of the
  * source, so an import that was interrupted goes on behind the last line that is in it.
  */
 export class Staging {
@@ -57,7 +57,7 @@ export class Staging {
       if (!found!.present) {
         await transaction.unsafe(`
           create table ${table} as
-          select 0::bigint as line, 0::float8 as starts_at, 0::float8 as ends_at, null::text as fault,
+          select 0::bigint as line, 0::float8 as starts_at, 0::float8 as ends_at, null::text as fault, 0 as converted_uris,
             ${IMPORTED_COLUMNS.join(', ')}
           from hotels with no data`);
         await transaction.unsafe(`alter table ${table} add primary key (line)`);
@@ -96,8 +96,15 @@ export class Staging {
         if (isDone) return;
         onRead(value);
         let rows = '';
-        for (const { line, start, end, fault, hotel } of value as Read[])
-          rows += copyRow([line, start, end, fault, ...IMPORTED_COLUMNS.map((column) => hotel[column])]);
+        for (const { line, start, end, fault, convertedUris, hotel } of value as Read[])
+          rows += copyRow([
+            line,
+            start,
+            end,
+            fault,
+            convertedUris,
+            ...IMPORTED_COLUMNS.map((column) => hotel[column]),
+          ]);
         bytes += rows.length;
         if (rows !== '') yield rows;
       }

@@ -1,0 +1,224 @@
+import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { parseHotel } from '../../src/cli/import/hotel.ts';
+import { migrate } from '../../src/postgres/migrate.ts';
+import { freshDatabase } from '../support/database.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { ApiDocument } from '../support/openapi.ts';
+import { type Service, startService } from '../support/service.ts';
+
+/** A case with as much of it as a title holds. */
+const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
+
+const MIGRATIONS = join(import.meta.dirname, '../../sql');
+const MAX_URI = 2048;
+const MAX_EMAIL = 254;
+const CHECK_VIOLATION = '23514';
+const site = 'https://hotel.example/';
+const uriOf = (length: number) => site + 'x'.repeat(length - site.length);
+const emailOf = (length: number) => `${'x'.repeat(length - '@hotel.example'.length)}@hotel.example`;
+
+const GOOD_URIS = [
+  'https://hotel.example',
+  'HTTP://Hotel.Example:8080/A/b;c=1,2?d=e/f?g&h=[1]#i/j?k'.replace(/[[\]]/g, ''),
+  "https://u:p@192.0.2.7:/~a/!$&'()*+,;=:@%2F?%00#",
+  'https://xn--gre-6ka8i.de/%C3%9F',
+  'http://localhost//?#',
+  uriOf(MAX_URI),
+].map(titled);
+const BAD_URIS = [
+  '',
+  'not a uri',
+  'hotel.example',
+  '//hotel.example/',
+  '/path',
+  'https:hotel.example',
+  'https://',
+  'https:///path',
+  'https://?query',
+  'ftp://hotel.example/',
+  'javascript:alert(1)',
+  ' https://hotel.example/',
+  'https://hotel.example/\n',
+  'https://hotel.example/a b',
+  'https://größe.de/',
+  'https://hotel.example/ß',
+  'https://hotel.example/"',
+  'https://hotel.example/<a>',
+  'https://hotel.example/{a}|\\^`',
+  'https://hotel.example/%',
+  'https://hotel.example/%2',
+  'https://hotel.example/%zz',
+  'https://hotel.example/[1]',
+  'https://hotel.example/#a#b',
+  'https://hotel.example:port/',
+  'https://hotel.example:123456/',
+  'https://a@b@hotel.example/',
+  'https://[1]/',
+  uriOf(MAX_URI + 1),
+  uriOf(3000),
+].map(titled);
+const GOOD_EMAILS = [
+  'a@b.c',
+  "o'neill.x+y@front-desk.hotel.example",
+  '!#$%&*+/=?^_`{|}~-@7.8',
+  emailOf(MAX_EMAIL),
+].map(titled);
+const BAD_EMAILS = [
+  '',
+  'a',
+  'a@b',
+  '@b.c',
+  'a@',
+  'a@b@c.d',
+  'a b@c.d',
+  'a@b..c',
+  'a@.b.c',
+  'a@b.c.',
+  'a@-b.c',
+  'a@b-.c',
+  '.a@b.c',
+  'a.@b.c',
+  'a..b@c.d',
+  'ä@b.c',
+  'a@größe.de',
+  '"a b"@c.d',
+  'a@[192.0.2.7]',
+  'a@b.c\n',
+  `a@${'b'.repeat(64)}.c`,
+  emailOf(MAX_EMAIL + 1),
+].map(titled);
+
+let service: Service;
+let document: ApiDocument;
+/** True where the schema of this property of the document accepts the value. */
+let schemaAccepts: (property: string, value: unknown) => boolean;
+
+beforeAll(async () => {
+  service = await startService();
+  document = new ApiDocument((await service.get('/openapi.json', { key: 'none' })).text);
+  const ajv = new Ajv2020({ allowUnionTypes: true });
+  (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+  const { Hotel, Image } = document.json.components.schemas;
+  schemaAccepts = (property, value) =>
+    ajv.validate(property === 'images' ? Image.properties.url : Hotel.properties[property], value);
+});
+
+/** Every place of a URI. */
+const withUri = (uri: string): [property: string, fields: object][] => [
+  ['website_url', { website_url: uri }],
+  ['certification_url', { certification_url: uri }],
+  ['images', { images: [{ url: 'https://cdn.example/1.jpg' }, { url: uri, caption: 'A view' }] }],
+];
+
+/** Stores it, and holds what is served against the document. */
+async function expectStored(fields: object): Promise<void> {
+  const [id] = await insertHotels(service.sql, [fields]);
+  const answer = await service.get(`/hotels/${id}`);
+  expect(answer.status).toBe(200);
+  document.check('GET', `/hotels/${id}`, answer);
+  expect(() => parseHotel(JSON.stringify({ id: 'a', name: 'A', ...fields }))).not.toThrow();
+}
+
+/** Neither an insert nor an update may store it. */
+async function expectRefused(fields: object): Promise<void> {
+  await expect(insertHotels(service.sql, [fields])).rejects.toMatchObject({ code: CHECK_VIOLATION });
+  const [id] = await insertHotels(service.sql, [{}]);
+  const update = service.sql`update hotels set ${service.sql(fields as never)} where id = ${id!}`;
+  await expect(update).rejects.toMatchObject({ code: CHECK_VIOLATION });
+}
+
+describe('a URI', () => {
+  it.each(GOOD_URIS)('is stored, served and imported: %s', async (_, uri) => {
+    for (const [, fields] of withUri(uri)) await expectStored(fields);
+  });
+
+  it.each(BAD_URIS)('is refused by the table: %s', async (_, uri) => {
+    for (const [, fields] of withUri(uri)) await expectRefused(fields);
+  });
+
+  it.each(BAD_URIS.filter(([, uri]) => /^[\0-\x7f]*$/.test(uri)))(
+    'is refused by the import: %s',
+    (_, uri) => {
+      for (const [, fields] of withUri(uri))
+        expect(() => parseHotel(JSON.stringify({ id: 'a', name: 'A', ...fields }))).toThrow('must be');
+    },
+  );
+});
+
+describe('an e-mail address', () => {
+  it.each(GOOD_EMAILS)('is stored, served and imported: %s', async (_, email) => {
+    await expectStored({ email });
+  });
+
+  it.each(BAD_EMAILS)('is refused by the table and the import: %s', async (_, email) => {
+    await expectRefused({ email });
+    expect(() => parseHotel(JSON.stringify({ id: 'a', name: 'A', email }))).toThrow('email must be');
+  });
+});
+
+it('a registry id lies within the integers that JSON clients keep', async () => {
+  for (const registry_id of [-(2 ** 53 - 1), 0, 2 ** 53 - 1]) await expectStored({ registry_id });
+  for (const registry_id of ['9007199254740992', '-9007199254740992', '9223372036854775807'])
+    await expectRefused({ registry_id });
+});
+
+it('what the document refuses, the table refuses too', () => {
+  const refused = (property: string, values: [string, string][]) =>
+    values.filter(([, value]) => !schemaAccepts(property, value)).map(([, value]) => value);
+  for (const property of ['website_url', 'certification_url', 'images']) {
+    expect(refused(property, GOOD_URIS)).toEqual([]);
+    expect(refused(property, BAD_URIS).length).toBeGreaterThan(20);
+  }
+  expect(refused('email', GOOD_EMAILS)).toEqual([]);
+  expect(refused('email', BAD_EMAILS).length).toBeGreaterThan(15);
+  expect(schemaAccepts('registry_id', 2 ** 53)).toBe(false);
+});
+
+it('images are refused whatever else is wrong with them', async () => {
+  const good = { url: 'https://cdn.example/1.jpg', caption: null };
+  for (const images of [
+    {},
+    'x',
+    1,
+    null,
+    [1],
+    [[]],
+    [null],
+    [{}],
+    [{ caption: 'x' }],
+    [{ url: 7 }],
+    [{ url: null }],
+  ])
+    await expect(
+      service.sql`insert into hotels (id, name, images) values ('x', 'X', ${JSON.stringify(images)}::text::jsonb)`,
+    ).rejects.toMatchObject({ code: CHECK_VIOLATION });
+  await expectRefused({ images: [good, good, good, good] });
+  await expectRefused({ images: [good, good, { url: 'x' }] });
+});
+
+it('a migration that meets rows which are not valid says which, and is repeated when they are corrected', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
+  closeAtEnd('migrations', () => rm(folder, { recursive: true }));
+  const names = (await readdir(MIGRATIONS)).filter((name) => name < '006');
+  for (const name of names) await cp(join(MIGRATIONS, name), join(folder, name));
+  const { sql } = await freshDatabase('template0');
+  await migrate(sql, folder);
+  const bad = [
+    { id: 'b', website_url: 'https://größe.de/', email: 'a@b' },
+    { id: 'c"', images: [{ url: 'https:x', caption: null }], registry_id: '9223372036854775807' },
+    { id: 'd', certification_url: 'https://hotel.example/a"b' },
+  ];
+  await insertHotels(sql, [{ id: 'a', website_url: 'https://hotel.example/', images: [] }, ...bad]);
+  await expect(migrate(sql)).rejects.toThrow(
+    /^sql\/006-.* failed and was rolled back \(P0001\): 3 hotel\(s\) hold values that clients would reject\. .*: "b" \(website_url, email\), "c\\"" \(images, registry_id\), "d" \(certification_url\)$/,
+  );
+  await sql`delete from hotels where id <> 'a'`;
+  expect((await migrate(sql)).applied[0]).toMatch(/^006-/);
+  await expect(insertHotels(sql, bad)).rejects.toMatchObject({ code: CHECK_VIOLATION });
+});
