@@ -89,6 +89,7 @@ async function metrics(): Promise<string> {
   return table(['Metric', 'Type', 'Labels', 'Meaning'], rows);
 }
 
+/** A section for each alert, so that its runbook_url has an anchor. */
 function alerts(): string {
   interface Rule {
     alert?: string;
@@ -97,16 +98,15 @@ function alerts(): string {
     annotations: { description: string };
   }
   const groups: { rules: Rule[] }[] = parse(read('k8s/monitoring/rules.yaml')).groups;
-  const rows = groups
+  return groups
     .flatMap(({ rules }) => rules)
     .filter(({ alert }) => alert !== undefined)
-    .map(({ alert, labels, annotations, ...rule }) => [
-      code(alert!),
-      labels.severity,
-      rule.for ?? 'at once',
-      plain(annotations.description),
-    ]);
-  return table(['Alert', 'Severity', 'Pending for', 'Meaning and action'], rows);
+    .map(({ alert, labels, annotations, ...rule }) => {
+      const severity = labels.severity.replace(/^./, (letter) => letter.toUpperCase());
+      const pending = rule.for ? `after ${rule.for}` : 'at once';
+      return `### ${code(alert!)}\n\n${severity}, ${pending}. ${plain(annotations.description)}`;
+    })
+    .join('\n\n');
 }
 
 function errors(): string {

@@ -6,6 +6,8 @@ import { findFaketime } from './fake-clock.ts';
  * `test:system` says at its start which are missing, and `.ci/run` installs all of them.
  */
 const PROGRAMS = {
+  // Debian's name, and its own
+  alertmanager: { programs: ['prometheus-alertmanager', 'alertmanager'], package: 'prometheus-alertmanager' },
   bash: { programs: ['bash'], package: 'bash' },
   buildah: { programs: ['buildah'], package: 'buildah' },
   chromium: {
@@ -15,6 +17,7 @@ const PROGRAMS = {
   debootstrap: { programs: ['debootstrap'], package: 'debootstrap' },
   // a library, which is looked for where Debian puts it
   faketime: { programs: [], package: 'faketime' },
+  haproxy: { programs: ['haproxy'], package: 'haproxy' },
   kubectl: { programs: ['kustomize', 'kubectl'], package: 'kubernetes-client' },
   nginx: { programs: ['nginx'], package: 'nginx' },
   openssl: { programs: ['openssl'], package: 'openssl' },

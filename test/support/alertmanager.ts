@@ -1,0 +1,61 @@
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startOnFreePort } from '../../src/demo/servers/server.ts';
+import { closeAtEnd } from './left-behind.ts';
+
+export interface Alert {
+  labels: Record<string, string>;
+}
+
+/** A real Alertmanager that notifies nobody. */
+export class Alertmanager {
+  readonly #url: string;
+
+  private constructor(url: string) {
+    this.#url = url;
+  }
+
+  /** Runs `program` with this configuration, which brings neither a route nor receivers, until the file's end. */
+  static async start(program: string, configuration: object): Promise<Alertmanager> {
+    const server = await startOnFreePort(async (port) => {
+      const folder = await mkdtemp(join(tmpdir(), 'hotel-api-alertmanager-'));
+      const complete = { route: { receiver: 'none' }, receivers: [{ name: 'none' }], ...configuration };
+      await writeFile(join(folder, 'alertmanager.yml'), JSON.stringify(complete));
+      return {
+        command: [
+          program,
+          `--config.file=${folder}/alertmanager.yml`,
+          `--storage.path=${folder}/data`,
+          `--web.listen-address=127.0.0.1:${port}`,
+          '--cluster.listen-address=',
+        ],
+        env: { PATH: process.env.PATH },
+        cwd: folder,
+        stopSignal: 'SIGTERM',
+        killAfterMs: 5_000,
+        folder,
+      };
+    }, /Listening on/);
+    closeAtEnd('Alertmanager', async () => void (await server.stop()));
+    return new Alertmanager(`http://127.0.0.1:${server.port}/api/v2/alerts`);
+  }
+
+  async fire(alerts: Alert[]): Promise<void> {
+    const headers = { 'content-type': 'application/json' };
+    const { ok, status } = await fetch(this.#url, { method: 'POST', headers, body: JSON.stringify(alerts) });
+    if (!ok) throw new Error(`Alertmanager answered ${status}`);
+  }
+
+  /** The alerts it would notify of: those that fire and are not muted. */
+  async active(): Promise<Alert[]> {
+    const answer = await fetch(`${this.#url}?active=true&inhibited=false&silenced=false`);
+    return (await answer.json()) as Alert[];
+  }
+
+  /** How many it holds, muted ones included. */
+  async count(): Promise<number> {
+    const answer = await fetch(this.#url);
+    return ((await answer.json()) as Alert[]).length;
+  }
+}
