@@ -1,4 +1,5 @@
 import { ConfigError } from '../config/config.ts';
+import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Failure } from '../lib/failure.ts';
 
 /** What to print on standard error, line by line, and the exit code. Never holds the password of `databaseUrl`. */
@@ -6,7 +7,7 @@ export function explainError(error: unknown, databaseUrl = ''): { lines: string[
   if (error instanceof ConfigError) return { lines: error.message.split('\n'), exitCode: 2 };
   if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: 1 };
   const { code = '', message = '', stack, name } = error as Error & { code?: string };
-  const advice = connectionAdvice[code];
+  const advice = connectionAdvice[code] ?? (TLS_FAULT.test(code) ? CERTIFICATES : undefined);
   if (advice)
     return {
       lines: [hide(`cannot use PostgreSQL: ${message || code}. ${advice}`, databaseUrl)],
@@ -27,6 +28,7 @@ export function explainError(error: unknown, databaseUrl = ''): { lines: string[
 }
 
 const REACH = 'Check host and port in DATABASE_URL and that the server runs.';
+const CERTIFICATES = 'Check sslmode, sslrootcert, sslcert and sslkey in DATABASE_URL.';
 const LOST =
   'The connection was lost: nothing was changed, unless it was lost at the very end. Look, then try again.';
 const connectionAdvice: Record<string, string> = {

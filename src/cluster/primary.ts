@@ -3,6 +3,7 @@ import { Registry } from 'prom-client';
 import { writeDocuments } from '../api-docs/documents.ts';
 import { toldBy } from '../change-feed/messages.ts';
 import type { Config } from '../config/config.ts';
+import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
 import { Failure } from '../lib/failure.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
@@ -62,6 +63,7 @@ export async function runPrimary(config: Config): Promise<void> {
     redis: config.REDIS_URL !== '',
   });
   if (config.REDIS_URL === '') events.withoutRedis();
+  for (const [variable, mode] of unverifiedAddressesOf(config)) events.postgresNotVerified(variable, mode);
   const whyDumps = await forbidCoreDumps();
   if (whyDumps !== undefined) events.coreDumpsPossible(whyDumps);
   const descriptors = divideDescriptors(config);

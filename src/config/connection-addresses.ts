@@ -1,3 +1,5 @@
+import { faultOfPostgresTls, unverifiedModeOf } from './postgres-tls.ts';
+
 /** Which characters of a user or password would be taken for something else. */
 const ENCODE =
   'special characters of user and password must be percent-encoded (/ as %2F, # as %23, ? as %3F)';
@@ -12,6 +14,25 @@ export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS
   return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
 }
 
+/** The variables with an address of PostgreSQL whose server is not verified, and the `sslmode` of each such address. */
+export function unverifiedAddressesOf(config: {
+  DATABASE_URL: string;
+  DATABASE_DIRECT_URL: string;
+  DATABASE_REPLICA_URLS: string;
+}): [variable: string, sslmode: string][] {
+  const all: [string, string][] = [
+    ['DATABASE_URL', config.DATABASE_URL],
+    ...(config.DATABASE_DIRECT_URL
+      ? [['DATABASE_DIRECT_URL', config.DATABASE_DIRECT_URL] as [string, string]]
+      : []),
+    ...replicaUrlsOf(config).map((url): [string, string] => ['DATABASE_REPLICA_URLS', url]),
+  ];
+  return all.flatMap(([variable, address]) => {
+    const mode = unverifiedModeOf(address);
+    return mode === undefined ? [] : [[variable, mode] as [string, string]];
+  });
+}
+
 /**
  * Why an address of PostgreSQL cannot be used; undefined: it can. It may name several hosts, `h1:5432,h2`, of which
  * postgres.js takes the first that answers. Nothing of the address is told.
@@ -24,7 +45,7 @@ export function faultOfPostgresUrl(address: string): string | undefined {
   const isHost = (host: string) => /^[^@]+$/.test(host) && URL.canParse(`postgres://${host}`);
   if (!others.every(isHost) || (others.length > 0 && !isHost(first!)))
     return `its hosts cannot be read; ${ENCODE}`;
-  return faultOf(address.replace(hosts, () => first!));
+  return faultOf(address.replace(hosts, () => first!)) ?? faultOfPostgresTls(address);
 }
 
 /** Why the addresses of Redis, of one server or of nodes of one cluster, cannot be used; undefined: they can. */

@@ -14,6 +14,12 @@ export class Events {
   withoutRedis(): void {
     this.#log.warn('REDIS_URL is not set: running on the local cache and PostgreSQL alone');
   }
+  postgresNotVerified(variable: string, sslmode: string): void {
+    this.#log.warn(
+      { variable, sslmode },
+      'PostgreSQL server not verified: set sslmode=verify-full, or disable',
+    );
+  }
   coreDumpsPossible(reason: string): void {
     this.#log.warn({ reason }, 'core files are possible, and would hold passwords and keys: set ulimit -c 0');
   }

@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres';
+import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Unavailable } from '../errors.ts';
 import { Breaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/shutdown.ts';
@@ -173,7 +174,7 @@ export class Postgres {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
       if (late && ++this.#lateInARow >= 3 && sql === this.#sql) this.reconnect();
-      if (late || AWAY.test(code) || LOST.test(code)) {
+      if (late || [AWAY, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
         const refusal = late ? 'postgres_timeout' : 'postgres_away';
         throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, refusal });
       }
@@ -192,7 +193,12 @@ export class Postgres {
   reconnect(finishWithinS = 0): void {
     const old = this.#sql;
     this.#lateInARow = 0;
-    this.#sql = this.#open();
+    try {
+      this.#sql = this.#open();
+    } catch {
+      // a file that the address names cannot be read at this moment
+      return;
+    }
     old.end({ timeout: finishWithinS }).catch(() => {});
   }
 }

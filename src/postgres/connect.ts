@@ -1,4 +1,5 @@
 import postgres, { type Sql } from 'postgres';
+import { postgresTlsOf } from '../config/postgres-tls.ts';
 
 /** What connections are for; all but `operate` assume the role that cannot write. */
 export type Purpose =
@@ -35,9 +36,11 @@ const SERVING_ROLE = 'hotel_api_serve';
  * query never waits behind a slow one on its connection: queue before the pool. A lost server is tried
  * again after 200 to 400 ms; queries fail meanwhile.
  */
-export function openDatabase(url: string, connections: number, purpose: Purpose): Sql {
+export function openDatabase(address: string, connections: number, purpose: Purpose): Sql {
   const { kind } = purpose;
+  const { url, ssl } = postgresTlsOf(address);
   const options = {
+    ssl,
     max: connections,
     max_pipeline: 1,
     max_lifetime: kind === 'serve' ? 1_800 : null,

@@ -1,0 +1,150 @@
+import { chmod, chown, copyFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import postgres from 'postgres';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { openDatabase } from '../../src/postgres/connect.ts';
+import { Authority } from '../support/certificates.ts';
+import { needs } from '../support/needs.ts';
+import { ownPostgres } from '../support/own-server.ts';
+import { startService } from '../support/service.ts';
+
+await needs('openssl');
+
+const POLL = { interval: 20, timeout: 30_000 };
+
+let authority: Authority;
+let stranger: Authority;
+/** of the service's login, without parameters; the server's certificate is for `localhost` alone */
+let url: string;
+let ownerUrl: string;
+let client: { key: string; certificate: string };
+
+/** The server accepts nothing but TLS from now on, and a certificate in the place of a password from `by_certificate`. */
+async function demandTls(): Promise<void> {
+  const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });
+  const [{ data_directory: folder }] = (await sql`show data_directory`) as unknown as [
+    { data_directory: string },
+  ];
+  const { uid, gid } = await stat(folder);
+  const { key, certificate } = await authority.certify('postgres', 'DNS:localhost');
+  for (const [from, name] of [
+    [key, 'server.key'],
+    [certificate, 'server.crt'],
+    [authority.certificate, 'ca.crt'],
+  ] as const) {
+    const to = join(folder, name);
+    await copyFile(from, to);
+    await chown(to, uid, gid);
+    await chmod(to, 0o600);
+  }
+  const rules = ['hostssl all by_certificate all cert', 'hostssl all all all scram-sha-256'];
+  await writeFile(join(folder, 'pg_hba.conf'), `${rules.join('\n')}\n`);
+  await sql`alter system set ssl_ca_file = 'ca.crt'`;
+  await sql`alter system set ssl = on`;
+  await sql`create role by_certificate login in role hotel_api_serve`;
+  await sql`select pg_reload_conf()`;
+  await sql.end();
+}
+
+beforeAll(async () => {
+  [authority, stranger] = await Promise.all([Authority.create(), Authority.create()]);
+  client = await authority.certify('by_certificate');
+  ({ url, ownerUrl } = await ownPostgres(60));
+  await demandTls();
+  // the server reads its settings a moment later
+  await vi.waitFor(async () => expect(await ask('sslmode=require')).toBe('encrypted'), POLL);
+});
+
+/** How a connection ends up: `encrypted` or `plain`, or the code of its error. */
+async function ask(parameters: string, { host = 'localhost', user = '' } = {}): Promise<string> {
+  const address = new URL(url);
+  address.hostname = host;
+  if (user) Object.assign(address, { username: user, password: '' });
+  const sql = openDatabase(`${address.href}?${parameters}`, 1, { kind: 'operate' });
+  try {
+    const [row] = await sql`select ssl from pg_stat_ssl where pid = pg_backend_pid()`;
+    return row!.ssl ? 'encrypted' : 'plain';
+  } catch (error) {
+    return (error as { code?: string }).code ?? String(error);
+  } finally {
+    await sql.end({ timeout: 0 });
+  }
+}
+
+describe('a connection to PostgreSQL', () => {
+  const root = () => `sslrootcert=${authority.certificate}`;
+  const strange = () => `sslrootcert=${stranger.certificate}`;
+  const own = () => `sslcert=${client.certificate}&sslkey=${client.key}`;
+
+  it('without sslmode, or with disable, is not encrypted', async () => {
+    expect(await ask('')).toBe('28000');
+    expect(await ask('sslmode=disable')).toBe('28000');
+  });
+
+  it('with require is encrypted, whoever the server is, unless a root certificate is named', async () => {
+    expect(await ask('sslmode=require', { host: '127.0.0.1' })).toBe('encrypted');
+    expect(await ask(`sslmode=require&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
+    expect(await ask(`sslmode=require&${strange()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+  });
+
+  it('with verify-ca wants a certificate of the authority, for any host', async () => {
+    expect(await ask(`sslmode=verify-ca&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
+    expect(await ask(`sslmode=verify-ca&${strange()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+    expect(await ask('sslmode=verify-ca')).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+  });
+
+  it('with verify-full wants a certificate for the host too, be it an IP address', async () => {
+    expect(await ask(`sslmode=verify-full&${root()}`)).toBe('encrypted');
+    expect(await ask(`sslmode=verify-full&${root()}`, { host: '127.0.0.1' })).toBe(
+      'ERR_TLS_CERT_ALTNAME_INVALID',
+    );
+  });
+
+  it('presents a client certificate', async () => {
+    expect(await ask(`sslmode=verify-full&${root()}&${own()}`, { user: 'by_certificate' })).toBe('encrypted');
+    expect(await ask(`sslmode=verify-full&${root()}`, { user: 'by_certificate' })).toBe('28000');
+  });
+
+  it('ignores channel_binding, which addresses of providers hold', async () => {
+    expect(await ask(`sslmode=verify-full&${root()}&channel_binding=require`)).toBe('encrypted');
+  });
+});
+
+it('the service runs on verify-full, and says why it does not start where the certificate is not accepted', async () => {
+  const sql = postgres(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`, { max: 2 });
+  const database = { name: 'postgres', url, ownerUrl, sql, drop: async () => {} };
+  const localhost = url.replace('127.0.0.1', 'localhost');
+  const verified = `${localhost}?sslmode=verify-full&sslrootcert=${authority.certificate}`;
+  const service = await startService({
+    database,
+    redis: false,
+    hotels: [{ id: 'h1' }],
+    env: { DATABASE_URL: verified },
+  });
+  expect((await service.get('/hotels/h1')).status).toBe(200);
+  expect(service.logs().join('\n')).not.toContain('not verified');
+  await service.stop();
+
+  // another name of this machine, which no certificate holds
+  const elsewhere = url.replace('127.0.0.1', '0.0.0.0');
+  const refusing = await startService({
+    database,
+    redis: false,
+    awaitReady: false,
+    env: { DATABASE_URL: `${elsewhere}?sslmode=verify-full&sslrootcert=${authority.certificate}` },
+  });
+  await expect.poll(() => refusing.logs().join('\n'), POLL).toMatch(/altnames/);
+  await refusing.stop();
+
+  const trusting = await startService({
+    database,
+    redis: false,
+    env: { DATABASE_URL: `${elsewhere}?sslmode=require` },
+  });
+  expect((await trusting.get('/hotels/h1')).status).toBe(200);
+  expect(trusting.logs().filter((line) => line.includes('not verified'))).toEqual([
+    expect.stringContaining('"sslmode":"require"'),
+  ]);
+  await trusting.stop();
+  await sql.end();
+});
