@@ -1,6 +1,6 @@
 import type { Secret } from '../lib/mac.ts';
 import type { SharedStore } from '../redis/store.ts';
-import { type Codec, type Sharing, VersionedValues } from '../redis/versioned-values.ts';
+import { type Codec, type Sharing, type Standing, VersionedValues } from '../redis/versioned-values.ts';
 import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './key-record.ts';
 
 type Shared = [sha256: string, key: VersionedKey];
@@ -43,16 +43,11 @@ export class SharedKeys {
   }
 
   /**
-   * Stores keys unless Redis holds newer versions. Returns the hashes of those that were rejected; undefined when Redis
-   * did not take all of it.
+   * Stores keys unless Redis holds newer versions. Those of `over` are replaced: by sha256, the version that was found to
+   * be wrong. Returns what was rejected; undefined when Redis did not take all of it.
    */
-  fill(keys: Shared[]): Promise<string[] | undefined> {
-    return this.#values.store(keys);
-  }
-
-  /** Stores keys whatever Redis holds: for when that was found to be wrong. False when it did not take them. */
-  replace(keys: Shared[]): Promise<boolean> {
-    return this.#values.replace(keys);
+  fill(keys: Shared[], over?: Standing): Promise<Standing | undefined> {
+    return this.#values.store(keys, undefined, over);
   }
 
   /** Some of the keys that Redis holds, as sha256, and the cursor for the next; undefined: it does not answer. */

@@ -3,7 +3,7 @@ import { type Entry, readEntry } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import { lifetimeMs } from '../redis/lifetime.ts';
 import type { SharedStore } from '../redis/store.ts';
-import { type Codec, type Sharing, VersionedValues } from '../redis/versioned-values.ts';
+import { type Codec, type Sharing, type Standing, VersionedValues } from '../redis/versioned-values.ts';
 
 /** What a pointer begins with; behind it stands the hotel's id. */
 const TO = '>';
@@ -102,11 +102,16 @@ export class SharedCache {
   }
 
   /**
-   * Stores entries unless Redis holds a newer version, and points their channel and registry ids at them.
-   * Returns the ids of those that were refused; undefined when Redis did not take all of it.
+   * Stores entries (or withdrawals, of all) unless Redis holds a newer version, and points their channel and registry ids
+   * at them. Those of `over` are replaced: by id, the version that was found to be wrong. Returns what was refused;
+   * undefined when Redis did not take all of it.
    */
-  async fill(entries: Entry[]): Promise<string[] | undefined> {
-    const [refused, pointed] = await Promise.all([this.#entries.store(entries), this.#point(entries)]);
+  async fill(entries: Entry[], over?: Standing): Promise<Standing | undefined> {
+    const ttlMs = entries[0]?.withdrawn ? WITHDRAWN_TTL_MS : this.#sharing.ttlMs;
+    const [refused, pointed] = await Promise.all([
+      this.#entries.store(entries, ttlMs, over),
+      this.#point(entries),
+    ]);
     return pointed ? refused : undefined;
   }
 
@@ -129,23 +134,13 @@ export class SharedCache {
   async withdraw(
     withdrawals: Entry[],
     carried: { channel: string[]; registry: string[] },
-  ): Promise<string[] | undefined> {
+  ): Promise<Standing | undefined> {
     const [refused, channel, registry] = await Promise.all([
-      this.#entries.store(withdrawals, WITHDRAWN_TTL_MS),
+      this.fill(withdrawals),
       this.removePointers('channel', carried.channel),
       this.removePointers('registry', carried.registry),
     ]);
     return channel && registry ? refused : undefined;
-  }
-
-  /**
-   * Stores entries (or withdrawals, of all) whatever Redis holds: for when that was found to be wrong. False when it did
-   * not take them.
-   */
-  async replace(entries: Entry[]): Promise<boolean> {
-    const ttlMs = entries[0]?.withdrawn ? WITHDRAWN_TTL_MS : this.#sharing.ttlMs;
-    const done = await Promise.all([this.#entries.replace(entries, ttlMs), this.#point(entries)]);
-    return done.every(Boolean);
   }
 
   /** Some of the ids that Redis holds something under, and the cursor for the next; undefined: it does not answer. */

@@ -5,12 +5,20 @@ import type { SharedKeys } from '../auth/redis-key-cache.ts';
 import type { SharedCache } from '../cache/redis-hotel-cache.ts';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
+import type { Standing } from '../redis/versioned-values.ts';
 import { readHotels, readKeys } from './changed-rows.ts';
 
-/** The truth in the place of what was found to be wrong. */
+/** The versions that Redis holds where they are newer than the truth: by hotel id, and by sha256 of a key. */
+export interface Claims {
+  hotels: Standing;
+  keys: Standing;
+}
+
+/** The truth in the place of what was found to be wrong; only what was found there is replaced by what is older. */
 export interface Findings {
   entries: Entry[];
   keys: [sha256: string, key: VersionedKey][];
+  claimed: Claims;
 }
 
 /** What Redis holds of these hotels, by id; nothing of those of which it does not tell. */

@@ -52,14 +52,14 @@ export class Reconciler {
   }
 
   /**
-   * Compares some; returns what is wrong, with the truth. Where Redis does not tell in time nothing is, and the next
-   * step looks at the same. Throws what PostgreSQL refuses.
+   * Compares some; returns what is wrong, with the truth. Where Redis does not tell in time it returns undefined, and the
+   * next step looks at the same. Throws what PostgreSQL refuses.
    */
-  async step(sql: Sql): Promise<Findings> {
+  async step(sql: Sql): Promise<Findings | undefined> {
     this.#dueAtMs = performance.now() + STEP_MS;
     // all that is asked of Redis comes first: meanwhile PostgreSQL hears nothing, and ends a session that is silent
     const held = await withDeadline(this.#ask(), WRITE_MS).catch(() => undefined);
-    if (!held) return { entries: [], keys: [] };
+    if (!held) return undefined;
     this.#hotelCursor = held.hotelCursor;
     this.#keyCursor = held.keyCursor;
 
@@ -74,7 +74,11 @@ export class Reconciler {
     this.#recentKeys = [];
     const keys = [...ofKeys.wrong, ...ofKeys.behind.filter(([sha256]) => this.#suspectKeys.has(sha256))];
     this.#suspectKeys = new Set(ofKeys.behind.map(([sha256]) => sha256));
-    return { entries, keys };
+    const claimed = {
+      hotels: new Map(wrong.map(({ id }) => [id, String(held.hotels.get(id)!.version)])),
+      keys: new Map(ofKeys.wrong.map(([sha256]) => [sha256, String(held.keys.get(sha256)!.version)])),
+    };
+    return { entries, keys, claimed };
   }
 
   async #ask(): Promise<Held | undefined> {

@@ -3,7 +3,8 @@ import type { SharedCache } from '../cache/redis-hotel-cache.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { withDeadline } from '../lib/shutdown.ts';
 import type { SharedStore } from '../redis/store.ts';
-import type { Findings } from './compare.ts';
+import type { Standing } from '../redis/versioned-values.ts';
+import type { Claims, Findings } from './compare.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
 
@@ -16,6 +17,8 @@ const COUNTED = ':';
  * PostgreSQL, which hears nothing meanwhile and ends the session of an invalidator that is silent for 1200 ms.
  */
 export const WRITE_MS = 600;
+
+const NOTHING: Standing = new Map();
 
 /** Redis as the invalidator writes it. */
 export interface RedisAccess {
@@ -30,16 +33,8 @@ export interface Written {
   /** true: it may have been wrong for a while, and what was read there lately is doubtful too */
   lost: boolean;
   /** where Redis holds what claims to be newer than the present state */
-  refused: Refused;
+  refused: Claims;
 }
-
-/** Names of what Redis did not store: hotel ids, and sha256s of keys. */
-export interface Refused {
-  hotels: string[];
-  keys: string[];
-}
-
-const NOTHING_REFUSED: Refused = { hotels: [], keys: [] };
 
 /**
  * Writes changes to Redis and knows whether Redis still holds all that was written. Behind each write it leaves
@@ -79,18 +74,22 @@ export class RedisWriter {
   async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
     return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
       this.#beat = null;
-      return { doubt: 'it takes too long', lost: false, refused: NOTHING_REFUSED };
+      return { doubt: 'it takes too long', lost: false, refused: { hotels: NOTHING, keys: NOTHING } };
     });
   }
 
-  /** Stores the truth whatever Redis holds; false where it did not take all of it in time. */
-  async replace({ entries, keys }: Findings): Promise<boolean> {
+  /**
+   * Stores the truth in the place of what Redis claims. What it claims by now and did not when the truth was read is not
+   * replaced: this process may have been stopped in between, and another invalidator may have written since. Returns
+   * what was refused for that; undefined where Redis did not take all of the rest in time.
+   */
+  async replace({ entries, keys, claimed }: Findings): Promise<Claims | undefined> {
     const taking = Promise.all([
-      entries.length === 0 || this.#hotels.replace(entries),
-      keys.length === 0 || this.#keys.replace(keys),
+      entries.length > 0 ? this.#hotels.fill(entries, claimed.hotels) : NOTHING,
+      keys.length > 0 ? this.#keys.fill(keys, claimed.keys) : NOTHING,
     ]);
-    const taken = await withDeadline(taking, WRITE_MS).catch(() => [false]);
-    return taken.every(Boolean);
+    const [hotels, refusedKeys] = await withDeadline(taking, WRITE_MS).catch(() => []);
+    return hotels && refusedKeys && { hotels, keys: refusedKeys };
   }
 
   async #write({ entries, keys, changes }: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
@@ -98,7 +97,7 @@ export class RedisWriter {
     const left = `${this.#term}${COUNTED}${count}`;
     const [taken, keysTaken] = await Promise.all([
       this.#writeHotels(entries, changes),
-      keys.length > 0 ? this.#keys.fill(keys) : [],
+      keys.length > 0 ? this.#keys.fill(keys) : NOTHING,
     ]);
     const expected = this.#beat;
     const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
@@ -106,7 +105,7 @@ export class RedisWriter {
     const complete = taken !== undefined && keysTaken !== undefined;
     // one that was given up for its slowness does not speak for those that came after it
     if (count === this.#count) this.#beat = complete && kept !== undefined ? left : null;
-    const refused = { hotels: taken ?? [], keys: keysTaken ?? [] };
+    const refused = { hotels: taken ?? NOTHING, keys: keysTaken ?? NOTHING };
     if (kept !== undefined && expected === null)
       return { doubt: 'it is not known what it missed', lost: true, refused };
     if (kept === false) return { doubt: 'it has lost what was written', lost: true, refused };
@@ -117,8 +116,8 @@ export class RedisWriter {
     return { doubt: away ? 'it does not answer' : undefined, lost: false, refused };
   }
 
-  async #writeHotels(entries: Entry[], changes: Changes): Promise<string[] | undefined> {
-    if (entries.length === 0) return [];
+  async #writeHotels(entries: Entry[], changes: Changes): Promise<Standing | undefined> {
+    if (entries.length === 0) return NOTHING;
     if (!entries[0]!.withdrawn) return this.#hotels.fill(entries);
     const carried = { channel: [] as string[], registry: [] as string[] };
     for (const [, , channelId, registryId] of changes.hotels) {

@@ -6,7 +6,7 @@ import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { received } from '../postgres/connect.ts';
 import { readHotels, readKeys } from './changed-rows.ts';
-import type { Findings } from './compare.ts';
+import type { Claims, Findings } from './compare.ts';
 import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
 import { drawGeneration, type Heard, type Position, readPosition } from './history.ts';
@@ -14,7 +14,7 @@ import { Lag } from './lag.ts';
 import { type Changes, type FeedMessage, payloadsOf } from './messages.ts';
 import { signed } from './payload.ts';
 import { Reconciler } from './reconciler.ts';
-import { type RedisAccess, RedisWriter, type Refused } from './redis-writer.ts';
+import { type RedisAccess, RedisWriter } from './redis-writer.ts';
 
 /** On this channel the active invalidator speaks to every instance. */
 export const FEED_CHANNEL = 'hotel_api_feed';
@@ -28,6 +28,8 @@ const HEARTBEAT_MS = 500;
 const NEAR_MS = 50;
 /** SQLSTATE of a lock that is not had within `lock_timeout`. */
 const LOCK_NOT_AVAILABLE = '55P03';
+/** Each round fails only where another writer of Redis has put a newer value since the round before. */
+const SETTLE_ROUNDS = 3;
 const LOOK = 'select exists(select from hotel_api_changes) as found';
 
 /**
@@ -228,36 +230,45 @@ export class Term {
    * transaction that changed and deleted the same row, and by a history that was cut short. The table as it is now
    * counts, whatever the versions say. Returns false where Redis did not take it.
    */
-  async #settle(
-    { hotels, keys }: Refused,
-    { entries, keys: drainedKeys, changes }: Drained,
-  ): Promise<boolean> {
-    const truth: Findings = { entries: [], keys: [] };
-    if (hotels.length > 0) {
-      const refused = new Set(hotels);
+  async #settle(refused: Claims, drained: Drained): Promise<boolean> {
+    let claimed = refused;
+    for (let round = 0; claimed.hotels.size + claimed.keys.size > 0; round++) {
+      if (round === SETTLE_ROUNDS) return false;
+      const truth = await this.#truthOf(claimed, drained);
+      const told = changesOf(truth);
+      drained.changes.hotels.push(...told.hotels);
+      drained.changes.keys.push(...told.keys);
+      const left = await this.#writer!.replace(truth);
+      if (!left) return false;
+      claimed = left;
+    }
+    return true;
+  }
+
+  /** What the tables say now of what Redis refused. */
+  async #truthOf(claimed: Claims, { entries, keys }: Drained): Promise<Findings> {
+    const truth: Findings = { entries: [], keys: [], claimed };
+    if (claimed.hotels.size > 0) {
       // withdrawals say nothing of the rows
-      const rows = entries[0]?.withdrawn ? undefined : await readHotels(this.#sql, hotels);
+      const rows = entries[0]?.withdrawn
+        ? undefined
+        : await readHotels(this.#sql, [...claimed.hotels.keys()]);
       for (const entry of entries) {
         const { id, version } = entry;
-        if (!refused.has(id)) continue;
+        if (!claimed.hotels.has(id)) continue;
         const gone = entry.present ? encodeAbsence(id, versionOfRemoved(version)) : entry;
         truth.entries.push(rows?.get(id) ?? gone);
       }
     }
-    if (keys.length > 0) {
-      const refused = new Set(keys);
-      const rows = await readKeys(this.#sql, keys);
-      for (const [sha256, { version, record }] of drainedKeys) {
-        if (!refused.has(sha256)) continue;
+    if (claimed.keys.size > 0) {
+      const rows = await readKeys(this.#sql, [...claimed.keys.keys()]);
+      for (const [sha256, { version, record }] of keys) {
+        if (!claimed.keys.has(sha256)) continue;
         const gone = { version: record ? versionOfRemoved(version) : version, record: null };
         truth.keys.push([sha256, rows.get(sha256) ?? gone]);
       }
     }
-    if (truth.entries.length + truth.keys.length === 0) return true;
-    const told = changesOf(truth);
-    changes.hotels.push(...told.hotels);
-    changes.keys.push(...told.keys);
-    return this.#writer!.replace(truth);
+    return truth;
   }
 
   async #correct(found: Findings): Promise<void> {

@@ -3,8 +3,8 @@ import { Breaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { Guarded, untilReady } from './breaker-call.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
-import { STORE_NEWER } from './set-if-newer.ts';
-import { clientOptions, type SharedStore } from './store.ts';
+import { oversOf, refusalsOf, STORE_NEWER } from './set-if-newer.ts';
+import { clientOptions, type Refusal, type SharedStore, type Versioned } from './store.ts';
 import { ViewConnector } from './view-connector.ts';
 
 /** Scripts block the server: more keys than these go in several calls. */
@@ -13,7 +13,7 @@ const KEYS_PER_SCRIPT = 100;
 const SCRIPTS_AT_ONCE = 4;
 
 interface Scripted extends Client {
-  storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<number[]>;
+  storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<(number | string)[]>;
 }
 
 /** One Redis server as the service uses it: values that carry versions, one deadline, one breaker. */
@@ -70,8 +70,8 @@ export class Redis implements SharedStore {
     });
   }
 
-  async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number[] | undefined> {
-    const refused: number[] = [];
+  async storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined> {
+    const refused: Refusal[] = [];
     let next = 0;
     let failed = false;
     const sendOneByOne = async () => {
@@ -79,17 +79,18 @@ export class Redis implements SharedStore {
         const start = next;
         const part = values.slice(start, start + KEYS_PER_SCRIPT);
         next += part.length;
-        const places = await this.#guard(() =>
+        const answer = await this.#guard(() =>
           this.#guarded.inTime(
             this.#client.storeNewer(
               part.length,
               ...part.map(([key]) => key),
               ttlMs,
               ...part.map(([, value]) => value),
+              ...oversOf(part),
             ),
           ),
         );
-        if (places) for (const place of places) refused.push(start + place - 1);
+        if (answer) refused.push(...refusalsOf(answer, start));
         else failed = true;
       }
     };

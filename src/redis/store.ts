@@ -1,5 +1,11 @@
 import type { Values } from './reply-parser.ts';
 
+/** A value to be stored; `over`: the version that it may replace although that is newer, as text. */
+export type Versioned = [key: string, value: Buffer, over?: string | undefined];
+
+/** A value that was refused, by its place, and the newer version that stands there. */
+export type Refusal = [place: number, stands: string];
+
 /**
  * The cache that all instances share, as the service uses it: one server or a cluster of them. Nothing here throws:
  * what is away finds nothing and takes nothing, and says so by undefined.
@@ -10,10 +16,10 @@ export interface SharedStore {
   /** What stands under the keys, each with `prefix` before it; undefined when nothing of it could be asked. */
   readMany(keys: readonly string[], prefix: string): Promise<Values | undefined>;
   /**
-   * Stores versioned values unless a newer one stands there (see store-newer.ts), for half of `ttlMs` to all of it.
-   * Returns the places of those that were refused; undefined when not all were sent.
+   * Stores versioned values unless a newer one stands there (see set-if-newer.ts), for half of `ttlMs` to all of it.
+   * Returns those that were refused; undefined when not all were sent.
    */
-  storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number[] | undefined>;
+  storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined>;
   /** Sets texts, where `onlyIfNone` only those that have no value yet. Returns undefined when not all were sent. */
   setMany(
     values: [key: string, value: string | Buffer, ttlMs: number][],

@@ -1,4 +1,3 @@
-import { lifetimeMs } from './lifetime.ts';
 import type { SharedStore } from './store.ts';
 
 /** Names that one step of a walk looks at. */
@@ -26,6 +25,9 @@ export interface Codec<Value> {
    */
   decode(key: string, bytes: Buffer, start: number, end: number, prefix: string): Value | null | undefined;
 }
+
+/** Newer versions that stand in the place of values that were to be stored, as text and by key. */
+export type Standing = ReadonlyMap<string, string>;
 
 /** Values that carry a version, in Redis under `<generation>:<letter><key>`. An older one never replaces a newer. */
 export class VersionedValues<Value> {
@@ -64,29 +66,19 @@ export class VersionedValues<Value> {
   }
 
   /**
-   * Stores values unless Redis holds newer ones. Returns the keys of those that were refused; undefined when Redis did
-   * not take all of it.
+   * Stores values unless Redis holds newer ones. Those of `over` are replaced: by key, the version that was found to be
+   * wrong. Returns what was refused; undefined when Redis did not take all of it.
    */
-  async store(values: Value[], ttlMs = this.#sharing.ttlMs): Promise<string[] | undefined> {
+  async store(values: Value[], ttlMs = this.#sharing.ttlMs, over?: Standing): Promise<Standing | undefined> {
     const { keyOf, encode } = this.#codec;
     const refused = await this.#redis.storeNewer(
-      values.map((value) => [this.#prefix + keyOf(value), encode(value, this.#prefix)]),
+      values.map((value) => {
+        const key = keyOf(value);
+        return [this.#prefix + key, encode(value, this.#prefix), over?.get(key)];
+      }),
       ttlMs,
     );
-    return refused?.map((place) => keyOf(values[place]!));
-  }
-
-  /** Stores values whatever stands in their place, newer versions too. False when Redis did not take all of it. */
-  async replace(values: Value[], ttlMs = this.#sharing.ttlMs): Promise<boolean> {
-    const { keyOf, encode } = this.#codec;
-    const taken = await this.#redis.setMany(
-      values.map((value) => {
-        const bytes = encode(value, this.#prefix);
-        return [this.#prefix + keyOf(value), bytes, lifetimeMs(ttlMs, bytes.readUInt32LE(0))];
-      }),
-      false,
-    );
-    return taken !== undefined;
+    return refused && new Map(refused.map(([place, stands]) => [keyOf(values[place]!), stands]));
   }
 
   /** Some of the keys that Redis holds something under, and the cursor for the next; undefined: it does not answer. */

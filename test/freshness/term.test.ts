@@ -79,13 +79,23 @@ async function overstate(): Promise<void> {
   await redisDatabase.client.set(name, hotel({ id, version: TOO_LARGE_VERSION }).bytes);
 }
 
-/** Something befalls Redis just before the term asks it for this. */
-function justBefore(method: 'replace' | 'walk', befall: () => void): void {
+/** Something befalls Redis, or the term, once, just before it asks Redis for this; `replace`: of newer versions. */
+function justBefore(asked: 'replace' | 'walk', befall: () => unknown): void {
   const { hotels } = access;
-  const ask = hotels[method].bind(hotels) as (...what: unknown[]) => Promise<never>;
-  hotels[method] = (...what: unknown[]) => {
-    befall();
-    return ask(...what);
+  let isDue = true;
+  const befallOnce = async () => {
+    const wasDue = isDue;
+    isDue = false;
+    if (wasDue) await befall();
+  };
+  const [fill, walk] = [hotels.fill.bind(hotels), hotels.walk.bind(hotels)];
+  hotels.fill = async (entries, over) => {
+    if (asked === 'replace' && over) await befallOnce();
+    return fill(entries, over);
+  };
+  hotels.walk = async (cursor) => {
+    if (asked === 'walk') await befallOnce();
+    return walk(cursor);
   };
 }
 
@@ -246,6 +256,49 @@ describe('a term that ends between its write to Redis and its commit', () => {
     await redisDatabase.client.set(await signKey(), instead(told));
     expect(await (await follow(told)).deliver()).toBe(1);
     expect(await generation()).not.toBe(before);
+  });
+});
+
+describe('a term that is stopped while it replaces what Redis holds', () => {
+  const nameHeld = async () => (await access.hotels.held([id]))[0]!.body('full').toString();
+
+  it.each([
+    ['in the place of what refused a change', async () => void (await change()), () => term.deliver()],
+    ['in the place of what a comparison found', async () => {}, () => term.reconcile()],
+  ])('%s leaves what a later term wrote', async (_, before, work) => {
+    const inForce = await generation();
+    await overstate();
+    await before();
+    justBefore('replace', async () => {
+      const marker = (await redisDatabase.client.keys('*:beat'))[0]!;
+      const told = await redisDatabase.client.get(marker);
+      await database.sql`select pg_terminate_backend(${pid}, 60000)`;
+      await database.sql`update hotels set name = 'v3' where id = ${id}`;
+      const later = openSession();
+      const redis = new Redis(redisDatabase.url, REDIS_TIMEOUT_MS, () => {});
+      await redis.connected(1_000);
+      const hotels = new SharedCache(redis, SHARING);
+      const keys = new SharedKeys(redis, SHARING, new Secret());
+      const events = new Events(openLog('silent', 'test'));
+      const next = await Term.begin(
+        later,
+        { redis, hotels, keys },
+        told,
+        NOTHING_HEARD,
+        new Metrics(),
+        events,
+      );
+      while ((await next.deliver()) > 0);
+      redis.close();
+      await later.end();
+      expect(await nameHeld()).toContain('"name":"v3"');
+    });
+    const pid = await backend();
+    await expect(work()).rejects.toThrow();
+    expect(await generation()).toBe(inForce);
+    expect(await nameHeld()).toContain('"name":"v3"');
+    await session.end({ timeout: 0 });
+    session = openSession();
   });
 });
 

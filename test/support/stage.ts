@@ -282,13 +282,13 @@ export class Stage {
    * Compares all that Redis holds with PostgreSQL, as the active invalidator does step by step, and so often that what
    * lasts is seen to last. What is wrong.
    */
-  async compare(): Promise<Findings> {
+  async compare(): Promise<Pick<Findings, 'entries' | 'keys'>> {
     const reconciler = new Reconciler(this.#access);
-    const all: Findings = { entries: [], keys: [] };
+    const all: Pick<Findings, 'entries' | 'keys'> = { entries: [], keys: [] };
     for (let step = 0; step < COMPARE_STEPS; step++) {
-      const { entries, keys } = await reconciler.step(this.sql);
-      all.entries.push(...entries);
-      all.keys.push(...keys);
+      const found = await reconciler.step(this.sql);
+      all.entries.push(...(found?.entries ?? []));
+      all.keys.push(...(found?.keys ?? []));
     }
     return all;
   }

@@ -4,7 +4,15 @@ import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/shutdown.ts';
 import { Guarded, untilReady } from '../breaker-call.ts';
 import { joined, Values } from '../reply-parser.ts';
-import { clientOptions, isAway, retryAfterMs, type SharedStore } from '../store.ts';
+import { oversOf, refusalsOf } from '../set-if-newer.ts';
+import {
+  clientOptions,
+  isAway,
+  type Refusal,
+  retryAfterMs,
+  type SharedStore,
+  type Versioned,
+} from '../store.ts';
 import { Commands, STORE_NEWER_SHA1 } from './commands.ts';
 import { type Access, Masters } from './masters.ts';
 import { connectorReporting } from './reporting-connector.ts';
@@ -74,11 +82,14 @@ export class RedisCluster implements SharedStore {
     return answered.some(Boolean) ? joined(parts, keys.length) : undefined;
   }
 
-  async storeNewer(values: [key: string, value: Buffer][], ttlMs: number): Promise<number[] | undefined> {
+  async storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined> {
     const answers = await this.#commands.send(
-      values.map(([key, value]) => [key, 'evalsha', STORE_NEWER_SHA1, 1, key, ttlMs, value]),
+      values.map((one) => {
+        const [key, value] = one;
+        return [key, 'evalsha', STORE_NEWER_SHA1, 1, key, ttlMs, value, ...oversOf([one])];
+      }),
     );
-    return answers?.flatMap((refused, place) => ((refused as number[]).length > 0 ? [place] : []));
+    return answers?.flatMap((answer, place) => refusalsOf(answer as (number | string)[], place));
   }
 
   async setMany(
