@@ -74,6 +74,12 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
     await requireServer(sql);
     applied = await appliedTo(sql);
   } catch (error) {
+    if (/permission denied to set role/.test((error as Error).message)) {
+      throw new Failure(
+        'The login of DATABASE_URL may not assume the role hotel_api_serve. ' +
+          'Run, as a login that may grant the role: grant hotel_api_serve to LOGIN',
+      );
+    }
     // The service connects in a role that the migrations make.
     if (!/role "hotel_api_serve" does not exist/.test((error as Error).message)) throw error;
     applied = [];
