@@ -4,8 +4,12 @@
 -- An http or https URI by RFC 3986, in ASCII, whose host is a name or an IPv4 address.
 create or replace function hotel_uri_is_valid(uri text) returns boolean
   language sql immutable parallel safe
-  return uri is null or (char_length(uri) <= 2048 and uri ~
-    '^[Hh][Tt][Tt][Pp][Ss]?://(?:(?:[A-Za-z0-9._~!$&''()*+,;=:-]|%[0-9A-Fa-f]{2})*@)?(?:[A-Za-z0-9._~!$&''()*+,;=-]|%[0-9A-Fa-f]{2})+(?::[0-9]{0,5})?(?:/(?:[A-Za-z0-9._~!$&''()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)?(?:\?(?:[A-Za-z0-9._~!$&''()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?(?:#(?:[A-Za-z0-9._~!$&''()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?$');
+  return uri is null or (
+    char_length(uri) <= 2048
+    and uri ~ '^[Hh][Tt][Tt][Pp][Ss]?://(?:[A-Za-z0-9._~!$&''()*+,;=%:-]*@)?[A-Za-z0-9._~!$&''()*+,;=%-]+(?::[0-9]{0,5})?(?:[/?][A-Za-z0-9._~!$&''()*+,;=%:@/?-]*)?(?:#[A-Za-z0-9._~!$&''()*+,;=%:@/?-]*)?$'
+    -- apart, because it makes the first one half as fast again
+    and (strpos(uri, '%') = 0 or uri !~ '%(?![0-9A-Fa-f]{2})')
+  );
 
 -- As HTML forms take it, with a dot in the domain. The format `email` of JSON Schema allows dots only between other
 -- characters.
