@@ -60,6 +60,27 @@ describe('import', () => {
     );
   });
 
+  test('IRIs are converted to URIs, and only those of imported hotels are counted', async () => {
+    const [first, wrong] = ['https://größe.de/', 'https://hotel.example/ä ö'];
+    const images = [{ url: 'https://cdn.example/é.jpg' }, { url: 'https://cdn.example/e.jpg' }];
+    const hotels = [
+      { id: 'a', name: 'A', website_url: first, images },
+      { id: 'b', name: 'B', website_url: 'https://hotel.example/' },
+      { id: 'c', name: 'C', website_url: first, certification_url: wrong },
+    ];
+    const file = await put('iris.ndjson', hotels.map((hotel) => `${JSON.stringify(hotel)}\n`).join(''));
+    const plain = await program.run(['import', '--dry-run', file]);
+    expect(plain.stdout).toContain('2 IRIs converted to URIs (percent-encoding, punycode).');
+    const { code, stdout } = await program.run(['import', '--json', file]);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toEqual({ ...counts({ inserted: 2, rejected: 1 }), converted_uris: 2 });
+    const [row] = await sql()`select website_url, images -> 0 ->> 'url' as image from hotels where id = 'a'`;
+    expect(row).toEqual({
+      website_url: 'https://xn--gre-6ka8i.de/',
+      image: 'https://cdn.example/%C3%A9.jpg',
+    });
+  });
+
   test('wrong rows of CSV are told by line and reason, and handed back as CSV that can be corrected', async () => {
     const rows = [
       'id,name,star_rating,images',

@@ -13,7 +13,7 @@ describe('the databases of a test', () => {
   test('are migrated, and the login of the service can read and not write', async () => {
     const { sql, url } = await freshDatabase();
     await insertHotels(sql, [
-      { registry_id: 9_007_199_254_740_993n, certified_from: '2026-01-31' },
+      { registry_id: 9_007_199_254_740_991n, certified_from: '2026-01-31' },
       { id: 'b' },
     ]);
     const service = postgres(url, { max: 1 });
