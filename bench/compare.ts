@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Lifecycle } from '../src/lib/shutdown.ts';
+import type { Shutdown } from '../src/lib/shutdown.ts';
 import { median } from './figures.ts';
 import { type Round, runScenario } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
@@ -28,10 +28,10 @@ export async function compareCommits(
   a: string,
   b: string,
   rounds: number,
-  lifecycle: Lifecycle,
+  shutdown: Shutdown,
 ): Promise<void> {
   const say = (sentence: string) => console.error(sentence);
-  const world = await startWorld(HOTELS, { wrk: true, nginx: false }, lifecycle, say);
+  const world = await startWorld(HOTELS, { wrk: true, nginx: false }, shutdown, say);
   say(world.cores.sentence);
   const roots = [a, b].map((commit, i) => checkOut(commit, join(world.folder, `tree-${i}`)));
   console.log(`A = ${a}, B = ${b}; processor time a request in us; B / A below 1: B is cheaper\n`);
@@ -43,10 +43,10 @@ export async function compareCommits(
     for (const [i, root] of roots.entries()) {
       const redisUrl = `redis://127.0.0.1:${world.redis.port}/${FIRST_REDIS_DATABASE + i}`;
       const target = await startService(
-        { ...world.surroundings, redisUrl },
+        { ...world.targetOptions, redisUrl },
         { name: i === 0 ? 'service' : 'service-redis', root, environment },
       );
-      lifecycle.push(`${mode} ${i}`, target.stop, 12_000);
+      shutdown.push(`${mode} ${i}`, target.stop, 12_000);
       await warm(target, world);
       pair.push(target);
     }
@@ -60,13 +60,13 @@ async function comparePair(world: World, mode: string, pair: Target[], rounds: n
     const [a, b] = await runScenario(world, scenario, pair, { rounds, seconds: 2 });
     const ratios = b!.rounds.map((round, i) => round.processorUs / a!.rounds[i]!.processorUs);
     const [low, high, middle] = [Math.min(...ratios), Math.max(...ratios), median(ratios)];
-    let verdict = 'no change beyond the noise';
-    if (high < 1 && middle < 1 - LEAST_CHANGE) verdict = 'B is cheaper';
-    if (low > 1 && middle > 1 + LEAST_CHANGE) verdict = 'B is dearer';
+    let decision = 'no change beyond the noise';
+    if (high < 1 && middle < 1 - LEAST_CHANGE) decision = 'B is cheaper';
+    if (low > 1 && middle > 1 + LEAST_CHANGE) decision = 'B is dearer';
     const of = (cell: { rounds: Round[] }) =>
       median(cell.rounds.map(({ processorUs }) => processorUs)).toFixed(1);
     console.log(
-      `${`${scenario.title} (${mode})`.padEnd(46)} A ${of(a!).padStart(8)}  B ${of(b!).padStart(8)}  B / A ${middle.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})  ${verdict}`,
+      `${`${scenario.title} (${mode})`.padEnd(46)} A ${of(a!).padStart(8)}  B ${of(b!).padStart(8)}  B / A ${middle.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})  ${decision}`,
     );
   }
 }

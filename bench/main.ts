@@ -1,11 +1,11 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { parseWhole } from '../src/cli/arguments.ts';
-import { Lifecycle } from '../src/lib/shutdown.ts';
+import { Shutdown } from '../src/lib/shutdown.ts';
 import { compareCommits } from './compare.ts';
 import { PARTS, PEERS, runBenchmarks, USUAL_HOTELS } from './run.ts';
 import { QUEUE_ROWS, runSizing } from './sizing.ts';
 
-const lifecycle = new Lifecycle();
+const shutdown = new Shutdown();
 const { promise: interrupted, resolve: interrupt } = Promise.withResolvers<void>();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interrupt());
 
@@ -30,19 +30,19 @@ const program = new Command('npm run bench --')
   .option('--hotels <n>', 'how many', parseWhole(100, 10_000_000), USUAL_HOTELS)
   .option('--rounds <n>', 'how often each is measured (default: 3 times, or 12)', parseWhole(1, 1_000))
   .option('--out <folder>', 'where the results are written (default: bench/results)')
-  .action((options) => finish(runBenchmarks(options, lifecycle)));
+  .action((options) => finish(runBenchmarks(options, shutdown)));
 program
   .command('compare')
   .description('two commits of the service interleaved, and what changed beyond the noise')
   .argument('<a>', 'a commit, branch or tag')
   .argument('<b>', 'another; "." is the working tree as it stands')
   .option('--rounds <n>', 'how often each is measured', parseWhole(1, 1_000), 7)
-  .action((a, b, { rounds }) => finish(compareCommits(a, b, rounds, lifecycle)));
+  .action((a, b, { rounds }) => finish(compareCommits(a, b, rounds, shutdown)));
 program
   .command('sizing')
   .description('what hotels take in every tier, and the tables from which machines are chosen')
   .option('--hotels <n>', 'how many', parseWhole(QUEUE_ROWS, 10_000_000), 50_000)
-  .action(({ hotels }) => finish(runSizing(hotels, lifecycle, console.error)));
+  .action(({ hotels }) => finish(runSizing(hotels, shutdown, console.error)));
 await program.parseAsync();
 
 async function finish(work: Promise<void>): Promise<void> {
@@ -56,6 +56,6 @@ async function finish(work: Promise<void>): Promise<void> {
     ),
     interrupted.then(() => 130),
   ]);
-  for (const fault of await lifecycle.close()) console.error(`not ended in order: ${fault}`);
+  for (const fault of await shutdown.close()) console.error(`not ended in order: ${fault}`);
   process.exit(code);
 }

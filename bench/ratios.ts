@@ -33,7 +33,7 @@ export interface Ratio {
   /** where two servers are compared: by what, and what the other measure says */
   by?: Compared['by'];
   other?: number;
-  verdict: 'aim' | 'floor' | 'missed';
+  decision: 'aim' | 'floor' | 'missed';
 }
 
 const PROMISED: Promised[] = [
@@ -82,8 +82,8 @@ export function ratiosOf(results: Results): Ratio[] {
     if (rounds.length === 0) return [];
     const value = median(rounds);
     const reaches = (bound: number) => (atMost ? value <= bound : value >= bound);
-    const verdict = reaches(aim) ? 'aim' : reaches(floor) ? 'floor' : 'missed';
-    return [{ title, floor, aim, atMost, rounds, value, ...other, verdict }];
+    const decision = reaches(aim) ? 'aim' : reaches(floor) ? 'floor' : 'missed';
+    return [{ title, floor, aim, atMost, rounds, value, ...other, decision }];
   });
 }
 

@@ -94,7 +94,7 @@ function ratioTable(ratios: Ratio[]): string[] {
     'Ratios to what the title names. By processor time a request: theirs / ours; by rate: ours / theirs; above 1, ours is',
     'better. "other": the same by the other measure.',
     `  ${''.padEnd(56)}${'by'.padEnd(16)}${['ratio', 'from', 'to', 'floor', 'aim', 'other', 'verdict'].map((name) => name.padStart(9)).join('')}`,
-    ...ratios.map(({ title, by = '', value, rounds, floor, aim, atMost, other, verdict }) => {
+    ...ratios.map(({ title, by = '', value, rounds, floor, aim, atMost, other, decision }) => {
       const bound = (limit: number) => `${atMost ? '<=' : '>='}${limit}`;
       const columns = [
         significant(value),
@@ -103,7 +103,7 @@ function ratioTable(ratios: Ratio[]): string[] {
         bound(floor),
         bound(aim),
         other === undefined ? '' : significant(other),
-        verdict,
+        decision,
       ];
       return `  ${title.padEnd(56)}${by.padEnd(16)}${columns.map((column) => column.padStart(9)).join('')}`;
     }),

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Lifecycle } from '../src/lib/shutdown.ts';
+import type { Shutdown } from '../src/lib/shutdown.ts';
 import { plotProcessorTime, plotSweep } from './plot.ts';
 import { cold } from './probes/cold.ts';
 import { compression } from './probes/compression.ts';
@@ -68,7 +68,7 @@ export const PARTS = [
 ];
 
 /** Runs the benchmarks, writes bench/results and prints the tables. Everything started is released by `lifecycle`. */
-export async function runBenchmarks(options: RunOptions, lifecycle: Lifecycle): Promise<void> {
+export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Promise<void> {
   const { quick, only, hotels, rounds, beside = PEERS, out = RESULTS } = options;
   const beganAtMs = performance.now();
   const say = (sentence: string) =>
@@ -80,7 +80,7 @@ export async function runBenchmarks(options: RunOptions, lifecycle: Lifecycle): 
     wrk: scenarios.some(({ small }) => small),
     nginx: beside.some((name) => name.startsWith('nginx')),
   };
-  const world = await startWorld(hotels, wanted, lifecycle, say);
+  const world = await startWorld(hotels, wanted, shutdown, say);
   say(world.cores.sentence);
   const targets = await startTargets(world, beside);
   const [service] = targets as [Target];
@@ -133,7 +133,7 @@ export async function runBenchmarks(options: RunOptions, lifecycle: Lifecycle): 
 
 /** The service first. */
 async function startTargets(world: World, beside: string[]): Promise<Target[]> {
-  const { surroundings: around, tools, lifecycle } = world;
+  const { targetOptions: around, tools, shutdown } = world;
   const starts: Record<TargetName, () => Promise<Target>> = {
     service: () => startService(around, { name: 'service' }),
     'service-redis': () =>
@@ -149,7 +149,7 @@ async function startTargets(world: World, beside: string[]): Promise<Target[]> {
     if (name !== 'service' && !beside.includes(name)) continue;
     if (name.startsWith('nginx') && !tools.nginx) continue;
     const target = await start();
-    lifecycle.push(target.name, target.stop, STOP_DEADLINE_MS);
+    shutdown.push(target.name, target.stop, STOP_DEADLINE_MS);
     targets.push(target);
   }
   return targets;

@@ -7,7 +7,7 @@ import { createKey } from '../src/cli/keys.ts';
 import { startPostgres } from '../src/demo/servers/postgres.ts';
 import { childrenOf } from '../src/demo/servers/processes.ts';
 import { startRedis } from '../src/demo/servers/redis.ts';
-import type { Lifecycle } from '../src/lib/shutdown.ts';
+import type { Shutdown } from '../src/lib/shutdown.ts';
 import { readHotels } from './hotels.ts';
 import { readMetric, startService } from './targets/service.ts';
 import { warm } from './warm.ts';
@@ -45,25 +45,25 @@ export interface Sizes {
 /** Measures what `count` hotels take and writes bench/results/sizing.json, from which docs/operations/sizing.md is made. */
 export async function runSizing(
   count: number,
-  lifecycle: Lifecycle,
+  shutdown: Shutdown,
   say: (sentence: string) => void,
 ): Promise<void> {
-  const sizes = await measure(count, lifecycle, say);
+  const sizes = await measure(count, shutdown, say);
   await writeFile(`${FOLDER}sizing.json`, `${JSON.stringify(sizes, null, 1)}\n`);
   console.log(JSON.stringify(sizes, null, 1));
   say('npm run build:docs renews the tables of docs/operations/sizing.md.');
 }
 
-async function measure(count: number, lifecycle: Lifecycle, say: (sentence: string) => void): Promise<Sizes> {
+async function measure(count: number, shutdown: Shutdown, say: (sentence: string) => void): Promise<Sizes> {
   const postgres = await startPostgres();
-  lifecycle.push('PostgreSQL', () => postgres.stop(), 12_000);
+  shutdown.push('PostgreSQL', () => postgres.stop(), 12_000);
   const redis = await startRedis(say);
   if (!redis) throw new Error('there is no Redis here and none could be fetched');
-  lifecycle.push('Redis', () => redis.stop(), 12_000);
+  shutdown.push('Redis', () => redis.stop(), 12_000);
   const client = new Redis(redis.url);
-  lifecycle.push('client of Redis', async () => client.disconnect());
+  shutdown.push('client of Redis', async () => client.disconnect());
   say(`Making ${count} hotels …`);
-  const { sql, databaseUrl } = await makeDatabase({ postgres, lifecycle }, 'sizing', count);
+  const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'sizing', count);
   const { key } = await createKey(sql, { name: 'sizing', scopes: ['registry'], expiresAt: null });
   const keys = { full: key, narrow: key };
   const target = await startService(
@@ -73,7 +73,7 @@ async function measure(count: number, lifecycle: Lifecycle, say: (sentence: stri
       environment: { L1_MAX_BYTES: String(Math.max(256 * MIB, 2_048 * count)), DATABASE_TIMEOUT_MS: '10000' },
     },
   );
-  lifecycle.push('service', target.stop, 12_000);
+  shutdown.push('service', target.stop, 12_000);
   const hotels = await readHotels(sql);
   const redisBefore = await redisState(client);
   const cacheBefore = await readMetric(target, LOCAL_CACHE);

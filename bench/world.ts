@@ -8,12 +8,12 @@ import { createKey } from '../src/cli/keys.ts';
 import { DEFAULT_SEED, seed } from '../src/cli/seed.ts';
 import { type PostgresServer, startPostgres } from '../src/demo/servers/postgres.ts';
 import { type RedisServer, startRedis } from '../src/demo/servers/redis.ts';
-import type { Lifecycle } from '../src/lib/shutdown.ts';
+import type { Shutdown } from '../src/lib/shutdown.ts';
 import { openDatabase } from '../src/postgres/connect.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { type Cores, splitCores } from './cores.ts';
 import { type ExpectedHotel, readHotels } from './hotels.ts';
-import type { Surroundings } from './targets/target.ts';
+import type { TargetOptions } from './targets/target.ts';
 import { findTools, type Tools, type Wanted } from './tools.ts';
 
 const STOP_DEADLINE_MS = 12_000;
@@ -27,12 +27,12 @@ export interface World {
   tools: Tools;
   postgres: PostgresServer;
   redis: RedisServer;
-  lifecycle: Lifecycle;
+  shutdown: Shutdown;
   keys: { full: string; narrow: string };
   hotels: ExpectedHotel[];
   /** as the owner */
   sql: Sql;
-  surroundings: Surroundings;
+  targetOptions: TargetOptions;
   /** removed at the end */
   folder: string;
   say: (sentence: string) => void;
@@ -42,27 +42,27 @@ export interface World {
 export async function startWorld(
   count: number,
   wanted: Wanted,
-  lifecycle: Lifecycle,
+  shutdown: Shutdown,
   say: (sentence: string) => void,
 ): Promise<World> {
   const tools = await findTools(wanted);
   const cores = await splitCores();
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-bench-'));
-  lifecycle.push('folder', () => rm(folder, { recursive: true, force: true }));
+  shutdown.push('folder', () => rm(folder, { recursive: true, force: true }));
   const startingPostgres = startPostgres({ maxConnections: 200 });
-  lifecycle.push(
+  shutdown.push(
     'PostgreSQL',
     async () => (await startingPostgres.catch(() => undefined))?.stop(),
     STOP_DEADLINE_MS,
   );
   const startingRedis = startRedis(say);
-  lifecycle.push('Redis', async () => (await startingRedis.catch(() => undefined))?.stop(), STOP_DEADLINE_MS);
+  shutdown.push('Redis', async () => (await startingRedis.catch(() => undefined))?.stop(), STOP_DEADLINE_MS);
   const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
   if (!redis) throw new Error('there is no Redis here and none could be fetched');
 
   say(`Making ${count} hotels …`);
   const keys = { full: '', narrow: '' };
-  const world = { cores, tools, postgres, redis, lifecycle, keys, folder, say };
+  const world = { cores, tools, postgres, redis, shutdown, keys, folder, say };
   const { sql, databaseUrl } = await makeDatabase(world, 'bench', count);
   keys.full = (
     await createKey(sql, { name: 'bench, with registry', scopes: ['registry'], expiresAt: null })
@@ -71,8 +71,14 @@ export async function startWorld(
   const hotels = await readHotels(sql);
   const peerRedisUrl = redisUrlOf(redis, PEER_DATABASE);
   await fillPeers(peerRedisUrl, hotels);
-  const surroundings = { pin: cores.server, databaseUrl, redisUrl: redisUrlOf(redis, 0), peerRedisUrl, keys };
-  return { ...world, hotels, sql, surroundings };
+  const targetOptions = {
+    pin: cores.server,
+    databaseUrl,
+    redisUrl: redisUrlOf(redis, 0),
+    peerRedisUrl,
+    keys,
+  };
+  return { ...world, hotels, sql, targetOptions };
 }
 
 export function redisUrlOf({ port }: { port: number }, database: number): string {
@@ -81,13 +87,13 @@ export function redisUrlOf({ port }: { port: number }, database: number): string
 
 /** Makes a database of this release with hotels, and a login for the service, which may be there already. */
 export async function makeDatabase(
-  { postgres, lifecycle }: Pick<World, 'postgres' | 'lifecycle'>,
+  { postgres, shutdown }: Pick<World, 'postgres' | 'shutdown'>,
   name: string,
   hotels: number,
 ): Promise<{ sql: Sql; databaseUrl: string }> {
   const admin = openDatabase(postgres.url('postgres'), 1, { kind: 'operate' });
   const sql = openDatabase(postgres.url(name), 2, { kind: 'operate' });
-  lifecycle.push(`connections to ${name}`, () =>
+  shutdown.push(`connections to ${name}`, () =>
     Promise.all([admin.end({ timeout: 0 }), sql.end({ timeout: 0 })]),
   );
   await admin`create database ${admin(name)}`;

@@ -44,7 +44,7 @@ end $$;
 -- Where the change feed stands in the history. The active invalidator writes this row in the transaction that tells
 -- changes, after the changes were committed. A replica replays commits in their order, so a snapshot that shows this
 -- row shows those changes too.
-create table hotel_api_told (
+create table hotel_api_feed_position (
   history text not null default hotel_api_draw_name(),
   -- why the history began
   reason text not null default 'the schema was created',
@@ -63,7 +63,7 @@ create table hotel_api_told (
   version bigint not null default 0,
   is_the_only_row boolean primary key default true check (is_the_only_row)
 );
-insert into hotel_api_told default values;
+insert into hotel_api_feed_position default values;
 
 -- Null while the row goes on from where it was written; else what befell it.
 create function hotel_api_history_fault() returns text
@@ -73,7 +73,7 @@ create function hotel_api_history_fault() returns text
     when xmin <> written_by::xid then 'it was restored'
     when version > (select last_value from hotel_api_versions) then 'the sequence of versions was restored'
   end
-  from hotel_api_told
+  from hotel_api_feed_position
 $$;
 
 -- For every instance: where the feed stands, with the secret of the history.
@@ -81,7 +81,7 @@ create function hotel_api_position()
   returns table (history text, reason text, generation text, term text, number bigint, count bigint, secret bytea, fault text)
   language sql volatile security definer set search_path from current as $$
   select t.history, t.reason, t.generation, t.term, t.number, t.count, s.secret, hotel_api_history_fault()
-  from hotel_api_told as t, hotel_api_secrets as s
+  from hotel_api_feed_position as t, hotel_api_secrets as s
 $$;
 
 -- Begins a history, unless the present one is another than `ended`. Versions go on above all that were ever cached: 2^32
@@ -91,7 +91,7 @@ create function hotel_api_begin_history(ended text, why text, heard bigint) retu
 declare
   next bigint;
 begin
-  perform from hotel_api_told where history = ended for update;
+  perform from hotel_api_feed_position where history = ended for update;
   if not found then
     return;
   end if;
@@ -101,7 +101,7 @@ begin
   end if;
   delete from hotel_api_secrets;
   insert into hotel_api_secrets values (hotel_api_draw_secret());
-  update hotel_api_told set
+  update hotel_api_feed_position set
     history = default, reason = why, generation = default, leader = '', term = '', number = number + 1, count = 0,
     place = default, written_by = default, version = (select last_value from hotel_api_versions);
 end $$;
@@ -110,42 +110,42 @@ end $$;
 -- last of a history tells whether the row has gone back: the term would hide that by going on.
 create function hotel_api_begin_term(
   new_leader text, heard_version bigint, heard_history text, heard_number bigint, heard_term text, heard_count bigint
-) returns setof hotel_api_told
+) returns setof hotel_api_feed_position
   language plpgsql security definer set search_path from current as $$
 declare
   fault text;
 begin
-  insert into hotel_api_told (place) values ('') on conflict do nothing;
-  perform from hotel_api_told for update;
+  insert into hotel_api_feed_position (place) values ('') on conflict do nothing;
+  perform from hotel_api_feed_position for update;
   fault := coalesce(
     hotel_api_history_fault(),
     (
-      select 'it has lost what was told' from hotel_api_told
+      select 'it has lost what was told' from hotel_api_feed_position
       where history = heard_history
         and (number < heard_number or number = heard_number and (term <> heard_term or count < heard_count))
     )
   );
   if fault is not null then
-    perform hotel_api_begin_history(history, fault, heard_version) from hotel_api_told;
+    perform hotel_api_begin_history(history, fault, heard_version) from hotel_api_feed_position;
   end if;
-  update hotel_api_told set leader = new_leader, written_by = default;
-  return query select * from hotel_api_told;
+  update hotel_api_feed_position set leader = new_leader, written_by = default;
+  return query select * from hotel_api_feed_position;
 end $$;
 
 -- For the active invalidator, in every transaction that sends messages: notes that its term has told so many, and the
 -- generation, where they are others than before. Throws where the term is over or the row is not as the term left it.
-create function hotel_api_tell(
+create function hotel_api_announce(
   teller text, session_pid integer, told_before bigint, told bigint, told_generation text
 ) returns void
   language plpgsql security definer set search_path from current as $$
 declare
-  was hotel_api_told;
+  was hotel_api_feed_position;
 begin
-  select * into was from hotel_api_told;
+  select * into was from hotel_api_feed_position;
   if was.leader is distinct from teller or (case was.term when teller then was.count else 0 end) <> told_before
     -- a session keeps its place
     or not exists (
-      select from hotel_api_told where xmin = written_by::xid and version <= (select last_value from hotel_api_versions)
+      select from hotel_api_feed_position where xmin = written_by::xid and version <= (select last_value from hotel_api_versions)
     )
   then
     raise exception 'another term or another history has begun';
@@ -155,7 +155,7 @@ begin
     raise exception 'the session of the term has ended';
   end if;
   if told > told_before or told_generation <> was.generation then
-    update hotel_api_told set
+    update hotel_api_feed_position set
       generation = told_generation, term = teller, number = number + (term <> teller)::integer, count = told,
       written_by = default, version = (select last_value from hotel_api_versions);
   end if;
@@ -179,11 +179,11 @@ revoke all on function
   hotel_api_draw_secret(), hotel_api_draw_name(), hotel_api_place(), hotel_api_history_fault(), hotel_api_position(),
   hotel_api_begin_history(text, text, bigint),
   hotel_api_begin_term(text, bigint, text, bigint, text, bigint),
-  hotel_api_tell(text, integer, bigint, bigint, text), hotel_api_commit_durably()
+  hotel_api_announce(text, integer, bigint, bigint, text), hotel_api_commit_durably()
 from public;
-grant select on hotel_api_told to hotel_api_serve;
+grant select on hotel_api_feed_position to hotel_api_serve;
 grant execute on function
   hotel_api_position(), hotel_api_begin_history(text, text, bigint),
   hotel_api_begin_term(text, bigint, text, bigint, text, bigint),
-  hotel_api_tell(text, integer, bigint, bigint, text)
+  hotel_api_announce(text, integer, bigint, bigint, text)
 to hotel_api_serve;

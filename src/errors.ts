@@ -59,24 +59,24 @@ export const publicErrors = Object.fromEntries(
 ) as Readonly<Record<ErrorCode, PublicError>>;
 
 /** Why requests are refused, as they are counted. */
-export const REFUSALS = [
+export const REJECTIONS = [
   'overload',
   'rate_limit',
-  'key_guesses',
-  'postgres_away',
+  'unknown_key_limit',
+  'postgres_unavailable',
   'postgres_queue',
   'postgres_timeout',
   'other',
 ] as const;
-export type Refusal = (typeof REFUSALS)[number];
+export type Rejection = (typeof REJECTIONS)[number];
 
 /** Thrown where an answer cannot be had in time because a dependency is away or the queue is full: 503. */
 export class Unavailable extends Error {
   override name = 'Unavailable';
-  readonly refusal: Refusal;
+  readonly rejection: Rejection;
 
-  constructor(message: string, options: ErrorOptions & { refusal?: Refusal } = {}) {
+  constructor(message: string, options: ErrorOptions & { rejection?: Rejection } = {}) {
     super(message, options);
-    this.refusal = options.refusal ?? 'other';
+    this.rejection = options.rejection ?? 'other';
   }
 }

@@ -1,6 +1,6 @@
 import autocannon from 'autocannon';
 import type { Call, LoadResult } from './call.ts';
-import { Tally } from './tally.ts';
+import { LoadCounter } from './tally.ts';
 
 /** Each connection walks its list of requests from the beginning: a long one would only be built again for each. */
 const REQUESTS = 2_000;
@@ -15,7 +15,7 @@ export async function autocannonLoop(
   calls: Call[],
   options: { connections: number; seconds: number },
 ): Promise<LoadResult> {
-  const tally = new Tally();
+  const counter = new LoadCounter();
   const chosen = calls.slice(0, REQUESTS);
   const status = chosen[0]!.status;
   const shortest = Math.min(...chosen.map(({ bodyBytes }) => bodyBytes));
@@ -28,10 +28,10 @@ export async function autocannonLoop(
   });
   run.on('response', (_client: unknown, got: number, bytes: number, milliseconds: number) => {
     const fault = got !== status ? `status ${got}` : bytes < shortest ? `${bytes} bytes` : undefined;
-    tally.add(milliseconds, fault);
+    counter.add(milliseconds, fault);
   });
   await run;
-  return tally.result((performance.now() - beganAtMs) / 1000);
+  return counter.result((performance.now() - beganAtMs) / 1000);
 }
 
 function parse(bytes: Buffer) {

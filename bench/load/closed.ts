@@ -1,6 +1,6 @@
 import type { Call, LoadResult } from './call.ts';
 import { Connection } from './connection.ts';
-import { Tally } from './tally.ts';
+import { LoadCounter } from './tally.ts';
 
 const MAX_FAULTS = 100;
 
@@ -14,7 +14,7 @@ export async function closedLoop(
   calls: Call[],
   options: { connections: number; seconds: number; from: number; requests?: number },
 ): Promise<LoadResult> {
-  const tally = new Tally();
+  const counter = new LoadCounter();
   const { promise: over, resolve: end } = Promise.withResolvers<void>();
   let next = options.from;
   const last = options.from + (options.requests ?? Infinity);
@@ -28,8 +28,8 @@ export async function closedLoop(
     Array.from({ length: options.connections }, () =>
       Connection.open(port, (connection, fault) => {
         const nowMs = performance.now();
-        tally.add(nowMs - connection.dueAtMs, fault);
-        if (nowMs < untilMs && next < last && tally.faultCount < MAX_FAULTS) send(connection);
+        counter.add(nowMs - connection.dueAtMs, fault);
+        if (nowMs < untilMs && next < last && counter.faultCount < MAX_FAULTS) send(connection);
         else if (--open === 0) end();
       }),
     ),
@@ -40,5 +40,5 @@ export async function closedLoop(
   await over;
   const seconds = (performance.now() - beganAtMs) / 1000;
   for (const connection of connections) connection.close();
-  return tally.result(seconds);
+  return counter.result(seconds);
 }

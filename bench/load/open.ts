@@ -1,6 +1,6 @@
 import type { Call, LoadResult } from './call.ts';
 import { Connection } from './connection.ts';
-import { Tally } from './tally.ts';
+import { LoadCounter } from './tally.ts';
 
 const CONNECTIONS = 128;
 /** What has not been answered this long after the end counts as a fault. */
@@ -16,12 +16,12 @@ export async function openLoop(
   calls: Call[],
   options: { perSecond: number; seconds: number },
 ): Promise<LoadResult> {
-  const tally = new Tally();
+  const counter = new LoadCounter();
   const idle: Connection[] = [];
   const connections = await Promise.all(
     Array.from({ length: CONNECTIONS }, () =>
       Connection.open(port, (connection, fault) => {
-        tally.add(performance.now() - connection.dueAtMs, fault);
+        counter.add(performance.now() - connection.dueAtMs, fault);
         answered++;
         idle.push(connection);
       }),
@@ -49,8 +49,8 @@ export async function openLoop(
   const seconds = (performance.now() - beganAtMs) / 1000;
   for (const connection of connections) connection.close();
   for (let i = answered; i < total; i++)
-    tally.add((performance.now() - beganAtMs - i * intervalMs) | 0, undefined);
-  const result = tally.result(seconds);
+    counter.add((performance.now() - beganAtMs - i * intervalMs) | 0, undefined);
+  const result = counter.result(seconds);
   if (answered < total) {
     result.faultCount += total - answered;
     result.faults.push(`${total - answered} of ${total} without an answer ${GRACE_MS} ms after the end`);

@@ -5,7 +5,7 @@ const MINUTE_US = 60_000_000;
 const FAULTS_SHOWN = 3;
 
 /** Counts answers and keeps their latencies: an HDR histogram in microseconds, three digits, up to a minute. */
-export class Tally {
+export class LoadCounter {
   readonly #latencies = build({
     lowestDiscernibleValue: 1,
     highestTrackableValue: MINUTE_US,

@@ -45,8 +45,8 @@ export async function wrkLoop(
   const summary: Summary = JSON.parse(line.slice('RESULT '.length));
 
   const faults: string[] = [];
-  const refused = calls[0]!.status >= 400 ? summary.requests - summary.status : summary.status;
-  if (refused > 0) faults.push(`${refused} answers had a status other than ${calls[0]!.status}`);
+  const rejected = calls[0]!.status >= 400 ? summary.requests - summary.status : summary.status;
+  if (rejected > 0) faults.push(`${rejected} answers had a status other than ${calls[0]!.status}`);
   if (summary.broken + summary.timeout > 0)
     faults.push(`${summary.broken} connections broke, ${summary.timeout} requests took over 2 s`);
   const expected = expectedBytes(calls, from, summary.requests, headBytes);
@@ -61,7 +61,7 @@ export async function wrkLoop(
     p50Us: summary.p50Us,
     p99Us: summary.p99Us,
     faults,
-    faultCount: faults.length === 0 ? 0 : Math.max(1, refused + summary.broken + summary.timeout),
+    faultCount: faults.length === 0 ? 0 : Math.max(1, rejected + summary.broken + summary.timeout),
   };
 }
 

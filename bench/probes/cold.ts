@@ -16,14 +16,14 @@ const WARM_UP = 5;
  * its rows.
  */
 export async function cold(
-  { hotels, keys, sql, surroundings, redis, lifecycle }: World,
+  { hotels, keys, sql, targetOptions, redis, shutdown }: World,
   rounds: number,
 ): Promise<Probe> {
   const service = await startService(
-    { ...surroundings, redisUrl: redisUrlOf(redis, REDIS_DATABASE) },
+    { ...targetOptions, redisUrl: redisUrlOf(redis, REDIS_DATABASE) },
     { name: 'service' },
   );
-  lifecycle.push('the cold service', service.stop, 12_000);
+  shutdown.push('the cold service', service.stop, 12_000);
   const named = withChannel(hotels);
   const part = () => {
     if (named.length < SIZE) throw new Error('too few hotels for so many rounds of cold ids');

@@ -29,10 +29,10 @@ export async function deepPage(world: World, count: number, rounds: number): Pro
   const { sql, databaseUrl } = await makeDatabase(world, 'million', count);
   const { key } = await createKey(sql, { name: 'bench', scopes: ['registry'], expiresAt: null });
   const service = await startService(
-    { ...world.surroundings, databaseUrl, redisUrl: redisUrlOf(world.redis, REDIS_DATABASE) },
+    { ...world.targetOptions, databaseUrl, redisUrl: redisUrlOf(world.redis, REDIS_DATABASE) },
     { name: 'service' },
   );
-  world.lifecycle.push('the service of a million', service.stop, 12_000);
+  world.shutdown.push('the service of a million', service.stop, 12_000);
   const callAt = async (offset: number): Promise<Call> => {
     const hotels = await readHotels(sql, { offset, limit: PAGE });
     const bodyBytes = hotels.reduce((sum, { fullBytes }) => sum + fullBytes + 1, 1);

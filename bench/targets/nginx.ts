@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
 import { findProgram } from '../../src/demo/servers/programs.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
-import { pinned, type Surroundings, type Target } from './target.ts';
+import { pinned, type Target, type TargetOptions } from './target.ts';
 
 const LUA = fileURLToPath(new URL('./nginx.lua', import.meta.url));
 const MODULES = '/usr/lib/nginx/modules';
@@ -46,7 +46,7 @@ const MODULES_LOADED = ['ndk_http_module', 'ngx_http_lua_module']
   .join('\n');
 
 /** Starts nginx with one worker; without `lru` every hotel is read from Redis. */
-export async function startNginx(around: Surroundings, lru: boolean): Promise<Target> {
+export async function startNginx(around: TargetOptions, lru: boolean): Promise<Target> {
   const program = (await findProgram(['nginx']))!;
   const server = await startOnFreePort(async (port) => {
     const http = async (folder: string) => {
@@ -62,7 +62,7 @@ export async function startNginx(around: Surroundings, lru: boolean): Promise<Ta
 }
 
 function configuration(
-  { peerRedisUrl, keys }: Surroundings,
+  { peerRedisUrl, keys }: TargetOptions,
   { port, lru, folder }: { port: number; lru: boolean; folder: string },
 ): string {
   const redis = new URL(peerRedisUrl);

@@ -1,13 +1,13 @@
 import { fileURLToPath } from 'node:url';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
-import { pinned, type Surroundings, type Target } from './target.ts';
+import { pinned, type Target, type TargetOptions } from './target.ts';
 
 function script(name: string): string {
   return fileURLToPath(new URL(`./${name}`, import.meta.url));
 }
 
 /** Starts the Fastify peer: one process. */
-export async function startFastify(around: Surroundings): Promise<Target> {
+export async function startFastify(around: TargetOptions): Promise<Target> {
   const { pin, peerRedisUrl, databaseUrl, keys } = around;
   const server = await startOnFreePort(
     async (port) => ({
@@ -31,7 +31,7 @@ export async function startFastify(around: Surroundings): Promise<Target> {
 }
 
 /** Starts the limit: one process. */
-export async function startLimit({ pin }: Surroundings): Promise<Target> {
+export async function startLimit({ pin }: TargetOptions): Promise<Target> {
   const server = await startOnFreePort(
     async (port) => ({
       command: pinned(pin, process.execPath, script('limit-server.ts'), String(port)),

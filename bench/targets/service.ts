@@ -2,14 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { runGuarded } from '../../src/demo/servers/guarded.ts';
 import { freePort } from '../../src/demo/servers/port.ts';
-import { pinned, type Surroundings, type Target, type TargetName } from './target.ts';
+import { pinned, type Target, type TargetName, type TargetOptions } from './target.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 30_000;
 
 /** Starts the service as `npm start` does, with one worker; resolves when it is ready. */
 export async function startService(
-  { pin, databaseUrl, redisUrl }: Surroundings,
+  { pin, databaseUrl, redisUrl }: TargetOptions,
   options: { name: TargetName; root?: string; environment?: Record<string, string>; nodeOptions?: string[] },
 ): Promise<Target> {
   const [port, adminPort] = [await freePort(), await freePort()];

@@ -25,7 +25,7 @@ export const TITLES = {
 };
 
 /** What servers under test need. */
-export interface Surroundings {
+export interface TargetOptions {
   /** words before a command that put it on the core of the servers under test */
   pin: string[];
   databaseUrl: string;

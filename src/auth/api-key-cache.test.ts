@@ -2,17 +2,17 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RecentChanges } from '../cache/recent-changes.ts';
 import { Unavailable } from '../errors.ts';
 import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
-import { Keyring } from './api-key-cache.ts';
+import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
 import type { KeyRow, VersionedKey } from './key-record.ts';
 
-/** The tiers behind the keyring, as they answer at present; what is put on hold answers when it is let go. */
+/** The tiers behind the key cache, as they answer at present; what is put on hold answers when it is let go. */
 class Tiers {
   readonly rows = new Map<string, KeyRow>();
   readonly redis = new Map<string, VersionedKey>();
   redisThere = true;
-  postgresAway = false;
-  linked = true;
+  postgresDown = false;
+  feedUp = true;
   asked = { redis: 0, postgres: 0 };
   readonly counts = {
     local: { hit: 0, absent: 0, miss: 0 },
@@ -21,15 +21,15 @@ class Tiers {
   };
   held: Promise<void> | undefined;
   heads: { head: string; version: number }[] = [];
-  #mayGuess: boolean | Promise<boolean> = true;
-  get mayGuess(): boolean | Promise<boolean> {
-    return this.#mayGuess;
+  #mayLookUp: boolean | Promise<boolean> = true;
+  get mayLookUp(): boolean | Promise<boolean> {
+    return this.#mayLookUp;
   }
-  set mayGuess(may: boolean | Promise<boolean>) {
-    this.#mayGuess = may;
+  set mayLookUp(may: boolean | Promise<boolean>) {
+    this.#mayLookUp = may;
   }
 
-  readonly shared = {
+  readonly redisCache = {
     read: async (sha256: string) => {
       this.asked.redis++;
       return this.redisThere ? this.redis.get(sha256) : undefined;
@@ -45,7 +45,7 @@ class Tiers {
   readonly postgres = {
     query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
       this.asked.postgres++;
-      if (this.postgresAway) throw new Unavailable('PostgreSQL is away');
+      if (this.postgresDown) throw new Unavailable('PostgreSQL is away');
       const rows = await run({
         unsafe: async (_: string, parameters?: [string]) =>
           parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.heads,
@@ -74,25 +74,25 @@ class Tiers {
 
 let tiers: Tiers;
 let recent: RecentChanges;
-let keyring: Keyring;
+let apiKeys: ApiKeyCache;
 const key = makeKey();
 
-const ringWith = (shared: Tiers['shared'] | undefined) =>
-  new Keyring({
-    shared: shared as never,
+const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
+  new ApiKeyCache({
+    redisCache: redisCache as never,
     postgres: tiers.postgres as never,
     recent,
-    isLinked: () => tiers.linked,
+    isFeedUp: () => tiers.feedUp,
     unknownTtlMs: 60_000,
     counts: tiers.counts,
-    mayGuess: () => tiers.mayGuess,
+    mayLookUp: () => tiers.mayLookUp,
   });
 
 beforeEach(() => {
   fakeClocks();
   tiers = new Tiers();
   recent = new RecentChanges();
-  keyring = ringWith(tiers.shared);
+  apiKeys = cacheWith(tiers.redisCache);
 });
 afterEach(realClocks);
 
@@ -100,28 +100,28 @@ describe('a key', () => {
   it('that is malformed or mistyped is refused without any look-up', () => {
     const slip = key.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A'));
     for (const text of ['', 'hk_', 'x', key.toLowerCase(), `${key}x`, slip])
-      expect(keyring.find(text)).toBeNull();
+      expect(apiKeys.find(text)).toBeNull();
   });
 
   it('that is well-formed is asked for once and then known', async () => {
     tiers.put(key, { scopes: ['registry'] });
-    expect(keyring.find(key)).toBeUndefined();
-    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
-    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
+    expect(apiKeys.find(key)).toBeUndefined();
+    expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
+    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
     expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
   });
 
   it('without the scope sees the narrow view, whatever other scopes it has', async () => {
     tiers.put(key, { scopes: ['registrar', 'Registry'] });
-    expect(await keyring.load(key)).toMatchObject({ view: 'narrow' });
+    expect(await apiKeys.load(key)).toMatchObject({ view: 'narrow' });
   });
 
   it('has each look-up counted by tier and answer', async () => {
     tiers.put(key);
-    keyring.find(key);
-    await keyring.load(key);
-    keyring.find(key);
-    keyring.find('no key');
+    apiKeys.find(key);
+    await apiKeys.load(key);
+    apiKeys.find(key);
+    apiKeys.find('no key');
     expect(tiers.counts).toEqual({
       local: { hit: 1, absent: 1, miss: 1 },
       redis: { hit: 0, absent: 0, miss: 1 },
@@ -131,14 +131,14 @@ describe('a key', () => {
 
   it('that is asked for many times at once is looked up once', async () => {
     tiers.put(key);
-    await Promise.all(Array.from({ length: 100 }, () => keyring.load(key)));
+    await Promise.all(Array.from({ length: 100 }, () => apiKeys.load(key)));
     expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
   });
 
   it('that Redis knows is not asked for in PostgreSQL', async () => {
     tiers.put(key);
-    await keyring.load(key);
-    expect(await ringWith(tiers.shared).load(key)).toMatchObject({ keyId: 'key_a' });
+    await apiKeys.load(key);
+    expect(await cacheWith(tiers.redisCache).load(key)).toMatchObject({ keyId: 'key_a' });
     expect(tiers.asked).toEqual({ redis: 2, postgres: 1 });
   });
 
@@ -156,13 +156,13 @@ describe('a key', () => {
       },
     });
     recent.note(hashOf(key), 5);
-    expect(await keyring.load(key)).toBeNull();
+    expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('is not believed to Redis where the table held a newer version when the worker started', async () => {
     tiers.put(key, { version: 5, revoked: true });
     tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 5 }];
-    await keyring.learn();
+    await apiKeys.preload();
     tiers.redis.set(hashOf(key), {
       version: 4,
       record: {
@@ -174,143 +174,143 @@ describe('a key', () => {
         collection: null,
       },
     });
-    expect(await keyring.load(key)).toBeNull();
+    expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('is not looked for in Redis while changes may go unheard, nor where there is no Redis', async () => {
     tiers.put(key);
-    tiers.linked = false;
-    await keyring.load(key);
-    tiers.linked = true;
-    await ringWith(undefined).load(key);
+    tiers.feedUp = false;
+    await apiKeys.load(key);
+    tiers.feedUp = true;
+    await cacheWith(undefined).load(key);
     expect(tiers.asked).toEqual({ redis: 0, postgres: 2 });
   });
 
   it('that is revoked is refused, and known to be', async () => {
     tiers.put(key, { revoked: true });
-    expect(await keyring.load(key)).toBeNull();
-    expect(keyring.find(key)).toBeNull();
+    expect(await apiKeys.load(key)).toBeNull();
+    expect(apiKeys.find(key)).toBeNull();
   });
 
   it('is refused from the moment it expires, known or not', async () => {
     // the monotonic clock goes on meanwhile
     tiers.put(key, { expires_at_ms: Date.now() + 600_000 });
-    expect(await keyring.load(key)).not.toBeNull();
+    expect(await apiKeys.load(key)).not.toBeNull();
     vi.setSystemTime(Date.now() + 400_000);
-    expect(keyring.find(key)).not.toBeNull();
+    expect(apiKeys.find(key)).not.toBeNull();
     vi.setSystemTime(Date.now() + 200_001);
-    expect(keyring.find(key)).toBeNull();
-    expect(await keyring.load(key)).toBeNull();
+    expect(apiKeys.find(key)).toBeNull();
+    expect(await apiKeys.load(key)).toBeNull();
   });
 });
 
 describe('a guess', () => {
   it('is remembered as unknown, and forgotten after a while', async () => {
-    expect(await keyring.load(key)).toBeNull();
-    expect(keyring.find(key)).toBeNull();
+    expect(await apiKeys.load(key)).toBeNull();
+    expect(apiKeys.find(key)).toBeNull();
     vi.setSystemTime(Date.now() + 60_001);
-    expect(keyring.find(key)).toBeUndefined();
+    expect(apiKeys.find(key)).toBeUndefined();
   });
 
   it('does not push out the keys that are known, however many come', async () => {
     tiers.put(key);
-    await keyring.load(key);
-    for (let i = 0; i < 6_000; i++) await keyring.load(`guess ${i}`);
-    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    await apiKeys.load(key);
+    for (let i = 0; i < 6_000; i++) await apiKeys.load(`guess ${i}`);
+    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     // the first of them went: the table is bounded
     tiers.asked.redis = 0;
-    await keyring.load('guess 0');
+    await apiKeys.load('guess 0');
     expect(tiers.asked.redis).toBe(1);
   });
 });
 
 describe('while too many guesses are made', () => {
   beforeEach(() => {
-    tiers.mayGuess = false;
+    tiers.mayLookUp = false;
   });
 
   it('one more is not looked up, nor is it held to be unknown', async () => {
     tiers.put(key);
-    await expect(keyring.load(key)).rejects.toThrow(/too many keys/);
+    await expect(apiKeys.load(key)).rejects.toThrow(/too many keys/);
     expect(tiers.asked).toEqual({ redis: 0, postgres: 0 });
-    tiers.mayGuess = true;
-    expect(await keyring.load(key)).not.toBeNull();
+    tiers.mayLookUp = true;
+    expect(await apiKeys.load(key)).not.toBeNull();
   });
 
   it('the answer may take its time, and many who ask with one key are one guess', async () => {
-    tiers.mayGuess = Promise.resolve(true);
-    const asked = vi.spyOn(tiers, 'mayGuess', 'get');
-    expect(await Promise.all([keyring.load(key), keyring.load(key)])).toEqual([null, null]);
+    tiers.mayLookUp = Promise.resolve(true);
+    const asked = vi.spyOn(tiers, 'mayLookUp', 'get');
+    expect(await Promise.all([apiKeys.load(key), apiKeys.load(key)])).toEqual([null, null]);
     expect(asked).toHaveBeenCalledTimes(1);
     expect(tiers.asked.postgres).toBe(1);
     asked.mockReturnValue(Promise.resolve(false));
-    await expect(keyring.load(makeKey())).rejects.toThrow(/too many keys/);
+    await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many keys/);
   });
 
   it('a few wait until they may be looked up, the others are told at once', async () => {
-    const waiting = Array.from({ length: 32 }, () => keyring.load(makeKey()));
-    const one = keyring.load(key);
+    const waiting = Array.from({ length: 32 }, () => apiKeys.load(makeKey()));
+    const one = apiKeys.load(key);
     await expect(one).rejects.toThrow(/too many keys/);
     expect(tiers.asked.postgres).toBe(0);
-    tiers.mayGuess = true;
+    tiers.mayLookUp = true;
     expect(await Promise.all(waiting)).toEqual(new Array(32).fill(null));
     expect(tiers.asked.postgres).toBe(32);
   });
 
   it('one that waits is looked up when the change feed tells of it', async () => {
     tiers.put(key);
-    const loading = keyring.load(key);
-    keyring.drop(hashOf(key), 1);
+    const loading = apiKeys.load(key);
+    apiKeys.drop(hashOf(key), 1);
     expect(await loading).not.toBeNull();
   });
 
   it('a key that is known is asked for again all the same', async () => {
     tiers.put(key);
-    tiers.mayGuess = true;
-    await keyring.load(key);
-    tiers.mayGuess = false;
-    keyring.doubtAll();
-    expect(await keyring.load(key)).not.toBeNull();
+    tiers.mayLookUp = true;
+    await apiKeys.load(key);
+    tiers.mayLookUp = false;
+    apiKeys.markAllStale();
+    expect(await apiKeys.load(key)).not.toBeNull();
   });
 
   it('so is a new one of which the change feed has told', async () => {
     tiers.put(key);
-    keyring.drop(hashOf(key), 1);
-    expect(await keyring.load(key)).not.toBeNull();
+    apiKeys.drop(hashOf(key), 1);
+    expect(await apiKeys.load(key)).not.toBeNull();
   });
 
   it('so is one that was in the table when the worker started', async () => {
     tiers.put(key);
     tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 1 }];
-    await keyring.learn();
-    expect(await keyring.load(key)).not.toBeNull();
-    await expect(keyring.load(makeKey())).rejects.toThrow(/too many keys/);
+    await apiKeys.preload();
+    expect(await apiKeys.load(key)).not.toBeNull();
+    await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many keys/);
   });
 });
 
 describe('a change', () => {
   it('makes the key be asked for again', async () => {
     tiers.put(key);
-    await keyring.load(key);
+    await apiKeys.load(key);
     tiers.put(key, { revoked: true, version: 2 });
     tiers.redis.clear();
     recent.note(hashOf(key), 2);
-    keyring.drop(hashOf(key), 1);
-    expect(keyring.find(key)).toBeUndefined();
-    expect(await keyring.load(key)).toBeNull();
+    apiKeys.drop(hashOf(key), 1);
+    expect(apiKeys.find(key)).toBeUndefined();
+    expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('that is heard of during a look-up keeps its outcome from being remembered, here and in Redis', async () => {
     tiers.put(key);
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
-    const loading = keyring.load(key);
+    const loading = apiKeys.load(key);
     await vi.waitFor(() => expect(tiers.asked.postgres).toBe(1));
     recent.note(hashOf(key), 2);
-    keyring.drop(hashOf(key), 1);
+    apiKeys.drop(hashOf(key), 1);
     resolve();
     await loading;
-    expect(keyring.find(key)).toBeUndefined();
+    expect(apiKeys.find(key)).toBeUndefined();
     expect(tiers.redis.size).toBe(0);
   });
 
@@ -318,46 +318,46 @@ describe('a change', () => {
     tiers.put(key);
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
-    const before = keyring.load(key);
+    const before = apiKeys.load(key);
     await vi.waitFor(() => expect(tiers.asked.postgres).toBe(1));
     tiers.put(key, { revoked: true, version: 2 });
     recent.note(hashOf(key), 2);
-    keyring.drop(hashOf(key), 1);
-    const after = keyring.load(key);
+    apiKeys.drop(hashOf(key), 1);
+    const after = apiKeys.load(key);
     resolve();
     expect(await before).not.toBeNull();
     expect(await after).toBeNull();
-    expect(keyring.find(key)).toBeNull();
+    expect(apiKeys.find(key)).toBeNull();
   });
 
   it('that may have been missed makes every key be asked for again, guesses too', async () => {
     const guess = makeKey();
     tiers.put(key);
-    await keyring.load(key);
-    await keyring.load(guess);
+    await apiKeys.load(key);
+    await apiKeys.load(guess);
     recent.noteAll();
-    keyring.doubtAll();
-    expect([keyring.find(key), keyring.find(guess)]).toEqual([undefined, undefined]);
+    apiKeys.markAllStale();
+    expect([apiKeys.find(key), apiKeys.find(guess)]).toEqual([undefined, undefined]);
   });
 });
 
 describe('while nobody can be asked', () => {
   beforeEach(async () => {
     tiers.put(key, { expires_at_ms: Date.now() + 60_000 });
-    await keyring.load(key);
+    await apiKeys.load(key);
     tiers.redisThere = false;
-    tiers.postgresAway = true;
+    tiers.postgresDown = true;
   });
 
   it('a key that is known goes on being accepted, and is not asked for at every request', async () => {
     recent.noteAll();
-    keyring.doubtAll();
-    tiers.linked = false;
-    expect(keyring.find(key)).toBeUndefined();
-    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
-    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    apiKeys.markAllStale();
+    tiers.feedUp = false;
+    expect(apiKeys.find(key)).toBeUndefined();
+    expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     vi.setSystemTime(Date.now() + 1_001);
-    expect(keyring.find(key)).toBeUndefined();
+    expect(apiKeys.find(key)).toBeUndefined();
   });
 
   it.each([
@@ -366,69 +366,69 @@ describe('while nobody can be asked', () => {
   ])('a key %s', async (_, isKnown) => {
     tiers.put(key, { revoked: true, version: 2 });
     recent.noteAll();
-    keyring.doubtAll();
+    apiKeys.markAllStale();
     if (!isKnown) {
-      keyring = ringWith(tiers.shared);
+      apiKeys = cacheWith(tiers.redisCache);
       tiers.redisThere = true;
-      tiers.linked = false;
+      tiers.feedUp = false;
     }
-    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
     tiers.redisThere = false;
-    tiers.linked = true;
-    tiers.postgresAway = false;
-    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    tiers.feedUp = true;
+    tiers.postgresDown = false;
+    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     vi.setSystemTime(Date.now() + 1_001);
-    expect(keyring.find(key)).toBeUndefined();
-    expect(await keyring.load(key)).toBeNull();
-    expect(keyring.find(key)).toBeNull();
+    expect(apiKeys.find(key)).toBeUndefined();
+    expect(await apiKeys.load(key)).toBeNull();
+    expect(apiKeys.find(key)).toBeNull();
   });
 
   it('a doubt that comes while a key is believed for want of an answer is asked about at once', async () => {
-    keyring.doubtAll();
-    await keyring.load(key);
-    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
-    keyring.doubtAll();
-    expect(keyring.find(key)).toBeUndefined();
+    apiKeys.markAllStale();
+    await apiKeys.load(key);
+    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
+    apiKeys.markAllStale();
+    expect(apiKeys.find(key)).toBeUndefined();
   });
 
   it('a key that has expired is refused all the same', async () => {
     recent.noteAll();
-    keyring.doubtAll();
+    apiKeys.markAllStale();
     vi.setSystemTime(Date.now() + 60_001);
-    expect(await keyring.load(key)).toBeNull();
+    expect(await apiKeys.load(key)).toBeNull();
   });
 
   it('a key that is not known cannot be judged', async () => {
-    await expect(keyring.load(makeKey())).rejects.toThrow(Unavailable);
+    await expect(apiKeys.load(makeKey())).rejects.toThrow(Unavailable);
   });
 
   it('a failure is not remembered', async () => {
     const other = makeKey();
-    await keyring.load(other).catch(() => {});
-    tiers.postgresAway = false;
+    await apiKeys.load(other).catch(() => {});
+    tiers.postgresDown = false;
     tiers.put(other, { id: 'key_b' });
-    expect(await keyring.load(other)).toMatchObject({ keyId: 'key_b' });
+    expect(await apiKeys.load(other)).toMatchObject({ keyId: 'key_b' });
   });
 });
 
 it('a key is read again in the background after 30 s, and answered meanwhile by what is known', async () => {
   tiers.put(key);
-  await keyring.load(key);
+  await apiKeys.load(key);
   vi.setSystemTime(Date.now() + 30_001);
   tiers.put(key, { revoked: true, version: 2 });
   tiers.redis.clear();
-  expect(keyring.find(key)).not.toBeNull();
-  await vi.waitFor(() => expect(keyring.find(key)).toBeNull());
+  expect(apiKeys.find(key)).not.toBeNull();
+  await vi.waitFor(() => expect(apiKeys.find(key)).toBeNull());
   expect(tiers.asked.postgres).toBe(2);
 });
 
 it('while the feed is silent no key is believed for longer than 5 s', async () => {
   tiers.put(key);
-  await keyring.load(key);
-  tiers.linked = false;
-  expect(keyring.find(key)).not.toBeNull();
+  await apiKeys.load(key);
+  tiers.feedUp = false;
+  expect(apiKeys.find(key)).not.toBeNull();
   vi.setSystemTime(Date.now() + 5_001);
-  expect(keyring.find(key)).toBeUndefined();
+  expect(apiKeys.find(key)).toBeUndefined();
 });
 
 describe('a key of which PostgreSQL says nothing for a while', () => {
@@ -436,28 +436,28 @@ describe('a key of which PostgreSQL says nothing for a while', () => {
 
   beforeEach(async () => {
     tiers.put(key);
-    keyring = ringWith(undefined);
-    await keyring.load(key);
+    apiKeys = cacheWith(undefined);
+    await apiKeys.load(key);
     tiers.held = answer.promise;
   });
 
   it('goes on being accepted where it is known, until the answer comes', async () => {
-    keyring.doubtAll();
+    apiKeys.markAllStale();
     tiers.put(key, { revoked: true, version: 2 });
-    expect(keyring.find(key)).toBeUndefined();
-    expect(await keyring.load(key)).toMatchObject({ keyId: 'key_a' });
-    expect(keyring.find(key)).toMatchObject({ keyId: 'key_a' });
+    expect(apiKeys.find(key)).toBeUndefined();
+    expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
+    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     answer.resolve();
-    await vi.waitFor(() => expect(keyring.find(key)).toBeNull());
+    await vi.waitFor(() => expect(apiKeys.find(key)).toBeNull());
   });
 
   it('is waited for where it was dropped meanwhile', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
-    keyring.doubtAll();
+    apiKeys.markAllStale();
     tiers.put(key, { revoked: true, version: 2 });
-    const judged = keyring.load(key);
-    keyring.drop(hashOf(key), 1);
+    const judged = apiKeys.load(key);
+    apiKeys.drop(hashOf(key), 1);
     setTimeout(resolve, 300);
     expect(await judged).toBeNull();
   });

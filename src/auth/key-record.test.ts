@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { Secret } from '../lib/mac.ts';
+import { MacSecret } from '../lib/mac.ts';
 import { decodeKey, encodeKey, isOfFormerRelease, keyOf, type VersionedKey } from './key-record.ts';
 
 const SHA256 = 'ab'.repeat(32);
 const NAME = `g:k:${SHA256}`;
-const secret = new Secret();
+const secret = new MacSecret();
 const key: VersionedKey = {
   version: 9_007_199_254_740_991,
   record: {
@@ -35,7 +35,7 @@ describe('a key as Redis holds it', () => {
   it.each([
     ['under the name of another key', `g:k:${'cd'.repeat(32)}`, secret],
     ['in another generation', `h:k:${SHA256}`, secret],
-    ['with another secret', NAME, new Secret()],
+    ['with another secret', NAME, new MacSecret()],
   ])('is nothing %s', (_, name, own) => {
     expect(decodeKey(name, encodeKey(NAME, key, secret), own)).toBeUndefined();
   });

@@ -1,4 +1,4 @@
-import { MAC_BYTES, type Secret } from '../lib/mac.ts';
+import { MAC_BYTES, type MacSecret } from '../lib/mac.ts';
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
 
 /** What is known of a key, as PostgreSQL says it; `null` fields of time mean never. */
@@ -60,7 +60,7 @@ export function keyOf(row: KeyRow): VersionedKey {
  * The first 16 bytes are the head of every versioned value. The code covers `name`, under which the value stands (a
  * generation and the sha256 of the key), the magic, the version and the record: write access to Redis makes no key.
  */
-export function encodeKey(name: string, { version, record }: VersionedKey, secret: Secret): Buffer {
+export function encodeKey(name: string, { version, record }: VersionedKey, secret: MacSecret): Buffer {
   const json = JSON.stringify(record);
   const bytes = Buffer.allocUnsafe(RECORD_AT + Buffer.byteLength(json));
   bytes.writeUInt32LE(MAGIC, 4);
@@ -73,7 +73,7 @@ export function encodeKey(name: string, { version, record }: VersionedKey, secre
 }
 
 /** Reads what Redis held under `name`; undefined when it is damaged, or no value that the service wrote there. */
-export function decodeKey(name: string, bytes: Buffer, secret: Secret): VersionedKey | undefined {
+export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): VersionedKey | undefined {
   if (bytes.length <= RECORD_AT || bytes.readUInt32LE(4) !== MAGIC) return undefined;
   if (bytes.readUInt32LE(0) !== bytes.readUInt32LE(MAC_AT)) return undefined;
   if (!secret.verifies('key', signed(name, bytes), bytes.subarray(MAC_AT, RECORD_AT))) return undefined;

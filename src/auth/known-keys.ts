@@ -1,19 +1,19 @@
 import { monotonicMs } from '../lib/clock.ts';
-import type { Access } from './access.ts';
+import type { Principal } from './access.ts';
 
 /** Keys and guesses remembered by a worker; past it the oldest go. */
 const MAX_KNOWN = 10_000;
 const MAX_UNKNOWN = 5_000;
 
 /** What a worker remembers of a key. */
-export interface Known {
+export interface CachedKey {
   /** null: it is refused */
-  readonly access: Access | null;
+  readonly principal: Principal | null;
   readonly sha256: string;
   /** monotonic, as all ages are */
   checkedAtMs: number;
   /** changes may have been missed: it is asked for again before it is believed */
-  doubted: boolean;
+  stale: boolean;
   /** who must ask had no answer: until then it is believed without */
   retryAtMs: number;
 }
@@ -24,33 +24,33 @@ export interface Known {
  * out what is known.
  */
 export class KnownKeys {
-  readonly #known = new Map<string, Known>();
-  readonly #unknown = new Map<string, Known>();
+  readonly #known = new Map<string, CachedKey>();
+  readonly #unknown = new Map<string, CachedKey>();
   readonly #keyBySha256 = new Map<string, string>();
 
-  get(key: string): Known | undefined {
+  get(key: string): CachedKey | undefined {
     return this.#known.get(key);
   }
 
   /** What is remembered of a key that nobody knew. */
-  getUnknown(key: string): Known | undefined {
+  getUnknown(key: string): CachedKey | undefined {
     return this.#unknown.get(key);
   }
 
   /** Remembers what was found just now; `access` undefined: nobody knows the key. */
-  remember(key: string, sha256: string, access: Access | null | undefined): Known {
+  remember(key: string, sha256: string, principal: Principal | null | undefined): CachedKey {
     this.forget(sha256);
-    const table = access === undefined ? this.#unknown : this.#known;
+    const table = principal === undefined ? this.#unknown : this.#known;
     const known = {
-      access: access ?? null,
+      principal: principal ?? null,
       sha256,
       checkedAtMs: monotonicMs(),
-      doubted: false,
+      stale: false,
       retryAtMs: 0,
     };
     table.set(key, known);
     this.#keyBySha256.set(sha256, key);
-    if (table.size > (access === undefined ? MAX_UNKNOWN : MAX_KNOWN))
+    if (table.size > (principal === undefined ? MAX_UNKNOWN : MAX_KNOWN))
       this.forget(table.values().next().value!.sha256);
     return known;
   }
@@ -70,10 +70,10 @@ export class KnownKeys {
   }
 
   /** Any key may have changed. */
-  doubtAll(): void {
+  markAllStale(): void {
     for (const table of [this.#known, this.#unknown])
       for (const known of table.values()) {
-        known.doubted = true;
+        known.stale = true;
         known.retryAtMs = 0;
       }
   }

@@ -1,11 +1,16 @@
-import type { Secret } from '../lib/mac.ts';
-import type { SharedStore } from '../redis/store.ts';
-import { type Codec, type Sharing, type Standing, VersionedValues } from '../redis/versioned-values.ts';
+import type { MacSecret } from '../lib/mac.ts';
+import type { RedisStore } from '../redis/store.ts';
+import {
+  type Codec,
+  type RedisCacheOptions,
+  type Standing,
+  VersionedValues,
+} from '../redis/versioned-values.ts';
 import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './key-record.ts';
 
-type Shared = [sha256: string, key: VersionedKey];
+type RedisKeyValues = [sha256: string, key: VersionedKey];
 
-const codecBy = (secret: Secret): Codec<Shared> => ({
+const codecBy = (secret: MacSecret): Codec<RedisKeyValues> => ({
   letter: 'k:',
   keyOf: ([sha256]) => sha256,
   encode: ([sha256, key], prefix) => encodeKey(prefix + sha256, key, secret),
@@ -18,11 +23,11 @@ const codecBy = (secret: Secret): Codec<Shared> => ({
 });
 
 /** Keys in Redis, under `<generation>:k:<sha256>`, signed with the secret of the database. */
-export class SharedKeys {
-  readonly #values: VersionedValues<Shared>;
+export class RedisKeyCache {
+  readonly #values: VersionedValues<RedisKeyValues>;
   readonly #absentTtlMs: number;
 
-  constructor(redis: SharedStore, sharing: Sharing, secret: Secret) {
+  constructor(redis: RedisStore, sharing: RedisCacheOptions, secret: MacSecret) {
     this.#values = new VersionedValues(redis, codecBy(secret), sharing);
     this.#absentTtlMs = sharing.absentTtlMs;
   }
@@ -46,7 +51,7 @@ export class SharedKeys {
    * Stores keys unless Redis holds newer versions. Those of `over` are replaced: by sha256, the version that was found to
    * be wrong. Returns what was rejected; undefined when Redis did not take all of it.
    */
-  fill(keys: Shared[], over?: Standing): Promise<Standing | undefined> {
+  fill(keys: RedisKeyValues[], over?: Standing): Promise<Standing | undefined> {
     return this.#values.store(keys, undefined, over);
   }
 

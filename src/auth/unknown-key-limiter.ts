@@ -7,23 +7,23 @@ export const MAX_EXPECTED = 100_000;
 export const HEAD_DIGITS = 12;
 /** Guesses that wait while too many are made, how long each does, and how often it looks. */
 const MAX_WAITING = 32;
-const PATIENCE_MS = 450;
-const AGAIN_MS = 25;
+const WAIT_TIMEOUT_MS = 450;
+const RETRY_MS = 25;
 /** One for all: in a flood of guesses the stack of each would cost more than all the rest. */
-const TOO_MANY_GUESSES = new Unavailable('too many keys that are not known are asked for', {
-  refusal: 'key_guesses',
+const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many keys that are not known are asked for', {
+  rejection: 'unknown_key_limit',
 });
 
 /** Bounds the look-ups of keys of which nobody has heard: who makes keys up must not keep the tiers at work. */
-export class Guesses {
-  readonly #mayGuess: () => boolean | Promise<boolean>;
+export class UnknownKeyLimiter {
+  readonly #mayLookUp: () => boolean | Promise<boolean>;
   /** by heads of sha256s that stand, or stood, in the table, the last version that is known; it need not be complete */
   readonly #expected = new Map<number, number>();
   #waiting = 0;
 
   /** `mayGuess`: whether one more key may be looked up of which nobody has heard. */
-  constructor(mayGuess: () => boolean | Promise<boolean>) {
-    this.#mayGuess = mayGuess;
+  constructor(mayLookUp: () => boolean | Promise<boolean>) {
+    this.#mayLookUp = mayLookUp;
   }
 
   /** The key with this sha256, or with one that begins so, exists: to look it up is no guess. */
@@ -44,22 +44,22 @@ export class Guesses {
    */
   admit(sha256: string): true | Promise<void> {
     if (this.#isExpected(sha256)) return true;
-    const may = this.#mayGuess();
+    const may = this.#mayLookUp();
     if (may === true) return true;
-    if (may === false && this.#waiting >= MAX_WAITING) return Promise.reject(TOO_MANY_GUESSES);
+    if (may === false && this.#waiting >= MAX_WAITING) return Promise.reject(TOO_MANY_UNKNOWN_KEYS);
     return this.#admitLater(may, sha256);
   }
 
   async #admitLater(may: false | Promise<boolean>, sha256: string): Promise<void> {
     if (await may) return;
-    if (this.#waiting >= MAX_WAITING) throw TOO_MANY_GUESSES;
+    if (this.#waiting >= MAX_WAITING) throw TOO_MANY_UNKNOWN_KEYS;
     this.#waiting++;
     try {
-      const untilMs = performance.now() + PATIENCE_MS;
+      const untilMs = performance.now() + WAIT_TIMEOUT_MS;
       do {
-        if (performance.now() > untilMs) throw TOO_MANY_GUESSES;
-        await wait(AGAIN_MS);
-      } while (!this.#isExpected(sha256) && !(await this.#mayGuess()));
+        if (performance.now() > untilMs) throw TOO_MANY_UNKNOWN_KEYS;
+        await wait(RETRY_MS);
+      } while (!this.#isExpected(sha256) && !(await this.#mayLookUp()));
     } finally {
       this.#waiting--;
     }

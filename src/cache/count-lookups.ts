@@ -1,5 +1,5 @@
 /** Is told what a tier said of the keys it was asked for. */
-export type CountAnswers = (
+export type CountLookups = (
   tier: 'redis' | 'postgres',
   answer: 'hit' | 'absent' | 'miss',
   keys: number,

@@ -1,43 +1,43 @@
 import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
-import type { Origin } from '../hotels/repository.ts';
-import type { CountAnswers } from './count-lookups.ts';
-import { type Reading, Turns } from './load-batcher.ts';
+import type { HotelRepository } from '../hotels/repository.ts';
+import type { CountLookups } from './count-lookups.ts';
+import { type BatchRead, LoadBatcher } from './load-batcher.ts';
 import type { LocalCache } from './local-cache.ts';
 import type { RecentChanges } from './recent-changes.ts';
-import type { SharedCache } from './redis-hotel-cache.ts';
-import { SharedReader } from './redis-hotel-reader.ts';
-import { Flights } from './single-flight.ts';
+import type { RedisHotelCache } from './redis-hotel-cache.ts';
+import { RedisHotelReader } from './redis-hotel-reader.ts';
+import { SingleFlight } from './single-flight.ts';
 
 /**
  * Reads hotels through Redis and falls back to PostgreSQL. What is asked for in one turn of the event loop goes
  * to Redis as one MGET (two where pointers are followed) and to PostgreSQL as one query; a key that is being
  * loaded from PostgreSQL is not loaded a second time.
  */
-export class Reader {
+export class HotelReader {
   readonly #local: LocalCache | undefined;
-  readonly #shared: SharedReader | undefined;
+  readonly #redis: RedisHotelReader | undefined;
   readonly #recent: RecentChanges;
-  readonly #isLinked: () => boolean;
-  readonly #flights: Flights;
-  readonly #turns: Turns;
+  readonly #isFeedUp: () => boolean;
+  readonly #singleFlight: SingleFlight;
+  readonly #batcher: LoadBatcher;
 
   /** While not `isLinked` Redis may be behind unheard: then PostgreSQL is asked before it. */
   constructor(
     local: LocalCache | undefined,
-    shared: SharedCache | undefined,
-    origin: Origin,
+    redisCache: RedisHotelCache | undefined,
+    origin: HotelRepository,
     recent: RecentChanges,
-    isLinked: () => boolean,
-    count: CountAnswers,
+    isFeedUp: () => boolean,
+    count: CountLookups,
   ) {
     this.#local = local;
-    this.#shared = shared && new SharedReader(shared, recent, isLinked, count);
+    this.#redis = redisCache && new RedisHotelReader(redisCache, recent, isFeedUp, count);
     this.#recent = recent;
-    this.#isLinked = isLinked;
-    this.#flights = new Flights(origin, shared, recent, isLinked, count);
-    this.#turns = new Turns(
+    this.#isFeedUp = isFeedUp;
+    this.#singleFlight = new SingleFlight(origin, redisCache, recent, isFeedUp, count);
+    this.#batcher = new LoadBatcher(
       (namespace, keys, owner) => this.#read(namespace, keys, owner),
       () => origin.contended,
     );
@@ -48,27 +48,27 @@ export class Reader {
    * Throws `Unavailable`.
    */
   load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
-    return this.#turns.load(namespace, keys, owner);
+    return this.#batcher.load(namespace, keys, owner);
   }
 
   /** A change was heard of: who asks from now on does not share a load that began before it. */
   forgetLoads(namespace: Namespace, key: string): void {
-    this.#flights.forget(namespace, key);
+    this.#singleFlight.forget(namespace, key);
   }
 
   /** The same for every load under way. */
   forgetAllLoads(): void {
-    this.#flights.forgetAll();
+    this.#singleFlight.forgetAll();
   }
 
-  async #read(namespace: Namespace, keys: string[], owner: string): Promise<Reading> {
+  async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
     if (keys.length === 0) return { found: [], loaded: Promise.resolve() };
     const began = this.#recent.position;
-    const linked = this.#isLinked();
+    const feedUp = this.#isFeedUp();
     const held = this.#heldLocally(namespace, keys);
     const found: (Found | undefined)[] =
-      this.#shared && linked && !held?.every(Boolean)
-        ? await this.#shared.read(namespace, keys, held)
+      this.#redis && feedUp && !held?.every(Boolean)
+        ? await this.#redis.read(namespace, keys, held)
         : (held ?? new Array(keys.length).fill(undefined));
     const missing: number[] = [];
     for (let i = 0; i < keys.length; i++) if (found[i] === undefined) missing.push(i);
@@ -79,14 +79,14 @@ export class Reader {
       missing.forEach((i, at) => {
         found[i] = answers[at];
       });
-    const loaded = this.#flights.load(namespace, missed, owner).then(
+    const loaded = this.#singleFlight.load(namespace, missed, owner).then(
       (hotels) => {
         fillIn(hotels);
         this.#storeLocally(namespace, missed, hotels, began, false);
       },
       async (error) => {
         if (!(error instanceof Unavailable)) throw error;
-        const known = await this.#lastKnown(namespace, missed, linked);
+        const known = await this.#lastKnown(namespace, missed, feedUp);
         fillIn(known);
         if (known.includes(undefined)) throw error;
       },
@@ -106,13 +106,13 @@ export class Reader {
   async #lastKnown(
     namespace: Namespace,
     keys: string[],
-    askedShared: boolean,
+    askedRedis: boolean,
   ): Promise<(Found | undefined)[]> {
     const known = keys.map((key) => this.#local?.lastKnown(namespace, key));
     const rest = keys.filter((_, i) => known[i] === undefined);
-    if (rest.length === 0 || !this.#shared || askedShared) return known;
-    const shared = await this.#shared.read(namespace, rest, undefined);
-    return known.map((entry) => (entry === undefined ? shared.shift() : entry));
+    if (rest.length === 0 || !this.#redis || askedRedis) return known;
+    const redisCache = await this.#redis.read(namespace, rest, undefined);
+    return known.map((entry) => (entry === undefined ? redisCache.shift() : entry));
   }
 
   /** Stores what was found elsewhere than in the local cache: what is `held` there keeps its age. */
@@ -121,7 +121,7 @@ export class Reader {
     keys: string[],
     found: (Found | undefined)[],
     began: number,
-    isShared: boolean,
+    isFromRedis: boolean,
     held?: (Found | undefined)[],
   ): void {
     const local = this.#local;
@@ -133,9 +133,9 @@ export class Reader {
         const name = LETTER.id + entry.id;
         // a load that was joined may have begun before what was heard of since
         if (this.#recent.mayStore(name, began) && !this.#recent.isOutdated(name, entry.version))
-          local.store(entry, isShared);
+          local.store(entry, isFromRedis);
       } else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))
-        local.storeAbsent(namespace, keys[i]!, isShared);
+        local.storeAbsent(namespace, keys[i]!, isFromRedis);
     }
   }
 }

@@ -9,16 +9,16 @@ import { LocalCache } from './local-cache.ts';
 const HOUR_MS = 3_600_000;
 
 let local: LocalCache;
-let isLinked: boolean;
+let isFeedUp: boolean;
 let setWallClock: (byMs: number) => void;
 const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }), false);
 const isHeld = () => local.find('id', 'a') > 0;
 
 beforeEach(() => {
   setWallClock = fakeClocks(NOW_MS);
-  isLinked = true;
+  isFeedUp = true;
   local = new LocalCache(1024 ** 2, {
-    isLinked: () => isLinked,
+    isFeedUp: () => isFeedUp,
     absentTtlMs: 60_000,
     refresh: () => {},
     counts: { hit: 0, absent: 0, miss: 0 },
@@ -29,7 +29,7 @@ afterEach(realClocks);
 it('what was gathered holds although some of it is to be refreshed', async () => {
   const refreshed: [Namespace, string[]][] = [];
   const local: LocalCache = new LocalCache(1024 ** 2, {
-    isLinked: () => true,
+    isFeedUp: () => true,
     absentTtlMs: 1_000,
     // as the reader does: it looks into the cache again, by keys of its own
     refresh: (namespace, keys) => {
@@ -42,9 +42,9 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
   // past the refresh of every entry, not past its greatest age
   vi.setSystemTime(NOW_MS + 0.5 * HOUR_MS);
   const body = Buffer.from('{"channel_ids":["missing","channel-of-a","channel-of-b"]}');
-  const gathered = local.gatherBody('channel', body, 'full', true)!;
-  expect([gathered.hits, gathered.misses]).toEqual([2, 1]);
-  expect(gathered.takeGapped().keys).toEqual(['missing']);
+  const batchLookup = local.gatherBody('channel', body, 'full', true)!;
+  expect([batchLookup.hits, batchLookup.misses]).toEqual([2, 1]);
+  expect(batchLookup.takePartial().keys).toEqual(['missing']);
   expect(refreshed).toEqual([]);
   await new Promise((resolve) => setImmediate(resolve));
   expect(refreshed).toEqual([['channel', ['channel-of-a', 'channel-of-b']]]);
@@ -53,7 +53,7 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
 it('a batch that is sent back because it misses something is counted when it comes again, not before', () => {
   const counts = { hit: 0, absent: 0, miss: 0 };
   local = new LocalCache(1024 ** 2, {
-    isLinked: () => true,
+    isFeedUp: () => true,
     absentTtlMs: 60_000,
     refresh: () => {},
     counts,
@@ -70,7 +70,7 @@ describe('a local cache that is distrusted', () => {
   it('knows nothing but what is stored from then on', () => {
     store();
     expect(isHeld()).toBe(true);
-    local.distrust();
+    local.markAllStale();
     expect([isHeld(), local.held('channel', 'CH')]).toEqual([false, undefined]);
     vi.advanceTimersByTime(1);
     store();
@@ -80,14 +80,14 @@ describe('a local cache that is distrusted', () => {
   it('still tells what it knew last, for when nobody can be asked', () => {
     store();
     local.storeAbsent('id', 'nobody', true);
-    local.distrust();
+    local.markAllStale();
     expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
     expect(local.lastKnown('id', 'nobody')).toBeNull();
   });
 });
 
 it('an entry is as old as it is, though the wall clock is set back or forward', () => {
-  isLinked = false;
+  isFeedUp = false;
   store();
   setWallClock(-3 * HOUR_MS);
   expect(isHeld()).toBe(true);
@@ -115,11 +115,11 @@ it('what came from Redis since a moment is dropped with its keys, and nothing el
     local.storeAbsent('channel', `no-${id}`, true);
     local.store(hotel({ id: `own-${id}` }), false);
   }
-  local.dropSharedSince(sinceMs[20]!);
+  local.dropFromRedisSince(sinceMs[20]!);
   expect(ids.map((id) => local.find('id', id) > 0)).toEqual(ids.map((_, i) => i < 20));
   expect(ids.map((id) => local.find('channel', `C-${id}`) > 0)).toEqual(ids.map((_, i) => i < 20));
   expect(ids.map((id) => local.find('channel', `no-${id}`))).toEqual(
     ids.map((_, i) => (i < 20 ? ABSENT : MISS)),
   );
-  expect(local.slab.stats()).toMatchObject({ entries: 50, absences: 20 });
+  expect(local.arena.stats()).toMatchObject({ entries: 50, absences: 20 });
 });

@@ -2,8 +2,8 @@ import type { Found, View } from '../hotels/entry.ts';
 import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, wallAt } from '../lib/clock.ts';
-import { ABSENT, MISS, Slab } from './arena/arena.ts';
-import { type Gathered, OK } from './arena/batch-lookup.ts';
+import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
+import { type BatchLookup, OK } from './arena/batch-lookup.ts';
 
 /**
  * Past this age an entry is read again in the background when it is next asked for; at random up to half of it less or
@@ -13,16 +13,16 @@ import { type Gathered, OK } from './arena/batch-lookup.ts';
  */
 const REFRESH_MS = 900_000;
 /** While the change feed is silent nothing older than this is answered without asking. */
-const UNLINKED_MS = 5_000;
+const FEED_DOWN_FRESH_MS = 5_000;
 /** Whatever the feed says, nothing older than this is answered without asking. */
 const MAX_AGE_MS = 3_600_000;
 /** Past so many entries that are dropped at once everything is: it takes less time. */
-const DROPPED_AT_MOST = 50_000;
+const MAX_DROPPED = 50_000;
 
 /** What the local cache asks of its surroundings. */
-export interface Surroundings {
+export interface LocalCacheOptions {
   /** false while changes may be made that are not heard of; `nowMs`: monotonic */
-  isLinked: (nowMs: number) => boolean;
+  isFeedUp: (nowMs: number) => boolean;
   absentTtlMs: number;
   /** reads keys again and stores them here; nobody waits for it */
   refresh: (namespace: Namespace, keys: string[]) => void;
@@ -31,33 +31,33 @@ export interface Surroundings {
 }
 
 /**
- * The first tier: a slab, and when what it holds may be answered. All of it is synchronous. Views that it returns
+ * The first tier: an arena, and when what it holds may be answered. All of it is synchronous. Views that it returns
  * hold until its next call.
  */
 export class LocalCache {
-  readonly #slab: Slab;
-  readonly #around: Surroundings;
-  readonly #counts: Surroundings['counts'];
+  readonly #arena: CacheArena;
+  readonly #options: LocalCacheOptions;
+  readonly #counts: LocalCacheOptions['counts'];
   readonly #refreshing = new Set<string>();
   /** what was stored before is only answered where nobody can be asked */
-  #trustedFromMs = -Infinity;
+  #validFromMs = -Infinity;
 
-  constructor(maxBytes: number, surroundings: Surroundings) {
-    this.#slab = new Slab(maxBytes);
-    this.#around = surroundings;
-    this.#counts = surroundings.counts;
+  constructor(maxBytes: number, options: LocalCacheOptions) {
+    this.#arena = new CacheArena(maxBytes);
+    this.#options = options;
+    this.#counts = options.counts;
   }
 
-  get slab(): Slab {
-    return this.#slab;
+  get arena(): CacheArena {
+    return this.#arena;
   }
 
-  /** A ref into the slab, or ABSENT, or MISS. */
+  /** A ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
-    const ref = this.#slab.find(namespace, key, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
+    const ref = this.#arena.find(namespace, key, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
     if (ref > 0) {
       this.#counts.hit++;
-      if (this.#slab.softUntil(ref) <= nowMs) this.#refresh(namespace, [key]);
+      if (this.#arena.refreshAtMs(ref) <= nowMs) this.#refresh(namespace, [key]);
     } else if (ref === ABSENT) this.#counts.absent++;
     else this.#counts.miss++;
     return ref;
@@ -65,7 +65,7 @@ export class LocalCache {
 
   /**
    * Answers the body of a batch request; undefined: something is wrong with it, or it or its answer is too large for
-   * the slab. Unless `mayMiss` also where something is missed: it will be asked again,
+   * the arena. Unless `mayMiss` also where something is missed: it will be asked again,
    * and is counted then.
    */
   gatherBody(
@@ -73,17 +73,24 @@ export class LocalCache {
     body: Uint8Array,
     view: View,
     mayMiss: boolean,
-  ): Gathered | undefined {
+  ): BatchLookup | undefined {
     const nowMs = monotonicMs();
-    const gathered = this.#slab.gather(namespace, body, view, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
-    if (!mayMiss && gathered.misses > 0) return undefined;
-    return this.#judged(namespace, gathered, nowMs);
+    const batchLookup = this.#arena.gather(
+      namespace,
+      body,
+      view,
+      nowMs,
+      this.#oldestMs(nowMs),
+      wallAt(nowMs),
+    );
+    if (!mayMiss && batchLookup.misses > 0) return undefined;
+    return this.#checked(namespace, batchLookup, nowMs);
   }
 
-  /** The same for parsed keys; undefined: the answer is too large for the slab. */
-  gatherKeys(namespace: Namespace, keys: readonly string[], view: View): Gathered | undefined {
+  /** The same for parsed keys; undefined: the answer is too large for the arena. */
+  gatherKeys(namespace: Namespace, keys: readonly string[], view: View): BatchLookup | undefined {
     const nowMs = monotonicMs();
-    const gathered = this.#slab.gatherKeys(
+    const batchLookup = this.#arena.gatherKeys(
       namespace,
       keys,
       view,
@@ -91,23 +98,23 @@ export class LocalCache {
       this.#oldestMs(nowMs),
       wallAt(nowMs),
     );
-    return this.#judged(namespace, gathered, nowMs);
+    return this.#checked(namespace, batchLookup, nowMs);
   }
 
   /** `isShared`: it comes from Redis. */
-  store(entry: Entry, isShared: boolean): void {
+  store(entry: Entry, isFromRedis: boolean): void {
     const nowMs = monotonicMs();
-    this.#slab.put(entry.bytes, nowMs, nowMs + REFRESH_MS * (0.5 + Math.random()), isShared);
+    this.#arena.put(entry.bytes, nowMs, nowMs + REFRESH_MS * (0.5 + Math.random()), isFromRedis);
   }
 
-  storeAbsent(namespace: Namespace, key: string, isShared: boolean): void {
+  storeAbsent(namespace: Namespace, key: string, isFromRedis: boolean): void {
     const nowMs = monotonicMs();
-    this.#slab.putAbsent(
+    this.#arena.putAbsent(
       namespace,
       key,
       nowMs,
-      nowMs + this.#around.absentTtlMs * (0.5 + 0.5 * Math.random()),
-      isShared,
+      nowMs + this.#options.absentTtlMs * (0.5 + 0.5 * Math.random()),
+      isFromRedis,
     );
   }
 
@@ -118,58 +125,61 @@ export class LocalCache {
   held(namespace: Namespace, key: string): Entry | undefined {
     const nowMs = monotonicMs();
     // before all time nothing has turned
-    const ref = this.#slab.find(namespace, key, -Infinity, this.#oldestMs(nowMs));
+    const ref = this.#arena.find(namespace, key, -Infinity, this.#oldestMs(nowMs));
     if (ref <= 0) return undefined;
-    const [storedAtMs, softUntilMs] = [this.#slab.storedAt(ref), this.#slab.softUntil(ref)];
+    const [storedAtMs, softUntilMs] = [this.#arena.storedAt(ref), this.#arena.refreshAtMs(ref)];
     const wallMs = wallAt(nowMs);
-    const turned = this.#slab.turnsAt(ref) <= wallMs;
+    const refreshed = this.#arena.validUntilMs(ref) <= wallMs;
     // this may be its refresh
-    if (!turned && softUntilMs <= nowMs) return undefined;
-    const entry = new Entry(this.#slab.read(ref)).at(wallMs);
-    if (turned) this.#slab.put(entry.bytes, storedAtMs, softUntilMs, this.#slab.isShared(ref));
+    if (!refreshed && softUntilMs <= nowMs) return undefined;
+    const entry = new Entry(this.#arena.read(ref)).at(wallMs);
+    if (refreshed) this.#arena.put(entry.bytes, storedAtMs, softUntilMs, this.#arena.isFromRedis(ref));
     return entry;
   }
 
   /** What is held for a key however old it is, as it reads today: for when nobody can be asked. Undefined: nothing. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // before all time nothing has expired
-    const ref = this.#slab.find(namespace, key, -Infinity);
+    const ref = this.#arena.find(namespace, key, -Infinity);
     if (ref === MISS) return undefined;
-    return ref === ABSENT ? null : new Entry(this.#slab.read(ref)).at(wallAt(monotonicMs()));
+    return ref === ABSENT ? null : new Entry(this.#arena.read(ref)).at(wallAt(monotonicMs()));
   }
 
   /** Forgets the hotel or the absence that this key leads to. */
   drop(namespace: Namespace, key: string): void {
-    this.#slab.drop(namespace, key);
+    this.#arena.drop(namespace, key);
   }
 
   clear(): void {
-    this.#slab.clear();
-    this.#trustedFromMs = -Infinity;
+    this.#arena.clear();
+    this.#validFromMs = -Infinity;
   }
 
   /** Anything may have changed: what is held counts as unknown, but for `lastKnown`. */
-  distrust(): void {
+  markAllStale(): void {
     // what is stored within this microsecond may have been stored before
-    this.#trustedFromMs = monotonicMs() + 0.001;
+    this.#validFromMs = monotonicMs() + 0.001;
   }
 
   /** Forgets what came from Redis since then, and perhaps more. */
-  dropSharedSince(sinceMs: number): void {
-    this.#slab.dropSharedSince(sinceMs, DROPPED_AT_MOST);
+  dropFromRedisSince(sinceMs: number): void {
+    this.#arena.dropFromRedisSince(sinceMs, MAX_DROPPED);
   }
 
   #oldestMs(nowMs: number): number {
-    return Math.max(this.#trustedFromMs, nowMs - (this.#around.isLinked(nowMs) ? MAX_AGE_MS : UNLINKED_MS));
+    return Math.max(
+      this.#validFromMs,
+      nowMs - (this.#options.isFeedUp(nowMs) ? MAX_AGE_MS : FEED_DOWN_FRESH_MS),
+    );
   }
 
-  #judged(namespace: Namespace, gathered: Gathered, nowMs: number): Gathered | undefined {
-    if (gathered.status !== OK) return undefined;
-    this.#counts.hit += gathered.hits;
-    this.#counts.absent += gathered.absences;
-    this.#counts.miss += gathered.misses;
-    if (gathered.soonestSoftMs <= nowMs) this.#refresh(namespace, gathered.softKeys(nowMs));
-    return gathered;
+  #checked(namespace: Namespace, batchLookup: BatchLookup, nowMs: number): BatchLookup | undefined {
+    if (batchLookup.status !== OK) return undefined;
+    this.#counts.hit += batchLookup.hits;
+    this.#counts.absent += batchLookup.absences;
+    this.#counts.miss += batchLookup.misses;
+    if (batchLookup.soonestSoftMs <= nowMs) this.#refresh(namespace, batchLookup.softKeys(nowMs));
+    return batchLookup;
   }
 
   #refresh(namespace: Namespace, keys: string[]): void {
@@ -182,7 +192,7 @@ export class LocalCache {
       for (const name of names) this.#refreshing.delete(name);
     };
     setTimeout(forget, 1_000).unref();
-    // in another turn: what was found in this one holds only until the slab's next call
-    setImmediate(() => this.#around.refresh(namespace, stale));
+    // in another turn: what was found in this one holds only until the arena's next call
+    setImmediate(() => this.#options.refresh(namespace, stale));
   }
 }

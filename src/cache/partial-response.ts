@@ -2,7 +2,7 @@ import type { Found, View } from '../hotels/entry.ts';
 import { fillGaps } from '../hotels/json-array.ts';
 
 /** The answer to a batch in which some hotels are still missing: they are loaded, then it is completed. */
-export class GappedAnswer {
+export class PartialResponse {
   /** what is missing: distinct, in the order asked */
   readonly keys: readonly string[];
   readonly #hits: Buffer;

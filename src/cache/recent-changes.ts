@@ -1,7 +1,7 @@
 /** Changes are remembered at least this long: longer than any load takes. */
 const REMEMBER_MS = 30_000;
 /** After so many (about 60 MB) the older half goes before its time, and loads begun before them are stored nowhere. */
-const REMEMBER_AT_MOST = 500_000;
+const MAX_REMEMBERED = 500_000;
 
 /**
  * What this process has heard of changes lately. It answers two questions: may a load that began at some
@@ -15,7 +15,7 @@ export class RecentChanges {
   #old = new Map<string, { position: number; version: number }>();
   /** what was heard up to here is not among the young */
   #youngFrom = 0;
-  #turnAtMs = performance.now() + REMEMBER_MS;
+  #rotateAtMs = performance.now() + REMEMBER_MS;
 
   /** To be taken when a load begins. */
   get position(): number {
@@ -28,7 +28,7 @@ export class RecentChanges {
 
   /** Hears of a change of what `key` names; `version` 0 where it carries none. */
   note(key: string, version: number): void {
-    if (this.#young.size >= REMEMBER_AT_MOST / 2) this.#turn();
+    if (this.#young.size >= MAX_REMEMBERED / 2) this.#rotate();
     else this.forgetOld();
     const known = this.#find(key)?.version ?? 0;
     this.#young.set(key, { position: ++this.#position, version: Math.max(version, known) });
@@ -36,7 +36,7 @@ export class RecentChanges {
 
   /** Forgets what need not be remembered any more; to be called now and then. */
   forgetOld(): void {
-    if (performance.now() >= this.#turnAtMs) this.#turn();
+    if (performance.now() >= this.#rotateAtMs) this.#rotate();
   }
 
   /** Hears that anything may have changed. */
@@ -57,7 +57,7 @@ export class RecentChanges {
   }
 
   /** True when `key` has changed lately. */
-  heardOf(key: string): boolean {
+  hasChange(key: string): boolean {
     return this.size > 0 && this.#find(key) !== undefined;
   }
 
@@ -66,12 +66,12 @@ export class RecentChanges {
     return this.size > 0 && (this.#find(key)?.version ?? 0) > version;
   }
 
-  #turn(): void {
+  #rotate(): void {
     this.#floor = Math.max(this.#floor, this.#youngFrom);
     this.#youngFrom = this.#position;
     this.#old = this.#young;
     this.#young = new Map();
-    this.#turnAtMs = performance.now() + REMEMBER_MS;
+    this.#rotateAtMs = performance.now() + REMEMBER_MS;
   }
 
   #find(key: string): { position: number; version: number } | undefined {

@@ -1,23 +1,28 @@
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
-import type { CountAnswers } from './count-lookups.ts';
+import type { CountLookups } from './count-lookups.ts';
 import type { RecentChanges } from './recent-changes.ts';
-import type { SharedCache } from './redis-hotel-cache.ts';
+import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
 /** What Redis says of hotels, judged by what was heard of changes and by today's date. */
-export class SharedReader {
-  readonly #shared: SharedCache;
+export class RedisHotelReader {
+  readonly #cache: RedisHotelCache;
   readonly #recent: RecentChanges;
-  readonly #isLinked: () => boolean;
-  readonly #count: CountAnswers;
+  readonly #isFeedUp: () => boolean;
+  readonly #count: CountLookups;
   /** hotels that a midnight has turned and that are on their way to Redis */
-  readonly #turning = new Set<string>();
+  readonly #refreshing = new Set<string>();
 
   /** Only while `isLinked` is Redis told what a midnight has turned. */
-  constructor(shared: SharedCache, recent: RecentChanges, isLinked: () => boolean, count: CountAnswers) {
-    this.#shared = shared;
+  constructor(
+    redisCache: RedisHotelCache,
+    recent: RecentChanges,
+    isFeedUp: () => boolean,
+    count: CountLookups,
+  ) {
+    this.#cache = redisCache;
     this.#recent = recent;
-    this.#isLinked = isLinked;
+    this.#isFeedUp = isFeedUp;
     this.#count = count;
   }
 
@@ -30,7 +35,7 @@ export class SharedReader {
     const asked = known ? keys.filter((_, i) => known[i] === undefined) : keys;
     const answers =
       namespace === 'id'
-        ? this.#checked(await this.#shared.entries(asked))
+        ? this.#checked(await this.#cache.entries(asked))
         : await this.#readPointers(namespace, asked);
     let absent = 0;
     let misses = 0;
@@ -47,14 +52,14 @@ export class SharedReader {
   }
 
   async #readPointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(Found | undefined)[]> {
-    const ids = await this.#shared.pointers(namespace, keys);
+    const ids = await this.#cache.pointers(namespace, keys);
     const asked = ids.filter((id) => typeof id === 'string');
-    const entries = this.#checked(asked.length > 0 ? await this.#shared.entries(asked) : []);
+    const entries = this.#checked(asked.length > 0 ? await this.#cache.entries(asked) : []);
     let next = 0;
     const unconfirmed: string[] = [];
     const found = ids.map((id, i) => {
       // a late fill may have called absent what was heard of since
-      if (id === null && this.#recent.heardOf(LETTER[namespace] + keys[i])) return undefined;
+      if (id === null && this.#recent.hasChange(LETTER[namespace] + keys[i])) return undefined;
       if (typeof id !== 'string') return id;
       const entry = entries[next++];
       if (entry?.isOf(namespace, keys[i]!)) return entry;
@@ -62,29 +67,29 @@ export class SharedReader {
       if (entry !== undefined) unconfirmed.push(keys[i]!);
       return undefined;
     });
-    if (unconfirmed.length > 0) this.#shared.removePointers(namespace, unconfirmed);
+    if (unconfirmed.length > 0) this.#cache.removePointers(namespace, unconfirmed);
     return found;
   }
 
   /** What Redis held, as it reads today; undefined where a newer version was heard of. */
   #checked(entries: (Entry | undefined)[]): (Found | undefined)[] {
     const nowMs = Date.now();
-    const turned: Entry[] = [];
+    const refreshed: Entry[] = [];
     const checked = entries.map((entry) => {
       if (!entry || this.#recent.isOutdated(LETTER.id + entry.id, entry.version)) return undefined;
       if (!entry.present) return null;
       const today = entry.at(nowMs);
-      if (today !== entry && !this.#turning.has(today.id)) turned.push(today);
+      if (today !== entry && !this.#refreshing.has(today.id)) refreshed.push(today);
       return today;
     });
-    if (turned.length > 0 && this.#isLinked()) this.#fillTurned(turned);
+    if (refreshed.length > 0 && this.#isFeedUp()) this.#fillRefreshed(refreshed);
     return checked;
   }
 
   /** Turned entries replace those in Redis, each once, however many ask for them at midnight. */
-  async #fillTurned(turned: Entry[]): Promise<void> {
-    for (const { id } of turned) this.#turning.add(id);
-    await this.#shared.fill(turned);
-    for (const { id } of turned) this.#turning.delete(id);
+  async #fillRefreshed(refreshed: Entry[]): Promise<void> {
+    for (const { id } of refreshed) this.#refreshing.add(id);
+    await this.#cache.fill(refreshed);
+    for (const { id } of refreshed) this.#refreshing.delete(id);
   }
 }

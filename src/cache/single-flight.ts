@@ -1,20 +1,20 @@
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
-import type { Origin } from '../hotels/repository.ts';
-import type { CountAnswers } from './count-lookups.ts';
+import type { HotelRepository } from '../hotels/repository.ts';
+import type { CountLookups } from './count-lookups.ts';
 import type { RecentChanges } from './recent-changes.ts';
-import type { SharedCache } from './redis-hotel-cache.ts';
+import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
 type Loaded = Map<string, Entry>;
 
 /** The loads from PostgreSQL that are under way: a key that is being loaded is not loaded a second time. */
-export class Flights {
-  readonly #origin: Origin;
-  readonly #shared: SharedCache | undefined;
+export class SingleFlight {
+  readonly #repository: HotelRepository;
+  readonly #cache: RedisHotelCache | undefined;
   readonly #recent: RecentChanges;
-  readonly #isLinked: () => boolean;
-  readonly #count: CountAnswers;
-  readonly #flights: Record<Namespace, Map<string, Promise<Loaded>>> = {
+  readonly #isFeedUp: () => boolean;
+  readonly #count: CountLookups;
+  readonly #inFlight: Record<Namespace, Map<string, Promise<Loaded>>> = {
     id: new Map(),
     channel: new Map(),
     registry: new Map(),
@@ -22,27 +22,27 @@ export class Flights {
 
   /** What is loaded fills `shared` while `isLinked`. */
   constructor(
-    origin: Origin,
-    shared: SharedCache | undefined,
+    origin: HotelRepository,
+    redisCache: RedisHotelCache | undefined,
     recent: RecentChanges,
-    isLinked: () => boolean,
-    count: CountAnswers,
+    isFeedUp: () => boolean,
+    count: CountLookups,
   ) {
-    this.#origin = origin;
-    this.#shared = shared;
+    this.#repository = origin;
+    this.#cache = redisCache;
     this.#recent = recent;
-    this.#isLinked = isLinked;
+    this.#isFeedUp = isFeedUp;
     this.#count = count;
   }
 
   /** A change was heard of: who asks from now on does not share a load that began before it. */
   forget(namespace: Namespace, key: string): void {
-    this.#flights[namespace].delete(key);
+    this.#inFlight[namespace].delete(key);
   }
 
   /** The same for every load under way. */
   forgetAll(): void {
-    for (const flights of Object.values(this.#flights)) flights.clear();
+    for (const flights of Object.values(this.#inFlight)) flights.clear();
   }
 
   /** The hotels that carry these keys, in their order. Throws `Unavailable`. */
@@ -65,7 +65,7 @@ export class Flights {
 
   /** Loads what nobody loads yet, and waits for all of it. */
   async #join(namespace: Namespace, keys: string[], owner: string): Promise<Found[]> {
-    const flights = this.#flights[namespace];
+    const flights = this.#inFlight[namespace];
     const joined = new Set<Promise<Loaded>>();
     const own: string[] = [];
     for (const key of keys) {
@@ -74,7 +74,7 @@ export class Flights {
       else own.push(key);
     }
     if (own.length > 0) {
-      const flight = this.#fly(namespace, own, owner);
+      const flight = this.#start(namespace, own, owner);
       for (const key of own) flights.set(key, flight);
       flight
         .finally(() => {
@@ -92,9 +92,9 @@ export class Flights {
   }
 
   /** Loads keys from PostgreSQL and fills Redis with what was found and what was not; nobody waits for the filling. */
-  async #fly(namespace: Namespace, keys: string[], owner: string): Promise<Loaded> {
+  async #start(namespace: Namespace, keys: string[], owner: string): Promise<Loaded> {
     const began = this.#recent.position;
-    const entries = await this.#origin.load(namespace, keys, owner);
+    const entries = await this.#repository.load(namespace, keys, owner);
     const byKey: Loaded = new Map();
     for (const entry of entries) {
       const key =
@@ -104,19 +104,19 @@ export class Flights {
     this.#count('postgres', 'hit', entries.length);
     this.#count('postgres', 'absent', keys.length - entries.length);
     // after the answers have gone out: it takes as long as all the rest
-    setImmediate(() => this.#fillShared(namespace, keys, byKey, began));
+    setImmediate(() => this.#fillRedis(namespace, keys, byKey, began));
     return byKey;
   }
 
-  #fillShared(namespace: Namespace, keys: string[], loaded: Loaded, began: number): void {
-    if (!this.#shared || !this.#isLinked()) return;
+  #fillRedis(namespace: Namespace, keys: string[], loaded: Loaded, began: number): void {
+    if (!this.#cache || !this.#isFeedUp()) return;
     const storable = [...loaded.values()].filter((entry) =>
       this.#recent.mayStore(LETTER.id + entry.id, began),
     );
     const absent = keys.filter(
       (key) => !loaded.has(key) && this.#recent.mayStore(LETTER[namespace] + key, began),
     );
-    if (storable.length > 0) this.#shared.fill(storable);
-    if (absent.length > 0) this.#shared.rememberAbsent(namespace, absent);
+    if (storable.length > 0) this.#cache.fill(storable);
+    if (absent.length > 0) this.#cache.rememberAbsent(namespace, absent);
   }
 }

@@ -3,11 +3,11 @@ import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from '../auth/key-
 import { encodeHotel } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
-import { received } from '../postgres/connect.ts';
+import { completed } from '../postgres/connect.ts';
 
 /** The hotels with these ids as the table holds them now, encoded as they read now. */
 export async function readHotels(sql: Sql, ids: string[]): Promise<Map<string, Entry>> {
-  const rows = received(
+  const rows = completed(
     await sql.unsafe<HotelRow[]>(`select ${HOTEL_COLUMNS} from hotels where id = any($1::text[])`, [ids], {
       prepare: true,
     }),
@@ -18,7 +18,7 @@ export async function readHotels(sql: Sql, ids: string[]): Promise<Map<string, E
 
 /** The API keys with these hashes as the table holds them now. */
 export async function readKeys(sql: Sql, sha256s: string[]): Promise<Map<string, VersionedKey>> {
-  const rows = received(
+  const rows = completed(
     await sql.unsafe<KeyRow[]>(
       `select ${KEY_COLUMNS} from api_keys where key_sha256 = any(select decode(x, 'hex') from unnest($1::text[]) as x)`,
       [sha256s],

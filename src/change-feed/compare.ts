@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from 'postgres';
 import type { VersionedKey } from '../auth/key-record.ts';
-import type { SharedKeys } from '../auth/redis-key-cache.ts';
-import type { SharedCache } from '../cache/redis-hotel-cache.ts';
+import type { RedisKeyCache } from '../auth/redis-key-cache.ts';
+import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import type { Standing } from '../redis/versioned-values.ts';
@@ -22,13 +22,16 @@ export interface Findings {
 }
 
 /** What Redis holds of these hotels, by id; nothing of those of which it does not tell. */
-export async function heldHotels(shared: SharedCache, ids: string[]): Promise<Map<string, Entry>> {
-  return byName(ids, ids.length === 0 ? [] : await shared.held(ids));
+export async function heldHotels(redisCache: RedisHotelCache, ids: string[]): Promise<Map<string, Entry>> {
+  return byName(ids, ids.length === 0 ? [] : await redisCache.held(ids));
 }
 
 /** The same of API keys, by sha256. */
-export async function heldKeys(shared: SharedKeys, sha256s: string[]): Promise<Map<string, VersionedKey>> {
-  return byName(sha256s, sha256s.length === 0 ? [] : await shared.held(sha256s));
+export async function heldKeys(
+  redisCache: RedisKeyCache,
+  sha256s: string[],
+): Promise<Map<string, VersionedKey>> {
+  return byName(sha256s, sha256s.length === 0 ? [] : await redisCache.held(sha256s));
 }
 
 function byName<T>(names: string[], held: (T | undefined)[]): Map<string, T> {
@@ -60,8 +63,8 @@ export async function compareHotels(
       if (entry.present) behind.push([encodeAbsence(id, versionOfRemoved(entry.version)), entry.version]);
     } else if (entry.version > row.version) wrong.push(row);
     else if (entry.version < row.version) {
-      if (!entry.withdrawn) behind.push([row, entry.version]);
-    } else if (!entry.withdrawn && !entry.at(nowMs).bytes.equals(row.at(nowMs).bytes)) wrong.push(row);
+      if (!entry.isTombstone) behind.push([row, entry.version]);
+    } else if (!entry.isTombstone && !entry.at(nowMs).bytes.equals(row.at(nowMs).bytes)) wrong.push(row);
   }
   return { wrong, behind };
 }

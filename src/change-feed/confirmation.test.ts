@@ -5,7 +5,7 @@ import { Confirmation } from './confirmation.ts';
 function hearEach500(confirmation: Confirmation, fromMs: number, toMs: number, isKept = true) {
   let silenceMs: number | undefined;
   for (let nowMs = fromMs; nowMs <= toMs; nowMs += 500)
-    if (confirmation.hear(isKept, nowMs)) silenceMs = nowMs;
+    if (confirmation.receive(isKept, nowMs)) silenceMs = nowMs;
   return silenceMs;
 }
 
@@ -21,7 +21,7 @@ describe('reads from Redis', () => {
   it('are not confirmed by messages that come in a burst behind a silence, until 5 s later', () => {
     const confirmation = new Confirmation(0);
     hearEach500(confirmation, 500, 20_000);
-    const burst = Array.from({ length: 24 }, (_, i) => confirmation.hear(true, 32_000 + i));
+    const burst = Array.from({ length: 24 }, (_, i) => confirmation.receive(true, 32_000 + i));
     expect(burst).toEqual([true, ...new Array(23).fill(false)]);
     expect(confirmation.confirmedMs).toBe(15_000);
     hearEach500(confirmation, 32_500, 36_500);

@@ -1,5 +1,5 @@
 import { monotonicMs } from '../lib/clock.ts';
-import { SILENCE_MS } from './listener.ts';
+import { MAX_SILENCE_MS } from './listener.ts';
 
 /** A message is at most this old when it is read, or it came in a burst behind a silence. */
 const DELAY_MS = 5_000;
@@ -11,12 +11,12 @@ const DELAY_MS = 5_000;
  * read before them.
  */
 export class Confirmation {
-  #heardAtMs: number;
+  #receivedAtMs: number;
   #steadySinceMs: number;
   #confirmedMs = -Infinity;
 
   constructor(nowMs = monotonicMs()) {
-    this.#heardAtMs = nowMs;
+    this.#receivedAtMs = nowMs;
     this.#steadySinceMs = nowMs;
   }
 
@@ -29,9 +29,9 @@ export class Confirmation {
    * Notes a message; `isKept`: the invalidator found its marker in Redis. Returns true behind a silence: what is not
    * confirmed must be dropped, for nothing has said meanwhile what Redis lost.
    */
-  hear(isKept: boolean, nowMs = monotonicMs()): boolean {
-    const wasSilent = nowMs - this.#heardAtMs > SILENCE_MS;
-    this.#heardAtMs = nowMs;
+  receive(isKept: boolean, nowMs = monotonicMs()): boolean {
+    const wasSilent = nowMs - this.#receivedAtMs > MAX_SILENCE_MS;
+    this.#receivedAtMs = nowMs;
     if (wasSilent || !isKept) this.#steadySinceMs = nowMs;
     else if (nowMs - this.#steadySinceMs >= DELAY_MS) this.#confirmedMs = nowMs - DELAY_MS;
     return wasSilent;

@@ -25,15 +25,15 @@ class Feed {
     const frame = { e: this.#term, o: this.#terms, b: null, ...(lost && { l: true as const }) };
     const generations = { before: '', after: '' };
     const payloads = payloadsOf({ ...NOTHING, hotels }, frame, generations, this.#numbering);
-    this.#told = [this.#term, this.#numbering.toldCount];
+    this.#told = [this.#term, this.#numbering.announcedCount];
     return payloads.map((payload) => JSON.parse(payload));
   }
 
   /** The session of the term ends before what it was about to tell is committed. */
   sendInVain(): void {
-    const told = this.#told;
+    const announced = this.#told;
     this.send(2);
-    this.#told = told;
+    this.#told = announced;
   }
 }
 
@@ -41,29 +41,29 @@ let feed: Feed;
 let continuity: Continuity;
 
 /** Hears these; whether nothing was told before each of them that was not heard. */
-const hear = (messages: FeedMessage[]) => messages.map((message) => continuity.hear(message));
+const receive = (messages: FeedMessage[]) => messages.map((message) => continuity.receive(message));
 
 beforeEach(() => {
   feed = new Feed();
   continuity = new Continuity();
   feed.begin();
-  expect(hear(feed.send(0))).toEqual([false]);
-  expect(hear(feed.send(2))).toEqual([true, true]);
+  expect(receive(feed.send(0))).toEqual([false]);
+  expect(receive(feed.send(2))).toEqual([true, true]);
 });
 
 describe('nothing was missed', () => {
   it('where each message follows the one before, over terms too', () => {
-    expect(hear([...feed.send(0), ...feed.send(3), ...feed.send(0)])).not.toContain(false);
+    expect(receive([...feed.send(0), ...feed.send(3), ...feed.send(0)])).not.toContain(false);
     feed.begin();
-    expect(hear([...feed.send(1), ...feed.send(0)])).toEqual([true, true]);
+    expect(receive([...feed.send(1), ...feed.send(0)])).toEqual([true, true]);
   });
 
   it('where only signs of life were, or nothing', () => {
     continuity.breakOff();
     feed.send(0);
-    expect(hear(feed.send(0))).toEqual([true]);
+    expect(receive(feed.send(0))).toEqual([true]);
     continuity.breakOff();
-    expect(hear(feed.send(2))).toEqual([true, true]);
+    expect(receive(feed.send(2))).toEqual([true, true]);
   });
 
   it('where another term has begun meanwhile, and has told nothing, or tells it now', () => {
@@ -72,10 +72,10 @@ describe('nothing was missed', () => {
     feed.begin();
     feed.send(0);
     feed.send(0);
-    expect(hear(feed.send(0))).toEqual([true]);
+    expect(receive(feed.send(0))).toEqual([true]);
     continuity.breakOff();
     feed.send(0);
-    expect(hear(feed.send(1))).toEqual([true]);
+    expect(receive(feed.send(1))).toEqual([true]);
   });
 });
 
@@ -83,28 +83,28 @@ describe('something may have been missed', () => {
   it('where changes were told, or that Redis had lost some', () => {
     continuity.breakOff();
     feed.send(1);
-    expect(hear(feed.send(0))).toEqual([false]);
+    expect(receive(feed.send(0))).toEqual([false]);
     continuity.breakOff();
     feed.send(0, true);
-    expect(hear(feed.send(0))).toEqual([false]);
+    expect(receive(feed.send(0))).toEqual([false]);
   });
 
   it('where the connection broke between two of several that were sent together', () => {
     const [first, , third] = feed.send(3);
-    continuity.hear(first!);
+    continuity.receive(first!);
     continuity.breakOff();
-    expect(hear([third!])).toEqual([false]);
-    continuity.hear(feed.send(2)[0]!);
+    expect(receive([third!])).toEqual([false]);
+    continuity.receive(feed.send(2)[0]!);
     continuity.breakOff();
-    expect(hear(feed.send(0))).toEqual([false]);
+    expect(receive(feed.send(0))).toEqual([false]);
   });
 
   it('where another term has told changes, at its begin or later', () => {
-    for (const told of [[1], [0, 1, 0]]) {
+    for (const announced of [[1], [0, 1, 0]]) {
       continuity.breakOff();
       feed.begin();
-      for (const parts of told) feed.send(parts);
-      expect(hear(feed.send(0))).toEqual([false]);
+      for (const parts of announced) feed.send(parts);
+      expect(receive(feed.send(0))).toEqual([false]);
     }
   });
 
@@ -114,17 +114,17 @@ describe('something may have been missed', () => {
     feed.begin();
     feed.send(0);
     feed.begin();
-    expect(hear(feed.send(2))).toEqual([false, true]);
+    expect(receive(feed.send(2))).toEqual([false, true]);
   });
 
   it('where a number is left out without a reconnect', () => {
     feed.send(1);
-    expect(hear(feed.send(0))).toEqual([false]);
+    expect(receive(feed.send(0))).toEqual([false]);
   });
 });
 
 const step = fc.oneof(
-  fc.record({ send: fc.integer({ min: 0, max: 3 }), lost: fc.boolean(), heard: fc.nat(3) }),
+  fc.record({ send: fc.integer({ min: 0, max: 3 }), lost: fc.boolean(), received: fc.nat(3) }),
   fc.constantFrom('break' as const, 'begin' as const, 'in vain' as const),
 );
 
@@ -146,8 +146,8 @@ it('whatever happens, changes that were not heard do not stay unknown', () => {
           const messages = feed.send(step.send, step.lost);
           messages.forEach((message, i) => {
             // of those sent together the connection takes the first ones with it, or the last
-            if (step.heard % 2 === 0 ? i < step.heard : i > step.heard) {
-              const complete = continuity.hear(message);
+            if (step.received % 2 === 0 ? i < step.received : i > step.received) {
+              const complete = continuity.receive(message);
               if (missed) expect(complete).toBe(false);
               else if (termsSince <= 1) expect(complete).toBe(true);
               missed = false;

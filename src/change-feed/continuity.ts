@@ -1,14 +1,14 @@
-import type { Counter, FeedMessage, Numbers, Place } from './messages.ts';
+import type { FeedMessage, Numberer, Numbers, Place } from './messages.ts';
 
 /** Numbers the messages of a term, so that whoever missed some knows whether they told anything. */
-export class Numbering implements Counter {
+export class Numbering implements Numberer {
   readonly #term: string;
   #n = 0;
   /** the last message that told something, of this term or of one before it */
   #last: Place;
   #toldCount = 0;
 
-  /** `before`: what `hotel_api_told` holds when the term begins. */
+  /** `before`: what `hotel_api_feed_position` holds when the term begins. */
   constructor(term: string, before: Place) {
     this.#term = term;
     this.#last = before;
@@ -19,17 +19,17 @@ export class Numbering implements Counter {
     return this.#n;
   }
 
-  /** What `hotel_api_told` has to hold from the last message on. */
-  get toldCount(): number {
+  /** What `hotel_api_feed_position` has to hold from the last message on. */
+  get announcedCount(): number {
     return this.#toldCount;
   }
 
-  next(count: number, tell: boolean): Numbers[] {
+  next(count: number, announce: boolean): Numbers[] {
     // the first of a term covers all that those before it told
-    if (tell || this.#n === 0) this.#toldCount = this.#n + count;
+    if (announce || this.#n === 0) this.#toldCount = this.#n + count;
     return Array.from({ length: count }, () => {
       const numbers = { n: ++this.#n, w: this.#toldCount, p: this.#last };
-      if (tell) this.#last = [this.#term, this.#n];
+      if (announce) this.#last = [this.#term, this.#n];
       return numbers;
     });
   }
@@ -56,19 +56,19 @@ export class Continuity {
   }
 
   /** True of a message that was heard, or passed over, before: the history goes on from term to term. */
-  hasHeard({ e, o, n }: FeedMessage): boolean {
+  hasReceived({ e, o, n }: FeedMessage): boolean {
     return e === this.#term ? n <= this.#n : o <= this.#number;
   }
 
   /** Hears the next message; false where something may have been told between the last and this one. */
-  hear(message: FeedMessage): boolean {
+  receive(message: FeedMessage): boolean {
     const { e, o, n, w, h, k, c, t, l } = message;
     const isNext = this.#unbroken && n === (e === this.#term ? this.#n + 1 : 1);
     const complete = isNext || this.#knowsAllBefore(message);
-    const tells = Boolean(h ?? k ?? c ?? t ?? l);
+    const announces = Boolean(h ?? k ?? c ?? t ?? l);
     [this.#term, this.#number, this.#n, this.#unbroken] = [e, o, n, true];
     // of several that are sent together `w` is the last
-    this.#known = [e, tells ? n : w];
+    this.#known = [e, announces ? n : w];
     return complete;
   }
 

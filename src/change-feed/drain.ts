@@ -1,9 +1,9 @@
 import type { Sql } from 'postgres';
 import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from '../auth/key-record.ts';
-import { encodeAbsence, encodeHotel, encodeWithdrawal, versionOfRemoved } from '../hotels/encode.ts';
+import { encodeAbsence, encodeHotel, encodeTombstone, versionOfRemoved } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
-import { received } from '../postgres/connect.ts';
+import { completed } from '../postgres/connect.ts';
 import type { Changes, HotelChange, MemberChange } from './messages.ts';
 
 /**
@@ -47,7 +47,7 @@ export interface Drained {
   /** how long ago the oldest of them was made; -Infinity when there is none */
   oldestMs: number;
   changes: Changes;
-  /** the present state of each hotel that changed, or withdrawals of all of them */
+  /** the present state of each hotel that changed, or tombstones of all of them */
   entries: Entry[];
   /** the present state of each key that changed; empty where the rows were not read */
   keys: [sha256: string, key: VersionedKey][];
@@ -72,7 +72,7 @@ export async function beginAndDrain(
   backendPid: number,
   readsRows = true,
 ): Promise<Drained> {
-  const results = received(
+  const results = completed(
     await sql
       .unsafe(
         `${begin};
@@ -134,7 +134,7 @@ export async function beginAndDrain(
     }
   }
   const isWithdrawn = !readsRows || hotels.size > MAX_REPLACED;
-  const entries = isWithdrawn ? withdraw(hotels) : presentState(hotels, presentHotels);
+  const entries = isWithdrawn ? storeTombstones(hotels) : presentState(hotels, presentHotels);
   const changedKeys = Array.from(keys, ([sha256, version]): [string, VersionedKey] => [
     sha256,
     presentKeys.get(sha256) ?? { version: versionOfRemoved(version), record: null },
@@ -142,7 +142,7 @@ export async function beginAndDrain(
   const changes: Changes = {
     hotels: [...hotels.values()],
     keys: readsRows ? changedKeys.map(([sha256, { version }]) => [sha256, version]) : [...keys],
-    members: memberChanges.told,
+    members: memberChanges.announced,
     truncated: [...truncated],
     movesPositions,
   };
@@ -186,8 +186,8 @@ function presentState(hotels: Map<string, HotelChange>, present: Map<string, Ent
   return entries;
 }
 
-function withdraw(hotels: Map<string, HotelChange>): Entry[] {
-  return Array.from(hotels.values(), ([id, version]) => encodeWithdrawal(id, version));
+function storeTombstones(hotels: Map<string, HotelChange>): Entry[] {
+  return Array.from(hotels.values(), ([id, version]) => encodeTombstone(id, version));
 }
 
 /** The changes of collections that one drain took off the queue. */
@@ -210,7 +210,7 @@ class MemberChanges {
     this.#ids.set(collection, null);
   }
 
-  get told(): MemberChange[] {
+  get announced(): MemberChange[] {
     return Array.from(this.#ids, ([collection, ids]) => [collection, ids && [...ids]]);
   }
 }

@@ -1,9 +1,15 @@
 import type { Sql } from 'postgres';
 import { monotonicMs } from '../lib/clock.ts';
-import type { Secret } from '../lib/mac.ts';
+import type { MacSecret } from '../lib/mac.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { beginHistory, type Heard, isBefore, type Position, readPosition } from './history.ts';
+import {
+  beginHistory,
+  type HistoryPosition,
+  isBefore,
+  type ReceivedPosition,
+  readPosition,
+} from './history.ts';
 import type { FeedMessage } from './messages.ts';
 
 /** The database is asked again after so long: messages that others forge, and a server that fails, do not make it many times. */
@@ -13,9 +19,9 @@ export interface HistoryOptions {
   /** the history that the instance follows */
   history: string;
   /** of that history; replaced with it */
-  secret: Secret;
+  secret: MacSecret;
   /** the database follows another history: nothing that is cached is true there */
-  onHistory: (position: Position) => void;
+  onHistory: (position: HistoryPosition) => void;
   metrics: Metrics;
   events: Events;
 }
@@ -28,10 +34,10 @@ export class HistoryWatch {
   readonly #options: HistoryOptions;
   #history: string;
   /** the last message of the history */
-  #heard: FeedMessage | undefined;
+  #received: FeedMessage | undefined;
   #looking = false;
   #lookedAtMs = -Infinity;
-  #doubtful = false;
+  #isSuspect = false;
   /** no version that was heard of is larger, in whatever history */
   #largestVersion = 0;
   /** a message went on from before what was heard */
@@ -43,43 +49,43 @@ export class HistoryWatch {
   }
 
   /** What a term of this instance must not begin before. */
-  get lastHeard(): Heard {
-    const { o = 0, e = '', w = 0 } = this.#heard ?? {};
+  get lastReceived(): ReceivedPosition {
+    const { o = 0, e = '', w = 0 } = this.#received ?? {};
     return { version: this.#largestVersion, history: this.#history, number: o, term: e, count: w };
   }
 
-  heard(message: FeedMessage): void {
-    const before = this.#heard;
+  received(message: FeedMessage): void {
+    const before = this.#received;
     const [term, count] = message.p;
     if (before && message.e !== before.e && term === before.e && count < before.w) {
       this.#isBack = true;
-      this.#doubtful = true;
+      this.#isSuspect = true;
     }
-    this.#heard = message;
+    this.#received = message;
     for (const [, version] of message.h ?? []) this.#noteVersion(version);
     for (const [, version] of message.k ?? []) this.#noteVersion(version);
   }
 
   /** Something does not belong to the history: the database is asked soon. */
-  doubt(): void {
-    this.#doubtful = true;
+  suspect(): void {
+    this.#isSuspect = true;
   }
 
   /** To be called now and then: asks where there is doubt. */
   async lookAgain(sql: Sql): Promise<void> {
-    if (this.#doubtful && monotonicMs() - this.#lookedAtMs > LOOK_AGAIN_MS) await this.look(sql);
+    if (this.#isSuspect && monotonicMs() - this.#lookedAtMs > LOOK_AGAIN_MS) await this.look(sql);
   }
 
   /** Asks the database on a connection to the primary. What fails is tried again. */
   async look(sql: Sql): Promise<void> {
-    this.#doubtful = true;
+    this.#isSuspect = true;
     if (this.#looking) return;
     this.#looking = true;
-    this.#doubtful = false;
+    this.#isSuspect = false;
     try {
       await this.#look(sql);
     } catch {
-      this.#doubtful = true;
+      this.#isSuspect = true;
     } finally {
       this.#looking = false;
       this.#lookedAtMs = monotonicMs();
@@ -87,10 +93,10 @@ export class HistoryWatch {
   }
 
   async #look(sql: Sql): Promise<void> {
-    const heard = this.#heard;
+    const received = this.#received;
     let position = await readPosition(sql);
     const goesOn = position.history === this.#history;
-    const isBack = goesOn && (this.#isBack || (heard !== undefined && isBefore(position, heard)));
+    const isBack = goesOn && (this.#isBack || (received !== undefined && isBefore(position, received)));
     const fault = position.fault ?? (isBack ? 'it has lost what was told' : null);
     if (fault !== null) {
       await beginHistory(sql, position.history, fault, this.#largestVersion);
@@ -99,10 +105,10 @@ export class HistoryWatch {
     if (position.history !== this.#history) this.#follow(position);
   }
 
-  #follow(position: Position): void {
+  #follow(position: HistoryPosition): void {
     const { secret, onHistory, metrics, events } = this.#options;
     this.#history = position.history;
-    this.#heard = undefined;
+    this.#received = undefined;
     this.#isBack = false;
     secret.use(position.secret);
     metrics.historyChanged();

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Sql } from 'postgres';
-import { received } from '../postgres/connect.ts';
+import { completed } from '../postgres/connect.ts';
 import type { FeedMessage } from './messages.ts';
 
 /** Where the change feed stands in the history that the database follows: see 005-history.sql. */
-export interface Position {
+export interface HistoryPosition {
   /** its name; no copy of the database, no dump and no promoted replica goes on with the same */
   history: string;
   /** why it began */
@@ -22,10 +22,13 @@ export interface Position {
 }
 
 /** What an instance heard last: of no version a larger one, and of the history its position. */
-export type Heard = { version: number } & Pick<Position, 'history' | 'number' | 'term' | 'count'>;
+export type ReceivedPosition = { version: number } & Pick<
+  HistoryPosition,
+  'history' | 'number' | 'term' | 'count'
+>;
 
 /** What an instance has heard that knows of nothing. */
-export const NOTHING_HEARD: Heard = { version: 0, history: '', number: 0, term: '', count: 0 };
+export const NOTHING_RECEIVED: ReceivedPosition = { version: 0, history: '', number: 0, term: '', count: 0 };
 
 /** What is found under it was written by nobody else. */
 export function drawGeneration(): string {
@@ -33,19 +36,21 @@ export function drawGeneration(): string {
 }
 
 /** Asks the primary. */
-export async function readPosition(sql: Sql): Promise<Position> {
-  const [position] = received(
-    await sql<Position[]>`
+export async function readPosition(sql: Sql): Promise<HistoryPosition> {
+  const [position] = completed(
+    await sql<HistoryPosition[]>`
       select history, reason, generation, term, number::float8 as number, count::float8 as count, secret, fault
       from hotel_api_position()`,
   );
   if (!position)
-    throw new Error('the position of the change feed is missing in hotel_api_told or hotel_api_secrets');
+    throw new Error(
+      'the position of the change feed is missing in hotel_api_feed_position or hotel_api_secrets',
+    );
   return position;
 }
 
 /** True where the database is at a position before this message, which it told: it has gone back. */
-export function isBefore({ number, term, count }: Position, { o, e, w }: FeedMessage): boolean {
+export function isBefore({ number, term, count }: HistoryPosition, { o, e, w }: FeedMessage): boolean {
   return number < o || (number === o && (term !== e || count < w));
 }
 
@@ -53,6 +58,8 @@ export function isBefore({ number, term, count }: Position, { o, e, w }: FeedMes
  * Has another history begin, unless `ended` is no longer the present one; versions go on above `heard`. Throws where the
  * server is a replica.
  */
-export async function beginHistory(sql: Sql, ended: string, why: string, heard: number): Promise<void> {
-  received(await sql`select hotel_api_begin_history(${ended}, ${why}, ${Math.ceil(heard)}::float8::bigint)`);
+export async function beginHistory(sql: Sql, ended: string, why: string, received: number): Promise<void> {
+  completed(
+    await sql`select hotel_api_begin_history(${ended}, ${why}, ${Math.ceil(received)}::float8::bigint)`,
+  );
 }

@@ -3,10 +3,10 @@ import type { Sql } from 'postgres';
 import { withDeadline } from '../lib/shutdown.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { received } from '../postgres/connect.ts';
-import type { Heard } from './history.ts';
+import { completed } from '../postgres/connect.ts';
+import type { ReceivedPosition } from './history.ts';
 import type { FeedMessage } from './messages.ts';
-import type { RedisAccess } from './redis-writer.ts';
+import type { RedisStores } from './redis-writer.ts';
 import { Term } from './term.ts';
 
 /** Advisory lock of the active invalidator; the one of the migrations is another. */
@@ -19,23 +19,23 @@ const POLL_MS = 25;
 /** How often one that is not active tries to become it. */
 const STANDBY_MS = 400;
 /** How long PostgreSQL may take to say whether it still knows a session. */
-const DOUBT_MS = 1_000;
+const SUSPECT_MS = 1_000;
 
 export interface InvalidatorOptions {
   /** opens a pool of one connection; `onClose` is called whenever that connection ends */
   open: (onClose: () => void) => Sql;
   /** undefined without Redis */
-  redis: RedisAccess | undefined;
+  redis: RedisStores | undefined;
   /** the last sign of life in Redis that any invalidator told of */
-  lastBeat: () => string | null;
+  lastMarker: () => string | null;
   /** what this instance heard last */
-  lastHeard: () => Heard;
+  lastReceived: () => ReceivedPosition;
   metrics: Metrics;
   events: Events;
 }
 
 /** The pool of one connection on which terms are held. */
-interface Seat {
+interface LeaderConnection {
   sql: Sql;
   /** of the connection that was asked for the lock last, and stands as far as we know */
   backendPid: number | undefined;
@@ -48,14 +48,14 @@ interface Seat {
 export class Invalidator {
   readonly #options: InvalidatorOptions;
   readonly #stopping = new AbortController();
-  #speak = false;
+  #poll = false;
   #done: Promise<void> | undefined;
   #term: Term | undefined;
-  #seat: Seat;
+  #leader: LeaderConnection;
 
   constructor(options: InvalidatorOptions) {
     this.#options = options;
-    this.#seat = this.#take();
+    this.#leader = this.#take();
   }
 
   start(): void {
@@ -64,30 +64,30 @@ export class Invalidator {
 
   /** Has the active invalidator say something at its next look, whether anything changed or not. */
   speak(): void {
-    this.#speak = true;
+    this.#poll = true;
   }
 
   /** This instance has heard a message of some term. */
-  heard(message: FeedMessage): void {
-    this.#term?.heard(message);
+  received(message: FeedMessage): void {
+    this.#term?.received(message);
   }
 
   /**
    * The change feed was cut. What cut it may have cut this connection too, without a word to us: PostgreSQL has ended that
    * session long ago, and another may hold the lock, while we would wait for an answer for minutes.
    */
-  async doubt(): Promise<void> {
-    const seat = this.#seat;
-    const pid = seat.backendPid;
+  async suspect(): Promise<void> {
+    const leader = this.#leader;
+    const pid = leader.backendPid;
     if (pid === undefined) return;
     const sql = this.#options.open(() => {});
     try {
-      const known = received(
-        await withDeadline(sql`select pid from pg_stat_activity where pid = ${pid}`, DOUBT_MS),
+      const known = completed(
+        await withDeadline(sql`select pid from pg_stat_activity where pid = ${pid}`, SUSPECT_MS),
       );
-      if (known.length > 0 || seat.backendPid !== pid) return;
-      this.#seat = this.#take();
-      await seat.sql.end({ timeout: 0 });
+      if (known.length > 0 || leader.backendPid !== pid) return;
+      this.#leader = this.#take();
+      await leader.sql.end({ timeout: 0 });
     } catch {
       // PostgreSQL is away: when it is back the feed is heard anew, and this is asked again
     } finally {
@@ -108,11 +108,11 @@ export class Invalidator {
     const { events, metrics } = this.#options;
     let standby = false;
     while (!this.#stopped) {
-      const seat = this.#seat;
+      const leader = this.#leader;
       try {
-        const [row] = await seat.sql<{ active: boolean; pid: number }[]>`
+        const [row] = await leader.sql<{ active: boolean; pid: number }[]>`
           select pg_try_advisory_lock(${LOCK}) as active, pg_backend_pid() as pid`;
-        seat.backendPid = row!.pid;
+        leader.backendPid = row!.pid;
         if (!row!.active) {
           if (!standby) events.invalidator('standby');
           standby = true;
@@ -122,8 +122,8 @@ export class Invalidator {
         standby = false;
         events.invalidator('active');
         metrics.invalidatorActive(true);
-        await this.#lead(seat);
-        if (seat.backendPid === undefined) throw new Error('the connection that held the lock ended');
+        await this.#lead(leader);
+        if (leader.backendPid === undefined) throw new Error('the connection that held the lock ended');
       } catch (error) {
         if (!this.#stopped) events.invalidator('lost', (error as Error).message);
         metrics.invalidatorActive(false);
@@ -131,25 +131,25 @@ export class Invalidator {
       }
     }
     metrics.invalidatorActive(false);
-    await this.#seat.sql.end({ timeout: 1 });
+    await this.#leader.sql.end({ timeout: 1 });
   }
 
   /** Connects when it is first asked. */
-  #take(): Seat {
+  #take(): LeaderConnection {
     const sql = this.#options.open(() => {
-      seat.backendPid = undefined;
+      leader.backendPid = undefined;
     });
-    const seat: Seat = { sql, backendPid: undefined };
-    return seat;
+    const leader: LeaderConnection = { sql, backendPid: undefined };
+    return leader;
   }
 
-  async #lead(seat: Seat): Promise<void> {
-    const { redis, lastBeat, lastHeard, metrics, events } = this.#options;
-    const term = await Term.begin(seat.sql, redis, lastBeat(), lastHeard(), metrics, events);
+  async #lead(leader: LeaderConnection): Promise<void> {
+    const { redis, lastMarker, lastReceived, metrics, events } = this.#options;
+    const term = await Term.begin(leader.sql, redis, lastMarker(), lastReceived(), metrics, events);
     this.#term = term;
-    while (!this.#stopped && seat.backendPid !== undefined) {
-      const speak = this.#speak;
-      this.#speak = false;
+    while (!this.#stopped && leader.backendPid !== undefined) {
+      const speak = this.#poll;
+      this.#poll = false;
       const rows = speak || (await term.isDue()) ? await term.deliver(speak) : 0;
       if (term.hasMore) continue;
       // where PostgreSQL is far away it takes several round trips, and a change is often followed by another

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { monotonicMs, systemMs } from '../lib/clock.ts';
 import { Continuity } from './continuity.ts';
-import type { Heard, Position } from './history.ts';
+import type { HistoryPosition, ReceivedPosition } from './history.ts';
 import { type HistoryOptions, HistoryWatch } from './history-watch.ts';
 import type { FeedMessage } from './messages.ts';
 import { readPayload } from './payload.ts';
@@ -10,28 +10,28 @@ import { FEED_CHANNEL } from './term.ts';
 /** On this channel an instance asks the active invalidator for a message. */
 export const REQUEST_CHANNEL = 'hotel_api_feed_request';
 /** Without a message for this long the link counts as lost: heartbeats come every 500 ms. */
-export const SILENCE_MS = 1_500;
+export const MAX_SILENCE_MS = 1_500;
 /** A link that stays silent is opened anew: a half-open one would never say that it is dead. */
 const REOPEN_MS = 3_000;
 /** The same for one that never came about: postgres.js gives a LISTEN up whose connection fails. */
-const REOPEN_UNHEARD_MS = 1_000;
+const REOPEN_UNRECEIVED_MS = 1_000;
 /** A login that forges messages does not fill the log. */
-const TELL_OF_REJECTS_EVERY_MS = 60_000;
+const REPORT_REJECTED_EVERY_MS = 60_000;
 
 /** The clock is looked at this often. */
-const LOOK_EVERY_MS = 250;
+const CHECK_EVERY_MS = 250;
 /**
  * A process that stood still for longer reads messages from before it did. They would count as signs of life from now, so
  * the connection is opened anew: what comes on that one was sent afterwards.
  */
-const STOOD_STILL_MS = 1_500;
+const STALL_MS = 1_500;
 
 export interface ListenerOptions extends HistoryOptions {
   open: () => Sql;
   /** an instance waits for a message */
   onRequest: () => void;
   /** `heardAtMs`: by the clock of the system */
-  onMessage: (message: FeedMessage, heardAtMs: number) => void;
+  onMessage: (message: FeedMessage, receivedAtMs: number) => void;
   /**
    * something may have been told that was not heard: whoever caches must start anew. After a reconnect the first message
    * says whether it was, and this is told before it; what is served until then is bounded as it is while nothing is heard.
@@ -47,7 +47,7 @@ export class Listener {
   #sql: Sql;
   readonly #history: HistoryWatch;
   #continuity = new Continuity();
-  #heardAtMs = -Infinity;
+  #receivedAtMs = -Infinity;
   #openedAtMs = 0;
   #silent = true;
   #listening = false;
@@ -56,22 +56,22 @@ export class Listener {
   #lookedAtClockMs = monotonicMs();
   readonly #watch: NodeJS.Timeout;
   /** the last sign of life in Redis that was told of */
-  lastBeat: string | null = null;
+  lastMarker: string | null = null;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
     this.#history = new HistoryWatch({ ...options, onHistory: (position) => this.#follow(position) });
     this.#sql = this.#open();
-    this.#watch = setInterval(() => this.#lookAtClock(), LOOK_EVERY_MS);
+    this.#watch = setInterval(() => this.#lookAtClock(), CHECK_EVERY_MS);
   }
 
   /** What a term of this instance must not begin before. */
-  get lastHeard(): Heard {
-    return this.#history.lastHeard;
+  get lastReceived(): ReceivedPosition {
+    return this.#history.lastReceived;
   }
 
   /** True while messages come, on the connection that stands. */
-  get linked(): boolean {
+  get isUp(): boolean {
     return !this.#silent && this.#continuity.unbroken;
   }
 
@@ -96,45 +96,47 @@ export class Listener {
       void this.#history.look(sql);
     };
     sql.listen(REQUEST_CHANNEL, () => this.#options.onRequest()).catch(ignore);
-    sql.listen(FEED_CHANNEL, (payload) => sql === this.#sql && this.#hear(payload), listened).catch(ignore);
+    sql
+      .listen(FEED_CHANNEL, (payload) => sql === this.#sql && this.#receive(payload), listened)
+      .catch(ignore);
     return sql;
   }
 
-  #hear(payload: string): void {
-    if (this.#stoodStill()) return;
+  #receive(payload: string): void {
+    if (this.#stalled()) return;
     const message = readPayload(payload, this.#options.secret);
     if (message === 'malformed') {
       this.#continuity.breakOff();
       return;
     }
-    if (message === 'unsigned' || this.#continuity.hasHeard(message)) {
+    if (message === 'unsigned' || this.#continuity.hasReceived(message)) {
       this.#reject();
       return;
     }
-    this.#history.heard(message);
+    this.#history.received(message);
     const { unbroken } = this.#continuity;
-    const complete = this.#continuity.hear(message);
-    if (this.#heardAtMs > -Infinity) this.#tellOf(complete, unbroken);
+    const complete = this.#continuity.receive(message);
+    if (this.#receivedAtMs > -Infinity) this.#dispatch(complete, unbroken);
     if (!complete) this.#options.onReset();
-    this.#heardAtMs = monotonicMs();
-    this.lastBeat = message.b;
-    if (this.#silent) this.#options.events.feed('heard');
+    this.#receivedAtMs = monotonicMs();
+    this.lastMarker = message.b;
+    if (this.#silent) this.#options.events.feed('connected');
     this.#silent = false;
     this.#options.onMessage(message, systemMs());
   }
 
   /** True where this process has stood still; then the connection is opened anew, and what came on this one is not heard. */
-  #stoodStill(): boolean {
+  #stalled(): boolean {
     const nowMs = monotonicMs();
-    const stoodStill = nowMs - this.#lookedAtClockMs > STOOD_STILL_MS;
+    const stoodStill = nowMs - this.#lookedAtClockMs > STALL_MS;
     this.#lookedAtClockMs = Math.max(this.#lookedAtClockMs, stoodStill ? nowMs : -Infinity);
     if (stoodStill) this.reopen();
     return stoodStill;
   }
 
-  #follow(position: Position): void {
+  #follow(position: HistoryPosition): void {
     this.#continuity = new Continuity();
-    this.lastBeat = null;
+    this.lastMarker = null;
     this.#options.onHistory(position);
     this.#askToSpeak();
   }
@@ -145,30 +147,30 @@ export class Listener {
 
   /** Another login has sent it, or the history is another. A message that was lost on its way is missed by the number of the next. */
   #reject(): void {
-    this.#history.doubt();
+    this.#history.suspect();
     this.#options.metrics.feedMessageRejected();
     if (monotonicMs() < this.#rejectsQuietlyUntilMs) return;
-    this.#rejectsQuietlyUntilMs = monotonicMs() + TELL_OF_REJECTS_EVERY_MS;
+    this.#rejectsQuietlyUntilMs = monotonicMs() + REPORT_REJECTED_EVERY_MS;
     this.#options.events.feedMessageRejected();
   }
 
-  #tellOf(complete: boolean, unbroken: boolean): void {
+  #dispatch(complete: boolean, unbroken: boolean): void {
     const { events } = this.#options;
     if (!unbroken) events.feed(complete ? 'resumed' : 'reconnected');
     else if (!complete) events.feed('gap');
   }
 
   #lookAtClock(): void {
-    if (this.#stoodStill()) return;
+    if (this.#stalled()) return;
     const nowMs = monotonicMs();
     this.#lookedAtClockMs = nowMs;
     void this.#history.lookAgain(this.#sql);
-    if (nowMs - this.#heardAtMs > SILENCE_MS && !this.#silent) {
+    if (nowMs - this.#receivedAtMs > MAX_SILENCE_MS && !this.#silent) {
       this.#silent = true;
       this.#options.events.feed('silent');
     }
-    const patienceMs = this.#listening ? REOPEN_MS : REOPEN_UNHEARD_MS;
-    if (nowMs - Math.max(this.#heardAtMs, this.#openedAtMs) > patienceMs) this.reopen();
+    const timeoutMs = this.#listening ? REOPEN_MS : REOPEN_UNRECEIVED_MS;
+    if (nowMs - Math.max(this.#receivedAtMs, this.#openedAtMs) > timeoutMs) this.reopen();
   }
 
   /** Messages from before now are heard no more: they would count as signs of life. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Secret } from '../lib/mac.ts';
+import { MacSecret } from '../lib/mac.ts';
 import { Numbering } from './continuity.ts';
 import {
   type Changes,
@@ -13,7 +13,7 @@ import {
 } from './messages.ts';
 import { MAC_CHARACTERS, readPayload, signed } from './payload.ts';
 
-const SECRET = new Secret();
+const SECRET = new MacSecret();
 const NOTHING: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 const LONGEST_PAYLOAD_BYTES = 7_999;
 
@@ -62,9 +62,9 @@ const changes = fc.record({
 });
 
 /** The changes of each collection together again. */
-function joined(told: MemberChange[]): MemberChange[] {
+function joined(announced: MemberChange[]): MemberChange[] {
   const byCollection = new Map<string | null, string[] | null>();
-  for (const [collection, ids] of told)
+  for (const [collection, ids] of announced)
     byCollection.set(collection, ids && [...(byCollection.get(collection) ?? []), ...ids]);
   return [...byCollection];
 }
@@ -73,11 +73,11 @@ describe('what the invalidator tells', () => {
   it('fits into notifications whatever the ids, and nothing of it is lost or out of order', () => {
     fc.assert(
       fc.property(changes, (all) => {
-        const told = payloads(all);
-        for (const json of told) {
+        const announced = payloads(all);
+        for (const json of announced) {
           expect(Buffer.byteLength(json) + MAC_CHARACTERS).toBeLessThanOrEqual(LONGEST_PAYLOAD_BYTES);
         }
-        const messages = told.map((json) => readPayload(signed(json, SECRET), SECRET)) as FeedMessage[];
+        const messages = announced.map((json) => readPayload(signed(json, SECRET), SECRET)) as FeedMessage[];
         expect(messages.flatMap(({ h = [] }) => h)).toEqual(all.hotels);
         expect(messages.flatMap(({ k = [] }) => k)).toEqual(all.keys);
         expect(joined(messages.flatMap(({ c = [] }) => c))).toEqual(all.members);

@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox';
-import type { Told } from '../postgres/replica.ts';
+import type { FeedPosition } from '../postgres/replica.ts';
 
 const Name = Type.String({ maxLength: 64 });
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
@@ -46,7 +46,7 @@ export const FeedMessage = Type.Object({
   g: Name,
   /** what the invalidator last wrote in Redis as a sign of life; null: it could not */
   b: Type.Union([Name, Type.Null()]),
-  /** the last message of the term that told something: what `hotel_api_told` holds from here on */
+  /** the last message of the term that told something: what `hotel_api_feed_position` holds from here on */
   w: Count,
   /** the last message before this one that told something, of whichever term */
   p: Place,
@@ -66,7 +66,7 @@ export const FeedMessage = Type.Object({
 export type FeedMessage = Static<typeof FeedMessage>;
 
 /** What a read must hold that begins after this message. */
-export function toldBy({ e, w }: FeedMessage): Told {
+export function announcedBy({ e, w }: FeedMessage): FeedPosition {
   return { term: e, count: w };
 }
 
@@ -83,8 +83,8 @@ export interface Changes {
 export type Numbers = Pick<FeedMessage, 'n' | 'w' | 'p'>;
 
 /** Numbers so many messages that are sent together; `tell`: there is something in each of them. */
-export interface Counter {
-  next(count: number, tell: boolean): Numbers[];
+export interface Numberer {
+  next(count: number, announce: boolean): Numbers[];
 }
 
 /** What stands in every message of a delivery. */
@@ -103,7 +103,7 @@ export function payloadsOf(
   changes: Changes,
   frame: Frame,
   generations: { before: string; after: string },
-  numbering: Counter,
+  numbering: Numberer,
 ): string[] {
   const { movesPositions, truncated } = changes;
   const parts = [
@@ -112,10 +112,10 @@ export function payloadsOf(
     ...chunksOf('c', changes.members.flatMap(divided)),
   ];
   if (truncated.length > 0) parts.push(`"t":${JSON.stringify(truncated)}`);
-  const tells = parts.length > 0 || frame.l === true;
+  const announces = parts.length > 0 || frame.l === true;
   if (parts.length === 0) parts.push('');
   const moves = movesPositions ? '"m":true' : '';
-  return numbering.next(parts.length, tells).map((numbers, i) => {
+  return numbering.next(parts.length, announces).map((numbers, i) => {
     const g = i === parts.length - 1 ? generations.after : generations.before;
     const start = JSON.stringify({ ...frame, ...numbers, g }).slice(0, -1);
     const part = parts[i]!;

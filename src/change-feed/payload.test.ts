@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Secret } from '../lib/mac.ts';
+import { MacSecret } from '../lib/mac.ts';
 import type { FeedMessage } from './messages.ts';
 import { MAC_CHARACTERS, readPayload, signed } from './payload.ts';
 
-const SECRET = new Secret();
+const SECRET = new MacSecret();
 const MESSAGE: FeedMessage = { e: 'term', o: 2, n: 7, g: 'generation', b: 'term:7', w: 5, p: ['term', 5] };
 const FULL: FeedMessage = {
   ...MESSAGE,
@@ -35,7 +35,7 @@ describe('a payload', () => {
         expect(readPayload(changed, SECRET)).toBe('unsigned');
       }),
     );
-    expect(readPayload(signed(JSON.stringify(FULL), new Secret()), SECRET)).toBe('unsigned');
+    expect(readPayload(signed(JSON.stringify(FULL), new MacSecret()), SECRET)).toBe('unsigned');
     expect(readPayload(JSON.stringify(FULL), SECRET)).toBe('unsigned');
     expect(readPayload('', SECRET)).toBe('unsigned');
   });

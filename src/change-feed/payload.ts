@@ -1,5 +1,5 @@
 import { Compile } from 'typebox/compile';
-import { MAC_BYTES, type Secret } from '../lib/mac.ts';
+import { MAC_BYTES, type MacSecret } from '../lib/mac.ts';
 import { FeedMessage } from './messages.ts';
 
 /** In base64url, without padding. */
@@ -8,7 +8,7 @@ export const MAC_CHARACTERS = Math.ceil((MAC_BYTES * 8) / 6);
 const Message = Compile(FeedMessage);
 
 /** A message as a notification carries it: its code, then JSON. Any login may send notifications, only the service signs. */
-export function signed(json: string, secret: Secret): string {
+export function signed(json: string, secret: MacSecret): string {
   return secret.mac('feed', json).toString('base64url') + json;
 }
 
@@ -16,7 +16,7 @@ export function signed(json: string, secret: Secret): string {
  * The message of a notification; 'unsigned' where its code does not verify, 'malformed' where a signed one does not
  * have the schema of a message. Never throws.
  */
-export function readPayload(payload: string, secret: Secret): FeedMessage | 'unsigned' | 'malformed' {
+export function readPayload(payload: string, secret: MacSecret): FeedMessage | 'unsigned' | 'malformed' {
   const mac = Buffer.from(payload.slice(0, MAC_CHARACTERS), 'base64url');
   if (!secret.verifies('feed', payload.slice(MAC_CHARACTERS), mac)) return 'unsigned';
   return readUnverified(payload) ?? 'malformed';

@@ -4,7 +4,7 @@ import type { Entry } from '../hotels/entry.ts';
 import { withDeadline } from '../lib/shutdown.ts';
 import { compareHotels, compareKeys, type Findings, heldHotels, heldKeys } from './compare.ts';
 import type { Drained } from './drain.ts';
-import { type RedisAccess, WRITE_MS } from './redis-writer.ts';
+import { type RedisStores, WRITE_MS } from './redis-writer.ts';
 
 /**
  * One step looks at 250 of Redis' keys: three million, of a million hotels, are walked through in 200 minutes, for
@@ -27,7 +27,7 @@ interface Held {
  * Redis lacks of a change may be on its way: it counts as wrong only when it is still so at the next step.
  */
 export class Reconciler {
-  readonly #access: RedisAccess;
+  readonly #stores: RedisStores;
   #hotelCursor = '0';
   #keyCursor = '0';
   #recentHotels: string[] = [];
@@ -37,8 +37,8 @@ export class Reconciler {
   #suspectKeys = new Set<string>();
   #dueAtMs = 0;
 
-  constructor(access: RedisAccess) {
-    this.#access = access;
+  constructor(stores: RedisStores) {
+    this.#stores = stores;
   }
 
   get due(): boolean {
@@ -48,7 +48,7 @@ export class Reconciler {
   /** These changes were written just now. */
   lookAgainAt({ changes, entries }: Pick<Drained, 'changes' | 'entries'>): void {
     this.#recentKeys = latest(this.#recentKeys, changes.keys);
-    if (!entries[0]?.withdrawn) this.#recentHotels = latest(this.#recentHotels, changes.hotels);
+    if (!entries[0]?.isTombstone) this.#recentHotels = latest(this.#recentHotels, changes.hotels);
   }
 
   /**
@@ -82,7 +82,7 @@ export class Reconciler {
   }
 
   async #ask(): Promise<Held | undefined> {
-    const { hotels, keys } = this.#access;
+    const { hotels, keys } = this.#stores;
     const [ofHotels, ofKeys] = await Promise.all([
       hotels.walk(this.#hotelCursor),
       keys.walk(this.#keyCursor),

@@ -14,16 +14,16 @@ const A_KEY = { ...NOTHING, keys: [['00', { version: 1, record: null }] as [stri
 /** Where every write is taken; of the marks that are left comes what `marks` says, one after the other. */
 function writerTo(marks: (boolean | undefined)[]): RedisWriter {
   const redis = { mark: async () => marks.shift() };
-  const access = { redis, hotels: { fill: async () => [] }, keys: { fill: async () => [] } };
-  return new RedisWriter(access as never, 'd', 'term', 'the last beat');
+  const stores = { redis, hotels: { fill: async () => [] }, keys: { fill: async () => [] } };
+  return new RedisWriter(stores as never, 'd', 'term', 'the last beat');
 }
 
 it('while a node of a cluster is away every change is in doubt, also one that the others have taken', async () => {
   const writer = writerTo([true, undefined, undefined, undefined, undefined, true, true]);
-  const doubts: (string | undefined)[] = [];
+  const suspicions: (string | undefined)[] = [];
   for (const drained of [A_HOTEL, NOTHING, NOTHING, A_HOTEL, A_KEY, NOTHING, A_HOTEL])
-    doubts.push((await writer.write(drained)).doubt);
-  expect(doubts).toEqual([
+    suspicions.push((await writer.write(drained)).suspect);
+  expect(suspicions).toEqual([
     undefined,
     // it went away: what it holds is given up once, and not while nothing changes
     'it does not answer',

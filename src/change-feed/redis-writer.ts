@@ -1,15 +1,15 @@
-import type { SharedKeys } from '../auth/redis-key-cache.ts';
-import type { SharedCache } from '../cache/redis-hotel-cache.ts';
+import type { RedisKeyCache } from '../auth/redis-key-cache.ts';
+import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { withDeadline } from '../lib/shutdown.ts';
-import type { SharedStore } from '../redis/store.ts';
+import type { RedisStore } from '../redis/store.ts';
 import type { Standing } from '../redis/versioned-values.ts';
 import type { Claims, Findings } from './compare.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
 
 /** Under this name the active invalidator leaves a sign of life behind every write. */
-const BEAT = 'beat';
+const MARKER = 'beat';
 /** In a sign of life, between the name of the term and how many it had left. */
 const COUNTED = ':';
 /**
@@ -21,19 +21,19 @@ export const WRITE_MS = 600;
 const NOTHING: Standing = new Map();
 
 /** Redis as the invalidator writes it. */
-export interface RedisAccess {
-  redis: SharedStore;
-  hotels: SharedCache;
-  keys: SharedKeys;
+export interface RedisStores {
+  redis: RedisStore;
+  hotels: RedisHotelCache;
+  keys: RedisKeyCache;
 }
 
 export interface Written {
   /** why Redis is no longer to be trusted: its values must be given up; undefined: all is there */
-  doubt: string | undefined;
+  suspect: string | undefined;
   /** true: it may have been wrong for a while, and what was read there lately is doubtful too */
   lost: boolean;
   /** where Redis holds what claims to be newer than the present state */
-  refused: Claims;
+  rejected: Claims;
 }
 
 /**
@@ -42,27 +42,32 @@ export interface Written {
  * replica that was behind) was written before a sign that is lost too.
  */
 export class RedisWriter {
-  readonly #redis: SharedStore;
-  readonly #hotels: SharedCache;
-  readonly #keys: SharedKeys;
-  readonly #beatKey: string;
+  readonly #redis: RedisStore;
+  readonly #hotels: RedisHotelCache;
+  readonly #keys: RedisKeyCache;
+  readonly #markerKey: string;
   readonly #term: string;
-  #beat: string | null;
+  #writeMarker: string | null;
   #count = 0;
 
   /** `history`: what tells its keys from those of others; `lastBeat`: the sign that the last invalidator left, as it told; null: unknown. */
-  constructor({ redis, hotels, keys }: RedisAccess, history: string, term: string, lastBeat: string | null) {
+  constructor(
+    { redis, hotels, keys }: RedisStores,
+    history: string,
+    term: string,
+    lastMarker: string | null,
+  ) {
     this.#redis = redis;
     this.#hotels = hotels;
     this.#keys = keys;
-    this.#beatKey = `${history}:${BEAT}`;
+    this.#markerKey = `${history}:${MARKER}`;
     this.#term = term;
-    this.#beat = lastBeat;
+    this.#writeMarker = lastMarker;
   }
 
   /** The last sign that was left; null when Redis may lack something. */
-  get beat(): string | null {
-    return this.#beat;
+  get writeMarker(): string | null {
+    return this.#writeMarker;
   }
 
   useGeneration(generation: string): void {
@@ -73,8 +78,8 @@ export class RedisWriter {
   /** Writes what was drained (nothing, between changes). */
   async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
     return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
-      this.#beat = null;
-      return { doubt: 'it takes too long', lost: false, refused: { hotels: NOTHING, keys: NOTHING } };
+      this.#writeMarker = null;
+      return { suspect: 'it takes too long', lost: false, rejected: { hotels: NOTHING, keys: NOTHING } };
     });
   }
 
@@ -99,32 +104,32 @@ export class RedisWriter {
       this.#writeHotels(entries, changes),
       keys.length > 0 ? this.#keys.fill(keys) : NOTHING,
     ]);
-    const expected = this.#beat;
+    const expected = this.#writeMarker;
     const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
-    const kept = await this.#redis.mark(this.#beatKey, isKept, left);
+    const kept = await this.#redis.mark(this.#markerKey, isKept, left);
     const complete = taken !== undefined && keysTaken !== undefined;
     // one that was given up for its slowness does not speak for those that came after it
-    if (count === this.#count) this.#beat = complete && kept !== undefined ? left : null;
-    const refused = { hotels: taken ?? NOTHING, keys: keysTaken ?? NOTHING };
+    if (count === this.#count) this.#writeMarker = complete && kept !== undefined ? left : null;
+    const rejected = { hotels: taken ?? NOTHING, keys: keysTaken ?? NOTHING };
     if (kept !== undefined && expected === null)
-      return { doubt: 'it is not known what it missed', lost: true, refused };
-    if (kept === false) return { doubt: 'it has lost what was written', lost: true, refused };
-    if (!complete) return { doubt: 'it did not take a change', lost: false, refused };
+      return { suspect: 'it is not known what it missed', lost: true, rejected };
+    if (kept === false) return { suspect: 'it has lost what was written', lost: true, rejected };
+    if (!complete) return { suspect: 'it did not take a change', lost: false, rejected };
     // without a mark nobody would notice that Redis, or a node of a cluster whose others are away, loses a change; so
     // nothing is left under a generation that is older than the last change
-    const away = kept === undefined && (expected !== null || entries.length + keys.length > 0);
-    return { doubt: away ? 'it does not answer' : undefined, lost: false, refused };
+    const unavailable = kept === undefined && (expected !== null || entries.length + keys.length > 0);
+    return { suspect: unavailable ? 'it does not answer' : undefined, lost: false, rejected };
   }
 
   async #writeHotels(entries: Entry[], changes: Changes): Promise<Standing | undefined> {
     if (entries.length === 0) return NOTHING;
-    if (!entries[0]!.withdrawn) return this.#hotels.fill(entries);
+    if (!entries[0]!.isTombstone) return this.#hotels.fill(entries);
     const carried = { channel: [] as string[], registry: [] as string[] };
     for (const [, , channelId, registryId] of changes.hotels) {
       if (channelId !== null) carried.channel.push(channelId);
       if (registryId !== null) carried.registry.push(registryId);
     }
-    return this.#hotels.withdraw(entries, carried);
+    return this.#hotels.storeTombstones(entries, carried);
   }
 }
 
@@ -132,7 +137,10 @@ export class RedisWriter {
  * True where the sign that is found is the one that was told of, or a later one of the same term, whose session ended
  * before it could tell of it: all that was written before the one is there too.
  */
-function isNoOlder(found: string, told: string): boolean {
-  const [[foundTerm, foundCount], [toldTerm, toldCount]] = [found.split(COUNTED), told.split(COUNTED)];
-  return foundTerm === toldTerm && Number(foundCount) >= Number(toldCount);
+function isNoOlder(found: string, announced: string): boolean {
+  const [[foundTerm, foundCount], [announcedTerm, announcedCount]] = [
+    found.split(COUNTED),
+    announced.split(COUNTED),
+  ];
+  return foundTerm === announcedTerm && Number(foundCount) >= Number(announcedCount);
 }

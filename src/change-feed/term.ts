@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto';
 import type { Row, Sql } from 'postgres';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
-import { Secret } from '../lib/mac.ts';
+import { MacSecret } from '../lib/mac.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { received } from '../postgres/connect.ts';
+import { completed } from '../postgres/connect.ts';
 import { readHotels, readKeys } from './changed-rows.ts';
 import type { Claims, Findings } from './compare.ts';
 import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained } from './drain.ts';
-import { drawGeneration, type Heard, type Position, readPosition } from './history.ts';
+import { drawGeneration, type HistoryPosition, type ReceivedPosition, readPosition } from './history.ts';
 import { Lag } from './lag.ts';
 import { type Changes, type FeedMessage, payloadsOf } from './messages.ts';
 import { signed } from './payload.ts';
 import { Reconciler } from './reconciler.ts';
-import { type RedisAccess, RedisWriter } from './redis-writer.ts';
+import { type RedisStores, RedisWriter } from './redis-writer.ts';
 
 /** On this channel the active invalidator speaks to every instance. */
 export const FEED_CHANNEL = 'hotel_api_feed';
@@ -25,7 +25,7 @@ const HEARTBEAT_MS = 500;
  * Where PostgreSQL answers within this time, a look at the queue comes before anything is taken off it: it costs a tenth
  * of that. Where PostgreSQL is further away, round trips count for more.
  */
-const NEAR_MS = 50;
+const CLOSE_MS = 50;
 /** SQLSTATE of a lock that is not had within `lock_timeout`. */
 const LOCK_NOT_AVAILABLE = '55P03';
 /** Each round fails only where another writer of Redis has put a newer value since the round before. */
@@ -43,7 +43,7 @@ export class Term {
   /** which one of the history */
   readonly #number: number;
   readonly #backendPid: number;
-  readonly #secret = new Secret();
+  readonly #secret = new MacSecret();
   readonly #writer: RedisWriter | undefined;
   readonly #reconciler: Reconciler | undefined;
   readonly #metrics: Metrics;
@@ -51,13 +51,13 @@ export class Term {
   readonly #lag: Lag;
   #generation: string;
   /** the generation that was told last; that of the term before may have been another */
-  #told = '';
+  #position = '';
   readonly #numbering: Numbering;
-  #spokeAtMs = -Infinity;
+  #sentAtMs = -Infinity;
   /** when the queue was last found empty: what is found there later was committed later */
   #emptyAtMs = -Infinity;
   #hasMore = false;
-  #lookTookMs = 0;
+  #pollTookMs = 0;
   /** A far delivery that found nothing leaves its transaction open: the next one commits it in its own first message. */
   #isOpen = false;
 
@@ -67,9 +67,9 @@ export class Term {
    */
   static async begin(
     sql: Sql,
-    access: RedisAccess | undefined,
-    lastBeat: string | null,
-    heard: Heard,
+    stores: RedisStores | undefined,
+    lastMarker: string | null,
+    received: ReceivedPosition,
     metrics: Metrics,
     events: Events,
   ): Promise<Term> {
@@ -77,21 +77,21 @@ export class Term {
     // what it tells is on disk before it is told, and with it all that was committed before
     await sql`
       select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
-    const [begun] = received(
+    const [begun] = completed(
       await sql<{ backendPid: number }[]>`
         select pg_backend_pid() as "backendPid" from hotel_api_begin_term(
-          ${name}, ${Math.ceil(heard.version)}::float8::bigint, ${heard.history}, ${heard.number}::float8::bigint,
-          ${heard.term}, ${heard.count}::float8::bigint
+          ${name}, ${Math.ceil(received.version)}::float8::bigint, ${received.history}, ${received.number}::float8::bigint,
+          ${received.term}, ${received.count}::float8::bigint
         )`,
     );
     const position = await readPosition(sql);
-    return new Term(sql, access, { ...begun!, ...position, name, lastBeat }, metrics, events);
+    return new Term(sql, stores, { ...begun!, ...position, name, lastMarker }, metrics, events);
   }
 
   private constructor(
     sql: Sql,
-    access: RedisAccess | undefined,
-    start: Position & { name: string; backendPid: number; lastBeat: string | null },
+    stores: RedisStores | undefined,
+    start: HistoryPosition & { name: string; backendPid: number; lastMarker: string | null },
     metrics: Metrics,
     events: Events,
   ) {
@@ -105,9 +105,9 @@ export class Term {
     this.#metrics = metrics;
     this.#events = events;
     this.#lag = new Lag(metrics);
-    if (!access) return;
-    this.#writer = new RedisWriter(access, start.history, this.#name, start.lastBeat);
-    this.#reconciler = new Reconciler(access);
+    if (!stores) return;
+    this.#writer = new RedisWriter(stores, start.history, this.#name, start.lastMarker);
+    this.#reconciler = new Reconciler(stores);
     this.#writer.useGeneration(this.#generation);
   }
 
@@ -119,21 +119,21 @@ export class Term {
   /** Whether a delivery is due: of changes, or as a sign of life. Looks at the queue where that is quick. */
   async isDue(): Promise<boolean> {
     const lookedAtMs = performance.now();
-    const isDue = this.#hasMore || lookedAtMs - this.#spokeAtMs >= HEARTBEAT_MS;
+    const isDue = this.#hasMore || lookedAtMs - this.#sentAtMs >= HEARTBEAT_MS;
     if (isDue || this.#isFar) return true;
-    const [row] = received(await this.#sql.unsafe(LOOK, [], { prepare: true }));
-    this.#noteLook(lookedAtMs, row!.found);
+    const [row] = completed(await this.#sql.unsafe(LOOK, [], { prepare: true }));
+    this.#notePoll(lookedAtMs, row!.found);
     return this.#hasMore;
   }
 
   get #isFar(): boolean {
-    return this.#lookTookMs > NEAR_MS;
+    return this.#pollTookMs > CLOSE_MS;
   }
 
-  #noteLook(lookedAtMs: number, found: boolean): void {
+  #notePoll(lookedAtMs: number, found: boolean): void {
     this.#hasMore = found;
     if (found) return;
-    this.#lookTookMs = performance.now() - lookedAtMs;
+    this.#pollTookMs = performance.now() - lookedAtMs;
     this.#emptyAtMs = lookedAtMs;
   }
 
@@ -148,9 +148,9 @@ export class Term {
    */
   async #commit(statements = ''): Promise<void> {
     const sentAtMs = performance.now();
-    const results = received(await this.#sql.unsafe(`${statements} commit; ${LOOK}`).simple());
+    const results = completed(await this.#sql.unsafe(`${statements} commit; ${LOOK}`).simple());
     this.#isOpen = false;
-    this.#noteLook(sentAtMs, (results as unknown as Row[][]).at(-1)![0]!.found);
+    this.#notePoll(sentAtMs, (results as unknown as Row[][]).at(-1)![0]!.found);
   }
 
   /**
@@ -163,21 +163,22 @@ export class Term {
       const lookedAtMs = performance.now();
       const drained = await this.#drain();
       this.#isOpen = true;
-      this.#noteLook(lookedAtMs, drained.rows > 0);
-      const quiet = !speak && performance.now() - this.#spokeAtMs < HEARTBEAT_MS;
+      this.#notePoll(lookedAtMs, drained.rows > 0);
+      const quiet = !speak && performance.now() - this.#sentAtMs < HEARTBEAT_MS;
       if (drained.rows === 0 && quiet) {
         if (!this.#isFar) await this.#commit();
         return 0;
       }
       const written = await this.#writer?.write(drained);
-      let doubt = written?.doubt;
+      let suspect = written?.suspect;
       if (written && drained.keys.length < drained.changes.keys.length)
-        doubt ??= 'changed API keys could not be read';
-      if (written && !(await this.#settle(written.refused, drained))) doubt ??= 'it keeps what may be wrong';
+        suspect ??= 'changed API keys could not be read';
+      if (written && !(await this.#settle(written.rejected, drained)))
+        suspect ??= 'it keeps what may be wrong';
       const sinceMs = Math.max(lookedAtMs - Math.max(0, drained.oldestMs), this.#emptyAtMs);
-      await this.#tellAndCommit(
+      await this.#sendAndCommit(
         drained.changes,
-        doubt,
+        suspect,
         written?.lost,
         drained.rows > 0 ? sinceMs : undefined,
       );
@@ -204,17 +205,17 @@ export class Term {
   }
 
   /** A message has come back: what it tells of is measured. */
-  heard({ e, n }: FeedMessage): void {
-    if (e === this.#name) this.#lag.heard(n);
+  received({ e, n }: FeedMessage): void {
+    if (e === this.#name) this.#lag.received(n);
   }
 
   /** Now and then looks whether Redis holds what PostgreSQL does, and corrects and tells what it does not. */
   async reconcile(): Promise<void> {
     // Redis is away: what it holds will be given up
-    if (!this.#reconciler?.due || this.#writer?.beat === null) return;
+    if (!this.#reconciler?.due || this.#writer?.writeMarker === null) return;
     const found = await this.#reconciler.step(this.#sql).catch((error) => {
       // a table that is locked (an ALTER TABLE waits for others) keeps it from comparing, not from speaking
-      if (!isRefusal(error)) throw error;
+      if (!isRejection(error)) throw error;
       this.#events.notCompared(error.message);
     });
     if (!found || found.entries.length + found.keys.length === 0) return;
@@ -230,14 +231,14 @@ export class Term {
    * transaction that changed and deleted the same row, and by a history that was cut short. The table as it is now
    * counts, whatever the versions say. Returns false where Redis did not take it.
    */
-  async #settle(refused: Claims, drained: Drained): Promise<boolean> {
-    let claimed = refused;
+  async #settle(rejected: Claims, drained: Drained): Promise<boolean> {
+    let claimed = rejected;
     for (let round = 0; claimed.hotels.size + claimed.keys.size > 0; round++) {
       if (round === SETTLE_ROUNDS) return false;
       const truth = await this.#truthOf(claimed, drained);
-      const told = changesOf(truth);
-      drained.changes.hotels.push(...told.hotels);
-      drained.changes.keys.push(...told.keys);
+      const announced = changesOf(truth);
+      drained.changes.hotels.push(...announced.hotels);
+      drained.changes.keys.push(...announced.keys);
       const left = await this.#writer!.replace(truth);
       if (!left) return false;
       claimed = left;
@@ -249,8 +250,8 @@ export class Term {
   async #truthOf(claimed: Claims, { entries, keys }: Drained): Promise<Findings> {
     const truth: Findings = { entries: [], keys: [], claimed };
     if (claimed.hotels.size > 0) {
-      // withdrawals say nothing of the rows
-      const rows = entries[0]?.withdrawn
+      // tombstones say nothing of the rows
+      const rows = entries[0]?.isTombstone
         ? undefined
         : await readHotels(this.#sql, [...claimed.hotels.keys()]);
       for (const entry of entries) {
@@ -276,49 +277,49 @@ export class Term {
     this.#isOpen = true;
     const taken = await this.#writer!.replace(found);
     const movesPositions = found.entries.some(({ present }) => !present);
-    await this.#tellAndCommit(
+    await this.#sendAndCommit(
       { ...changesOf(found), members: [], truncated: [], movesPositions },
       taken ? undefined : 'it did not take a correction',
     );
   }
 
   /** `sinceMs`: when the oldest of the changes can have been committed at the earliest, where that is to be measured. */
-  async #tellAndCommit(
+  async #sendAndCommit(
     changes: Drained['changes'],
-    doubt: string | undefined,
+    suspect: string | undefined,
     lost = false,
     sinceMs?: number,
   ): Promise<void> {
-    this.#spokeAtMs = performance.now();
-    if (doubt !== undefined || changes.truncated.length > 0) {
+    this.#sentAtMs = performance.now();
+    if (suspect !== undefined || changes.truncated.length > 0) {
       this.#generation = drawGeneration();
       this.#writer?.useGeneration(this.#generation);
       if (this.#writer) {
-        this.#metrics.redisGivenUp();
-        this.#events.newGeneration(this.#generation, doubt ?? 'a table was truncated');
+        this.#metrics.redisInvalidated();
+        this.#events.newGeneration(this.#generation, suspect ?? 'a table was truncated');
       }
     }
     const frame = {
       e: this.#name,
       o: this.#number,
-      b: this.#writer?.beat ?? null,
+      b: this.#writer?.writeMarker ?? null,
       ...(lost && { l: true as const }),
     };
-    const generations = { before: this.#told, after: this.#generation };
-    this.#told = this.#generation;
-    const toldBefore = this.#numbering.toldCount;
+    const generations = { before: this.#position, after: this.#generation };
+    this.#position = this.#generation;
+    const announcedBefore = this.#numbering.announcedCount;
     const payloads = payloadsOf(changes, frame, generations, this.#numbering);
-    if (sinceMs !== undefined) this.#lag.tells(this.#numbering.n, sinceMs);
+    if (sinceMs !== undefined) this.#lag.sent(this.#numbering.n, sinceMs);
     const values = payloads.map((json) => `(${literal(signed(json, this.#secret))})`);
     const place = [
       literal(this.#name),
       this.#backendPid,
-      toldBefore,
-      this.#numbering.toldCount,
+      announcedBefore,
+      this.#numbering.announcedCount,
       literal(this.#generation),
     ];
     await this.#commit(
-      `select hotel_api_tell(${place.join()}); select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload);`,
+      `select hotel_api_announce(${place.join()}); select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as told (payload);`,
     );
   }
 
@@ -331,7 +332,7 @@ export class Term {
     try {
       return await work();
     } catch (error) {
-      if (isRefusal(error)) await this.#sql`rollback`.catch(() => {});
+      if (isRejection(error)) await this.#sql`rollback`.catch(() => {});
       this.#isOpen = false;
       throw error;
     }
@@ -347,7 +348,7 @@ function changesOf({ entries, keys }: Findings): Pick<Changes, 'hotels' | 'keys'
 }
 
 /** True of what the server refused, and not the connection. */
-function isRefusal(error: unknown): error is Error {
+function isRejection(error: unknown): error is Error {
   return (error as Error).name === 'PostgresError';
 }
 

@@ -1,7 +1,7 @@
 import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
-import { Asker } from './freshness/asker.ts';
-import { Checker } from './freshness/checker.ts';
+import { ServiceClient } from './freshness/asker.ts';
+import { FreshnessChecker } from './freshness/checker.ts';
 import { directDatabaseUrl, print } from './session.ts';
 
 /** Faults that are printed one by one. */
@@ -23,10 +23,10 @@ export async function checkFreshness(options: {
     throw new Failure('--url must be an http or https address');
   const sql = openDatabase(databaseUrl, 4, { kind: 'serve', statementTimeoutMs: 10_000, pooled: false });
   const ear = openDatabase(databaseUrl, 1, { kind: 'listen' });
-  const askers = Array.from({ length: options.connections }, () => new Asker(options.url, key));
+  const askers = Array.from({ length: options.connections }, () => new ServiceClient(options.url, key));
   try {
-    const checker = new Checker(sql, ear, askers, () => options.promiseMs);
-    const { answers, refused, changes, lagsMs, stale } = await checker.run(
+    const checker = new FreshnessChecker(sql, ear, askers, () => options.promiseMs);
+    const { answers, rejected, changes, lagsMs, stale } = await checker.run(
       AbortSignal.timeout(options.for * 1_000),
     );
     const sorted = lagsMs.toSorted((a, b) => a - b);
@@ -50,8 +50,8 @@ export async function checkFreshness(options: {
     // a check that compared nothing has found nothing in order
     if (answers === 0) {
       throw new Failure(
-        refused > 0
-          ? `nothing was compared: all ${refused} requests were refused (503)`
+        rejected > 0
+          ? `nothing was compared: all ${rejected} requests were refused (503)`
           : 'nothing was compared: there is no hotel to ask for, or --for is too short',
       );
     }

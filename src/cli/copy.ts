@@ -9,11 +9,11 @@ export async function copyIn(
 ): Promise<void> {
   const query = transaction.unsafe(statement);
   const sink = await query.writable();
-  const { promise: refused, reject } = Promise.withResolvers<never>();
+  const { promise: rejected, reject } = Promise.withResolvers<never>();
   // postgres.js 3.4 lets go of the stream when all is written: an error that comes then is told to the query alone,
   // which is resolved already, and the stream would wait for ever.
   Object.assign(query, { reject });
-  await Promise.race([pipeline(rows, sink), refused]);
+  await Promise.race([pipeline(rows, sink), rejected]);
 }
 
 /** A row in the text format of PostgreSQL's COPY, with its newline. Objects are written as JSON, null and undefined as null. */

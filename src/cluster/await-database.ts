@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { drawGeneration, type Position, readPosition } from '../change-feed/history.ts';
+import { drawGeneration, type HistoryPosition, readPosition } from '../change-feed/history.ts';
 import type { Config } from '../config/config.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/shutdown.ts';
 import type { Events } from '../observability/events.ts';
@@ -20,18 +20,18 @@ export async function awaitDatabase(
   config: Config,
   events: Events,
   isStopping: () => boolean,
-): Promise<Position | undefined> {
-  const found = Promise.withResolvers<Position>();
+): Promise<HistoryPosition | undefined> {
+  const found = Promise.withResolvers<HistoryPosition>();
   let serves = false;
-  let told = '';
+  let announced = '';
   const ask = async () => {
     try {
       found.resolve(await askDatabase(config));
       serves = true;
     } catch (error) {
       const { message } = error as Error;
-      if (message !== told && !serves) events.notReadyYet(message);
-      told = message;
+      if (message !== announced && !serves) events.notReadyYet(message);
+      announced = message;
     }
   };
   while (!serves && !isStopping()) {
@@ -42,7 +42,7 @@ export async function awaitDatabase(
 }
 
 /** Throws unless the database has this release's schema and answers within the deadline, as the workers will ask it. */
-async function askDatabase(config: Config): Promise<Position> {
+async function askDatabase(config: Config): Promise<HistoryPosition> {
   const pooled = config.DATABASE_DIRECT_URL !== '';
   const sql = openDatabase(config.DATABASE_URL, 1, {
     kind: 'serve',

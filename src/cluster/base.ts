@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
-import { Secret } from '../lib/mac.ts';
-import { Lifecycle } from '../lib/shutdown.ts';
+import { MacSecret } from '../lib/mac.ts';
+import { Shutdown } from '../lib/shutdown.ts';
 import { Events } from '../observability/events.ts';
 import { openLog } from '../observability/log.ts';
 import { type Dependency, Metrics } from '../observability/metrics.ts';
@@ -9,12 +9,12 @@ import { type Dependency, Metrics } from '../observability/metrics.ts';
 /** What every process of an instance has. */
 export class Base {
   readonly config: Config;
-  readonly lifecycle = new Lifecycle();
+  readonly shutdown = new Shutdown();
   readonly metrics = new Metrics();
   readonly log: Logger;
   readonly events: Events;
   /** of the database, from when it was first asked */
-  readonly secret = new Secret();
+  readonly secret = new MacSecret();
 
   constructor(config: Config, role: 'primary' | 'worker') {
     this.config = config;

@@ -23,16 +23,16 @@ export interface Following {
 export function followChanges(
   base: Base,
   history: string,
-  hear: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset' | 'onHistory'>,
+  receive: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset' | 'onHistory'>,
 ): Following {
-  const { config, lifecycle, metrics, events } = base;
-  const shared = openRedis(base, Math.max(config.REDIS_TIMEOUT_MS, LEAST_REDIS_TIMEOUT_MS));
+  const { config, shutdown, metrics, events } = base;
+  const redisCache = openRedis(base, Math.max(config.REDIS_TIMEOUT_MS, LEAST_REDIS_TIMEOUT_MS));
   const open = (purpose: Purpose): Sql => openDatabase(directUrlOf(config), 1, purpose);
   const invalidator: Invalidator = new Invalidator({
     open: (onClose) => open({ kind: 'invalidate', onClose }),
-    redis: shared,
-    lastBeat: () => listener.lastBeat,
-    lastHeard: () => listener.lastHeard,
+    redis: redisCache,
+    lastMarker: () => listener.lastMarker,
+    lastReceived: () => listener.lastReceived,
     metrics,
     events,
   });
@@ -43,15 +43,15 @@ export function followChanges(
     secret: base.secret,
     metrics,
     events,
-    ...hear,
+    ...receive,
     onReconnect: () => {
-      hear.onReconnect();
-      invalidator.doubt();
+      receive.onReconnect();
+      invalidator.suspect();
     },
   });
   // the machine has slept, and none of its clocks but this one went on
   onClockStep((byMs) => byMs > 0 && listener.reopen());
-  lifecycle.push('change feed', () => listener.stop());
-  lifecycle.push('invalidator', () => invalidator.stop());
-  return { invalidator, listener, redis: shared?.redis };
+  shutdown.push('change feed', () => listener.stop());
+  shutdown.push('invalidator', () => invalidator.stop());
+  return { invalidator, listener, redis: redisCache?.redis };
 }

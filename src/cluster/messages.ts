@@ -1,16 +1,16 @@
 import type { Documents } from '../api-docs/documents.ts';
 import type { FeedMessage } from '../change-feed/messages.ts';
 import type { Config } from '../config/config.ts';
-import type { Told } from '../postgres/replica.ts';
-import type { Ask, Grant } from '../rate-limit/rate-limit.ts';
+import type { FeedPosition } from '../postgres/replica.ts';
+import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 
 /** How the change feed stands when a worker starts. */
 export interface Feed {
   generation: string;
   /** when it was last heard, by the clock of the system; -Infinity: it is not heard at present */
-  heardAtMs: number;
+  receivedAtMs: number;
   /** what it said last of changes */
-  told: Told | undefined;
+  position: FeedPosition | undefined;
 }
 
 /** What a worker needs to know to open its port. */
@@ -29,7 +29,7 @@ export type ToWorker =
   /** what comes before it, but for `drain`, is not for the worker */
   | Start
   /** `heardAtMs`: by the clock of the system, for a process that stood still reads it later */
-  | { type: 'feed'; message: FeedMessage; heardAtMs: number }
+  | { type: 'feed'; message: FeedMessage; receivedAtMs: number }
   /** the connection of the change feed was lost and stands again */
   | { type: 'reconnected' }
   /** changes may have been missed */
@@ -37,7 +37,7 @@ export type ToWorker =
   /** the database follows another history: nothing that is cached is true there */
   | { type: 'history'; generation: string; secret: Uint8Array }
   | { type: 'report metrics' }
-  | { type: 'grant'; grants: Grant[] }
+  | { type: 'grant'; grants: LeaseGrant[] }
   | { type: 'drain' };
 
 /** What a worker tells the primary. */
@@ -48,6 +48,6 @@ export type ToPrimary =
   /** its metrics, once a second and when asked: also a sign of life */
   | { type: 'metrics'; metrics: object[] }
   /** wants to admit requests of limits that hold for all workers together; answered by `grant` */
-  | { type: 'ask'; asks: Ask[] }
+  | { type: 'ask'; asks: LeaseRequest[] }
   /** cannot go on; the reason is for the log of the primary too */
   | { type: 'failed'; reason: string };

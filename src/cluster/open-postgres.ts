@@ -2,7 +2,7 @@ import { replicaUrlsOf } from '../config/connection-addresses.ts';
 import type { Dependency } from '../observability/metrics.ts';
 import { Postgres } from '../postgres/client.ts';
 import { openDatabase } from '../postgres/connect.ts';
-import { Replica, type Told } from '../postgres/replica.ts';
+import { type FeedPosition, Replica } from '../postgres/replica.ts';
 import { Replicas } from '../postgres/replicas.ts';
 import type { Base } from './base.ts';
 
@@ -14,8 +14,8 @@ export interface OpenPostgres {
 }
 
 /** Connects to PostgreSQL and its replicas. `told`: what was heard last of changes. */
-export function openPostgres(base: Base, told: () => Told | undefined): OpenPostgres {
-  const { config, lifecycle, metrics } = base;
+export function openPostgres(base: Base, announced: () => FeedPosition | undefined): OpenPostgres {
+  const { config, shutdown, metrics } = base;
   const open = (url: string, dependency: Dependency, timeoutMs: number) =>
     new Postgres(
       () =>
@@ -30,7 +30,7 @@ export function openPostgres(base: Base, told: () => Told | undefined): OpenPost
       (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
     );
   const postgres = open(config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS);
-  lifecycle.push('PostgreSQL', () => postgres.close());
+  shutdown.push('PostgreSQL', () => postgres.close());
   const urls = replicaUrlsOf(config);
   if (urls.length === 0) return { postgres, replicas: undefined };
   // who waited for one in vain asks the primary afterwards
@@ -38,9 +38,9 @@ export function openPostgres(base: Base, told: () => Told | undefined): OpenPost
   const replicas = new Replicas(
     postgres,
     urls.map((url) => new Replica(open(url, 'postgres_replica', timeoutMs))),
-    told,
+    announced,
     (outcome) => metrics.replicaRead(outcome),
   );
-  lifecycle.push('replicas', () => replicas.close());
+  shutdown.push('replicas', () => replicas.close());
   return { postgres, replicas };
 }

@@ -1,5 +1,5 @@
-import { SharedKeys } from '../auth/redis-key-cache.ts';
-import { SharedCache } from '../cache/redis-hotel-cache.ts';
+import { RedisKeyCache } from '../auth/redis-key-cache.ts';
+import { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import type { OnCall } from '../lib/circuit-breaker.ts';
 import { Redis } from '../redis/client.ts';
 import { RedisCluster } from '../redis/cluster/client.ts';
@@ -8,8 +8,8 @@ import type { Base } from './base.ts';
 /** Redis, and what stands in it. */
 export interface OpenRedis {
   redis: Redis | RedisCluster;
-  hotels: SharedCache;
-  keys: SharedKeys;
+  hotels: RedisHotelCache;
+  keys: RedisKeyCache;
 }
 
 /**
@@ -17,7 +17,7 @@ export interface OpenRedis {
  * `timeoutMs` is the deadline of a command.
  */
 export function openRedis(base: Base, timeoutMs: number, onCall?: OnCall): OpenRedis | undefined {
-  const { config, lifecycle, metrics } = base;
+  const { config, shutdown, metrics } = base;
   if (config.REDIS_URL === '') return undefined;
   const urls = config.REDIS_URL.split(',').map((url) => url.trim());
   const onBreaker = base.onBreaker('redis');
@@ -25,15 +25,15 @@ export function openRedis(base: Base, timeoutMs: number, onCall?: OnCall): OpenR
     urls.length === 1
       ? new Redis(urls[0]!, timeoutMs, onBreaker, onCall)
       : new RedisCluster(urls, timeoutMs, onBreaker, onCall);
-  lifecycle.push('Redis', () => redis.close());
+  shutdown.push('Redis', () => redis.close());
   const sharing = {
     ttlMs: config.REDIS_TTL_S * 1000,
     absentTtlMs: config.ABSENT_TTL_S * 1000,
-    onPoison: () => metrics.unsoundValue(),
+    onInvalidValue: () => metrics.invalidValue(),
   };
   return {
     redis,
-    hotels: new SharedCache(redis, sharing),
-    keys: new SharedKeys(redis, sharing, base.secret),
+    hotels: new RedisHotelCache(redis, sharing),
+    keys: new RedisKeyCache(redis, sharing, base.secret),
   };
 }

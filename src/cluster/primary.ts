@@ -1,14 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { writeDocuments } from '../api-docs/documents.ts';
-import { toldBy } from '../change-feed/messages.ts';
+import { announcedBy } from '../change-feed/messages.ts';
 import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
 import { Failure } from '../lib/failure.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
 import { watchProcess } from '../observability/process-metrics.ts';
-import type { Told } from '../postgres/replica.ts';
+import type { FeedPosition } from '../postgres/replica.ts';
 import { awaitDatabase } from './await-database.ts';
 import { Base } from './base.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
@@ -17,9 +17,9 @@ import { followChanges } from './follow-changes.ts';
 import { Workers } from './workers.ts';
 
 /** After this time without the first word of an invalidator the workers start all the same. */
-const FEED_PATIENCE_MS = 1_000;
+const FEED_TIMEOUT_MS = 1_000;
 /** How long the invalidator waits for Redis before it starts without it. */
-const REDIS_PATIENCE_MS = 500;
+const REDIS_TIMEOUT_MS = 500;
 /** What the workers' own drain may take beyond its deadline. */
 const DRAIN_MARGIN_MS = 2_000;
 /** What the end of a worker takes that was killed when that was over. */
@@ -33,7 +33,7 @@ const SAME_SIGNAL_MS = 500;
  */
 export async function runPrimary(config: Config): Promise<void> {
   const base = new Base(config, 'primary');
-  const { lifecycle, metrics, events } = base;
+  const { shutdown, metrics, events } = base;
   let workers: Workers | undefined;
   watchProcess(metrics.registry, 'primary');
   watchInstance(metrics.registry, config.WORKERS, () => workers?.listening ?? 0);
@@ -50,7 +50,7 @@ export async function runPrimary(config: Config): Promise<void> {
     signalledAtMs = performance.now();
     events.stopping(signal);
     if (workers && workers.listening > 0) await wait(config.DRAIN_WAIT_MS);
-    events.stopped(await lifecycle.close());
+    events.stopped(await shutdown.close());
     process.exit(0);
   };
   process.on('SIGTERM', () => stop('SIGTERM'));
@@ -75,34 +75,34 @@ export async function runPrimary(config: Config): Promise<void> {
   }).catch((error: Error) => {
     throw new Failure(`The admin port cannot be opened: ${error.message}`);
   });
-  lifecycle.push('admin port', () => admin.close());
+  shutdown.push('admin port', () => admin.close());
 
   const found = await awaitDatabase(config, events, () => stopping);
   if (found === undefined) return;
   let { generation, secret } = found;
   base.secret.use(secret);
-  let told: Told | undefined;
-  let heardAtMs = -Infinity;
+  let announced: FeedPosition | undefined;
+  let receivedAtMs = -Infinity;
   const { invalidator, listener, redis } = followChanges(base, found.history, {
     onMessage: (message, atMs) => {
-      heardAtMs = atMs;
+      receivedAtMs = atMs;
       if (message.g !== '') generation = message.g;
-      told = toldBy(message);
-      invalidator.heard(message);
-      workers?.tellAll({ type: 'feed', message, heardAtMs });
+      announced = announcedBy(message);
+      invalidator.received(message);
+      workers?.broadcast({ type: 'feed', message, receivedAtMs });
     },
-    onReconnect: () => workers?.tellAll({ type: 'reconnected' }),
-    onReset: () => workers?.tellAll({ type: 'reset' }),
+    onReconnect: () => workers?.broadcast({ type: 'reconnected' }),
+    onReset: () => workers?.broadcast({ type: 'reset' }),
     onHistory: (position) => {
       ({ generation, secret } = position);
-      told = undefined;
-      workers?.tellAll({ type: 'history', generation, secret });
+      announced = undefined;
+      workers?.broadcast({ type: 'history', generation, secret });
     },
   });
-  await redis?.connected(REDIS_PATIENCE_MS);
+  await redis?.connected(REDIS_TIMEOUT_MS);
   invalidator.start();
-  const patientUntilMs = performance.now() + FEED_PATIENCE_MS;
-  while (!listener.linked && performance.now() < patientUntilMs) await wait(10);
+  const patientUntilMs = performance.now() + FEED_TIMEOUT_MS;
+  while (!listener.isUp && performance.now() < patientUntilMs) await wait(10);
 
   if (stopping) return;
   const documents = writeDocuments({
@@ -118,13 +118,13 @@ export async function runPrimary(config: Config): Promise<void> {
       config,
       documents,
       generation,
-      heardAtMs: listener.linked ? heardAtMs : -Infinity,
-      told,
+      receivedAtMs: listener.isUp ? receivedAtMs : -Infinity,
+      position: announced,
       secret,
     }),
     metrics,
     events,
   );
   const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;
-  lifecycle.push('workers', () => workers!.stop(drainMs), drainMs + KILL_MARGIN_MS);
+  shutdown.push('workers', () => workers!.stop(drainMs), drainMs + KILL_MARGIN_MS);
 }

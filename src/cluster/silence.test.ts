@@ -1,14 +1,21 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ENDLESS_MS, FROZEN_MS, type MainThread, mainThreadOf, Silence, STOPPED_MS } from './silence.ts';
+import {
+  ENDLESS_MS,
+  FROZEN_MS,
+  LivenessWatch,
+  type MainThread,
+  mainThreadOf,
+  STOPPED_MS,
+} from './silence.ts';
 
 const LOOK_EVERY_MS = 250;
 
-let silence: Silence;
+let silence: LivenessWatch;
 let nowMs: number;
 
 beforeEach(() => {
   nowMs = 5_000;
-  silence = new Silence(nowMs);
+  silence = new LivenessWatch(nowMs);
 });
 
 /** How long it takes until the worker is ended, at most `untilMs`; it uses this share of the time. */

@@ -35,7 +35,7 @@ export function mainThreadOf(pid: number): MainThread | undefined {
 }
 
 /** Tells a worker that does not speak because it is busy from one that will not speak again. */
-export class Silence {
+export class LivenessWatch {
   /** when it spoke last */
   #sinceMs: number;
   /** when it was last known to get something done */

@@ -10,12 +10,12 @@ import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { buildWorker } from './parts.ts';
 
 /** How long the worker waits for Redis before it starts without it. */
-const REDIS_PATIENCE_MS = 500;
+const REDIS_TIMEOUT_MS = 500;
 /** Likewise for PostgreSQL: what is cached can be answered without it. */
-const POSTGRES_PATIENCE_MS = 300;
+const POSTGRES_TIMEOUT_MS = 300;
 /** How long the worker waits to learn which keys exist before it starts without. */
-const KEYS_PATIENCE_MS = 200;
-const LEARN_AGAIN_MS = 1_000;
+const PRELOAD_TIMEOUT_MS = 200;
+const PRELOAD_AGAIN_MS = 1_000;
 const REPORT_EVERY_MS = 1_000;
 /** What queries under way may take when the connections are replaced. */
 const RECONNECT_S = 1;
@@ -24,95 +24,95 @@ const RECONNECT_S = 1;
 function startWorker({ config, documents, number, secret, ...feed }: Start): (message: ToWorker) => void {
   const base = new Base(config, 'worker');
   base.secret.use(secret);
-  const { lifecycle, metrics, events } = base;
-  const parts = buildWorker(base, documents, (asks) => tell({ type: 'ask', asks }));
+  const { shutdown, metrics, events } = base;
+  const parts = buildWorker(base, documents, (asks) => send({ type: 'ask', asks }));
   const {
     postgres,
     replicas,
     redis,
     local,
-    listing,
-    keyring,
+    hotelList,
+    apiKeys,
     limiter,
-    link,
-    follower,
-    gate,
+    feedStatus,
+    feedApplier,
+    pipeline,
     server,
     maxConnections,
   } = parts;
 
-  const report = async () => tell({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
+  const report = async () => send({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
   const reporting = setInterval(report, REPORT_EVERY_MS);
-  lifecycle.push('reports', () => clearInterval(reporting));
+  shutdown.push('reports', () => clearInterval(reporting));
 
   let learning: NodeJS.Timeout | undefined;
-  lifecycle.push('learning of keys', () => clearTimeout(learning));
+  shutdown.push('learning of keys', () => clearTimeout(learning));
   const learnKeys = () =>
-    keyring.learn().catch(() => {
+    apiKeys.preload().catch(() => {
       clearTimeout(learning);
-      learning = setTimeout(learnKeys, LEARN_AGAIN_MS);
+      learning = setTimeout(learnKeys, PRELOAD_AGAIN_MS);
     });
   const start = async () => {
     watchProcess(metrics.registry, String(number));
     watchWorker(metrics.registry, String(number), {
-      gate,
+      pipeline: pipeline,
       server,
       maxConnections,
       postgres,
       limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
-      slab: local?.slab,
-      link,
+      arena: local?.arena,
+      feedStatus: feedStatus,
       replicas,
     });
-    follower.useGeneration(feed.generation);
+    feedApplier.useGeneration(feed.generation);
     await Promise.all([
-      redis?.connected(REDIS_PATIENCE_MS),
-      postgres.connected(POSTGRES_PATIENCE_MS),
-      Promise.race([learnKeys(), wait(KEYS_PATIENCE_MS)]),
-      replicas?.connected(POSTGRES_PATIENCE_MS),
+      redis?.connected(REDIS_TIMEOUT_MS),
+      postgres.connected(POSTGRES_TIMEOUT_MS),
+      Promise.race([learnKeys(), wait(PRELOAD_TIMEOUT_MS)]),
+      replicas?.connected(POSTGRES_TIMEOUT_MS),
     ]);
     // it may have been told to end meanwhile
-    if (gate.closing) return;
+    if (pipeline.closing) return;
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
-    tell({ type: 'listening' });
-    listing.positions.prepare();
+    send({ type: 'listening' });
+    hotelList.index.prepare();
   };
   /** Answers what is under way, then ends the connections, the pools and the process. */
   const end = async () => {
-    await drain(gate, server, config.DRAIN_TIMEOUT_MS);
+    await drain(pipeline, server, config.DRAIN_TIMEOUT_MS);
     await report();
-    const faults = await lifecycle.close();
+    const faults = await shutdown.close();
     if (faults.length > 0) events.stopped(faults);
     process.disconnect?.();
     process.exit(0);
   };
 
-  if (feed.heardAtMs > -Infinity) link.heard(feed.told, systemMs() - feed.heardAtMs);
-  onClockStep((byMs) => follower.clockStepped(byMs));
+  if (feed.receivedAtMs > -Infinity) feedStatus.received(feed.position, systemMs() - feed.receivedAtMs);
+  onClockStep((byMs) => feedApplier.clockStepped(byMs));
   start().catch(fail);
   return (message) => {
     switch (message.type) {
       case 'feed':
-        follower.hear(message.message, systemMs() - message.heardAtMs);
+        feedApplier.apply(message.message, systemMs() - message.receivedAtMs);
         break;
       case 'reconnected':
-        postgres.isSaidToBeBack();
+        postgres.probeNow();
         break;
       case 'history':
         base.secret.use(message.secret);
-        follower.clear(message.generation);
+        feedApplier.clear(message.generation);
         // a connection may stand that leads to the server of before
         postgres.reconnect(RECONNECT_S);
         replicas?.reconnect(RECONNECT_S);
         learnKeys();
         break;
       case 'reset':
-        follower.reset();
+        feedApplier.reset();
         learnKeys();
         break;
       case 'grant':
-        limiter.hear(message.grants);
+        limiter.receive(message.grants);
         break;
       case 'report metrics':
         report();
@@ -124,13 +124,13 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
   };
 }
 
-function tell(message: ToPrimary): void {
+function send(message: ToPrimary): void {
   if (process.connected) process.send!(message, () => {});
 }
 
 function fail(error: unknown): void {
   new Events(openLog('fatal', 'worker')).fatal(error);
-  tell({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
+  send({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
   setTimeout(() => process.exit(1), 50);
 }
 
@@ -140,10 +140,10 @@ process.on('SIGTERM', () => {});
 process.on('disconnect', () => process.exit(0));
 process.on('uncaughtException', fail);
 process.on('unhandledRejection', fail);
-let obey: ((message: ToWorker) => void) | undefined;
+let dispatch: ((message: ToWorker) => void) | undefined;
 process.on('message', (message: ToWorker) => {
-  if (obey) obey(message);
-  else if (message.type === 'start') obey = startWorker(message);
+  if (dispatch) dispatch(message);
+  else if (message.type === 'start') dispatch = startWorker(message);
   else if (message.type === 'drain') process.exit(0);
 });
-tell({ type: 'up' });
+send({ type: 'up' });

@@ -3,9 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { Quotas } from '../rate-limit/coordinator.ts';
+import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
-import { FROZEN_MS, mainThreadOf, Silence, START_MS } from './silence.ts';
+import { FROZEN_MS, LivenessWatch, mainThreadOf, START_MS } from './silence.ts';
 
 /** A worker that lived this long was not ended by its start, whatever became of those before it. */
 const STEADY_MS = 10_000;
@@ -14,17 +14,17 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 const WATCH_EVERY_MS = 250;
 /** How long a scrape waits for the workers' present counts. */
-const REPORT_PATIENCE_MS = 500;
+const REPORT_TIMEOUT_MS = 500;
 
 type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-interface Charge {
+interface WorkerHandle {
   worker: Worker;
   /** from 1; whoever takes its place gets it too */
   number: number;
   startedAtMs: number;
   nextPauseMs: number;
-  silence: Silence;
+  liveness: LivenessWatch;
   /** its program is read */
   up: boolean;
   listening: boolean;
@@ -38,11 +38,11 @@ export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
   readonly #startOf: (number: number) => Start;
-  readonly #charges = new Map<number, Charge>();
+  readonly #handles = new Map<number, WorkerHandle>();
   /** counters of workers that have ended: of each, until they are summed in the first place */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
-  readonly #quotas = new Quotas();
+  readonly #rateLimits = new RateLimitCoordinator();
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
   #watchedAtMs = performance.now();
@@ -62,26 +62,26 @@ export class Workers {
 
   /** Workers that accept connections. */
   get listening(): number {
-    return [...this.#charges.values()].filter(({ listening }) => listening).length;
+    return [...this.#handles.values()].filter(({ listening }) => listening).length;
   }
 
-  tellAll(message: ToWorker): void {
-    for (const { worker } of this.#charges.values()) tell(worker, message);
+  broadcast(message: ToWorker): void {
+    for (const { worker } of this.#handles.values()) send(worker, message);
   }
 
   /** The metrics of all workers, those that have ended included, and `own`. */
   async gather(own: Registry): Promise<string> {
-    const asked = [...this.#charges.values()].map((charge) => {
+    const asked = [...this.#handles.values()].map((handle) => {
       const { promise, resolve } = Promise.withResolvers<void>();
-      charge.reported.push(resolve);
+      handle.reported.push(resolve);
       return promise;
     });
-    this.tellAll({ type: 'report metrics' });
+    this.broadcast({ type: 'report metrics' });
     await Promise.race([
       Promise.all(asked),
-      new Promise((resolve) => setTimeout(resolve, REPORT_PATIENCE_MS)),
+      new Promise((resolve) => setTimeout(resolve, REPORT_TIMEOUT_MS)),
     ]);
-    const all = [...this.#charges.values()].map(({ metrics }) => metrics);
+    const all = [...this.#handles.values()].map(({ metrics }) => metrics);
     return Registry.aggregate([await own.getMetricsAsJSON(), ...this.#legacy, ...all] as never).metrics();
   }
 
@@ -89,75 +89,78 @@ export class Workers {
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#watch);
-    const ended = [...this.#charges.values()].map(
+    const ended = [...this.#handles.values()].map(
       ({ worker }) => new Promise((resolve) => worker.once('exit', resolve)),
     );
-    this.tellAll({ type: 'drain' });
+    this.broadcast({ type: 'drain' });
     const timer = setTimeout(() => this.kill(), deadlineMs);
     await Promise.all(ended);
     clearTimeout(timer);
   }
 
   kill(): void {
-    for (const { worker } of this.#charges.values()) worker.process.kill('SIGKILL');
+    for (const { worker } of this.#handles.values()) worker.process.kill('SIGKILL');
   }
 
   /** `nextPauseMs`: how long the one that takes its place must wait, should it end at once. */
   #start(number: number, nextPauseMs: number): void {
     const worker = cluster.fork();
     const nowMs = performance.now();
-    const charge: Charge = {
+    const handle: WorkerHandle = {
       worker,
       number,
       startedAtMs: nowMs,
       nextPauseMs,
-      silence: new Silence(nowMs),
+      liveness: new LivenessWatch(nowMs),
       up: false,
       listening: false,
       metrics: [],
       reported: [],
     };
-    this.#charges.set(worker.id, charge);
-    worker.on('message', (message: ToPrimary) => this.#hear(charge, message));
-    worker.on('exit', (code, signal) => this.#ended(charge, code, signal));
+    this.#handles.set(worker.id, handle);
+    worker.on('message', (message: ToPrimary) => this.#receive(handle, message));
+    worker.on('exit', (code, signal) => this.#ended(handle, code, signal));
   }
 
-  #hear(charge: Charge, message: ToPrimary): void {
-    charge.silence.broken(performance.now());
-    charge.up = true;
+  #receive(handle: WorkerHandle, message: ToPrimary): void {
+    handle.liveness.broken(performance.now());
+    handle.up = true;
     switch (message.type) {
       case 'up':
-        tell(charge.worker, this.#startOf(charge.number));
+        send(handle.worker, this.#startOf(handle.number));
         break;
       case 'listening':
-        charge.listening = true;
-        this.#events.workerStarted(charge.worker.process.pid!);
+        handle.listening = true;
+        this.#events.workerStarted(handle.worker.process.pid!);
         break;
       case 'metrics':
-        charge.metrics = message.metrics as MetricsJson;
-        this.#reported(charge);
+        handle.metrics = message.metrics as MetricsJson;
+        this.#reported(handle);
         break;
       case 'ask':
-        tell(charge.worker, { type: 'grant', grants: message.asks.map((ask) => this.#quotas.grant(ask)) });
+        send(handle.worker, {
+          type: 'grant',
+          grants: message.asks.map((ask) => this.#rateLimits.grant(ask)),
+        });
         break;
       case 'failed':
-        this.#events.workerFailed(charge.worker.process.pid!, message.reason);
+        this.#events.workerFailed(handle.worker.process.pid!, message.reason);
         break;
     }
   }
 
-  #ended(charge: Charge, code: number | null, signal: string | null): void {
-    this.#charges.delete(charge.worker.id);
-    this.#reported(charge);
+  #ended(handle: WorkerHandle, code: number | null, signal: string | null): void {
+    this.#handles.delete(handle.worker.id);
+    this.#reported(handle);
     if (this.#stopping) return;
     this.#metrics.workerRestarted();
-    this.#remember(charge.metrics);
-    const steady = performance.now() - charge.startedAtMs >= STEADY_MS;
-    const restartInMs = steady ? 0 : charge.nextPauseMs;
+    this.#remember(handle.metrics);
+    const steady = performance.now() - handle.startedAtMs >= STEADY_MS;
+    const restartInMs = steady ? 0 : handle.nextPauseMs;
     const nextPauseMs = Math.min(Math.max(FIRST_PAUSE_MS, 2 * restartInMs), LONGEST_PAUSE_MS);
-    this.#events.workerEnded({ workerPid: charge.worker.process.pid!, code, signal, restartInMs });
+    this.#events.workerEnded({ workerPid: handle.worker.process.pid!, code, signal, restartInMs });
     setTimeout(() => {
-      if (!this.#stopping) this.#start(charge.number, nextPauseMs);
+      if (!this.#stopping) this.#start(handle.number, nextPauseMs);
     }, restartInMs);
   }
 
@@ -173,24 +176,24 @@ export class Workers {
     });
   }
 
-  #reported(charge: Charge): void {
-    for (const resolve of charge.reported.splice(0)) resolve();
+  #reported(handle: WorkerHandle): void {
+    for (const resolve of handle.reported.splice(0)) resolve();
   }
 
   #endFrozen(): void {
     const nowMs = performance.now();
     const stoodStill = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
     this.#watchedAtMs = nowMs;
-    for (const { worker, silence, up } of this.#charges.values()) {
+    for (const { worker, liveness, up } of this.#handles.values()) {
       // a primary that slept itself has not read yet what the workers said meanwhile
-      if (stoodStill) silence.broken(nowMs);
+      if (stoodStill) liveness.broken(nowMs);
       const look = () => mainThreadOf(worker.process.pid!);
-      if (silence.isFinal(nowMs, up ? FROZEN_MS : START_MS, look)) worker.process.kill('SIGKILL');
+      if (liveness.isFinal(nowMs, up ? FROZEN_MS : START_MS, look)) worker.process.kill('SIGKILL');
     }
   }
 }
 
 /** A worker may have died a moment ago without our knowing: that is told by its exit, not here. */
-function tell(worker: Worker, message: ToWorker): void {
+function send(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => {});
 }

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { Command } from 'commander';
 import { parseWhole } from '../cli/arguments.ts';
-import { Lifecycle } from '../lib/shutdown.ts';
+import { Shutdown } from '../lib/shutdown.ts';
 import { runDemo } from './run.ts';
 
 const port = parseWhole(1, 65_535);
@@ -18,7 +18,7 @@ const program = new Command('npm run demo --')
 /** npm passes a Ctrl-C on that the terminal has sent us already: what comes so soon is the same one. */
 const SAME_SIGNAL_MS = 500;
 
-const lifecycle = new Lifecycle();
+const shutdown = new Shutdown();
 const { promise: ending, resolve: end } = Promise.withResolvers<{ code: number; sentence: string }>();
 
 let isEnding = false;
@@ -39,11 +39,11 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 // the terminal or the reader of a pipe may be gone before us
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
-runDemo(program.opts(), lifecycle, say).then(
+runDemo(program.opts(), shutdown, say).then(
   (sentence) => end({ code: 1, sentence }),
   (error: Error) => end({ code: 1, sentence: `The demo cannot go on: ${error.message}` }),
 );
 const { code, sentence } = await ending;
 (code === 0 ? console.log : console.error)(`\n${sentence}`);
-for (const fault of await lifecycle.close()) console.error(`not ended in order: ${fault}`);
+for (const fault of await shutdown.close()) console.error(`not ended in order: ${fault}`);
 process.exit(code);

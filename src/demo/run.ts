@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createKey } from '../cli/keys.ts';
 import { DEFAULT_SEED, seed } from '../cli/seed.ts';
-import type { Lifecycle } from '../lib/shutdown.ts';
+import type { Shutdown } from '../lib/shutdown.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { type Examples, screen } from './screen.ts';
@@ -31,7 +31,7 @@ const STOP_DEADLINE_MS = 12_000;
  */
 export async function runDemo(
   options: DemoOptions,
-  lifecycle: Lifecycle,
+  shutdown: Shutdown,
   say: (sentence: string) => void,
 ): Promise<string> {
   const startedAtMs = performance.now();
@@ -42,14 +42,14 @@ export async function runDemo(
 
   say('Starting PostgreSQL and Redis …');
   const startingPostgres = startPostgres({ maxConnections: 50 + CONNECTIONS_PER_WORKER * options.workers });
-  lifecycle.push(
+  shutdown.push(
     'PostgreSQL',
     async () => (await startingPostgres.catch(() => undefined))?.stop(),
     STOP_DEADLINE_MS,
   );
   const fetching = new AbortController();
   const findingRedis = findRedis(say, fetching.signal);
-  lifecycle.push(
+  shutdown.push(
     'Redis',
     async () => {
       fetching.abort();
@@ -61,7 +61,7 @@ export async function runDemo(
   if (!redis) say('Going on without Redis: local caches and PostgreSQL.');
 
   say(`Making ${options.hotels} hotels …`);
-  const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels, lifecycle);
+  const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels, shutdown);
 
   say(`Starting the service with ${options.workers} ${options.workers === 1 ? 'worker' : 'workers'} …`);
   const tools = await makeTools({ ownerUrl, ...examples });
@@ -72,7 +72,7 @@ export async function runDemo(
     adminPort,
     workers: options.workers,
     folder: tools,
-    lifecycle,
+    shutdown,
   });
 
   say(
@@ -101,13 +101,13 @@ export async function runDemo(
 async function fill(
   server: PostgresServer,
   hotelCount: number,
-  lifecycle: Lifecycle,
+  shutdown: Shutdown,
 ): Promise<Examples & { serviceUrl: string; ownerUrl: string }> {
   const ownerUrl = server.url(DATABASE);
   const admin = openDatabase(server.url('postgres'), 1, { kind: 'operate' });
   const owner = openDatabase(ownerUrl, 1, { kind: 'operate' });
   const close = () => Promise.all([admin.end({ timeout: 0 }), owner.end({ timeout: 0 })]);
-  lifecycle.push('connections to PostgreSQL', close);
+  shutdown.push('connections to PostgreSQL', close);
   await admin`create database ${admin(DATABASE)}`;
   await migrate(owner);
   const password = randomBytes(16).toString('hex');

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Lifecycle } from '../lib/shutdown.ts';
+import type { Shutdown } from '../lib/shutdown.ts';
 import { type Guarded, runGuarded } from './servers/guarded.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -16,7 +16,7 @@ export async function startService(options: {
   workers: number;
   /** removed when the service has ended */
   folder: string;
-  lifecycle: Lifecycle;
+  shutdown: Shutdown;
 }): Promise<Guarded> {
   const lines: string[] = [];
   let ready = false;
@@ -46,7 +46,7 @@ export async function startService(options: {
       else if (lines.push(line) > LINES_SHOWN) lines.shift();
     },
   );
-  options.lifecycle.push('service', async () => (await running.catch(() => undefined))?.stop(), 12_000);
+  options.shutdown.push('service', async () => (await running.catch(() => undefined))?.stop(), 12_000);
   const service = await running;
   let state = 'did not get ready';
   service.exited.then(({ code, signal }) => {

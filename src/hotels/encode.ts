@@ -1,5 +1,5 @@
 import { Entry } from './entry.ts';
-import { assemble, DAY_MS, HEADER_BYTES, NO_DAY, seal, WITHDRAWN } from './entry-layout.ts';
+import { assemble, DAY_MS, HEADER_BYTES, NO_DAY, seal, TOMBSTONE } from './entry-layout.ts';
 import type { Hotel } from './hotel.ts';
 import type { HotelRow } from './row.ts';
 
@@ -65,8 +65,8 @@ export function encodeAbsence(id: string, version: number): Entry {
 }
 
 /** An entry that says only that whatever is older than `version` is out of date. */
-export function encodeWithdrawal(id: string, version: number): Entry {
-  return encodeWithoutBody(id, version, WITHDRAWN);
+export function encodeTombstone(id: string, version: number): Entry {
+  return encodeWithoutBody(id, version, TOMBSTONE);
 }
 
 function encodeWithoutBody(id: string, version: number, flags: number): Entry {

@@ -33,14 +33,14 @@ describe('certified', () => {
   it('is true until turnsAtMs and not beyond it', () => {
     fc.assert(
       fc.property(rowAtMoment, fc.nat(3 * DAY_MS), ([one, nowMs], laterMs) => {
-        const { turnsAtMs } = encodeHotel(one, nowMs);
-        expect(turnsAtMs).toBeGreaterThan(nowMs);
+        const { validUntilMs } = encodeHotel(one, nowMs);
+        expect(validUntilMs).toBeGreaterThan(nowMs);
         const shown = isCertified(one, nowMs);
-        if (turnsAtMs < Infinity) {
-          expect(isCertified(one, turnsAtMs - 1)).toBe(shown);
-          expect(isCertified(one, turnsAtMs)).toBe(!shown);
+        if (validUntilMs < Infinity) {
+          expect(isCertified(one, validUntilMs - 1)).toBe(shown);
+          expect(isCertified(one, validUntilMs)).toBe(!shown);
         }
-        if (nowMs + laterMs < turnsAtMs) expect(isCertified(one, nowMs + laterMs)).toBe(shown);
+        if (nowMs + laterMs < validUntilMs) expect(isCertified(one, nowMs + laterMs)).toBe(shown);
       }),
     );
   });
@@ -49,14 +49,14 @@ describe('certified', () => {
     const twoMoments = row.chain((one) => fc.tuple(fc.constant(one), momentOf(one), momentOf(one)));
     fc.assert(
       fc.property(twoMoments, ([one, firstMs, thenMs]) => {
-        const turned = encodeHotel(one, firstMs).at(thenMs);
+        const refreshed = encodeHotel(one, firstMs).at(thenMs);
         const encodedThen = encodeHotel(one, thenMs);
         for (const view of VIEWS) {
-          expect(jsonOf(turned, view)).toBe(jsonOf(encodedThen, view));
-          expect(turned.tag(view)).toBe(encodedThen.tag(view));
+          expect(jsonOf(refreshed, view)).toBe(jsonOf(encodedThen, view));
+          expect(refreshed.tag(view)).toBe(encodedThen.tag(view));
         }
-        expect(turned.turnsAtMs).toBe(encodedThen.turnsAtMs);
-        expect(turned.bytes.equals(encodedThen.bytes)).toBe(true);
+        expect(refreshed.validUntilMs).toBe(encodedThen.validUntilMs);
+        expect(refreshed.bytes.equals(encodedThen.bytes)).toBe(true);
       }),
       { numRuns: 500 },
     );
@@ -67,7 +67,7 @@ describe('certified', () => {
       fc.property(rowAtMoment, ([one, nowMs]) => {
         const entry = encodeHotel(one, nowMs);
         expect(entry.at(nowMs)).toBe(entry);
-        if (entry.turnsAtMs < Infinity) expect(entry.at(entry.turnsAtMs - 1)).toBe(entry);
+        if (entry.validUntilMs < Infinity) expect(entry.at(entry.validUntilMs - 1)).toBe(entry);
       }),
     );
   });

@@ -27,7 +27,7 @@ export const MAGIC = 0x32444548;
 export const HEADER_BYTES = 80;
 export const NO_DAY = -0x80000000;
 export const PRESENT = 1;
-export const WITHDRAWN = 2;
+export const TOMBSTONE = 2;
 export const DAY_MS = 86_400_000;
 
 /** What an entry of a hotel is made of. */
@@ -56,9 +56,9 @@ export function assemble(parts: Parts): Buffer {
   const startsAtMs = fromDay * DAY_MS;
   const endsAtMs = (untilDay + 1) * DAY_MS;
   const certified = mayBeCertified && nowMs >= startsAtMs && nowMs < endsAtMs;
-  let turnsAtMs = Infinity;
-  if (certified) turnsAtMs = endsAtMs;
-  else if (mayBeCertified && nowMs < startsAtMs) turnsAtMs = startsAtMs;
+  let validUntilMs = Infinity;
+  if (certified) validUntilMs = endsAtMs;
+  else if (mayBeCertified && nowMs < startsAtMs) validUntilMs = startsAtMs;
 
   const keptUrl = parts.url === 'null' ? '' : parts.url;
   const certification = Buffer.from(
@@ -70,7 +70,7 @@ export function assemble(parts: Parts): Buffer {
   const sharedLength = head.length + certification.length + parts.sharedTailLength;
   const bytes = Buffer.allocUnsafe(HEADER_BYTES + keys.length + urlLength + bodyLength);
   bytes.writeDoubleLE(parts.version, 8);
-  bytes.writeDoubleLE(turnsAtMs, 16);
+  bytes.writeDoubleLE(validUntilMs, 16);
   bytes.writeInt32LE(fromDay, 48);
   bytes.writeInt32LE(untilDay, 52);
   bytes.writeUInt32LE(bodyLength, 56);

@@ -193,12 +193,12 @@ describe('an absence', () => {
     fc.assert(
       fc.property(absence, fc.integer(), ([id, version], nowMs) => {
         const entry = encodeAbsence(id, version);
-        const { present, channelId, registryId, turnsAtMs } = entry;
-        expect({ present, channelId, registryId, turnsAtMs }).toEqual({
+        const { present, channelId, registryId, validUntilMs } = entry;
+        expect({ present, channelId, registryId, validUntilMs }).toEqual({
           present: false,
           channelId: null,
           registryId: null,
-          turnsAtMs: Infinity,
+          validUntilMs: Infinity,
         });
         expect([entry.id, entry.version]).toEqual([id, version]);
         expect(entry.at(nowMs)).toBe(entry);

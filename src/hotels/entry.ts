@@ -1,5 +1,5 @@
 import { checksum } from './checksum.ts';
-import { assemble, DAY_MS, HEADER_BYTES, MAGIC, NO_DAY, PRESENT, WITHDRAWN } from './entry-layout.ts';
+import { assemble, DAY_MS, HEADER_BYTES, MAGIC, NO_DAY, PRESENT, TOMBSTONE } from './entry-layout.ts';
 import type { Namespace } from './namespace.ts';
 
 /** What ends the narrow view, after the shared part. */
@@ -38,8 +38,8 @@ export class Entry {
   }
 
   /** True for what takes a hotel's place in Redis after a change until somebody reads the hotel anew. */
-  get withdrawn(): boolean {
-    return (this.#source[this.#start + 77]! & WITHDRAWN) !== 0;
+  get isTombstone(): boolean {
+    return (this.#source[this.#start + 77]! & TOMBSTONE) !== 0;
   }
 
   get version(): number {
@@ -47,7 +47,7 @@ export class Entry {
   }
 
   /** The moment (epoch ms) from which `certified` in the body is no longer true. */
-  get turnsAtMs(): number {
+  get validUntilMs(): number {
     return this.#source.readDoubleLE(this.#start + 16);
   }
 
@@ -139,7 +139,7 @@ export class Entry {
    * tell the truth of that day.
    */
   at(nowMs: number): Entry {
-    if (nowMs < this.turnsAtMs && nowMs >= this.turnedAtMs) return this;
+    if (nowMs < this.validUntilMs && nowMs >= this.validFromMs) return this;
     const { bytes } = this;
     const [idLength, channelLength, urlLength] = [
       bytes.readUInt16LE(70),
@@ -152,7 +152,7 @@ export class Entry {
     const certifiedEnd = certifiedStart + bytes.readUInt16LE(68);
     const [fromDay, untilDay] = [bytes.readInt32LE(48), bytes.readInt32LE(52)];
     const url = urlLength === 0 ? 'null' : bytes.toString('utf8', keysEnd, keysEnd + urlLength);
-    const turned = assemble({
+    const refreshed = assemble({
       version: this.version,
       fromDay,
       untilDay,
@@ -166,17 +166,17 @@ export class Entry {
       sharedTailLength: body + bytes.readUInt32LE(60) - certifiedEnd,
       nowMs,
     });
-    return new Entry(turned);
+    return new Entry(refreshed);
   }
 
   /** The moment (epoch ms) at which `certified` last flipped: before it the body was not yet true. */
-  private get turnedAtMs(): number {
+  private get validFromMs(): number {
     const from = this.#source.readInt32LE(this.#start + 48);
     const until = this.#source.readInt32LE(this.#start + 52);
     if (from === NO_DAY || until === NO_DAY || from > until) return -Infinity;
-    const turnsAt = this.turnsAtMs;
-    if (turnsAt === from * DAY_MS) return -Infinity;
-    return turnsAt === Infinity ? (until + 1) * DAY_MS : from * DAY_MS;
+    const validUntil = this.validUntilMs;
+    if (validUntil === from * DAY_MS) return -Infinity;
+    return validUntil === Infinity ? (until + 1) * DAY_MS : from * DAY_MS;
   }
 }
 

@@ -1,5 +1,5 @@
-import { Positions } from './page-index.ts';
-import type { Origin } from './repository.ts';
+import { PageIndex } from './page-index.ts';
+import type { HotelRepository } from './repository.ts';
 
 /** Up to this offset PostgreSQL counts from the start: that costs less than to look the position up. */
 const NEAR = 400;
@@ -11,23 +11,23 @@ export interface Page {
 }
 
 /** The order of all hotels. */
-export class Listing {
-  readonly positions: Positions;
-  readonly #origin: Origin;
-  readonly #isLinked: () => boolean;
+export class HotelList {
+  readonly index: PageIndex;
+  readonly #repository: HotelRepository;
+  readonly #isFeedUp: () => boolean;
 
   /** Positions are looked up only while `isLinked`: otherwise hotels may have come and gone unheard. */
-  constructor(origin: Origin, isLinked: () => boolean) {
-    this.#origin = origin;
-    this.#isLinked = isLinked;
-    this.positions = new Positions(origin);
+  constructor(origin: HotelRepository, isFeedUp: () => boolean) {
+    this.#repository = origin;
+    this.#isFeedUp = isFeedUp;
+    this.index = new PageIndex(origin);
   }
 
   /** The ids at `offset`, at most `limit`. Throws `Unavailable`. */
   async page(offset: number, limit: number): Promise<Page> {
-    const located = offset > NEAR && this.#isLinked() ? await this.positions.locate(offset) : undefined;
+    const located = offset > NEAR && this.#isFeedUp() ? await this.index.locate(offset) : undefined;
     const { mark, skip } = located ?? { mark: null, skip: offset };
-    const ids = await this.#origin.idsFrom(mark, skip, limit + 1);
+    const ids = await this.#repository.idsFrom(mark, skip, limit + 1);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 }

@@ -1,7 +1,7 @@
 /** By what a hotel is looked up: its own id, its channel id, its registry id (canonical decimal digits). */
 export type Namespace = 'id' | 'channel' | 'registry';
 
-/** The numbers of the namespaces in slab/assembly and relay/assembly. */
+/** The numbers of the namespaces in arena/assembly and relay/assembly. */
 export const NUMBER = { id: 0, channel: 1, registry: 2 } as const;
 
 /** What the names of a namespace begin with, in Redis (after the generation) and among the recent changes. */

@@ -3,33 +3,33 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import { List } from './page-index.fixture.ts';
-import { Positions } from './page-index.ts';
-import type { Origin } from './repository.ts';
+import { PageIndex } from './page-index.ts';
+import type { HotelRepository } from './repository.ts';
 
 const turns = async (count = 20) => {
   for (let i = 0; i < count; i++) await Promise.resolve();
 };
 
-const positionsOf = (list: List) => new Positions(list as unknown as Origin, 0);
+const positionsOf = (list: List) => new PageIndex(list as unknown as HotelRepository, 0);
 
 /** The id at an offset, by way of the marks; undefined past the end. */
-async function idAt(list: List, positions: Positions, offset: number): Promise<string | undefined> {
-  let located = await positions.locate(offset);
+async function idAt(list: List, pageIndex: PageIndex, offset: number): Promise<string | undefined> {
+  let located = await pageIndex.locate(offset);
   // after a failure the marks go on being set a timer's tick later
   for (let i = 0; !located && i < 50; i++) {
     await wait(2);
-    located = await positions.locate(offset);
+    located = await pageIndex.locate(offset);
   }
   if (!located) throw new Error('the marks are not set');
   return (await list.idsFrom(located.mark, located.skip, 1))[0];
 }
 
-async function set(list: List): Promise<Positions> {
-  const positions = positionsOf(list);
-  expect(await positions.locate(0)).toBeUndefined();
+async function set(list: List): Promise<PageIndex> {
+  const pageIndex = positionsOf(list);
+  expect(await pageIndex.locate(0)).toBeUndefined();
   await turns(200);
-  expect(await positions.locate(0)).toBeDefined();
-  return positions;
+  expect(await pageIndex.locate(0)).toBeDefined();
+  return pageIndex;
 }
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => `h${String(i).padStart(6, '0')}`);
@@ -52,7 +52,7 @@ const prefix = fc.constantFrom(
 const id = fc.tuple(prefix, fc.integer({ min: 0, max: 400 })).map(([start, n]) => `${start}${n}`);
 const offset = fc.integer({ min: 0, max: 5_000 });
 const step = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('toggle' as const), id, heard: fc.boolean() }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('toggle' as const), id, received: fc.boolean() }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('look' as const), offset }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('hold' as const), offset }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('let go' as const) }) },
@@ -68,49 +68,49 @@ describe('positions', () => {
         fc.array(step, { maxLength: 40 }),
         async (ids, steps) => {
           const list = new List(ids);
-          const positions = positionsOf(list);
+          const pageIndex = positionsOf(list);
           // happened, but not heard of yet
-          const unheard: string[] = [];
-          const hearAll = () => {
-            for (const moved of unheard.splice(0)) positions.moved(moved);
+          const unreceived: string[] = [];
+          const receiveAll = () => {
+            for (const moved of unreceived.splice(0)) pageIndex.moved(moved);
           };
           for (const step of steps) {
             if (step.do === 'toggle') {
               if (list.has(step.id)) list.remove(step.id);
               else list.insert(step.id);
-              unheard.push(step.id);
-              if (step.heard) hearAll();
+              unreceived.push(step.id);
+              if (step.received) receiveAll();
             } else if (step.do === 'look') {
               list.letGo();
               await turns();
-              hearAll();
-              const located = await positions.locate(step.offset);
+              receiveAll();
+              const located = await pageIndex.locate(step.offset);
               if (!located) continue;
               const [found] = await list.idsFrom(located.mark, located.skip, 1);
               expect(found).toBe(list.ids[step.offset]);
             } else if (step.do === 'hold') {
               list.hold();
-              void positions.locate(step.offset).catch(() => {});
+              void pageIndex.locate(step.offset).catch(() => {});
               await turns();
             } else if (step.do === 'let go') {
               list.letGo();
               await turns();
             } else if (step.do === 'forget') {
-              positions.forget();
+              pageIndex.forget();
             } else {
               list.letGo();
               list.fails = true;
-              await positions.locate(step.offset).catch((error) => expect(error).toBeInstanceOf(Unavailable));
+              await pageIndex.locate(step.offset).catch((error) => expect(error).toBeInstanceOf(Unavailable));
               await turns();
               list.fails = false;
             }
           }
           list.letGo();
           await turns(200);
-          hearAll();
-          if (!(await positions.locate(0))) await turns(200);
+          receiveAll();
+          if (!(await pageIndex.locate(0))) await turns(200);
           for (const place of [0, 1, 199, 200, 201, 777, list.ids.length - 1, list.ids.length]) {
-            if (place >= 0) expect(await idAt(list, positions, place)).toBe(list.ids[place]);
+            if (place >= 0) expect(await idAt(list, pageIndex, place)).toBe(list.ids[place]);
           }
         },
       ),
@@ -120,37 +120,37 @@ describe('positions', () => {
 
   it('are found without passing more than a stretch', async () => {
     const list = new List(numbered(60_000));
-    const positions = await set(list);
+    const pageIndex = await set(list);
     for (const offset of [0, 199, 200, 30_000, 59_999]) {
-      expect((await positions.locate(offset))!.skip).toBeLessThan(200);
-      expect(await idAt(list, positions, offset)).toBe(list.ids[offset]);
+      expect((await pageIndex.locate(offset))!.skip).toBeLessThan(200);
+      expect(await idAt(list, pageIndex, offset)).toBe(list.ids[offset]);
     }
-    expect(await idAt(list, positions, 60_000)).toBeUndefined();
-    expect(await idAt(list, positions, Number.MAX_SAFE_INTEGER)).toBeUndefined();
+    expect(await idAt(list, pageIndex, 60_000)).toBeUndefined();
+    expect(await idAt(list, pageIndex, Number.MAX_SAFE_INTEGER)).toBeUndefined();
   });
 
   it('cost no query while nothing moves, and one for all that moved', async () => {
     const list = new List(numbered(10_000));
-    const positions = await set(list);
+    const pageIndex = await set(list);
     list.queries = 0;
-    for (let i = 0; i < 100; i++) await positions.locate(i * 90);
+    for (let i = 0; i < 100; i++) await pageIndex.locate(i * 90);
     expect(list.queries).toBe(0);
     for (const id of ['h000100x', 'h005000x', 'h009000x']) {
       list.insert(id);
-      positions.moved(id);
+      pageIndex.moved(id);
     }
-    expect(await Promise.all([positions.locate(9_500), positions.locate(400)])).toHaveLength(2);
+    expect(await Promise.all([pageIndex.locate(9_500), pageIndex.locate(400)])).toHaveLength(2);
     expect(list.queries).toBe(1);
   });
 
   it('that are asked for while a count is under way wait for it', async () => {
     const list = new List(numbered(1_000));
-    const positions = await set(list);
+    const pageIndex = await set(list);
     list.insert('h000000x');
-    positions.moved('h000000x');
+    pageIndex.moved('h000000x');
     list.hold();
-    const first = idAt(list, positions, 900);
-    const second = idAt(list, positions, 900);
+    const first = idAt(list, pageIndex, 900);
+    const second = idAt(list, pageIndex, 900);
     await turns();
     list.letGo();
     expect([await first, await second]).toEqual([list.ids[900], list.ids[900]]);
@@ -158,15 +158,15 @@ describe('positions', () => {
 
   it('are counted anew for what is heard of during a count', async () => {
     const list = new List(numbered(1_000));
-    const positions = await set(list);
+    const pageIndex = await set(list);
     list.insert('h000000x');
-    positions.moved('h000000x');
+    pageIndex.moved('h000000x');
     list.hold();
-    const before = positions.locate(900);
+    const before = pageIndex.locate(900);
     await turns();
     list.insert('h000000y');
-    positions.moved('h000000y');
-    const after = idAt(list, positions, 900);
+    pageIndex.moved('h000000y');
+    const after = idAt(list, pageIndex, 900);
     list.letGo();
     await before;
     expect(await after).toBe(list.ids[900]);
@@ -174,41 +174,41 @@ describe('positions', () => {
 
   it('are answered in the end however fast hotels come and go', async () => {
     const list = new List(numbered(1_000));
-    const positions = await set(list);
+    const pageIndex = await set(list);
     const count = list.countBetween.bind(list);
     list.countBetween = async (from, to) => {
       const counts = await count(from, to);
       list.insert(`h0${list.ids.length}x`);
-      positions.moved(`h0${list.ids.length}x`);
+      pageIndex.moved(`h0${list.ids.length}x`);
       return counts;
     };
-    positions.moved('h000000');
+    pageIndex.moved('h000000');
     list.queries = 0;
-    await positions.locate(900);
+    await pageIndex.locate(900);
     expect(list.queries).toBeLessThanOrEqual(2);
   });
 
   it('are not known while the marks are set, when they were forgotten, and after a failure; later they are', async () => {
     const list = new List(numbered(1_000));
     list.fails = true;
-    const positions = positionsOf(list);
-    expect(await positions.locate(900)).toBeUndefined();
+    const pageIndex = positionsOf(list);
+    expect(await pageIndex.locate(900)).toBeUndefined();
     await turns();
     list.fails = false;
-    expect(await positions.locate(900)).toBeUndefined();
-    expect(await idAt(list, positions, 900)).toBe(list.ids[900]);
-    positions.forget();
-    expect(await positions.locate(900)).toBeUndefined();
+    expect(await pageIndex.locate(900)).toBeUndefined();
+    expect(await idAt(list, pageIndex, 900)).toBe(list.ids[900]);
+    pageIndex.forget();
+    expect(await pageIndex.locate(900)).toBeUndefined();
     await turns();
-    expect(await idAt(list, positions, 900)).toBe(list.ids[900]);
+    expect(await idAt(list, pageIndex, 900)).toBe(list.ids[900]);
   });
 
   it('are set anew when more moved than is worth counting', async () => {
     const list = new List(numbered(100_000));
-    const positions = await set(list);
-    for (let i = 0; i < 100_000; i += 200) positions.moved(list.ids[i]!);
-    expect(await positions.locate(99_000)).toBeUndefined();
+    const pageIndex = await set(list);
+    for (let i = 0; i < 100_000; i += 200) pageIndex.moved(list.ids[i]!);
+    expect(await pageIndex.locate(99_000)).toBeUndefined();
     await turns(200);
-    expect(await idAt(list, positions, 99_000)).toBe(list.ids[99_000]);
+    expect(await idAt(list, pageIndex, 99_000)).toBe(list.ids[99_000]);
   });
 });

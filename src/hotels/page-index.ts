@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Origin } from './repository.ts';
+import type { HotelRepository } from './repository.ts';
 
 /** Hotels between two marks when the marks are set. */
 const STRIDE = 200;
@@ -17,8 +17,8 @@ const MAX_STRETCH = 20 * STRIDE;
  * An insert or a delete makes the count of its stretch doubtful, and before the next use just that stretch is
  * counted again; so the answer is exact for all that was heard of, in whatever order it was heard.
  */
-export class Positions {
-  readonly #origin: Origin;
+export class PageIndex {
+  readonly #repository: HotelRepository;
   readonly #tryAgainMs: number;
   /** the first id of each stretch but the first, which begins before all ids; ordered by bytes */
   #marks: Buffer[] = [];
@@ -30,8 +30,8 @@ export class Positions {
   #epoch = 0;
   #recount: Promise<void> | undefined;
 
-  constructor(origin: Origin, tryAgainMs = TRY_AGAIN_MS) {
-    this.#origin = origin;
+  constructor(origin: HotelRepository, tryAgainMs = TRY_AGAIN_MS) {
+    this.#repository = origin;
     this.#tryAgainMs = tryAgainMs;
   }
 
@@ -88,7 +88,7 @@ export class Positions {
     for (let failures = 0; ; ) {
       try {
         const last = marks.at(-1)?.toString() ?? null;
-        const found = await this.#origin.marksAfter(last, STRIDE, MARKS_PER_QUERY);
+        const found = await this.#repository.marksAfter(last, STRIDE, MARKS_PER_QUERY);
         if (epoch !== this.#epoch) return;
         for (const id of found) marks.push(Buffer.from(id));
         if (found.length < MARKS_PER_QUERY) break;
@@ -113,7 +113,7 @@ export class Positions {
     this.#dirty.clear();
     const markAt = (i: number) => this.#marks[i]?.toString() ?? null;
     try {
-      const counts = await this.#origin.countBetween(
+      const counts = await this.#repository.countBetween(
         stretches.map((stretch) => (stretch === 0 ? null : markAt(stretch - 1))),
         stretches.map(markAt),
       );

@@ -12,7 +12,7 @@ const WHERE = {
 } as const;
 
 /** Hotels in PostgreSQL, encoded as they are read. */
-export class Origin {
+export class HotelRepository {
   readonly #postgres: Postgres | Replicas;
 
   constructor(postgres: Postgres | Replicas) {

@@ -37,7 +37,7 @@ class Batch implements Work {
     return undefined;
   }
 
-  refuse(): void {
+  reject(): void {
     this.state = 'refused';
   }
 }
@@ -62,7 +62,7 @@ const many = (count: number, options?: ConstructorParameters<typeof Batch>[0]) =
   Array.from({ length: count }, () => new Batch(options));
 const count = (batches: Batch[], state: Batch['state']) =>
   batches.filter((batch) => batch.state === state).length;
-const turn = () => vi.advanceTimersToNextTimerAsync();
+const tick = () => vi.advanceTimersToNextTimerAsync();
 
 describe('batches from the local cache', () => {
   it('are answered at once while a turn of the loop has time', () => {
@@ -75,7 +75,7 @@ describe('batches from the local cache', () => {
 
   it('have their own bodies when they have waited, whatever became of the memory of the request', async () => {
     const admission = new Admission();
-    const heard: string[] = [];
+    const received: string[] = [];
     const sizes = [10, 4_096, 5_000, 5_000, 13_000, 13_001, 32_768, 40_000];
     for (let round = 0; round < 3; round++) {
       const bodies = sizes.map((size, i) => Buffer.alloc(size, `${round}${i} `));
@@ -85,14 +85,14 @@ describe('batches from the local cache', () => {
         const batch = new Batch({ takesMs: 6 });
         const run = batch.run.bind(batch);
         batch.run = (bytes, mayLoad, done) => {
-          heard.push(Buffer.from(bytes).toString('latin1'));
+          received.push(Buffer.from(bytes).toString('latin1'));
           return run(bytes, mayLoad, done);
         };
         admission.enter(memory, batch);
         memory.fill(0);
       }
-      while (admission.waiting > 0) await turn();
-      expect(heard.splice(0)).toEqual(bodies.map((body) => body.toString('latin1')));
+      while (admission.waiting > 0) await tick();
+      expect(received.splice(0)).toEqual(bodies.map((body) => body.toString('latin1')));
     }
   });
 
@@ -102,9 +102,9 @@ describe('batches from the local cache', () => {
     enter(admission, batches);
     expect(count(batches, 'answered')).toBe(5);
     expect(admission.waiting).toBe(25);
-    for (let turns = 1; turns <= 5; turns++) {
-      await turn();
-      expect(batches.findIndex(({ state }) => state === 'new')).toBe(turns === 5 ? -1 : 5 * (turns + 1));
+    for (let ticks = 1; ticks <= 5; ticks++) {
+      await tick();
+      expect(batches.findIndex(({ state }) => state === 'new')).toBe(ticks === 5 ? -1 : 5 * (ticks + 1));
     }
     expect(admission.waiting).toBe(0);
   });
@@ -113,13 +113,13 @@ describe('batches from the local cache', () => {
     const admission = new Admission();
     const batches = many(1_000, { takesMs: 0.3 });
     enter(admission, batches);
-    const refused = count(batches, 'refused');
+    const rejected = count(batches, 'refused');
     // 150 ms are 500 of them
-    expect(refused).toBeGreaterThan(400);
-    expect(refused).toBeLessThan(550);
+    expect(rejected).toBeGreaterThan(400);
+    expect(rejected).toBeLessThan(550);
     expect(admission.isFull('me')).toBe(true);
-    while (admission.waiting > 0) await turn();
-    expect(count(batches, 'answered')).toBe(1_000 - refused);
+    while (admission.waiting > 0) await tick();
+    expect(count(batches, 'answered')).toBe(1_000 - rejected);
     expect(performance.now() - began).toBeLessThan(400);
     expect(admission.isFull('me')).toBe(false);
     const next = new Batch();
@@ -140,7 +140,7 @@ describe('batches from the local cache', () => {
     const batches = many(10, { takesMs: 5 });
     enter(admission, batches);
     for (const batch of batches) batch.over = true;
-    await turn();
+    await tick();
     expect(count(batches, 'answered')).toBe(1);
     expect(admission.waiting).toBe(0);
   });
@@ -155,7 +155,7 @@ describe('batches that have to be loaded', () => {
     expect(atOnce).toBeGreaterThan(4);
     expect(atOnce).toBeLessThan(20);
     batches[0]!.finish();
-    await turn();
+    await tick();
     expect(count(batches, 'running')).toBe(atOnce);
     expect(batches[atOnce]!.state).toBe('running');
   });
@@ -170,7 +170,7 @@ describe('batches that have to be loaded', () => {
     const local = many(20);
     for (const batch of local) {
       admission.enter(BODY, batch);
-      await turn();
+      await tick();
     }
     expect(count(local, 'answered')).toBe(20);
   });
@@ -186,7 +186,7 @@ describe('batches that have to be loaded', () => {
     await vi.advanceTimersByTimeAsync(500);
     const running = stuck.filter(({ state }) => state === 'running');
     for (const batch of running) batch.finish();
-    await turn();
+    await tick();
     expect(count(stuck, 'refused')).toBe(30 - running.length);
     expect(admission.waiting).toBe(0);
     expect(admission.isFull('me')).toBe(false);
@@ -205,7 +205,7 @@ describe('batches that have to be loaded', () => {
           if (under.length === 0) break;
           await vi.advanceTimersByTimeAsync(takesMs);
           for (const batch of under) batch.finish();
-          await turn();
+          await tick();
         }
       }
       return running;
@@ -239,9 +239,9 @@ describe('batches of several keys', () => {
     for (let i = 0; i < 2_000; i++) {
       enter(admission, [a![i]!, b![i]!]);
       if (i % 100 === 0) enter(admission, [other![i]!]);
-      if (i % 40 === 39) await turn();
+      if (i % 40 === 39) await tick();
     }
-    while (admission.waiting > 0) await turn();
+    while (admission.waiting > 0) await tick();
     expect(count(a!, 'refused')).toBeGreaterThan(200);
     expect(count(other!, 'refused')).toBe(0);
     expect(count(a!, 'answered') / count(b!, 'answered')).toBeGreaterThan(0.8);

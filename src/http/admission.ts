@@ -1,5 +1,5 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
-import { WaitingLine } from '../lib/wait-queue.ts';
+import { WaitQueue } from '../lib/wait-queue.ts';
 
 /** How long batches may keep the event loop in one turn; whatever else came in waits this long at most. */
 const SLICE_MS = 5;
@@ -43,14 +43,14 @@ export interface Work {
    * its bytes. With `mayLoad` false it may do nothing instead and return NEEDS_LOAD.
    */
   run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined;
-  refuse(): void;
+  reject(): void;
   /** the API key by whose share it waits */
   readonly owner: string;
   /** true when nobody waits for the answer any more */
   readonly over: boolean;
 }
 
-interface Held {
+interface HeldWork {
   work: Work;
   body: Buffer;
 }
@@ -82,9 +82,9 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  */
 export class Admission {
   /** those that wait for the event loop */
-  readonly #arrived = new WaitingLine<Held>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
+  readonly #arrived = new WaitQueue<HeldWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   /** those that wait for the limit */
-  readonly #toLoad = new WaitingLine<Held>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
+  readonly #toLoad = new WaitQueue<HeldWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   #loadingBytes = 0;
   #limitBytes = FIRST_LIMIT_BYTES;
   #loweredAtMs = 0;
@@ -92,7 +92,7 @@ export class Admission {
   #localShare = 1;
   #untried = 0;
   /** when the first batch of this turn began, if one has */
-  #turnBeganMs: number | undefined;
+  #tickBeganMs: number | undefined;
   #armed = false;
 
   /** Batches that wait. */
@@ -115,12 +115,12 @@ export class Admission {
   enter(body: Uint8Array, work: Work): void {
     if (work.over) return;
     const nowMs = performance.now();
-    if (this.#turnBeganMs === undefined) {
-      this.#turnBeganMs = nowMs;
+    if (this.#tickBeganMs === undefined) {
+      this.#tickBeganMs = nowMs;
       this.#arm();
     }
-    if (this.#arrived.length === 0 && nowMs - this.#turnBeganMs < SLICE_MS) this.#begin(work, body, nowMs);
-    else if (isFull(this.#arrived, work.owner, nowMs)) work.refuse();
+    if (this.#arrived.length === 0 && nowMs - this.#tickBeganMs < SLICE_MS) this.#begin(work, body, nowMs);
+    else if (isFull(this.#arrived, work.owner, nowMs)) work.reject();
     else this.#arrived.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
@@ -133,7 +133,7 @@ export class Admission {
     const isLocal = work.run(body, false, () => {}) !== NEEDS_LOAD;
     this.#note(isLocal);
     if (isLocal) return;
-    if (isFull(this.#toLoad, work.owner, nowMs)) work.refuse();
+    if (isFull(this.#toLoad, work.owner, nowMs)) work.reject();
     else this.#toLoad.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
@@ -150,7 +150,7 @@ export class Admission {
 
   readonly #goOn = (): void => {
     this.#armed = false;
-    this.#turnBeganMs = undefined;
+    this.#tickBeganMs = undefined;
     if (this.waiting === 0) return;
     const untilMs = performance.now() + SLICE_MS;
     this.#goOnWith(this.#toLoad, untilMs);
@@ -159,12 +159,12 @@ export class Admission {
     if (this.#arrived.length > 0 || (this.#toLoad.length > 0 && this.#mayLoad)) this.#arm();
   };
 
-  #goOnWith(line: WaitingLine<Held>, untilMs: number): void {
+  #goOnWith(line: WaitQueue<HeldWork>, untilMs: number): void {
     let nowMs = performance.now();
     while (line.length > 0 && nowMs < untilMs && (line === this.#arrived || this.#mayLoad)) {
       const { item, sinceMs } = line.shift()!;
       if (!item.work.over) {
-        if (nowMs - sinceMs > MAX_WAIT_MS) item.work.refuse();
+        if (nowMs - sinceMs > MAX_WAIT_MS) item.work.reject();
         else if (line === this.#arrived) this.#begin(item.work, item.body, nowMs);
         else this.#run(item.work, item.body, nowMs);
       }
@@ -207,7 +207,7 @@ export class Admission {
   }
 }
 
-function isFull(line: WaitingLine<Held>, owner: string, nowMs: number): boolean {
+function isFull(line: WaitQueue<HeldWork>, owner: string, nowMs: number): boolean {
   return (
     line.isFull(owner, TARGET_WAIT_MS, nowMs) ||
     line.sizeBefore(owner) > MAX_WAITING_BYTES ||

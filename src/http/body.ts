@@ -23,7 +23,7 @@ interface Arrival {
 const arriving = new Set<Arrival>();
 let looking: NodeJS.Timeout | undefined;
 
-function refuseTheLate(): void {
+function rejectLate(): void {
   for (const arrival of arriving) {
     if (--arrival.looksLeft >= 0) continue;
     arriving.delete(arrival);
@@ -57,7 +57,7 @@ export function collectBody(
     },
   };
   arriving.add(arrival);
-  looking ??= setInterval(refuseTheLate, LOOK_EVERY_MS);
+  looking ??= setInterval(rejectLate, LOOK_EVERY_MS);
   response.onData((chunk, isLast) => {
     if (isOver) return;
     if (length + chunk.byteLength > MAX_BODY_BYTES) {

@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import type { Access } from '../auth/access.ts';
+import type { Principal } from '../auth/access.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { monotonicMs } from '../lib/clock.ts';
@@ -18,8 +18,8 @@ import { closingOf, matches } from './etag.ts';
 import { Heads } from './head.ts';
 import type { Page } from './page.ts';
 import { newIds, ownId } from './request-id.ts';
-import { Turn } from './tick-budget.ts';
-import { giveBack, keep, type Leftover } from './write-backlog.ts';
+import { TickBudget } from './tick-budget.ts';
+import { giveBack, keep, type PendingWrite } from './write-backlog.ts';
 
 /** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
@@ -33,7 +33,7 @@ const ERROR_HEADS = new Map(
 );
 
 /** Of the one event loop. */
-const turn = new Turn();
+const tickBudget = new TickBudget();
 
 const CLOSE = '\r\nconnection: close';
 
@@ -60,7 +60,7 @@ export class Exchange {
   /** of its route and method */
   readonly counter: RequestCounter;
   /** set by the gate */
-  access: Access | undefined;
+  principal: Principal | undefined;
   /** set by the gate where the key has a limit: whole header lines, each after a line end */
   limitHeaders = '';
   /** set by the gate where bytes behind the request may be taken for another one: the connection is closed behind the answer */
@@ -84,7 +84,7 @@ export class Exchange {
   #made = false;
   /** while the answer is compressed by other threads */
   #compressing = false;
-  #leftover: Leftover | undefined;
+  #pending: PendingWrite | undefined;
   /** of an answer of which something is left over */
   #madeAtMs: number | undefined;
   #onMade: (() => void) | undefined;
@@ -117,12 +117,12 @@ export class Exchange {
   }
 
   get view(): View {
-    return this.access!.view;
+    return this.principal!.view;
   }
 
   /** True when the client has not yet taken all of the answer, or did not before it left. */
   get sending(): boolean {
-    return this.#leftover !== undefined;
+    return this.#pending !== undefined;
   }
 
   /** True when nothing more can be said to the client. */
@@ -191,7 +191,7 @@ export class Exchange {
   }
 
   /** Rejects a request whose end is not known, or does not come. */
-  refuseAndClose(error: PublicError): void {
+  rejectAndClose(error: PublicError): void {
     this.closesConnection = true;
     this.fail(error);
   }
@@ -232,7 +232,7 @@ export class Exchange {
     else if (this.#deferred)
       this.#response.cork(() => this.#writeNow(status, body, headers, tag, encoding, heads));
     else {
-      const place = turn.take();
+      const place = tickBudget.take();
       if (place === 'within') this.#writeNow(status, body, headers, tag, encoding, heads);
       else if (place === 'last' && body !== undefined && this.method !== 'HEAD') {
         this.closesConnection = true;
@@ -322,7 +322,7 @@ export class Exchange {
     const written = response.getWriteOffset();
     const total = body.length;
     const rest = keep(body.subarray(written), mayBeOverwritten, () => this.#response.close());
-    this.#leftover = rest;
+    this.#pending = rest;
     this.#madeAtMs = madeAtMs;
     this.#observer.sending(this);
     response.onWritable((offset) => {
@@ -337,7 +337,7 @@ export class Exchange {
     if (this.#over) return;
     this.#over = true;
     if (!this.#made && !this.#compressing) this.#onMade?.();
-    if (this.#leftover) giveBack(this.#leftover);
+    if (this.#pending) giveBack(this.#pending);
     this.#observer.finished(this, status, (madeAtMs - this.#startedAtMs) / 1000, bytes);
   }
 }

@@ -1,12 +1,12 @@
-import { ABSENT, type Slab } from '../cache/arena/arena.ts';
-import type { Gathered } from '../cache/arena/batch-lookup.ts';
-import type { Reader } from '../cache/hotel-reader.ts';
+import { ABSENT, type CacheArena } from '../cache/arena/arena.ts';
+import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
+import type { HotelReader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
-import { GappedAnswer } from '../cache/partial-response.ts';
-import type { Relay } from '../cache/redis-batch/redis-batch.ts';
+import { PartialResponse } from '../cache/partial-response.ts';
+import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { Collections } from '../collections/collections.ts';
 import { publicErrors } from '../errors.ts';
-import type { Listing } from '../hotels/hotel-list.ts';
+import type { HotelList } from '../hotels/hotel-list.ts';
 import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { NEEDS_LOAD } from './admission.ts';
@@ -16,16 +16,16 @@ import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
-import type { GetRule, PostRule } from './routes.ts';
+import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 
 /** The six operations of the contract, behind the gate. */
 export interface Operations {
-  list: GetRule<Map<string, string | undefined>>;
-  hotel: GetRule<string>;
-  hotelByChannel: GetRule<string>;
-  hotelByRegistry: GetRule<string>;
-  batchByChannel: PostRule;
-  batchByRegistry: PostRule;
+  list: GetRouteDefinition<Map<string, string | undefined>>;
+  hotel: GetRouteDefinition<string>;
+  hotelByChannel: GetRouteDefinition<string>;
+  hotelByRegistry: GetRouteDefinition<string>;
+  batchByChannel: PostRouteDefinition;
+  batchByRegistry: PostRouteDefinition;
 }
 
 /** Stands for the compressed form of a hotel whose JSON hardly shrinks. */
@@ -34,15 +34,15 @@ const NOT_WORTHWHILE = new Uint8Array(0);
 /** Binds the operations to what they read. `basePath` stands before the paths of Link headers. */
 export function operationsOn(
   local: LocalCache | undefined,
-  relay: Relay | undefined,
-  reader: Reader,
-  listing: Listing,
+  redisBatch: RedisBatchReader | undefined,
+  reader: HotelReader,
+  hotelList: HotelList,
   collections: Collections,
   basePath: string,
 ): Operations {
   /** What carries these keys and the key of the request may see; null elsewhere. */
   const load = (exchange: Exchange, namespace: Namespace, keys: readonly string[]) => {
-    const { collection, keyId } = exchange.access!;
+    const { collection, keyId } = exchange.principal!;
     const loading = reader.load(namespace, keys, keyId);
     if (collection === null) return loading;
     return loading.then((found) => collections.visibleOf(collection, found, keyId));
@@ -50,11 +50,11 @@ export function operationsOn(
 
   const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | undefined) => {
     if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
-    const { collection } = exchange.access!;
+    const { collection } = exchange.principal!;
     if (collection !== null) return answerSingleWithin(exchange, collection, namespace, key);
     if (local) {
       const ref = local.find(namespace, key, exchange.nowMs);
-      if (ref > 0) return sendHeld(exchange, local.slab, ref);
+      if (ref > 0) return sendHeld(exchange, local.arena, ref);
       if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
     }
     return loadSingle(exchange, namespace, key);
@@ -65,7 +65,7 @@ export function operationsOn(
     namespace: Namespace,
     key: string,
   ) => {
-    if (namespace === 'id' && !(await collections.sees(collection, key, exchange.access!.keyId)))
+    if (namespace === 'id' && !(await collections.sees(collection, key, exchange.principal!.keyId)))
       return exchange.fail(publicErrors.hotelNotFound);
     return loadSingle(exchange, namespace, key);
   };
@@ -89,21 +89,21 @@ export function operationsOn(
     keys: string[],
     send: (body: Uint8Array) => void,
   ) => {
-    const { collection, view } = exchange.access!;
+    const { collection, view } = exchange.principal!;
     if (keys.length === 0) return send(EMPTY_ARRAY);
     // the ids are those of a page: all of them are in the collection
     const maySend = collection === null || namespace === 'id';
-    const gathered = maySend ? local?.gatherKeys(namespace, keys, view) : undefined;
-    if (gathered) return sendCompleted(exchange, namespace, answerOf(gathered), send);
+    const batchLookup = maySend ? local?.gatherKeys(namespace, keys, view) : undefined;
+    if (batchLookup) return sendCompleted(exchange, namespace, answerOf(batchLookup), send);
     return load(exchange, namespace, keys).then((found) => send(joinBodies(found, view)));
   };
   const sendCompleted = (
     exchange: Exchange,
     namespace: Namespace,
-    answer: Uint8Array | GappedAnswer,
+    answer: Uint8Array | PartialResponse,
     send: (body: Uint8Array) => void,
   ) => {
-    if (!(answer instanceof GappedAnswer)) return send(answer);
+    if (!(answer instanceof PartialResponse)) return send(answer);
     const { view } = exchange;
     return load(exchange, namespace, answer.keys).then((found) => send(answer.complete(found, view)));
   };
@@ -114,15 +114,17 @@ export function operationsOn(
     body: Uint8Array,
     mayLoad: boolean,
   ) => {
-    const { collection, view } = exchange.access!;
+    const { collection, view } = exchange.principal!;
     if (!mayLoad && (collection !== null || exchange.encoding !== undefined)) return NEEDS_LOAD;
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
-    const gathered = collection === null ? local?.gatherBody(namespace, body, view, mayLoad) : undefined;
-    if (!mayLoad && !gathered) return NEEDS_LOAD;
-    if (gathered) return sendCompleted(exchange, namespace, answerOf(gathered), send);
+    const batchLookup = collection === null ? local?.gatherBody(namespace, body, view, mayLoad) : undefined;
+    if (!mayLoad && !batchLookup) return NEEDS_LOAD;
+    if (batchLookup) return sendCompleted(exchange, namespace, answerOf(batchLookup), send);
     const relayed =
       collection === null
-        ? relay?.answer(namespace, body, view, (answer) => sendCompleted(exchange, namespace, answer, send))
+        ? redisBatch?.answer(namespace, body, view, (answer) =>
+            sendCompleted(exchange, namespace, answer, send),
+          )
         : undefined;
     if (relayed) return relayed;
     const batch = readBatch(namespace, body);
@@ -137,14 +139,14 @@ export function operationsOn(
     const query = readListQuery(parameters);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
-    const { collection, keyId } = exchange.access!;
+    const { collection, keyId } = exchange.principal!;
     if (registryId !== undefined) {
       const ids = offset > 0 ? [] : [registryId];
       return sendMany(exchange, 'registry', ids, (body) => exchange.ok(body, tagOf(body)));
     }
     const page =
       collection === null
-        ? await listing.page(offset, limit)
+        ? await hotelList.page(offset, limit)
         : await collections.page(collection, offset, limit, keyId);
     const link = linkHeader(`${basePath}/hotels`, limit, offset, page.more);
     // a hotel deleted between the two looks is left out
@@ -197,17 +199,17 @@ export function operationsOn(
 }
 
 /** Sends a hotel of the local cache, in the encoding that the client prefers. */
-function sendHeld(exchange: Exchange, slab: Slab, ref: number): void {
+function sendHeld(exchange: Exchange, arena: CacheArena, ref: number): void {
   const { view } = exchange;
-  const tag = slab.tag(ref, view);
-  const encoding = slab.bodyLength(ref, view) >= MIN_COMPRESSED_BYTES ? exchange.encoding : undefined;
-  const held = encoding && slab.form(ref, view, encoding);
+  const tag = arena.tag(ref, view);
+  const encoding = arena.bodyLength(ref, view) >= MIN_COMPRESSED_BYTES ? exchange.encoding : undefined;
+  const held = encoding && arena.form(ref, view, encoding);
   if (held && held.length > 0) exchange.okEncoded(held, tag, encoding);
   else {
-    const body = slab.body(ref, view);
+    const body = arena.body(ref, view);
     const form = encoding && !held ? compressHotel(body, encoding) : undefined;
     exchange.okEncoded(form ?? body, tag, form && encoding);
-    if (encoding && !held) slab.offerForm(ref, view, encoding, form ?? NOT_WORTHWHILE);
+    if (encoding && !held) arena.offerForm(ref, view, encoding, form ?? NOT_WORTHWHILE);
   }
 }
 
@@ -218,8 +220,8 @@ function compressHotel(body: Uint8Array, encoding: Encoding): Buffer | undefined
   return isWorthwhile(compressed, body) ? compressed : undefined;
 }
 
-function answerOf(gathered: Gathered): Uint8Array | GappedAnswer {
-  return gathered.misses === 0 ? gathered.output : gathered.takeGapped();
+function answerOf(batchLookup: BatchLookup): Uint8Array | PartialResponse {
+  return batchLookup.misses === 0 ? batchLookup.output : batchLookup.takePartial();
 }
 
 function linkHeader(path: string, limit: number, offset: number, more: boolean): string {

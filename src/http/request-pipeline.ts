@@ -1,22 +1,22 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import type { Access } from '../auth/access.ts';
-import type { Keyring } from '../auth/api-key-cache.ts';
+import type { Principal } from '../auth/access.ts';
+import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { RequestCounter } from '../observability/request-histogram.ts';
 import { rateLimitHeaders } from '../rate-limit/headers.ts';
-import type { Limiter, Verdict } from '../rate-limit/limiter.ts';
+import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import { bodyCoding, type Framing, framingOf, hasBody } from './framing.ts';
 import type { Page } from './page.ts';
-import type { GetRule, PostRule } from './routes.ts';
+import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 
 /** A key that is good though it may not ask at present: it has had what its limit allows. */
 const SPENT = Symbol('spent');
-type Entry = Access | null | typeof SPENT;
+type PipelineEntry = Principal | null | typeof SPENT;
 
 /** A handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
@@ -25,9 +25,9 @@ export type Handler = (response: HttpResponse, request: HttpRequest) => void;
  * The door of every route: it makes the exchange, judges the key (401) and the scope (403), and turns whatever
  * goes wrong behind it into an answer. No exception reaches uWebSockets.js: it would end the worker.
  */
-export class Gate implements Observer {
-  readonly #keyring: Keyring;
-  readonly #limiter: Limiter;
+export class RequestPipeline implements Observer {
+  readonly #apiKeys: ApiKeyCache;
+  readonly #limiter: RateLimiter;
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;
   readonly #admission = new Admission();
@@ -39,14 +39,14 @@ export class Gate implements Observer {
   #answered = 0;
 
   constructor(
-    keyring: Keyring,
-    limiter: Limiter,
+    apiKeys: ApiKeyCache,
+    limiter: RateLimiter,
     metrics: Metrics,
     accessLog: AccessLog,
     compresses: boolean,
   ) {
     this.compresses = compresses;
-    this.#keyring = keyring;
+    this.#apiKeys = apiKeys;
     this.#limiter = limiter;
     this.#metrics = metrics;
     this.#accessLog = accessLog;
@@ -73,25 +73,26 @@ export class Gate implements Observer {
   }
 
   /** A handler for GET or HEAD. */
-  get<Input>(rule: GetRule<Input>, method: 'GET' | 'HEAD'): Handler {
+  get<Input>(rule: GetRouteDefinition<Input>, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at(rule.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
       if (!isBodiless(exchange, request)) return;
       const key = request.getHeader('x-api-key');
       const input = rule.read(request);
-      const entry = this.#judge(exchange, key);
+      const entry = this.#authenticate(exchange, key);
       if (entry instanceof Promise) {
         return entry.then((entered) => {
-          if (this.#admits(exchange, entered, rule.needsRegistry(input))) return rule.answer(exchange, input);
+          if (this.#withinLimit(exchange, entered, rule.needsRegistry(input)))
+            return rule.answer(exchange, input);
         });
       }
-      if (this.#admits(exchange, entry, rule.needsRegistry(input))) return rule.answer(exchange, input);
+      if (this.#withinLimit(exchange, entry, rule.needsRegistry(input))) return rule.answer(exchange, input);
     };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
 
   /** A handler for POST. */
-  post(rule: PostRule): Handler {
+  post(rule: PostRouteDefinition): Handler {
     const counter = this.#metrics.requests.at(rule.route, 'POST');
     const answer = (exchange: Exchange, body: Uint8Array | undefined): void => {
       if (body === undefined) {
@@ -103,14 +104,14 @@ export class Gate implements Observer {
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
-        const late = () => exchange.refuseAndClose(publicErrors.bodyTooSlow);
-        const framing = judgeFraming(exchange, request);
+        const late = () => exchange.rejectAndClose(publicErrors.bodyTooSlow);
+        const framing = checkFraming(exchange, request);
         if (framing === 'ambiguous') return;
         const isCoded = bodyCoding !== undefined;
         const key = request.getHeader('x-api-key');
-        const entry = this.#judge(exchange, key);
+        const entry = this.#authenticate(exchange, key);
         if (!(entry instanceof Promise)) {
-          if (!this.#admits(exchange, entry, rule.needsRegistry)) return;
+          if (!this.#withinLimit(exchange, entry, rule.needsRegistry)) return;
           if (framing === 'tooLong') return answer(exchange, undefined);
           if (isCoded) return exchange.fail(publicErrors.contentEncodingNotSupported);
           if (this.#admission.isFull(entry.keyId)) return this.#failed(exchange, OVERLOADED);
@@ -126,7 +127,7 @@ export class Gate implements Observer {
         return entry.then(async (entered) => {
           // whatever the answer is: a close while bytes are on their way would take it back
           if (exchange.closesConnection) await body.promise;
-          if (!this.#admits(exchange, entered, rule.needsRegistry)) return;
+          if (!this.#withinLimit(exchange, entered, rule.needsRegistry)) return;
           if (isCoded && framing !== 'tooLong') exchange.fail(publicErrors.contentEncodingNotSupported);
           else answer(exchange, await body.promise);
         });
@@ -144,15 +145,15 @@ export class Gate implements Observer {
   }
 
   /** A handler for what the contract does not know; needs no key. */
-  refuse(refuse: (exchange: Exchange, request: HttpRequest) => void): Handler {
+  reject(reject: (exchange: Exchange, request: HttpRequest) => void): Handler {
     const { requests } = this.#metrics;
     return (response, request) => {
       const method = request.getCaseSensitiveMethod();
       const counted = method === 'GET' || method === 'HEAD' || method === 'POST' ? method : 'other';
       const serve = (exchange: Exchange): void => {
         const mayHaveBody = counted !== 'GET' && counted !== 'HEAD';
-        if (mayHaveBody ? judgeFraming(exchange, request) !== 'ambiguous' : isBodiless(exchange, request))
-          refuse(exchange, request);
+        if (mayHaveBody ? checkFraming(exchange, request) !== 'ambiguous' : isBodiless(exchange, request))
+          reject(exchange, request);
       };
       this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
     };
@@ -177,46 +178,46 @@ export class Gate implements Observer {
   }
 
   /** Judges the key and counts the request where its key has a limit. */
-  #judge(exchange: Exchange, key: string): Entry | Promise<Entry> {
-    const access = this.#keyring.find(key, exchange.nowMs);
-    if (access === null || access?.limit === null) return access;
-    if (access === undefined)
-      return this.#keyring
+  #authenticate(exchange: Exchange, key: string): PipelineEntry | Promise<PipelineEntry> {
+    const principal = this.#apiKeys.find(key, exchange.nowMs);
+    if (principal === null || principal?.limit === null) return principal;
+    if (principal === undefined)
+      return this.#apiKeys
         .load(key)
         .then((loaded) => (loaded?.limit ? this.#count(exchange, loaded) : loaded));
-    return this.#count(exchange, access);
+    return this.#count(exchange, principal);
   }
 
-  #count(exchange: Exchange, access: Access): Entry | Promise<Entry> {
-    const entryAfter = (verdict: Verdict): Entry => {
-      exchange.limitHeaders = rateLimitHeaders(access.limit!, verdict);
-      if (verdict.admitted) return access;
-      exchange.access = access;
+  #count(exchange: Exchange, principal: Principal): PipelineEntry | Promise<PipelineEntry> {
+    const entryAfter = (decision: RateLimitDecision): PipelineEntry => {
+      exchange.limitHeaders = rateLimitHeaders(principal.limit!, decision);
+      if (decision.admitted) return principal;
+      exchange.principal = principal;
       return SPENT;
     };
-    const verdict = this.#limiter.take(access.keyId, access.limit!);
-    return verdict instanceof Promise ? verdict.then(entryAfter) : entryAfter(verdict);
+    const decision = this.#limiter.take(principal.keyId, principal.limit!);
+    return decision instanceof Promise ? decision.then(entryAfter) : entryAfter(decision);
   }
 
-  #admits(exchange: Exchange, access: Entry, needsRegistry: boolean): access is Access {
+  #withinLimit(exchange: Exchange, principal: PipelineEntry, needsRegistry: boolean): principal is Principal {
     // the client may have left while its key was looked up
     if (exchange.over) return false;
-    if (access === null) {
+    if (principal === null) {
       exchange.fail(publicErrors.unauthorized);
       return false;
     }
-    if (access === SPENT) {
-      this.#metrics.refused('rate_limit');
+    if (principal === SPENT) {
+      this.#metrics.rejected('rate_limit');
       exchange.fail(publicErrors.tooManyRequests);
       return false;
     }
-    exchange.access = access;
-    if (!needsRegistry || access.view === 'full') return true;
+    exchange.principal = principal;
+    if (!needsRegistry || principal.view === 'full') return true;
     exchange.fail(publicErrors.forbidden);
     return false;
   }
 
-  #enter(exchange: Exchange, rule: PostRule, body: Uint8Array): void {
+  #enter(exchange: Exchange, rule: PostRouteDefinition, body: Uint8Array): void {
     this.#admission.enter(body, {
       run: (bytes, mayLoad, done) => {
         let needsLoad = false;
@@ -228,8 +229,8 @@ export class Gate implements Observer {
         this.#guard(exchange, answer, undefined, () => exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;
       },
-      refuse: () => this.#failed(exchange, OVERLOADED),
-      owner: exchange.access!.keyId,
+      reject: () => this.#failed(exchange, OVERLOADED),
+      owner: exchange.principal!.keyId,
       get over() {
         return exchange.over;
       },
@@ -260,10 +261,10 @@ export class Gate implements Observer {
     exchange.fault = error;
     const isUnavailable = error instanceof Unavailable;
     if (exchange.over) {
-      this.#accessLog.failedUnheard(exchange);
+      this.#accessLog.failedUnreceived(exchange);
       return;
     }
-    if (isUnavailable) this.#metrics.refused(error.refusal);
+    if (isUnavailable) this.#metrics.rejected(error.rejection);
     exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
 }
@@ -271,14 +272,14 @@ export class Gate implements Observer {
 /** Judges a GET or HEAD; answers one that has a body. */
 function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
   if (!hasBody(request)) return true;
-  exchange.refuseAndClose(publicErrors.bodyNotAllowed);
+  exchange.rejectAndClose(publicErrors.bodyNotAllowed);
   return false;
 }
 
 /** Judges how a request with a method that may have a body tells its end; answers where that is ambiguous. */
-function judgeFraming(exchange: Exchange, request: HttpRequest): Framing {
+function checkFraming(exchange: Exchange, request: HttpRequest): Framing {
   const framing = framingOf(request);
-  if (framing === 'ambiguous') exchange.refuseAndClose(publicErrors.framingAmbiguous);
+  if (framing === 'ambiguous') exchange.rejectAndClose(publicErrors.framingAmbiguous);
   // the library takes trailers for the next request, and what a header hides from it too
   else exchange.closesConnection = framing === 'chunked' || framing === 'unsaid';
   return framing;
@@ -286,5 +287,5 @@ function judgeFraming(exchange: Exchange, request: HttpRequest): Framing {
 
 /** One for all: to make an error with its stack costs as much as the rest of a refusal. */
 const OVERLOADED = new Unavailable('more batches wait than can be answered in time', {
-  refusal: 'overload',
+  rejection: 'overload',
 });

@@ -4,7 +4,7 @@ import type { NEEDS_LOAD } from './admission.ts';
 import type { Exchange } from './exchange.ts';
 
 /** A route of the contract that reads a hotel or the list. */
-export interface GetRule<Input> {
+export interface GetRouteDefinition<Input> {
   route: Route;
   /** takes from the request what the answer needs; nothing can be read from it later */
   read: (request: HttpRequest) => Input;
@@ -14,7 +14,7 @@ export interface GetRule<Input> {
 }
 
 /** A route of the contract that takes a body. */
-export interface PostRule {
+export interface PostRouteDefinition {
   route: Route;
   needsRegistry: boolean;
   /**

@@ -4,8 +4,8 @@ import { publicErrors } from '../errors.ts';
 import type { Exchange } from './exchange.ts';
 import type { Operations } from './hotel-handlers.ts';
 import type { Page } from './page.ts';
-import type { Gate, Handler } from './request-pipeline.ts';
-import type { GetRule } from './routes.ts';
+import type { Handler, RequestPipeline } from './request-pipeline.ts';
+import type { GetRouteDefinition } from './routes.ts';
 
 /** The public port of one worker. */
 export interface Server {
@@ -31,44 +31,44 @@ type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Hand
  */
 export function openServer(
   operations: Operations,
-  gate: Gate,
+  pipeline: RequestPipeline,
   pages: ReadonlyMap<string, Page>,
   basePath: string,
-  limit: { maxConnections: number; onRefused: () => void },
+  limit: { maxConnections: number; onRejected: () => void },
 ): Server {
   // without this every answer would carry the library's name; its types leave the function out
   (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
   const app = App();
-  const read = <Input>(path: string, rule: GetRule<Input>): Route => [
+  const read = <Input>(path: string, rule: GetRouteDefinition<Input>): Route => [
     path,
-    { GET: gate.get(rule, 'GET'), HEAD: gate.get(rule, 'HEAD') },
+    { GET: pipeline.get(rule, 'GET'), HEAD: pipeline.get(rule, 'HEAD') },
   ];
   const routes: Route[] = [
     read('/hotels', operations.list),
     read('/hotels/:id', operations.hotel),
     read('/hotels/channel/:id', operations.hotelByChannel),
     read('/hotels/registry/:id', operations.hotelByRegistry),
-    ['/hotels/channel/batch', { POST: gate.post(operations.batchByChannel) }],
-    ['/hotels/registry/batch', { POST: gate.post(operations.batchByRegistry) }],
+    ['/hotels/channel/batch', { POST: pipeline.post(operations.batchByChannel) }],
+    ['/hotels/registry/batch', { POST: pipeline.post(operations.batchByRegistry) }],
   ];
   for (const [path, page] of pages)
-    routes.push([path, { GET: gate.page(page, 'GET'), HEAD: gate.page(page, 'HEAD') }]);
-  const refuse = gate.refuse((exchange, request) => refuseUnknown(exchange, request, routes, basePath));
+    routes.push([path, { GET: pipeline.page(page, 'GET'), HEAD: pipeline.page(page, 'HEAD') }]);
+  const reject = pipeline.reject((exchange, request) => rejectUnknown(exchange, request, routes, basePath));
   for (const [path, handlers] of routes)
     for (const method of methodsOf(handlers)) app[REGISTER[method]](basePath + path, handlers[method]!);
   // an empty id is no id: these paths are unknown
   for (const [path] of routes)
-    if (path.endsWith('/:id')) app.any(basePath + path.slice(0, -':id'.length), refuse);
-  app.any('/*', refuse);
+    if (path.endsWith('/:id')) app.any(basePath + path.slice(0, -':id'.length), reject);
+  app.any('/*', reject);
 
   let connections = 0;
   const count = (connection: { close(): void }, delta: number): void => {
     connections += delta;
     if (delta < 0 || connections <= limit.maxConnections) return;
-    limit.onRefused();
+    limit.onRejected();
     connection.close();
   };
-  (app as unknown as { filter(hear: typeof count): void }).filter(count);
+  (app as unknown as { filter(receive: typeof count): void }).filter(count);
   let listenSocket: Parameters<typeof us_listen_socket_close>[0] | false = false;
   return {
     listen: (host, port) =>
@@ -94,7 +94,7 @@ function methodsOf(handlers: Route[1]): (keyof typeof REGISTER)[] {
   return Object.keys(handlers) as (keyof typeof REGISTER)[];
 }
 
-function refuseUnknown(exchange: Exchange, request: HttpRequest, routes: Route[], basePath: string): void {
+function rejectUnknown(exchange: Exchange, request: HttpRequest, routes: Route[], basePath: string): void {
   const url = request.getUrl();
   const segments = url.startsWith(`${basePath}/`) ? url.slice(basePath.length).split('/') : [];
   const matching = routes.filter(([path]) => {

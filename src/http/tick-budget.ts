@@ -1,14 +1,14 @@
 /** What the answers of one turn of the event loop may take of the processor. */
-const MAX_TURN_MS = 15;
+const MAX_TICK_MS = 15;
 /** The time is looked at once in so many answers. */
-const ANSWERS_A_LOOK = 64;
+const ANSWERS_PER_CHECK = 64;
 
 /**
  * Bounds the answers that are made in one turn of the event loop. The HTTP library hands over all requests of a chunk
  * that it received, up to 512 KiB, before any other connection has its turn. It does not tell which connection a
  * request came on, so the time of the whole turn counts; other threads and processes do not count.
  */
-export class Turn {
+export class TickBudget {
   #answers = 0;
   #beganMs: number | undefined;
   #isOver = false;
@@ -19,7 +19,7 @@ export class Turn {
    */
   take(): 'within' | 'last' | 'later' {
     if (this.#isOver) return 'later';
-    return ++this.#answers % ANSWERS_A_LOOK === 0 && this.#usedUp() ? 'last' : 'within';
+    return ++this.#answers % ANSWERS_PER_CHECK === 0 && this.#usedUp() ? 'last' : 'within';
   }
 
   #usedUp(): boolean {
@@ -28,7 +28,7 @@ export class Turn {
       this.#beganMs = nowMs;
       setImmediate(this.#end);
     }
-    this.#isOver = nowMs - this.#beganMs > MAX_TURN_MS;
+    this.#isOver = nowMs - this.#beganMs > MAX_TICK_MS;
     return this.#isOver;
   }
 

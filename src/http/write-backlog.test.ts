@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { giveBack, keep, type Leftover, MAX_KEPT_BYTES } from './write-backlog.ts';
+import { giveBack, keep, MAX_BACKLOG_BYTES, type PendingWrite } from './write-backlog.ts';
 
 const MIB = 1024 * 1024;
-let kept: { name: string; leftover: Leftover }[] = [];
+let kept: { name: string; pending: PendingWrite }[] = [];
 let givenUp: string[] = [];
 
 /** Keeps an answer of so many bytes, as an exchange does. */
-function keepOne(name: string, bytes: number): Leftover {
-  const leftover = keep(new Uint8Array(bytes).fill(7), true, () => {
+function keepOne(name: string, bytes: number): PendingWrite {
+  const pending = keep(new Uint8Array(bytes).fill(7), true, () => {
     givenUp.push(name);
-    giveBack(leftover);
+    giveBack(pending);
   });
-  kept.push({ name, leftover });
-  return leftover;
+  kept.push({ name, pending });
+  return pending;
 }
 
 beforeEach(() => {
@@ -21,18 +21,18 @@ beforeEach(() => {
   givenUp = [];
 });
 afterEach(() => {
-  for (const { leftover } of kept) giveBack(leftover);
+  for (const { pending } of kept) giveBack(pending);
   expect(vi.getTimerCount()).toBe(0);
   vi.useRealTimers();
 });
 
 it('what is kept are the bytes, until they are given back', () => {
   for (const bytes of [1, MIB, 3 * MIB]) {
-    const leftover = keepOne('a', bytes);
-    expect(leftover.bytes.length).toBe(bytes);
-    expect([leftover.bytes[0], leftover.bytes.at(-1)]).toEqual([7, 7]);
-    giveBack(leftover);
-    giveBack(leftover);
+    const pending = keepOne('a', bytes);
+    expect(pending.bytes.length).toBe(bytes);
+    expect([pending.bytes[0], pending.bytes.at(-1)]).toEqual([7, 7]);
+    giveBack(pending);
+    giveBack(pending);
   }
 });
 
@@ -54,8 +54,8 @@ it('a client that takes less than 16 KB/s is given up after 10 s, one that takes
 });
 
 it('one that was quick and stops is given up within 20 s', () => {
-  const leftover = keepOne('stops', 2 * MIB);
-  leftover.taken = MIB;
+  const pending = keepOne('stops', 2 * MIB);
+  pending.taken = MIB;
   vi.advanceTimersByTime(10_500);
   expect(givenUp).toEqual([]);
   vi.advanceTimersByTime(10_500);
@@ -63,9 +63,9 @@ it('one that was quick and stops is given up within 20 s', () => {
 });
 
 it('bytes that nobody overwrites are not copied, and take none of the room', () => {
-  const page = new Uint8Array(MAX_KEPT_BYTES / 2);
+  const page = new Uint8Array(MAX_BACKLOG_BYTES / 2);
   const readers = Array.from({ length: 4 }, (_, i) => {
-    const reader: Leftover = keep(page, false, () => {
+    const reader: PendingWrite = keep(page, false, () => {
       givenUp.push(`${i}`);
       giveBack(reader);
     });
@@ -80,7 +80,7 @@ it('bytes that nobody overwrites are not copied, and take none of the room', () 
 
 it('when there is no room the one that has waited longest makes it', () => {
   const each = 16 * MIB;
-  const fit = MAX_KEPT_BYTES / each;
+  const fit = MAX_BACKLOG_BYTES / each;
   for (let i = 0; i < fit; i++) keepOne(`${i}`, each);
   expect(givenUp).toEqual([]);
   keepOne('one more', each);

@@ -3,21 +3,21 @@ import { BufferPool } from '../lib/buffer-pool.ts';
 /** Of what the kernel has not yet taken of an answer. */
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 32 * 1024 * 1024);
 /** Of a worker; past it the client that has kept its answer waiting longest is given up. */
-export const MAX_KEPT_BYTES = 256 * 1024 * 1024;
+export const MAX_BACKLOG_BYTES = 256 * 1024 * 1024;
 /** A client that takes less than this in `WINDOW_MS` is given up. Bodies of requests have to come as fast. */
 const LEAST_TAKEN_BYTES = 160 * 1024;
 const WINDOW_MS = 10_000;
 const LOOK_EVERY_MS = 500;
 
 /** The rest of an answer. */
-export interface Leftover {
+export interface PendingWrite {
   readonly bytes: Buffer;
   /** how many of the bytes the kernel has taken; whoever sends them says so here */
   taken: number;
 }
 
-interface Kept extends Leftover {
-  giveUp: () => void;
+interface BackloggedWrite extends PendingWrite {
+  disconnect: () => void;
   /** 0 where the bytes are the caller's own */
   copiedBytes: number;
   windowEndsAtMs: number;
@@ -25,51 +25,51 @@ interface Kept extends Leftover {
 }
 
 /** in the order in which they came */
-const all = new Set<Kept>();
-let keptBytes = 0;
+const all = new Set<BackloggedWrite>();
+let backlogBytes = 0;
 let looking: NodeJS.Timeout | undefined;
 
 /**
  * Keeps the bytes until `giveBack`: a copy of them where they may be overwritten meanwhile. `giveUp` is called when
  * the client takes them too slowly, or has kept copies longest when there is no room for more; it must give them back.
  */
-export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, giveUp: () => void): Leftover {
+export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, disconnect: () => void): PendingWrite {
   const copiedBytes = mayBeOverwritten ? bytes.length : 0;
   for (const kept of all) {
-    if (keptBytes + copiedBytes <= MAX_KEPT_BYTES) break;
-    if (kept.copiedBytes > 0) kept.giveUp();
+    if (backlogBytes + copiedBytes <= MAX_BACKLOG_BYTES) break;
+    if (kept.copiedBytes > 0) kept.disconnect();
   }
   const kept = {
     bytes: mayBeOverwritten ? pool.copy(bytes) : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
     copiedBytes,
     taken: 0,
-    giveUp,
+    disconnect,
     windowEndsAtMs: performance.now() + WINDOW_MS,
     takenBefore: 0,
   };
-  keptBytes += copiedBytes;
+  backlogBytes += copiedBytes;
   all.add(kept);
-  looking ??= setInterval(giveUpTheSlow, LOOK_EVERY_MS);
+  looking ??= setInterval(disconnectSlowest, LOOK_EVERY_MS);
   return kept;
 }
 
 /** Takes back what `keep` returned. Nobody may look at its bytes afterwards. */
-export function giveBack(leftover: Leftover): void {
-  const { bytes, copiedBytes } = leftover as Kept;
-  if (!all.delete(leftover as Kept)) return;
-  keptBytes -= copiedBytes;
+export function giveBack(pending: PendingWrite): void {
+  const { bytes, copiedBytes } = pending as BackloggedWrite;
+  if (!all.delete(pending as BackloggedWrite)) return;
+  backlogBytes -= copiedBytes;
   if (copiedBytes > 0) pool.giveBack(bytes);
   if (all.size > 0) return;
   clearInterval(looking);
   looking = undefined;
 }
 
-function giveUpTheSlow(): void {
+function disconnectSlowest(): void {
   const nowMs = performance.now();
   for (const kept of all) {
     if (nowMs < kept.windowEndsAtMs) continue;
     if (kept.taken - kept.takenBefore < LEAST_TAKEN_BYTES) {
-      kept.giveUp();
+      kept.disconnect();
       continue;
     }
     kept.takenBefore = kept.taken;

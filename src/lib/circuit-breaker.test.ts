@@ -1,25 +1,25 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Breaker } from './circuit-breaker.ts';
+import { CircuitBreaker } from './circuit-breaker.ts';
 
 const PROBE_EVERY_MS = 200;
 let answers: boolean;
 let probes: number;
-let told: [open: boolean, reason: string][];
-let breaker: Breaker;
+let announced: [open: boolean, reason: string][];
+let breaker: CircuitBreaker;
 
 beforeEach(() => {
   vi.useFakeTimers();
   answers = false;
   probes = 0;
-  told = [];
-  breaker = new Breaker({
+  announced = [];
+  breaker = new CircuitBreaker({
     probe: async () => {
       probes++;
       if (!answers) throw new Error('away');
     },
     failuresToOpen: 3,
     probeEveryMs: PROBE_EVERY_MS,
-    onChange: (open, reason) => told.push([open, reason]),
+    onChange: (open, reason) => announced.push([open, reason]),
   });
 });
 afterEach(() => {
@@ -33,7 +33,7 @@ const fail = (times: number) => {
 
 /** Opens upon the first failure; every probe waits for `answer`. */
 const breakerThatWaits = (answer: Promise<void>) =>
-  new Breaker({
+  new CircuitBreaker({
     probe: () => {
       probes++;
       return answer;
@@ -49,12 +49,12 @@ describe('a breaker', () => {
     expect(breaker.open).toBe(false);
     fail(3);
     expect(breaker.open).toBe(true);
-    expect(told).toEqual([[true, 'failure 1']]);
+    expect(announced).toEqual([[true, 'failure 1']]);
   });
 
   it('opens at once upon a failure that counts as several', () => {
     breaker.failed('it says nothing to anybody', 3);
-    expect(told).toEqual([[true, 'it says nothing to anybody']]);
+    expect(announced).toEqual([[true, 'it says nothing to anybody']]);
   });
 
   it('stays closed while successes come between the failures', () => {
@@ -67,12 +67,12 @@ describe('a breaker', () => {
 
   it('probes at once when the dependency is said to be back, and holds callers until that probe has ended', async () => {
     fail(3);
-    expect(breaker.hope).toBeUndefined();
+    expect(breaker.pendingProbe).toBeUndefined();
     answers = true;
-    breaker.isSaidToBeBack();
+    breaker.probeNow();
     expect([breaker.open, probes]).toEqual([true, 1]);
-    await breaker.hope;
-    expect([breaker.open, breaker.hope]).toEqual([false, undefined]);
+    await breaker.pendingProbe;
+    expect([breaker.open, breaker.pendingProbe]).toEqual([false, undefined]);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(probes).toBe(1);
   });
@@ -82,12 +82,12 @@ describe('a breaker', () => {
     const silent = breakerThatWaits(silence);
     silent.failed('away');
     await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
-    silent.isSaidToBeBack();
+    silent.probeNow();
     expect(probes).toBe(2);
     await vi.advanceTimersByTimeAsync(49);
-    expect(silent.hope).toBeDefined();
+    expect(silent.pendingProbe).toBeDefined();
     await vi.advanceTimersByTimeAsync(2);
-    expect([silent.open, silent.hope]).toEqual([true, undefined]);
+    expect([silent.open, silent.pendingProbe]).toEqual([true, undefined]);
     // of two probes that fail one is followed by another
     reject(new Error('away'));
     await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
@@ -96,8 +96,8 @@ describe('a breaker', () => {
   });
 
   it('does not probe on word of what was never called away', () => {
-    breaker.isSaidToBeBack();
-    expect([probes, breaker.hope]).toEqual([0, undefined]);
+    breaker.probeNow();
+    expect([probes, breaker.pendingProbe]).toEqual([0, undefined]);
   });
 
   it('asks nothing while it is closed', async () => {
@@ -113,7 +113,7 @@ describe('a breaker', () => {
     answers = true;
     await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
     expect(breaker.open).toBe(false);
-    expect(told).toEqual([
+    expect(announced).toEqual([
       [true, 'failure 3'],
       [false, 'it answers again'],
     ]);
@@ -138,7 +138,7 @@ describe('a breaker', () => {
   });
 
   it('remembers for a while that it was open', async () => {
-    const lately = () => [breaker.openWithin(0), breaker.openWithin(500)];
+    const lately = () => [breaker.wasOpenWithin(0), breaker.wasOpenWithin(500)];
     expect(lately()).toEqual([false, false]);
     fail(3);
     expect(lately()).toEqual([true, true]);
@@ -167,6 +167,6 @@ describe('a breaker', () => {
     breaker.close();
     answers = true;
     await vi.advanceTimersByTimeAsync(60_000);
-    expect([probes, told.length]).toEqual([0, 1]);
+    expect([probes, announced.length]).toEqual([0, 1]);
   });
 });

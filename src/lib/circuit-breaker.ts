@@ -4,13 +4,13 @@ import { withDeadline } from './shutdown.ts';
 export type OnCall = (seconds: number, succeeded: boolean) => void;
 
 /** For so long at most an open breaker holds callers while its probe is believed to succeed. */
-const HOPE_MS = 50;
+const PROBE_WAIT_MS = 50;
 
 /**
  * Keeps callers away from a dependency that fails. It opens after a run of failures without a success;
  * while it is open a probe asks the dependency now and then, so no client pays for finding out that it is back.
  */
-export class Breaker {
+export class CircuitBreaker {
   readonly #probe: () => Promise<unknown>;
   readonly #failuresToOpen: number;
   readonly #probeEveryMs: number;
@@ -21,7 +21,7 @@ export class Breaker {
   #timer: NodeJS.Timeout | undefined;
   /** the probe that was begun last */
   #probes = 0;
-  #hope: Promise<void> | undefined;
+  #pendingProbe: Promise<void> | undefined;
   #closed = false;
 
   constructor(options: {
@@ -41,7 +41,7 @@ export class Breaker {
   }
 
   /** True while it is open, and for so long after. */
-  openWithin(ms: number): boolean {
+  wasOpenWithin(ms: number): boolean {
     return this.#open || performance.now() - this.#closedAtMs < ms;
   }
 
@@ -59,17 +59,17 @@ export class Breaker {
   }
 
   /** Word has come that the dependency is back: it is probed at once. */
-  isSaidToBeBack(): void {
-    if (!this.#open || this.#hope || this.#closed) return;
-    const probed = withDeadline(this.#tryAgain(), HOPE_MS).catch(() => {});
-    this.#hope = probed.then(() => {
-      this.#hope = undefined;
+  probeNow(): void {
+    if (!this.#open || this.#pendingProbe || this.#closed) return;
+    const probed = withDeadline(this.#tryAgain(), PROBE_WAIT_MS).catch(() => {});
+    this.#pendingProbe = probed.then(() => {
+      this.#pendingProbe = undefined;
     });
   }
 
   /** Resolves when the probe that is believed to succeed has ended, or after 50 ms; undefined: there is none. */
-  get hope(): Promise<void> | undefined {
-    return this.#hope;
+  get pendingProbe(): Promise<void> | undefined {
+    return this.#pendingProbe;
   }
 
   /** Ends the probing. */

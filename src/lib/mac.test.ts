@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { MAC_BYTES, Secret } from './mac.ts';
+import { MAC_BYTES, MacSecret } from './mac.ts';
 
 const KEY = randomBytes(32);
 
-function withKey(key: Uint8Array): Secret {
-  const secret = new Secret();
+function withKey(key: Uint8Array): MacSecret {
+  const secret = new MacSecret();
   secret.use(key);
   return secret;
 }
@@ -20,7 +20,7 @@ describe('a code', () => {
 
   it('does not verify with another secret, purpose, data or length', () => {
     expect(withKey(randomBytes(32)).verifies('feed', 'text', mac)).toBe(false);
-    expect(new Secret().verifies('feed', 'text', mac)).toBe(false);
+    expect(new MacSecret().verifies('feed', 'text', mac)).toBe(false);
     expect(withKey(KEY).verifies('key', 'text', mac)).toBe(false);
     expect(withKey(KEY).verifies('feed', 'texT', mac)).toBe(false);
     expect(withKey(KEY).verifies('feed', 'text', mac.subarray(1))).toBe(false);
@@ -29,7 +29,7 @@ describe('a code', () => {
 
 describe('a secret', () => {
   it('says whether the one that is used now is another', () => {
-    const secret = new Secret();
+    const secret = new MacSecret();
     expect([KEY, Buffer.from(KEY), randomBytes(32)].map((key) => secret.use(key))).toEqual([
       true,
       false,

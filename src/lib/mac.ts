@@ -7,7 +7,7 @@ export const MAC_BYTES = 16;
 export type Purpose = 'feed' | 'key';
 
 /** Signs and verifies with the secret of the database's history, which only the serving role can read. */
-export class Secret {
+export class MacSecret {
   /** Until the secret is known, no code verifies. */
   #key: Uint8Array = randomBytes(32);
 

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { DeadlineExceeded, Lifecycle, withDeadline } from './shutdown.ts';
+import { DeadlineExceeded, Shutdown, withDeadline } from './shutdown.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -11,16 +11,16 @@ afterEach(() => {
 
 describe('a lifecycle', () => {
   it('releases in reverse order, each when the one before has ended', async () => {
-    const lifecycle = new Lifecycle();
+    const shutdown = new Shutdown();
     const done: string[] = [];
     for (const name of ['first', 'second', 'third']) {
-      lifecycle.push(name, async () => {
+      shutdown.push(name, async () => {
         done.push(`${name} begins`);
         await Promise.resolve();
         done.push(`${name} ends`);
       });
     }
-    expect(await lifecycle.close()).toEqual([]);
+    expect(await shutdown.close()).toEqual([]);
     expect(done).toEqual([
       'third begins',
       'third ends',
@@ -32,26 +32,26 @@ describe('a lifecycle', () => {
   });
 
   it('releases once, whoever closes it', async () => {
-    const lifecycle = new Lifecycle();
+    const shutdown = new Shutdown();
     const release = vi.fn();
-    lifecycle.push('it', release);
-    const [one, other] = [lifecycle.close(), lifecycle.close()];
+    shutdown.push('it', release);
+    const [one, other] = [shutdown.close(), shutdown.close()];
     expect(one).toBe(other);
     await one;
-    await lifecycle.close();
+    await shutdown.close();
     expect(release).toHaveBeenCalledTimes(1);
   });
 
   it('goes on after a release that throws, rejects or is late, and says so of each', async () => {
-    const lifecycle = new Lifecycle();
+    const shutdown = new Shutdown();
     const last = vi.fn();
-    lifecycle.push('the last', last);
-    lifecycle.push('throws', () => {
+    shutdown.push('the last', last);
+    shutdown.push('throws', () => {
       throw new Error('no way');
     });
-    lifecycle.push('rejects', () => Promise.reject(new Error('not today')));
-    lifecycle.push('hangs', () => new Promise(() => {}), 300);
-    const closing = lifecycle.close();
+    shutdown.push('rejects', () => Promise.reject(new Error('not today')));
+    shutdown.push('hangs', () => new Promise(() => {}), 300);
+    const closing = shutdown.close();
     await vi.advanceTimersByTimeAsync(299);
     expect(last).not.toHaveBeenCalled();
     // what has come meanwhile is read before the verdict: one turn more
@@ -61,10 +61,10 @@ describe('a lifecycle', () => {
   });
 
   it('releases what is pushed while it closes', async () => {
-    const lifecycle = new Lifecycle();
+    const shutdown = new Shutdown();
     const late = vi.fn();
-    lifecycle.push('it', () => lifecycle.push('opened meanwhile', late));
-    await lifecycle.close();
+    shutdown.push('it', () => shutdown.push('opened meanwhile', late));
+    await shutdown.close();
     expect(late).toHaveBeenCalledTimes(1);
   });
 });

@@ -2,7 +2,7 @@
  * What is opened pushes its release; releases run in reverse, once, each with a deadline.
  * A release that fails or is late does not keep the others from running.
  */
-export class Lifecycle {
+export class Shutdown {
   #releases: { name: string; release: () => unknown; deadlineMs: number }[] = [];
   #closing: Promise<string[]> | undefined;
 
@@ -42,15 +42,15 @@ export class DeadlineExceeded extends Error {
  */
 export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
-  let verdict: NodeJS.Immediate | undefined;
+  let decision: NodeJS.Immediate | undefined;
   const timer = setTimeout(() => {
-    verdict = setImmediate(() =>
+    decision = setImmediate(() =>
       reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)),
     );
   }, deadlineMs);
   work.then(resolve, reject).finally(() => {
     clearTimeout(timer);
-    clearImmediate(verdict);
+    clearImmediate(decision);
   });
   return promise;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { DeadlineExceeded } from './shutdown.ts';
-import { Patience } from './stall-tolerant-deadline.ts';
+import { StallTolerantDeadline } from './stall-tolerant-deadline.ts';
 
 const never = new Promise<never>(() => {});
 
@@ -11,23 +11,23 @@ function standStill(ms: number): void {
 
 /** Settles as `work` does within a patience of 100 ms. */
 async function within(work: Promise<unknown>): Promise<unknown> {
-  const patience = new Patience(100);
+  const deadline = new StallTolerantDeadline(100);
   try {
-    return await patience.bound(work);
+    return await deadline.bound(work);
   } finally {
-    patience.end();
+    deadline.end();
   }
 }
 
 describe('patience', () => {
   it('is over after the deadline, and says so', async () => {
     const beganMs = performance.now();
-    const patience = new Patience(100);
-    expect(patience.over).toBe(false);
-    await expect(patience.bound(never)).rejects.toThrow(DeadlineExceeded);
-    expect(patience.over).toBe(true);
+    const deadline = new StallTolerantDeadline(100);
+    expect(deadline.over).toBe(false);
+    await expect(deadline.bound(never)).rejects.toThrow(DeadlineExceeded);
+    expect(deadline.over).toBe(true);
     expect(performance.now() - beganMs).toBeGreaterThanOrEqual(95);
-    await expect(patience.bound(never)).rejects.toThrow('not done within 100 ms');
+    await expect(deadline.bound(never)).rejects.toThrow('not done within 100 ms');
   });
 
   it('does not count what this process itself stood still', async () => {

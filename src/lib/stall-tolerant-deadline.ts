@@ -3,7 +3,7 @@ import { DeadlineExceeded } from './shutdown.ts';
 /** A deadline is waited for in so many slices. */
 const SLICES = 10;
 /** After so many times the deadline it is over in any case. */
-const AT_MOST = 2;
+const MAX_EXTENSION = 2;
 
 /**
  * A deadline for the answers of others. What this process itself stands still (its event loop is busy, or the
@@ -11,7 +11,7 @@ const AT_MOST = 2;
  * that a large UPDATE, the load and other processes shared, PostgreSQL had answered each query that was called late
  * after 500 ms; the worker had stood still for 508 of 620 ms.
  */
-export class Patience {
+export class StallTolerantDeadline {
   readonly #timeoutMs: number;
   readonly #lastAtMs: number;
   readonly #over = Promise.withResolvers<never>();
@@ -22,7 +22,7 @@ export class Patience {
   /** Begins now. To be ended. */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
-    this.#lastAtMs = performance.now() + AT_MOST * timeoutMs;
+    this.#lastAtMs = performance.now() + MAX_EXTENSION * timeoutMs;
     this.#over.promise.catch(() => {});
     this.#waitOn();
   }

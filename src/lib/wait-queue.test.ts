@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { WaitingLine } from './wait-queue.ts';
+import { WaitQueue } from './wait-queue.ts';
 
 const lineOf = (...items: string[]) => {
-  const line = new WaitingLine<string>(0.01, 1_000);
+  const line = new WaitQueue<string>(0.01, 1_000);
   for (const [i, item] of items.entries()) line.append('me', item, 1_000, i);
   return line;
 };
@@ -55,11 +55,11 @@ describe('a waiting line', () => {
 });
 
 describe('a waiting line of several owners', () => {
-  const takeOut = (line: WaitingLine<string>, count: number) =>
+  const takeOut = (line: WaitQueue<string>, count: number) =>
     Array.from({ length: count }, () => line.shift()!.item).join('');
 
   it('lets them take turns, each its own in their order', () => {
-    const line = new WaitingLine<string>(1, 1);
+    const line = new WaitQueue<string>(1, 1);
     for (const item of 'aaaaaa') line.append('a', item, 1, 0);
     for (const item of 'bcd') line.append('b', item, 1, 0);
     expect(takeOut(line, 6)).toMatch(/^(ab|ba)(ac|ca)(ad|da)$/);
@@ -68,7 +68,7 @@ describe('a waiting line of several owners', () => {
   });
 
   it('shares by size, not by number', () => {
-    const line = new WaitingLine<string>(1, 16);
+    const line = new WaitQueue<string>(1, 16);
     for (let i = 0; i < 100; i++) line.append('large', 'L', 40, 0);
     for (let i = 0; i < 1_000; i++) line.append('small', 's', 1, 0);
     const first = takeOut(line, 500);
@@ -79,7 +79,7 @@ describe('a waiting line of several owners', () => {
   });
 
   it('is full for the owner that fills it, not for one of which little waits', () => {
-    const line = new WaitingLine<string>(1, 1);
+    const line = new WaitQueue<string>(1, 1);
     for (let i = 0; i < 100; i++) line.append('flood', 'x', 1, 0);
     expect(line.isFull('flood', 50, 1)).toBe(true);
     expect(line.isFull('other', 50, 1)).toBe(false);
@@ -90,7 +90,7 @@ describe('a waiting line of several owners', () => {
   });
 
   it('gives all of it to one that waits alone', () => {
-    const line = new WaitingLine<string>(1, 1);
+    const line = new WaitQueue<string>(1, 1);
     line.append('a', 'a', 1, 0);
     line.append('b', 'b', 500, 0);
     for (let i = 0; i < 40; i++) line.append('b', 'b', 1, 0);
@@ -100,7 +100,7 @@ describe('a waiting line of several owners', () => {
   });
 
   it('is judged by how long the owner itself has waited', () => {
-    const line = new WaitingLine<string>(0, 1);
+    const line = new WaitQueue<string>(0, 1);
     line.append('a', 'a', 1, 0);
     expect(line.isFull('a', 100, 101)).toBe(true);
     expect(line.isFull('b', 100, 101)).toBe(false);

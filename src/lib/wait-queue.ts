@@ -1,17 +1,17 @@
 /** How much a new measurement of the rate counts against those before it. */
 const WEIGHT = 0.2;
 
-interface Place<Item> {
+interface QueuedItem<Item> {
   item: Item;
   size: number;
   sinceMs: number;
-  next: Place<Item> | undefined;
+  next: QueuedItem<Item> | undefined;
 }
 
 /** What waits of one owner. */
 interface Flow<Item> {
-  first: Place<Item>;
-  last: Place<Item>;
+  first: QueuedItem<Item>;
+  last: QueuedItem<Item>;
   size: number;
   /** what may leave of it before it is the turn of the others */
   deficit: number;
@@ -23,7 +23,7 @@ interface Flow<Item> {
  * robin, Shreedhar and Varghese 1995): each has as much, however much it wants; one that waits alone has all. Times are
  * of `performance.now()`.
  */
-export class WaitingLine<Item> {
+export class WaitQueue<Item> {
   /** those of which something waits; the first is the one whose turn it is */
   readonly #flows = new Map<string, Flow<Item>>();
   readonly #quantum: number;

@@ -17,7 +17,7 @@ export interface LoggedRequest {
   readonly requestId: string;
   readonly route: Route;
   readonly method: CountedMethod;
-  readonly access: { readonly keyId: string } | undefined;
+  readonly principal: { readonly keyId: string } | undefined;
   /** what was thrown on the way */
   readonly fault: unknown;
 }
@@ -55,7 +55,7 @@ export class AccessLog {
   }
 
   /** A request failed after its client had gone away. */
-  failedUnheard(request: LoggedRequest): void {
+  failedUnreceived(request: LoggedRequest): void {
     this.#write('failed', request, 0, undefined, 0);
   }
 
@@ -79,20 +79,20 @@ export class AccessLog {
       return;
     }
     this.#written[kind]++;
-    const { requestId, route, method, access, fault } = request;
+    const { requestId, route, method, principal, fault } = request;
     const line = {
       requestId,
       route,
       method,
       ...(status === 0 ? { aborted: true } : { status }),
       ...(seconds !== undefined && { durationMs: Math.round(seconds * 1e6) / 1e3, bytes }),
-      keyId: access?.keyId,
+      keyId: principal?.keyId,
     };
     if (kind === 'sampled') this.#log.info(line, 'request');
     else if (kind === 'slow') this.#log.warn(line, 'slow request');
-    else if (fault === undefined) this.#log.warn(line, 'request refused');
+    else if (fault === undefined) this.#log.warn(line, 'request rejected');
     else if (fault instanceof Unavailable)
-      this.#log.warn({ ...line, reason: fault.message }, 'request refused');
+      this.#log.warn({ ...line, reason: fault.message }, 'request rejected');
     else this.#log.error({ ...line, err: fault }, 'request failed');
   }
 
@@ -102,6 +102,6 @@ export class AccessLog {
     this.#written = { failed: 0, slow: 0, sampled: 0 };
     this.#suppressed = { failed: 0, slow: 0, sampled: 0 };
     if (suppressed.failed + suppressed.slow + suppressed.sampled > 0)
-      this.#log.warn({ suppressed }, 'more requests than are logged in a second');
+      this.#log.warn({ suppressed }, 'request log lines suppressed');
   }
 }

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { Tally } from './counter.ts';
+import { Counter } from './counter.ts';
 
 const TIERS = ['local', 'redis'] as const;
-const valuesOf = (tally: { get(): { values: { labels: object; value: number }[] } }) =>
-  tally.get().values.map(({ labels, value }) => [Object.entries(labels).join(' '), value]);
+const valuesOf = (counter: { get(): { values: { labels: object; value: number }[] } }) =>
+  counter.get().values.map(({ labels, value }) => [Object.entries(labels).join(' '), value]);
 
 it('shows every series from the start, and no other ever', () => {
-  const one = new Tally('a_total', 'A', ['tier', TIERS]);
+  const one = new Counter('a_total', 'A', ['tier', TIERS]);
   expect(valuesOf(one)).toEqual([
     ['tier,local', 0],
     ['tier,redis', 0],
@@ -20,7 +20,7 @@ it('shows every series from the start, and no other ever', () => {
 });
 
 it('counts without a label', () => {
-  const none = new Tally('b_total', 'B');
+  const none = new Counter('b_total', 'B');
   none.add(1);
   none.add(2);
   expect(valuesOf(none)).toEqual([['', 3]]);

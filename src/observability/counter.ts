@@ -8,7 +8,7 @@ export type ClosedLabel<Value extends string> = readonly [name: string, values: 
  * series is there from the start, at 0, without which the first rise would be seen by no rate. It counts in a plain
  * array: a labelled counter of prom-client costs a third of a microsecond a request.
  */
-export class Tally<Value extends string = never> implements Metric {
+export class Counter<Value extends string = never> implements Metric {
   readonly name: string;
   readonly #help: string;
   readonly #label: ClosedLabel<Value> | undefined;

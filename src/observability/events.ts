@@ -21,27 +21,27 @@ export class Events {
     );
   }
   coreDumpsPossible(reason: string): void {
-    this.#log.warn({ reason }, 'core files are possible, and would hold passwords and keys: set ulimit -c 0');
+    this.#log.warn({ reason }, 'core dumps are enabled; set ulimit -c 0');
   }
   fewDescriptors(limit: number, connections: number): void {
-    this.#log.warn({ limit, connections }, 'few client connections for each worker: raise ulimit -n');
+    this.#log.warn({ limit, connections }, 'low limit of open files; raise ulimit -n');
   }
   listening(port: number): void {
     this.#log.info({ port }, 'listening');
   }
 
   notReadyYet(reason: string): void {
-    this.#log.warn({ reason }, 'not ready yet, trying again');
+    this.#log.warn({ reason }, 'dependency not ready, retrying');
   }
   breaker(dependency: string, open: boolean, reason: string): void {
-    if (open) this.#log.error({ dependency, reason }, 'given up for the moment');
-    else this.#log.info({ dependency, reason }, 'used again');
+    if (open) this.#log.error({ dependency, reason }, 'circuit breaker opened');
+    else this.#log.info({ dependency, reason }, 'circuit breaker closed');
   }
   workerStarted(workerPid: number): void {
     this.#log.info({ workerPid }, 'worker started');
   }
   workerFailed(workerPid: number, reason: string): void {
-    this.#log.error({ workerPid, reason }, 'worker cannot go on');
+    this.#log.error({ workerPid, reason }, 'worker failed');
   }
   workerEnded(fields: {
     workerPid: number;
@@ -49,42 +49,42 @@ export class Events {
     signal: string | null;
     restartInMs: number;
   }): void {
-    this.#log.error(fields, 'worker ended, another is started');
+    this.#log.error(fields, 'worker exited');
   }
   invalidator(state: 'active' | 'standby' | 'lost', reason?: string): void {
     this.#log.info({ state, reason }, 'invalidator');
   }
   /** After a reconnect: `resumed` where nothing was told meanwhile, `reconnected` where something may have been. */
-  feed(event: 'heard' | 'resumed' | 'silent' | 'gap' | 'reconnected'): void {
-    const isGood = event === 'heard' || event === 'resumed';
+  feed(event: 'connected' | 'resumed' | 'silent' | 'gap' | 'reconnected'): void {
+    const isGood = event === 'connected' || event === 'resumed';
     this.#log[isGood ? 'info' : 'warn']({ event }, 'change feed');
   }
   historyChanged(history: string, reason: string): void {
-    this.#log.warn({ history, reason }, 'database history changed, caches cleared');
+    this.#log.warn({ history, reason }, 'database history changed');
   }
   feedMessageRejected(): void {
-    this.#log.warn('change feed message rejected: it is not signed by the service, or it was sent before');
+    this.#log.warn('change feed message rejected');
   }
   newGeneration(generation: string, reason: string): void {
-    this.#log.info({ generation, reason }, 'what Redis holds is given up');
+    this.#log.info({ generation, reason }, 'Redis cache invalidated');
   }
   reconciled(hotels: number, keys: number): void {
-    this.#log.warn({ hotels, keys }, 'changes that went round the triggers were found and corrected');
+    this.#log.warn({ hotels, keys }, 'changes past the triggers corrected');
   }
   notCompared(reason: string): void {
-    this.#log.warn({ reason }, 'what Redis holds could not be compared, and will be');
+    this.#log.warn({ reason }, 'reconciliation postponed');
   }
   stopping(signal: string): void {
     this.#log.info({ signal }, 'stopping');
   }
   stopped(faults: string[]): void {
-    if (faults.length > 0) this.#log.warn({ faults }, 'stopped, not all in order');
+    if (faults.length > 0) this.#log.warn({ faults }, 'stopped with errors');
     else this.#log.info('stopped');
   }
   linesDropped(lines: number): void {
-    this.#log.error({ lines }, 'log lines were dropped: nobody read them in time');
+    this.#log.error({ lines }, 'log lines dropped');
   }
   fatal(error: unknown): void {
-    this.#log.fatal({ err: error }, 'cannot go on');
+    this.#log.fatal({ err: error }, 'fatal error');
   }
 }

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
-import { Reading, register, type Sample } from './metric.ts';
+import { CallbackMetric, register, type Sample } from './metric.ts';
 
 /** What of a worker is read when it is scraped. */
 export interface WorkerSource {
-  gate: { readonly inProgress: number; readonly batchesWaiting: number };
+  pipeline: { readonly inProgress: number; readonly batchesWaiting: number };
   server: { readonly connections: number };
   /** client connections that the worker accepts */
   maxConnections: number;
@@ -12,13 +12,13 @@ export interface WorkerSource {
   /** of each worker */
   limits: { poolSize: number; queueLimit: number };
   /** undefined: the local cache is turned off */
-  slab: { stats(): SlabStats } | undefined;
-  link: { readonly up: boolean };
+  arena: { stats(): ArenaStats } | undefined;
+  feedStatus: { readonly up: boolean };
   /** undefined: there are none */
   replicas: { readonly lagsMs: number[] } | undefined;
 }
 
-interface SlabStats {
+interface ArenaStats {
   entries: number;
   absences: number;
   bytes: number;
@@ -29,13 +29,17 @@ interface SlabStats {
 
 /** Adds what the worker of this number holds. Gauges without the label `worker` are summed over all workers. */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
-  const { gate, server, maxConnections, postgres, limits, slab, link, replicas } = source;
+  const { pipeline, server, maxConnections, postgres, limits, arena, feedStatus, replicas } = source;
   const gauge = (name: string, help: string, read: () => Sample[]) =>
-    register(registry, new Reading(name, help, 'gauge', read));
+    register(registry, new CallbackMetric(name, help, 'gauge', read));
   const sum = (name: string, help: string, value: () => number) =>
     gauge(name, help, () => [{ labels: {}, value: value() }]);
-  sum('hotel_api_requests_in_progress', 'Requests whose response is not ready yet', () => gate.inProgress);
-  sum('hotel_api_batches_waiting', 'Batches in the admission queue', () => gate.batchesWaiting);
+  sum(
+    'hotel_api_requests_in_progress',
+    'Requests whose response is dependency not ready',
+    () => pipeline.inProgress,
+  );
+  sum('hotel_api_batches_waiting', 'Batches in the admission queue', () => pipeline.batchesWaiting);
   sum('hotel_api_connections', 'Open client connections', () => server.connections);
   sum('hotel_api_connections_max', 'Client connections that may be open', () => maxConnections);
   sum(
@@ -51,7 +55,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     () => limits.queueLimit,
   );
   gauge('hotel_api_change_feed_up', '1 while the worker receives the change feed', () => [
-    { labels: { worker }, value: link.up ? 1 : 0 },
+    { labels: { worker }, value: feedStatus.up ? 1 : 0 },
   ]);
   if (replicas) {
     gauge(
@@ -60,18 +64,18 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       () => replicas.lagsMs.map((lagMs, i) => ({ labels: { worker, replica: i + 1 }, value: lagMs / 1000 })),
     );
   }
-  if (!slab) return;
+  if (!arena) return;
   gauge('hotel_api_local_cache_bytes', 'Memory used by the local cache', () => [
-    { labels: { worker }, value: slab.stats().bytes },
+    { labels: { worker }, value: arena.stats().bytes },
   ]);
   gauge('hotel_api_local_cache_max_bytes', 'Memory limit of the local cache', () => [
-    { labels: { worker }, value: slab.stats().maxBytes },
+    { labels: { worker }, value: arena.stats().maxBytes },
   ]);
   gauge(
     'hotel_api_local_cache_entries',
     'Entries of the local cache; absence: an id known not to exist',
     () => {
-      const { entries, absences } = slab.stats();
+      const { entries, absences } = arena.stats();
       return [
         { labels: { worker, kind: 'hotel' }, value: entries },
         { labels: { worker, kind: 'absence' }, value: absences },
@@ -79,16 +83,16 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     },
   );
   const counter = (name: string, help: string, value: () => number) =>
-    register(registry, new Reading(name, help, 'counter', () => [{ labels: {}, value: value() }]));
+    register(registry, new CallbackMetric(name, help, 'counter', () => [{ labels: {}, value: value() }]));
   counter(
     'hotel_api_local_cache_stores_total',
     'Hotels stored in local caches, refreshes included',
-    () => slab.stats().puts,
+    () => arena.stats().puts,
   );
   counter(
     'hotel_api_local_cache_evictions_total',
     'Hotels evicted from local caches',
-    () => slab.stats().evictions,
+    () => arena.stats().evictions,
   );
 }
 
@@ -96,7 +100,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
 export function watchInstance(registry: Registry, wanted: number, listening: () => number): void {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   const gauge = (name: string, help: string, labels: Sample['labels'], value: () => number) =>
-    register(registry, new Reading(name, help, 'gauge', () => [{ labels, value: value() }]));
+    register(registry, new CallbackMetric(name, help, 'gauge', () => [{ labels, value: value() }]));
   gauge(
     'hotel_api_build_info',
     'Always 1; the labels name the versions',

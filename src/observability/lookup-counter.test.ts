@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { Lookups } from './lookup-counter.ts';
+import { LookupCounter } from './lookup-counter.ts';
 
 it('look-ups are shown by tier and answer, every series from the start', () => {
-  const lookups = new Lookups('lookups_total', 'Look-ups');
+  const lookups = new LookupCounter('lookups_total', 'Look-ups');
   const valuesOf = () =>
     lookups.get().values.map(({ labels, value }) => `${labels.tier} ${labels.answer} ${value}`);
   expect(valuesOf()).toEqual(

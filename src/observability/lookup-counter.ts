@@ -11,7 +11,7 @@ export type Answer = (typeof ANSWERS)[number];
  * A counter of look-ups by tier and answer. The counts are plain fields for whoever looks up to raise: a call with two
  * labels for each costs a request from the local cache more than its look-up. All nine series are there from the start.
  */
-export class Lookups implements Metric {
+export class LookupCounter implements Metric {
   readonly name: string;
   readonly #help: string;
   readonly counts: Record<Tier, Record<Answer, number>> = {

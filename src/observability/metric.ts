@@ -23,7 +23,7 @@ export function register<M extends Metric>(registry: Registry, metric: M): M {
  * A counter or gauge that is read where it stands whenever it is scraped. What cannot be read has no value then: a
  * process without a free descriptor cannot even tell its memory.
  */
-export class Reading implements Metric {
+export class CallbackMetric implements Metric {
   readonly name: string;
   readonly #describe: { help: string; type: 'counter' | 'gauge' };
   readonly #read: () => Sample[];

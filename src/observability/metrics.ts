@@ -1,10 +1,10 @@
 import { Registry } from 'prom-client';
-import { REFUSALS, type Refusal } from '../errors.ts';
+import { REJECTIONS, type Rejection } from '../errors.ts';
 import { UNLOGGED, type Unlogged } from './access-log.ts';
-import { type ClosedLabel, Tally } from './counter.ts';
+import { type ClosedLabel, Counter } from './counter.ts';
 import { Histogram } from './histogram.ts';
-import { Lookups } from './lookup-counter.ts';
-import { Reading, register } from './metric.ts';
+import { LookupCounter } from './lookup-counter.ts';
+import { CallbackMetric, register } from './metric.ts';
 import { RequestHistogram, ROUTES, type Route } from './request-histogram.ts';
 
 const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
@@ -29,33 +29,34 @@ export class Metrics {
       'Time from the end of the request head until the response is ready, not sent',
     ),
   );
-  readonly #received = this.#tally('hotel_api_request_body_bytes_total', 'Bytes of request bodies received', [
-    'route',
-    ROUTES,
-  ]);
-  readonly #aborted = this.#tally(
+  readonly #received = this.#counter(
+    'hotel_api_request_body_bytes_total',
+    'Bytes of request bodies received',
+    ['route', ROUTES],
+  );
+  readonly #aborted = this.#counter(
     'hotel_api_requests_aborted_total',
     'Requests that ended without a response: the client disconnected, or the request must not be answered',
   );
-  readonly #connectionsRefused = this.#tally(
-    'hotel_api_connections_refused_total',
+  readonly #connectionsRejected = this.#counter(
+    'hotel_api_connections_rejected_total',
     'Client connections closed at once, because the descriptors left are kept in reserve',
   );
-  readonly #refused = this.#tally(
-    'hotel_api_requests_refused_total',
+  readonly #rejectedRequests = this.#counter(
+    'hotel_api_requests_rejected_total',
     'Requests rejected to protect the service, or because a dependency is unavailable',
-    ['reason', REFUSALS],
+    ['reason', REJECTIONS],
   );
   readonly cacheAnswers = register(
     this.registry,
-    new Lookups('hotel_api_cache_answers_total', 'Hotels looked up; absent: known not to exist'),
+    new LookupCounter('hotel_api_cache_answers_total', 'Hotels looked up; absent: known not to exist'),
   );
   readonly keyLookups = register(
     this.registry,
-    new Lookups('hotel_api_key_lookups_total', 'API keys looked up; absent: the key is rejected'),
+    new LookupCounter('hotel_api_key_lookups_total', 'API keys looked up; absent: the key is rejected'),
   );
-  readonly #unsound = this.#tally(
-    'hotel_api_redis_unsound_values_total',
+  readonly #invalidValues = this.#counter(
+    'hotel_api_redis_invalid_values_total',
     'Corrupt values found in Redis; they are removed and read again from PostgreSQL',
   );
   readonly #calls = register(
@@ -67,18 +68,18 @@ export class Metrics {
       (place) => ({ dependency: DEPENDENCIES[place >> 1]!, outcome: OUTCOMES[place & 1]! }),
     ),
   );
-  readonly #givenUp = this.#tally(
+  readonly #redisInvalidations = this.#counter(
     'hotel_api_breaker_openings_total',
     'Times that the circuit breaker of a dependency opened in a process',
     ['dependency', DEPENDENCIES],
   );
   readonly #open = { redis: 0, postgres: 0, postgres_replica: 0 };
-  readonly #replicaReads = this.#tally(
+  readonly #replicaReads = this.#counter(
     'hotel_api_replica_reads_total',
     'Queries that replicas may answer; all outcomes but answered went to the primary',
     ['outcome', REPLICA_READS],
   );
-  readonly #changes = this.#tally(
+  readonly #changes = this.#counter(
     'hotel_api_changes_total',
     'Changes that the invalidator took off the queue',
     ['kind', CHANGES],
@@ -92,30 +93,33 @@ export class Metrics {
       () => ({}),
     ),
   );
-  readonly #reconciled = this.#tally(
+  readonly #reconciled = this.#counter(
     'hotel_api_reconciled_total',
     'Values in Redis that differed from PostgreSQL and were corrected: changes that bypassed the triggers',
     ['kind', ['hotels', 'keys'] as const],
   );
-  readonly #generations = this.#tally(
+  readonly #generations = this.#counter(
     'hotel_api_redis_generations_total',
     'Generations begun because Redis may lack a change; all older values in Redis are invalid',
   );
-  readonly #resets = this.#tally(
+  readonly #resets = this.#counter(
     'hotel_api_feed_resets_total',
     'Times that a worker marked its copies stale, because it may have missed a change',
   );
-  readonly #histories = this.#tally(
+  readonly #histories = this.#counter(
     'hotel_api_history_changes_total',
     'Times an instance found another history in the database and cleared its caches',
   );
-  readonly #rejected = this.#tally(
+  readonly #rejected = this.#counter(
     'hotel_api_feed_messages_rejected_total',
     'Messages of the change feed that the service did not sign, or that were sent before',
   );
   #leads = 0;
-  readonly #restarts = this.#tally('hotel_api_worker_restarts_total', 'Workers that ended and were replaced');
-  readonly #unlogged = this.#tally(
+  readonly #restarts = this.#counter(
+    'hotel_api_worker_restarts_total',
+    'Workers that ended and were replaced',
+  );
+  readonly #unlogged = this.#counter(
     'hotel_api_log_lines_suppressed_total',
     'Log lines on requests that were dropped by the limit per second',
     ['kind', UNLOGGED],
@@ -126,7 +130,7 @@ export class Metrics {
     this.#lag.open(0);
     register(
       this.registry,
-      new Reading(
+      new CallbackMetric(
         'hotel_api_response_body_bytes_total',
         'Bytes of response bodies sent, after compression',
         'counter',
@@ -135,7 +139,7 @@ export class Metrics {
     );
     register(
       this.registry,
-      new Reading(
+      new CallbackMetric(
         'hotel_api_breaker_open',
         'Processes whose circuit breaker for the dependency is open; each replica counts',
         'gauge',
@@ -144,7 +148,7 @@ export class Metrics {
     );
     register(
       this.registry,
-      new Reading(
+      new CallbackMetric(
         'hotel_api_invalidator_active',
         '1 in the instance with the active invalidator',
         'gauge',
@@ -162,16 +166,16 @@ export class Metrics {
   }
 
   /** A request was refused, whatever it was answered. */
-  refused(reason: Refusal): void {
-    this.#refused.add(1, reason);
+  rejected(reason: Rejection): void {
+    this.#rejectedRequests.add(1, reason);
   }
 
-  connectionRefused(): void {
-    this.#connectionsRefused.add(1);
+  connectionRejected(): void {
+    this.#connectionsRejected.add(1);
   }
 
-  unsoundValue(): void {
-    this.#unsound.add(1);
+  invalidValue(): void {
+    this.#invalidValues.add(1);
   }
 
   /** A command or query has ended. */
@@ -182,7 +186,7 @@ export class Metrics {
   breaker(dependency: Dependency, open: boolean): void {
     // of several replicas each has a breaker
     this.#open[dependency] += open ? 1 : -1;
-    if (open) this.#givenUp.add(1, dependency);
+    if (open) this.#redisInvalidations.add(1, dependency);
   }
 
   replicaRead(outcome: (typeof REPLICA_READS)[number]): void {
@@ -201,7 +205,7 @@ export class Metrics {
     this.#reconciled.add(count, kind);
   }
 
-  redisGivenUp(): void {
+  redisInvalidated(): void {
     this.#generations.add(1);
   }
 
@@ -229,7 +233,11 @@ export class Metrics {
     this.#unlogged.add(1, kind);
   }
 
-  #tally<Value extends string = never>(name: string, help: string, label?: ClosedLabel<Value>): Tally<Value> {
-    return register(this.registry, new Tally(name, help, label));
+  #counter<Value extends string = never>(
+    name: string,
+    help: string,
+    label?: ClosedLabel<Value>,
+  ): Counter<Value> {
+    return register(this.registry, new Counter(name, help, label));
   }
 }

@@ -1,17 +1,17 @@
 import type { Sql } from 'postgres';
 import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Unavailable } from '../errors.ts';
-import { Breaker, type OnCall } from '../lib/circuit-breaker.ts';
+import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/shutdown.ts';
-import { Patience } from '../lib/stall-tolerant-deadline.ts';
-import { WaitingLine } from '../lib/wait-queue.ts';
-import { received } from './connect.ts';
+import { StallTolerantDeadline } from '../lib/stall-tolerant-deadline.ts';
+import { WaitQueue } from '../lib/wait-queue.ts';
+import { completed } from './connect.ts';
 
 /**
  * SQLSTATE classes and codes that say the server cannot be had: connection, login, resources, operator's intervention,
  * and a database that is renamed or closed while another is put in its place.
  */
-const AWAY = /^(08|28|53|57P0|3D000|55000)/;
+const UNAVAILABLE_CODES = /^(08|28|53|57P0|3D000|55000)/;
 /** Errors of postgres.js and of sockets that say the same. */
 const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
 /** Failures without a success after which it is left alone. */
@@ -27,13 +27,13 @@ const TOO_SLOW = /^(57014|55P03)$/;
 export class Postgres {
   readonly #open: () => Sql;
   readonly #limits: { connections: number; queueLimit: number; timeoutMs: number };
-  readonly #breaker: Breaker;
+  readonly #breaker: CircuitBreaker;
   readonly #onCall: OnCall;
   #sql: Sql;
   #running = 0;
-  #lateInARow = 0;
+  #consecutiveTimeouts = 0;
   #answeredAtMs = -Infinity;
-  readonly #waiting = new WaitingLine<() => void>(0, 1);
+  readonly #waiting = new WaitQueue<() => void>(0, 1);
 
   constructor(
     open: () => Sql,
@@ -45,7 +45,7 @@ export class Postgres {
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
-    this.#breaker = new Breaker({
+    this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 250,
@@ -66,13 +66,13 @@ export class Postgres {
   }
 
   /** True while PostgreSQL is known to be away, and for so long after. */
-  awayWithin(ms: number): boolean {
-    return this.#breaker.openWithin(ms);
+  wasOpenWithin(ms: number): boolean {
+    return this.#breaker.wasOpenWithin(ms);
   }
 
   /** The change feed, which comes from PostgreSQL, has a connection again. */
-  isSaidToBeBack(): void {
-    this.#breaker.isSaidToBeBack();
+  probeNow(): void {
+    this.#breaker.probeNow();
   }
 
   /**
@@ -80,22 +80,24 @@ export class Postgres {
    * take turns; those that no owner is named for take theirs together.
    */
   async query<T>(run: (sql: Sql) => PromiseLike<T>, owner = ''): Promise<T> {
-    if (this.#breaker.hope) await this.#breaker.hope;
-    if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
+    if (this.#breaker.pendingProbe) await this.#breaker.pendingProbe;
+    if (this.#breaker.open)
+      throw new Unavailable('PostgreSQL is away', { rejection: 'postgres_unavailable' });
     const beganMs = performance.now();
     const mustWait = this.#running >= this.#limits.connections;
     if (mustWait && this.#isFull(owner, beganMs))
-      throw new Unavailable('the queue for PostgreSQL is full', { refusal: 'postgres_queue' });
-    const patience = new Patience(this.#limits.timeoutMs);
+      throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
+    const deadline = new StallTolerantDeadline(this.#limits.timeoutMs);
     if (mustWait) await new Promise<void>((resolve) => this.#waiting.append(owner, resolve, 1, beganMs));
     this.#running++;
     try {
-      if (patience.over || performance.now() - beganMs > this.#mostWaitMs)
+      if (deadline.over || performance.now() - beganMs > this.#mostWaitMs)
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
-          refusal: 'postgres_queue',
+          rejection: 'postgres_queue',
         });
-      if (this.#breaker.open) throw new Unavailable('PostgreSQL is away', { refusal: 'postgres_away' });
-      const result = await this.#attempt(run, patience);
+      if (this.#breaker.open)
+        throw new Unavailable('PostgreSQL is away', { rejection: 'postgres_unavailable' });
+      const result = await this.#attempt(run, deadline);
       this.#breaker.succeeded();
       return result;
     } catch (error) {
@@ -107,7 +109,7 @@ export class Postgres {
       }
       throw error;
     } finally {
-      patience.end();
+      deadline.end();
       this.#running--;
       this.#waiting.shift()?.item();
       this.#waiting.measure(performance.now());
@@ -151,35 +153,35 @@ export class Postgres {
   }
 
   async #probe(): Promise<void> {
-    const patience = new Patience(this.#limits.timeoutMs);
+    const deadline = new StallTolerantDeadline(this.#limits.timeoutMs);
     try {
-      await this.#attempt((sql) => sql`select from hotels limit 1`, patience);
+      await this.#attempt((sql) => sql`select from hotels limit 1`, deadline);
     } finally {
-      patience.end();
+      deadline.end();
     }
   }
 
   /** One attempt with a deadline of our own: postgres.js has none, and on a half-open path it would hang. */
-  async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, patience: Patience): Promise<T> {
+  async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, deadline: StallTolerantDeadline): Promise<T> {
     const sql = this.#sql;
     const startedAtMs = performance.now();
     let succeeded = false;
     try {
-      const result = received(await patience.bound(run(sql)));
-      this.#lateInARow = 0;
+      const result = completed(await deadline.bound(run(sql)));
+      this.#consecutiveTimeouts = 0;
       succeeded = true;
       this.#answeredAtMs = performance.now();
       return result;
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
-      if (late && ++this.#lateInARow >= 3 && sql === this.#sql) this.reconnect();
-      if (late || [AWAY, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
-        const refusal = late ? 'postgres_timeout' : 'postgres_away';
-        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, refusal });
+      if (late && ++this.#consecutiveTimeouts >= 3 && sql === this.#sql) this.reconnect();
+      if (late || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
+        const rejection = late ? 'postgres_timeout' : 'postgres_unavailable';
+        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, rejection });
       }
       if (TOO_SLOW.test(code))
-        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { refusal: 'postgres_timeout' });
+        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { rejection: 'postgres_timeout' });
       throw error;
     } finally {
       this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
@@ -192,7 +194,7 @@ export class Postgres {
    */
   reconnect(finishWithinS = 0): void {
     const old = this.#sql;
-    this.#lateInARow = 0;
+    this.#consecutiveTimeouts = 0;
     try {
       this.#sql = this.#open();
     } catch {

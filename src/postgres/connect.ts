@@ -110,7 +110,7 @@ function readArray(text: string): (string | null)[] {
  * - There are holes before the rows of a query that follows, on the same connection, one that failed after some of its
  *   rows had come (porsager/postgres, issues 1119 and 1181).
  */
-export function received<Rows>(rows: Rows): Rows {
+export function completed<Rows>(rows: Rows): Rows {
   const { length, count, command } = rows as { length?: number; count?: number; command?: string | null };
   if (command === null)
     throw Object.assign(new Error('the connection was lost before the query was sent'), {

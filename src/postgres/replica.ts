@@ -2,7 +2,7 @@ import { Unavailable } from '../errors.ts';
 import type { Postgres } from './client.ts';
 
 /** What this worker has heard last of changes: a replica is read only where it holds at least that. */
-export interface Told {
+export interface FeedPosition {
   /** of the invalidator that told it */
   term: string;
   /** counts, in the term, what it told of changes */
@@ -13,7 +13,11 @@ export interface Told {
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
 
-type Guarded<Row> = ({ reached: false } | { reached: true; found: null } | { reached: true; found: true }) &
+type GuardedRows<Row> = (
+  | { reached: false }
+  | { reached: true; found: null }
+  | { reached: true; found: true }
+) &
   Row;
 
 /**
@@ -54,14 +58,14 @@ export class Replica {
   async rows<Row>(
     text: string,
     parameters: unknown[],
-    told: Told,
+    announced: FeedPosition,
     owner?: string,
   ): Promise<Row[] | undefined> {
     const pausedMs = this.#pauseMs;
     try {
-      const rows = await this.#postgres.rows<Guarded<Row>>(
+      const rows = await this.#postgres.rows<GuardedRows<Row>>(
         guarded(text, parameters.length),
-        [...parameters, told.term, told.count],
+        [...parameters, announced.term, announced.count],
         owner,
       );
       if (!rows[0]!.reached) {
@@ -75,15 +79,15 @@ export class Replica {
       return rows[0]!.found ? rows : [];
     } catch (error) {
       // a full queue says nothing of the replica
-      if (!(error instanceof Unavailable && error.refusal === 'postgres_queue')) this.#behind(pausedMs);
+      if (!(error instanceof Unavailable && error.rejection === 'postgres_queue')) this.#behind(pausedMs);
       throw error;
     }
   }
 
   /** Looks whether it holds what was told, for when nobody reads from it. */
-  async look(told: Told): Promise<void> {
+  async look(announced: FeedPosition): Promise<void> {
     if (this.#postgres.breakerOpen) this.#reached = false;
-    else await this.rows('select 1', [], told).catch(() => {});
+    else await this.rows('select 1', [], announced).catch(() => {});
   }
 
   connected(timeoutMs: number): Promise<void> {
@@ -114,7 +118,7 @@ export class Replica {
 function guarded(text: string, parameters: number): string {
   return `select mark.reached, read.* from (
       select exists (
-        select from hotel_api_told where term = $${parameters + 1}::text and count >= $${parameters + 2}::bigint
+        select from hotel_api_feed_position where term = $${parameters + 1}::text and count >= $${parameters + 2}::bigint
       ) as reached
     ) as mark left join lateral (select true as found, query.* from (${text}) as query) as read on mark.reached`;
 }

@@ -1,5 +1,5 @@
 import type { Postgres } from './client.ts';
-import type { Replica, Told } from './replica.ts';
+import type { FeedPosition, Replica } from './replica.ts';
 
 /** How often each replica is looked at, whether or not it is read. */
 const LOOK_EVERY_MS = 1_000;
@@ -14,24 +14,24 @@ export type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
 export class Replicas {
   readonly #primary: Postgres;
   readonly #replicas: Replica[];
-  readonly #told: () => Told | undefined;
+  readonly #position: () => FeedPosition | undefined;
   readonly #count: (outcome: ReplicaRead) => void;
   readonly #looking: NodeJS.Timeout;
-  #turn = 0;
+  #nextIndex = 0;
 
   /** `told`: what was heard last, undefined while that is not known. */
   constructor(
     primary: Postgres,
     replicas: Replica[],
-    told: () => Told | undefined,
+    announced: () => FeedPosition | undefined,
     count: (outcome: ReplicaRead) => void,
   ) {
     this.#primary = primary;
     this.#replicas = replicas;
-    this.#told = told;
+    this.#position = announced;
     this.#count = count;
     this.#looking = setInterval(() => {
-      const lately = told();
+      const lately = announced();
       if (lately) for (const replica of replicas) void replica.look(lately);
     }, LOOK_EVERY_MS);
   }
@@ -62,11 +62,11 @@ export class Replicas {
     parameters: unknown[],
     owner: string | undefined,
   ): Promise<Row[] | ReplicaRead> {
-    const told = this.#told();
-    const replica = told && this.#next();
+    const announced = this.#position();
+    const replica = announced && this.#next();
     if (!replica) return 'left_alone';
     try {
-      return (await replica.rows<Row>(text, parameters, told, owner)) ?? 'behind';
+      return (await replica.rows<Row>(text, parameters, announced, owner)) ?? 'behind';
     } catch {
       return 'failed';
     }
@@ -88,7 +88,7 @@ export class Replicas {
 
   #next(): Replica | undefined {
     for (let i = 0; i < this.#replicas.length; i++) {
-      const replica = this.#replicas[this.#turn++ % this.#replicas.length]!;
+      const replica = this.#replicas[this.#nextIndex++ % this.#replicas.length]!;
       if (replica.mayBeAsked()) return replica;
     }
     return undefined;

@@ -1,4 +1,4 @@
-import type { Ask, Grant, RateLimit } from './rate-limit.ts';
+import type { LeaseGrant, LeaseRequest, RateLimit } from './rate-limit.ts';
 
 interface Window {
   limit: RateLimit;
@@ -14,7 +14,7 @@ const SWEEP_AT = 1_000;
  * after a pause; while requests go on the next one begins where it ends. What workers admitted on credit beyond
  * the limit is taken off the next window.
  */
-export class Quotas {
+export class RateLimitCoordinator {
   readonly #windows = new Map<string, Window>();
   #sweepAt = SWEEP_AT;
 
@@ -23,7 +23,7 @@ export class Quotas {
   }
 
   /** Gives a worker what it asks for, as far as there is any. */
-  grant({ id, limit, taken, wanted }: Ask, nowMs = performance.now()): Grant {
+  grant({ id, limit, taken, wanted }: LeaseRequest, nowMs = performance.now()): LeaseGrant {
     const window = this.#windowOf(id, limit, nowMs);
     window.used += taken;
     const granted = Math.max(0, Math.min(wanted, limit.requests - window.used));

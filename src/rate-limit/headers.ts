@@ -1,4 +1,4 @@
-import type { Verdict } from './limiter.ts';
+import type { RateLimitDecision } from './limiter.ts';
 import type { RateLimit } from './rate-limit.ts';
 
 /**
@@ -6,10 +6,10 @@ import type { RateLimit } from './rate-limit.ts';
  * left, the window ends in t seconds) as draft-ietf-httpapi-ratelimit-headers-10 has them, and where the request
  * is refused `Retry-After`. Each begins with a line end, as the exchange wants them.
  */
-export function rateLimitHeaders({ requests, windowMs }: RateLimit, verdict: Verdict): string {
-  const resetS = Math.max(1, Math.ceil(verdict.resetInMs / 1000));
+export function rateLimitHeaders({ requests, windowMs }: RateLimit, decision: RateLimitDecision): string {
+  const resetS = Math.max(1, Math.ceil(decision.resetInMs / 1000));
   const headers =
     `\r\nratelimit-policy: "default";q=${requests};w=${windowMs / 1000}` +
-    `\r\nratelimit: "default";r=${verdict.remaining};t=${resetS}`;
-  return verdict.admitted ? headers : `${headers}\r\nretry-after: ${resetS}`;
+    `\r\nratelimit: "default";r=${decision.remaining};t=${resetS}`;
+  return decision.admitted ? headers : `${headers}\r\nretry-after: ${resetS}`;
 }

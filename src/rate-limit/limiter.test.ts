@@ -1,43 +1,43 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Quotas } from './coordinator.ts';
-import { Limiter, type Verdict } from './limiter.ts';
-import type { Ask, RateLimit } from './rate-limit.ts';
+import { RateLimitCoordinator } from './coordinator.ts';
+import { type RateLimitDecision, RateLimiter } from './limiter.ts';
+import type { LeaseRequest, RateLimit } from './rate-limit.ts';
 
 const SECOND = 1_000;
 
 /** A primary and its workers; what they say to each other takes a turn of the event loop, or is held. */
 class Instance {
-  readonly quotas = new Quotas();
-  readonly workers: Limiter[];
+  readonly coordinator = new RateLimitCoordinator();
+  readonly workers: RateLimiter[];
   silent = false;
   asks = 0;
 
   constructor(workers: number) {
     this.workers = Array.from({ length: workers }, () => {
-      const worker: Limiter = new Limiter(workers, (asks) => this.#answer(worker, asks));
+      const worker: RateLimiter = new RateLimiter(workers, (asks) => this.#answer(worker, asks));
       return worker;
     });
   }
 
-  #answer(worker: Limiter, asks: Ask[]): void {
+  #answer(worker: RateLimiter, asks: LeaseRequest[]): void {
     this.asks += asks.length;
-    if (!this.silent) setImmediate(() => worker.hear(asks.map((ask) => this.quotas.grant(ask))));
+    if (!this.silent) setImmediate(() => worker.receive(asks.map((ask) => this.coordinator.grant(ask))));
   }
 
-  take(worker: number, limit: RateLimit, id = 'key'): Verdict | Promise<Verdict> {
+  take(worker: number, limit: RateLimit, id = 'key'): RateLimitDecision | Promise<RateLimitDecision> {
     return this.workers[worker]!.take(id, limit);
   }
 
   /** `perSecond` requests for `seconds`, each on the worker that `choose` says; how many were admitted. */
   async load(limit: RateLimit, perSecond: number, seconds: number, choose: (i: number) => number) {
-    const verdicts: (Verdict | Promise<Verdict>)[] = [];
+    const decisions: (RateLimitDecision | Promise<RateLimitDecision>)[] = [];
     const requests = perSecond * seconds;
     for (let i = 0; i < requests; i++) {
-      verdicts.push(this.take(choose(i), limit));
+      decisions.push(this.take(choose(i), limit));
       await vi.advanceTimersByTimeAsync(SECOND / perSecond);
     }
     await vi.advanceTimersByTimeAsync(200);
-    return (await Promise.all(verdicts)).filter(({ admitted }) => admitted).length;
+    return (await Promise.all(decisions)).filter(({ admitted }) => admitted).length;
   }
 }
 
@@ -56,9 +56,9 @@ describe('a limit of 200 a second', () => {
     const resets: number[] = [];
     for (let i = 0; i < 100; i++) {
       await vi.advanceTimersByTimeAsync(0.1 + i * 0.0123);
-      const verdict = instance.take(0, limit, `key ${i}`);
+      const decision = instance.take(0, limit, `key ${i}`);
       await vi.advanceTimersByTimeAsync(1);
-      resets.push((await verdict).resetInMs);
+      resets.push((await decision).resetInMs);
     }
     expect(Math.max(...resets)).toBeLessThanOrEqual(SECOND);
   });
@@ -83,9 +83,9 @@ describe('a limit of 200 a second', () => {
 
   it('admits all of it in one moment, in one worker, and tells what is left', async () => {
     const instance = new Instance(4);
-    const verdicts = Array.from({ length: 250 }, () => instance.take(0, limit));
+    const decisions = Array.from({ length: 250 }, () => instance.take(0, limit));
     await vi.advanceTimersByTimeAsync(50);
-    const settled = await Promise.all(verdicts);
+    const settled = await Promise.all(decisions);
     expect(settled.map(({ admitted }) => admitted)).toEqual([
       ...new Array(200).fill(true),
       ...new Array(50).fill(false),
@@ -106,9 +106,9 @@ describe('a limit of 200 a second', () => {
     const instance = new Instance(1);
     await instance.load(limit, 1_000, 0.5, () => 0);
     const more = { requests: 300, windowMs: SECOND };
-    const verdicts = Array.from({ length: 150 }, () => instance.take(0, more));
+    const decisions = Array.from({ length: 150 }, () => instance.take(0, more));
     await vi.advanceTimersByTimeAsync(20);
-    const admitted = (await Promise.all(verdicts)).filter((verdict) => verdict.admitted);
+    const admitted = (await Promise.all(decisions)).filter((decision) => decision.admitted);
     expect(admitted.length).toBeGreaterThanOrEqual(100 - 10);
     expect(admitted.length).toBeLessThanOrEqual(115);
   });
@@ -128,13 +128,21 @@ it('one request a second is admitted once a second, by any worker', async () => 
 });
 
 it('what is admitted on credit beyond the limit is taken off the next window', () => {
-  const quotas = new Quotas();
+  const coordinator = new RateLimitCoordinator();
   const limit = { requests: 100, windowMs: SECOND };
-  expect(quotas.grant({ id: 'a', limit, taken: 0, wanted: 100 }, 0)).toMatchObject({ granted: 100, left: 0 });
-  expect(quotas.grant({ id: 'a', limit, taken: 5, wanted: 5 }, 10)).toMatchObject({ granted: 0, left: 0 });
-  expect(quotas.grant({ id: 'a', limit, taken: 0, wanted: 100 }, SECOND)).toMatchObject({ granted: 95 });
+  expect(coordinator.grant({ id: 'a', limit, taken: 0, wanted: 100 }, 0)).toMatchObject({
+    granted: 100,
+    left: 0,
+  });
+  expect(coordinator.grant({ id: 'a', limit, taken: 5, wanted: 5 }, 10)).toMatchObject({
+    granted: 0,
+    left: 0,
+  });
+  expect(coordinator.grant({ id: 'a', limit, taken: 0, wanted: 100 }, SECOND)).toMatchObject({ granted: 95 });
   // a pause of a whole window forgives
-  expect(quotas.grant({ id: 'a', limit, taken: 0, wanted: 100 }, 5 * SECOND)).toMatchObject({ granted: 100 });
+  expect(coordinator.grant({ id: 'a', limit, taken: 0, wanted: 100 }, 5 * SECOND)).toMatchObject({
+    granted: 100,
+  });
 });
 
 it('limits that are not used are forgotten', async () => {
@@ -144,5 +152,5 @@ it('limits that are not used are forgotten', async () => {
     await vi.advanceTimersByTimeAsync(5);
   }
   expect(instance.workers[0]!.size).toBeLessThan(3_000);
-  expect(instance.quotas.size).toBeLessThan(3_000);
+  expect(instance.coordinator.size).toBeLessThan(3_000);
 });

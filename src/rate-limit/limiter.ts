@@ -1,7 +1,7 @@
-import type { Ask, Grant, RateLimit } from './rate-limit.ts';
+import type { LeaseGrant, LeaseRequest, RateLimit } from './rate-limit.ts';
 
 /** What becomes of one request. */
-export interface Verdict {
+export interface RateLimitDecision {
   admitted: boolean;
   /** of the window's requests, as far as this worker knows */
   remaining: number;
@@ -20,14 +20,14 @@ interface Lease {
   /** what the primary has left, as last heard */
   left: number;
   asked: boolean;
-  waiting: ((verdict: Verdict) => void)[];
-  patience: NodeJS.Timeout | undefined;
+  waiting: ((decision: RateLimitDecision) => void)[];
+  deadline: NodeJS.Timeout | undefined;
 }
 
 /** A worker takes so much of a limit at a time, and at a window's beginning on credit: what it may strand or overdraw. */
 const STEP = 0.05;
 /** A primary that says nothing for so long is not waited for: each worker then judges by an equal share. */
-const PATIENCE_MS = 100;
+const LEASE_TIMEOUT_MS = 100;
 /** Leases that have ended are swept out once there are more than these. */
 const SWEEP_AT = 1_000;
 
@@ -37,16 +37,16 @@ const SWEEP_AT = 1_000;
  * there, and of all workers together no more than the limit is admitted. Most requests are judged at once; one that
  * comes faster than the primary answers waits for it, a fraction of a millisecond.
  */
-export class Limiter {
+export class RateLimiter {
   readonly #workers: number;
-  readonly #send: (asks: Ask[]) => void;
+  readonly #send: (asks: LeaseRequest[]) => void;
   readonly #leases = new Map<string, Lease>();
   #sweepAt = SWEEP_AT;
   /** those that ask in this turn of the event loop: they go as one message */
   #asking: Lease[] = [];
 
   /** `send` passes on to the primary what is asked; its answers come to `hear`. */
-  constructor(workers: number, send: (asks: Ask[]) => void) {
+  constructor(workers: number, send: (asks: LeaseRequest[]) => void) {
     this.#workers = workers;
     this.#send = send;
   }
@@ -56,7 +56,7 @@ export class Limiter {
   }
 
   /** Judges one request of `id`. */
-  take(id: string, limit: RateLimit): Verdict | Promise<Verdict> {
+  take(id: string, limit: RateLimit): RateLimitDecision | Promise<RateLimitDecision> {
     const nowMs = performance.now();
     const lease = this.#leaseOf(id, limit, nowMs);
     if (nowMs >= lease.endsAtMs) {
@@ -68,22 +68,22 @@ export class Limiter {
     if (lease.tokens > 0) {
       lease.tokens--;
       if (lease.left > 0 && 2 * lease.tokens <= this.#creditOf(limit)) this.#ask(lease);
-      return verdictOn(lease, true, nowMs);
+      return decisionOn(lease, true, nowMs);
     }
     const isSpent = lease.left === 0 && !lease.asked;
-    if (isSpent || lease.waiting.length >= limit.requests) return verdictOn(lease, false, nowMs);
-    const { promise, resolve } = Promise.withResolvers<Verdict>();
+    if (isSpent || lease.waiting.length >= limit.requests) return decisionOn(lease, false, nowMs);
+    const { promise, resolve } = Promise.withResolvers<RateLimitDecision>();
     lease.waiting.push(resolve);
     this.#ask(lease);
-    lease.patience ??= setTimeout(() => this.#goOnAlone(lease), PATIENCE_MS);
+    lease.deadline ??= setTimeout(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
     return promise;
   }
 
   /** What the primary answers. */
-  hear(grants: Grant[]): void {
+  receive(grants: LeaseGrant[]): void {
     for (const grant of grants) {
       const lease = this.#leases.get(grant.id);
-      if (lease) this.#receive(lease, grant);
+      if (lease) this.#grant(lease, grant);
     }
   }
 
@@ -96,7 +96,7 @@ export class Limiter {
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
     const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, asked: false };
-    const lease: Lease = { id, limit, ...counts, waiting: [], patience: undefined };
+    const lease: Lease = { id, limit, ...counts, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
   }
@@ -120,30 +120,30 @@ export class Limiter {
     });
   }
 
-  #receive(lease: Lease, { granted, left, resetInMs }: Omit<Grant, 'id'>): void {
+  #grant(lease: Lease, { granted, left, resetInMs }: Omit<LeaseGrant, 'id'>): void {
     const nowMs = performance.now();
-    clearTimeout(lease.patience);
-    lease.patience = undefined;
+    clearTimeout(lease.deadline);
+    lease.deadline = undefined;
     lease.asked = false;
     lease.tokens += granted;
     lease.left = left;
     lease.endsAtMs = nowMs + resetInMs;
     const admitted = lease.waiting.splice(0, lease.tokens);
     lease.tokens -= admitted.length;
-    for (const resolve of admitted) resolve(verdictOn(lease, true, nowMs));
+    for (const resolve of admitted) resolve(decisionOn(lease, true, nowMs));
     if (left === 0) {
-      for (const resolve of lease.waiting.splice(0)) resolve(verdictOn(lease, false, nowMs));
+      for (const resolve of lease.waiting.splice(0)) resolve(decisionOn(lease, false, nowMs));
     } else if (lease.waiting.length > 0) {
       this.#ask(lease);
-      lease.patience = setTimeout(() => this.#goOnAlone(lease), PATIENCE_MS);
+      lease.deadline = setTimeout(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
     }
   }
 
   /** The primary is silent. */
-  #goOnAlone(lease: Lease): void {
+  #continueWithoutPrimary(lease: Lease): void {
     const { requests, windowMs } = lease.limit;
     const share = Math.max(1, Math.floor(requests / this.#workers));
-    this.#receive(lease, { granted: share, left: 0, resetInMs: windowMs });
+    this.#grant(lease, { granted: share, left: 0, resetInMs: windowMs });
   }
 
   #sweep(nowMs: number): void {
@@ -153,7 +153,11 @@ export class Limiter {
   }
 }
 
-function verdictOn({ limit, tokens, left, endsAtMs }: Lease, admitted: boolean, nowMs: number): Verdict {
+function decisionOn(
+  { limit, tokens, left, endsAtMs }: Lease,
+  admitted: boolean,
+  nowMs: number,
+): RateLimitDecision {
   // the sum of a clock's fraction and a window, less that fraction, may come out a hair above the window
   const resetInMs = Math.min(limit.windowMs, Math.max(0, endsAtMs - nowMs));
   return { admitted, remaining: admitted ? tokens + left : 0, resetInMs };

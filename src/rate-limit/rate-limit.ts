@@ -5,7 +5,7 @@ export interface RateLimit {
 }
 
 /** A worker asks for requests it may admit in the present window. */
-export interface Ask {
+export interface LeaseRequest {
   id: string;
   limit: RateLimit;
   /** admitted already, on credit */
@@ -14,7 +14,7 @@ export interface Ask {
 }
 
 /** What the primary gives: fewer than wanted only where nothing is left. */
-export interface Grant {
+export interface LeaseGrant {
   id: string;
   granted: number;
   /** of the window's requests, after this grant; somebody else may have taken them since */

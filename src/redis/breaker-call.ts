@@ -1,9 +1,9 @@
-import type { Breaker, OnCall } from '../lib/circuit-breaker.ts';
+import type { CircuitBreaker, OnCall } from '../lib/circuit-breaker.ts';
 import { withDeadline } from '../lib/shutdown.ts';
-import { isAway } from './store.ts';
+import { isUnavailable } from './store.ts';
 
 /** How Redis is called: what is away is left alone, what cannot be had in time is nothing, and every call is told of. */
-export class Guarded {
+export class BreakerCall {
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
 
@@ -13,7 +13,7 @@ export class Guarded {
   }
 
   /** What a command comes to; undefined when it failed, or the breaker of its server is open. */
-  async call<T>(breaker: Breaker, command: () => Promise<T>): Promise<T | undefined> {
+  async call<T>(breaker: CircuitBreaker, command: () => Promise<T>): Promise<T | undefined> {
     if (breaker.open) return undefined;
     const startedAtMs = performance.now();
     let succeeded = false;
@@ -23,7 +23,7 @@ export class Guarded {
       succeeded = true;
       return result;
     } catch (error) {
-      if (isAway(error as Error)) breaker.failed((error as Error).message);
+      if (isUnavailable(error as Error)) breaker.failed((error as Error).message);
       return undefined;
     } finally {
       this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);

@@ -1,10 +1,10 @@
 import { Redis as Client } from 'ioredis';
-import { Breaker, type OnCall } from '../lib/circuit-breaker.ts';
-import { Guarded, untilReady } from './breaker-call.ts';
+import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
+import { BreakerCall, untilReady } from './breaker-call.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
 import { oversOf, refusalsOf, STORE_NEWER } from './set-if-newer.ts';
-import { clientOptions, type Refusal, type SharedStore, type Versioned } from './store.ts';
+import { clientOptions, type RedisStore, type Refusal, type Versioned } from './store.ts';
 import { ViewConnector } from './view-connector.ts';
 
 /** Scripts block the server: more keys than these go in several calls. */
@@ -12,16 +12,16 @@ const KEYS_PER_SCRIPT = 100;
 /** Calls of one `storeNewer` under way at once; more would make each wait for the others beyond its deadline. */
 const SCRIPTS_AT_ONCE = 4;
 
-interface Scripted extends Client {
+interface ScriptedClient extends Client {
   storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<(number | string)[]>;
 }
 
 /** One Redis server as the service uses it: values that carry versions, one deadline, one breaker. */
-export class Redis implements SharedStore {
-  readonly #client: Scripted;
+export class Redis implements RedisStore {
+  readonly #client: ScriptedClient;
   readonly #mget: MgetConnection;
-  readonly #breaker: Breaker;
-  readonly #guarded: Guarded;
+  readonly #breaker: CircuitBreaker;
+  readonly #call: BreakerCall;
 
   /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
   constructor(
@@ -30,15 +30,18 @@ export class Redis implements SharedStore {
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
   ) {
-    this.#guarded = new Guarded(timeoutMs, onCall);
+    this.#call = new BreakerCall(timeoutMs, onCall);
     const options = clientOptions(timeoutMs);
-    this.#client = new Client(url, { ...options, scripts: { storeNewer: { lua: STORE_NEWER } } }) as Scripted;
+    this.#client = new Client(url, {
+      ...options,
+      scripts: { storeNewer: { lua: STORE_NEWER } },
+    }) as ScriptedClient;
     const connector = url.startsWith('redis:') ? { Connector: ViewConnector } : {};
     this.#mget = new MgetConnection(new Client(url, { ...options, ...connector }), timeoutMs);
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
-    this.#breaker = new Breaker({
-      probe: () => Promise.all([this.#guarded.inTime(this.#client.ping()), this.#mget.read(['probe'])]),
+    this.#breaker = new CircuitBreaker({
+      probe: () => Promise.all([this.#call.inTime(this.#client.ping()), this.#mget.read(['probe'])]),
       // one answer that is late is a hiccup, and while PostgreSQL is away Redis is all there is
       failuresToOpen: 3,
       probeEveryMs: 200,
@@ -71,7 +74,7 @@ export class Redis implements SharedStore {
   }
 
   async storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined> {
-    const refused: Refusal[] = [];
+    const rejected: Refusal[] = [];
     let next = 0;
     let failed = false;
     const sendOneByOne = async () => {
@@ -80,7 +83,7 @@ export class Redis implements SharedStore {
         const part = values.slice(start, start + KEYS_PER_SCRIPT);
         next += part.length;
         const answer = await this.#guard(() =>
-          this.#guarded.inTime(
+          this.#call.inTime(
             this.#client.storeNewer(
               part.length,
               ...part.map(([key]) => key),
@@ -90,12 +93,12 @@ export class Redis implements SharedStore {
             ),
           ),
         );
-        if (answer) refused.push(...refusalsOf(answer, start));
+        if (answer) rejected.push(...refusalsOf(answer, start));
         else failed = true;
       }
     };
     await Promise.all(Array.from({ length: SCRIPTS_AT_ONCE }, sendOneByOne));
-    return failed ? undefined : refused;
+    return failed ? undefined : rejected;
   }
 
   setMany(
@@ -108,14 +111,14 @@ export class Redis implements SharedStore {
         if (onlyIfNone) pipeline.set(key, value, 'PX', ttlMs, 'NX');
         else pipeline.set(key, value, 'PX', ttlMs);
       }
-      for (const [error] of (await this.#guarded.inTime(pipeline.exec())) ?? []) if (error) throw error;
+      for (const [error] of (await this.#call.inTime(pipeline.exec())) ?? []) if (error) throw error;
       return true;
     });
   }
 
   remove(keys: string[]): Promise<true | undefined> {
     return this.#guard(async (): Promise<true> => {
-      await this.#guarded.inTime(this.#client.unlink(keys));
+      await this.#call.inTime(this.#client.unlink(keys));
       return true;
     });
   }
@@ -125,14 +128,12 @@ export class Redis implements SharedStore {
     pattern: string,
     count: number,
   ): Promise<[cursor: string, keys: string[]] | undefined> {
-    return this.#guard(() =>
-      this.#guarded.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)),
-    );
+    return this.#guard(() => this.#call.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)));
   }
 
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
     return this.#guard(async () => {
-      const found = await this.#guarded.inTime(this.#client.getset(key, value));
+      const found = await this.#call.inTime(this.#client.getset(key, value));
       return found !== null && isKept(found);
     });
   }
@@ -144,6 +145,6 @@ export class Redis implements SharedStore {
   }
 
   #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
-    return this.#guarded.call(this.#breaker, command);
+    return this.#call.call(this.#breaker, command);
   }
 }

@@ -10,7 +10,7 @@ import { lookAtOnce } from './view-connector.ts';
 const MS_PER_KEY = 0.02;
 const ASCII = /^[\x00-\x7f]*$/;
 
-interface Question {
+interface PendingRead {
   keys: number;
   askedAtMs: number;
   timeoutMs: number;
@@ -30,7 +30,7 @@ export class MgetConnection {
   readonly #client: Client;
   readonly #timeoutMs: number;
   #stream: Client['stream'] | undefined;
-  #questions: Question[] = [];
+  #questions: PendingRead[] = [];
   /** why it could not connect */
   #lastError: string | undefined;
   /** of all questions together */
@@ -66,7 +66,7 @@ export class MgetConnection {
    * cluster's 16384 slots; and where a slot is on its way to another node an MGET of two keys is refused altogether.
    * Refused keys count as null.
    */
-  readEach(keys: readonly string[], prefix = ''): Promise<Pick<ValuesReader, 'values' | 'refusals'>> {
+  readEach(keys: readonly string[], prefix = ''): Promise<Pick<ValuesReader, 'values' | 'errorReplies'>> {
     return this.#readBy(mgetEach, keys, prefix, keys.length);
   }
 
@@ -82,7 +82,7 @@ export class MgetConnection {
       );
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#keysAsked += keys;
-    const question: Question = {
+    const question: PendingRead = {
       keys,
       askedAtMs: performance.now(),
       timeoutMs: this.#timeoutMs + this.#keysAsked * MS_PER_KEY,
@@ -92,15 +92,15 @@ export class MgetConnection {
       fail: reject,
     };
     // where this process itself was busy the answer may be here unread: it is read before it is called late
-    let verdict: NodeJS.Immediate | undefined;
+    let decision: NodeJS.Immediate | undefined;
     const timer = setTimeout(() => {
-      verdict = setImmediate(() => this.#late(question));
+      decision = setImmediate(() => this.#late(question));
     }, question.timeoutMs);
     this.#questions.push(question);
     stream.write(command, onSent);
     return promise.finally(() => {
       clearTimeout(timer);
-      clearImmediate(verdict);
+      clearImmediate(decision);
     });
   }
 
@@ -143,10 +143,10 @@ export class MgetConnection {
   }
 
   /** The question keeps its place, so that the next reply is not taken for its own. */
-  #late(question: Question): void {
+  #late(question: PendingRead): void {
     question.isLate = true;
     question.fail(new Error(`Redis did not answer within ${Math.round(question.timeoutMs)} ms`));
-    const [oldest] = this.#questions as [Question];
+    const [oldest] = this.#questions as [PendingRead];
     const waitedMs = performance.now() - oldest.askedAtMs;
     if (waitedMs > silenceMs(oldest.timeoutMs)) this.#stream?.destroy();
   }

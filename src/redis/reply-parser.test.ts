@@ -33,7 +33,7 @@ describe('a reply that comes in two parts is read as one that comes whole, where
       [1],
     ],
     ['an error', '-LOADING it\r\n', undefined, [null], [0]],
-  ])('%s', (_, reply, replies, texts, refused) => {
+  ])('%s', (_, reply, replies, texts, rejected) => {
     for (let parted = 1; parted < reply.length; parted++)
       for (const memory of [undefined, Buffer.alloc(100, '*'), Buffer.alloc(parted, '*')]) {
         const reader = new ValuesReader({ replies, memory });
@@ -46,7 +46,7 @@ describe('a reply that comes in two parts is read as one that comes whole, where
         second.fill('*');
         expect(textsOf(reader)).toEqual(texts);
         expect(reader.length).toBe(reply.length);
-        expect(reader.refusals.map(([place]) => place)).toEqual(refused);
+        expect(reader.errorReplies.map(([place]) => place)).toEqual(rejected);
       }
   });
 });

@@ -96,7 +96,7 @@ export class ValuesReader implements ReplyReader {
   readonly #throws: boolean;
   readonly #places: number[] = [];
   /** by their place, keys that were refused */
-  readonly refusals: [place: number, error: Error][] = [];
+  readonly errorReplies: [place: number, error: Error][] = [];
 
   /**
    * The reply is kept in `memory` if it fits, else in memory of its own. One that comes in parts is not copied again
@@ -127,7 +127,7 @@ export class ValuesReader implements ReplyReader {
   }
 
   complete(): void {
-    if (this.#throws && this.refusals[0]) throw this.refusals[0][1];
+    if (this.#throws && this.errorReplies[0]) throw this.errorReplies[0][1];
   }
 
   /** How much of the first chunk is of this reply, and to be kept, is known when it was read. */
@@ -186,7 +186,7 @@ export class ValuesReader implements ReplyReader {
       if (lineEnd < 0 || lineEnd + 2 > this.#end) return false;
       const error = new Error(this.#reply.toString('utf8', this.#at + 1, lineEnd));
       error.name = 'ReplyError';
-      this.refusals.push([this.#places.length / 2, error]);
+      this.errorReplies.push([this.#places.length / 2, error]);
       this.#places.push(0, -1);
       this.#at = lineEnd + 2;
       this.#missing = 0;

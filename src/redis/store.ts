@@ -10,7 +10,7 @@ export type Refusal = [place: number, stands: string];
  * The cache that all instances share, as the service uses it: one server or a cluster of them. Nothing here throws:
  * what is away finds nothing and takes nothing, and says so by undefined.
  */
-export interface SharedStore {
+export interface RedisStore {
   /** Resolves when the first connections stand, or after `timeoutMs` without them: whether they do. */
   connected(timeoutMs: number): Promise<boolean>;
   /** What stands under the keys, each with `prefix` before it; undefined when nothing of it could be asked. */
@@ -41,11 +41,11 @@ export interface SharedStore {
 }
 
 /** Replies of a server that can answer nothing at present. */
-const AWAY = /^(LOADING|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)/;
+const UNAVAILABLE_CODES = /^(LOADING|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)/;
 
 /** Whether an error speaks of the server; one that refuses a command (READONLY, OOM, NOPERM) gives good answers to others. */
-export function isAway({ name, message }: Error): boolean {
-  return name !== 'ReplyError' || AWAY.test(message);
+export function isUnavailable({ name, message }: Error): boolean {
+  return name !== 'ReplyError' || UNAVAILABLE_CODES.test(message);
 }
 
 /** Between two attempts to reach a server. */

@@ -1,15 +1,15 @@
-import type { SharedStore } from './store.ts';
+import type { RedisStore } from './store.ts';
 
 /** Names that one step of a walk looks at. */
 const SCAN_COUNT = 250;
 
 /** How long values are shared, and who is told of those that are not sound. */
-export interface Sharing {
+export interface RedisCacheOptions {
   /** at most */
   ttlMs: number;
   /** of what says that there is nothing; at most */
   absentTtlMs: number;
-  onPoison: () => void;
+  onInvalidValue: () => void;
 }
 
 /** How values of one kind stand in Redis. */
@@ -31,12 +31,12 @@ export type Standing = ReadonlyMap<string, string>;
 
 /** Values that carry a version, in Redis under `<generation>:<letter><key>`. An older one never replaces a newer. */
 export class VersionedValues<Value> {
-  readonly #redis: SharedStore;
+  readonly #redis: RedisStore;
   readonly #codec: Codec<Value>;
-  readonly #sharing: Sharing;
+  readonly #sharing: RedisCacheOptions;
   #prefix = '';
 
-  constructor(redis: SharedStore, codec: Codec<Value>, sharing: Sharing) {
+  constructor(redis: RedisStore, codec: Codec<Value>, sharing: RedisCacheOptions) {
     this.#redis = redis;
     this.#codec = codec;
     this.#sharing = sharing;
@@ -52,16 +52,16 @@ export class VersionedValues<Value> {
     const prefix = this.#prefix;
     const found = await this.#redis.readMany(keys, prefix);
     if (found === undefined) return new Array(keys.length).fill(undefined);
-    const unsound: string[] = [];
+    const invalid: string[] = [];
     const values = keys.map((key, i) => {
       if (found.isNull(i)) return undefined;
       const value = this.#codec.decode(key, found.bytes, found.start(i), found.end(i), prefix);
-      if (value === undefined) unsound.push(prefix + key);
+      if (value === undefined) invalid.push(prefix + key);
       return value ?? undefined;
     });
-    for (const _ of unsound) this.#sharing.onPoison();
+    for (const _ of invalid) this.#sharing.onInvalidValue();
     // it goes before the right one comes: it might claim a version that none exceeds
-    if (unsound.length > 0) this.#redis.remove(unsound);
+    if (invalid.length > 0) this.#redis.remove(invalid);
     return values;
   }
 
@@ -71,14 +71,14 @@ export class VersionedValues<Value> {
    */
   async store(values: Value[], ttlMs = this.#sharing.ttlMs, over?: Standing): Promise<Standing | undefined> {
     const { keyOf, encode } = this.#codec;
-    const refused = await this.#redis.storeNewer(
+    const rejected = await this.#redis.storeNewer(
       values.map((value) => {
         const key = keyOf(value);
         return [this.#prefix + key, encode(value, this.#prefix), over?.get(key)];
       }),
       ttlMs,
     );
-    return refused && new Map(refused.map(([place, stands]) => [keyOf(values[place]!), stands]));
+    return rejected && new Map(rejected.map(([place, stands]) => [keyOf(values[place]!), stands]));
   }
 
   /** Some of the keys that Redis holds something under, and the cursor for the next; undefined: it does not answer. */

@@ -1,7 +1,7 @@
 import { compileModule, type Global } from './load.ts';
 
 /** Exports of assembly/arena/arena.ts; addresses are in bytes, times in ms. */
-export interface SlabWasm {
+export interface ArenaWasm {
   readonly RESULT: Global;
   readonly INPUT: Global;
   readonly INPUT_BYTES: Global;
@@ -10,8 +10,8 @@ export interface SlabWasm {
   readonly outputStart: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): void;
   maxEntryBytes(): number;
-  put(length: number, nowMs: number, softUntilMs: number, isShared: number): number;
-  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number, isShared: number): void;
+  put(length: number, nowMs: number, softUntilMs: number, isFromRedis: number): number;
+  putAbsent(namespace: number, length: number, nowMs: number, untilMs: number, isFromRedis: number): void;
   find(namespace: number, length: number, nowMs: number, minStoredAtMs: number, wallMs: number): number;
   drop(namespace: number, length: number): void;
   narrow(ref: number): void;
@@ -33,10 +33,10 @@ export interface SlabWasm {
     minStoredAtMs: number,
     wallMs: number,
   ): number;
-  dropSharedSince(sinceMs: number, atMost: number): void;
+  dropFromRedisSince(sinceMs: number, atMost: number): void;
   clear(): void;
   stats(): void;
 }
 
 /** An instance with a memory of its own, of at least `bytes`, all zero; no page is resident before it is written. */
-export const instantiate = compileModule<SlabWasm>(new URL('./arena.wasm', import.meta.url));
+export const instantiate = compileModule<ArenaWasm>(new URL('./arena.wasm', import.meta.url));

@@ -1,7 +1,7 @@
 import { compileModule, type Global } from './load.ts';
 
 /** Exports of assembly/redis-batch/redis-batch.ts; addresses and lengths are in bytes, times in epoch ms. */
-export interface RelayWasm {
+export interface RedisBatchWasm {
   readonly RESULT: Global;
   readonly INPUT: Global;
   readonly INPUT_BYTES: Global;
@@ -26,4 +26,4 @@ export interface RelayWasm {
   checksum(length: number): number;
 }
 
-export const instantiate = compileModule<RelayWasm>(new URL('./redis-batch.wasm', import.meta.url));
+export const instantiate = compileModule<RedisBatchWasm>(new URL('./redis-batch.wasm', import.meta.url));

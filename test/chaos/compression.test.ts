@@ -50,11 +50,11 @@ it('20 batches of 1000 at once are compressed off the event loop', async () => {
 
   for (let attempt = 1; ; attempt++) {
     const [ticksBefore, lateBefore] = [await ticksOf(service), await lateTurns(service)];
-    let refused = 0;
+    let rejected = 0;
     for (let round = 0; round < ROUNDS; round++) {
       for (const { status, headers, body: bytes } of await askAll()) {
         // on a busy machine some would wait for too long
-        if (status === 503 && refused++ < (ROUNDS * AT_ONCE) / 2) continue;
+        if (status === 503 && rejected++ < (ROUNDS * AT_ONCE) / 2) continue;
         expect([status, headers['content-encoding']]).toEqual([200, 'gzip']);
         expect(gunzipSync(bytes).toString() === answer).toBe(true);
       }

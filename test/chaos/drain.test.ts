@@ -52,7 +52,7 @@ describe('SIGTERM under 300 requests/s', () => {
     expect(exit).toEqual({ code: 0, signal: null, forced: false });
     expect(tookMs).toBeLessThan(promisedMs(15_000));
     // it came under load, and the load saw it
-    expect(load.refused).toBeGreaterThan(0);
+    expect(load.rejected).toBeGreaterThan(0);
   });
 
   it('comes at once when it is given twice', async () => {
@@ -102,11 +102,11 @@ describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 re
     await load.stop();
     survived(context, 'load', 'rolling restart of three instances behind nginx, 300 requests/s', {
       requests: load.answered,
-      'failed or wrong': load.faults.length + load.refused,
+      'failed or wrong': load.faults.length + load.rejected,
       ended: `${(slowestMs / 1_000).toFixed(1)} s`,
     });
     expect(load.faults).toEqual([]);
-    expect(load.refused).toBe(0);
+    expect(load.rejected).toBe(0);
     expect(slowestMs).toBeLessThan(promisedMs(15_000));
   });
 });

@@ -40,7 +40,7 @@ process.on('message', (message: Order) => {
       clearTimeout(due);
       connections.close();
       report();
-      tell({ type: 'stopped' });
+      announce({ type: 'stopped' });
       process.disconnect();
       process.exit(0);
   }
@@ -91,8 +91,8 @@ async function ask(kind: Kind, dueMs: number): Promise<void> {
 function judge(reply: Reply | 'lost' | 'silent', status: number, body: Buffer): Outcome {
   if (typeof reply === 'string') return reply;
   if (reply.status === status && reply.body.equals(body)) return 'ok';
-  const refused = reply.status === 503 && /\r\nretry-after: \d+/i.test(reply.head);
-  return refused && reply.body.toString() === UNAVAILABLE ? 'unavailable' : 'wrong';
+  const rejected = reply.status === 503 && /\r\nretry-after: \d+/i.test(reply.head);
+  return rejected && reply.body.toString() === UNAVAILABLE ? 'unavailable' : 'wrong';
 }
 
 function tellOf({ status, body }: Reply, expected: Buffer): string {
@@ -150,12 +150,12 @@ function random(below: number): number {
 }
 
 function report(): void {
-  tell({ type: 'samples', samples, faults, late, at: now() });
+  announce({ type: 'samples', samples, faults, late, at: now() });
   samples = [];
   faults = [];
   late = [];
 }
 
-function tell(message: Report): void {
+function announce(message: Report): void {
   if (process.connected) process.send!(message, () => {});
 }

@@ -23,7 +23,7 @@ export class KeepAliveLoad {
   #over = false;
   answered = 0;
   /** requests that no server took: the connection was refused */
-  refused = 0;
+  rejected = 0;
   /** all others that were not answered as they must be, in words */
   readonly faults: string[] = [];
 
@@ -74,7 +74,7 @@ export class KeepAliveLoad {
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'ECONNREFUSED')
         return fail(`${error.message}, connection used before: ${outgoing.reusedSocket}`);
-      this.refused++;
+      this.rejected++;
       resolve();
     });
     outgoing.on('response', (response) => {

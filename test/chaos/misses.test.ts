@@ -4,7 +4,7 @@ import { needs } from '../support/needs.ts';
 import { Connections } from './connections.ts';
 import { hotelBody } from './hotels.ts';
 import { getRequest } from './requests.ts';
-import { Stand } from './stand.ts';
+import { Fixture } from './service-fixture.ts';
 
 await needs('redis-server');
 
@@ -13,7 +13,7 @@ const CLIENTS = 50;
 const MOST_COMMANDS = 2;
 
 it('misses of one turn of the event loop join into one MGET and one query', async () => {
-  const { service, redis } = await Stand.set({ workers: 1, hotels: CLIENTS + 1, warm: 1 });
+  const { service, redis } = await Fixture.set({ workers: 1, hotels: CLIENTS + 1, warm: 1 });
   const commands = async () => ({
     mgets: Number(/^cmdstat_mget:calls=(\d+)/m.exec(await redis.client.info('commandstats'))?.[1] ?? 0),
     queries: await service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' }),

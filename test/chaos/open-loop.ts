@@ -19,7 +19,7 @@ export interface LoopResult {
   /** of the answers as they must be */
   acceptedMs: number[];
   /** of the refusals: 503 in the contract's form */
-  refusedMs: number[];
+  rejectedMs: number[];
   /** all others, in words */
   faults: string[];
   /** how late requests were sent at worst: what this process, and not the service, was slow by */
@@ -31,7 +31,7 @@ const received = Buffer.allocUnsafeSlow(262_144);
 const SILENT_MS = 10_000;
 /** At the start; more are opened whenever none is idle. */
 const CONNECTIONS = 64;
-const REFUSAL = Buffer.from('{"error":"Service unavailable"}');
+const REJECTION = Buffer.from('{"error":"Service unavailable"}');
 
 /** Told of 'accepted', 'refused', or what was wrong. */
 type OnDone = (connection: Connection, outcome: string) => void;
@@ -42,7 +42,7 @@ class Connection {
   readonly #onDone: OnDone;
   #request: Request | undefined;
   #head: Buffer = Buffer.alloc(0);
-  #expected: Buffer = REFUSAL;
+  #expected: Buffer = REJECTION;
   #at = -1;
   #outcome = '';
   dueMs = 0;
@@ -102,7 +102,7 @@ class Connection {
 
   #judge(head: string): void {
     const status = Number(head.slice(9, 12));
-    this.#expected = status === 200 ? this.#request!.body : REFUSAL;
+    this.#expected = status === 200 ? this.#request!.body : REJECTION;
     this.#outcome = status === 200 ? 'accepted' : 'refused';
     if (status !== 200 && status !== 503) this.#outcome = `status ${status}`;
     else if (status === 503 && !/\r\nretry-after: \d+/i.test(head)) this.#outcome = '503 without Retry-After';
@@ -136,7 +136,7 @@ export async function openLoop(
   requests: readonly Request[],
   options: { perSecond: number; seconds: number },
 ): Promise<LoopResult> {
-  const result: LoopResult = { seconds: 0, sent: 0, acceptedMs: [], refusedMs: [], faults: [], lateMs: 0 };
+  const result: LoopResult = { seconds: 0, sent: 0, acceptedMs: [], rejectedMs: [], faults: [], lateMs: 0 };
   const idle: Connection[] = [];
   const all = new Set<Connection>();
   let waiting = 0;
@@ -144,7 +144,7 @@ export async function openLoop(
     waiting--;
     const tookMs = performance.now() - connection.dueMs;
     if (outcome === 'accepted') result.acceptedMs.push(tookMs);
-    else if (outcome === 'refused') result.refusedMs.push(tookMs);
+    else if (outcome === 'refused') result.rejectedMs.push(tookMs);
     else result.faults.push(outcome);
     if (connection.usable) idle.push(connection);
     else all.delete(connection);
@@ -186,7 +186,7 @@ export async function closedLoop(
   requests: readonly Request[],
   options: { connections: number; seconds: number },
 ): Promise<LoopResult> {
-  const result: LoopResult = { seconds: 0, sent: 0, acceptedMs: [], refusedMs: [], faults: [], lateMs: 0 };
+  const result: LoopResult = { seconds: 0, sent: 0, acceptedMs: [], rejectedMs: [], faults: [], lateMs: 0 };
   const beganMs = performance.now();
   const untilMs = beganMs + 1_000 * options.seconds;
   const { promise: over, resolve } = Promise.withResolvers<void>();
@@ -196,7 +196,7 @@ export async function closedLoop(
   const done = (connection: Connection, outcome: string) => {
     const tookMs = performance.now() - connection.dueMs;
     if (outcome === 'accepted') result.acceptedMs.push(tookMs);
-    else if (outcome === 'refused') result.refusedMs.push(tookMs);
+    else if (outcome === 'refused') result.rejectedMs.push(tookMs);
     else result.faults.push(outcome);
     if (performance.now() < untilMs && connection.usable) ask(connection);
     else {

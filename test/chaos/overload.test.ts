@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { inForm, judgesTimes, survived } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
+import { decision, ms } from './fault-result.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 import {
   type Address,
@@ -13,7 +14,6 @@ import {
   type Request,
 } from './open-loop.ts';
 import { type Path, unpacedPath } from './unpaced.ts';
-import { ms, verdict } from './verdict.ts';
 
 const HOTELS = 3_000;
 const BATCH = 1_000;
@@ -24,7 +24,7 @@ const ATTEMPTS = inForm(1, 3);
 const ACCEPTED_P99_MS = 800;
 const GROWN_MIB = 256;
 /** What is promised. */
-const PROMISED = { goodput: 0.9, refusedP99Ms: 50 };
+const PROMISED = { goodput: 0.9, rejectedP99Ms: 50 };
 /**
  * Where the worker waits longer than this for each second of its core, others of this machine take it away in the
  * middle of its turns, which no worker can make up for.
@@ -132,7 +132,7 @@ async function overload(
     const after = await half();
     const share = (2 * under.perCpuSecond) / (before.perCpuSecond + after.perCpuSecond);
     const acceptedP99Ms = percentile(under.acceptedMs, 0.99);
-    const refusedP99Ms = percentile(under.refusedMs, 0.99);
+    const rejectedP99Ms = percentile(under.rejectedMs, 0.99);
     const disturbed = under.waitedMsPerSecond > UNDISTURBED_MS || under.lateMs > STOOD_STILL_MS;
     survived(context, 'load', name, {
       'carried a second': Math.round(carried.perSecond),
@@ -140,40 +140,42 @@ async function overload(
       'answered a second': Math.round(under.perSecond),
       'for a second of processor time': `${Math.round(100 * share)} %`,
       'p99 of the accepted': ms(acceptedP99Ms),
-      'p99 of the refused': ms(refusedP99Ms),
+      'p99 of the refused': ms(rejectedP99Ms),
       'normal after': ms(normal),
       'congestion control': path.congestionControl,
       'waited for a core': `${Math.round(under.waitedMsPerSecond / 10)} %`,
       'memory grew by': `${Math.round(under.rssMiB - rssMiB)} MiB`,
     });
     const faults = [...carried.faults, ...before.faults, ...under.faults, ...after.faults, ...admin.faults];
-    const { failed, refused, slow } = verdict({
+    const { failed, rejected, slow } = decision({
       answers: [
         [faults.length === 0, `${faults.length} faults: ${[...new Set(faults)].slice(0, 5).join(', ')}`],
-        [under.refusedMs.length > 0, 'nothing was refused'],
+        [under.rejectedMs.length > 0, 'nothing was refused'],
         [under.rssMiB - rssMiB < GROWN_MIB, `memory grew by ${under.rssMiB - rssMiB} MiB`],
       ],
-      refusals: [[before.refusedMs.length === 0, `${before.refusedMs.length} were refused without overload`]],
+      errorReplies: [
+        [before.rejectedMs.length === 0, `${before.rejectedMs.length} were refused without overload`],
+      ],
       times: [
         [
           share >= PROMISED.goodput,
           `goodput by processor time was ${share.toFixed(2)} of what it is without overload`,
         ],
         [acceptedP99Ms < ACCEPTED_P99_MS, `p99 of the accepted was ${ms(acceptedP99Ms)}`],
-        [refusedP99Ms <= PROMISED.refusedP99Ms, `p99 of the refused was ${ms(refusedP99Ms)}`],
+        [rejectedP99Ms <= PROMISED.rejectedP99Ms, `p99 of the refused was ${ms(rejectedP99Ms)}`],
         [normal <= 5_000, 'it was not normal within 5 s'],
         [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
       ],
     });
-    const said = judgesTimes ? [...failed, ...refused, ...slow] : failed;
+    const said = judgesTimes ? [...failed, ...rejected, ...slow] : failed;
     if (said.length === 0) return;
     if (disturbed && attempt < ATTEMPTS && failed.length === 0) continue;
-    const told = `${said.join('; ')}; the load was late by ${ms(under.lateMs)}, the worker waited ${ms(under.waitedMsPerSecond)} a second`;
+    const announced = `${said.join('; ')}; the load was late by ${ms(under.lateMs)}, the worker waited ${ms(under.waitedMsPerSecond)} a second`;
     context.skip(
       disturbed && failed.length === 0,
-      `the machine was busy with other things at each of ${ATTEMPTS} attempts: ${told}`,
+      `the machine was busy with other things at each of ${ATTEMPTS} attempts: ${announced}`,
     );
-    throw new Error(`${told}: ${JSON.stringify(context.task.meta.survived)}`);
+    throw new Error(`${announced}: ${JSON.stringify(context.task.meta.survived)}`);
   }
 }
 
@@ -213,10 +215,10 @@ describe('a worker that is asked for more than it carries refuses the rest at on
   }
 
   it('and says so in its metrics', async () => {
-    const refused = await service.metric('hotel_api_requests_refused_total', { reason: 'overload' });
-    expect(refused).toBeGreaterThan(0);
-    const lines = service.logs().filter((line) => line.includes('request refused')).length;
-    expect(lines).toBeLessThan(refused);
+    const rejected = await service.metric('hotel_api_requests_rejected_total', { reason: 'overload' });
+    expect(rejected).toBeGreaterThan(0);
+    const lines = service.logs().filter((line) => line.includes('request rejected')).length;
+    expect(lines).toBeLessThan(rejected);
     const lastedS = (performance.now() - beganMs) / 1_000;
     expect(lines).toBeLessThanOrEqual(LINES_PER_SECOND * Math.ceil(lastedS));
   });

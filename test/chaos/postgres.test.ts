@@ -1,34 +1,36 @@
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, it, type TestContext } from 'vitest';
 import { needs } from '../support/needs.ts';
-import { type Course, type Fault, foundOut } from './course.ts';
-import { Stand } from './stand.ts';
-import { failures, tally } from './tally.ts';
-import { survive, type Verdict, verdict } from './verdict.ts';
+import { decision, type FaultResult, survive } from './fault-result.ts';
+import { type Fault, type FaultScenario, foundOut } from './fault-scenario.ts';
+import { Fixture } from './service-fixture.ts';
+import { counter, failures } from './tally.ts';
 
 await needs('redis-server');
 
 const MAX_CONNECTIONS = 50;
 
-let stand: Stand;
+let fixture: Fixture;
 
 beforeAll(async () => {
   // without a local cache what is cached is cached in Redis; both-away.test.ts is about what workers hold
   // and Redis is not to be called away where the machine is busy: here it is all there is
   const env = { L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '400' };
-  stand = await Stand.open({ env, maxConnections: MAX_CONNECTIONS });
+  fixture = await Fixture.open({ env, maxConnections: MAX_CONNECTIONS });
 });
 
 /** What is promised while PostgreSQL is away: who asks for what is cached does not notice, others are refused. */
-function refusedOrUnnoticed(course: Course): Verdict {
-  const { during, all, firstColdMs, normalMs } = course;
-  const whole = tally(all);
-  const cached = tally(all, ['single', 'batch']);
-  const { p50Ms } = tally(during, ['single', 'batch']);
-  const { p99Ms } = tally(foundOut(course), ['single', 'batch']);
-  return verdict({
+function refusedOrUnnoticed(scenario: FaultScenario): FaultResult {
+  const { during, all, firstColdMs, normalMs } = scenario;
+  const whole = counter(all);
+  const cached = counter(all, ['single', 'batch']);
+  const { p50Ms } = counter(during, ['single', 'batch']);
+  const { p99Ms } = counter(foundOut(scenario), ['single', 'batch']);
+  return decision({
     answers: [[failures(whole) === 0, `${failures(whole)} requests failed`]],
-    refusals: [[cached.unavailable === 0, `${cached.unavailable} requests for cached hotels were refused`]],
+    errorReplies: [
+      [cached.unavailable === 0, `${cached.unavailable} requests for cached hotels were refused`],
+    ],
     times: [
       // what may have changed is asked for until PostgreSQL is known to be away
       [p50Ms <= 50, `the median for cached hotels in the fault was ${p50Ms} ms`],
@@ -41,19 +43,21 @@ function refusedOrUnnoticed(course: Course): Verdict {
 }
 
 /** The same where PostgreSQL could be asked all the time. */
-function unnoticed(course: Course): Verdict {
-  const { unavailable } = tally(course.all);
-  const { refused } = verdict({ refusals: [[unavailable === 0, `${unavailable} requests were refused`]] });
-  return { ...refusedOrUnnoticed(course), refused };
+function unnoticed(scenario: FaultScenario): FaultResult {
+  const { unavailable } = counter(scenario.all);
+  const { rejected } = decision({
+    errorReplies: [[unavailable === 0, `${unavailable} requests were refused`]],
+  });
+  return { ...refusedOrUnnoticed(scenario), rejected };
 }
 
 const postgresIs = async (
   context: TestContext,
   fault: Omit<Fault, 'dependency'>,
   judge = refusedOrUnnoticed,
-): Promise<Course> => {
-  const prepare = () => stand.inRedis();
-  return survive(context, stand, { ...fault, prepare, dependency: 'postgres' }, judge);
+): Promise<FaultScenario> => {
+  const prepare = () => fixture.inRedis();
+  return survive(context, fixture, { ...fault, prepare, dependency: 'postgres' }, judge);
 };
 
 /** Ends every connection of the service but those of the superuser; a row for each. */
@@ -66,8 +70,8 @@ describe('who asks for what is cached does not notice, and others are refused at
       name: 'PostgreSQL frozen',
       shortMs: 2_000,
       longMs: 5_000,
-      begin: () => stand.postgres.server.freeze(),
-      end: () => stand.postgres.server.thaw(),
+      begin: () => fixture.postgres.server.freeze(),
+      end: () => fixture.postgres.server.thaw(),
     }));
 
   it('is killed and started again', (context) =>
@@ -75,8 +79,8 @@ describe('who asks for what is cached does not notice, and others are refused at
       name: 'PostgreSQL killed, restarted',
       shortMs: 2_000,
       longMs: 10_000,
-      begin: () => stand.postgres.server.kill(),
-      end: () => stand.postgres.server.restart(),
+      begin: () => fixture.postgres.server.kill(),
+      end: () => fixture.postgres.server.restart(),
     }));
 
   it('is gone from the far end of every connection', (context) =>
@@ -84,7 +88,7 @@ describe('who asks for what is cached does not notice, and others are refused at
       name: 'PostgreSQL half-open: every connection dead, new ones good',
       shortMs: 2_000,
       longMs: 5_000,
-      begin: () => stand.postgres.proxy.strand(),
+      begin: () => fixture.postgres.proxy.strand(),
       end: () => {},
     }));
 
@@ -93,8 +97,8 @@ describe('who asks for what is cached does not notice, and others are refused at
       name: 'PostgreSQL half-open: black hole',
       shortMs: 2_000,
       longMs: 5_000,
-      begin: () => stand.postgres.proxy.blackout(),
-      end: () => stand.postgres.proxy.heal(),
+      begin: () => fixture.postgres.proxy.blackout(),
+      end: () => fixture.postgres.proxy.heal(),
     }));
 
   it('has its backends terminated every second', (context) => {
@@ -104,8 +108,8 @@ describe('who asks for what is cached does not notice, and others are refused at
       shortMs: 2_200,
       longMs: 10_000,
       begin: async () => {
-        terminating = setInterval(() => terminateAll(stand.postgres.sql), 1_000);
-        await terminateAll(stand.postgres.sql);
+        terminating = setInterval(() => terminateAll(fixture.postgres.sql), 1_000);
+        await terminateAll(fixture.postgres.sql);
       },
       end: () => clearInterval(terminating),
     });
@@ -114,7 +118,7 @@ describe('who asks for what is cached does not notice, and others are refused at
   it('has no connection left to give', (context) => {
     const thieves: Sql[] = [];
     const takesOne = (): Promise<boolean> => {
-      const thief = postgres(stand.postgres.url, { max: 1, onnotice: () => {}, fetch_types: false });
+      const thief = postgres(fixture.postgres.url, { max: 1, onnotice: () => {}, fetch_types: false });
       thieves.push(thief);
       return thief`select 1`.then(
         () => true,
@@ -129,7 +133,7 @@ describe('who asks for what is cached does not notice, and others are refused at
         // one after the other: a crowd that goes on asking would take the processors as well
         do {
           while (await takesOne());
-        } while ((await terminateAll(stand.postgres.sql)).length > 0);
+        } while ((await terminateAll(fixture.postgres.sql)).length > 0);
       },
       end: () => Promise.all(thieves.map((thief) => thief.end({ timeout: 0 }))),
     });
@@ -167,4 +171,4 @@ describe('nobody notices that PostgreSQL', () => {
 
 /** One connection of its own, for a transaction that stays open. */
 const postgresAsOwner = (): Sql =>
-  postgres(stand.service.database.ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.05 });
+  postgres(fixture.service.database.ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.05 });

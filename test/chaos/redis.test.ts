@@ -4,28 +4,28 @@ import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { readPosition } from '../../src/change-feed/history.ts';
 import { inForm } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
-import type { Course, Fault } from './course.ts';
-import { Stand } from './stand.ts';
-import { failures, tally } from './tally.ts';
-import { survive, type Verdict, verdict } from './verdict.ts';
+import { decision, type FaultResult, survive } from './fault-result.ts';
+import type { Fault, FaultScenario } from './fault-scenario.ts';
+import { Fixture } from './service-fixture.ts';
+import { counter, failures } from './tally.ts';
 
 await needs('redis-server');
 
-let stand: Stand;
+let fixture: Fixture;
 let repeating: NodeJS.Timeout;
 
 beforeAll(async () => {
   // a local cache that holds a part of what is asked for: Redis is needed all the time
-  stand = await Stand.open({ env: { L1_MAX_BYTES: String(1024 ** 2) } });
+  fixture = await Fixture.open({ env: { L1_MAX_BYTES: String(1024 ** 2) } });
 });
 
 /** What is promised while Redis is away: nobody notices. */
-function unnoticed({ during, all, usedAgainMs }: Course): Verdict {
-  const whole = tally(all);
-  const { p99Ms } = tally(during);
-  return verdict({
+function unnoticed({ during, all, usedAgainMs }: FaultScenario): FaultResult {
+  const whole = counter(all);
+  const { p99Ms } = counter(during);
+  return decision({
     answers: [[failures(whole) === 0, `${failures(whole)} requests failed`]],
-    refusals: [[whole.unavailable === 0, `${whole.unavailable} requests were refused`]],
+    errorReplies: [[whole.unavailable === 0, `${whole.unavailable} requests were refused`]],
     times: [
       [p99Ms <= 200, `p99 in the fault was ${p99Ms} ms`],
       [usedAgainMs! <= 2_000, `Redis was used again after ${usedAgainMs} ms`],
@@ -33,8 +33,8 @@ function unnoticed({ during, all, usedAgainMs }: Course): Verdict {
   });
 }
 
-const redisIs = (context: TestContext, fault: Omit<Fault, 'dependency'>): Promise<Course> =>
-  survive(context, stand, { ...fault, dependency: 'redis' }, unnoticed);
+const redisIs = (context: TestContext, fault: Omit<Fault, 'dependency'>): Promise<FaultScenario> =>
+  survive(context, fixture, { ...fault, dependency: 'redis' }, unnoticed);
 
 describe('nobody notices that Redis', () => {
   it('is frozen', (context) =>
@@ -42,8 +42,8 @@ describe('nobody notices that Redis', () => {
       name: 'Redis frozen',
       shortMs: 1_200,
       longMs: 5_000,
-      begin: () => stand.redis.server.freeze(),
-      end: () => stand.redis.server.thaw(),
+      begin: () => fixture.redis.server.freeze(),
+      end: () => fixture.redis.server.thaw(),
     }));
 
   it('is killed and starts again empty', (context) =>
@@ -51,8 +51,8 @@ describe('nobody notices that Redis', () => {
       name: 'Redis killed, restarted empty',
       shortMs: 800,
       longMs: 10_000,
-      begin: () => stand.redis.server.kill(),
-      end: () => stand.redis.server.restart(),
+      begin: () => fixture.redis.server.kill(),
+      end: () => fixture.redis.server.restart(),
     }));
 
   it('takes 200 ms longer for each answer', (context) =>
@@ -60,8 +60,8 @@ describe('nobody notices that Redis', () => {
       name: 'Redis +200 ms',
       shortMs: 1_000,
       longMs: 5_000,
-      begin: () => stand.redis.proxy.delay(200),
-      end: () => stand.redis.proxy.heal(),
+      begin: () => fixture.redis.proxy.delay(200),
+      end: () => fixture.redis.proxy.heal(),
     }));
 
   it('is gone from the far end of every connection', (context) =>
@@ -70,7 +70,7 @@ describe('nobody notices that Redis', () => {
       // in less the invalidator, which asks little, would not have missed an answer often enough to give Redis up
       shortMs: 3_000,
       longMs: 5_000,
-      begin: () => stand.redis.proxy.strand(),
+      begin: () => fixture.redis.proxy.strand(),
       end: () => {},
     }));
 
@@ -79,8 +79,8 @@ describe('nobody notices that Redis', () => {
       name: 'Redis half-open: black hole',
       shortMs: 1_500,
       longMs: 5_000,
-      begin: () => stand.redis.proxy.blackout(),
-      end: () => stand.redis.proxy.heal(),
+      begin: () => fixture.redis.proxy.blackout(),
+      end: () => fixture.redis.proxy.heal(),
     }));
 
   it('has its connections reset every 200 ms', (context) => {
@@ -89,7 +89,7 @@ describe('nobody notices that Redis', () => {
       shortMs: 1_000,
       longMs: 5_000,
       begin: () => {
-        repeating = setInterval(() => stand.redis.proxy.reset(), 200);
+        repeating = setInterval(() => fixture.redis.proxy.reset(), 200);
       },
       end: () => clearInterval(repeating),
     });
@@ -102,7 +102,7 @@ describe('nobody notices that Redis', () => {
       shortMs: 0,
       longMs: 0,
       begin: async () => {
-        const { client, server } = stand.redis;
+        const { client, server } = fixture.redis;
         await client.save();
         const delayUs = Math.ceil((1_000 * loadingMs) / (await client.dbsize()));
         await server.kill();
@@ -112,7 +112,7 @@ describe('nobody notices that Redis', () => {
         );
       },
       end: async () => {
-        const asker = new Redis(stand.redis.url, { enableReadyCheck: false, protocol: 2 });
+        const asker = new Redis(fixture.redis.url, { enableReadyCheck: false, protocol: 2 });
         const ask = () =>
           asker.get('any').then(
             () => 'loaded',
@@ -131,10 +131,10 @@ describe('nobody notices that Redis', () => {
       shortMs: 1_000,
       longMs: 5_000,
       begin: async () => {
-        await stand.redis.client.replicaof('127.0.0.1', 1);
-        await expect(stand.redis.client.set('any', 'thing')).rejects.toThrow(/^READONLY/);
+        await fixture.redis.client.replicaof('127.0.0.1', 1);
+        await expect(fixture.redis.client.set('any', 'thing')).rejects.toThrow(/^READONLY/);
       },
-      end: () => stand.redis.client.replicaof('NO', 'ONE'),
+      end: () => fixture.redis.client.replicaof('NO', 'ONE'),
     }));
 
   it('answers OOM to whoever writes', (context) =>
@@ -143,14 +143,14 @@ describe('nobody notices that Redis', () => {
       shortMs: 1_000,
       longMs: 5_000,
       begin: async () => {
-        await stand.redis.client.config('SET', 'maxmemory', '1mb');
-        await expect(stand.redis.client.set('any', 'thing')).rejects.toThrow(/^OOM/);
+        await fixture.redis.client.config('SET', 'maxmemory', '1mb');
+        await expect(fixture.redis.client.set('any', 'thing')).rejects.toThrow(/^OOM/);
       },
-      end: () => stand.redis.client.config('SET', 'maxmemory', '0'),
+      end: () => fixture.redis.client.config('SET', 'maxmemory', '0'),
     }));
 
   it('evicts what is cached because its memory is full', async (context) => {
-    const { client } = stand.redis;
+    const { client } = fixture.redis;
     const evicted = async () => Number(/evicted_keys:(\d+)/.exec(await client.info('stats'))![1]);
     const before = await evicted();
     await redisIs(context, {
@@ -176,34 +176,34 @@ describe('nobody notices that Redis', () => {
       shortMs: 1_000,
       longMs: 5_000,
       begin: () => {
-        repeating = setInterval(() => stand.redis.client.flushall(), 300);
+        repeating = setInterval(() => fixture.redis.client.flushall(), 300);
       },
       end: () => clearInterval(repeating),
     }));
 
   it('holds poison, which is counted and replaced', async (context) => {
-    const counted = () => stand.service.metric('hotel_api_redis_unsound_values_total');
+    const counted = () => fixture.service.metric('hotel_api_redis_invalid_values_total');
     const before = await counted();
     // what FLUSHALL took has been noticed, and given up, when the invalidator's sign of life is there again
-    await expect.poll(async () => (await stand.redis.client.keys('*:beat')).length).toBe(1);
+    await expect.poll(async () => (await fixture.redis.client.keys('*:beat')).length).toBe(1);
     let poison = new Map<string, Buffer>();
     await redisIs(context, {
       name: 'Redis: every value poisoned',
       shortMs: 1_000,
       longMs: 5_000,
       begin: async () => {
-        poison = await poisonAll(stand.redis.client);
+        poison = await poisonAll(fixture.redis.client);
       },
       end: () => {},
     });
     await expect.poll(counted, { timeout: 60_000, interval: 200 }).toBeGreaterThan(before + 10);
     // every hotel of the load is asked for by somebody whose local cache does not have it
-    const { generation } = await readPosition(stand.postgres.sql);
+    const { generation } = await readPosition(fixture.postgres.sql);
     const names = [...poison.keys()].filter((name) => name.startsWith(`${generation}:h:`) && isWarm(name));
     expect(names.length).toBeGreaterThan(0);
     const left = async () => {
       const held = await Promise.all(
-        names.map((name) => stand.redis.client.getBuffer(name).catch(() => null)),
+        names.map((name) => fixture.redis.client.getBuffer(name).catch(() => null)),
       );
       return held.filter((value, i) => value?.equals(poison.get(names[i]!)!)).length;
     };
@@ -212,7 +212,7 @@ describe('nobody notices that Redis', () => {
 });
 
 const isWarm = (name: string): boolean =>
-  Number(/:chaos-(\d+)$/.exec(name)?.[1] ?? Infinity) < stand.hotels.warm;
+  Number(/:chaos-(\d+)$/.exec(name)?.[1] ?? Infinity) < fixture.hotels.warm;
 
 /** Overwrites all but the invalidator's sign of life: that it is lost would be noticed before any value is read. */
 async function poisonAll(client: Redis): Promise<Map<string, Buffer>> {

@@ -7,10 +7,10 @@ import { inForm, judgesTimes, promisedMs, survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import { type Footprint, footprintOf, median } from './footprint.ts';
 import { now } from './load.ts';
+import { everyOutage, type Outage } from './outages.ts';
 import { type Mix, type Sample, USUAL_MIX } from './sample.ts';
-import { Stand } from './stand.ts';
-import { tally } from './tally.ts';
-import { everyWeather, type Weather } from './weather.ts';
+import { Fixture } from './service-fixture.ts';
+import { counter } from './tally.ts';
 
 await needs('redis-server');
 
@@ -31,10 +31,10 @@ const SAID_WITHIN_MS = 10_000;
 /** By then the load has told how late it was. */
 const REPORTED_MS = 200;
 
-let stand: Stand;
+let fixture: Fixture;
 
 beforeAll(async () => {
-  stand = await Stand.open({
+  fixture = await Fixture.open({
     // full within seconds, so that what grows later is no cache
     env: { L1_MAX_BYTES: String(8 * 1024 ** 2) },
     // those of a half-open path are forgotten after 25 s, and until then count twice
@@ -54,17 +54,17 @@ const times = (factor: number): Mix => ({
 async function capacity(): Promise<number> {
   let carried = 1;
   for (let factor = 2; factor <= 32; factor *= 1.5) {
-    stand.load.mix(times(factor));
+    fixture.load.mix(times(factor));
     await sleep(500);
     const fromMs = now();
     await sleep(2_000);
-    await stand.load.reported();
-    const { p99Ms, ok, requests } = tally(stand.load.between(fromMs, now()));
+    await fixture.load.reported();
+    const { p99Ms, ok, requests } = counter(fixture.load.between(fromMs, now()));
     if (p99Ms > 100 || ok < requests) break;
     carried = factor;
   }
-  stand.load.mix(USUAL_MIX);
-  await stand.calm();
+  fixture.load.mix(USUAL_MIX);
+  await fixture.calm();
   return carried;
 }
 
@@ -73,8 +73,8 @@ it(
   async (context) => {
     const carried = inForm(1, 0) || (await capacity());
     const factor = Math.max(1, carried / 3);
-    stand.load.mix(times(factor));
-    await stand.calm();
+    fixture.load.mix(times(factor));
+    await fixture.calm();
 
     console.log(`soak: SOAK_SEED=${SEED}`);
     const random = randomFrom(SEED);
@@ -87,13 +87,13 @@ it(
     const beganMs = now();
     let judgedMs = beganMs;
     const judge = (toMs: number) => {
-      for (const sample of stand.load.between(judgedMs, toMs)) {
+      for (const sample of fixture.load.between(judgedMs, toMs)) {
         const { dueMs, tookMs, outcome, kind } = sample;
         requests++;
         const around = windows.filter(({ fromMs, toMs }) => dueMs + tookMs >= fromMs && dueMs <= toMs);
         if (around.length > 0) inFaults++;
         else outside.recordValue(Math.max(1, Math.round(1_000 * tookMs)));
-        const lateMs = tookMs > SLOWEST_MS ? stand.load.latest(dueMs, dueMs + tookMs + REPORTED_MS) : 0;
+        const lateMs = tookMs > SLOWEST_MS ? fixture.load.latest(dueMs, dueMs + tookMs + REPORTED_MS) : 0;
         if (isExcused(sample, around, lateMs)) continue;
         const last = windows.findLast(({ fromMs }) => fromMs <= dueMs);
         const since = last ? `${Math.round(dueMs - last.fromMs)} ms into ${last.name}` : 'before any fault';
@@ -101,28 +101,28 @@ it(
         oddAtMs ??= dueMs;
       }
       judgedMs = toMs;
-      stand.load.forget(toMs);
+      fixture.load.forget(toMs);
     };
 
     const footprints: Footprint[] = [];
-    const weathers = everyWeather(stand, random);
-    const anyOf = Math.floor(random() * weathers.length);
+    const outages = everyOutage(fixture, random);
+    const anyOf = Math.floor(random() * outages.length);
     while (now() - beganMs < LASTS_MS) {
       await sleep(inForm(200, 2_000 + 4_000 * random()));
-      const footprint = await footprintOf(stand.service.pid, stand.service.port, now());
+      const footprint = await footprintOf(fixture.service.pid, fixture.service.port, now());
       if (footprint) footprints.push(footprint);
       // the short form takes them in turn, to meet many
-      const at = inForm(anyOf + windows.length, Math.floor(random() * weathers.length)) % weathers.length;
-      const { name, away, begin, end } = weathers[at]!;
+      const at = inForm(anyOf + windows.length, Math.floor(random() * outages.length)) % outages.length;
+      const { name, away, begin, end } = outages[at]!;
       // what another fault took from the caches stands there again
-      if (away === 'postgres') await stand.warm();
+      if (away === 'postgres') await fixture.warm();
       const window = { name, away, fromMs: now(), toMs: Infinity };
       windows.push(window);
       await begin();
       await sleep(inForm(500, 500 + 4_500 * random()));
       await end();
       if (inForm(true, false)) {
-        await stand.calm();
+        await fixture.calm();
         window.toMs = now();
       } else {
         window.toMs = now() + RECOVERY_MS;
@@ -130,12 +130,12 @@ it(
       }
       judge(Math.max(judgedMs, now() - SETTLED_MS));
     }
-    await stand.calm();
+    await fixture.calm();
     const endMs = now();
-    stand.load.mix({ single: 0, batch: 0, cold: 0, unknown: 0 });
+    fixture.load.mix({ single: 0, batch: 0, cold: 0, unknown: 0 });
     // what is still silent is given up by then
     await sleep(inForm(500, SETTLED_MS));
-    await stand.load.reported();
+    await fixture.load.reported();
     judge(endMs);
 
     const quarter = Math.floor(footprints.length / 4);
@@ -162,10 +162,10 @@ it(
       descriptors: `${(100 * descriptors).toFixed(1)} %`,
       seed: SEED,
     });
-    const seen = stand.load.faults.slice(-5).map(({ what }) => what);
+    const seen = fixture.load.faults.slice(-5).map(({ what }) => what);
     const said = oddAtMs === undefined ? '' : saidAround(oddAtMs);
-    const told = `SOAK_SEED=${SEED}; seen: ${seen}; the service said:\n${said}`;
-    expect(odd.slice(0, 20), told).toEqual([]);
+    const announced = `SOAK_SEED=${SEED}; seen: ${seen}; the service said:\n${said}`;
+    expect(odd.slice(0, 20), announced).toEqual([]);
     if (judgesTimes) expect(p99Ms).toBeLessThanOrEqual(NORMAL_MS);
     if (LASTS_MS >= 120_000) {
       expect(rss).toBeLessThan(0.1);
@@ -181,13 +181,13 @@ function saidAround(atMs: number): string {
     const { time, requestId } = JSON.parse(line);
     return requestId === undefined && Math.abs(Date.parse(time) - atMs) < SAID_WITHIN_MS;
   };
-  const lines = stand.service.logs().filter((line) => line.startsWith('{'));
+  const lines = fixture.service.logs().filter((line) => line.startsWith('{'));
   return lines.filter(isNear).join('\n');
 }
 
 interface Window {
   name: string;
-  away: Weather['away'];
+  away: Outage['away'];
   fromMs: number;
   toMs: number;
 }

@@ -111,14 +111,14 @@ async function evenly(
     while (!over) await meanwhile();
   })();
   const again = () => seen.find((each) => each.loads > 0);
-  const patienceMs = performance.now() + 30_000;
+  const timeoutMs = performance.now() + 30_000;
   try {
     for (;;) {
       await sweep();
       await note();
       const first = again();
       if (first && performance.now() > first.atMs + forMs) break;
-      if (!first && performance.now() > patienceMs) throw new Error('nothing expired');
+      if (!first && performance.now() > timeoutMs) throw new Error('nothing expired');
     }
   } finally {
     over = true;

@@ -5,19 +5,19 @@ import { needs } from '../support/needs.ts';
 import type { Service } from '../support/service.ts';
 import { hotelBody } from './hotels.ts';
 import { now } from './load.ts';
-import { Stand } from './stand.ts';
+import { Fixture } from './service-fixture.ts';
 
 await needs('redis-server');
 
-let stand: Stand;
+let fixture: Fixture;
 
 beforeAll(async () => {
-  stand = await Stand.set({ hotels: 200, warm: 100 });
+  fixture = await Fixture.set({ hotels: 200, warm: 100 });
 });
 
 /** Starting Node takes a third of it, and three times as long where others use the machine. */
 const READY_MS = promisedMs(2_000);
-const AWAY_MS = () => inForm(1_000, 5_000);
+const OUTAGE_MS = () => inForm(1_000, 5_000);
 const POLL = { interval: 10, timeout: 60_000 };
 
 interface Outage {
@@ -30,11 +30,11 @@ async function readyAfter(fault: Outage, readyMeanwhile: boolean): Promise<numbe
   await fault.begin();
   let service: Service | undefined;
   try {
-    service = await stand.another({ awaitReady: false });
+    service = await fixture.another({ awaitReady: false });
     const status = async (path: string) => (await service!.admin(path).catch(() => undefined))?.status;
     await expect.poll(() => status('/livez'), POLL).toBe(200);
     if (readyMeanwhile) await service.ready();
-    await sleep(AWAY_MS());
+    await sleep(OUTAGE_MS());
     expect(await status('/livez')).toBe(200);
     expect(await status('/readyz')).toBe(readyMeanwhile ? 200 : 503);
     await fault.end();
@@ -65,13 +65,13 @@ async function startWhile(
 
 describe('a service that starts while', () => {
   for (const [sentence, dependency, fault] of [
-    ['PostgreSQL refuses connections', 'postgres', 'refuse'],
+    ['PostgreSQL refuses connections', 'postgres', 'reject'],
     ['PostgreSQL is behind a black hole', 'postgres', 'blackout'],
-    ['Redis refuses connections', 'redis', 'refuse'],
+    ['Redis refuses connections', 'redis', 'reject'],
     ['Redis is behind a black hole', 'redis', 'blackout'],
   ] as const) {
     it(`${sentence} lives, and is ready within 2 s of the time from which it can serve`, (context) => {
-      const { proxy } = stand[dependency];
+      const { proxy } = fixture[dependency];
       return startWhile(
         context,
         `start while ${sentence}`,
@@ -88,12 +88,12 @@ describe('a service that starts while', () => {
       'start while every connection to PostgreSQL dies half-open',
       {
         begin: () => {
-          stand.postgres.proxy.blackout();
-          stranding = setInterval(() => stand.postgres.proxy.strand(), 20);
+          fixture.postgres.proxy.blackout();
+          stranding = setInterval(() => fixture.postgres.proxy.strand(), 20);
         },
         end: async () => {
           clearInterval(stranding);
-          await stand.postgres.proxy.heal();
+          await fixture.postgres.proxy.heal();
         },
       },
       false,

@@ -13,7 +13,7 @@ export type Tally = Record<Outcome, number> & {
 };
 
 /** Counts the samples of these kinds. */
-export function tally(samples: readonly Sample[], kinds: readonly Kind[] = KINDS): Tally {
+export function counter(samples: readonly Sample[], kinds: readonly Kind[] = KINDS): Tally {
   const histogram = build({ numberOfSignificantValueDigits: 3 });
   const counts = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, 0])) as Record<Outcome, number>;
   let requests = 0;

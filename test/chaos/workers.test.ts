@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { inForm } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
-import type { Course, Fault } from './course.ts';
+import { decision, type FaultResult, survive } from './fault-result.ts';
+import type { Fault, FaultScenario } from './fault-scenario.ts';
 import { now } from './load.ts';
-import { isNormal, Stand } from './stand.ts';
-import { failures, tally } from './tally.ts';
-import { survive, type Verdict, verdict } from './verdict.ts';
+import { Fixture, isNormal } from './service-fixture.ts';
+import { counter, failures } from './tally.ts';
 
 await needs('redis-server');
 
@@ -19,12 +19,12 @@ const A_FEW = 10;
 /** The load and this process do not see the same instant. */
 const AN_INSTANT_MS = 20;
 
-let stand: Stand;
+let fixture: Fixture;
 let victim: number;
 
 beforeAll(async () => {
   // those of workers that were killed stay for a moment
-  stand = await Stand.open({ maxConnections: 120 });
+  fixture = await Fixture.open({ maxConnections: 120 });
 });
 
 interface Line {
@@ -36,7 +36,7 @@ interface Line {
 }
 
 const linesOf = (msg: string): Line[] =>
-  stand.service
+  fixture.service
     .logs()
     .filter((line) => line.startsWith('{'))
     .map((line): Line => JSON.parse(line))
@@ -51,38 +51,38 @@ const started = (): number => linesOf('worker started').length;
 /** What is promised when a worker ends: what it had in hand is lost, the rest is answered, and soon it is replaced. */
 const lost =
   (replacedWithinMs: number, inHand: number) =>
-  (course: Course): Verdict => {
-    const whole = tally(course.all);
-    const beganMs = course.all[0]!.dueMs;
-    const late = course.all.filter(
-      ({ outcome, dueMs }) => outcome === 'lost' && dueMs > beganMs + course.lastedMs + AN_INSTANT_MS,
+  (scenario: FaultScenario): FaultResult => {
+    const whole = counter(scenario.all);
+    const beganMs = scenario.all[0]!.dueMs;
+    const late = scenario.all.filter(
+      ({ outcome, dueMs }) => outcome === 'lost' && dueMs > beganMs + scenario.lastedMs + AN_INSTANT_MS,
     );
-    return verdict({
+    return decision({
       answers: [
         [whole.wrong + whole.silent === 0, 'requests were answered otherwise than well'],
         [late.length === 0, `${late.length} requests were lost after it was replaced`],
       ],
-      refusals: [
+      errorReplies: [
         [whole.unavailable === 0, `${whole.unavailable} requests were refused`],
         [whole.lost <= inHand, `${whole.lost} requests were lost`],
       ],
       times: [
-        [course.lastedMs <= replacedWithinMs, `it was replaced after ${Math.round(course.lastedMs)} ms`],
+        [scenario.lastedMs <= replacedWithinMs, `it was replaced after ${Math.round(scenario.lastedMs)} ms`],
       ],
     });
   };
 
 /** The same of one that is frozen: what comes to it is in its hand too, but the other worker's share is not. */
-function lostByOne(course: Course): Verdict {
-  const { during } = course;
+function lostByOne(scenario: FaultScenario): FaultResult {
+  const { during } = scenario;
   const well = during.filter(isNormal).length;
-  const { refused, ...rest } = lost(FROZEN_MS, during.length)(course);
-  const others = verdict({
-    refusals: [
+  const { rejected, ...rest } = lost(FROZEN_MS, during.length)(scenario);
+  const others = decision({
+    errorReplies: [
       [well >= during.length / 3, `of ${during.length} requests only ${well} were answered as ever`],
     ],
   });
-  return { ...rest, refused: [...refused, ...others.refused] };
+  return { ...rest, rejected: [...rejected, ...others.rejected] };
 }
 
 /**
@@ -91,9 +91,9 @@ function lostByOne(course: Course): Verdict {
  */
 async function begun(old: number[]): Promise<number> {
   const programOf = (pid: number) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => undefined);
-  const primary = await programOf(stand.service.pid);
+  const primary = await programOf(fixture.service.pid);
   for (;;) {
-    const fresh = (await stand.service.workerPids()).find((pid) => !old.includes(pid));
+    const fresh = (await fixture.service.workerPids()).find((pid) => !old.includes(pid));
     const program = fresh && (await programOf(fresh));
     if (fresh && program && program !== primary) return fresh;
   }
@@ -102,7 +102,7 @@ async function begun(old: number[]): Promise<number> {
 /** Kills every worker but one as soon as it is there, until told to end. */
 async function killAllBut(kept: number, goOn: () => boolean): Promise<void> {
   while (goOn()) {
-    for (const pid of await stand.service.workerPids()) {
+    for (const pid of await fixture.service.workerPids()) {
       try {
         if (pid !== kept) process.kill(pid, 'SIGKILL');
       } catch {
@@ -115,9 +115,9 @@ async function killAllBut(kept: number, goOn: () => boolean): Promise<void> {
 
 /** Waits until two workers run and the load is answered as ever. */
 async function twoWorkers(): Promise<number[]> {
-  await expect.poll(() => stand.service.workerPids(), { timeout: 60_000 }).toHaveLength(2);
-  await stand.calm();
-  return stand.service.workerPids();
+  await expect.poll(() => fixture.service.workerPids(), { timeout: 60_000 }).toHaveLength(2);
+  await fixture.calm();
+  return fixture.service.workerPids();
 }
 
 /** The fault lasts until another worker listens. */
@@ -125,7 +125,7 @@ const aWorker = (
   context: TestContext,
   name: string,
   signal: NodeJS.Signals,
-  judge: (course: Course) => Verdict,
+  judge: (scenario: FaultScenario) => FaultResult,
 ) => {
   let before = 0;
   const fault: Fault = {
@@ -139,7 +139,7 @@ const aWorker = (
     begin: () => process.kill(victim, signal),
     end: () => replaced(before),
   };
-  return survive(context, stand, fault, judge);
+  return survive(context, fixture, fault, judge);
 };
 
 describe('a worker that', () => {
@@ -160,7 +160,7 @@ describe('a worker that', () => {
     let before = 0;
     await survive(
       context,
-      stand,
+      fixture,
       {
         name: 'worker frozen at its start',
         shortMs: 0,
@@ -184,14 +184,14 @@ describe('a worker that', () => {
     let endedBefore = 0;
     await survive(
       context,
-      stand,
+      fixture,
       {
         name: 'a worker dies at once on every start',
         shortMs: 2_500,
         longMs: 20_000,
         begin: async () => {
-          const kept = (await stand.service.workerPids())[0]!;
-          endedBefore = linesOf('worker ended, another is started').length;
+          const kept = (await fixture.service.workerPids())[0]!;
+          endedBefore = linesOf('worker exited').length;
           dying = true;
           killing = killAllBut(kept, () => dying);
         },
@@ -202,12 +202,12 @@ describe('a worker that', () => {
       },
       lost(Infinity, A_FEW),
     );
-    const ends = linesOf('worker ended, another is started').slice(endedBefore);
+    const ends = linesOf('worker exited').slice(endedBefore);
     // how many there are depends on the pause that earlier deaths have led to
     expect(ends.length).toBeGreaterThan(inForm(1, 3));
     expect(ends.every(({ signal }) => signal === 'SIGKILL')).toBe(true);
     const pauses = ends.slice(1, -1).map(({ restartInMs }) => restartInMs);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
-    expect(failures(tally(stand.load.between(now() - 500, now())))).toBe(0);
+    expect(failures(counter(fixture.load.between(now() - 500, now())))).toBe(0);
   });
 });

@@ -374,26 +374,26 @@ describe('seed and import', () => {
 
     test('hotels hand their ids round within one import', async () => {
       await reset();
-      const turned = [
+      const refreshed = [
         { ...A, channel_id: 'two', registry_id: 3 },
         { ...B, channel_id: 'three', registry_id: 1 },
         { ...C, channel_id: null, registry_id: 2 },
         { id: 'd', name: 'D', channel_id: 'one' },
       ];
-      expect(await run(turned)).toEqual(counts({ inserted: 1, updated: 3 }));
+      expect(await run(refreshed)).toEqual(counts({ inserted: 1, updated: 3 }));
       expect(await channels()).toEqual({ a: 'two', b: 'three', c: null, d: 'one' });
-      expect(await run(turned)).toEqual(counts({ unchanged: 4 }));
+      expect(await run(refreshed)).toEqual(counts({ unchanged: 4 }));
     });
 
     test('an id that another hotel keeps is refused, and so is what counted on the refused line', async () => {
       await reset();
       const taken = { ...A, channel_id: 'three' };
-      const follower = { ...B, channel_id: 'one' };
-      expect(await run([follower, taken, { id: 'd', name: 'D' }])).toEqual(
+      const feedApplier = { ...B, channel_id: 'one' };
+      expect(await run([feedApplier, taken, { id: 'd', name: 'D' }])).toEqual(
         counts({ inserted: 1, rejected: 2 }),
       );
       expect(await channels()).toEqual({ a: 'one', b: 'two', c: 'three', d: null });
-      expect(await rejected()).toBe(line(follower) + line(taken));
+      expect(await rejected()).toBe(line(feedApplier) + line(taken));
     });
 
     test('a hotel keeps its own id against an earlier line that wants it', async () => {

@@ -3,8 +3,8 @@ import { connect } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
-import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 /** A case with as much of it as a title holds. */
 const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
@@ -54,7 +54,7 @@ function idsOf(answer: Answer): string[] {
   return answer.json().map(({ id }: { id: string }) => id);
 }
 
-function expectRefused(
+function expectRejected(
   answer: { status: number; text: string },
   sentence: string | RegExp,
   status = 400,
@@ -129,12 +129,12 @@ describe('a batch', () => {
 
   it('of 1001 ids is refused, counted before duplicates are dropped', async () => {
     const numbers = Array.from({ length: 1_001 }, (_, i) => i);
-    expectRefused(await channels(...numbers.map((i) => `CH-${i}`)), /channel_ids.*1000/);
-    expectRefused(await channels(...numbers.map(() => 'CH-1')), /channel_ids.*1000/);
-    expectRefused(await channels(...numbers.map(() => 'nobody')), /channel_ids.*1000/);
-    expectRefused(await registries(...numbers.map((i) => String(500_000 + i))), /registry_ids.*1000/);
-    expectRefused(await registries(...numbers.map(() => '500001')), /registry_ids.*1000/);
-    expectRefused(await channels(...new Array(100_000).fill('CH-1')), /channel_ids.*1000/);
+    expectRejected(await channels(...numbers.map((i) => `CH-${i}`)), /channel_ids.*1000/);
+    expectRejected(await channels(...numbers.map(() => 'CH-1')), /channel_ids.*1000/);
+    expectRejected(await channels(...numbers.map(() => 'nobody')), /channel_ids.*1000/);
+    expectRejected(await registries(...numbers.map((i) => String(500_000 + i))), /registry_ids.*1000/);
+    expectRejected(await registries(...numbers.map(() => '500001')), /registry_ids.*1000/);
+    expectRejected(await channels(...new Array(100_000).fill('CH-1')), /channel_ids.*1000/);
   });
 
   it('shows a new hotel within a second, though it was asked for in vain', async () => {
@@ -178,8 +178,8 @@ describe('the body of a batch', () => {
     ['a million brackets in the array', `{"channel_ids":[${'['.repeat(1_000_000)}`],
     ['200,000 objects in one another', '{"a":'.repeat(200_000)],
   ])('that is no JSON is refused: %s', async (_, body) => {
-    expectRefused(await byChannel(body), NOT_JSON);
-    expectRefused(
+    expectRejected(await byChannel(body), NOT_JSON);
+    expectRejected(
       await byRegistry(body.replace('channel_ids', 'registry_ids').replaceAll('CH-', '50000')),
       NOT_JSON,
     );
@@ -197,8 +197,8 @@ describe('the body of a batch', () => {
     ['1_000', 'an underscore'],
     ['undefined', 'undefined'],
   ])('that is no JSON is refused: registry_ids with %s, %s', async (element) => {
-    expectRefused(await registries(element), NOT_JSON);
-    expectRefused(await registries('500001', element), NOT_JSON);
+    expectRejected(await registries(element), NOT_JSON);
+    expectRejected(await registries('500001', element), NOT_JSON);
   });
 
   it.each(
@@ -226,13 +226,13 @@ describe('the body of a batch', () => {
       `${'['.repeat(400_000)}${']'.repeat(400_000)}`,
     ].map(titled),
   )('without the array is refused: %s', async (_, body) => {
-    expectRefused(await byChannel(body), NO_CHANNEL_IDS);
-    expectRefused(await byRegistry(body.replace('channel_ids', 'registry_ids')), NO_REGISTRY_IDS);
+    expectRejected(await byChannel(body), NO_CHANNEL_IDS);
+    expectRejected(await byRegistry(body.replace('channel_ids', 'registry_ids')), NO_REGISTRY_IDS);
   });
 
   it("with the other operation's array is refused", async () => {
-    expectRefused(await byChannel({ registry_ids: [500001] }), NO_CHANNEL_IDS);
-    expectRefused(await byRegistry({ channel_ids: ['CH-1'] }), NO_REGISTRY_IDS);
+    expectRejected(await byChannel({ registry_ids: [500001] }), NO_CHANNEL_IDS);
+    expectRejected(await byRegistry({ channel_ids: ['CH-1'] }), NO_REGISTRY_IDS);
   });
 
   it.each(
@@ -240,8 +240,8 @@ describe('the body of a batch', () => {
       titled,
     ),
   )('with a channel id that is no string is refused: %s', async (_, element) => {
-    expectRefused(await byChannel(`{"channel_ids":[${element}]}`), /channel_ids/);
-    expectRefused(await byChannel(`{"channel_ids":["CH-1",${element},"CH-2"]}`), /channel_ids/);
+    expectRejected(await byChannel(`{"channel_ids":[${element}]}`), /channel_ids/);
+    expectRejected(await byChannel(`{"channel_ids":["CH-1",${element},"CH-2"]}`), /channel_ids/);
   });
 
   it.each([
@@ -271,9 +271,9 @@ describe('the body of a batch', () => {
     '"٥"',
     '"__proto__"',
   ])('with a registry id that is no integer is refused: %s', async (element) => {
-    expectRefused(await registries(element), NOT_INTEGER);
-    expectRefused(await registries('500001', element, '"500002"'), NOT_INTEGER);
-    expectRefused(await registries(element, '500001'), NOT_INTEGER);
+    expectRejected(await registries(element), NOT_INTEGER);
+    expectRejected(await registries('500001', element, '"500002"'), NOT_INTEGER);
+    expectRejected(await registries(element, '500001'), NOT_INTEGER);
   });
 
   it('may hold integers up to 2^53-1, exactly', async () => {
@@ -361,7 +361,7 @@ describe('the body of a batch', () => {
         Buffer.from('"]}'),
       ]);
       const answer = await byChannel(body);
-      if (answer.status === 400) expectRefused(answer, NOT_JSON);
+      if (answer.status === 400) expectRejected(answer, NOT_JSON);
       else expect(idsOf(answer)).toEqual([]);
     }
   });
@@ -394,7 +394,7 @@ describe('the body of a batch', () => {
         ),
       ),
     ).toEqual(['h1']);
-    expectRefused(await byRegistry('{"a":{"registry_ids":[500001]},"b":"registry_ids"}'), NO_REGISTRY_IDS);
+    expectRejected(await byRegistry('{"a":{"registry_ids":[500001]},"b":"registry_ids"}'), NO_REGISTRY_IDS);
   });
 
   it.each([
@@ -424,14 +424,14 @@ describe('the size of a body', () => {
   ])('may be 1 MiB and not a byte more, %s', async (_, send) => {
     const good = await send(padded(MIB));
     expect([good.status, JSON.parse(good.text)[0].id]).toEqual([200, 'h1']);
-    expectRefused(await send(padded(MIB + 1)), /1 MiB/, 413);
-    expectRefused(await send(padded(5 * MIB)), /1 MiB/, 413);
+    expectRejected(await send(padded(MIB + 1)), /1 MiB/, 413);
+    expectRejected(await send(padded(5 * MIB)), /1 MiB/, 413);
     expect((await channels('CH-1')).status).toBe(200);
   });
 
   it('is refused by its announcement, before it is sent', async () => {
     const head = `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\nContent-Length: ${MIB + 1}\r\n\r\n{`;
-    expectRefused(await trickle([Buffer.from(head)]), /1 MiB/, 413);
+    expectRejected(await trickle([Buffer.from(head)]), /1 MiB/, 413);
   });
 });
 

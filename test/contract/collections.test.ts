@@ -3,8 +3,8 @@ import { hashOf } from '../../src/auth/key.ts';
 import type { Answer } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
 import { insertKey } from '../support/key.ts';
-import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 const PATIENCE_MS = 1_000;
 /** Hotels h000 to h599: every third one is in the collection. */

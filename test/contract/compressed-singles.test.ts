@@ -1,8 +1,8 @@
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { AskOptions } from '../support/client.ts';
-import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 const PATIENCE_MS = 1_000;
 const DECODERS = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync };

@@ -1,8 +1,8 @@
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer, AskOptions } from '../support/client.ts';
-import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 /** A case with as much of it as a title holds. */
 const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
@@ -260,8 +260,8 @@ describe('x-request-id', () => {
           id,
         );
       }
-      const refused = await service.get('/hotels', { key: 'none', headers: { 'x-request-id': id } });
-      expect(refused.headers['x-request-id']).toBe(id);
+      const rejected = await service.get('/hotels', { key: 'none', headers: { 'x-request-id': id } });
+      expect(rejected.headers['x-request-id']).toBe(id);
       const batch = await service.post(
         '/hotels/channel/batch',
         { channel_ids: [] },

@@ -2,8 +2,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import type { Answer } from '../support/client.ts';
 import { promisedMs } from '../support/form.ts';
-import { ownTimeMs } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { ownTimeMs } from '../support/stall-detector.ts';
 
 /** A case with as much of it as a title holds. */
 const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];

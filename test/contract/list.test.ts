@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
-import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 /** A case with as much of it as a title holds. */
 const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
@@ -52,7 +52,7 @@ function idsOf(answer: Answer): string[] {
 
 const list = async (query: string) => idsOf(await service.get(`/hotels${query}`));
 
-function expectRefused(answer: Answer, sentence: RegExp): void {
+function expectRejected(answer: Answer, sentence: RegExp): void {
   expect(answer.status).toBe(400);
   expect(Object.keys(answer.json())).toEqual(['error']);
   expect(answer.json().error).toMatch(sentence);
@@ -221,21 +221,21 @@ describe('limit and offset', () => {
     '-0.5',
     '%zz',
   ])('refuse a limit of %j and name its bounds', async (value) => {
-    expectRefused(await service.get(`/hotels?limit=${encodeRaw(value)}`), /limit.*\b1\b.*\b100\b/);
-    expectRefused(await service.get(`/hotels?offset=5&limit=${encodeRaw(value)}`), /limit.*\b1\b.*\b100\b/);
+    expectRejected(await service.get(`/hotels?limit=${encodeRaw(value)}`), /limit.*\b1\b.*\b100\b/);
+    expectRejected(await service.get(`/hotels?offset=5&limit=${encodeRaw(value)}`), /limit.*\b1\b.*\b100\b/);
   });
 
   it.each(['-1', 'abc', '1.5', '', '%20', '%205', '1e1', '0x10', 'NaN', '%00', `-${'9'.repeat(30)}`, '%zz'])(
     'refuse an offset of %j and name its bound',
     async (value) => {
-      expectRefused(await service.get(`/hotels?offset=${value}`), /offset.*\b0\b/);
+      expectRejected(await service.get(`/hotels?offset=${value}`), /offset.*\b0\b/);
     },
   );
 
   it('may be percent-encoded, name and value', async () => {
     expect(await list('?%6cimit=%33&off%73et=%32')).toEqual(ids.slice(2, 5));
     expect(await list('?registry%5Fid=%35%30%30%30%30%31')).toEqual(['hotel-1']);
-    expectRefused(await service.get('/hotels?%6Cimit=0'), /limit/);
+    expectRejected(await service.get('/hotels?%6Cimit=0'), /limit/);
   });
 
   it('count once: of a repeated one the first', async () => {
@@ -243,10 +243,10 @@ describe('limit and offset', () => {
     expect(await list('?limit=2&limit=abc&limit=0')).toEqual(ids.slice(0, 2));
     expect(await list('?limit=2&%6cimit=abc')).toEqual(ids.slice(0, 2));
     expect(await list('?offset=1&limit=2&offset=-1')).toEqual(ids.slice(1, 3));
-    expectRefused(await service.get('/hotels?limit=abc&limit=2'), /limit/);
-    expectRefused(await service.get('/hotels?offset=-1&offset=2'), /offset/);
+    expectRejected(await service.get('/hotels?limit=abc&limit=2'), /limit/);
+    expectRejected(await service.get('/hotels?offset=-1&offset=2'), /offset/);
     expect(await list('?registry_id=500001&registry_id=abc')).toEqual(['hotel-1']);
-    expectRefused(
+    expectRejected(
       await service.get('/hotels?registry_id=abc&registry_id=500001'),
       /^registry_id must be an integer$/,
     );
@@ -295,8 +295,8 @@ describe('the filter by registry id', () => {
   it('is paged like the list', async () => {
     expect(await list('?registry_id=500007&limit=1&offset=0')).toEqual(['hotel-7']);
     expect(await list('?registry_id=500007&offset=1')).toEqual([]);
-    expectRefused(await service.get('/hotels?registry_id=500007&limit=0'), /limit/);
-    expectRefused(await service.get('/hotels?registry_id=500007&offset=-1'), /offset/);
+    expectRejected(await service.get('/hotels?registry_id=500007&limit=0'), /limit/);
+    expectRejected(await service.get('/hotels?registry_id=500007&offset=-1'), /offset/);
   });
 
   it.each([
@@ -316,7 +316,7 @@ describe('the filter by registry id', () => {
     '5,6',
     '500001;500002',
   ])('refuses what is no integer: %j', async (value) => {
-    expectRefused(await service.get(`/hotels?registry_id=${value}`), /^registry_id must be an integer$/);
+    expectRejected(await service.get(`/hotels?registry_id=${value}`), /^registry_id must be an integer$/);
   });
 
   it.each(['500007', '1', 'abc', '', '1.5', '500007&limit=0', '500007&offset=abc'])(

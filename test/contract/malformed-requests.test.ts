@@ -54,9 +54,9 @@ function send(bytes: Buffer, silenceMs = SILENCE_MS): Promise<{ text: string; cl
   socket.on('close', () => resolve({ text: Buffer.concat(chunks).toString('latin1'), closed }));
   socket.setTimeout(silenceMs);
   socket.on('timeout', async () => {
-    const heard = chunks.length;
+    const received = chunks.length;
     await probe();
-    if (chunks.length > heard || socket.destroyed) return;
+    if (chunks.length > received || socket.destroyed) return;
     closed = false;
     socket.destroy();
   });
@@ -213,7 +213,7 @@ const MAY_BE_LEFT = [
   'a large answer, left at once',
 ];
 /** Where two could read two different ends, the answer is 400 and the connection ends. */
-const REFUSED_AND_CLOSED = [
+const REJECTED_AND_CLOSED = [
   ...['two lengths that differ', 'two lengths, the shorter first', 'two lengths, both right'],
   ...['an empty length', 'no length', 'a length behind a header without a name'],
   ...['an empty framing and a length', 'two framings', 'another coding before the chunks'],
@@ -322,7 +322,7 @@ describe('a request that is malformed', () => {
         expect(text.includes('HTTP/1.1 200 '), `${what}: ${text.slice(0, 300)}`).toBe(
           ANSWERED.includes(what),
         );
-        if (REFUSED_AND_CLOSED.includes(what))
+        if (REJECTED_AND_CLOSED.includes(what))
           expect([text.slice(0, 13), closed], what).toEqual(['HTTP/1.1 400 ', true]);
       }
       await expectWell();

@@ -2,10 +2,10 @@ import { crc32 } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import { encodeKey } from '../../src/auth/key-record.ts';
-import { Secret } from '../../src/lib/mac.ts';
+import { MacSecret } from '../../src/lib/mac.ts';
 import { needs } from '../support/needs.ts';
-import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 await needs('redis');
 
@@ -232,7 +232,7 @@ describe('Redis that holds', () => {
     collection: null,
   };
   const forgeries: [string, (name: string, sha256: string) => Buffer][] = [
-    ['with another secret', (name) => encodeKey(name, { version: 1, record }, new Secret())],
+    ['with another secret', (name) => encodeKey(name, { version: 1, record }, new MacSecret())],
     [
       'with a checksum',
       (_, sha256) => {

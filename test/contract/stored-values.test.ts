@@ -126,7 +126,7 @@ async function expectStored(fields: object): Promise<void> {
 }
 
 /** Neither an insert nor an update may store it. */
-async function expectRefused(fields: object): Promise<void> {
+async function expectRejected(fields: object): Promise<void> {
   await expect(insertHotels(service.sql, [fields])).rejects.toMatchObject({ code: CHECK_VIOLATION });
   const [id] = await insertHotels(service.sql, [{}]);
   const update = service.sql`update hotels set ${service.sql(fields as never)} where id = ${id!}`;
@@ -139,7 +139,7 @@ describe('a URI', () => {
   });
 
   it.each(BAD_URIS)('is refused by the table: %s', async (_, uri) => {
-    for (const [, fields] of withUri(uri)) await expectRefused(fields);
+    for (const [, fields] of withUri(uri)) await expectRejected(fields);
   });
 
   it.each(BAD_URIS.filter(([, uri]) => /^[\0-\x7f]*$/.test(uri)))(
@@ -157,7 +157,7 @@ describe('an e-mail address', () => {
   });
 
   it.each(BAD_EMAILS)('is refused by the table and the import: %s', async (_, email) => {
-    await expectRefused({ email });
+    await expectRejected({ email });
     expect(() => parseHotel(JSON.stringify({ id: 'a', name: 'A', email }))).toThrow('email must be');
   });
 });
@@ -165,18 +165,18 @@ describe('an e-mail address', () => {
 it('a registry id lies within the integers that JSON clients keep', async () => {
   for (const registry_id of [-(2 ** 53 - 1), 0, 2 ** 53 - 1]) await expectStored({ registry_id });
   for (const registry_id of ['9007199254740992', '-9007199254740992', '9223372036854775807'])
-    await expectRefused({ registry_id });
+    await expectRejected({ registry_id });
 });
 
 it('what the document refuses, the table refuses too', () => {
-  const refused = (property: string, values: [string, string][]) =>
+  const rejected = (property: string, values: [string, string][]) =>
     values.filter(([, value]) => !schemaAccepts(property, value)).map(([, value]) => value);
   for (const property of ['website_url', 'certification_url', 'images']) {
-    expect(refused(property, GOOD_URIS)).toEqual([]);
-    expect(refused(property, BAD_URIS).length).toBeGreaterThan(20);
+    expect(rejected(property, GOOD_URIS)).toEqual([]);
+    expect(rejected(property, BAD_URIS).length).toBeGreaterThan(20);
   }
-  expect(refused('email', GOOD_EMAILS)).toEqual([]);
-  expect(refused('email', BAD_EMAILS).length).toBeGreaterThan(15);
+  expect(rejected('email', GOOD_EMAILS)).toEqual([]);
+  expect(rejected('email', BAD_EMAILS).length).toBeGreaterThan(15);
   expect(schemaAccepts('registry_id', 2 ** 53)).toBe(false);
 });
 
@@ -198,8 +198,8 @@ it('images are refused whatever else is wrong with them', async () => {
     await expect(
       service.sql`insert into hotels (id, name, images) values ('x', 'X', ${JSON.stringify(images)}::text::jsonb)`,
     ).rejects.toMatchObject({ code: CHECK_VIOLATION });
-  await expectRefused({ images: [good, good, good, good] });
-  await expectRefused({ images: [good, good, { url: 'x' }] });
+  await expectRejected({ images: [good, good, good, good] });
+  await expectRejected({ images: [good, good, { url: 'x' }] });
 });
 
 it('a migration that meets rows which are not valid says which, and is repeated when they are corrected', async () => {

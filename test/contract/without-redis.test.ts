@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
-import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 const PATIENCE_MS = 1_000;
 

@@ -91,23 +91,23 @@ describe('the document', () => {
   it('names the paths of the server relative to itself, unless it is told the address', async () => {
     expect(document.json.servers[0].url).toBe('/');
     expect(document.json.info).not.toHaveProperty('contact');
-    const told = await startService({
+    const announced = await startService({
       env: {
         BASE_PATH: '/data/v1',
         PUBLIC_URL: 'https://hotels.example.com',
         SUPPORT_EMAIL: 'keys@example.com',
       },
     });
-    const { servers, info } = (await told.get('/data/v1/openapi.json', anybody)).json();
+    const { servers, info } = (await announced.get('/data/v1/openapi.json', anybody)).json();
     expect(servers[0].url).toBe('https://hotels.example.com/data/v1');
     expect(info.contact.email).toBe('keys@example.com');
-    const page = (await told.get('/data/v1/docs', anybody)).text;
+    const page = (await announced.get('/data/v1/docs', anybody)).text;
     expect(page).toContain('export HOTEL_API_URL=https://hotels.example.com/data/v1');
     expect(page).toContain('mailto:keys@example.com');
     for (const [, path] of page.matchAll(/(?:href|src)="(\/[^"]*)"/g))
-      expect([path, (await told.get(path!, anybody)).status]).toEqual([path, 200]);
-    expect((await told.get('/openapi.json', anybody)).status).toBe(404);
-    await told.stop();
+      expect([path, (await announced.get(path!, anybody)).status]).toEqual([path, 200]);
+    expect((await announced.get('/openapi.json', anybody)).status).toBe(404);
+    await announced.stop();
   });
 });
 

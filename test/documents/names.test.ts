@@ -63,9 +63,9 @@ describe('what the documents name is there', () => {
     const missing = linksOf(path).filter((target) => {
       if (/^https?:/.test(target)) return false;
       const [file, anchor] = target.split('#') as [string, string | undefined];
-      const linked = file === '' ? path : join(dirname(path), file);
-      if (!existsSync(ROOT + linked)) return true;
-      return anchor !== undefined && !anchorsOf(linked).includes(anchor);
+      const feedUp = file === '' ? path : join(dirname(path), file);
+      if (!existsSync(ROOT + feedUp)) return true;
+      return anchor !== undefined && !anchorsOf(feedUp).includes(anchor);
     });
     expect(missing).toEqual([]);
   });

@@ -64,13 +64,13 @@ async function metrics(): Promise<string> {
   watchProcess(registry, '1');
   watchInstance(registry, 1, () => 1);
   watchWorker(registry, '1', {
-    gate: { inProgress: 0, batchesWaiting: 0 },
+    pipeline: { inProgress: 0, batchesWaiting: 0 },
     server: { connections: 0 },
     maxConnections: 1,
     postgres: { waiting: 0, running: 0 },
     limits: { poolSize: 1, queueLimit: 1 },
-    slab: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
-    link: { up: true },
+    arena: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
+    feedStatus: { up: true },
     replicas: { lagsMs: [0] },
   });
   const found = await (registry as Registry).getMetricsAsJSON();

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hotelBody } from '../chaos/hotels.ts';
-import { Stand } from '../chaos/stand.ts';
+import { Fixture } from '../chaos/service-fixture.ts';
 import { needs } from '../support/needs.ts';
 
 await needs('redis-server');
@@ -10,26 +10,26 @@ const WARM = 100;
 const HOTELS = 4_000;
 const POLL = { interval: 20, timeout: 60_000 };
 
-let stand: Stand;
+let fixture: Fixture;
 let next = WARM;
 
 beforeAll(async () => {
-  stand = await Stand.open({ workers: 2, warm: WARM, hotels: HOTELS, mix: false });
-  await stand.inWorkers();
+  fixture = await Fixture.open({ workers: 2, warm: WARM, hotels: HOTELS, mix: false });
+  await fixture.inWorkers();
 });
 
 /** A hotel that no cache holds. */
-const askCold = () => stand.service.get(`/hotels/chaos-${next++ % HOTELS}`);
+const askCold = () => fixture.service.get(`/hotels/chaos-${next++ % HOTELS}`);
 const isOpen = (dependency: 'redis' | 'postgres') => async () =>
-  (await stand.service.metric('hotel_api_breaker_open', { dependency })) > 0;
+  (await fixture.service.metric('hotel_api_breaker_open', { dependency })) > 0;
 
 async function expectCachedAnswered(): Promise<void> {
   for (let i = 0; i < WARM; i += 7) {
-    const { status, text } = await stand.service.get(`/hotels/chaos-${i}`);
+    const { status, text } = await fixture.service.get(`/hotels/chaos-${i}`);
     expect([status, text]).toEqual([200, hotelBody(i)]);
   }
   const channel_ids = Array.from({ length: WARM }, (_, i) => `CH-${i}`);
-  const batch = await stand.service.post('/hotels/channel/batch', { channel_ids });
+  const batch = await fixture.service.post('/hotels/channel/batch', { channel_ids });
   expect(batch.text).toBe(`[${channel_ids.map((_, i) => hotelBody(i)).join(',')}]`);
 }
 
@@ -47,8 +47,8 @@ async function expectColdRejected(): Promise<void> {
     });
 }
 
-const redis = () => stand.redis;
-const postgres = () => stand.postgres;
+const redis = () => fixture.redis;
+const postgres = () => fixture.postgres;
 
 describe.each([
   ['killed', () => redis().server.kill(), () => redis().server.restart()],
@@ -80,7 +80,7 @@ describe.each([
 ])('while PostgreSQL is %s', (_, begin, end) => {
   it('cached hotels are answered, the rest is rejected, and all is answered after it', async () => {
     // what an earlier fault took from the workers is theirs again
-    await stand.inWorkers();
+    await fixture.inWorkers();
     await begin();
     try {
       await expectColdRejected();
@@ -94,7 +94,7 @@ describe.each([
 });
 
 it('while both are killed, what a worker holds is answered, and the rest is rejected', async () => {
-  await stand.inWorkers();
+  await fixture.inWorkers();
   await Promise.all([redis().server.kill(), postgres().server.kill()]);
   try {
     await expectColdRejected();

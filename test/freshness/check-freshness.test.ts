@@ -7,8 +7,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase } from '../support/database.ts';
 import { promisedMs } from '../support/form.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
-import { stoodStillIn } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { stoodStillIn } from '../support/stall-detector.ts';
 
 let service: Service;
 

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { promisedMs } from '../support/form.ts';
+import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
-import { type Witness, watchFreshness } from '../support/witness.ts';
 
 await needs('redis');
 
@@ -11,7 +11,7 @@ const CHANGES = 60;
 
 let service: Service;
 let everywhere: Everywhere;
-let witness: Witness;
+let freshness: FreshnessWatch;
 /** ms from the commit until every worker of both instances had shown the change */
 const lagsMs: number[] = [];
 
@@ -25,7 +25,7 @@ beforeAll(async () => {
   const beside = { database: service.database, redisDatabase: service.redisDatabase! };
   const instances = [service, await startService({ workers: 2, ...beside })];
   everywhere = await Everywhere.of(...instances);
-  witness = watchFreshness(...instances);
+  freshness = watchFreshness(...instances);
 });
 
 /** Notes how long it took until this was so everywhere; it must be within a second. */
@@ -139,7 +139,7 @@ describe('what commits is served by every worker of every instance within a seco
   });
 
   it('and the checker that watched all the while saw nothing older', async () => {
-    const { stale, answers, changes } = await witness.stop();
+    const { stale, answers, changes } = await freshness.stop();
     expect(stale).toEqual([]);
     expect(answers).toBeGreaterThan(500);
     expect(changes).toBeGreaterThan(50);

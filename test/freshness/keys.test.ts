@@ -2,19 +2,19 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere, status } from '../support/everywhere.ts';
+import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
-import { within } from '../support/own-time.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 import { withoutTriggers } from '../support/triggers.ts';
-import { type Witness, watchFreshness } from '../support/witness.ts';
 
 await needs('redis');
 
 let service: Service;
 let everywhere: Everywhere;
-let witness: Witness;
+let freshness: FreshnessWatch;
 let proxy: FaultProxy;
 
 beforeAll(async () => {
@@ -29,7 +29,7 @@ beforeAll(async () => {
   const beside = { database: service.database, redisDatabase: service.redisDatabase! };
   const instances = [service, await startService({ workers: 2, ...beside })];
   everywhere = await Everywhere.of(...instances);
-  witness = watchFreshness(...instances);
+  freshness = watchFreshness(...instances);
 });
 
 const PATH = '/hotels/a';
@@ -152,7 +152,7 @@ describe('the row of a key counts, though its version is below the one that Redi
 });
 
 it('while PostgreSQL is away known keys go on, unknown ones get 503, revoked ones stay revoked', async () => {
-  witness.allowAge(Number.POSITIVE_INFINITY);
+  freshness.allowAge(Number.POSITIVE_INFINITY);
   const [known, revoked, never] = [
     await insertKey(service.sql, []),
     await insertKey(service.sql, []),
@@ -162,7 +162,7 @@ it('while PostgreSQL is away known keys go on, unknown ones get 503, revoked one
   await everywhere.until(PATH, status(200), 1_000, revoked);
   await set(revoked, { revoked_at: new Date() });
   await everywhere.until(PATH, status(401), 1_000, revoked);
-  await proxy.refuse();
+  await proxy.reject();
   const untilMs = performance.now() + 7_000;
   while (performance.now() < untilMs) {
     for (const answer of await everywhere.get(PATH, known)) expect(answer.status).toBe(200);

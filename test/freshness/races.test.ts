@@ -66,7 +66,7 @@ describe('the stale-set race', () => {
   it.each([
     ['after it was heard of', true],
     ['before it is heard of, when Redis has the new value already', false],
-  ])('a load that began before a change and ends %s is stored nowhere', (_, heard) =>
+  ])('a load that began before a change and ends %s is stored nowhere', (_, received) =>
     repeat(async (id, channelId) => {
       await forget(id, channelId);
       one.afterQuery.shut();
@@ -74,7 +74,7 @@ describe('the stale-set race', () => {
       await until(() => one.afterQuery.waiting > 0);
       await change(id, 'v2');
       await stage.deliver();
-      if (heard) stage.hear();
+      if (received) stage.receive();
       one.afterQuery.open();
       await load;
       expect(await answers(id, channelId)).toEqual(all('v2'));
@@ -89,19 +89,19 @@ describe('the stale-set race', () => {
       await until(() => one.beforeFill.waiting > 0);
       await change(id, 'v2');
       await stage.deliver();
-      stage.hear();
+      stage.receive();
       expect(await answers(id, channelId)).toEqual(all('v2'));
     }));
 
   it('with a delete: what is gone does not come back', () =>
     repeat(async (id, channelId) => {
       await forget(id, channelId);
-      for (const door of [one.afterQuery, other.beforeFill]) door.shut();
+      for (const syncPoint of [one.afterQuery, other.beforeFill]) syncPoint.shut();
       const loads = [one.ask('channel', channelId), other.ask('id', id)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
       await remove(id);
       await stage.deliver();
-      if (round % 2 === 0) stage.hear();
+      if (round % 2 === 0) stage.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(id, channelId)).toEqual(all(null));
@@ -118,7 +118,7 @@ describe('the stale-set race', () => {
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 1);
       await stage.sql`insert into hotels (id, name, channel_id) values (${id}, 'v2', ${channelId})`;
       await stage.deliver();
-      if (round % 2 === 0) stage.hear();
+      if (round % 2 === 0) stage.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(id, channelId)).toEqual(all('v2'));
@@ -132,7 +132,7 @@ describe('the stale-set race', () => {
       await until(() => one.afterQuery.waiting > 0);
       await stage.sql`update hotels set channel_id = ${`${channelId}-new`} where id = ${id}`;
       await stage.deliver();
-      stage.hear();
+      stage.receive();
       const later = one.ask('channel', channelId);
       await stage.passed();
       one.afterQuery.open();
@@ -153,7 +153,7 @@ describe('the stale-set race', () => {
         await transaction`insert into hotels (id, name, channel_id) values (${`${id}-heir`}, 'heir', ${channelId})`;
       });
       await stage.deliver();
-      if (round % 2 === 0) stage.hear();
+      if (round % 2 === 0) stage.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(`${id}-heir`, channelId)).toEqual(all('heir'));
@@ -180,7 +180,7 @@ describe('the stale-set race', () => {
       await until(() => one.afterQuery.waiting > 1 && other.beforeFill.waiting > 1);
       await stage.sql`update hotels set name = ${`${id} v2`} where id = ${id} or id >= 'crowd-' and id < 'crowd.'`;
       await stage.deliver();
-      if (round % 2 === 0) stage.hear();
+      if (round % 2 === 0) stage.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(id, channelId)).toEqual(all(`${id} v2`));
@@ -197,9 +197,9 @@ describe('what the invalidator says', () => {
         await stage.deliver();
         await one.ask('id', id);
       }
-      const said = stage.told.splice(0);
+      const said = stage.announced.splice(0);
       for (const message of [...said.toReversed(), ...said])
-        for (const worker of stage.workers) worker.hear(message);
+        for (const worker of stage.workers) worker.receive(message);
       expect(await answers(id, channelId)).toEqual(all('v4'));
     }));
 
@@ -211,13 +211,13 @@ describe('what the invalidator says', () => {
       await client.del(await client.keys('*:beat'));
       await change(id, 'v2');
       await stage.deliver();
-      stage.hear();
-      for (const worker of stage.workers) worker.hear({ ...stale!, e: 'over', n: 99 });
+      stage.receive();
+      for (const worker of stage.workers) worker.receive({ ...stale!, e: 'over', n: 99 });
       await change(id, 'v3');
       await stage.deliver();
-      for (const message of stage.told.splice(0).toReversed())
-        for (const worker of stage.workers) worker.hear(message);
-      for (const worker of stage.workers) worker.hear({ ...stale!, e: 'over', n: 100 });
+      for (const message of stage.announced.splice(0).toReversed())
+        for (const worker of stage.workers) worker.receive(message);
+      for (const worker of stage.workers) worker.receive({ ...stale!, e: 'over', n: 100 });
       expect(await answers(id, channelId)).toEqual(all('v3'));
     }));
 
@@ -233,7 +233,7 @@ describe('what the invalidator says', () => {
       await begun.promise;
       await stage.sql`insert into hotels (id, name) values (${`${id}-late`}, 'v1')`;
       await stage.deliver();
-      stage.hear();
+      stage.receive();
       held.resolve();
       await early;
       expect(await answers(id, channelId)).toEqual(all('v2'));
@@ -260,7 +260,7 @@ describe('what the invalidator says', () => {
       await Promise.all([deleting, inserted!.promise]);
       // its deletion is told, with a larger version than the insert has
       await stage.deliver();
-      stage.hear();
+      stage.receive();
       mayCommit!.resolve();
       await inserting;
       expect(await answers(id, channelId)).toEqual(all('v3'));
@@ -305,8 +305,8 @@ describe('Redis', () => {
       const { hotels } = stage.stores();
       let newest = '';
       for (const name of order.split(' ')) {
-        const refused = await hotels.fill([versions.get(name)!]);
-        expect([...refused!.keys()]).toEqual(name < newest ? [id] : []);
+        const rejected = await hotels.fill([versions.get(name)!]);
+        expect([...rejected!.keys()]).toEqual(name < newest ? [id] : []);
         if (name > newest) newest = name;
         const [held] = await hotels.held([id]);
         expect(held!.version).toBe(versions.get(newest)!.version);
@@ -325,17 +325,17 @@ describe('a key that is revoked', () => {
       await stage.forget([`k:${sha256}`]);
       one.afterQuery.shut();
       other.beforeFill.shut();
-      const loads = [one.keyring.load(key), other.keyring.load(key)];
+      const loads = [one.apiKeys.load(key), other.apiKeys.load(key)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
       await stage.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(sha256, 'hex')}`;
       await stage.deliver();
-      if (i % 2 === 0) stage.hear();
+      if (i % 2 === 0) stage.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       await stage.settle();
       for (const worker of stage.workers) {
         for (let look = 0; look < 2; look++)
-          expect(worker.keyring.find(key) ?? (await worker.keyring.load(key))).toBeNull();
+          expect(worker.apiKeys.find(key) ?? (await worker.apiKeys.load(key))).toBeNull();
       }
     }
   });
@@ -345,17 +345,17 @@ describe('a key that is revoked', () => {
       const key = makeKey();
       one.afterQuery.shut();
       other.beforeFill.shut();
-      const loads = [one.keyring.load(key), other.keyring.load(key)];
+      const loads = [one.apiKeys.load(key), other.apiKeys.load(key)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
       await stage.sql`insert into api_keys (id, name, key_sha256)
         values (${`made-${i}`}, 'test', ${Buffer.from(hashOf(key), 'hex')})`;
       await stage.deliver();
-      if (i % 2 === 0) stage.hear();
+      if (i % 2 === 0) stage.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       await stage.settle();
       for (const worker of stage.workers)
-        expect(worker.keyring.find(key) ?? (await worker.keyring.load(key))).not.toBeNull();
+        expect(worker.apiKeys.find(key) ?? (await worker.apiKeys.load(key))).not.toBeNull();
     }
   });
 });
@@ -364,7 +364,7 @@ describe('a key that is revoked', () => {
 async function sayNothing(): Promise<FeedMessage[]> {
   await stage.sql`insert into hotels (id, name) values (${`nobody's ${++round}`}, 'v1')`;
   await stage.deliver();
-  return [...stage.told];
+  return [...stage.announced];
 }
 
 async function untilBlocked(): Promise<void> {

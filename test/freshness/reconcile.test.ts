@@ -1,12 +1,12 @@
 import { beforeAll, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
+import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Stage, type StagedWorker } from '../support/stage.ts';
 import { withoutTriggers } from '../support/triggers.ts';
-import { type Witness, watchFreshness } from '../support/witness.ts';
 
 await needs('redis');
 
@@ -15,17 +15,17 @@ const PATIENCE_MS = 12_000;
 
 let service: Service;
 let everywhere: Everywhere;
-let witness: Witness;
+let freshness: FreshnessWatch;
 
 beforeAll(async () => {
   const hotels = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, hotels });
   everywhere = await Everywhere.of(service);
-  witness = watchFreshness(service);
+  freshness = watchFreshness(service);
 });
 
 it('what went round the triggers is found by comparing, corrected everywhere and counted', async () => {
-  witness.allowAge(PATIENCE_MS);
+  freshness.allowAge(PATIENCE_MS);
   for (let i = 0; i < 300; i++) await service.get(`/hotels/channel/C${i}`);
   await everywhere.until('/hotels/nowhere', status(404));
   const key = await insertKey(service.sql, []);
@@ -58,11 +58,11 @@ it('where all is in order comparing finds nothing, and what went round the trigg
   for (let i = 0; i < 300; i++) {
     await stage.sql`update hotels set room_count = ${i} where id = ${`h${i % 100}`}`;
     if (i % 3 === 0) await stage.deliver();
-    stage.hear();
+    stage.receive();
     await worker.ask('channel', `C${(i * 7) % 300}`);
     if (i % 30 === 0) await stage.sql`delete from hotels where id = ${`h${i + 1}`}`;
   }
-  await worker.keyring.load(key);
+  await worker.apiKeys.load(key);
   await stage.settle();
   expect(await stage.compare()).toEqual({ entries: [], keys: [] });
 
@@ -75,7 +75,7 @@ it('what is damaged is counted and removed, though nobody asks for it', async ()
   const inForce = names.sort((one, other) => one.length - other.length || (one < other ? -1 : 1)).at(-1)!;
   const damaged = inForce.replace(/h1$/, 'nobody asks for it');
   const counted = async () =>
-    Number(/^hotel_api_redis_unsound_values_total (\d+)$/m.exec(await service.metrics())![1]);
+    Number(/^hotel_api_redis_invalid_values_total (\d+)$/m.exec(await service.metrics())![1]);
   const before = await counted();
   await service.redis!.set(damaged, 'damaged');
   await expect.poll(counted, { timeout: 60_000, interval: 50 }).toBe(before + 1);

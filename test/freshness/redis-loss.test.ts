@@ -2,12 +2,12 @@ import { Redis } from 'ioredis';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { FreshRedis } from '../support/database.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
+import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
-import { type Witness, watchFreshness } from '../support/witness.ts';
 
 await needs('redis-server');
 
@@ -16,7 +16,7 @@ let proxy: FaultProxy;
 /** the one has a local cache, the other asks Redis every time */
 let service: Service;
 let everywhere: Everywhere;
-let witness: Witness;
+let freshness: FreshnessWatch;
 let n = 0;
 
 beforeAll(async () => {
@@ -31,7 +31,7 @@ beforeAll(async () => {
   const beside = { database: service.database, redisDatabase: redis, env: { L1_MAX_BYTES: '0' } };
   const instances = [service, await startService({ workers: 2, ...beside })];
   everywhere = await Everywhere.of(...instances);
-  witness = watchFreshness(...instances);
+  freshness = watchFreshness(...instances);
 });
 beforeEach(async () => {
   await proxy.heal();
@@ -44,9 +44,9 @@ async function change(): Promise<string> {
   return name;
 }
 /** Every hotel has this name everywhere. */
-async function seen(name: string, patienceMs = 1_000): Promise<void> {
-  await everywhere.until('/hotels/h1', named(name), patienceMs);
-  for (let i = 0; i < 40; i++) await everywhere.until(`/hotels/channel/C${i}`, named(name), patienceMs);
+async function seen(name: string, timeoutMs = 1_000): Promise<void> {
+  await everywhere.until('/hotels/h1', named(name), timeoutMs);
+  for (let i = 0; i < 40; i++) await everywhere.until(`/hotels/channel/C${i}`, named(name), timeoutMs);
 }
 /** Now and for a while no answer is another one. */
 async function stays(name: string, forMs: number): Promise<void> {
@@ -100,7 +100,7 @@ describe('no old version survives where a newer was heard of', () => {
   });
 
   it('when Redis does not answer while the change comes, and then does', async () => {
-    witness.allowAge(1_500);
+    freshness.allowAge(1_500);
     proxy.blackout();
     const name = await change();
     await seen(name, 1_500);
@@ -110,7 +110,7 @@ describe('no old version survives where a newer was heard of', () => {
   });
 
   it('when Redis refuses while the change comes, and then does not', async () => {
-    await proxy.refuse();
+    await proxy.reject();
     const name = await change();
     await seen(name, 1_000);
     await proxy.heal();
@@ -119,7 +119,7 @@ describe('no old version survives where a newer was heard of', () => {
   });
 
   it('when Redis is slow', async () => {
-    witness.allowAge(3_000);
+    freshness.allowAge(3_000);
     proxy.delay(60);
     for (let i = 0; i < 3; i++) {
       const name = await change();

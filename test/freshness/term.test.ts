@@ -1,14 +1,14 @@
 import type { Sql } from 'postgres';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { SharedKeys } from '../../src/auth/redis-key-cache.ts';
+import { RedisKeyCache } from '../../src/auth/redis-key-cache.ts';
 import { hotel } from '../../src/cache/arena/arena.fixture.ts';
-import { SharedCache } from '../../src/cache/redis-hotel-cache.ts';
-import { NOTHING_HEARD, readPosition } from '../../src/change-feed/history.ts';
+import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
+import { NOTHING_RECEIVED, readPosition } from '../../src/change-feed/history.ts';
 import { Reconciler } from '../../src/change-feed/reconciler.ts';
-import type { RedisAccess } from '../../src/change-feed/redis-writer.ts';
+import type { RedisStores } from '../../src/change-feed/redis-writer.ts';
 import { Term } from '../../src/change-feed/term.ts';
-import { Secret } from '../../src/lib/mac.ts';
+import { MacSecret } from '../../src/lib/mac.ts';
 import { Events } from '../../src/observability/events.ts';
 import { openLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
@@ -21,7 +21,7 @@ import { FaultProxy } from '../support/proxy.ts';
 
 await needs('redis');
 
-const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onPoison: () => {} };
+const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
 /** As the primary opens it for the invalidator. */
 const REDIS_TIMEOUT_MS = 500;
 /** More than the table ever said. */
@@ -31,7 +31,7 @@ let database: FreshDatabase;
 let redisDatabase: FreshRedis;
 let toRedis: FaultProxy & { url: string };
 let session: Sql;
-let access: RedisAccess & { redis: Redis };
+let stores: RedisStores & { redis: Redis };
 let term: Term;
 let id: string;
 let n = 0;
@@ -44,17 +44,17 @@ beforeAll(async () => {
 beforeEach(async () => {
   const redis = new Redis(toRedis.url, REDIS_TIMEOUT_MS, () => {});
   await redis.connected(1_000);
-  access = {
+  stores = {
     redis,
-    hotels: new SharedCache(redis, SHARING),
-    keys: new SharedKeys(redis, SHARING, new Secret()),
+    hotels: new RedisHotelCache(redis, SHARING),
+    keys: new RedisKeyCache(redis, SHARING, new MacSecret()),
   };
   session = openSession();
   term = await Term.begin(
     session,
-    access,
+    stores,
     null,
-    NOTHING_HEARD,
+    NOTHING_RECEIVED,
     new Metrics(),
     new Events(openLog('silent', 'test')),
   );
@@ -64,7 +64,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await toRedis.heal();
-  access.redis.close();
+  stores.redis.close();
   await session.end();
 });
 
@@ -81,7 +81,7 @@ async function overstate(): Promise<void> {
 
 /** Something befalls Redis, or the term, once, just before it asks Redis for this; `replace`: of newer versions. */
 function justBefore(asked: 'replace' | 'walk', befall: () => unknown): void {
-  const { hotels } = access;
+  const { hotels } = stores;
   let isDue = true;
   const befallOnce = async () => {
     const wasDue = isDue;
@@ -165,7 +165,7 @@ describe('a change before a TRUNCATE that waits for another session', () => {
       async () => {
         expect(await term.deliver()).toBe(1);
         expect([await backend(), await generation()]).toEqual(before);
-        expect((await access.hotels.held([id]))[0]!.withdrawn).toBe(true);
+        expect((await stores.hotels.held([id]))[0]!.isTombstone).toBe(true);
       },
     );
   });
@@ -175,7 +175,7 @@ describe('a change before a TRUNCATE that waits for another session', () => {
     expect(await term.deliver()).toBe(1);
     const before = [await backend(), await generation()];
     const sha256 = hashOf(key);
-    expect((await access.keys.read(sha256))!.record).not.toBeNull();
+    expect((await stores.keys.read(sha256))!.record).not.toBeNull();
     await whileLocked(
       'api_keys',
       (sql) => sql`update api_keys set revoked_at = now()`,
@@ -184,13 +184,13 @@ describe('a change before a TRUNCATE that waits for another session', () => {
         expect(await term.deliver()).toBe(2);
         expect(await backend()).toBe(before[0]);
         expect(await generation()).not.toBe(before[1]);
-        expect(await access.keys.read(sha256)).toBeUndefined();
+        expect(await stores.keys.read(sha256)).toBeUndefined();
       },
     );
   });
 });
 
-describe('what Redis holds is given up', () => {
+describe('Redis cache invalidated', () => {
   it('where it refuses the truth and then stops to answer', async () => {
     const before = [await backend(), await generation()];
     await overstate();
@@ -207,7 +207,7 @@ describe('what Redis holds is given up', () => {
     await change();
     expect(await term.deliver()).toBe(1);
     expect(await generation()).toBe(before);
-    const [held] = await access.hotels.held([id]);
+    const [held] = await stores.hotels.held([id]);
     expect(held!.version).toBeLessThan(TOO_LARGE_VERSION);
   });
 });
@@ -217,9 +217,9 @@ describe('a term that ends between its write to Redis and its commit', () => {
   const sign = async () => (await redisDatabase.client.get(await signKey()))!;
   /** What the term told of last; then it has written a change, and nobody has heard of it. */
   async function cutShort(): Promise<string> {
-    const told = await sign();
+    const announced = await sign();
     await change();
-    const { redis } = access;
+    const { redis } = stores;
     const mark = redis.mark.bind(redis);
     redis.mark = async (...what) => {
       const kept = await mark(...what);
@@ -232,35 +232,42 @@ describe('a term that ends between its write to Redis and its commit', () => {
     redis.mark = mark;
     await session.end({ timeout: 0 });
     session = openSession();
-    return told;
+    return announced;
   }
-  const follow = (told: string) =>
-    Term.begin(session, access, told, NOTHING_HEARD, new Metrics(), new Events(openLog('silent', 'test')));
+  const follow = (announced: string) =>
+    Term.begin(
+      session,
+      stores,
+      announced,
+      NOTHING_RECEIVED,
+      new Metrics(),
+      new Events(openLog('silent', 'test')),
+    );
 
   it('is followed by one that takes what Redis holds for whole, and tells of the change', async () => {
     const before = await generation();
-    const told = await cutShort();
-    expect(await sign()).not.toBe(told);
-    expect(await (await follow(told)).deliver()).toBe(1);
+    const announced = await cutShort();
+    expect(await sign()).not.toBe(announced);
+    expect(await (await follow(announced)).deliver()).toBe(1);
     expect(await generation()).toBe(before);
-    const [held] = await access.hotels.held([id]);
+    const [held] = await stores.hotels.held([id]);
     expect(held!.body('full').toString()).toContain('"name":"v2"');
   });
 
   it.each([
-    ['an older sign', (told: string) => told.replace(/\d+$/, (count) => String(Number(count) - 1))],
-    ['the sign of another term', (told: string) => told.replace(/^[^:]+/, 'another')],
+    ['an older sign', (announced: string) => announced.replace(/\d+$/, (count) => String(Number(count) - 1))],
+    ['the sign of another term', (announced: string) => announced.replace(/^[^:]+/, 'another')],
   ])('but not where %s is found', async (_, instead) => {
     const before = await generation();
-    const told = await cutShort();
-    await redisDatabase.client.set(await signKey(), instead(told));
-    expect(await (await follow(told)).deliver()).toBe(1);
+    const announced = await cutShort();
+    await redisDatabase.client.set(await signKey(), instead(announced));
+    expect(await (await follow(announced)).deliver()).toBe(1);
     expect(await generation()).not.toBe(before);
   });
 });
 
 describe('a term that is stopped while it replaces what Redis holds', () => {
-  const nameHeld = async () => (await access.hotels.held([id]))[0]!.body('full').toString();
+  const nameHeld = async () => (await stores.hotels.held([id]))[0]!.body('full').toString();
 
   it.each([
     ['in the place of what refused a change', async () => void (await change()), () => term.deliver()],
@@ -271,20 +278,20 @@ describe('a term that is stopped while it replaces what Redis holds', () => {
     await before();
     justBefore('replace', async () => {
       const marker = (await redisDatabase.client.keys('*:beat'))[0]!;
-      const told = await redisDatabase.client.get(marker);
+      const announced = await redisDatabase.client.get(marker);
       await database.sql`select pg_terminate_backend(${pid}, 60000)`;
       await database.sql`update hotels set name = 'v3' where id = ${id}`;
       const later = openSession();
       const redis = new Redis(redisDatabase.url, REDIS_TIMEOUT_MS, () => {});
       await redis.connected(1_000);
-      const hotels = new SharedCache(redis, SHARING);
-      const keys = new SharedKeys(redis, SHARING, new Secret());
+      const hotels = new RedisHotelCache(redis, SHARING);
+      const keys = new RedisKeyCache(redis, SHARING, new MacSecret());
       const events = new Events(openLog('silent', 'test'));
       const next = await Term.begin(
         later,
         { redis, hotels, keys },
-        told,
-        NOTHING_HEARD,
+        announced,
+        NOTHING_RECEIVED,
         new Metrics(),
         events,
       );
@@ -316,12 +323,12 @@ describe('comparing', () => {
     const names = Array.from({ length: 3_000 }, (_, i) => [`other:${i}`, '']);
     await redisDatabase.client.mset(...names.flat());
     const cursors: string[] = [];
-    const walk = access.hotels.walk.bind(access.hotels);
-    access.hotels.walk = (cursor) => {
+    const walk = stores.hotels.walk.bind(stores.hotels);
+    stores.hotels.walk = (cursor) => {
       cursors.push(cursor);
       return walk(cursor);
     };
-    const reconciler = new Reconciler(access);
+    const reconciler = new Reconciler(stores);
     await reconciler.step(database.sql);
     toRedis.blackout();
     await reconciler.step(database.sql);

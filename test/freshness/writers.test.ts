@@ -68,7 +68,7 @@ beforeAll(async () => {
 });
 
 /** Every worker shows it, some time: whether within a second is measured elsewhere, on a machine that has the time. */
-async function heard(path: string, isSo: Parameters<Everywhere['until']>[1], key?: string): Promise<void> {
+async function received(path: string, isSo: Parameters<Everywhere['until']>[1], key?: string): Promise<void> {
   await everywhere.until(path, isSo, 15_000, key);
 }
 
@@ -81,23 +81,23 @@ describe('a writer with rights on the table, and nothing else, is heard:', () =>
     id = `h${++n}`;
     await writer.unsafe(`insert into ${HOTELS} (id, name, images, website_url, certified_from)
       values ('${id}', 'v1', '[{"url":"https://a.example/1.jpg","caption":null}]', 'https://a.example', '2020-01-01')`);
-    await heard(`/hotels/${id}`, named('v1'));
+    await received(`/hotels/${id}`, named('v1'));
   });
 
   it('UPDATE, of the primary key too, and DELETE', async () => {
     await writer.unsafe(`update ${HOTELS} set name = 'v2' where id = '${id}'`);
-    await heard(`/hotels/${id}`, named('v2'));
+    await received(`/hotels/${id}`, named('v2'));
     await writer.unsafe(`update ${HOTELS} set id = '${id}-renamed' where id = '${id}'`);
-    await heard(`/hotels/${id}`, status(404));
-    await heard(`/hotels/${id}-renamed`, named('v2'));
+    await received(`/hotels/${id}`, status(404));
+    await received(`/hotels/${id}-renamed`, named('v2'));
     await writer.unsafe(`delete from ${HOTELS} where id = '${id}-renamed'`);
-    await heard(`/hotels/${id}-renamed`, status(404));
+    await received(`/hotels/${id}-renamed`, status(404));
   });
 
   it('COPY', async () => {
     const copied = await writer.unsafe(`copy ${HOTELS} (id, name) from stdin`).writable();
     await pipeline([`${id}-copied\tby copy\n`], copied);
-    await heard(`/hotels/${id}-copied`, named('by copy'));
+    await received(`/hotels/${id}-copied`, named('by copy'));
   });
 
   it('MERGE', async () => {
@@ -105,18 +105,18 @@ describe('a writer with rights on the table, and nothing else, is heard:', () =>
       merge into ${HOTELS} as h using (values ('${id}', 'merged'), ('${id}-new', 'merged')) as s (id, name) on h.id = s.id
       when matched then update set name = s.name
       when not matched then insert (id, name) values (s.id, s.name)`);
-    await heard(`/hotels/${id}`, named('merged'));
-    await heard(`/hotels/${id}-new`, named('merged'));
+    await received(`/hotels/${id}`, named('merged'));
+    await received(`/hotels/${id}-new`, named('merged'));
     await writer.unsafe(`
       merge into ${HOTELS} as h using (values ('${id}')) as s (id) on h.id = s.id when matched then delete`);
-    await heard(`/hotels/${id}`, status(404));
+    await received(`/hotels/${id}`, status(404));
   });
 
   it('a prepared statement', async () => {
     await writer.unsafe(`prepare rename as update ${HOTELS} set name = $2 where id = $1`);
     for (const name of Array.from({ length: 7 }, (_, i) => `prepared ${i}`)) {
       await writer.unsafe(`execute rename ('${id}', '${name}')`);
-      await heard(`/hotels/${id}`, named(name));
+      await received(`/hotels/${id}`, named(name));
     }
   });
 
@@ -125,7 +125,7 @@ describe('a writer with rights on the table, and nothing else, is heard:', () =>
     await writer.unsafe(`prepare transaction '${id}'`);
     for (const answer of await everywhere.get(`/hotels/${id}`)) expect(named('v1')(answer)).toBe(true);
     await writer.unsafe(`commit prepared '${id}'`);
-    await heard(`/hotels/${id}`, named('two phases'));
+    await received(`/hotels/${id}`, named('two phases'));
   });
 
   it('through a view of another owner', async () => {
@@ -135,12 +135,12 @@ describe('a writer with rights on the table, and nothing else, is heard:', () =>
     await owner`set role view_writer`;
     await owner`update public.names set name = 'by a view' where id = ${id}`;
     await owner`reset role`;
-    await heard(`/hotels/${id}`, named('by a view'));
+    await received(`/hotels/${id}`, named('by a view'));
   });
 
   it('TRUNCATE', async () => {
     await writer.unsafe(`truncate ${HOTELS}`);
-    await heard(`/hotels/${id}`, status(404));
+    await received(`/hotels/${id}`, status(404));
   });
 
   it('of API keys', async () => {
@@ -148,9 +148,9 @@ describe('a writer with rights on the table, and nothing else, is heard:', () =>
     const sha256 = createHash('sha256').update(fullKey).digest('hex');
     const ofKey = `where key_sha256 = '\\x${sha256}'`;
     await keyWriter.unsafe(`update "Hotel ""data""".api_keys set expires_at = '2020-01-01' ${ofKey}`);
-    await heard('/hotels', status(401), fullKey);
+    await received('/hotels', status(401), fullKey);
     await keyWriter.unsafe(`update "Hotel ""data""".api_keys set expires_at = null ${ofKey}`);
-    await heard('/hotels', status(200), fullKey);
+    await received('/hotels', status(200), fullKey);
   });
 });
 
@@ -173,37 +173,37 @@ describe('the apply of logical replication is heard:', () => {
   });
 
   it('the first copy', async () => {
-    await heard('/hotels/copied', named('by the first copy'));
+    await received('/hotels/copied', named('by the first copy'));
   });
 
   it('INSERT, UPDATE, of the primary key too, and DELETE', async () => {
     await upstream`insert into hotels (id, name, channel_id) values ('there', 'v1', 'THERE')`;
-    await heard('/hotels/channel/THERE', named('v1'));
+    await received('/hotels/channel/THERE', named('v1'));
     await upstream`update hotels set name = 'v2' where id = 'there'`;
-    await heard('/hotels/there', named('v2'));
+    await received('/hotels/there', named('v2'));
     await upstream`update hotels set id = 'elsewhere' where id = 'there'`;
-    await heard('/hotels/there', status(404));
-    await heard('/hotels/elsewhere', named('v2'));
+    await received('/hotels/there', status(404));
+    await received('/hotels/elsewhere', named('v2'));
     await upstream`delete from hotels where id = 'elsewhere'`;
-    await heard('/hotels/elsewhere', status(404));
-    await heard('/hotels/channel/THERE', status(404));
+    await received('/hotels/elsewhere', status(404));
+    await received('/hotels/channel/THERE', status(404));
   });
 
   it('TRUNCATE', async () => {
-    await heard('/hotels/copied', status(200));
+    await received('/hotels/copied', status(200));
     await upstream`truncate hotels`;
-    await heard('/hotels/copied', status(404));
+    await received('/hotels/copied', status(404));
   });
 
   it('of an API key', async () => {
     const key = service.narrowKey;
     const sha256 = createHash('sha256').update(key).digest();
-    await heard('/hotels', status(200), key);
+    await received('/hotels', status(200), key);
     await owner`delete from api_keys where key_sha256 = ${sha256}`;
     await upstream`insert into api_keys (id, name, key_sha256) values ('replicated', 'r', ${sha256})`;
-    await heard('/hotels', status(200), key);
+    await received('/hotels', status(200), key);
     await upstream`update api_keys set revoked_at = now() where id = 'replicated'`;
-    await heard('/hotels', status(401), key);
+    await received('/hotels', status(401), key);
   });
 });
 

@@ -11,7 +11,7 @@ const EXPECTED =
 const LOST = Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
 
 /** A refusal of the database that a writer with rights on the table must never see. */
-export class WriterRefused extends Error {
+export class WriterRejected extends Error {
   override name = 'WriterRefused';
 }
 
@@ -174,7 +174,7 @@ export class Database {
 
   #expect(error: Error & { code?: string }): void {
     if (EXPECTED.test(error.code ?? '')) return;
-    throw new WriterRefused(`${error.message} (${error.code})`);
+    throw new WriterRejected(`${error.message} (${error.code})`);
   }
 
   #exclusively<T>(work: () => Promise<T>): Promise<T> {

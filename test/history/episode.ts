@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Draw } from '../../src/cli/seed/draw.ts';
 import { closeAll } from '../support/left-behind.ts';
-import { WriterRefused } from './database.ts';
+import { AnswerChecker } from './answer-checker.ts';
+import { WriterRejected } from './database.ts';
 import { seconds } from './explain.ts';
 import { Faults } from './faults.ts';
-import { Jury } from './jury.ts';
 import { EVERYTHING, OTHERS, Reader } from './reader.ts';
 import { Stalls } from './stalls.ts';
 import type { Step } from './steps.ts';
@@ -14,7 +14,7 @@ import { write } from './writes.ts';
 /** What came of an episode. */
 export interface Outcome {
   answers: number;
-  refused: number;
+  rejected: number;
   unanswered: number;
   /** the machine did not keep up for so long, so that bounds were wider */
   stallsMs: number;
@@ -48,14 +48,17 @@ export async function runEpisode(steps: Step[], seed: number, say: (line: string
 }
 
 class Episode {
-  readonly outcome: Outcome = { answers: 0, refused: 0, unanswered: 0, stallsMs: 0, failure: undefined };
+  readonly outcome: Outcome = { answers: 0, rejected: 0, unanswered: 0, stallsMs: 0, failure: undefined };
   readonly #say: (line: string) => void;
   readonly #ending = new AbortController();
   readonly #readers: Reader[] = [];
   readonly #reading: Promise<void>[] = [];
   readonly #log: string[] = [];
   readonly #beganMs = performance.now();
-  readonly #jury = new Jury((sentence, details) => this.#fail(sentence, details), this.#beganMs);
+  readonly #answerChecker = new AnswerChecker(
+    (sentence, details) => this.#fail(sentence, details),
+    this.#beganMs,
+  );
   #stepsBegun = 0;
   #system: System | undefined;
   #stalls: Stalls | undefined;
@@ -103,9 +106,9 @@ class Episode {
 
   async stop(): Promise<void> {
     this.#ending.abort();
-    this.#jury.stop();
-    this.outcome.answers = this.#jury.answers;
-    this.outcome.refused = this.#jury.refused;
+    this.#answerChecker.stop();
+    this.outcome.answers = this.#answerChecker.answers;
+    this.outcome.rejected = this.#answerChecker.rejected;
     this.#stalls?.stop();
     this.outcome.stallsMs = this.#stalls?.totalMs ?? 0;
     for (const reader of this.#readers) reader.close();
@@ -154,7 +157,7 @@ class Episode {
 
   #read(system: System, served: Served, draw: Draw): void {
     const reader = new Reader(served.instance.port, system.keys, draw, (exchange) => {
-      this.#jury.hear(served, exchange);
+      this.#answerChecker.receive(served, exchange);
     });
     this.#readers.push(reader);
     this.#reading.push(reader.run(this.#ending.signal));
@@ -162,16 +165,16 @@ class Episode {
 
   #crash(step: Step, error: Error): void {
     const what =
-      error instanceof WriterRefused ? 'a writer was refused' : 'the harness could not do its step';
+      error instanceof WriterRejected ? 'a writer was refused' : 'the harness could not do its step';
     this.#fail(
-      `${what}: ${JSON.stringify(step)}: ${error instanceof WriterRefused ? error.message : error.stack}`,
+      `${what}: ${JSON.stringify(step)}: ${error instanceof WriterRejected ? error.message : error.stack}`,
     );
   }
 
   #fail(sentence: string, details: string[] = []): void {
     if (this.#ending.signal.aborted) return;
     const notable = this.#system?.served.flatMap(({ instance }) =>
-      instance.lines.filter((line) => !/request refused|slow request/.test(line)).slice(-12),
+      instance.lines.filter((line) => !/request rejected|slow request/.test(line)).slice(-12),
     );
     this.outcome.failure = {
       sentence,

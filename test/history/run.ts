@@ -32,7 +32,7 @@ export async function lookFor(
     const outcome = await runEpisode(steps, next, say);
     answers += outcome.answers;
     episodes++;
-    say(told(next, steps, outcome));
+    say(announced(next, steps, outcome));
     if (!outcome.failure) continue;
     const found = await shortest(next, steps, outcome.failure, shrinkSeconds, say);
     return { found, answers, episodes };
@@ -77,12 +77,12 @@ export function describe({ seed, steps, failure }: Found): string {
   ].join('\n');
 }
 
-function told(
+function announced(
   seed: number,
   steps: Step[],
-  { answers, refused, unanswered, stallsMs, failure }: Outcome,
+  { answers, rejected, unanswered, stallsMs, failure }: Outcome,
 ): string {
   const faults = steps.flatMap((step) => (step.do === 'fault' ? [step.fault] : []));
-  const counts = `${answers} answers, ${refused} refused, ${unanswered} unanswered, ${Math.round(stallsMs)} ms slow`;
+  const counts = `${answers} answers, ${rejected} refused, ${unanswered} unanswered, ${Math.round(stallsMs)} ms slow`;
   return `seed ${seed}: ${failure ? `WRONG: ${failure.sentence}` : 'right'}; ${counts}; ${faults.join(', ')}`;
 }

@@ -180,7 +180,7 @@ describe('a body that is odd but sound is answered:', () => {
 });
 
 /** Those of the shapes that are no JSON, or no batch. */
-const REFUSED: Record<string, string> = {
+const REJECTED: Record<string, string> = {
   'brackets that stay open': 'Request body must be valid JSON',
   'objects that stay open': 'Request body must be valid JSON',
   'an unfinished string': 'Request body must be valid JSON',
@@ -216,7 +216,7 @@ it('a MiB of any shape costs what its length costs: it is answered while others 
     'ms of a loop each': ((busy * 1000) / posted).toFixed(1),
   });
   expect(Object.fromEntries(answers)).toEqual(
-    Object.fromEntries(Object.keys(shapes).map((shape) => [shape, REFUSED[shape] ?? 'one'])),
+    Object.fromEntries(Object.keys(shapes).map((shape) => [shape, REJECTED[shape] ?? 'one'])),
   );
   expect(meanwhile.wrong).toEqual([]);
   expect((await service.workerPids()).sort()).toEqual(pids);

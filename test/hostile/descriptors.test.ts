@@ -92,7 +92,7 @@ it('more idle connections than there are descriptors end no worker, and those th
     times.push(performance.now() - beganMs);
     await sleep(20);
   }
-  const refused = await service.metric('hotel_api_connections_refused_total');
+  const rejected = await service.metric('hotel_api_connections_rejected_total');
   const open = await service.metric('hotel_api_connections');
   const descriptors = Math.max(...pids.map((pid) => readdirSync(`/proc/${pid}/fd`).length));
   const ended = await service.metric('hotel_api_worker_restarts_total');
@@ -100,12 +100,12 @@ it('more idle connections than there are descriptors end no worker, and those th
     "others' failures": answers.failed,
     "others' p99 ms": times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]!.toFixed(1),
     'workers ended': ended,
-    'connections refused': refused,
+    'connections refused': rejected,
     'most descriptors': descriptors,
   });
   expect(answers.failed).toBe(0);
   expect(answers.answered).toBeGreaterThan(0);
-  expect(refused).toBeGreaterThan(0);
+  expect(rejected).toBeGreaterThan(0);
   expect(open).toBeLessThanOrEqual(max);
   expect(descriptors).toBeLessThan(LIMIT);
   expect(await service.metric('hotel_api_memory_resident_bytes')).toBeGreaterThan(0);

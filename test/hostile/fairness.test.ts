@@ -111,7 +111,7 @@ it('a key that fills the queue for PostgreSQL has no load of another refused', a
   const [flooding, other] = [await insertKey(small.sql, []), await insertKey(small.sql, [])];
   // the keys are known from now on
   for (const key of [flooding, other]) expect((await small.get('/hotels/u0', { key })).status).toBe(200);
-  const refused = () => small.metric('hotel_api_requests_refused_total', { reason: 'postgres_queue' });
+  const rejected = () => small.metric('hotel_api_requests_rejected_total', { reason: 'postgres_queue' });
   let batches: Promise<Answer>[] = [];
   let single: Promise<Answer> | undefined;
   await small.sql.begin(async (sql) => {
@@ -121,7 +121,7 @@ it('a key that fills the queue for PostgreSQL has no load of another refused', a
       return small.post(BATCH, { channel_ids: ids }, { key: flooding });
     });
     // one is under way, and four may wait
-    await expect.poll(refused, { timeout: 10_000 }).toBe(12 - 5);
+    await expect.poll(rejected, { timeout: 10_000 }).toBe(12 - 5);
     single = small.get('/hotels/nobody', { key: other });
     const waiting = () => small.metric('hotel_api_postgres_queries_waiting');
     await expect.poll(waiting, { timeout: 5_000 }).toBe(5);
@@ -129,5 +129,5 @@ it('a key that fills the queue for PostgreSQL has no load of another refused', a
   expect((await single!).status).toBe(404);
   const statuses = (await Promise.all(batches)).map(({ status }) => status);
   expect(statuses.filter((status) => status === 200)).toHaveLength(5);
-  expect(await refused()).toBe(12 - 5);
+  expect(await rejected()).toBe(12 - 5);
 }, 60_000);

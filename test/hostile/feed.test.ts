@@ -14,7 +14,7 @@ const POLL = { timeout: 10_000, interval: 20 };
 let stranger: Sql;
 let service: Service;
 /** What the stranger heard on the feed's channel. */
-const heard: string[] = [];
+const received: string[] = [];
 
 beforeAll(async () => {
   service = await startService({ hotels: [{ id: 'h', name: 'true' }], env: { L1_MAX_BYTES: '0' } });
@@ -27,7 +27,7 @@ beforeAll(async () => {
     await stranger.end();
     await service.sql.unsafe(`drop role ${login}`);
   });
-  await stranger.listen(FEED_CHANNEL, (payload) => heard.push(payload));
+  await stranger.listen(FEED_CHANNEL, (payload) => received.push(payload));
 });
 beforeEach(async () => {
   await expect.poll(() => service.metric('hotel_api_change_feed_up'), POLL).toBe(1);
@@ -59,12 +59,12 @@ describe('a login of PostgreSQL that may only connect', () => {
     sendInVain(['{"h":5}', '', '{', 'null', '[]', '\u0001'.repeat(100), 'x'.repeat(7_999)]));
 
   it('cannot have another generation of Redis believed', async () => {
-    await expect.poll(() => heard.length, POLL).toBeGreaterThan(0);
+    await expect.poll(() => received.length, POLL).toBeGreaterThan(0);
     const { client } = service.redisDatabase!;
-    const message = readUnverified(heard.at(-1)!)!;
+    const message = readUnverified(received.at(-1)!)!;
     await client.set('zzzzzzzzzzz:h:h', hotel({ id: 'h', name: 'false' }).bytes);
     const forged = JSON.stringify({ ...message, n: message.n + 1, g: 'zzzzzzzzzzz' });
-    await sendInVain([forged, heard.at(-1)!.slice(0, 22) + forged, `${'A'.repeat(22)}${forged}`]);
+    await sendInVain([forged, received.at(-1)!.slice(0, 22) + forged, `${'A'.repeat(22)}${forged}`]);
     const [worker] = await service.workerPids();
     process.kill(worker!, 'SIGKILL');
     await expect.poll(workerRestarts, POLL).toBe(1);
@@ -75,11 +75,11 @@ describe('a login of PostgreSQL that may only connect', () => {
   it('cannot have what was told before told again', async () => {
     await service.sql`update hotels set name = 'told' where id = 'h'`;
     await expect
-      .poll(() => heard.filter((payload) => readUnverified(payload)?.h).length, POLL)
+      .poll(() => received.filter((payload) => readUnverified(payload)?.h).length, POLL)
       .toBeGreaterThan(0);
     const resets = await feedResets();
     const before = await rejected();
-    for (const payload of heard.slice(-5)) await stranger.notify(FEED_CHANNEL, payload);
+    for (const payload of received.slice(-5)) await stranger.notify(FEED_CHANNEL, payload);
     await expect.poll(rejected, POLL).toBeGreaterThanOrEqual(before + 5);
     expect(await feedResets()).toBe(resets);
   });

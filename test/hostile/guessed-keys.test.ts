@@ -80,7 +80,7 @@ it('5000 keys that were never given out are looked up once a minute, at most 50 
     pipelined: 1,
     connections: 128,
   });
-  const refused = (async () => {
+  const rejected = (async () => {
     // a key that is made in the middle of it is good within a second
     const answers: number[] = [];
     for (const key of idle) {
@@ -98,7 +98,7 @@ it('5000 keys that were never given out are looked up once a minute, at most 50 
   })();
   const flood = await flooding;
   const meanwhile = await bystander.stop();
-  const statuses = await refused;
+  const statuses = await rejected;
   const after = await lookups();
   const lastedS = (performance.now() - beganMs) / 1_000;
   const good = idle.length + 1;
@@ -142,10 +142,10 @@ it('one guess is looked up once, however often it is asked with, and a limit on 
     Array.from({ length: 150 }, () => service.get('/hotels/h1', { key: makeKey() })),
   );
   const lastedS = (performance.now() - beganMs) / 1_000;
-  const refused = answers.filter(({ status }) => status === 503);
-  expect(refused.length).toBeGreaterThanOrEqual(150 - MOST_LOOKUPS_PER_SECOND * Math.ceil(lastedS));
-  expect(refused.length).toBeLessThan(150);
-  for (const { text, headers } of refused) {
+  const rejected = answers.filter(({ status }) => status === 503);
+  expect(rejected.length).toBeGreaterThanOrEqual(150 - MOST_LOOKUPS_PER_SECOND * Math.ceil(lastedS));
+  expect(rejected.length).toBeLessThan(150);
+  for (const { text, headers } of rejected) {
     expect(text).toBe('{"error":"Service unavailable"}');
     expect(headers['retry-after']).toBe('1');
   }

@@ -16,14 +16,14 @@ export interface Piped {
   /** connections that the server closed */
   closed: number;
   /** of these, those whose last answer said so */
-  told: number;
+  announced: number;
 }
 
 const BURST_BYTES = 128 * 1024;
 
 const { port, connections, bytesPerSecond, request }: Pipelines = workerData;
 const burst = request.repeat(Math.floor(BURST_BYTES / request.length));
-const met: Piped = { sent: 0, answered: 0, closed: 0, told: 0 };
+const met: Piped = { sent: 0, answered: 0, closed: 0, announced: 0 };
 const sockets: Socket[] = [];
 let ended = false;
 
@@ -40,7 +40,7 @@ function open(i: number): void {
   socket.on('close', () => {
     if (ended) return;
     met.closed++;
-    if (/connection: close\r\n/i.test(tail.slice(tail.lastIndexOf('HTTP/1.1 ')))) met.told++;
+    if (/connection: close\r\n/i.test(tail.slice(tail.lastIndexOf('HTTP/1.1 ')))) met.announced++;
     open(i);
   });
 }

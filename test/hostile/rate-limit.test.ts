@@ -157,8 +157,8 @@ describe('what a limited key is told', () => {
     }
     // unknown paths and wrong methods need no key, so they count for none
     expect((await service.get('/nowhere', { key })).status).toBe(404);
-    const refused = await service.metric('hotel_api_requests_refused_total', { reason: 'rate_limit' });
-    expect(refused).toBeGreaterThan(0);
+    const rejected = await service.metric('hotel_api_requests_rejected_total', { reason: 'rate_limit' });
+    expect(rejected).toBeGreaterThan(0);
   });
 
   it('is nothing where there is no limit, nor to who is not known', async () => {

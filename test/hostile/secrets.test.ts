@@ -133,7 +133,7 @@ describe('keys and passwords', () => {
         redisDatabase: service.redisDatabase!,
         awaitReady: false,
       });
-      await expect.poll(() => broken.logs().join('\n'), { timeout: 60_000 }).toMatch(/not ready yet/);
+      await expect.poll(() => broken.logs().join('\n'), { timeout: 60_000 }).toMatch(/dependency not ready/);
       expectUntold('the metrics', await broken.metrics(), wrong);
       await broken.stop();
       expectUntold('the log', broken.logs().join('\n'), wrong);

@@ -118,7 +118,7 @@ describe('temporary tables and functions do not take the place of the schema’s
       expect.arrayContaining(['hotel_api_drain', 'hotel_api_begin_term', 'hotel_uri_is_valid']),
     );
     expect(await database.sql`select from hotel_api_changes`).toHaveLength(0);
-    expect(await database.sql`select leader from hotel_api_told`).toEqual([{ leader: 'x' }]);
+    expect(await database.sql`select leader from hotel_api_feed_position`).toEqual([{ leader: 'x' }]);
     await expectNothingCaptured(server);
   });
 

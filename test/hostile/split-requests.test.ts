@@ -142,14 +142,14 @@ async function expectWell(): Promise<void> {
 }
 
 /** So many connections meet each of two workers, but once in 32,768. */
-const WITNESSES = 16;
+const CHECKERS = 16;
 
 /**
  * Returns a function that resolves when every worker has read what was written to it before: witnesses that came later
  * are answered, twice, for what comes with a connection is read a turn after that is accepted.
  */
 function watchReading(): () => Promise<void> {
-  const lines = Array.from({ length: WITNESSES }, () => new Line());
+  const lines = Array.from({ length: CHECKERS }, () => new Line());
   closeAtEnd('witnesses', async () => {
     for (const line of lines) line.leave();
   });
@@ -174,7 +174,7 @@ describe('a request in two parts', () => {
     'is answered, or refused and closed, wherever it is cut: %s',
     async (_, request) => {
       const length = request().text.length;
-      const refused: string[] = [];
+      const rejected: string[] = [];
       const read = watchReading();
       // many cuts at once share the wait between the parts
       for (let start = 1; start < length; start += 100) {
@@ -209,14 +209,14 @@ describe('a request in two parts', () => {
             }
             // the library's own refusal, of a version that it has not read whole
             expect(asked.text.slice(0, cut), fault).toMatch(/^[A-Z]+ \S* ?H?T?T?P?\/?1?\.?1?\r?$/);
-            refused.push(asked.text.slice(0, cut).split(' ').at(-1)!);
+            rejected.push(asked.text.slice(0, cut).split(' ').at(-1)!);
             expect(line.rest + (answer?.head ?? '')).not.toContain('200 OK');
             line.leave();
           }),
         );
       }
-      if (process.env.DEBUG) console.log(refused);
-      expect(refused.length).toBeLessThanOrEqual(12);
+      if (process.env.DEBUG) console.log(rejected);
+      expect(rejected.length).toBeLessThanOrEqual(12);
       await expectWell();
     },
     30_000,

@@ -246,7 +246,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
   it('gives a pod the time that its drain takes', () => {
     const { DRAIN_WAIT_MS, DRAIN_TIMEOUT_MS } = configOf(overlay);
     const { terminationGracePeriodSeconds: graceS } = podOf(one(overlay, 'Deployment'));
-    const preStopS = container(overlay).lifecycle.preStop.sleep.seconds;
+    const preStopS = container(overlay).shutdown.preStop.sleep.seconds;
     // src/cluster/primary.ts: the workers' margin, then four releases of at most 2 s
     const releaseS = 2 + 4 * 2;
     expect(graceS).toBeGreaterThanOrEqual(preStopS + (DRAIN_WAIT_MS + DRAIN_TIMEOUT_MS) / 1000 + releaseS);

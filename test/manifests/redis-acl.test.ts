@@ -61,7 +61,7 @@ it('the service needs every right that the file grants, and no other', async () 
 
   expect(await auditLog()).toEqual([]);
   expect(await service.metrics()).toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
-  expect(await service.metrics()).toMatch(/redis_unsound_values_total [1-9]/);
+  expect(await service.metrics()).toMatch(/redis_invalid_values_total [1-9]/);
   const granted = rules.match(/^user hotel-api .*$/m)![0].match(/(?<=\+)\S+/g)!;
   expect([...granted].sort()).toEqual(await commandsOfTheService());
 });
@@ -69,7 +69,7 @@ it('the service needs every right that the file grants, and no other', async () 
 it('and with them it can do nothing else', async () => {
   const client = connect('hotel-api', PASSWORD);
   closeAtEnd('a connection with the rights of the service', async () => client.disconnect());
-  const refused: [command: string, ...args: string[]][] = [
+  const rejected: [command: string, ...args: string[]][] = [
     ...([['flushall'], ['keys', '*'], ['config', 'get', '*'], ['del', '1:h:h1'], ['acl', 'list']] as [
       string,
       ...string[],
@@ -85,7 +85,7 @@ it('and with them it can do nothing else', async () => {
     ['eval', "return redis.call('set', 'session:1', 'x')", '0'],
     ['eval', "return redis.call('flushall')", '0'],
   ];
-  for (const [command, ...args] of refused) {
+  for (const [command, ...args] of rejected) {
     await expect(client.call(command, ...args), `${command} ${args.join(' ')}`).rejects.toThrow(
       /NOPERM|The user executing the script can't/i,
     );

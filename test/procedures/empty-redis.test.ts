@@ -38,6 +38,6 @@ describe('Redis', () => {
     await expect.poll(hotelsInRedis, POLL).toBeGreaterThanOrEqual(QUESTIONS.length);
     await load.stop();
     expect(load.faults).toEqual([]);
-    expect(load.refused).toBe(0);
+    expect(load.rejected).toBe(0);
   });
 });

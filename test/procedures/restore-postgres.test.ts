@@ -82,7 +82,8 @@ describe('PostgreSQL', () => {
       await operator.types('pg_dump --format=custom --file=hotels.dump "$OWNER_URL"');
 
       // after it much happens, Redis being lost too: versions and generations go on, and are told to all
-      const generation = async () => (await sql`select generation from hotel_api_told`)[0]!.generation;
+      const generation = async () =>
+        (await sql`select generation from hotel_api_feed_position`)[0]!.generation;
       for (let round = 0; round < 3; round++) {
         const before = await generation();
         await client.flushall();

@@ -77,7 +77,7 @@ SQL`,
     expect(left).toHaveLength(0);
     await load.stop();
     expect(load.faults).toEqual([]);
-    expect(load.refused).toBe(0);
+    expect(load.rejected).toBe(0);
   });
 
   it('when it is changed under a running service: connections go on; without them what is cached is answered, the rest 503', async () => {
@@ -90,9 +90,9 @@ SQL`,
 
     await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${logins[0]}`;
     await expect.poll(async () => (await service.get(`/hotels/${cold}`)).status, POLL).toBe(503);
-    const refused = await service.get(`/hotels/${colder}`);
-    expect(refused.status).toBe(503);
-    expect(refused.headers['retry-after']).toBeDefined();
+    const rejected = await service.get(`/hotels/${colder}`);
+    expect(rejected.status).toBe(503);
+    expect(rejected.headers['retry-after']).toBeDefined();
     expect((await service.get(`/hotels/${cached}`)).status).toBe(200);
 
     await database.sql.unsafe(`alter role ${logins[0]} password 'first'`);

@@ -35,7 +35,7 @@ const isReady = (service: Service) => async () => (await service.admin('/readyz'
 const reasons = (service: Service): string[] =>
   service
     .logs()
-    .filter((line) => line.includes('not ready yet'))
+    .filter((line) => line.includes('dependency not ready'))
     .map((line) => JSON.parse(line).reason);
 
 it('an upgrade with a migration, and the way back, fail no request; a release that cannot live with the schema says so', async () => {
@@ -81,7 +81,7 @@ it('an upgrade with a migration, and the way back, fail no request; a release th
   await (await Everywhere.of(old, back)).until('/hotels/chaos-500', named('back again'));
   await load.stop();
   expect(load.faults).toEqual([]);
-  expect(load.refused).toBe(0);
+  expect(load.rejected).toBe(0);
 
   // one step further there is no way back to this release, but to the one between
   const newest = await makeRelease({ ...EXPAND, ...CONTRACT });

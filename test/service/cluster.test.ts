@@ -10,8 +10,8 @@ import { groupOf, runningOf } from '../../src/demo/servers/processes.ts';
 import { promisedMs } from '../support/form.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownPort } from '../support/own-port.ts';
-import { ownTimeMs, within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { ownTimeMs, within } from '../support/stall-detector.ts';
 
 /** For what must come; where a time is promised it stands there. */
 const POLL = { interval: 20, timeout: 60_000 };
@@ -113,7 +113,7 @@ describe('the workers', () => {
       // the others answer meanwhile, and the new one soon does
       expect((await service.get('/hotels/a')).status).toBe(200);
       await expect.poll(() => fresh().length, POLL).toBe(1);
-      expect(linesOf(service, 'worker ended, another is started').at(-1)).toMatchObject({
+      expect(linesOf(service, 'worker exited').at(-1)).toMatchObject({
         workerPid: victim,
         signal,
       });
@@ -128,7 +128,7 @@ describe('the workers', () => {
     // a report was heard of each
     await service.metrics();
     const before = await service.workerPids();
-    const ended = () => linesOf(service, 'worker ended, another is started');
+    const ended = () => linesOf(service, 'worker exited');
     const endedBefore = ended().length;
     process.kill(-service.pid, 'SIGSTOP');
     await sleep(3_000);
@@ -175,7 +175,7 @@ describe('a worker whose event loop is busy for longer than it may be frozen', (
     // it has had the time to say something, and the primary to read it
     await service.metrics();
     expect((await service.workerPids()).sort()).toEqual(before);
-    expect(linesOf(service, 'worker ended, another is started')).toEqual([]);
+    expect(linesOf(service, 'worker exited')).toEqual([]);
   }, 90_000);
 });
 
@@ -191,17 +191,17 @@ describe('a worker that cannot start', () => {
       });
     await expect.poll(taken, { ...POLL, interval: 2 }).toBe(true);
 
-    const ends = () => linesOf(service, 'worker ended, another is started');
+    const ends = () => linesOf(service, 'worker exited');
     await expect.poll(() => ends().length, { ...POLL, timeout: 60_000 }).toBe(5);
     expect(ends().map(({ restartInMs }) => restartInMs)).toEqual([0, 100, 200, 400, 800]);
     const times = ends().map(({ time }) => Date.parse(time));
     for (const [i, { restartInMs }] of ends().entries()) {
       if (i < 4) expect(times[i + 1]! - times[i]!).toBeGreaterThanOrEqual(restartInMs! - 5);
     }
-    for (const { reason } of linesOf(service, 'worker cannot go on')) {
+    for (const { reason } of linesOf(service, 'worker failed')) {
       expect(reason).toBe(`cannot listen on 127.0.0.1:${service.port}: the port is taken or may not be used`);
     }
-    expect(linesOf(service, 'worker cannot go on')).toHaveLength(4);
+    expect(linesOf(service, 'worker failed')).toHaveLength(4);
     expect((await service.admin('/readyz')).status).toBe(503);
     expect((await service.admin('/livez')).status).toBe(200);
 
@@ -233,7 +233,12 @@ describe('a worker that is told to end while it starts', () => {
     const said: string[] = [];
     worker.on('message', (message: ToPrimary) => said.push(message.type));
     await once(worker, 'message');
-    const feed = { generation: '1', heardAtMs: -Infinity, told: undefined, secret: new Uint8Array(32) };
+    const feed = {
+      generation: '1',
+      receivedAtMs: -Infinity,
+      position: undefined,
+      secret: new Uint8Array(32),
+    };
     const documents = { openApi: '', guide: '' };
     const orders: ToWorker[] = [{ type: 'start', number: 1, config, documents, ...feed }, { type: 'drain' }];
     for (const order of orders) worker.send(order);
@@ -273,7 +278,7 @@ describe('the end', () => {
       expect(await runningOf(group)).toEqual([]);
       expect(linesOf(service, 'stopping')).toMatchObject([{ signal }]);
       expect(linesOf(service, 'stopped')).toHaveLength(1);
-      expect(linesOf(service, 'worker ended, another is started')).toEqual([]);
+      expect(linesOf(service, 'worker exited')).toEqual([]);
     },
   );
 
@@ -344,7 +349,7 @@ describe('the end', () => {
       awaitReady: false,
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing', DRAIN_WAIT_MS: '60000' },
     });
-    await expect.poll(() => linesOf(service, 'not ready yet, trying again'), POLL).toHaveLength(1);
+    await expect.poll(() => linesOf(service, 'dependency not ready, retrying'), POLL).toHaveLength(1);
     const toldAtMs = ownTimeMs();
     process.kill(service.pid, 'SIGTERM');
     expect(await service.exited).toEqual({ code: 0, signal: null, forced: false });

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { insertHotels } from '../support/hotel.ts';
-import { within } from '../support/own-time.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 const PATIENCE_MS = 1_000;
 const LIMIT = 100;

@@ -291,8 +291,7 @@ describe('keys that are looked up', () => {
     service.post('/hotels/channel/batch', { channel_ids: places.map((i) => `CHANNEL-SECRET-${i}`) });
   it('are counted by the tiers that were asked and by what each said', async () => {
     // Redis loses all it had, so that PostgreSQL is asked; at the start it may have been given up already
-    const givenUp = () =>
-      service.logs().filter((line) => line.includes('what Redis holds is given up')).length;
+    const givenUp = () => service.logs().filter((line) => line.includes('Redis cache invalidated')).length;
     const before = givenUp();
     await service.redis!.flushdb();
     await expect.poll(givenUp, POLL).toBeGreaterThan(before);

@@ -106,11 +106,11 @@ describe('values from Redis', () => {
 
   test('a read without keys is refused, and the next one is answered', async () => {
     await redis.client.set('one', '1');
-    const [refused, answered] = await Promise.allSettled([
+    const [rejected, answered] = await Promise.allSettled([
       connection.read([]),
       texts(connection.read(['one'])),
     ]);
-    expect(refused).toMatchObject({ status: 'rejected', reason: { name: 'ReplyError' } });
+    expect(rejected).toMatchObject({ status: 'rejected', reason: { name: 'ReplyError' } });
     expect(answered).toMatchObject({ value: ['1'] });
   });
 });
@@ -345,12 +345,12 @@ class ScriptedServer {
         if (lines.length <= lineCount) return;
         received = lines.slice(lineCount).join('\r\n');
         const [name, ...args] = lines.slice(0, lineCount).filter((_, i) => i > 0 && i % 2 === 0);
-        this.#hear(socket, name!.toLowerCase(), args);
+        this.#receive(socket, name!.toLowerCase(), args);
       }
     });
   }
 
-  #hear(socket: Socket, name: string, args: string[]): void {
+  #receive(socket: Socket, name: string, args: string[]): void {
     if (name === 'info') socket.write('$9\r\nloading:0\r\n');
     else if (name !== 'mget') socket.write('+OK\r\n');
     else {

@@ -14,9 +14,9 @@ import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
-import { within } from '../support/own-time.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 await needs('redis');
 
@@ -29,7 +29,7 @@ const PROMISE_MS = 2_000;
 /** The way to a server that comes later: until it heals nobody listens there. */
 async function later(url: string): Promise<FaultProxy & { url: string }> {
   const proxy = await FaultProxy.before(url);
-  await proxy.refuse();
+  await proxy.reject();
   return proxy;
 }
 
@@ -37,7 +37,7 @@ const readiness = (service: Service) => async () => (await service.admin('/ready
 const reasonsOf = (service: Service): string[] =>
   service
     .logs()
-    .filter((line) => line.includes('not ready yet'))
+    .filter((line) => line.includes('dependency not ready'))
     .map((line) => JSON.parse(line).reason);
 
 /** Runs the real program with nothing in its environment but what is given, to its end. */
@@ -202,7 +202,7 @@ describe('a port that is taken', () => {
   it('keeps the service from being ready where it is the public one: it says so, and listens when it can', async () => {
     const { port, release } = await take();
     const service = await startService({ redis: false, awaitReady: false, env: { PORT: String(port) } });
-    const said = () => service.logs().find((line) => line.includes('worker cannot go on'));
+    const said = () => service.logs().find((line) => line.includes('worker failed'));
     await expect
       .poll(said, POLL)
       .toContain(`cannot listen on 127.0.0.1:${port}: the port is taken or may not be used`);

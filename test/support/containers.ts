@@ -1,4 +1,4 @@
-import type { Lifecycle } from '../../src/lib/shutdown.ts';
+import type { Shutdown } from '../../src/lib/shutdown.ts';
 
 export interface ContainerServers {
   /** the address of a database, as a superuser */
@@ -8,7 +8,7 @@ export interface ContainerServers {
 
 /** PostgreSQL and Redis as containers; undefined where no Docker engine answers. */
 export async function startContainers(
-  lifecycle: Lifecycle,
+  shutdown: Shutdown,
   maxConnections: number,
 ): Promise<ContainerServers | undefined> {
   const { GenericContainer, getContainerRuntimeClient } = await import('testcontainers');
@@ -24,12 +24,12 @@ export async function startContainers(
   const database = await new PostgreSqlContainer('postgres:17')
     .withCommand(['postgres', ...settings.flatMap((setting) => ['-c', setting])])
     .start();
-  lifecycle.push('PostgreSQL container', () => database.stop(), 20_000);
+  shutdown.push('PostgreSQL container', () => database.stop(), 20_000);
   const redis = await new GenericContainer('redis:7')
     .withExposedPorts(6379)
     .withCommand(['redis-server', '--save', '', '--appendonly', 'no', '--databases', '128'])
     .start();
-  lifecycle.push('Redis container', () => redis.stop(), 20_000);
+  shutdown.push('Redis container', () => redis.stop(), 20_000);
   return {
     urlOf: (name) => Object.assign(new URL(database.getConnectionUri()), { pathname: `/${name}` }).href,
     redisUrl: `redis://${redis.getHost()}:${redis.getMappedPort(6379)}/0`,

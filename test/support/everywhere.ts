@@ -1,8 +1,8 @@
 import { type Answer, Client } from './client.ts';
 import { promisedMs } from './form.ts';
 import { closeAtEnd } from './left-behind.ts';
-import { ownTimeMs } from './own-time.ts';
 import type { Service } from './service.ts';
+import { ownTimeMs } from './stall-detector.ts';
 
 /** Connections to each worker, on average: with 8 one of two workers is missed once in 2^15. */
 const PER_WORKER = 8;
@@ -90,7 +90,7 @@ export class Everywhere {
   async until(
     path: string,
     isSo: (answer: Answer) => boolean,
-    patienceMs = 1_000,
+    timeoutMs = 1_000,
     key?: string,
   ): Promise<number> {
     const beganMs = ownTimeMs();
@@ -99,7 +99,7 @@ export class Everywhere {
       const tookMs = ownTimeMs() - beganMs;
       const other = answers.find((answer) => !isSo(answer));
       if (!other) return tookMs;
-      if (tookMs > promisedMs(patienceMs)) {
+      if (tookMs > promisedMs(timeoutMs)) {
         throw new Error(
           `${path} after ${Math.round(tookMs)} ms: ${other.status} ${other.text.slice(0, 300)}`,
         );

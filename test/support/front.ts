@@ -13,12 +13,12 @@ export interface Seen {
 }
 
 /** What the front does to a request instead of handing it on. */
-export type Refusal = { status: 429 | 503; retryAfterS: number } | 'cut';
+export type Rejection = { status: 429 | 503; retryAfterS: number } | 'cut';
 
 /** A proxy before a service that refuses some requests, as a busy service does: by their number, from 1. */
 export async function startFront(
   port: number,
-  refusals: Record<number, Refusal>,
+  errorReplies: Record<number, Rejection>,
 ): Promise<{ url: string; seen: Seen[] }> {
   const seen: Seen[] = [];
   const server = createServer(async (incoming, outgoing) => {
@@ -28,15 +28,15 @@ export async function startFront(
     const { method, url: path } = incoming as { method: string; url: string };
     const noted: Seen = { atMs: performance.now(), method, path, body: body.toString(), status: 0 };
     seen.push(noted);
-    const refusal = refusals[seen.length];
-    if (refusal === 'cut') {
+    const rejection = errorReplies[seen.length];
+    if (rejection === 'cut') {
       incoming.socket.destroy();
-    } else if (refusal) {
-      noted.status = refusal.status;
+    } else if (rejection) {
+      noted.status = rejection.status;
       outgoing
-        .writeHead(refusal.status, {
+        .writeHead(rejection.status, {
           'content-type': 'application/json',
-          'retry-after': String(refusal.retryAfterS),
+          'retry-after': String(rejection.retryAfterS),
           'x-request-id': 'front',
         })
         .end('{"error":"Later"}');

@@ -96,7 +96,7 @@ export class FaultProxy {
   }
 
   /** Resets every connection and refuses new ones. */
-  async refuse(): Promise<void> {
+  async reject(): Promise<void> {
     this.#refusing = true;
     const closed = once(this.#server, 'close');
     this.#server.close();
@@ -118,8 +118,8 @@ export class FaultProxy {
   #accept(client: Socket): void {
     const server = connect({ ...this.#target, allowHalfOpen: true });
     // as the server's own machine would refuse it
-    const refused = () => client.resetAndDestroy();
-    server.once('error', refused).once('connect', () => server.off('error', refused));
+    const rejected = () => client.resetAndDestroy();
+    server.once('error', rejected).once('connect', () => server.off('error', rejected));
     client.allowHalfOpen = true;
     this.#serverEnds.add(server);
     server.once('close', () => this.#serverEnds.delete(server));

@@ -3,7 +3,7 @@ import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { startPostgres } from '../../src/demo/servers/postgres.ts';
 import { findRedis, findRedisProgram } from '../../src/demo/servers/redis.ts';
-import { Lifecycle } from '../../src/lib/shutdown.ts';
+import { Shutdown } from '../../src/lib/shutdown.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
 import { installUws } from './uws.ts';
@@ -41,13 +41,13 @@ const MAX_CONNECTIONS = 400;
  * uWebSockets.js of package.json: the address of an official release, or what else npm takes.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const lifecycle = new Lifecycle();
+  const shutdown = new Shutdown();
   try {
-    const { urlOf, redisUrl } = await startServers(lifecycle);
+    const { urlOf, redisUrl } = await startServers(shutdown);
     const password = randomBytes(16).toString('hex');
     await makeTemplate(urlOf, password);
     const uws = process.env.TEST_UWS ? await installUws(process.env.TEST_UWS) : undefined;
-    if (uws) lifecycle.push('uWebSockets.js', uws.release);
+    if (uws) shutdown.push('uWebSockets.js', uws.release);
     const ownerUrl = urlOf('');
     const serviceUrl = Object.assign(new URL(ownerUrl), { username: 'service', password }).href;
     project.provide('servers', {
@@ -60,21 +60,21 @@ export default async function setup(project: TestProject): Promise<() => Promise
       firstPort: 10_000 + 100 * randomInt(200),
     });
   } catch (error) {
-    await lifecycle.close();
+    await shutdown.close();
     throw error;
   }
   return async () => {
-    const faults = await lifecycle.close();
+    const faults = await shutdown.close();
     if (faults.length > 0) throw new Error(`servers did not stop: ${faults.join('; ')}`);
   };
 }
 
-async function startServers(lifecycle: Lifecycle): Promise<ContainerServers> {
+async function startServers(shutdown: Shutdown): Promise<ContainerServers> {
   const wanted = process.env.TEST_SERVERS ?? 'any';
   if (!['any', 'docker', 'embedded'].includes(wanted))
     throw new Error('TEST_SERVERS is docker, embedded or unset');
   if (wanted !== 'embedded') {
-    const containers = await startContainers(lifecycle, MAX_CONNECTIONS).catch((error: Error) => {
+    const containers = await startContainers(shutdown, MAX_CONNECTIONS).catch((error: Error) => {
       if (wanted === 'docker') throw error;
       console.warn(`Docker answers, but starts no servers (${error.message}): using embedded ones.`);
       return undefined;
@@ -83,9 +83,9 @@ async function startServers(lifecycle: Lifecycle): Promise<ContainerServers> {
     if (wanted === 'docker') throw new Error('TEST_SERVERS=docker, but no Docker engine answers');
   }
   const server = await startPostgres({ maxConnections: MAX_CONNECTIONS });
-  lifecycle.push('PostgreSQL', () => server.stop(), 10_000);
+  shutdown.push('PostgreSQL', () => server.stop(), 10_000);
   const redis = await findRedis(console.warn);
-  if (redis?.server) lifecycle.push('Redis', () => redis.server!.stop(), 5_000);
+  if (redis?.server) shutdown.push('Redis', () => redis.server!.stop(), 5_000);
   return { urlOf: server.url, redisUrl: redis?.url };
 }
 

@@ -1,24 +1,24 @@
 import postgres, { type Sql } from 'postgres';
-import { Keyring } from '../../src/auth/api-key-cache.ts';
-import { SharedKeys } from '../../src/auth/redis-key-cache.ts';
-import { Reader } from '../../src/cache/hotel-reader.ts';
+import { ApiKeyCache } from '../../src/auth/api-key-cache.ts';
+import { RedisKeyCache } from '../../src/auth/redis-key-cache.ts';
+import { HotelReader } from '../../src/cache/hotel-reader.ts';
 import { LocalCache } from '../../src/cache/local-cache.ts';
 import { RecentChanges } from '../../src/cache/recent-changes.ts';
-import { SharedCache } from '../../src/cache/redis-hotel-cache.ts';
+import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
 import type { Findings } from '../../src/change-feed/compare.ts';
-import { Follower } from '../../src/change-feed/feed-applier.ts';
-import { Link } from '../../src/change-feed/feed-status.ts';
-import { NOTHING_HEARD, readPosition } from '../../src/change-feed/history.ts';
+import { FeedApplier } from '../../src/change-feed/feed-applier.ts';
+import { FeedStatus } from '../../src/change-feed/feed-status.ts';
+import { NOTHING_RECEIVED, readPosition } from '../../src/change-feed/history.ts';
 import type { FeedMessage } from '../../src/change-feed/messages.ts';
 import { readPayload } from '../../src/change-feed/payload.ts';
 import { Reconciler } from '../../src/change-feed/reconciler.ts';
-import type { RedisAccess } from '../../src/change-feed/redis-writer.ts';
+import type { RedisStores } from '../../src/change-feed/redis-writer.ts';
 import { FEED_CHANNEL, Term } from '../../src/change-feed/term.ts';
 import { Entry } from '../../src/hotels/entry.ts';
 import { LETTER, type Namespace } from '../../src/hotels/namespace.ts';
-import { Positions } from '../../src/hotels/page-index.ts';
-import { Origin } from '../../src/hotels/repository.ts';
-import { Secret } from '../../src/lib/mac.ts';
+import { PageIndex } from '../../src/hotels/page-index.ts';
+import { HotelRepository } from '../../src/hotels/repository.ts';
+import { MacSecret } from '../../src/lib/mac.ts';
 import { Events } from '../../src/observability/events.ts';
 import { openLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
@@ -31,11 +31,11 @@ const UNTIL_MS = 20_000;
 /** Twice all of up to two thousand names. */
 const COMPARE_STEPS = 6;
 /** Of the values of keys in Redis. */
-const KEY_SECRET = new Secret();
-const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onPoison: () => {} };
+const KEY_SECRET = new MacSecret();
+const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
 
 /** A door that work waits at while it is shut. */
-export class Door {
+export class SyncPoint {
   #shut: PromiseWithResolvers<void> | undefined;
   #waiting = 0;
 
@@ -63,18 +63,18 @@ export class Door {
 
 /** The memory of one worker, with doors behind its reads of PostgreSQL and before its writes to Redis. */
 export class StagedWorker {
-  readonly afterQuery = new Door();
-  readonly beforeFill = new Door();
-  readonly reader: Reader;
+  readonly afterQuery = new SyncPoint();
+  readonly beforeFill = new SyncPoint();
+  readonly reader: HotelReader;
   readonly local: LocalCache;
-  readonly keyring: Keyring;
-  readonly #follower: Follower;
-  readonly #link = new Link();
+  readonly apiKeys: ApiKeyCache;
+  readonly #follower: FeedApplier;
+  readonly #link = new FeedStatus();
 
   constructor(sql: Sql, redis: Redis, generation: string) {
-    const shared = new SharedCache(redis, SHARING);
-    const sharedKeys = new SharedKeys(redis, SHARING, KEY_SECRET);
-    for (const store of [shared, sharedKeys])
+    const redisCache = new RedisHotelCache(redis, SHARING);
+    const redisKeys = new RedisKeyCache(redis, SHARING, KEY_SECRET);
+    for (const store of [redisCache, redisKeys])
       hold(store, ['fill', 'rememberAbsent', 'rememberUnknown'], this.beforeFill);
     const query = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
       const result = await run(sql);
@@ -82,50 +82,50 @@ export class StagedWorker {
       return result;
     };
     const rows = (text: string, parameters: never[]) => query((sql) => sql.unsafe(text, parameters));
-    const origin = new Origin({ query, rows } as never);
+    const origin = new HotelRepository({ query, rows } as never);
     const [hotelChanges, keyChanges] = [new RecentChanges(), new RecentChanges()];
-    const isLinked = () => this.#link.up;
+    const isFeedUp = () => this.#link.up;
     this.local = new LocalCache(4 * 1024 ** 2, {
-      isLinked,
+      isFeedUp: isFeedUp,
       absentTtlMs: SHARING.absentTtlMs,
       refresh: () => {},
       counts: { hit: 0, absent: 0, miss: 0 },
     });
-    this.reader = new Reader(this.local, shared, origin, hotelChanges, isLinked, () => {});
-    this.keyring = new Keyring({
-      shared: sharedKeys,
+    this.reader = new HotelReader(this.local, redisCache, origin, hotelChanges, isFeedUp, () => {});
+    this.apiKeys = new ApiKeyCache({
+      redisCache: redisKeys,
       postgres: { query } as never,
       recent: keyChanges,
-      isLinked,
+      isFeedUp,
       unknownTtlMs: SHARING.absentTtlMs,
       counts: new Metrics().keyLookups.counts,
-      mayGuess: () => true,
+      mayLookUp: () => true,
     });
-    this.#follower = new Follower({
+    this.#follower = new FeedApplier({
       hotelChanges,
       keyChanges,
       reader: this.reader,
       local: this.local,
-      relay: undefined,
-      positions: new Positions(origin),
-      keyring: this.keyring,
-      sharedHotels: shared,
-      sharedKeys,
-      link: this.#link,
+      redisBatch: undefined,
+      pageIndex: new PageIndex(origin),
+      apiKeys: this.apiKeys,
+      redisHotels: redisCache,
+      redisKeys: redisKeys,
+      feedStatus: this.#link,
       metrics: new Metrics(),
     });
     this.#follower.useGeneration(generation);
-    this.#link.heard(undefined, 0);
+    this.#link.received(undefined, 0);
   }
 
-  hear(message: FeedMessage): void {
-    this.#follower.hear(message, 0);
+  receive(message: FeedMessage): void {
+    this.#follower.apply(message, 0);
   }
 
   /** As a request does: the local cache, else the other tiers. The name, or null where there is no hotel. */
   async ask(namespace: Namespace, key: string): Promise<string | null> {
     const ref = this.local.find(namespace, key);
-    if (ref > 0) return nameOf(new Entry(this.local.slab.read(ref)));
+    if (ref > 0) return nameOf(new Entry(this.local.arena.read(ref)));
     if (ref < 0) return null;
     const [entry] = await this.reader.load(namespace, [key], '');
     return entry ? nameOf(entry) : null;
@@ -133,13 +133,13 @@ export class StagedWorker {
 }
 
 /** Has these methods, where the store has them, wait at a door. */
-function hold(store: object, methods: string[], door: Door): void {
+function hold(store: object, methods: string[], syncPoint: SyncPoint): void {
   const methodsOf = store as Record<string, ((...values: unknown[]) => Promise<unknown>) | undefined>;
   for (const method of methods) {
     const original = methodsOf[method]?.bind(store);
     if (!original) continue;
     methodsOf[method] = async (...values) => {
-      await door.pass();
+      await syncPoint.pass();
       return original(...values);
     };
   }
@@ -147,7 +147,7 @@ function hold(store: object, methods: string[], door: Door): void {
 
 /** An invalidator that does not know that its term is over; what it writes to Redis waits at a door. */
 export interface Rival {
-  beforeWrite: Door;
+  beforeWrite: SyncPoint;
   /** takes changes off the queue, writes them and tells of them */
   deliver(): Promise<number>;
   /** ends its connection, and with it its transaction */
@@ -156,8 +156,8 @@ export interface Rival {
 
 const EVENTS = new Events(openLog('silent', 'test'));
 const storesOf = (redis: Redis) => ({
-  hotels: new SharedCache(redis, SHARING),
-  keys: new SharedKeys(redis, SHARING, KEY_SECRET),
+  hotels: new RedisHotelCache(redis, SHARING),
+  keys: new RedisKeyCache(redis, SHARING, KEY_SECRET),
 });
 const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
 
@@ -168,9 +168,9 @@ export class Stage {
   readonly redisDatabase: FreshRedis;
   readonly workers: StagedWorker[] = [];
   /** what the invalidator has said and no worker has heard yet */
-  readonly told: FeedMessage[] = [];
+  readonly announced: FeedMessage[] = [];
   readonly #redis: Redis;
-  readonly #access: RedisAccess;
+  readonly #access: RedisStores;
   readonly #term: Term;
   #rivals: Sql | undefined;
   #rivalClosed = Promise.withResolvers<void>();
@@ -184,14 +184,14 @@ export class Stage {
   private constructor(
     database: FreshDatabase,
     redisDatabase: FreshRedis,
-    access: RedisAccess & { redis: Redis },
+    redisStores: RedisStores & { redis: Redis },
     term: Term,
   ) {
     this.sql = database.sql;
     this.database = database;
     this.redisDatabase = redisDatabase;
-    this.#redis = access.redis;
-    this.#access = access;
+    this.#redis = redisStores.redis;
+    this.#access = redisStores;
     this.#term = term;
   }
 
@@ -204,10 +204,10 @@ export class Stage {
       await sql.end();
     });
     await redis.connected(1_000);
-    const access = { redis, ...storesOf(redis) };
-    const term = await Term.begin(sql, access, null, NOTHING_HEARD, new Metrics(), EVENTS);
-    const stage = new Stage(database, redisDatabase, access, term);
-    const secret = new Secret();
+    const redisStores = { redis, ...storesOf(redis) };
+    const term = await Term.begin(sql, redisStores, null, NOTHING_RECEIVED, new Metrics(), EVENTS);
+    const stage = new Stage(database, redisDatabase, redisStores, term);
+    const secret = new MacSecret();
     secret.use((await readPosition(sql)).secret);
     const read = (payload: string) => readPayload(payload, secret) as FeedMessage;
     await database.sql.listen(FEED_CHANNEL, (payload) =>
@@ -216,7 +216,7 @@ export class Stage {
     await term.deliver();
     await stage.#sync();
     for (let i = 0; i < 2; i++) stage.workers.push(stage.newcomer());
-    stage.told.length = 0;
+    stage.announced.length = 0;
     return stage;
   }
 
@@ -256,16 +256,16 @@ export class Stage {
       this.#rivals = rivals;
     }
     const sql = this.#rivals;
-    const beforeWrite = new Door();
+    const beforeWrite = new SyncPoint();
     const stores = storesOf(this.#redis);
     hold(stores.hotels, ['fill', 'withdraw'], beforeWrite);
-    const access = { redis: this.#redis, ...stores };
-    const [{ leader }] = (await this.sql`select leader from hotel_api_told`) as unknown as [
+    const redisStores = { redis: this.#redis, ...stores };
+    const [{ leader }] = (await this.sql`select leader from hotel_api_feed_position`) as unknown as [
       { leader: string },
     ];
-    const term = await Term.begin(sql, access, this.#beat, NOTHING_HEARD, new Metrics(), EVENTS);
+    const term = await Term.begin(sql, redisStores, this.#beat, NOTHING_RECEIVED, new Metrics(), EVENTS);
     // the stage's own term goes on, as if it had begun after this one
-    await this.sql`update hotel_api_told set leader = ${leader}, written_by = pg_current_xact_id()`;
+    await this.sql`update hotel_api_feed_position set leader = ${leader}, written_by = pg_current_xact_id()`;
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
     return {
       beforeWrite,
@@ -294,13 +294,14 @@ export class Stage {
   }
 
   /** Every worker hears what was told. */
-  hear(): void {
-    for (const message of this.told.splice(0)) for (const worker of this.workers) worker.hear(message);
+  receive(): void {
+    for (const message of this.announced.splice(0))
+      for (const worker of this.workers) worker.receive(message);
   }
 
   async settle(): Promise<void> {
     await this.deliver();
-    this.hear();
+    this.receive();
     for (const worker of this.workers) {
       worker.afterQuery.open();
       worker.beforeFill.open();
@@ -321,7 +322,7 @@ export class Stage {
     if (!('sync' in message)) {
       if (message.g !== '') this.#generation = message.g;
       this.#beat = message.b;
-      this.told.push(message);
+      this.announced.push(message);
       return;
     }
     this.#synced = message.sync;

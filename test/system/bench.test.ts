@@ -66,7 +66,7 @@ describe('a small run', () => {
         sweep: [],
         probes: [],
         compression: [],
-        witness: [],
+        freshness: [],
       });
       for (const { rounds } of results.cells) {
         for (const { requests, seconds, processorUs, p50Us, p99Us } of rounds) {

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
 import { exampleRows } from '../support/example-hotels.ts';
-import { type Refusal, type Seen, startFront } from '../support/front.ts';
+import { type Rejection, type Seen, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -79,7 +79,7 @@ describe.each([
   ['Python', 'python3', ['client.py'], 'True'],
 ])('the example in %s', (_, program, options, yes) => {
   // of the first requests one is refused, one finds the service busy, one finds its connection cut
-  const refusals: Record<number, Refusal> = {
+  const errorReplies: Record<number, Rejection> = {
     1: { status: 503, retryAfterS: 1 },
     4: { status: 429, retryAfterS: 2 },
     8: 'cut',
@@ -87,7 +87,7 @@ describe.each([
   let printed: string;
   let seen: Seen[];
   beforeAll(async () => {
-    const front = await startFront(service.port, refusals);
+    const front = await startFront(service.port, errorReplies);
     printed = await run(program, options, front.url);
     seen = front.seen;
   }, PATIENCE_MS);
@@ -101,16 +101,16 @@ describe.each([
   });
 
   it('waits as it is told before it asks again', () => {
-    for (const [number, refusal] of Object.entries(refusals)) {
+    for (const [number, rejection] of Object.entries(errorReplies)) {
       const at = Number(number) - 1;
-      const refused = seen[at]!;
-      expect(refused.status).toBe(refusal === 'cut' ? 0 : refusal.status);
+      const rejected = seen[at]!;
+      expect(rejected.status).toBe(rejection === 'cut' ? 0 : rejection.status);
       const again = seen.findIndex(
-        ({ path, body }, i) => i > at && path === refused.path && body === refused.body,
+        ({ path, body }, i) => i > at && path === rejected.path && body === rejected.body,
       );
       expect(again).toBeGreaterThan(at);
-      const waitedMs = seen[again]!.atMs - refused.atMs;
-      expect(waitedMs).toBeGreaterThanOrEqual(refusal === 'cut' ? 50 : refusal.retryAfterS * 1000 - 20);
+      const waitedMs = seen[again]!.atMs - rejected.atMs;
+      expect(waitedMs).toBeGreaterThanOrEqual(rejection === 'cut' ? 50 : rejection.retryAfterS * 1000 - 20);
     }
   });
 

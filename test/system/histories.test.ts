@@ -59,13 +59,13 @@ describe('a replica that lacks the last changes is promoted', () => {
       Array.from({ length: 20 }, (_, i) => ({ id: `new${i}`, name: 'lost' })),
     );
     const lostKey = await insertKey(sql, []);
-    const lost = async (patienceMs: number, isLost: boolean) => {
+    const lost = async (timeoutMs: number, isLost: boolean) => {
       const [old, gone, made] = isLost
         ? [named('lost'), status(404), named('lost')]
         : [named('kept'), named('kept'), status(404)];
-      for (let i = 0; i < 100; i++) await everywhere.until(`/hotels/h${i}`, old, patienceMs);
-      for (let i = 100; i < 120; i++) await everywhere.until(`/hotels/h${i}`, gone, patienceMs);
-      for (let i = 0; i < 20; i++) await everywhere.until(`/hotels/new${i}`, made, patienceMs);
+      for (let i = 0; i < 100; i++) await everywhere.until(`/hotels/h${i}`, old, timeoutMs);
+      for (let i = 100; i < 120; i++) await everywhere.until(`/hotels/h${i}`, gone, timeoutMs);
+      for (let i = 0; i < 20; i++) await everywhere.until(`/hotels/new${i}`, made, timeoutMs);
     };
     await lost(1_000, true);
     await everywhere.until('/hotels/h200', status(200), 1_000, lostKey);

@@ -7,9 +7,9 @@ import { counts, Program } from '../cli/program.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere } from '../support/everywhere.ts';
 import { judgesTimes, promisedMs } from '../support/form.ts';
-import { ownTimeMs } from '../support/own-time.ts';
+import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { type Service, startService } from '../support/service.ts';
-import { type Witness, watchFreshness } from '../support/witness.ts';
+import { ownTimeMs } from '../support/stall-detector.ts';
 
 const HOTELS = 100_000;
 /** So long after the commit of an import all of it is shown. */
@@ -19,7 +19,7 @@ const MAX_WAITING = 100;
 
 let service: Service;
 let everywhere: Everywhere;
-let witness: Witness;
+let freshness: FreshnessWatch;
 let ids: { id: string; channel_id: string }[];
 
 beforeAll(async () => {
@@ -27,7 +27,7 @@ beforeAll(async () => {
   await seed(database.sql, HOTELS, { seed: 1, today: '2026-01-01' });
   service = await startService({ database, workers: 2 });
   everywhere = await Everywhere.of(service);
-  witness = watchFreshness(service);
+  freshness = watchFreshness(service);
   ids =
     await service.sql`select id, channel_id from hotels where channel_id is not null order by id collate "C"`;
 });
@@ -81,7 +81,7 @@ function watchQueue() {
 /** Until every worker shows all of these with so many rooms; how long that took in ms. */
 async function untilAllShow(
   roomCount: number,
-  patienceMs: number,
+  timeoutMs: number,
   channel_ids: string[] = spread(),
 ): Promise<number> {
   const beganMs = ownTimeMs();
@@ -96,7 +96,7 @@ async function untilAllShow(
       )
     )
       return tookMs;
-    if (tookMs > patienceMs) throw new Error(`not everywhere after ${tookMs} ms`);
+    if (tookMs > timeoutMs) throw new Error(`not everywhere after ${tookMs} ms`);
   }
 }
 
@@ -139,9 +139,9 @@ describe('100,000 hotels are seen everywhere within 5 s of their commit, with no
   it.each(WRITINGS)(
     '$what',
     async ({ what, write, asked }) => {
-      witness.allowAge(VISIBLE_MS);
+      freshness.allowAge(VISIBLE_MS);
       await everywhere.post('/hotels/channel/batch', { channel_ids: asked() });
-      const refusedBefore = await service.metric('hotel_api_requests_refused_total');
+      const rejectedBefore = await service.metric('hotel_api_requests_rejected_total');
       rooms++;
       const asking = load();
       const watching = watchQueue();
@@ -157,7 +157,7 @@ describe('100,000 hotels are seen everywhere within 5 s of their commit, with no
       expect([...statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
       if (!judgesTimes) return;
       expect([...statuses.keys()]).toEqual([200]);
-      expect(await service.metric('hotel_api_requests_refused_total')).toBe(refusedBefore);
+      expect(await service.metric('hotel_api_requests_rejected_total')).toBe(rejectedBefore);
       expect(most).toBeLessThan(MAX_WAITING);
     },
     180_000,

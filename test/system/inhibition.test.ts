@@ -38,7 +38,7 @@ it('an outage of PostgreSQL pages once, and hides neither another deployment nor
     alert('HotelApiNoInvalidator'),
     alert('HotelApiErrorBudgetBurnsFast'),
     alert('HotelApiErrorBudgetBurnsSlowly'),
-    alert('HotelApiRefusing', { reason: 'postgres_away' }),
+    alert('HotelApiRejecting', { reason: 'postgres_unavailable' }),
     alert('HotelApiFreshnessLag'),
     alert('HotelApiFreshnessLagPersists'),
     alert('HotelApiWorkersMissing', { pod: 'p1' }),

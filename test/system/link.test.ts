@@ -3,13 +3,13 @@ import postgres from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { samplesOf } from '../support/exposition.ts';
+import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownPostgres } from '../support/own-server.ts';
-import { within } from '../support/own-time.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
-import { type Witness, watchFreshness } from '../support/witness.ts';
+import { within } from '../support/stall-detector.ts';
 
 await needs('redis');
 
@@ -26,7 +26,7 @@ let proxy: FaultProxy;
 let first: Service;
 let second: Service;
 let everywhere: Everywhere;
-let witness: Witness;
+let freshness: FreshnessWatch;
 let n = 0;
 
 beforeAll(async () => {
@@ -41,14 +41,14 @@ beforeAll(async () => {
   const beside = { database: { ...database, url: path.url }, redisDatabase: first.redisDatabase! };
   second = await startService({ workers: 2, ...beside });
   everywhere = await Everywhere.of(first, second);
-  witness = watchFreshness(first, second);
+  freshness = watchFreshness(first, second);
 });
 
 /** Commits a change; how long it took until every worker showed it. */
-async function changed(patienceMs: number): Promise<number> {
+async function changed(timeoutMs: number): Promise<number> {
   const name = `v${++n}`;
   await first.sql`update hotels set name = ${name} where id = 'h'`;
-  return everywhere.until('/hotels/h', named(name), patienceMs);
+  return everywhere.until('/hotels/h', named(name), timeoutMs);
 }
 
 async function backends(name: string): Promise<number[]> {
@@ -72,7 +72,7 @@ async function roles(): Promise<[active: Service, standby: Service]> {
 
 /** Makes this instance's invalidator the active one. */
 async function haveLead(service: Service): Promise<void> {
-  witness.allowAge(2_500);
+  freshness.allowAge(2_500);
   while ((await roles())[0] !== service) {
     await first.sql`
       select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
@@ -121,7 +121,7 @@ const log = (what: string, ms: number) => console.log(`${what}: seen everywhere 
 
 describe('a change is served by every worker', () => {
   it('when every backend that listens is terminated, again and again', async () => {
-    witness.allowAge(UNLINKED_MS);
+    freshness.allowAge(UNLINKED_MS);
     for (let round = 0; round < 10; round++) {
       const name = `v${++n}`;
       // before, in the middle of and after the change, by turns
@@ -136,7 +136,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when the feed of an instance is half-open, while all else of it reaches PostgreSQL', async () => {
-    witness.allowAge(UNLINKED_MS);
+    freshness.allowAge(UNLINKED_MS);
     await haveLead(first);
     proxy.blackout('hotel-api listen');
     try {
@@ -149,7 +149,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when every connection of the active instance is half-open, and new ones are good', async () => {
-    witness.allowAge(UNLINKED_MS);
+    freshness.allowAge(UNLINKED_MS);
     await haveLead(second);
     const before = await backends('invalidate');
     expect(before).toHaveLength(2);
@@ -179,7 +179,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when the backend of the active invalidator is terminated', async () => {
-    witness.allowAge(2_500);
+    freshness.allowAge(2_500);
     for (let round = 0; round < 10; round++) {
       await terminate('invalidate');
       log('invalidators terminated', await changed(2_000));
@@ -187,7 +187,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when the backends that listen are frozen: the link is half-open and says nothing', async () => {
-    witness.allowAge(UNLINKED_MS);
+    freshness.allowAge(UNLINKED_MS);
     const frozen = await backends('listen');
     for (const pid of frozen) process.kill(pid, 'SIGSTOP');
     try {
@@ -226,7 +226,7 @@ describe('a change is served by every worker', () => {
   ])(
     'when %s instance is cut off from PostgreSQL without a word: it serves what it has, and is right when it is back',
     async (_, leader) => {
-      witness.allowAge(Number.POSITIVE_INFINITY);
+      freshness.allowAge(Number.POSITIVE_INFINITY);
       await haveLead(leader());
       const others = await Everywhere.of(first);
       proxy.blackout();
@@ -247,7 +247,7 @@ describe('a change is served by every worker', () => {
   );
 
   it('when the instance of the active invalidator is frozen, and goes on later as if it were the active one', async () => {
-    witness.allowAge(UNLINKED_MS);
+    freshness.allowAge(UNLINKED_MS);
     const [active, standby] = await roles();
     const others = await Everywhere.of(standby);
     process.kill(active.pid, 'SIGSTOP');
@@ -265,7 +265,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when PostgreSQL crashes and restarts in the middle', async () => {
-    witness.allowAge(UNLINKED_MS);
+    freshness.allowAge(UNLINKED_MS);
     const [pid] = await backends('invalidate');
     const name = `v${++n}`;
     await first.sql.begin(async (sql) => {
@@ -293,7 +293,7 @@ describe('a change is served by every worker', () => {
     ['every backend that listens, and every invalidator, is', () => terminate('listen', 'invalidate')],
     ['PostgreSQL crashes and restarts', crash],
   ])('and nothing is doubted when %s and nothing was told meanwhile', async (_, befall) => {
-    witness.allowAge(UNLINKED_MS);
+    freshness.allowAge(UNLINKED_MS);
     await changed(1_000);
     const [resets, resumed] = [await feedResets(), timesResumed()];
     await befall();
@@ -303,7 +303,7 @@ describe('a change is served by every worker', () => {
   });
 
   it('when the instance of the active invalidator is killed', async () => {
-    witness.allowAge(UNLINKED_MS);
+    freshness.allowAge(UNLINKED_MS);
     const [active, standby] = await roles();
     const others = await Everywhere.of(standby);
     process.kill(active.pid, 'SIGKILL');

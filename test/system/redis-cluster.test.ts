@@ -6,10 +6,10 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { readPosition } from '../../src/change-feed/history.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { type Sample, samplesOf } from '../support/exposition.ts';
+import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
 import { type ClusterNode, OwnCluster, replicates } from '../support/own-cluster.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
-import { type Witness, watchFreshness } from '../support/witness.ts';
 
 await needs('redis-server');
 
@@ -35,7 +35,7 @@ let service: Service;
 /** how another instance of it is started */
 let beside: ServiceOptions;
 let everywhere: Everywhere;
-let witness: Witness;
+let freshness: FreshnessWatch;
 let n = 0;
 /** commands that nodes were sent which were killed since */
 const usedOfKilled = new Set<string>();
@@ -48,7 +48,7 @@ beforeAll(async () => {
   beside = { database: service.database, redis: false, env: { REDIS_URL } };
   const caching = await startService(beside);
   everywhere = await Everywhere.of(service, caching);
-  witness = watchFreshness(service, caching);
+  freshness = watchFreshness(service, caching);
 });
 
 async function change(): Promise<string> {
@@ -240,7 +240,7 @@ describe('a Redis Cluster', () => {
   });
 
   it('goes on while one of its masters hangs: the others answer, and one breaker opens', async () => {
-    witness.allowAge(1_500);
+    freshness.allowAge(1_500);
     await warm();
     const [master] = cluster.masters.slice(2) as [ClusterNode];
     const hitsBefore = await answers('redis', 'hit');
@@ -259,7 +259,7 @@ describe('a Redis Cluster', () => {
   });
 
   it('fails over from a master that is killed, under load, without a failed request', async () => {
-    witness.allowAge(2_000);
+    freshness.allowAge(2_000);
     const [master, replica] = [cluster.masters[0]!, cluster.replicas[0]!];
     await replicates(replica.admin);
     const count = await underLoad(async (nextAnswer) => {
@@ -275,7 +275,7 @@ describe('a Redis Cluster', () => {
   });
 
   it('loses a change by a fail-over while another master is away for good, and nobody sees what was before', async () => {
-    witness.allowAge(2_000);
+    freshness.allowAge(2_000);
     const [away, awayReplica] = [cluster.masters[2]!, cluster.replicas[2]!];
     const [master, replica] = [cluster.masters[1]!, cluster.replicas[1]!];
     await replicates(replica.admin);

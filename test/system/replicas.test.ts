@@ -149,29 +149,29 @@ describe('a replica that keeps up', () => {
       { connections: 4, queueLimit: 100, timeoutMs: 5_000 },
       () => {},
     );
-    const follower = new Replica(pool);
-    closeAtEnd('reads of the replica', () => follower.close());
+    const feedApplier = new Replica(pool);
+    closeAtEnd('reads of the replica', () => feedApplier.close());
     await service.sql`grant select on race to hotel_api_serve`;
-    let told = 0;
+    let announced = 0;
     let over = false;
     const found = { answered: 0, behind: 0, older: 0 };
     const reading = async (ago: number) => {
       while (!over) {
-        const count = Math.max(0, told - ago);
-        const rows = await follower.rows<{ n: number }>('select n from race', [], { term: 'race', count });
+        const count = Math.max(0, announced - ago);
+        const rows = await feedApplier.rows<{ n: number }>('select n from race', [], { term: 'race', count });
         if (!rows) found.behind++;
         else if (rows[0]!.n < count) found.older++;
         else found.answered++;
       }
     };
-    const tell = (n: number) => service.sql`
-      update hotel_api_told set term = 'race', count = ${n}, written_by = default,
+    const announce = (n: number) => service.sql`
+      update hotel_api_feed_position set term = 'race', count = ${n}, written_by = default,
         version = (select last_value from hotel_api_versions)`;
     // the row must have come before it is read from
-    await tell(0);
+    await announce(0);
     await expect
       .poll(
-        () => follower.rows('select n from race', [], { term: 'race', count: 0 }).catch(() => undefined),
+        () => feedApplier.rows('select n from race', [], { term: 'race', count: 0 }).catch(() => undefined),
         POLL,
       )
       .toEqual([expect.objectContaining({ n: 0 })]);
@@ -182,8 +182,8 @@ describe('a replica that keeps up', () => {
     for (let n = 1; n <= 500 || (!both() && performance.now() < untilMs); n++) {
       await service.sql`update race set n = ${n}`;
       // asked for from now on, and there when the next statement has come
-      told = n;
-      await tell(n);
+      announced = n;
+      await announce(n);
     }
     over = true;
     await Promise.all(readers);

@@ -186,23 +186,23 @@ describe('a dependency that is away', () => {
 
   it('shows as an open breaker, a silent feed and requests refused: PostgreSQL', async () => {
     await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 1, 2: 1 });
-    const before = await valuesOf('hotel_api_requests_refused_total');
-    await toPostgres.refuse();
-    let refused = 0;
+    const before = await valuesOf('hotel_api_requests_rejected_total');
+    await toPostgres.reject();
+    let rejected = 0;
     await expect
       .poll(async () => {
         await atOnce(async (i) => {
-          if ((await service.get(`/hotels/colder-${i}-${Math.random()}`)).status === 503) refused++;
+          if ((await service.get(`/hotels/colder-${i}-${Math.random()}`)).status === 503) rejected++;
         });
         return breakers();
       }, POLL)
       .toMatchObject({ redis: 0, postgres: 2 });
     await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 0, 2: 0 });
     await expect.poll(() => numberOf('hotel_api_invalidator_active'), POLL).toBe(0);
-    expect(refused).toBeGreaterThan(0);
-    const reasons = await valuesOf('hotel_api_requests_refused_total');
+    expect(rejected).toBeGreaterThan(0);
+    const reasons = await valuesOf('hotel_api_requests_rejected_total');
     const rise = (reason: string) => reasons[reason]! - before[reason]!;
-    expect(rise('postgres_away') + rise('postgres_timeout')).toBe(refused);
+    expect(rise('postgres_unavailable') + rise('postgres_timeout')).toBe(rejected);
     expect(rise('overload')).toBe(0);
     await toPostgres.heal();
     await expect.poll(breakers, POLL).toMatchObject({ redis: 0, postgres: 0 });

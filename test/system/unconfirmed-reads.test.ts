@@ -8,9 +8,9 @@ import { insertKey } from '../support/key.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { type OwnServer, ownRedis } from '../support/own-server.ts';
-import { within } from '../support/own-time.ts';
 import { pathOf } from '../support/programs.ts';
 import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
 
 await needs('faketime', 'redis');
 const library = await pathOf('faketime');

@@ -3,20 +3,20 @@ import { expect, it } from 'vitest';
 import type { Entry } from '../../hotels/entry.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
-import { ABSENT, MISS, Slab } from './arena.ts';
+import { ABSENT, CacheArena, MISS } from './arena.ts';
 
 const NAMESPACES: Namespace[] = ['id', 'channel', 'registry'];
-const SLAB_BYTES = 1024 ** 2;
+const ARENA_BYTES = 1024 ** 2;
 
-/** What the slab may hold, in plain Maps. It has no bound: what the slab let go it hears of by asking. */
+/** What the arena may hold, in plain Maps. It has no bound: what the arena let go it hears of by asking. */
 class Model {
   readonly entries = new Map<string, Entry>();
   readonly owners = new Map<string, string>();
   readonly absences = new Set<string>();
-  readonly slab: Slab;
+  readonly arena: CacheArena;
 
-  constructor(slab: Slab) {
-    this.slab = slab;
+  constructor(arena: CacheArena) {
+    this.arena = arena;
   }
 
   keysOf(entry: Entry): [Namespace, string][] {
@@ -26,11 +26,11 @@ class Model {
     return keys;
   }
 
-  /** The entry a key leads to, if the slab has not let it go. */
+  /** The entry a key leads to, if the arena has not let it go. */
   held(namespace: Namespace, key: string): Entry | undefined {
     const id = this.owners.get(`${namespace} ${key}`);
     if (id === undefined) return undefined;
-    if (this.slab.find('id', id, NOW_MS) > 0) return this.entries.get(id);
+    if (this.arena.find('id', id, NOW_MS) > 0) return this.entries.get(id);
     this.forget(id);
     return undefined;
   }
@@ -42,7 +42,7 @@ class Model {
 
   put(entry: Entry): void {
     const old = this.held('id', entry.id);
-    const isStored = this.slab.put(entry.bytes, NOW_MS, NOW_MS);
+    const isStored = this.arena.put(entry.bytes, NOW_MS, NOW_MS);
     expect(isStored).toBe(!(old && old.version > entry.version));
     if (!isStored) return;
     this.forget(entry.id);
@@ -60,15 +60,15 @@ class Model {
     this.absences.delete(`${namespace} ${key}`);
   }
 
-  /** What the slab says of a key is true; with nothing evicted, it knows all that the model knows. */
+  /** What the arena says of a key is true; with nothing evicted, it knows all that the model knows. */
   check(namespace: Namespace, key: string): void {
     const entry = this.held(namespace, key);
-    const ref = this.slab.find(namespace, key, NOW_MS);
+    const ref = this.arena.find(namespace, key, NOW_MS);
     if (entry) {
       expect(ref).toBeGreaterThan(0);
-      expect(this.slab.read(ref).equals(entry.bytes)).toBe(true);
+      expect(this.arena.read(ref).equals(entry.bytes)).toBe(true);
       for (const view of ['full', 'narrow'] as const) {
-        expect(entry.body(view).equals(this.slab.body(ref, view))).toBe(true);
+        expect(entry.body(view).equals(this.arena.body(ref, view))).toBe(true);
       }
     } else if (ref !== MISS) {
       expect(ref).toBe(ABSENT);
@@ -117,56 +117,56 @@ function checkGather(model: Model, keys: Key[]): void {
     for (const text of new Set(asked)) {
       const entry = model.held(namespace, text);
       if (entry) bodies.push(entry.body('narrow').toString());
-      else if (model.slab.find(namespace, text, NOW_MS) === MISS) missed.push(text);
+      else if (model.arena.find(namespace, text, NOW_MS) === MISS) missed.push(text);
     }
-    const batch = model.slab.gatherKeys(namespace, asked, 'narrow', NOW_MS);
+    const batch = model.arena.gatherKeys(namespace, asked, 'narrow', NOW_MS);
     expect(Buffer.from(batch.output).toString()).toBe(`[${bodies.join()}]`);
-    expect(batch.takeGapped().keys).toEqual(missed);
+    expect(batch.takePartial().keys).toEqual(missed);
     expect(batch.hits).toBe(bodies.length);
   }
 }
 
 function take(model: Model, step: Step): void {
-  const { slab } = model;
+  const { arena } = model;
   if (step.what === 'put') {
     model.put(hotel({ ...step.of, description: String(step.of.version).repeat(step.of.length) }));
   } else if (step.what === 'absent') {
-    slab.putAbsent(...step.of, NOW_MS, NOW_MS + 1);
+    arena.putAbsent(...step.of, NOW_MS, NOW_MS + 1);
     model.drop(...step.of);
     model.absences.add(step.of.join(' '));
   } else if (step.what === 'drop') {
-    slab.drop(...step.of);
+    arena.drop(...step.of);
     model.drop(...step.of);
   } else if (step.what === 'find') {
     model.check(...step.of);
   } else if (step.what === 'gather') {
     checkGather(model, step.of);
   } else {
-    slab.clear();
+    arena.clear();
     for (const known of model.entries.keys()) model.forget(known);
     model.absences.clear();
   }
 }
 
 it('nothing that is found is wrong or stale, after any sequence of changes and evictions', () => {
-  const slab = new Slab(SLAB_BYTES);
+  const arena = new CacheArena(ARENA_BYTES);
   let evictions = 0;
   fc.assert(
     fc.property(fc.array(step, { minLength: 300, maxLength: 1500, size: 'max' }), (steps) => {
-      slab.clear();
-      const model = new Model(slab);
+      arena.clear();
+      const model = new Model(arena);
       for (const step of steps) take(model, step);
       for (let i = 0; i <= 60; i++) for (const namespace of NAMESPACES) model.check(namespace, String(i));
       for (const entry of model.entries.values()) model.check('id', entry.id);
       const isKnownAbsent = (of: string) => {
         const [namespace, key] = of.split(' ') as [Namespace, string];
-        return slab.find(namespace, key, NOW_MS) === ABSENT;
+        return arena.find(namespace, key, NOW_MS) === ABSENT;
       };
       const absences = [...model.absences].filter(isKnownAbsent).length;
       for (const entry of model.entries.values()) model.held('id', entry.id);
       const keys = model.owners.size + absences;
-      expect(slab.stats()).toMatchObject({ entries: model.entries.size, absences, keys });
-      evictions = slab.stats().evictions;
+      expect(arena.stats()).toMatchObject({ entries: model.entries.size, absences, keys });
+      evictions = arena.stats().evictions;
     }),
     { numRuns: 80 },
   );

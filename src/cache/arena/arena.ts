@@ -1,8 +1,8 @@
 import type { View } from '../../hotels/entry.ts';
 import { type Namespace, NUMBER } from '../../hotels/namespace.ts';
-import { instantiate, type SlabWasm } from '../../wasm/arena.ts';
+import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
 import { makeSeed } from '../../wasm/load.ts';
-import { Gathered, NOT_READ } from './batch-lookup.ts';
+import { BatchLookup, NOT_READ } from './batch-lookup.ts';
 import { writeKey } from './key-bytes.ts';
 
 /** What `find` returns beside the ref of a hit. */
@@ -22,7 +22,7 @@ const NARROW_END_BYTES = 5;
 /** Of a record, before its entry: assembly/record.ts. */
 const RECORD_HEADER_BYTES = 32;
 
-export interface SlabStats {
+export interface ArenaStats {
   entries: number;
   absences: number;
   /** keys in the index, of entries and absences */
@@ -34,7 +34,7 @@ export interface SlabStats {
   evictions: number;
   puts: number;
   /** entries not stored: older than the one that is held, or too large */
-  refused: number;
+  rejected: number;
   /** compressed forms of entries */
   forms: number;
 }
@@ -46,10 +46,10 @@ export interface SlabStats {
  * A ref names a record from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory
  * (`body`, `output`) hold until the next call. Nothing here waits, so neither may be kept across an await.
  */
-export class Slab {
+export class CacheArena {
   readonly #maxBytes: number;
   readonly #maxEntryBytes: number;
-  readonly #wasm: SlabWasm;
+  readonly #wasm: ArenaWasm;
   readonly #memory: ArrayBuffer;
   readonly #bytes: Buffer;
   readonly #words: Uint32Array;
@@ -58,7 +58,7 @@ export class Slab {
   readonly #inputBytes: number;
   readonly #result: number;
   readonly #outputStart: number;
-  readonly #gathered: Gathered;
+  readonly #batchLookup: BatchLookup;
 
   /**
    * `maxBytes` (1 MiB to 3.5 GiB) bounds all that is resident: entries, keys, index and ghosts, and answers of up to
@@ -66,7 +66,7 @@ export class Slab {
    */
   constructor(maxBytes: number) {
     if (!(maxBytes >= MIN_BYTES && maxBytes <= MAX_BYTES)) {
-      throw new RangeError(`a slab has 1 MiB to 3.5 GiB, not ${maxBytes} bytes`);
+      throw new RangeError(`an arena has 1 MiB to 3.5 GiB, not ${maxBytes} bytes`);
     }
     this.#maxBytes = maxBytes;
     const outputBytes = Math.min(Math.floor(maxBytes / 8), MAX_OUTPUT_BYTES);
@@ -83,7 +83,7 @@ export class Slab {
     this.#inputBytes = wasm.INPUT_BYTES.value;
     this.#result = wasm.RESULT.value;
     this.#outputStart = wasm.outputStart.value >>> 0;
-    this.#gathered = new Gathered(wasm, buffer, outputBytes);
+    this.#batchLookup = new BatchLookup(wasm, buffer, outputBytes);
   }
 
   /**
@@ -92,16 +92,16 @@ export class Slab {
    * over to the one with the larger version. Returns false when the entry was not stored. `isShared`: it comes from
    * Redis.
    */
-  put(entry: Uint8Array, nowMs: number, softUntilMs: number, isShared = false): boolean {
+  put(entry: Uint8Array, nowMs: number, softUntilMs: number, isFromRedis = false): boolean {
     // A longer one would not fit the output, where wasm takes it from; wasm refuses it by its length.
     if (entry.length <= this.#maxEntryBytes) this.#bytes.set(entry, this.#outputStart);
-    return this.#wasm.put(entry.length, nowMs, softUntilMs, Number(isShared)) !== 0;
+    return this.#wasm.put(entry.length, nowMs, softUntilMs, Number(isFromRedis)) !== 0;
   }
 
   /** Remembers until `untilMs` that no hotel has this key. An entry that is reachable by it is forgotten. */
-  putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number, isShared = false): void {
+  putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number, isFromRedis = false): void {
     const length = writeKey(this.#bytes, key, this.#input);
-    if (length > 0) this.#wasm.putAbsent(NUMBER[namespace], length, nowMs, untilMs, Number(isShared));
+    if (length > 0) this.#wasm.putAbsent(NUMBER[namespace], length, nowMs, untilMs, Number(isFromRedis));
   }
 
   /**
@@ -120,17 +120,17 @@ export class Slab {
   }
 
   /** When the entry is to be refreshed. */
-  softUntil(ref: number): number {
+  refreshAtMs(ref: number): number {
     return this.#floats[ref + 2]!;
   }
 
   /** From when on `certified` is no longer true, epoch ms. */
-  turnsAt(ref: number): number {
+  validUntilMs(ref: number): number {
     return this.#floats[ref + 6]!;
   }
 
   /** True of what came from Redis. */
-  isShared(ref: number): boolean {
+  isFromRedis(ref: number): boolean {
     return this.#bytes[ref * 8 + 7] !== 0;
   }
 
@@ -148,7 +148,7 @@ export class Slab {
   }
 
   /**
-   * The JSON of a view, in the slab's memory, until the next call. A new view of it takes 12 ns; one kept for each
+   * The JSON of a view, in the arena's memory, until the next call. A new view of it takes 12 ns; one kept for each
    * length would take 3, but the body would have to be copied to one place (15 ns and more).
    */
   body(ref: number, view: View): Uint8Array {
@@ -203,8 +203,8 @@ export class Slab {
   }
 
   /** Forgets what came from Redis since then; everything, where that is more than `atMost`. */
-  dropSharedSince(sinceMs: number, atMost: number): void {
-    this.#wasm.dropSharedSince(sinceMs, atMost);
+  dropFromRedisSince(sinceMs: number, atMost: number): void {
+    this.#wasm.dropFromRedisSince(sinceMs, atMost);
   }
 
   /** Forgets everything. */
@@ -214,7 +214,7 @@ export class Slab {
 
   /**
    * Answers the body of a batch request by channel or registry ids: in the order asked, without what is absent or
-   * missed. Times as in `find`. What it returns is the slab's one Gathered, written anew with each batch.
+   * missed. Times as in `find`. What it returns is the arena's one Gathered, written anew with each batch.
    *
    * 1000 of 200,000 hotels with bodies of 964 bytes take 0.16 ms, when all are in the processor's cache 0.05.
    */
@@ -225,13 +225,13 @@ export class Slab {
     nowMs: number,
     minStoredAtMs = 0,
     wallMs = nowMs,
-  ): Gathered {
-    if (body.length > this.#inputBytes) return this.#gathered.take(NOT_READ, undefined);
+  ): BatchLookup {
+    if (body.length > this.#inputBytes) return this.#batchLookup.take(NOT_READ, undefined);
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = NUMBER[namespace];
     const status = this.#wasm.gatherBody(body.length, number, isFull, nowMs, minStoredAtMs, wallMs);
-    return this.#gathered.take(status, undefined);
+    return this.#batchLookup.take(status, undefined);
   }
 
   /** The same for at most MAX_KEYS keys that JavaScript has parsed; registry ids in canonical decimal digits. */
@@ -242,7 +242,7 @@ export class Slab {
     nowMs: number,
     minStoredAtMs = 0,
     wallMs = nowMs,
-  ): Gathered {
+  ): BatchLookup {
     if (keys.length > MAX_KEYS) throw new RangeError(`${keys.length} keys in one batch`);
     let at = this.#input;
     let word = this.#wasm.ELEMENTS.value / 4;
@@ -256,12 +256,12 @@ export class Slab {
     const isFull = view === 'full' ? 1 : 0;
     const number = NUMBER[namespace];
     const status = this.#wasm.gatherElements(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs);
-    return this.#gathered.take(status, keys);
+    return this.#batchLookup.take(status, keys);
   }
 
-  stats(): SlabStats {
+  stats(): ArenaStats {
     this.#wasm.stats();
-    const [entries, absences, keys, bytes, evictions, puts, refused, forms] = this.#floats.subarray(
+    const [entries, absences, keys, bytes, evictions, puts, rejected, forms] = this.#floats.subarray(
       this.#result / 8,
     );
     return {
@@ -272,7 +272,7 @@ export class Slab {
       maxBytes: this.#maxBytes,
       evictions: evictions!,
       puts: puts!,
-      refused: refused!,
+      rejected: rejected!,
       forms: forms!,
     };
   }

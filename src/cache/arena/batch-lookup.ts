@@ -1,18 +1,18 @@
-import type { SlabWasm } from '../../wasm/arena.ts';
-import { GappedAnswer } from '../partial-response.ts';
+import type { ArenaWasm } from '../../wasm/arena.ts';
+import { PartialResponse } from '../partial-response.ts';
 
 /** What became of a batch: answered; wrong or too long, so others must judge it; larger than the output. */
 export const OK = 0;
 export const NOT_READ = 1;
 export const TOO_LARGE = 2;
-export type GatherStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
+export type BatchLookupStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
 
 /**
- * What a slab found for a batch. A slab has one and writes it anew with each batch; `output`, `takeGapped` and
- * `softKeys` read the slab's memory and hold until its next call.
+ * What an arena found for a batch. A arena has one and writes it anew with each batch; `output`, `takeGapped` and
+ * `softKeys` read the arena's memory and hold until its next call.
  */
-export class Gathered {
-  status: GatherStatus = NOT_READ;
+export class BatchLookup {
+  status: BatchLookupStatus = NOT_READ;
   /** hotels answered; this and what follows says nothing where the status is NOT_READ */
   hits = 0;
   /** keys known to be absent, each time they were asked for */
@@ -35,7 +35,7 @@ export class Gathered {
   /** the keys, where JavaScript gave them */
   #keys: readonly string[] | undefined;
 
-  constructor(wasm: SlabWasm, memory: ArrayBuffer, outputBytes: number) {
+  constructor(wasm: ArenaWasm, memory: ArrayBuffer, outputBytes: number) {
     this.#bytes = Buffer.from(memory);
     this.#words = new Uint32Array(memory);
     this.#floats = new Float64Array(memory);
@@ -47,7 +47,7 @@ export class Gathered {
 
   /** Takes what wasm has just written. */
   take(status: number, keys: readonly string[] | undefined): this {
-    this.status = status as GatherStatus;
+    this.status = status as BatchLookupStatus;
     if (status === NOT_READ) return this;
     const [words, floats, word] = [this.#words, this.#floats, this.#result];
     this.hits = words[word]!;
@@ -66,7 +66,7 @@ export class Gathered {
   }
 
   /** Copies the output, with the keys that were missed and their places, to be completed later. Needs OK. */
-  takeGapped(): GappedAnswer {
+  takePartial(): PartialResponse {
     const keys: string[] = [];
     const places: number[] = [];
     const seen = new Set<string>();
@@ -77,7 +77,7 @@ export class Gathered {
       keys.push(key);
       places.push(this.#words[this.#gaps + i * 2 + 1]!);
     }
-    return new GappedAnswer(Buffer.from(this.output), keys, places);
+    return new PartialResponse(Buffer.from(this.output), keys, places);
   }
 
   /** Keys of the hits that are past their soft expiry. */

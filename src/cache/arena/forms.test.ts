@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Entry } from '../../hotels/entry.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
-import { type Coding, Slab } from './arena.ts';
+import { CacheArena, type Coding } from './arena.ts';
 
 const MIB = 1024 ** 2;
 const LATER_MS = NOW_MS + 60_000;
@@ -9,86 +9,93 @@ const CODINGS: Coding[] = ['zstd', 'br', 'gzip'];
 const VIEWS = ['full', 'narrow'] as const;
 const FORM = Buffer.from('a compressed form');
 
-function put(slab: Slab, id: string, fields: Parameters<typeof hotel>[0] = { id }): number {
-  slab.put(hotel({ ...fields, id }).bytes, NOW_MS, LATER_MS);
-  return slab.find('id', id, NOW_MS);
+function put(arena: CacheArena, id: string, fields: Parameters<typeof hotel>[0] = { id }): number {
+  arena.put(hotel({ ...fields, id }).bytes, NOW_MS, LATER_MS);
+  return arena.find('id', id, NOW_MS);
 }
 
 /** Asks twice, so that the form is stored. */
-function store(slab: Slab, id: string, view: 'full' | 'narrow', coding: Coding, bytes: Uint8Array): void {
-  for (let demand = 0; demand < 2; demand++) slab.offerForm(slab.find('id', id, NOW_MS), view, coding, bytes);
+function store(
+  arena: CacheArena,
+  id: string,
+  view: 'full' | 'narrow',
+  coding: Coding,
+  bytes: Uint8Array,
+): void {
+  for (let demand = 0; demand < 2; demand++)
+    arena.offerForm(arena.find('id', id, NOW_MS), view, coding, bytes);
 }
 
-function read(slab: Slab, id: string, view: 'full' | 'narrow', coding: Coding): string | undefined {
-  const form = slab.form(slab.find('id', id, NOW_MS), view, coding);
+function read(arena: CacheArena, id: string, view: 'full' | 'narrow', coding: Coding): string | undefined {
+  const form = arena.form(arena.find('id', id, NOW_MS), view, coding);
   return form && Buffer.from(form).toString();
 }
 
 describe('a compressed form', () => {
   it('is stored at the second demand', () => {
-    const slab = new Slab(MIB);
-    put(slab, 'a');
-    expect(read(slab, 'a', 'full', 'gzip')).toBeUndefined();
-    slab.offerForm(slab.find('id', 'a', NOW_MS), 'full', 'gzip', FORM);
-    expect(read(slab, 'a', 'full', 'gzip')).toBeUndefined();
-    expect(slab.stats().forms).toBe(0);
-    slab.offerForm(slab.find('id', 'a', NOW_MS), 'full', 'gzip', FORM);
-    expect(read(slab, 'a', 'full', 'gzip')).toBe(FORM.toString());
-    expect(slab.stats()).toMatchObject({ forms: 1, entries: 1 });
+    const arena = new CacheArena(MIB);
+    put(arena, 'a');
+    expect(read(arena, 'a', 'full', 'gzip')).toBeUndefined();
+    arena.offerForm(arena.find('id', 'a', NOW_MS), 'full', 'gzip', FORM);
+    expect(read(arena, 'a', 'full', 'gzip')).toBeUndefined();
+    expect(arena.stats().forms).toBe(0);
+    arena.offerForm(arena.find('id', 'a', NOW_MS), 'full', 'gzip', FORM);
+    expect(read(arena, 'a', 'full', 'gzip')).toBe(FORM.toString());
+    expect(arena.stats()).toMatchObject({ forms: 1, entries: 1 });
   });
 
   it('is of one view and one coding of one hotel', () => {
-    const slab = new Slab(MIB);
-    for (const id of ['a', 'b']) put(slab, id, { id, registry_id: '7', channel_id: id });
+    const arena = new CacheArena(MIB);
+    for (const id of ['a', 'b']) put(arena, id, { id, registry_id: '7', channel_id: id });
     for (const id of ['a', 'b'])
       for (const view of VIEWS)
-        for (const coding of CODINGS) store(slab, id, view, coding, Buffer.from(`${id} ${view} ${coding}`));
+        for (const coding of CODINGS) store(arena, id, view, coding, Buffer.from(`${id} ${view} ${coding}`));
     for (const id of ['a', 'b'])
       for (const view of VIEWS)
-        for (const coding of CODINGS) expect(read(slab, id, view, coding)).toBe(`${id} ${view} ${coding}`);
-    expect(slab.stats().forms).toBe(12);
+        for (const coding of CODINGS) expect(read(arena, id, view, coding)).toBe(`${id} ${view} ${coding}`);
+    expect(arena.stats().forms).toBe(12);
   });
 
   it('may say that compressing does not pay', () => {
-    const slab = new Slab(MIB);
-    put(slab, 'a');
-    store(slab, 'a', 'full', 'br', Buffer.alloc(0));
-    expect(read(slab, 'a', 'full', 'br')).toBe('');
+    const arena = new CacheArena(MIB);
+    put(arena, 'a');
+    store(arena, 'a', 'full', 'br', Buffer.alloc(0));
+    expect(read(arena, 'a', 'full', 'br')).toBe('');
   });
 
   it('is dropped when its hotel changes', () => {
-    const slab = new Slab(MIB);
-    put(slab, 'a', { id: 'a', version: 1, name: 'old' });
-    for (const coding of CODINGS) store(slab, 'a', 'full', coding, FORM);
-    put(slab, 'a', { id: 'a', version: 2, name: 'new' });
-    for (const coding of CODINGS) expect(read(slab, 'a', 'full', coding)).toBeUndefined();
-    expect(slab.stats().forms).toBe(0);
+    const arena = new CacheArena(MIB);
+    put(arena, 'a', { id: 'a', version: 1, name: 'old' });
+    for (const coding of CODINGS) store(arena, 'a', 'full', coding, FORM);
+    put(arena, 'a', { id: 'a', version: 2, name: 'new' });
+    for (const coding of CODINGS) expect(read(arena, 'a', 'full', coding)).toBeUndefined();
+    expect(arena.stats().forms).toBe(0);
   });
 
   it('is dropped with its hotel', () => {
-    const slab = new Slab(MIB);
-    put(slab, 'a');
-    store(slab, 'a', 'full', 'gzip', FORM);
-    slab.drop('id', 'a');
-    expect(slab.stats()).toMatchObject({ forms: 0, entries: 0, keys: 0 });
-    put(slab, 'a');
-    store(slab, 'a', 'full', 'gzip', FORM);
-    slab.clear();
-    expect(slab.stats()).toMatchObject({ forms: 0, entries: 0, keys: 0 });
+    const arena = new CacheArena(MIB);
+    put(arena, 'a');
+    store(arena, 'a', 'full', 'gzip', FORM);
+    arena.drop('id', 'a');
+    expect(arena.stats()).toMatchObject({ forms: 0, entries: 0, keys: 0 });
+    put(arena, 'a');
+    store(arena, 'a', 'full', 'gzip', FORM);
+    arena.clear();
+    expect(arena.stats()).toMatchObject({ forms: 0, entries: 0, keys: 0 });
   });
 
   it('is not of the hotel that a midnight has made of its hotel', () => {
-    const slab = new Slab(MIB);
+    const arena = new CacheArena(MIB);
     const entry = hotel({ id: 'a', certified_from: '2026-01-01', certified_until: '2026-11-21' });
-    slab.put(entry.bytes, NOW_MS, LATER_MS);
-    store(slab, 'a', 'full', 'gzip', FORM);
+    arena.put(entry.bytes, NOW_MS, LATER_MS);
+    store(arena, 'a', 'full', 'gzip', FORM);
     const tomorrow = new Entry(entry.bytes).at(NOW_MS + 2 * 86_400_000);
-    slab.put(tomorrow.bytes, NOW_MS, LATER_MS);
-    expect(slab.form(slab.find('id', 'a', NOW_MS), 'full', 'gzip')).toBeUndefined();
+    arena.put(tomorrow.bytes, NOW_MS, LATER_MS);
+    expect(arena.form(arena.find('id', 'a', NOW_MS), 'full', 'gzip')).toBeUndefined();
   });
 
   it('takes its place in the budget, and leaves nothing behind, however hotels come and go', () => {
-    const slab = new Slab(2 * MIB);
+    const arena = new CacheArena(2 * MIB);
     const bytes = (id: string, coding: Coding) => Buffer.from(`${id} ${coding} `.repeat(40));
     let random = 7;
     const next = (below: number) => {
@@ -98,24 +105,24 @@ describe('a compressed form', () => {
     let served = 0;
     for (let i = 0; i < 40_000; i++) {
       const id = `h${next(3_000)}`;
-      if (slab.find('id', id, NOW_MS) <= 0) put(slab, id, { id, version: i, name: `v${i}` });
-      const ref = slab.find('id', id, NOW_MS);
+      if (arena.find('id', id, NOW_MS) <= 0) put(arena, id, { id, version: i, name: `v${i}` });
+      const ref = arena.find('id', id, NOW_MS);
       const coding = CODINGS[next(3)]!;
-      const form = slab.form(ref, 'full', coding);
+      const form = arena.form(ref, 'full', coding);
       if (form) {
         served++;
         expect(Buffer.from(form).equals(bytes(id, coding))).toBe(true);
-      } else slab.offerForm(ref, 'full', coding, bytes(id, coding));
-      if (i % 10 === 0) slab.drop('id', `h${next(3_000)}`);
-      if (i % 7 === 0) put(slab, id, { id, version: i + 1, name: `w${i}` });
+      } else arena.offerForm(ref, 'full', coding, bytes(id, coding));
+      if (i % 10 === 0) arena.drop('id', `h${next(3_000)}`);
+      if (i % 7 === 0) put(arena, id, { id, version: i + 1, name: `w${i}` });
     }
     expect(served).toBeGreaterThan(1_000);
-    const { bytes: used, maxBytes, forms, evictions } = slab.stats();
+    const { bytes: used, maxBytes, forms, evictions } = arena.stats();
     expect(used).toBeLessThanOrEqual(maxBytes);
     expect(Math.min(forms, evictions)).toBeGreaterThan(100);
-    for (let i = 0; i < 3_000; i++) slab.drop('id', `h${i}`);
+    for (let i = 0; i < 3_000; i++) arena.drop('id', `h${i}`);
     // forms whose hotels were evicted in the very call that stored them may be left
-    expect(slab.stats().entries).toBe(0);
-    expect(slab.stats().keys).toBe(slab.stats().forms);
+    expect(arena.stats().entries).toBe(0);
+    expect(arena.stats().keys).toBe(arena.stats().forms);
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Entry } from '../../hotels/entry.ts';
 import { readBatch } from '../../http/batch-body.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
-import { Slab } from './arena.ts';
+import { CacheArena } from './arena.ts';
 import { NOT_READ, OK, TOO_LARGE } from './batch-lookup.ts';
 
 const MIB = 1024 ** 2;
@@ -11,18 +11,18 @@ const SOFT_MS = NOW_MS + 60_000;
 const entries = Array.from({ length: 100 }, (_, i) =>
   hotel({ id: `h${i}`, channel_id: `ch-${i}`, registry_id: i % 2 === 0 ? String(i) : String(-i) }),
 );
-const slab = new Slab(MIB);
-for (const entry of entries) slab.put(entry.bytes, NOW_MS, SOFT_MS);
+const arena = new CacheArena(MIB);
+for (const entry of entries) arena.put(entry.bytes, NOW_MS, SOFT_MS);
 
-let gathered = slab.gatherKeys('id', [], 'full', NOW_MS);
+let batchLookup = arena.gatherKeys('id', [], 'full', NOW_MS);
 
 function arrayOf(...bodies: Entry[]): string {
   return `[${bodies.map((entry) => entry.body('full')).join()}]`;
 }
 
 function gather(namespace: 'channel' | 'registry', body: string): string | number {
-  gathered = slab.gather(namespace, Buffer.from(body), 'full', NOW_MS);
-  return gathered.status === OK ? Buffer.from(gathered.output).toString() : gathered.status;
+  batchLookup = arena.gather(namespace, Buffer.from(body), 'full', NOW_MS);
+  return batchLookup.status === OK ? Buffer.from(batchLookup.output).toString() : batchLookup.status;
 }
 
 describe('the body of a batch request', () => {
@@ -43,7 +43,7 @@ describe('the body of a batch request', () => {
       arrayOf(entries[3]!),
     );
     expect(gather('channel', '{"channel_ids":[]}')).toBe('[]');
-    expect([gathered.hits, gathered.absences, gathered.misses]).toEqual([0, 0, 0]);
+    expect([batchLookup.hits, batchLookup.absences, batchLookup.misses]).toEqual([0, 0, 0]);
   });
 
   it.each([
@@ -98,10 +98,10 @@ describe('the body of a batch request', () => {
     const body = (count: number) =>
       JSON.stringify({ registry_ids: Array.from({ length: count }, (_, i) => i) });
     expect(gather('registry', body(1000))).not.toBe(NOT_READ);
-    expect(gathered.hits).toBe(50);
-    expect(gathered.misses).toBe(950);
+    expect(batchLookup.hits).toBe(50);
+    expect(batchLookup.misses).toBe(950);
     expect(gather('registry', body(1001))).toBe(NOT_READ);
-    expect(() => slab.gatherKeys('id', Array(1001).fill('a'), 'full', NOW_MS)).toThrow(RangeError);
+    expect(() => arena.gatherKeys('id', Array(1001).fill('a'), 'full', NOW_MS)).toThrow(RangeError);
   });
 
   it('is answered as its parsed ids are, whatever its bytes', () => {
@@ -126,17 +126,17 @@ describe('the body of a batch request', () => {
       );
     fc.assert(
       fc.property(fc.oneof(spaced, damaged), fc.constantFrom('channel', 'registry'), (body, namespace) => {
-        const gathered = slab.gather(namespace, Buffer.from(body), 'full', NOW_MS);
+        const batchLookup = arena.gather(namespace, Buffer.from(body), 'full', NOW_MS);
         const batch = readBatch(namespace, Buffer.from(body));
-        expect(gathered.status).toBe('error' in batch ? NOT_READ : OK);
+        expect(batchLookup.status).toBe('error' in batch ? NOT_READ : OK);
         if ('error' in batch) return;
-        const { hits } = gathered;
-        const answer = Buffer.from(gathered.output).toString();
-        const gaps = gathered.takeGapped().keys;
-        slab.gatherKeys(namespace, batch.ids, 'full', NOW_MS);
-        expect(Buffer.from(gathered.output).toString()).toBe(answer);
-        expect(gathered.hits).toBe(hits);
-        expect(gathered.takeGapped().keys).toEqual(gaps);
+        const { hits } = batchLookup;
+        const answer = Buffer.from(batchLookup.output).toString();
+        const gaps = batchLookup.takePartial().keys;
+        arena.gatherKeys(namespace, batch.ids, 'full', NOW_MS);
+        expect(Buffer.from(batchLookup.output).toString()).toBe(answer);
+        expect(batchLookup.hits).toBe(hits);
+        expect(batchLookup.takePartial().keys).toEqual(gaps);
       }),
       { numRuns: 3000 },
     );
@@ -145,7 +145,7 @@ describe('the body of a batch request', () => {
 
 describe('what a batch reports', () => {
   it('which hit is the first to be refreshed, and which are past it', () => {
-    const own = new Slab(MIB);
+    const own = new CacheArena(MIB);
     own.put(entries[1]!.bytes, NOW_MS - 5, SOFT_MS);
     own.put(entries[2]!.bytes, NOW_MS, NOW_MS + 1);
     own.putAbsent('id', 'none', NOW_MS, SOFT_MS);
@@ -156,11 +156,11 @@ describe('what a batch reports', () => {
     expect(batch.softKeys(NOW_MS + 1)).toEqual(['h2']);
     own.gatherKeys('id', ['h1', 'h2', 'none'], 'full', NOW_MS, NOW_MS);
     expect([batch.hits, batch.absences, batch.misses]).toEqual([1, 1, 1]);
-    expect(batch.takeGapped().keys).toEqual(['h1']);
+    expect(batch.takePartial().keys).toEqual(['h1']);
   });
 
   it('an answer that is larger than the output', () => {
-    const own = new Slab(MIB);
+    const own = new CacheArena(MIB);
     const large = Array.from({ length: 40 }, (_, i) => hotel({ id: `h${i}`, description: 'x'.repeat(6000) }));
     for (const entry of large) own.put(entry.bytes, NOW_MS, SOFT_MS);
     const ids = large.map((entry) => entry.id);
@@ -176,26 +176,26 @@ describe('a gapped answer', () => {
   it('is completed in the order asked, whatever was missing and whatever of it was found', () => {
     const held = fc.uniqueArray(fc.nat(30), { maxLength: 31 });
     const asked = fc.array(fc.nat(30), { maxLength: 60 });
-    const own = new Slab(MIB);
+    const own = new CacheArena(MIB);
     fc.assert(
-      fc.property(held, held, asked, fc.constantFrom('full', 'narrow'), (inSlab, elsewhere, order, view) => {
+      fc.property(held, held, asked, fc.constantFrom('full', 'narrow'), (inArena, elsewhere, order, view) => {
         own.clear();
-        for (const i of inSlab) own.put(entries[i]!.bytes, NOW_MS, SOFT_MS);
+        for (const i of inArena) own.put(entries[i]!.bytes, NOW_MS, SOFT_MS);
         const batch = own.gatherKeys(
           'channel',
           order.map((i) => `ch-${i}`),
           view,
           NOW_MS,
         );
-        const gapped = batch.takeGapped();
+        const partial = batch.takePartial();
         own.clear();
-        const loaded = gapped.keys.map((key) => {
+        const loaded = partial.keys.map((key) => {
           const i = Number(key.slice(3));
           return elsewhere.includes(i) ? entries[i] : undefined;
         });
-        const found = [...new Set(order)].filter((i) => inSlab.includes(i) || elsewhere.includes(i));
+        const found = [...new Set(order)].filter((i) => inArena.includes(i) || elsewhere.includes(i));
         const expected = `[${found.map((i) => entries[i]!.body(view)).join()}]`;
-        expect(gapped.complete(loaded, view).toString()).toBe(expected);
+        expect(partial.complete(loaded, view).toString()).toBe(expected);
       }),
       { numRuns: 500 },
     );

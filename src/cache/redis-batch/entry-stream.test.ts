@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { encodeAbsence, encodeWithdrawal } from '../../hotels/encode.ts';
+import { encodeAbsence, encodeTombstone } from '../../hotels/encode.ts';
 import type { Entry } from '../../hotels/entry.ts';
 import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
 import { EntryStream } from './entry-stream.ts';
-import { RelayMemory } from './memory.ts';
+import { RedisBatchMemory } from './memory.ts';
 import { Wanted } from './wanted.ts';
 
-const memory = new RelayMemory();
+const memory = new RedisBatchMemory();
 memory.wasm.init(1n, 2n, 3n, 4n);
 const CHANNEL = 1;
 
@@ -140,7 +140,7 @@ describe('the entries of a batch', () => {
     ['carries another channel id', hotel({ id: 'h0', channel_id: 'other' }).bytes],
     ['carries none', hotel({ id: 'h0' }).bytes],
     ['says that the hotel is absent', encodeAbsence('h0', 3).bytes],
-    ['was withdrawn', encodeWithdrawal('h0', 3).bytes],
+    ['was withdrawn', encodeTombstone('h0', 3).bytes],
     ['is empty', Buffer.alloc(0)],
     ['is short', Buffer.alloc(79)],
     ['is foreign', Buffer.alloc(2_000, 'x')],
@@ -193,14 +193,14 @@ describe('the entries of a batch', () => {
     const isGap = (version: number) =>
       read(pointTo(['h0']), [reply(hotel({ id: 'h0', channel_id: 'ch-0', version }).bytes)]).gaps.length ===
       1;
-    const heard = (version: number) => wasm.note(0, bytes.write('h0', wasm.INPUT.value), version);
-    heard(5);
-    heard(7);
-    heard(6);
+    const received = (version: number) => wasm.note(0, bytes.write('h0', wasm.INPUT.value), version);
+    received(5);
+    received(7);
+    received(6);
     expect([4, 6, 7, 8].map(isGap)).toEqual([true, true, false, false]);
     wasm.turnChanges();
     expect([6, 7].map(isGap)).toEqual([true, false]);
-    heard(8);
+    received(8);
     expect([6, 7, 8].map(isGap)).toEqual([true, true, false]);
     wasm.turnChanges();
     expect([7, 8].map(isGap)).toEqual([true, false]);

@@ -1,8 +1,8 @@
 import type { View } from '../../hotels/entry.ts';
 import { NUMBER } from '../../hotels/namespace.ts';
 import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
-import { GappedAnswer } from '../partial-response.ts';
-import type { RelayMemory } from './memory.ts';
+import { PartialResponse } from '../partial-response.ts';
+import type { RedisBatchMemory } from './memory.ts';
 import type { Wanted } from './wanted.ts';
 
 /** What `takeChunk` returns. */
@@ -17,20 +17,20 @@ const PIECE_BYTES = 65_536;
  * that one memory is enough for all of them.
  */
 export class EntryStream implements ReplyReader {
-  readonly #memory: RelayMemory;
+  readonly #memory: RedisBatchMemory;
   readonly #wanted: Wanted;
   readonly #view: View;
-  readonly #done: (answer: Uint8Array | GappedAnswer, hits: number) => void;
+  readonly #done: (answer: Uint8Array | PartialResponse, hits: number) => void;
   #begun = false;
   /** reads an error in place of the reply */
-  #refusal: ValuesReader | undefined;
+  #error: ValuesReader | undefined;
 
   /** `done` is given the answer, whose bytes hold until it returns, and how many hotels are in it. */
   constructor(
-    memory: RelayMemory,
+    memory: RedisBatchMemory,
     wanted: Wanted,
     view: View,
-    done: (answer: Uint8Array | GappedAnswer, hits: number) => void,
+    done: (answer: Uint8Array | PartialResponse, hits: number) => void,
   ) {
     this.#memory = memory;
     this.#wanted = wanted;
@@ -40,7 +40,7 @@ export class EntryStream implements ReplyReader {
 
   take(chunk: Buffer, from: number): number {
     if (!this.#begun) this.#begin(chunk[from]!);
-    if (this.#refusal) return this.#refusal.take(chunk, from);
+    if (this.#error) return this.#error.take(chunk, from);
     const { wasm, bytes } = this.#memory;
     let at = from;
     while (at < chunk.length) {
@@ -55,11 +55,11 @@ export class EntryStream implements ReplyReader {
   }
 
   complete(): void {
-    this.#refusal?.complete();
+    this.#error?.complete();
     this.#done(this.#answer(), this.#memory.result(3));
   }
 
-  #answer(): Uint8Array | GappedAnswer {
+  #answer(): Uint8Array | PartialResponse {
     const { wasm, bytes, words } = this.#memory;
     const start = wasm.OUTPUT.value;
     const output = bytes.subarray(start, start + this.#memory.result(1));
@@ -72,13 +72,13 @@ export class EntryStream implements ReplyReader {
       keys.push(this.#wanted.key(words[word]!));
       places.push(words[word + 1]!);
     }
-    return new GappedAnswer(Buffer.from(output), keys, places);
+    return new PartialResponse(Buffer.from(output), keys, places);
   }
 
   #begin(first: number): void {
     this.#begun = true;
     if (first === MINUS) {
-      this.#refusal = new ValuesReader();
+      this.#error = new ValuesReader();
       return;
     }
     const { wasm, bytes } = this.#memory;

@@ -1,12 +1,12 @@
 import { BufferPool } from '../../lib/buffer-pool.ts';
-import { instantiate, type RelayWasm } from '../../wasm/redis-batch.ts';
+import { instantiate, type RedisBatchWasm } from '../../wasm/redis-batch.ts';
 
 /** Up to the end of assembly/layout.ts; no page of it is resident before it is used. */
 const MEMORY_BYTES = 0x4500000;
 
 /** The memory that the steps of a batch share, and what is taken out of it between them. */
-export class RelayMemory {
-  readonly wasm: RelayWasm;
+export class RedisBatchMemory {
+  readonly wasm: RedisBatchWasm;
   readonly bytes: Buffer;
   readonly words: Uint32Array;
   /** where a reply with pointers is read */

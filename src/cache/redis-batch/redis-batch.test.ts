@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
-import { GappedAnswer } from '../partial-response.ts';
-import { Relay } from './redis-batch.ts';
+import { PartialResponse } from '../partial-response.ts';
+import { RedisBatchReader } from './redis-batch.ts';
 
 const BODY = Buffer.from('{"channel_ids":["a","nobody","b","a"]}');
 /** The pointers to a and b, and that nobody carries the other. */
@@ -21,18 +21,18 @@ async function leftAfter(...replies: string[]): Promise<readonly string[]> {
     reader.complete();
     return true;
   };
-  const relay = new Relay(
+  const redisBatch = new RedisBatchReader(
     { ask } as never,
     { prefixOf: () => '1:' } as never,
     () => true,
     (...answer) => counted.push(answer),
   );
   let left: readonly string[] | undefined;
-  await relay.answer('channel', BODY, 'full', (answer) => {
-    expect(answer).toBeInstanceOf(GappedAnswer);
-    left = (answer as GappedAnswer).keys;
+  await redisBatch.answer('channel', BODY, 'full', (answer) => {
+    expect(answer).toBeInstanceOf(PartialResponse);
+    left = (answer as PartialResponse).keys;
   });
-  relay.close();
+  redisBatch.close();
   return left!;
 }
 

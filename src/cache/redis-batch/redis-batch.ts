@@ -5,21 +5,21 @@ import type { Redis } from '../../redis/client.ts';
 import type { ReplyReader, Values } from '../../redis/reply-parser.ts';
 import { makeSeed } from '../../wasm/load.ts';
 import { writeKey } from '../arena/key-bytes.ts';
-import type { CountAnswers } from '../count-lookups.ts';
-import { GappedAnswer } from '../partial-response.ts';
-import type { SharedCache } from '../redis-hotel-cache.ts';
+import type { CountLookups } from '../count-lookups.ts';
+import { PartialResponse } from '../partial-response.ts';
+import type { RedisHotelCache } from '../redis-hotel-cache.ts';
 import { EntryStream } from './entry-stream.ts';
-import { RelayMemory } from './memory.ts';
+import { RedisBatchMemory } from './memory.ts';
 import { PointersReader } from './pointers-reader.ts';
 import { Wanted } from './wanted.ts';
 
 /** What `askFor` returns for a body that it leaves to others. */
 const NOT_READ = -1;
 /** Changes are remembered for this long to twice as long: longer than any load takes. */
-const TURN_MS = 30_000;
+const MIDNIGHT_CHECK_MS = 30_000;
 
 /** Is given the answer at once when it is there; its bytes hold until the call returns. */
-export type Finish = (answer: Uint8Array | GappedAnswer) => void | Promise<void>;
+export type Finish = (answer: Uint8Array | PartialResponse) => void | Promise<void>;
 
 /**
  * Answers batches straight out of the replies of Redis, for a service without a local cache: a body becomes the MGET
@@ -27,28 +27,28 @@ export type Finish = (answer: Uint8Array | GappedAnswer) => void | Promise<void>
  * for each hotel. Whatever is not plainly there and sound (a miss, a stale pointer, a damaged value, a hotel that
  * changed lately or at midnight) stays a gap, and the reader judges it.
  */
-export class Relay {
+export class RedisBatchReader {
   readonly #redis: Redis;
-  readonly #shared: SharedCache;
-  readonly #isLinked: () => boolean;
-  readonly #count: CountAnswers;
-  readonly #memory = new RelayMemory();
-  readonly #turning: NodeJS.Timeout;
+  readonly #cache: RedisHotelCache;
+  readonly #isFeedUp: () => boolean;
+  readonly #count: CountLookups;
+  readonly #memory = new RedisBatchMemory();
+  readonly #refreshing: NodeJS.Timeout;
 
   /** While not `isLinked` Redis may be behind unheard: then nothing is answered here. */
-  constructor(redis: Redis, shared: SharedCache, isLinked: () => boolean, count: CountAnswers) {
+  constructor(redis: Redis, redisCache: RedisHotelCache, isFeedUp: () => boolean, count: CountLookups) {
     this.#redis = redis;
-    this.#shared = shared;
-    this.#isLinked = isLinked;
+    this.#cache = redisCache;
+    this.#isFeedUp = isFeedUp;
     this.#count = count;
     const { wasm } = this.#memory;
     wasm.init(...makeSeed());
-    this.#turning = setInterval(() => wasm.turnChanges(), TURN_MS);
-    this.#turning.unref();
+    this.#refreshing = setInterval(() => wasm.turnChanges(), MIDNIGHT_CHECK_MS);
+    this.#refreshing.unref();
   }
 
   close(): void {
-    clearInterval(this.#turning);
+    clearInterval(this.#refreshing);
   }
 
   /** Nothing that was heard of is true any more. */
@@ -78,9 +78,9 @@ export class Relay {
     finish: Finish,
   ): Promise<void> | undefined {
     const { wasm, bytes } = this.#memory;
-    if (!this.#isLinked() || body.length > wasm.INPUT_BYTES.value) return undefined;
+    if (!this.#isFeedUp() || body.length > wasm.INPUT_BYTES.value) return undefined;
     bytes.set(body, wasm.INPUT.value);
-    const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf(namespace));
+    const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
     const count = wasm.askFor(body.length, NUMBER[namespace], prefixLength);
     if (count === NOT_READ || count === 0) return undefined;
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted());
@@ -123,7 +123,7 @@ export class Relay {
     const { wasm, bytes, words } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     words.set(places, wasm.PLACES.value / 4);
-    const prefixLength = this.#memory.writePrefix(this.#shared.prefixOf('id'));
+    const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf('id'));
     const named = wasm.point(count, table.length, NUMBER[namespace], prefixLength);
     return {
       wanted: new Wanted(namespace, count, this.#memory.takeWanted()),
@@ -145,11 +145,11 @@ interface Pointed {
 }
 
 /** What it throws is no fault of Redis. */
-async function finishNow(finish: Finish, answer: Uint8Array | GappedAnswer): Promise<void> {
+async function finishNow(finish: Finish, answer: Uint8Array | PartialResponse): Promise<void> {
   await finish(answer);
 }
 
-function onlyGaps(wanted: Wanted): GappedAnswer {
+function onlyGaps(wanted: Wanted): PartialResponse {
   const keys = wanted.gaps();
-  return new GappedAnswer(EMPTY_ARRAY, keys, new Array(keys.length).fill(1));
+  return new PartialResponse(EMPTY_ARRAY, keys, new Array(keys.length).fill(1));
 }

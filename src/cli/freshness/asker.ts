@@ -6,7 +6,7 @@ import type { Shown } from './truth.ts';
 const DEADLINE_MS = 5_000;
 
 /** One connection to the service, so one of its workers; what is asked goes one by one. */
-export class Asker {
+export class ServiceClient {
   readonly #url: URL;
   readonly #key: string;
   readonly #agent: http.Agent;

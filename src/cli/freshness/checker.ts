@@ -1,8 +1,8 @@
 import type { Sql } from 'postgres';
 import { readUnverified } from '../../change-feed/payload.ts';
 import { FEED_CHANNEL } from '../../change-feed/term.ts';
-import type { Asker } from './asker.ts';
-import { Truth } from './truth.ts';
+import type { ServiceClient } from './asker.ts';
+import { DatabaseState } from './truth.ts';
 
 /** Hotels looked at in a round, whether they changed or not; and those that changed, of one message. */
 const SAMPLE = 5;
@@ -18,7 +18,7 @@ export interface Report {
   /** answers that were compared with PostgreSQL */
   answers: number;
   /** requests that the service refused (503), so that there was nothing to compare */
-  refused: number;
+  rejected: number;
   /** changes that were followed until every connection showed them */
   changes: number;
   /** of every change and connection: from the commit until it was shown */
@@ -32,20 +32,20 @@ export interface Report {
  * PostgreSQL, those that change and some that do not, and asks for them over many connections. (The idea is that
  * of Meta's Polaris: engineering.fb.com, "Cache made consistent", 2022.) It only reads.
  */
-export class Checker {
+export class FreshnessChecker {
   readonly #sql: Sql;
   readonly #ear: Sql;
-  readonly #askers: Asker[];
+  readonly #askers: ServiceClient[];
   readonly #promiseMs: () => number;
-  readonly report: Report = { answers: 0, refused: 0, changes: 0, lagsMs: [], stale: [] };
+  readonly report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], stale: [] };
   readonly #following = new Set<Promise<void>>();
   /** when a change was first seen in the queue, and nothing was told since */
   #committedAtMs: number | undefined;
-  #heard = 0;
+  #received = 0;
   #failure: unknown;
 
   /** `sql` reads, `ear` is a pool that listens; `promiseMs`: how old an answer may be at present. */
-  constructor(sql: Sql, ear: Sql, askers: Asker[], promiseMs: () => number) {
+  constructor(sql: Sql, ear: Sql, askers: ServiceClient[], promiseMs: () => number) {
     this.#sql = sql;
     this.#ear = ear;
     this.#askers = askers;
@@ -56,10 +56,10 @@ export class Checker {
   async run(signal: AbortSignal): Promise<Report> {
     const listened = () => {
       // what was told between two connections was not heard
-      this.#heard++;
+      this.#received++;
       this.#committedAtMs = undefined;
     };
-    await this.#ear.listen(FEED_CHANNEL, (payload) => this.#hear(payload, signal), listened);
+    await this.#ear.listen(FEED_CHANNEL, (payload) => this.#receive(payload, signal), listened);
     const watching = this.#watchQueue(signal);
     while (!signal.aborted) {
       const roundAtMs = performance.now();
@@ -80,12 +80,12 @@ export class Checker {
   /** Notes when a change is in the queue: it is committed, and not told yet. */
   async #watchQueue(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const [lookedAtMs, heard] = [performance.now(), this.#heard];
+      const [lookedAtMs, received] = [performance.now(), this.#received];
       try {
         const [row] = await this.#sql<
           { found: boolean }[]
         >`select exists(select from hotel_api_changes) as found`;
-        if (row?.found && heard === this.#heard) this.#committedAtMs ??= lookedAtMs;
+        if (row?.found && received === this.#received) this.#committedAtMs ??= lookedAtMs;
       } catch (error) {
         this.#failure ??= error;
       }
@@ -93,10 +93,10 @@ export class Checker {
     }
   }
 
-  #hear(payload: string, signal: AbortSignal): void {
+  #receive(payload: string, signal: AbortSignal): void {
     const message = readUnverified(payload);
     if (!message?.h && !message?.k && !message?.t) return;
-    this.#heard++;
+    this.#received++;
     const committedAtMs = this.#committedAtMs ?? performance.now();
     this.#committedAtMs = undefined;
     if (signal.aborted || this.#following.size > 20) return;
@@ -112,7 +112,7 @@ export class Checker {
 
   /** Asks every connection for a hotel that changed until it shows what PostgreSQL says. */
   async #follow(id: string, committedAtMs: number): Promise<void> {
-    const truth = new Truth(this.#sql);
+    const truth = new DatabaseState(this.#sql);
     await truth.look([id]);
     const lags = await Promise.all(
       this.#askers.map((asker) => this.#untilShown(asker, id, truth, committedAtMs)),
@@ -125,10 +125,10 @@ export class Checker {
   /** Compares a few hotels, taken at random, on every connection. */
   async #sample(): Promise<void> {
     const ids = await this.#anyIds();
-    const truth = new Truth(this.#sql);
+    const truth = new DatabaseState(this.#sql);
     await truth.look(ids);
     const readAtMs = performance.now();
-    const compare = async (asker: Asker) => {
+    const compare = async (asker: ServiceClient) => {
       for (const id of ids) await this.#untilShown(asker, id, truth, readAtMs);
     };
     await Promise.all(this.#askers.map(compare));
@@ -138,13 +138,18 @@ export class Checker {
    * Asks until what is shown is what PostgreSQL has said since `sinceMs`; returns how long after it that was, or
    * undefined where the service refuses or the promise was broken, which is noted.
    */
-  async #untilShown(asker: Asker, id: string, truth: Truth, sinceMs: number): Promise<number | undefined> {
+  async #untilShown(
+    asker: ServiceClient,
+    id: string,
+    truth: DatabaseState,
+    sinceMs: number,
+  ): Promise<number | undefined> {
     for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const askedAtMs = performance.now();
       const shown = await asker.ask(id);
       const shownAtMs = performance.now();
       if (shown === undefined) {
-        this.report.refused++;
+        this.report.rejected++;
         return undefined;
       }
       this.report.answers++;

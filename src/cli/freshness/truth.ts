@@ -5,7 +5,7 @@ import { readHotels } from '../../change-feed/changed-rows.ts';
 export type Shown = string | null;
 
 /** What PostgreSQL has said of some hotels since it was first asked: whatever else is shown of them is older, or newer. */
-export class Truth {
+export class DatabaseState {
   readonly #sql: Sql;
   readonly #said = new Map<string, Set<Shown>>();
 

@@ -2,13 +2,13 @@ import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 
 /** A staged line that the table would refuse. */
-interface Refused {
+interface RejectedLine {
   line: string;
   reason: string;
 }
 
 /** What is judged. */
-export interface Judged {
+export interface CollisionCheck {
   /** the table of the staged lines */
   table: string;
   /** hotels that no line names will be gone, and what they have is free */
@@ -32,11 +32,11 @@ const candidatesOf = (table: string) => `
  * Not possible: to give back what one line lost to another that is itself rejected later, for its other id.
  * Import the file of rejected lines again for that.
  */
-export async function rejectWhatCollides(transaction: TransactionSql, judged: Judged): Promise<void> {
+export async function rejectWhatCollides(transaction: TransactionSql, judged: CollisionCheck): Promise<void> {
   const { table, onReject } = judged;
-  const reject = async (refused: Refused[]): Promise<boolean> => {
+  const reject = async (rejected: RejectedLine[]): Promise<boolean> => {
     // One line may stand twice, once for each of its ids.
-    const byLine = Map.groupBy(refused, ({ line }) => line);
+    const byLine = Map.groupBy(rejected, ({ line }) => line);
     const reasons = [...byLine.values()].map((faults) => faults.map(({ reason }) => reason).join('; '));
     if (byLine.size === 0) return false;
     const lines = [...byLine.keys()];
@@ -48,7 +48,7 @@ export async function rejectWhatCollides(transaction: TransactionSql, judged: Ju
     for (const [at, line] of lines.entries()) onReject(Number(line), reasons[at]!);
     return true;
   };
-  await reject(await refusedByConstraints(transaction, table));
+  await reject(await rejectedByConstraints(transaction, table));
   do {
     await transaction.unsafe(`drop table if exists pg_temp.candidates`);
     await transaction.unsafe(`create temporary table candidates on commit drop as ${candidatesOf(table)}`);
@@ -60,7 +60,7 @@ export async function rejectWhatCollides(transaction: TransactionSql, judged: Ju
 }
 
 /** The check constraints of the table itself judge what is staged: whatever `readHotel` lets through, no row fails later. */
-async function refusedByConstraints(transaction: TransactionSql, table: string): Promise<Refused[]> {
+async function rejectedByConstraints(transaction: TransactionSql, table: string): Promise<RejectedLine[]> {
   const checks = await transaction<{ name: string; expression: string }[]>`
     select conname as name, pg_get_expr(conbin, conrelid) as expression from pg_constraint
     where conrelid = 'hotels'::regclass and contype = 'c' and conkey <@ (
@@ -68,7 +68,7 @@ async function refusedByConstraints(transaction: TransactionSql, table: string):
   const cases = checks.map(
     ({ name, expression }) => `when (${expression}) is false then '${name.replaceAll("'", "''")}'`,
   );
-  return transaction.unsafe<Refused[]>(`
+  return transaction.unsafe<RejectedLine[]>(`
     select line, 'the constraint ' || broken || ' refuses it' as reason
     from (select line, case ${cases.join(' ')} end as broken from ${table} where fault is null) as judged
     where broken is not null order by line`);
@@ -77,20 +77,20 @@ async function refusedByConstraints(transaction: TransactionSql, table: string):
 /** Lines that want an id of a hotel that is not part of this import. */
 async function heldElsewhere(
   transaction: TransactionSql,
-  { table, deleteMissing }: Judged,
-): Promise<Refused[]> {
+  { table, deleteMissing }: CollisionCheck,
+): Promise<RejectedLine[]> {
   const stays = deleteMissing ? `and exists (select from ${table} i where i.id = h.id)` : '';
   const holders = (column: string) => `
     select c.line, format('${column} %s belongs to hotel %s', to_json(c.${column}), to_json(h.id)) as reason
     from candidates c join hotels h on h.${column} = c.${column} and h.id <> c.id
     where not exists (select from candidates k where k.id = h.id) ${stays}`;
-  return transaction.unsafe<Refused[]>(
+  return transaction.unsafe<RejectedLine[]>(
     `${holders('channel_id')} union all ${holders('registry_id')} order by line`,
   );
 }
 
 /** All but one of the lines that want the same id. */
-async function wantedTwice(transaction: TransactionSql): Promise<Refused[]> {
+async function wantedTwice(transaction: TransactionSql): Promise<RejectedLine[]> {
   const losers = (column: string) => `
     select line, format('${column} %s goes to hotel %s of line %s', to_json(${column}), to_json(winner), winning_line) as reason
     from (
@@ -99,7 +99,7 @@ async function wantedTwice(transaction: TransactionSql): Promise<Refused[]> {
       where c.${column} in (select ${column} from candidates group by ${column} having count(*) > 1)
       window ranked as (partition by c.${column} order by h.id is null, c.line)
     ) as wanted where place > 1`;
-  return transaction.unsafe<Refused[]>(
+  return transaction.unsafe<RejectedLine[]>(
     `${losers('channel_id')} union all ${losers('registry_id')} order by line`,
   );
 }

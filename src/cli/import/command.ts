@@ -63,7 +63,7 @@ class Import {
     const staging = await Staging.open(sql, this.#source, this.#format);
     await this.#read(staging);
     const staged = await staging.count();
-    if (this.#options.deleteMissing) await this.#refuseBlindDeletion(sql, staging, staged);
+    if (this.#options.deleteMissing) await this.#rejectBlindDeletion(sql, staging, staged);
     const result = await this.#merge(sql, staging.table, staged);
     // A dry run leaves nothing.
     if (this.#options.dryRun) await staging.drop();
@@ -166,7 +166,7 @@ class Import {
   }
 
   /** The file has to come again, with another content: nothing of this one is kept. */
-  async #refuseBlindDeletion(sql: Sql, staging: Staging, { lines, withoutId }: Staged): Promise<void> {
+  async #rejectBlindDeletion(sql: Sql, staging: Staging, { lines, withoutId }: Staged): Promise<void> {
     if (withoutId > 0) await writeRejected(sql, staging.table, this.#source, this.#format);
     if (withoutId === 0 && lines > 0) return;
     await staging.drop();

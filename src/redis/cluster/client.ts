@@ -2,21 +2,21 @@ import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import { Cluster } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/shutdown.ts';
-import { Guarded, untilReady } from '../breaker-call.ts';
+import { BreakerCall, untilReady } from '../breaker-call.ts';
 import { joined, Values } from '../reply-parser.ts';
 import { oversOf, refusalsOf } from '../set-if-newer.ts';
 import {
   clientOptions,
-  isAway,
+  isUnavailable,
+  type RedisStore,
   type Refusal,
   retryAfterMs,
-  type SharedStore,
   type Versioned,
 } from '../store.ts';
 import { Commands, STORE_NEWER_SHA1 } from './commands.ts';
-import { type Access, Masters } from './masters.ts';
+import { type ClusterCredentials, Masters } from './masters.ts';
 import { connectorReporting } from './reporting-connector.ts';
-import { Marks } from './write-markers.ts';
+import { WriteMarkers } from './write-markers.ts';
 
 /** What moves or fails is noticed by those who ask for it; this is for what nobody asks for. */
 const REFRESH_SLOTS_MS = 5_000;
@@ -27,12 +27,12 @@ const REDIRECTIONS = 4;
  * is asked of each node at once, in one round trip, and a node that is away takes only its own keys with it. ioredis
  * keeps the map of the slots, and sends again what a node says that another has.
  */
-export class RedisCluster implements SharedStore {
+export class RedisCluster implements RedisStore {
   readonly #cluster: Cluster;
   readonly #masters: Masters;
   readonly #commands: Commands;
-  readonly #guarded: Guarded;
-  readonly #marks = new Marks();
+  readonly #call: BreakerCall;
+  readonly #markers = new WriteMarkers();
   readonly #timeoutMs: number;
 
   /**
@@ -47,11 +47,13 @@ export class RedisCluster implements SharedStore {
   ) {
     this.#timeoutMs = timeoutMs;
     const addresses = urls.map((url) => new URL(url));
-    const access = accessBy(addresses);
-    this.#guarded = new Guarded(timeoutMs, onCall);
-    this.#cluster = connect(addresses, access, timeoutMs, (error) => this.#masters.connectionFailed(error));
-    this.#masters = new Masters(this.#cluster, access, timeoutMs, this.#guarded, onBreaker);
-    this.#commands = new Commands(this.#cluster, this.#masters, this.#guarded);
+    const credentials = credentialsOf(addresses);
+    this.#call = new BreakerCall(timeoutMs, onCall);
+    this.#cluster = connect(addresses, credentials, timeoutMs, (error) =>
+      this.#masters.connectionFailed(error),
+    );
+    this.#masters = new Masters(this.#cluster, credentials, timeoutMs, this.#call, onBreaker);
+    this.#commands = new Commands(this.#cluster, this.#masters, this.#call);
   }
 
   connected(timeoutMs: number): Promise<boolean> {
@@ -64,13 +66,14 @@ export class RedisCluster implements SharedStore {
       keys.map((key) => prefix + key),
       async (master, at) => {
         const asked = at.map((i) => keys[i]!);
-        const { values, refusals } = await master.mget.readEach(asked, prefix);
+        const { values, errorReplies } = await master.mget.readEach(asked, prefix);
         parts.push({ values, at });
-        if (refusals.length === 0) return;
-        const away = refusals.find(([, error]) => isAway(error));
-        if (away || refusals.some(([, { message }]) => message.startsWith('MOVED '))) this.#masters.refresh();
-        if (away) throw away[1];
-        const elsewhere = refusals.filter(([, { message }]) => /^(MOVED|ASK) /.test(message));
+        if (errorReplies.length === 0) return;
+        const unavailable = errorReplies.find(([, error]) => isUnavailable(error));
+        if (unavailable || errorReplies.some(([, { message }]) => message.startsWith('MOVED ')))
+          this.#masters.refresh();
+        if (unavailable) throw unavailable[1];
+        const elsewhere = errorReplies.filter(([, { message }]) => /^(MOVED|ASK) /.test(message));
         await Promise.all(
           elsewhere.map(async ([place]) => {
             const value = await this.#readElsewhere(prefix + asked[place]!);
@@ -123,8 +126,8 @@ export class RedisCluster implements SharedStore {
     const master = masters.find((each) => each.name >= name);
     if (!master) return masters.length === 0 ? undefined : ['0', []];
     const from = master.name === name ? at : '0';
-    const found = await this.#guarded.call(master.breaker, () =>
-      this.#guarded.inTime(this.#masters.clientOf(master).scan(from, 'MATCH', pattern, 'COUNT', count)),
+    const found = await this.#call.call(master.breaker, () =>
+      this.#call.inTime(this.#masters.clientOf(master).scan(from, 'MATCH', pattern, 'COUNT', count)),
     );
     if (!found) return undefined;
     if (found[0] !== '0') return [`${master.name} ${found[0]}`, found[1]];
@@ -134,14 +137,14 @@ export class RedisCluster implements SharedStore {
 
   /** Leaves one for each master, and looks at each: see marks.ts. */
   async mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
-    const marking = this.#marks.next(key, this.#masters.ends(), this.#cluster.slots);
+    const marking = this.#markers.next(key, this.#masters.ends(), this.#cluster.slots);
     if (marking.marks.length === 0) return undefined;
     const found = await this.#commands.send(
       marking.marks.map((mark) => [mark.key, 'getset', mark.key, value]),
     );
     return (
       found &&
-      this.#marks.left(
+      this.#markers.left(
         marking,
         found.map((before) => before !== null && isKept(String(before))),
       )
@@ -166,7 +169,7 @@ export class RedisCluster implements SharedStore {
 
 function connect(
   addresses: URL[],
-  access: Access,
+  credentials: ClusterCredentials,
   timeoutMs: number,
   onError: (error: Error) => void,
 ): Cluster {
@@ -177,7 +180,7 @@ function connect(
       port: Number(port || 6379),
     })),
     {
-      redisOptions: { ...redisOptions, ...access, Connector: connectorReporting(onError) },
+      redisOptions: { ...redisOptions, ...credentials, Connector: connectorReporting(onError) },
       // ioredis would resolve each name and check the certificate against the IP address
       dnsLookup: (host, found) => found(null, host),
       clusterRetryStrategy: retryAfterMs,
@@ -191,7 +194,7 @@ function connect(
   );
 }
 
-function accessBy(addresses: URL[]): Access {
+function credentialsOf(addresses: URL[]): ClusterCredentials {
   const { protocol, username, password } = addresses[0]!;
   return {
     ...(username && { username: decodeURIComponent(username) }),

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Cluster } from 'ioredis';
-import type { Guarded } from '../breaker-call.ts';
+import type { BreakerCall } from '../breaker-call.ts';
 import { STORE_NEWER } from '../set-if-newer.ts';
 import type { Master, Masters } from './masters.ts';
 
@@ -16,12 +16,12 @@ export type Command = [key: string, name: string, ...args: (string | number | Bu
 export class Commands {
   readonly #cluster: Cluster;
   readonly #masters: Masters;
-  readonly #guarded: Guarded;
+  readonly #call: BreakerCall;
 
-  constructor(cluster: Cluster, masters: Masters, guarded: Guarded) {
+  constructor(cluster: Cluster, masters: Masters, call: BreakerCall) {
     this.#cluster = cluster;
     this.#masters = masters;
-    this.#guarded = guarded;
+    this.#call = call;
   }
 
   /** Sends commands, all those for one node at once. Their answers; undefined when not all were done. */
@@ -32,7 +32,7 @@ export class Commands {
       const done = await this.#masters.each(
         part.map(([key]) => key),
         (master, places) =>
-          this.#guarded.inTime(
+          this.#call.inTime(
             this.#sendTo(
               master,
               places.map((i) => part[i]!),

@@ -1,14 +1,14 @@
 import slotOf from 'cluster-key-slot';
 import { Redis as Client, type Cluster } from 'ioredis';
-import { Breaker } from '../../lib/circuit-breaker.ts';
-import type { Guarded } from '../breaker-call.ts';
+import { CircuitBreaker } from '../../lib/circuit-breaker.ts';
+import type { BreakerCall } from '../breaker-call.ts';
 import { MgetConnection } from '../mget.ts';
-import { clientOptions, isAway } from '../store.ts';
+import { clientOptions, isUnavailable } from '../store.ts';
 import { ViewConnector } from '../view-connector.ts';
 import { JointBreaker } from './joint-breaker.ts';
 
 /** How every node is reached: a cluster has one user and one kind of connection. */
-export interface Access {
+export interface ClusterCredentials {
   username?: string;
   password?: string;
   tls?: object;
@@ -19,7 +19,7 @@ export interface Master {
   /** host:port, as ioredis names it in its slots */
   readonly name: string;
   readonly mget: MgetConnection;
-  readonly breaker: Breaker;
+  readonly breaker: CircuitBreaker;
 }
 
 /**
@@ -28,28 +28,28 @@ export interface Master {
  */
 export class Masters {
   readonly #cluster: Cluster;
-  readonly #access: Access;
+  readonly #credentials: ClusterCredentials;
   readonly #timeoutMs: number;
-  readonly #guarded: Guarded;
+  readonly #call: BreakerCall;
   readonly #joint: JointBreaker;
   readonly #byName = new Map<string, Master>();
   /** for when none is known */
-  readonly #unknown: Breaker;
+  readonly #unknown: CircuitBreaker;
   #lastError = 'no node of the cluster has answered yet';
   #closed = false;
 
   /** `onBreaker` is told when the first of them is given up, and when the last is used again. */
   constructor(
     cluster: Cluster,
-    access: Access,
+    credentials: ClusterCredentials,
     timeoutMs: number,
-    guarded: Guarded,
+    call: BreakerCall,
     onBreaker: (open: boolean, reason: string) => void,
   ) {
     this.#cluster = cluster;
-    this.#access = access;
+    this.#credentials = credentials;
     this.#timeoutMs = timeoutMs;
-    this.#guarded = guarded;
+    this.#call = call;
     this.#joint = new JointBreaker(onBreaker);
     this.#unknown = this.#breakerOf('the cluster', async () => {
       if (this.#byName.size === 0) throw new Error(this.#lastError);
@@ -86,7 +86,7 @@ export class Masters {
           if (this.#byName.size === 0) this.#unknown.failed(this.#lastError);
           return false;
         }
-        const done = await this.#guarded.call(master.breaker, async () => {
+        const done = await this.#call.call(master.breaker, async () => {
           await work(master, places);
           return true;
         });
@@ -160,10 +160,10 @@ export class Masters {
 
   #open(name: string): Master {
     const colon = name.lastIndexOf(':');
-    const connector = this.#access.tls ? {} : { Connector: ViewConnector };
+    const connector = this.#credentials.tls ? {} : { Connector: ViewConnector };
     const client = new Client({
       ...clientOptions(this.#timeoutMs),
-      ...this.#access,
+      ...this.#credentials,
       ...connector,
       host: name.slice(0, colon),
       port: Number(name.slice(colon + 1)),
@@ -172,17 +172,17 @@ export class Masters {
     const breaker = this.#breakerOf(name, async () => {
       // a replica may have its slots now
       this.refresh();
-      const { refusals } = await mget.readEach(['probe']);
+      const { errorReplies } = await mget.readEach(['probe']);
       // that the key is another's is as good an answer
-      for (const [, error] of refusals) if (isAway(error)) throw error;
+      for (const [, error] of errorReplies) if (isUnavailable(error)) throw error;
     });
     const master = { name, mget, breaker };
     this.#byName.set(name, master);
     return master;
   }
 
-  #breakerOf(name: string, probe: () => Promise<void>): Breaker {
-    return new Breaker({
+  #breakerOf(name: string, probe: () => Promise<void>): CircuitBreaker {
+    return new CircuitBreaker({
       probe,
       failuresToOpen: 3,
       probeEveryMs: 200,

@@ -1,7 +1,7 @@
 import slotOf from 'cluster-key-slot';
 
 /** Where one mark is to be left. */
-interface Mark {
+interface WriteMarker {
   slot: number;
   /** a key that hashes to the slot */
   key: string;
@@ -10,12 +10,12 @@ interface Mark {
 
 /** Marks to be left together. */
 export interface Marking {
-  marks: Mark[];
+  marks: WriteMarker[];
   masters: string[];
 }
 
 /** Where the marks of a cluster stand, and whether they prove that no master has lost anything. */
-export class Marks {
+export class WriteMarkers {
   /** by slot, the smallest number that hashes to it, as far as was looked for */
   readonly #tags: number[] = [];
   #nextTag = 0;

@@ -3,7 +3,7 @@
 export const CHECKSUM_BYTES: u32 = 4;
 export const MAGIC_AT: usize = 4;
 export const VERSION_AT: usize = 8;
-export const TURNS_AT: usize = 16;
+export const VALID_UNTIL: usize = 16;
 export const TAGS_AT: usize = 24;
 export const FROM_DAY_AT: usize = 48;
 export const UNTIL_DAY_AT: usize = 52;
@@ -18,7 +18,7 @@ export const ENTRY_HEADER_BYTES: u32 = 80;
 
 export const MAGIC: u32 = 0x32444548;
 export const PRESENT: u8 = 1;
-export const WITHDRAWN: u8 = 2;
+export const TOMBSTONE: u8 = 2;
 export const NO_DAY: i32 = -0x80000000;
 
 /** A key has 1 to this many bytes. A longer one is never held. */
@@ -39,7 +39,7 @@ export function entryKey(entry: usize, namespace: u32): usize {
 }
 
 /** True when an entry is of a hotel that is present, its lengths agree and its keys can be held. */
-export function isSound(entry: usize, length: u32): bool {
+export function isValid(entry: usize, length: u32): bool {
   if (length < ENTRY_HEADER_BYTES || (load<u8>(entry, FLAGS_AT) & PRESENT) === 0) return false;
   const idLength = entryKeyLength(entry, 0);
   const channelLength = entryKeyLength(entry, 1);

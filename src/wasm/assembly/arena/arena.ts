@@ -6,9 +6,9 @@ import { gather, writeNarrow } from './gather';
 import { seedHash } from './hash';
 import { clearIndex, used } from './index-table';
 import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
-import { absences, countSharedSince, entries, forgetCounts, forgetSharedSince, forms } from './links';
+import { absences, countFromRedisSince, entries, forgetCounts, forgetFromRedisSince, forms } from './links';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
-import { dropKey, findKey, putAbsence, putEntry, puts, refused } from './store';
+import { dropKey, findKey, putAbsence, putEntry, puts, rejected } from './store';
 
 export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, outputStart, RESULT } from './layout';
 export { maxEntryBytes } from './store';
@@ -22,12 +22,12 @@ export function init(maxBytes: u32, outputBytes: u32, a: u64, b: u64, c: u64, d:
   openRing(MAIN, mainStart, mainEnd);
 }
 
-export function put(length: u32, nowMs: f64, softUntilMs: f64, isShared: bool): bool {
-  return putEntry(outputStart, length, nowMs, softUntilMs, isShared);
+export function put(length: u32, nowMs: f64, softUntilMs: f64, isFromRedis: bool): bool {
+  return putEntry(outputStart, length, nowMs, softUntilMs, isFromRedis);
 }
 
-export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64, isShared: bool): void {
-  putAbsence(namespace, INPUT, length, nowMs, untilMs, isShared);
+export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64, isFromRedis: bool): void {
+  putAbsence(namespace, INPUT, length, nowMs, untilMs, isFromRedis);
 }
 
 /** Ref, 0 or -1. */
@@ -80,12 +80,12 @@ export function gatherElements(
 }
 
 /** Forgets what came from Redis since then; everything, where that is more than `atMost`. */
-export function dropSharedSince(sinceMs: f64, atMost: u32): void {
-  if (countSharedSince(SMALL, sinceMs) + countSharedSince(MAIN, sinceMs) > atMost) {
+export function dropFromRedisSince(sinceMs: f64, atMost: u32): void {
+  if (countFromRedisSince(SMALL, sinceMs) + countFromRedisSince(MAIN, sinceMs) > atMost) {
     clear();
   } else {
-    forgetSharedSince(SMALL, sinceMs);
-    forgetSharedSince(MAIN, sinceMs);
+    forgetFromRedisSince(SMALL, sinceMs);
+    forgetFromRedisSince(MAIN, sinceMs);
   }
 }
 
@@ -104,6 +104,6 @@ export function stats(): void {
   store<f64>(RESULT, <f64>(SMALL.peak + MAIN.peak - mainStart), 24);
   store<f64>(RESULT, <f64>evictions, 32);
   store<f64>(RESULT, <f64>puts, 40);
-  store<f64>(RESULT, <f64>refused, 48);
+  store<f64>(RESULT, <f64>rejected, 48);
   store<f64>(RESULT, forms, 56);
 }

@@ -2,7 +2,7 @@
  * The ghosts of S3-FIFO: hashes of hotels that lately left the small ring without a second hit, or were
  * dropped from the main ring. Buckets of four,
  * each u32 hash and u32 number of its death; the oldest of a bucket gives way. A ghost is believed only while
- * fewer have followed it than the slab holds entries, as in the paper's queue.
+ * fewer have followed it than the arena holds entries, as in the paper's queue.
  */
 import { GHOST_BUCKET_BYTES, ghostBuckets, ghostStart } from './layout';
 

@@ -1,6 +1,6 @@
 /**
  * A keyed hash after wyhash (Wang Yi, final version 4, with its multiplication for machines that lack
- * 64 by 64 to 128 bits). Seed and secrets are random for each slab, so nobody outside can choose keys that collide.
+ * 64 by 64 to 128 bits). Seed and secrets are random for each arena, so nobody outside can choose keys that collide.
  */
 let seed: u64 = 0;
 let secret1: u64 = 0;

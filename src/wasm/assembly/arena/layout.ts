@@ -1,5 +1,5 @@
 /**
- * Where things are in the slab's memory. In order: results, elements, gaps, numbers, input at fixed places; then,
+ * Where things are in the arena's memory. In order: results, elements, gaps, numbers, input at fixed places; then,
  * sized by the budget, the index, the ghosts, the small ring, the main ring; last the output.
  */
 

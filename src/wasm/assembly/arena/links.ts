@@ -9,7 +9,7 @@ import {
   DEAD,
   FORM,
   FORMS,
-  isShared,
+  isFromRedis,
   kindOf,
   lengthOf,
   linksOf,
@@ -137,25 +137,25 @@ function forgetForms(record: usize): void {
 }
 
 /** How many records of a ring came from Redis since then. */
-export function countSharedSince(ring: Ring, sinceMs: f64): u32 {
+export function countFromRedisSince(ring: Ring, sinceMs: f64): u32 {
   let count: u32 = 0;
   let record = ring.tail;
   for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
-    if (isSharedSince(record, sinceMs)) count++;
+    if (isFromRedisSince(record, sinceMs)) count++;
   }
   return count;
 }
 
-export function forgetSharedSince(ring: Ring, sinceMs: f64): void {
+export function forgetFromRedisSince(ring: Ring, sinceMs: f64): void {
   let record = ring.tail;
   for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
-    if (isSharedSince(record, sinceMs)) forget(record);
+    if (isFromRedisSince(record, sinceMs)) forget(record);
   }
 }
 
-function isSharedSince(record: usize, sinceMs: f64): bool {
+function isFromRedisSince(record: usize, sinceMs: f64): bool {
   // A dead record may be 8 bytes long and have no time.
-  return kindOf(record) !== DEAD && isShared(record) && storedAtOf(record) >= sinceMs;
+  return kindOf(record) !== DEAD && isFromRedis(record) && storedAtOf(record) >= sinceMs;
 }
 
 export function forgetCounts(): void {

@@ -19,7 +19,7 @@ import {
   entryKeyLength,
   isSame,
   SHARED_LENGTH_AT,
-  TURNS_AT,
+  VALID_UNTIL,
   VERSION_AT,
 } from '../entry';
 
@@ -55,7 +55,7 @@ export function linksOf(record: usize): u32 {
 }
 
 /** True of what came from Redis. */
-export function isShared(record: usize): bool {
+export function isFromRedis(record: usize): bool {
   return load<u8>(record, 7) !== 0;
 }
 
@@ -79,8 +79,8 @@ export function versionOf(record: usize): f64 {
   return load<f64>(record, ENTRY_AT + VERSION_AT);
 }
 
-export function turnsAtOf(record: usize): f64 {
-  return load<f64>(record, ENTRY_AT + TURNS_AT);
+export function validUntilOf(record: usize): f64 {
+  return load<f64>(record, ENTRY_AT + VALID_UNTIL);
 }
 
 export function setFrequency(record: usize, frequency: u8): void {
@@ -106,13 +106,13 @@ export function writeHeader(
   size: u32,
   kind: u8,
   frequency: u8,
-  isShared: bool,
+  isFromRedis: bool,
   storedAtMs: f64,
   softUntilMs: f64,
   length: u32,
 ): void {
   store<u32>(record, size);
-  store<u32>(record, <u32>kind | ((<u32>frequency) << 8) | ((<u32>isShared) << 24), 4);
+  store<u32>(record, <u32>kind | ((<u32>frequency) << 8) | ((<u32>isFromRedis) << 24), 4);
   store<f64>(record, storedAtMs, 8);
   store<f64>(record, softUntilMs, 16);
   store<u32>(record, 0, 24);

@@ -1,5 +1,5 @@
-/** What the slab holds, one key at a time. */
-import { entryKey, entryKeyLength, isSound, VERSION_AT } from '../entry';
+/** What the arena holds, one key at a time. */
+import { entryKey, entryKeyLength, isValid, VERSION_AT } from '../entry';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
 import { recall, remember } from './ghost';
 import { hashOf } from './hash';
@@ -17,7 +17,7 @@ import {
   sizeOf,
   softUntilOf,
   storedAtOf,
-  turnsAtOf,
+  validUntilOf,
   versionOf,
   writeHeader,
 } from './record';
@@ -27,7 +27,7 @@ export const MISS: u32 = 0;
 export const ABSENT: u32 = 0xffffffff;
 
 export let puts: u64 = 0;
-export let refused: u64 = 0;
+export let rejected: u64 = 0;
 
 /** The longest entry that is held: one alone never pushes out more than an eighth of the small ring. */
 export function maxEntryBytes(): u32 {
@@ -35,9 +35,9 @@ export function maxEntryBytes(): u32 {
 }
 
 /** Stores the entry that stands at `entry`, which lies in no ring. */
-export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64, isShared: bool): bool {
-  if (length > maxEntryBytes() || !isSound(entry, length)) {
-    refused++;
+export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64, isFromRedis: bool): bool {
+  if (length > maxEntryBytes() || !isValid(entry, length)) {
+    rejected++;
     return false;
   }
   relieveIndex();
@@ -51,7 +51,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
   if (held !== 0) {
     if (kindOf(held) === ENTRY) {
       if (versionOf(held) > load<f64>(entry, VERSION_AT)) {
-        refused++;
+        rejected++;
         return false;
       }
       frequency = frequencyOf(held);
@@ -68,7 +68,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
     isForMain = true;
   }
   if (record === 0) record = isForMain ? claimMain(size) : claimSmall(size);
-  writeHeader(record, capacity, ENTRY, frequency, isShared, nowMs, softUntilMs, length);
+  writeHeader(record, capacity, ENTRY, frequency, isFromRedis, nowMs, softUntilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, entry, length);
   linkEntry(record);
   puts++;
@@ -82,13 +82,13 @@ export function putAbsence(
   length: u32,
   nowMs: f64,
   untilMs: f64,
-  isShared: bool,
+  isFromRedis: bool,
 ): void {
   relieveIndex();
   dropKey(namespace, key, length);
   const size = sizeFor(length);
   const record = claimSmall(size);
-  writeHeader(record, size, ABSENCE, 0, isShared, nowMs, untilMs, length);
+  writeHeader(record, size, ABSENCE, 0, isFromRedis, nowMs, untilMs, length);
   memory.copy(record + RECORD_HEADER_BYTES, key, length);
   linkAbsence(record, namespace, <u32>(hashOf(namespace, key, length) >> 32));
 }
@@ -105,7 +105,7 @@ export function dropKey(namespace: u32, key: usize, length: u32): void {
 export function judge(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
   if (record === 0 || storedAtOf(record) < minStoredAtMs) return MISS;
   if (kindOf(record) === ABSENCE) return softUntilOf(record) > nowMs ? ABSENT : MISS;
-  return turnsAtOf(record) > wallMs ? <u32>(record >> 3) : MISS;
+  return validUntilOf(record) > wallMs ? <u32>(record >> 3) : MISS;
 }
 
 export function touch(record: usize): void {

@@ -1,5 +1,5 @@
 /**
- * Where things are in the relay's memory, behind what the slab's parser and hash use of it (INPUT, ELEMENTS, GAPS
+ * Where things are in the relay's memory, behind what the arena's parser and hash use of it (INPUT, ELEMENTS, GAPS
  * and RESULT: ../arena/layout.ts).
  */
 

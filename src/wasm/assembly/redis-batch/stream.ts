@@ -14,15 +14,15 @@ import {
   FLAGS_AT,
   FROM_DAY_AT,
   isSame,
-  isSound,
+  isValid,
   MAGIC,
   MAGIC_AT,
   NO_DAY,
   SHARED_LENGTH_AT,
-  TURNS_AT,
+  TOMBSTONE,
   UNTIL_DAY_AT,
+  VALID_UNTIL,
   VERSION_AT,
-  WITHDRAWN,
 } from '../entry';
 import { hasChangedTo } from './changes';
 import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
@@ -32,7 +32,7 @@ import { xxh64 } from './xxh64';
 export const MORE: u32 = 0;
 export const DONE: u32 = 1;
 /** no reply to an MGET */
-export const REFUSED: u32 = 2;
+export const REJECTED: u32 = 2;
 
 const CR: u8 = 0x0d;
 const MINUS: u8 = 0x2d;
@@ -90,7 +90,7 @@ export function takeChunk(length: u32): u32 {
     skipped = 0;
   }
   if (missing < 0) {
-    if (load<u8>(at) !== 0x2a) return REFUSED;
+    if (load<u8>(at) !== 0x2a) return REJECTED;
     const after = afterLine(at, end);
     if (after === 0) return keep(at, end);
     missing = readNumber(at + 1);
@@ -98,7 +98,7 @@ export function takeChunk(length: u32): u32 {
   }
   while (missing > 0) {
     if (at >= end) return keep(at, end);
-    if (load<u8>(at) !== 0x24) return REFUSED;
+    if (load<u8>(at) !== 0x24) return REJECTED;
     const value = afterLine(at, end);
     if (value === 0) return keep(at, end);
     const valueLength = readNumber(at + 1);
@@ -175,7 +175,7 @@ function add(entry: usize, length: u32): bool {
 function isWanted(entry: usize, length: u32): bool {
   if (length < ENTRY_HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
   if (<u32>xxh64(entry + CHECKSUM_BYTES, length - CHECKSUM_BYTES) !== load<u32>(entry)) return false;
-  if (!isSound(entry, length) || (load<u8>(entry, FLAGS_AT) & WITHDRAWN) !== 0) return false;
+  if (!isValid(entry, length) || (load<u8>(entry, FLAGS_AT) & TOMBSTONE) !== 0) return false;
   const id = idOf(STREAMED, next);
   const idLength = idLengthOf(STREAMED, next);
   if (entryKeyLength(entry, 0) !== idLength || !isSame(entryKey(entry, 0), id, idLength)) return false;
@@ -187,12 +187,12 @@ function isWanted(entry: usize, length: u32): bool {
 
 /** As `at` of entry.ts tells it. */
 function isTrueToday(entry: usize): bool {
-  const turnsAt = load<f64>(entry, TURNS_AT);
-  if (now >= turnsAt) return false;
+  const validUntil = load<f64>(entry, VALID_UNTIL);
+  if (now >= validUntil) return false;
   const from = load<i32>(entry, FROM_DAY_AT);
   const until = load<i32>(entry, UNTIL_DAY_AT);
   if (from === NO_DAY || until === NO_DAY || from > until) return true;
   const fromMs = <f64>from * DAY_MS;
-  if (turnsAt === fromMs) return true;
-  return now >= (turnsAt === Infinity ? (<f64>until + 1) * DAY_MS : fromMs);
+  if (validUntil === fromMs) return true;
+  return now >= (validUntil === Infinity ? (<f64>until + 1) * DAY_MS : fromMs);
 }

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Stand } from './stand.ts';
+import type { Fixture } from './service-fixture.ts';
 
 /** A fault as the soak meets it, between faults of other kinds. */
-export interface Weather {
+export interface Outage {
   name: string;
   /** what it takes away; with a worker go its connections */
   away: 'redis' | 'postgres' | 'worker';
@@ -12,7 +12,7 @@ export interface Weather {
 }
 
 /** Every kind; `random` chooses among the workers. */
-export function everyWeather({ redis, postgres, service }: Stand, random: () => number): Weather[] {
+export function everyOutage({ redis, postgres, service }: Fixture, random: () => number): Outage[] {
   const started = () => service.logs().filter((line) => line.includes('"worker started"')).length;
   let startedBefore = 0;
   const signalled = (signal: NodeJS.Signals) => async () => {

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
-import { Asker } from '../../src/cli/freshness/asker.ts';
-import { Checker, type Report } from '../../src/cli/freshness/checker.ts';
+import { ServiceClient } from '../../src/cli/freshness/asker.ts';
+import { FreshnessChecker, type Report } from '../../src/cli/freshness/checker.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { promisedMs } from './form.ts';
 import { closeAtEnd, fault } from './left-behind.ts';
-import { stoodStillIn } from './own-time.ts';
 import type { Service } from './service.ts';
+import { stoodStillIn } from './stall-detector.ts';
 
 const CONNECTIONS = 8;
 /** What holds while nothing is broken. */
@@ -19,11 +19,11 @@ const RECOVERED_MS = 6_000;
  * `witness = watchFreshness(service, …)` in `beforeAll` is enough. It reads versions in PostgreSQL, past whatever
  * proxy the services go through, and asks every worker; the file fails for each answer that is older than promised.
  */
-export class Witness {
+export class FreshnessWatch {
   readonly #services: Service[];
   readonly #ending = new AbortController();
   readonly #watching: Promise<void>;
-  readonly #report: Report = { answers: 0, refused: 0, changes: 0, lagsMs: [], stale: [] };
+  readonly #report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], stale: [] };
   #allowances: { ms: number; untilMs: number }[] = [];
 
   constructor(services: Service[]) {
@@ -84,17 +84,17 @@ export class Witness {
     });
     const ear = openDatabase(database.ownerUrl, 1, { kind: 'listen' });
     const askers = this.#services.flatMap(({ url }) =>
-      Array.from({ length: CONNECTIONS }, () => new Asker(url, fullKey)),
+      Array.from({ length: CONNECTIONS }, () => new ServiceClient(url, fullKey)),
     );
     // it asks late, and reads late what came in time, when this process stands still
     const promiseMs = () => this.#allowedMs + stoodStillIn(this.#allowedMs);
-    const checker = new Checker(sql, ear, askers, promiseMs);
+    const checker = new FreshnessChecker(sql, ear, askers, promiseMs);
     try {
       await checker.run(this.#ending.signal);
     } finally {
-      const { answers, refused, changes, lagsMs, stale } = checker.report;
+      const { answers, rejected, changes, lagsMs, stale } = checker.report;
       this.#report.answers += answers;
-      this.#report.refused += refused;
+      this.#report.rejected += rejected;
       this.#report.changes += changes;
       this.#report.lagsMs.push(...lagsMs);
       this.#report.stale.push(...stale);
@@ -104,6 +104,6 @@ export class Witness {
   }
 }
 
-export function watchFreshness(...services: Service[]): Witness {
-  return new Witness(services);
+export function watchFreshness(...services: Service[]): FreshnessWatch {
+  return new FreshnessWatch(services);
 }

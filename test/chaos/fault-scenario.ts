@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inForm } from '../support/form.ts';
 import { now } from './load.ts';
 import type { Sample } from './sample.ts';
-import { isNormal, type Stand } from './stand.ts';
+import { type Fixture, isNormal } from './service-fixture.ts';
 
 export interface Fault {
   /** as it stands in the table */
@@ -20,7 +20,7 @@ export interface Fault {
 }
 
 /** What happened in a fault and after it; times in ms. */
-export interface Course {
+export interface FaultScenario {
   fault: string;
   lastedMs: number;
   /** due while it lasted */
@@ -43,26 +43,26 @@ export interface Course {
 const FOUND_OUT_MS = 800;
 
 /** What was due in the fault when the breakers had found out about it. */
-export function foundOut({ during }: Course): Sample[] {
+export function foundOut({ during }: FaultScenario): Sample[] {
   const fromMs = during[0]!.dueMs + FOUND_OUT_MS;
   return during.filter(({ dueMs }) => dueMs >= fromMs);
 }
 
 /** Brings a fault about under the load, repairs it, and tells what happened until all was normal again. */
 export async function run(
-  stand: Stand,
+  fixture: Fixture,
   { name, shortMs, longMs, prepare, begin, end, dependency }: Fault,
-): Promise<Course> {
+): Promise<FaultScenario> {
   await prepare?.();
-  await stand.calm();
+  await fixture.calm();
   const beganMs = now();
   await begin();
   await sleep(inForm(shortMs, longMs));
   await end();
   const endedMs = now();
-  const usedAgainMs = dependency && (await untilUsed(stand, dependency, endedMs));
-  await stand.calm();
-  const all = stand.load.between(beganMs, now());
+  const usedAgainMs = dependency && (await untilUsed(fixture, dependency, endedMs));
+  await fixture.calm();
+  const all = fixture.load.between(beganMs, now());
   const during = all.filter(({ dueMs }) => dueMs < endedMs);
   const after = all.filter(({ dueMs }) => dueMs >= endedMs);
   const cold = all.find(
@@ -78,8 +78,8 @@ export async function run(
     usedAgainMs,
     firstColdMs: cold ? cold.dueMs + cold.tookMs - endedMs : Infinity,
     normalMs: odd.reduce((last, { dueMs, tookMs }) => Math.max(last, dueMs + tookMs - endedMs), 0),
-    loadLateMs: stand.load.latest(beganMs, now()),
-    faults: stand.load.faults
+    loadLateMs: fixture.load.latest(beganMs, now()),
+    faults: fixture.load.faults
       .filter(({ atMs }) => atMs >= beganMs)
       .map(({ what }) => what)
       .slice(0, 5),
@@ -87,8 +87,8 @@ export async function run(
 }
 
 /** Waits until every process has the dependency back and a worker was answered by it. */
-async function untilUsed(stand: Stand, tier: 'redis' | 'postgres', sinceMs: number): Promise<number> {
-  const { service } = stand;
+async function untilUsed(fixture: Fixture, tier: 'redis' | 'postgres', sinceMs: number): Promise<number> {
+  const { service } = fixture;
   const answers = async () =>
     (await service.metric('hotel_api_cache_answers_total', { tier, answer: 'hit' })) +
     (await service.metric('hotel_api_cache_answers_total', { tier, answer: 'absent' }));

@@ -5,14 +5,14 @@ import type { Served } from './system.ts';
 const DECIDE_EVERY_MS = 50;
 
 /** Judges the answers of an episode, each when its history is certain. */
-export class Jury {
+export class AnswerChecker {
   readonly #onWrong: (sentence: string, details: string[]) => void;
   readonly #beganMs: number;
   readonly #deciding: NodeJS.Timeout;
   /** answers that came while their history was in doubt */
   #undecided: { served: Served; exchange: Exchange }[] = [];
   answers = 0;
-  refused = 0;
+  rejected = 0;
 
   constructor(onWrong: (sentence: string, details: string[]) => void, beganMs: number) {
     this.#onWrong = onWrong;
@@ -20,7 +20,7 @@ export class Jury {
     this.#deciding = setInterval(() => this.#decide(), DECIDE_EVERY_MS);
   }
 
-  hear(served: Served, exchange: Exchange): void {
+  receive(served: Served, exchange: Exchange): void {
     if (served.database.isDoubtful) this.#undecided.push({ served, exchange });
     else this.#judge(served, exchange);
   }
@@ -38,7 +38,7 @@ export class Jury {
 
   #judge(served: Served, exchange: Exchange): void {
     this.answers++;
-    if (exchange.status === 503) this.refused++;
+    if (exchange.status === 503) this.rejected++;
     const reachMs = served.bounds.reachOf(exchange.sentMs);
     const wrong = judge(served.database.history, reachMs, exchange);
     if (!wrong) return;

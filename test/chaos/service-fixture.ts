@@ -13,7 +13,7 @@ import { Load, now } from './load.ts';
 import { batchRequest } from './requests.ts';
 import type { Mix, Sample } from './sample.ts';
 
-export interface StandOptions {
+export interface FixtureOptions {
   /** beside the addresses of the proxies */
   env?: Record<string, string>;
   /** default 2 */
@@ -34,21 +34,21 @@ const WARMING_CONNECTIONS = 16;
 const BATCH = 1_000;
 
 /** The service on a Redis and a PostgreSQL of its own, each behind a proxy, under a checked load. */
-export class Stand {
+export class Fixture {
   readonly service: Service;
   /** `url` and `client` go round the proxy */
   readonly redis: { server: OwnServer; proxy: FaultProxy; url: string; client: Redis };
   /** `sql`, the superuser's, and `url`, the service's, go round the proxy */
   readonly postgres: { server: OwnServer; proxy: FaultProxy; url: string; sql: Sql };
-  readonly #options: StandOptions;
+  readonly #options: FixtureOptions;
   readonly #serviceOptions: ServiceOptions;
   #load: Load | undefined;
 
   private constructor(
     service: Service,
-    redis: Stand['redis'],
-    postgres: Stand['postgres'],
-    options: StandOptions,
+    redis: Fixture['redis'],
+    postgres: Fixture['postgres'],
+    options: FixtureOptions,
     serviceOptions: ServiceOptions,
   ) {
     this.#serviceOptions = serviceOptions;
@@ -59,15 +59,15 @@ export class Stand {
   }
 
   /** Starts it all, fills the caches and begins the load. Everything is stopped at the file's end. */
-  static async open(options: StandOptions = {}): Promise<Stand> {
-    const stand = await Stand.set(options);
-    await stand.warm();
-    if (options.mix !== false) stand.begin(options.mix);
-    return stand;
+  static async open(options: FixtureOptions = {}): Promise<Fixture> {
+    const fixture = await Fixture.set(options);
+    await fixture.warm();
+    if (options.mix !== false) fixture.begin(options.mix);
+    return fixture;
   }
 
   /** The servers, the hotels and the service, and no load. */
-  static async set(options: StandOptions): Promise<Stand> {
+  static async set(options: FixtureOptions): Promise<Fixture> {
     const [redisServer, postgresServer] = await Promise.all([
       ownRedis(),
       ownPostgres(options.maxConnections ?? 60),
@@ -119,7 +119,7 @@ export class Stand {
         ...options.env,
       },
     };
-    return new Stand(
+    return new Fixture(
       await startService(serviceOptions),
       { server: redisServer.server, proxy: redisProxy, url: redisServer.url, client },
       { server: postgresServer.server, proxy: postgresProxy, url: postgresServer.url, sql },
@@ -217,12 +217,12 @@ export class Stand {
   notable(): string[] {
     return this.service
       .logs()
-      .filter((line) => !line.includes('request refused'))
+      .filter((line) => !line.includes('request rejected'))
       .slice(-25);
   }
 
   /** Resolves at the end of a span of `spanMs` in which all was answered as it should be; throws when none comes. */
-  async calm(spanMs = 500, patienceMs = 10_000): Promise<void> {
+  async calm(spanMs = 500, timeoutMs = 10_000): Promise<void> {
     const beganMs = now();
     for (;;) {
       await sleep(50);
@@ -230,11 +230,11 @@ export class Stand {
       const endMs = now() - 100;
       const samples = this.load.between(endMs - spanMs, endMs);
       if (endMs - spanMs >= beganMs - spanMs && samples.length > 0 && samples.every(isNormal)) return;
-      if (now() - beganMs > patienceMs) {
-        const told = this.load.faults.slice(-5).map(({ what }) => what);
+      if (now() - beganMs > timeoutMs) {
+        const announced = this.load.faults.slice(-5).map(({ what }) => what);
         const worst = samples.filter((sample) => !isNormal(sample)).slice(0, 5);
         throw new Error(
-          `no calm within ${patienceMs} ms: ${JSON.stringify([told, worst])}\n${this.notable().join('\n')}`,
+          `no calm within ${timeoutMs} ms: ${JSON.stringify([announced, worst])}\n${this.notable().join('\n')}`,
         );
       }
     }

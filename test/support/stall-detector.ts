@@ -47,7 +47,7 @@ export function stoodStillIn(ownMs: number): number {
  * `judge` throws of it. Returns what it found.
  */
 export async function within<T>(
-  patienceMs: number,
+  timeoutMs: number,
   ask: () => T | Promise<T>,
   judge: (found: T) => void,
 ): Promise<T> {
@@ -59,7 +59,7 @@ export async function within<T>(
       judge(found);
       return found;
     } catch (error) {
-      if (tookMs > promisedMs(patienceMs)) throw error;
+      if (tookMs > promisedMs(timeoutMs)) throw error;
     }
     await sleep(PAUSE_MS);
   }
