@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import { explainError } from './cli/explain-error.ts';
 import { examples, HELP, pointToHelp } from './cli/help.ts';
 import { printable } from './cli/printable.ts';
+import { addCollectionCommands } from './cli/tree/collections.ts';
 import { addHotelCommands } from './cli/tree/hotels.ts';
 import { addKeyCommands } from './cli/tree/keys.ts';
 import { addOperationCommands } from './cli/tree/operation.ts';
@@ -49,6 +50,7 @@ program
   .action(async (options) => (await import('./cli/migrate-command.ts')).migrateCommand(options));
 
 addKeyCommands(program);
+addCollectionCommands(program);
 addHotelCommands(program);
 addOperationCommands(program);
 pointToHelp(program);

@@ -66,6 +66,13 @@ export function parseName(text: string): string {
   return text;
 }
 
+/** The id of a new collection: 1 to 255 characters. */
+export function parseCollectionId(text: string): string {
+  if (text.trim() === '' || [...text].length > 255)
+    throw new InvalidArgumentError('Give 1 to 255 characters.');
+  return text;
+}
+
 /** Collects the scopes of a repeated option. */
 export function collectScope(text: string, before: string[]): string[] {
   if (text !== 'registry') throw new InvalidArgumentError('The only scope is registry.');

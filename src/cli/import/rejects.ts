@@ -4,16 +4,23 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
-import type { Format } from './format.ts';
 import type { Stretch } from './lines.ts';
 import type { Source } from './source.ts';
 
 /** The file of rejected lines holds no more than this. Each of them stands in the source too. */
 const LIMIT_BYTES = 256 * 1024 * 1024;
 
+/** How lines of a source are kept in a file of their own. */
+export interface KeptLines {
+  /** `hotels.ndjson.rejected.ndjson`: what is wrong with the lines, and the ending of the file's name */
+  kind?: 'rejected' | 'unknown';
+  name: string;
+  header: string;
+}
+
 /** The file that the rejected lines of a source go to: they can be corrected there and imported. */
-export function rejectedPath(source: Source, format: Format): string {
-  return `${source.path}.rejected.${format.name}`;
+export function rejectedPath(source: Source, { kind = 'rejected', name }: KeptLines): string {
+  return `${source.path}.${kind}.${name}`;
 }
 
 /**
@@ -25,7 +32,7 @@ export async function writeRejected(
   sql: Sql | TransactionSql,
   table: string,
   source: Source,
-  format: Format,
+  format: KeptLines,
   limitBytes = LIMIT_BYTES,
 ): Promise<number> {
   const path = rejectedPath(source, format);
@@ -67,7 +74,7 @@ export async function writeRejected(
   } catch (error) {
     await rm(unfinished, { force: true });
     throw new Failure(
-      `cannot write the rejected lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
+      `cannot write the ${format.kind ?? 'rejected'} lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
         'Make room or give yourself the right to write there, and run the same command again.',
     );
   }

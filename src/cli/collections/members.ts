@@ -1,0 +1,152 @@
+import type { Sql, TransactionSql } from 'postgres';
+import { copyIn, copyRow } from '../copy.ts';
+import { BEGINNING, type Line, readLines } from '../import/lines.ts';
+import { type KeptLines, rejectedPath, writeRejected } from '../import/rejects.ts';
+import { Source } from '../import/source.ts';
+import { bytes, count, Progress } from '../progress.ts';
+import { withDatabase } from '../session.ts';
+import { unknownCollection } from './collections.ts';
+
+const MAX_ID_CHARACTERS = 255;
+/** Lines of each kind that are printed; all of them stand in the files. */
+const FIRST_LINES = 20;
+
+/** What became of the hotels that a file names. Each is counted once, however often it is named. */
+export interface Outcome {
+  id: string;
+  /** added to the collection, or removed from it */
+  changed: number;
+  unchanged: number;
+  /** ids that no hotel carries */
+  unknown: number;
+  /** lines without an id */
+  rejected: number;
+  /** files that hold the lines of the last two, where there are any */
+  files: string[];
+}
+
+interface Named extends Omit<Line, 'text' | 'fault'> {
+  id: string | undefined;
+  fault: string | undefined;
+}
+
+/**
+ * Adds the hotels that a file names to a collection, or removes them, in one transaction. An id that no hotel carries is
+ * treated as any other, and reported. Throws a `Failure` where the collection or the file is unknown.
+ */
+export async function changeMembers(
+  collection: string,
+  path: string,
+  { action, dryRun = false }: { action: 'add' | 'remove'; dryRun?: boolean },
+): Promise<Outcome> {
+  const source = await Source.open(path);
+  const progress = new Progress(`reading ${source.name}`, source.sizeBytes, bytes);
+  try {
+    return await withDatabase((sql) => change(sql, source, progress, collection, action, dryRun));
+  } finally {
+    progress.stop();
+    await source.close();
+  }
+}
+
+async function change(
+  sql: Sql,
+  source: Source,
+  progress: Progress,
+  collection: string,
+  action: 'add' | 'remove',
+  dryRun: boolean,
+): Promise<Outcome> {
+  return sql.begin(async (transaction) => {
+    await transaction`set local statement_timeout = 0`;
+    const [found] = await transaction`select from collections where id = ${collection} for key share`;
+    if (!found) throw unknownCollection(collection);
+    await transaction`
+      create temporary table named (line bigint, starts_at float8, ends_at float8, fault text, id text) on commit drop`;
+    const format = await stage(transaction, source, progress);
+    progress.stop();
+    await transaction`analyze named`;
+    const files: string[] = [];
+    const keep = async (kind: 'rejected' | 'unknown', lines: string) => {
+      const rows = await transaction.unsafe<{ line: number; fault: string }[]>(
+        `select line::float8, fault from ${lines} where fault is not null order by line`,
+      );
+      if (rows.length === 0) return 0;
+      for (const { line, fault } of rows.slice(0, FIRST_LINES)) progress.say(`line ${line}: ${fault}`);
+      if (rows.length > FIRST_LINES) progress.say(`and ${count('more line')(rows.length - FIRST_LINES)}`);
+      const kept: KeptLines = { kind, name: format, header: '' };
+      await writeRejected(transaction, lines, source, kept);
+      files.push(rejectedPath(source, kept));
+      return rows.length;
+    };
+    const rejected = await keep('rejected', 'named');
+    const unknown = await keep(
+      'unknown',
+      `(
+        select distinct on (id) line, starts_at, ends_at, 'no hotel has the id ' || to_json(id)::text as fault
+        from named where id is not null and not exists (select from hotels where hotels.id = named.id) order by id, line
+      ) as without_hotel`,
+    );
+    const [counts] = await transaction<[{ all: number; inside: number }]>`
+      select count(*)::float8 as all, count(hotel_id)::float8 as inside
+      from (select distinct id from named where id is not null) as named
+        left join collection_hotels on hotel_id = named.id and collection_id = ${collection}`;
+    const { all, inside } = counts;
+    const changed = action === 'add' ? all - inside : inside;
+    if (changed > 0 && !dryRun) await write(transaction, collection, action);
+    return { id: collection, changed, unchanged: all - changed, unknown, rejected, files };
+  });
+}
+
+async function write(
+  transaction: TransactionSql,
+  collection: string,
+  action: 'add' | 'remove',
+): Promise<void> {
+  if (action === 'add')
+    await transaction`
+      insert into collection_hotels (collection_id, hotel_id)
+      select distinct ${collection}, id from named where id is not null order by id on conflict do nothing`;
+  else
+    await transaction`
+      delete from collection_hotels where collection_id = ${collection} and hotel_id in (select id from named)`;
+}
+
+/** Reads the lines into the table `named`; returns what ending the names of files with such lines have. */
+async function stage(transaction: TransactionSql, source: Source, progress: Progress): Promise<string> {
+  let format = 'txt';
+  async function* rows(): AsyncGenerator<string> {
+    for await (const lines of readLines(source.read(0), BEGINNING, { quoted: false })) {
+      progress.at(source.positionBytes);
+      let text = '';
+      for (const line of lines) {
+        if (line.text?.trimStart().startsWith('{')) format = 'ndjson';
+        const { number, start, end, fault, id } = readId(line);
+        text += copyRow([number, start, end, fault, id]);
+      }
+      if (text !== '') yield text;
+    }
+  }
+  await copyIn(transaction, 'copy named from stdin', rows);
+  return format;
+}
+
+/** Reads the id of a hotel: a JSON object's `id`, or the line itself without the blanks around it. */
+function readId(line: Line): Named {
+  const { number, start, end, text } = line;
+  const wrong = (fault: string) => ({ number, start, end, fault, id: undefined });
+  if (text === undefined) return wrong(line.fault);
+  let id: unknown = text.trim();
+  if ((id as string).startsWith('{')) {
+    try {
+      id = JSON.parse(text).id;
+    } catch {
+      return wrong('the line is neither JSON nor the id of a hotel');
+    }
+    if (typeof id !== 'string') return wrong('"id" must be a string');
+  }
+  const length = [...(id as string)].length;
+  if (length < 1 || length > MAX_ID_CHARACTERS || /\0/.test(id as string) || !(id as string).isWellFormed())
+    return wrong(`an id has 1 to ${MAX_ID_CHARACTERS} characters`);
+  return { number, start, end, fault: undefined, id: id as string };
+}

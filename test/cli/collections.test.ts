@@ -1,0 +1,139 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { insertHotels } from '../support/hotel.ts';
+import { Program } from './program.ts';
+
+let program: Program;
+
+beforeAll(async () => {
+  program = await Program.set();
+  await insertHotels(program.database.sql, [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: '{odd' }]);
+});
+beforeEach(async () => {
+  await program.database.sql`delete from collections`;
+  expect(await program.json(['collections', 'create', 'acme', '--name', 'Acme'])).toEqual({
+    code: 0,
+    id: 'acme',
+    name: 'Acme',
+  });
+});
+
+const add = (input: string, ...flags: string[]) =>
+  program.json(['collections', 'add', 'acme', '-', ...flags], input);
+const remove = (input: string, ...flags: string[]) =>
+  program.json(['collections', 'remove', 'acme', '-', ...flags], input);
+const members = async () => {
+  const rows = await program.database
+    .sql`select hotel_id from collection_hotels order by hotel_id collate "C"`;
+  return rows.map(({ hotel_id }) => hotel_id);
+};
+const kept = (kind: string) => readFile(join(program.folder, `stdin.${kind}`), 'utf8');
+
+describe('collections', () => {
+  test('take hotels from lines of ids, and give them back', async () => {
+    const none = { id: 'acme', unchanged: 0, unknown: 0, rejected: 0, code: 0 };
+    expect(await add('a\r\n\n  b\na\n')).toEqual({ ...none, added: 2 });
+    expect(await add('b\nc')).toEqual({ ...none, added: 1, unchanged: 1 });
+    expect(await members()).toEqual(['a', 'b', 'c']);
+    expect(await remove('c\nb\n')).toEqual({ ...none, removed: 2 });
+    expect(await remove('c\n')).toEqual({ ...none, removed: 0, unchanged: 1 });
+    expect(await members()).toEqual(['a']);
+  });
+
+  test('take hotels from NDJSON', async () => {
+    const lines = [{ id: 'a', name: 'A' }, { id: '{odd' }]
+      .map((hotel) => `${JSON.stringify(hotel)}\n`)
+      .join('');
+    expect(await add(lines)).toMatchObject({ code: 0, added: 2, rejected: 0 });
+    expect(await members()).toEqual(['a', '{odd']);
+  });
+
+  test('keep and report ids that no hotel has, which stop nothing', async () => {
+    const { code, stdout, stderr } = await program.run(
+      ['collections', 'add', 'acme', '-'],
+      'later\na\nlater\n',
+    );
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringContaining('2 added, 0 unchanged, 1 unknown, 0 rejected'),
+    ]);
+    expect(stderr).toContain('line 1: no hotel has the id "later"');
+    expect(await kept('unknown.txt')).toBe('later\n');
+    expect(await members()).toEqual(['a', 'later']);
+    expect(await program.json(['collections', 'show', 'acme'])).toMatchObject({ hotels: 1, unknown: 1 });
+  });
+
+  test('reject lines without an id, and take the others', async () => {
+    const lines = `{"id":"a"}\n{"id":5}\n{"name":"x"}\n{broken\n{"id":"${'x'.repeat(256)}"}\n{"id":"b"}\n`;
+    expect(await add(lines)).toEqual({
+      code: 1,
+      id: 'acme',
+      added: 2,
+      unchanged: 0,
+      unknown: 0,
+      rejected: 4,
+    });
+    expect((await kept('rejected.ndjson')).split('\n').slice(0, 3)).toEqual([
+      '{"id":5}',
+      '{"name":"x"}',
+      '{broken',
+    ]);
+  });
+
+  test('are not changed by a dry run', async () => {
+    expect(await add('a\nnew\n', '--dry-run')).toMatchObject({ added: 2, unknown: 1 });
+    expect(await members()).toEqual([]);
+    await add('a\n');
+    expect(await remove('a\n', '--dry-run')).toMatchObject({ removed: 1 });
+    expect(await program.json(['collections', 'delete', 'acme', '--dry-run'])).toMatchObject({ hotels: 1 });
+    expect(await members()).toEqual(['a']);
+  });
+
+  test('are listed, shown and deleted, with their keys', async () => {
+    await add('a\nb\n');
+    const key = await program.json(['keys', 'create', '--name', 'of acme', '--collection', 'acme']);
+    expect(key).toMatchObject({ code: 0, collection: 'acme' });
+    const next = await program.json(['keys', 'rotate', key.id, '--grace', '1h']);
+    expect(next).toMatchObject({ code: 0, collection: 'acme' });
+    const { stdout } = await program.run(['keys', 'list', '--json']);
+    expect(JSON.parse(stdout).map(({ collection }: { collection: string }) => collection)).toEqual([
+      'acme',
+      'acme',
+    ]);
+    const all = await program.json(['keys', 'create', '--name', 'of none']);
+    expect(all).not.toHaveProperty('collection');
+    expect((await program.run(['keys', 'list'])).stdout).toMatch(/ acme .*\n.* acme .*\n.* all hotels /);
+    const acme = { id: 'acme', name: 'Acme', hotels: 2, unknown: 0, keys: 2 };
+    expect(JSON.parse((await program.run(['collections', 'list', '--json'])).stdout)).toEqual([acme]);
+    expect((await program.run(['collections', 'list'])).stdout).toBe('acme  Acme  2 hotels, 2 keys\n');
+    expect(await program.json(['collections', 'delete', 'acme'])).toEqual({ code: 0, ...acme });
+    expect(await members()).toEqual([]);
+    // the keys do not become keys that see everything
+    const [row] = await program.database.sql`select count(*)::int from api_keys where collection_id = 'acme'`;
+    expect(row!.count).toBe(2);
+  });
+
+  test.each([
+    [['collections', 'show', 'none'], /no collection with the id "none"/],
+    [['collections', 'add', 'none', '-'], /no collection with the id "none"/],
+    [['collections', 'delete', 'none'], /no collection with the id "none"/],
+    [['keys', 'create', '--name', 'n', '--collection', 'none'], /no collection with the id "none"/],
+    [['collections', 'create', 'acme', '--name', 'again'], /is a collection with the id "acme" already/],
+    [['collections', 'add', 'acme', 'no-such-file'], /cannot read no-such-file/],
+  ])('%j fails with a sentence', async (args, sentence) => {
+    const { code, stderr, stdout } = await program.run(args, 'a\n');
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(sentence);
+  });
+
+  test('want a name, a file and a usable id', async () => {
+    for (const args of [
+      ['create', 'x'],
+      ['create', ' ', '--name', 'n'],
+      ['add', 'acme'],
+      ['drop', 'acme'],
+    ])
+      expect((await program.run(['collections', ...args])).code).toBe(2);
+  });
+});
