@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { BufferPool } from './buffer-pool.ts';
 
 describe('a pool of buffers', () => {
-  it('copies, and gives nobody the buffer of another', () => {
+  it('copies the bytes, and never hands out a buffer that is in use', () => {
     const pool = new BufferPool([1_000, 2_000], 8_000);
     const bodies = Array.from({ length: 10 }, (_, i) => randomBytes(200 * (i + 1)));
     const copies = bodies.map((body) => pool.copy(body));
@@ -16,7 +16,7 @@ describe('a pool of buffers', () => {
     ]);
   });
 
-  it('uses again what was given back, for what fits it, and keeps no more of a size than it may', () => {
+  it('reuses buffers that were given back, and keeps at most the configured bytes of each size', () => {
     const pool = new BufferPool([1_000, 2_000], 2_000);
     const lengths = [600, 700, 800, 1_500, 1_600];
     const copies = lengths.map((length) => pool.copy(randomBytes(length)));
@@ -28,8 +28,8 @@ describe('a pool of buffers', () => {
 
   it.each([
     ['larger than a buffer', 2_001],
-    ['hardly filling one', 249],
-  ])('gives what is %s memory of its own, and does not keep that', (_, length) => {
+    ['much smaller than a buffer', 249],
+  ])('allocates separate memory for bytes %s, and does not keep it', (_, length) => {
     const pool = new BufferPool([1_000, 2_000], 8_000);
     const bytes = randomBytes(length);
     const copy = pool.copy(bytes);
@@ -38,7 +38,7 @@ describe('a pool of buffers', () => {
     for (const size of [1_000, 2_000]) expect(pool.copy(randomBytes(size)).buffer).not.toBe(copy.buffer);
   });
 
-  it('does not take what others allocated for its own, whatever its size', () => {
+  it('ignores a buffer that it did not allocate, even of a matching size', () => {
     const pool = new BufferPool([1_000], 8_000);
     const foreign = Buffer.allocUnsafeSlow(1_000);
     pool.giveBack(foreign);

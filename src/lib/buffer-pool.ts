@@ -1,25 +1,25 @@
-/** What is shorter than this share of the smallest buffer gets memory of its own: Node makes small buffers cheaply. */
+/** Below this share of the smallest buffer, a copy gets its own memory: Node allocates small buffers cheaply. */
 const LEAST_SHARE = 1 / 4;
 
 /**
- * Copies of bytes in buffers that are used again. Memory outside its heap costs V8 more than the copying: after every
- * 64 MB that were allocated there it marks its whole heap.
+ * Copies bytes into buffers that are reused. Allocating outside the heap costs V8 more than the copying: every 64 MB
+ * of such allocations start a mark of the whole heap.
  */
 export class BufferPool {
   readonly #sizes: readonly number[];
   readonly #maxFreeBytes: number;
-  /** those that nobody uses, by their size */
+  /** unused buffers, by size */
   readonly #free = new Map<number, Buffer[]>();
   readonly #own = new WeakSet<ArrayBufferLike>();
 
-  /** Has buffers of these sizes, ascending; keeps at most `maxFreeBytes` of each size that nobody uses. */
+  /** Takes the buffer sizes in bytes, ascending, and the number of unused bytes to keep of each size. */
   constructor(sizes: readonly number[], maxFreeBytes: number) {
     this.#sizes = sizes;
     this.#maxFreeBytes = maxFreeBytes;
     for (const size of sizes) this.#free.set(size, []);
   }
 
-  /** A copy of the bytes; what is larger than a buffer, or hardly fills one, gets memory of its own. */
+  /** Returns a copy of the bytes. A copy larger than every buffer, or much smaller, gets its own memory. */
   copy(bytes: Uint8Array): Buffer {
     const { length } = bytes;
     const size =
@@ -30,7 +30,7 @@ export class BufferPool {
     return buffer.subarray(0, length);
   }
 
-  /** Takes back what `copy` returned. Nobody may look at its bytes afterwards. Who forgets it only wastes it. */
+  /** Takes back a result of `copy`, which must not be read afterwards. A result that is never returned is garbage-collected. */
   giveBack({ buffer }: Buffer): void {
     if (!this.#own.has(buffer)) return;
     const free = this.#free.get(buffer.byteLength)!;

@@ -15,7 +15,7 @@ beforeEach(() => {
   breaker = new CircuitBreaker({
     probe: async () => {
       probes++;
-      if (!answers) throw new Error('away');
+      if (!answers) throw new Error('unavailable');
     },
     failuresToOpen: 3,
     probeEveryMs: PROBE_EVERY_MS,
@@ -31,7 +31,7 @@ const fail = (times: number) => {
   for (let i = 0; i < times; i++) breaker.failed(`failure ${i + 1}`);
 };
 
-/** Opens upon the first failure; every probe waits for `answer`. */
+/** Opens on the first failure; every probe waits for `answer`. */
 const breakerThatWaits = (answer: Promise<void>) =>
   new CircuitBreaker({
     probe: () => {
@@ -43,8 +43,8 @@ const breakerThatWaits = (answer: Promise<void>) =>
     onChange: () => {},
   });
 
-describe('a breaker', () => {
-  it('opens upon the third failure in a row, and says why, once', () => {
+describe('a circuit breaker', () => {
+  it('opens on the third failure in a row, and reports the reason once', () => {
     fail(2);
     expect(breaker.open).toBe(false);
     fail(3);
@@ -52,9 +52,9 @@ describe('a breaker', () => {
     expect(announced).toEqual([[true, 'failure 1']]);
   });
 
-  it('opens at once upon a failure that counts as several', () => {
-    breaker.failed('it says nothing to anybody', 3);
-    expect(announced).toEqual([[true, 'it says nothing to anybody']]);
+  it('opens at once on a failure that counts as several', () => {
+    breaker.failed('no reply on any connection', 3);
+    expect(announced).toEqual([[true, 'no reply on any connection']]);
   });
 
   it('stays closed while successes come between the failures', () => {
@@ -65,7 +65,7 @@ describe('a breaker', () => {
     expect(breaker.open).toBe(false);
   });
 
-  it('probes at once when the dependency is said to be back, and holds callers until that probe has ended', async () => {
+  it('probes at once on a recovery hint, and exposes that probe until it ends', async () => {
     fail(3);
     expect(breaker.pendingProbe).toBeUndefined();
     answers = true;
@@ -77,10 +77,10 @@ describe('a breaker', () => {
     expect(probes).toBe(1);
   });
 
-  it('holds nobody for longer than 50 ms, and goes on probing as before, where that is not so', async () => {
+  it('holds callers for at most 50 ms, and continues the regular probes after a wrong recovery hint', async () => {
     const { promise: silence, reject } = Promise.withResolvers<void>();
     const silent = breakerThatWaits(silence);
-    silent.failed('away');
+    silent.failed('unavailable');
     await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
     silent.probeNow();
     expect(probes).toBe(2);
@@ -88,25 +88,25 @@ describe('a breaker', () => {
     expect(silent.pendingProbe).toBeDefined();
     await vi.advanceTimersByTimeAsync(2);
     expect([silent.open, silent.pendingProbe]).toEqual([true, undefined]);
-    // of two probes that fail one is followed by another
-    reject(new Error('away'));
+    // only the newer of two failed probes schedules the next one
+    reject(new Error('unavailable'));
     await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
     expect(probes).toBe(3);
     silent.close();
   });
 
-  it('does not probe on word of what was never called away', () => {
+  it('ignores a recovery hint while it is closed', () => {
     breaker.probeNow();
     expect([probes, breaker.pendingProbe]).toEqual([0, undefined]);
   });
 
-  it('asks nothing while it is closed', async () => {
+  it('sends no probe while it is closed', async () => {
     fail(2);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(probes).toBe(0);
   });
 
-  it('asks now and then while it is open, and closes when there is an answer', async () => {
+  it('probes at the interval while it is open, and closes on the first success', async () => {
     fail(3);
     await vi.advanceTimersByTimeAsync(5 * PROBE_EVERY_MS);
     expect([probes, breaker.open]).toEqual([5, true]);
@@ -115,19 +115,19 @@ describe('a breaker', () => {
     expect(breaker.open).toBe(false);
     expect(announced).toEqual([
       [true, 'failure 3'],
-      [false, 'it answers again'],
+      [false, 'probe succeeded'],
     ]);
     await vi.advanceTimersByTimeAsync(60_000);
     expect(probes).toBe(6);
   });
 
-  it('is not closed by a late success of a call that began before', async () => {
+  it('stays open after a late success of a call that began before', async () => {
     fail(3);
     breaker.succeeded();
     expect(breaker.open).toBe(true);
   });
 
-  it('needs a whole run of failures to open again', async () => {
+  it('needs a full run of failures to open again', async () => {
     fail(3);
     answers = true;
     await vi.advanceTimersByTimeAsync(PROBE_EVERY_MS);
@@ -137,7 +137,7 @@ describe('a breaker', () => {
     expect(breaker.open).toBe(true);
   });
 
-  it('remembers for a while that it was open', async () => {
+  it('reports for the given time that it was open', async () => {
     const lately = () => [breaker.wasOpenWithin(0), breaker.wasOpenWithin(500)];
     expect(lately()).toEqual([false, false]);
     fail(3);
@@ -149,7 +149,7 @@ describe('a breaker', () => {
     expect(lately()).toEqual([false, false]);
   });
 
-  it('asks with one probe at a time, however long that takes', async () => {
+  it('runs one probe at a time, however long it takes', async () => {
     breaker.close();
     const { promise, resolve } = Promise.withResolvers<void>();
     const slow = breakerThatWaits(promise);
@@ -162,7 +162,7 @@ describe('a breaker', () => {
     slow.close();
   });
 
-  it('that is closed for good asks no more and tells no more', async () => {
+  it('sends no probe and reports no change after close()', async () => {
     fail(3);
     breaker.close();
     answers = true;

@@ -1,14 +1,14 @@
 import { withDeadline } from './shutdown.ts';
 
-/** Is told of each call of a dependency when it has ended, probes included. */
+/** Callback after each call of a dependency, probes included. */
 export type OnCall = (seconds: number, succeeded: boolean) => void;
 
-/** For so long at most an open breaker holds callers while its probe is believed to succeed. */
+/** Maximum time callers wait for a probe after a recovery hint. */
 const PROBE_WAIT_MS = 50;
 
 /**
- * Keeps callers away from a dependency that fails. It opens after a run of failures without a success;
- * while it is open a probe asks the dependency now and then, so no client pays for finding out that it is back.
+ * Circuit breaker. It opens after `failuresToOpen` failures without a success between them. While it is open, a probe
+ * runs every `probeEveryMs`, so that no client request is spent on detecting the recovery.
  */
 export class CircuitBreaker {
   readonly #probe: () => Promise<unknown>;
@@ -19,7 +19,7 @@ export class CircuitBreaker {
   #open = false;
   #closedAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
-  /** the probe that was begun last */
+  /** number of the latest probe */
   #probes = 0;
   #pendingProbe: Promise<void> | undefined;
   #closed = false;
@@ -40,7 +40,7 @@ export class CircuitBreaker {
     return this.#open;
   }
 
-  /** True while it is open, and for so long after. */
+  /** True while the breaker is open, and for `ms` after it closed. */
   wasOpenWithin(ms: number): boolean {
     return this.#open || performance.now() - this.#closedAtMs < ms;
   }
@@ -49,36 +49,36 @@ export class CircuitBreaker {
     this.#failures = 0;
   }
 
-  /** `weight`: as how many failures it counts. */
+  /** Counts a failed call, as `weight` failures. */
   failed(reason: string, weight = 1): void {
     this.#failures += weight;
     if (this.#failures < this.#failuresToOpen || this.#open || this.#closed) return;
     this.#open = true;
-    this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
+    this.#timer = setTimeout(this.#runProbe, this.#probeEveryMs);
     this.#onChange(true, reason);
   }
 
-  /** Word has come that the dependency is back: it is probed at once. */
+  /** Handles a recovery hint: probes at once if the breaker is open. */
   probeNow(): void {
     if (!this.#open || this.#pendingProbe || this.#closed) return;
-    const probed = withDeadline(this.#tryAgain(), PROBE_WAIT_MS).catch(() => {});
+    const probed = withDeadline(this.#runProbe(), PROBE_WAIT_MS).catch(() => {});
     this.#pendingProbe = probed.then(() => {
       this.#pendingProbe = undefined;
     });
   }
 
-  /** Resolves when the probe that is believed to succeed has ended, or after 50 ms; undefined: there is none. */
+  /** Resolves when the probe after a recovery hint has ended, after 50 ms at the latest; undefined without one. */
   get pendingProbe(): Promise<void> | undefined {
     return this.#pendingProbe;
   }
 
-  /** Ends the probing. */
+  /** Stops the probes. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
   }
 
-  readonly #tryAgain = async (): Promise<void> => {
+  readonly #runProbe = async (): Promise<void> => {
     clearTimeout(this.#timer);
     const number = ++this.#probes;
     try {
@@ -88,10 +88,10 @@ export class CircuitBreaker {
       this.#open = false;
       this.#closedAtMs = performance.now();
       this.#failures = 0;
-      this.#onChange(false, 'it answers again');
+      this.#onChange(false, 'probe succeeded');
     } catch {
       if (number === this.#probes && this.#open && !this.#closed)
-        this.#timer = setTimeout(this.#tryAgain, this.#probeEveryMs);
+        this.#timer = setTimeout(this.#runProbe, this.#probeEveryMs);
     }
   };
 }

@@ -2,8 +2,8 @@ import { vi } from 'vitest';
 import { compareClocks } from './clock.ts';
 
 /**
- * Has both clocks jump together with `vi.setSystemTime` and `vi.advanceTimersByTime`; between jumps the wall clock stands
- * still and the monotonic one goes on. Returns what sets the wall clock alone.
+ * Makes both clocks jump together with `vi.setSystemTime` and `vi.advanceTimersByTime`. Between jumps the wall clock is
+ * frozen and the monotonic clock runs. Returns a function that moves the wall clock alone.
  */
 export function fakeClocks(nowMs = Date.now()): (byMs: number) => void {
   vi.useFakeTimers({ toFake: ['Date'], now: nowMs });

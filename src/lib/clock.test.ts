@@ -4,7 +4,7 @@ import { monotonicMs, onClockStep, wallAt } from './clock.ts';
 
 afterEach(realClocks);
 
-it('the wall clock is told from the monotonic one, also after it was set', () => {
+it('derives the wall clock from the monotonic clock, also after a clock step', () => {
   const setWallClock = fakeClocks();
   const steps: number[] = [];
   onClockStep((byMs) => steps.push(Math.round(byMs / 1_000)));
@@ -14,6 +14,6 @@ it('the wall clock is told from the monotonic one, also after it was set', () =>
     expect(monotonicMs() - beforeMs).toBeLessThan(60_000);
     expect(Math.abs(wallAt(monotonicMs()) - Date.now())).toBeLessThan(60_000);
   }
-  // what is less than a second is no step
+  // a change of less than a second is no step
   expect(steps).toEqual([-10_800, 3_600]);
 });

@@ -1,4 +1,4 @@
-/** An error that was foreseen: its message is for the operator, says what to do, and is printed without a stack. Exit code 1. */
+/** Expected error: its message tells the operator what to do and is printed without a stack. The exit code is 1. */
 export class Failure extends Error {
   override name = 'Failure';
 }

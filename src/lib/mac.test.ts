@@ -28,7 +28,7 @@ describe('a code', () => {
 });
 
 describe('a secret', () => {
-  it('says whether the one that is used now is another', () => {
+  it('reports whether the new secret differs from the one before', () => {
     const secret = new MacSecret();
     expect([KEY, Buffer.from(KEY), randomBytes(32)].map((key) => secret.use(key))).toEqual([
       true,

@@ -1,9 +1,9 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** Bytes of a message authentication code: HMAC-SHA-256, truncated. */
+/** Bytes of a message authentication code: truncated HMAC-SHA-256. */
 export const MAC_BYTES = 16;
 
-/** What is signed; a code for one purpose is none for another. */
+/** Purpose of a code; a code for one purpose does not verify for another. */
 export type Purpose = 'feed' | 'key';
 
 /** Signs and verifies with the secret of the database's history, which only the serving role can read. */
@@ -11,7 +11,7 @@ export class MacSecret {
   /** Until the secret is known, no code verifies. */
   #key: Uint8Array = randomBytes(32);
 
-  /** Uses this secret from now on. Returns whether it is another than before. */
+  /** Sets the secret. Returns whether it differs from the one before. */
   use(key: Uint8Array): boolean {
     const isAnother = Buffer.compare(key, this.#key) !== 0;
     this.#key = Buffer.from(key);

@@ -31,7 +31,7 @@ describe('a lifecycle', () => {
     ]);
   });
 
-  it('releases once, whoever closes it', async () => {
+  it('releases once when it is closed twice', async () => {
     const shutdown = new Shutdown();
     const release = vi.fn();
     shutdown.push('it', release);
@@ -42,7 +42,7 @@ describe('a lifecycle', () => {
     expect(release).toHaveBeenCalledTimes(1);
   });
 
-  it('goes on after a release that throws, rejects or is late, and says so of each', async () => {
+  it('continues after a release that throws, rejects or is late, and reports each', async () => {
     const shutdown = new Shutdown();
     const last = vi.fn();
     shutdown.push('the last', last);
@@ -54,7 +54,7 @@ describe('a lifecycle', () => {
     const closing = shutdown.close();
     await vi.advanceTimersByTimeAsync(299);
     expect(last).not.toHaveBeenCalled();
-    // what has come meanwhile is read before the verdict: one turn more
+    // a pending result is read before the timeout: one more event-loop iteration
     await vi.advanceTimersByTimeAsync(2);
     expect(await closing).toEqual(['hangs: not done within 300 ms', 'rejects: not today', 'throws: no way']);
     expect(last).toHaveBeenCalledTimes(1);
@@ -70,14 +70,14 @@ describe('a lifecycle', () => {
 });
 
 describe('a deadline', () => {
-  it('passes on what is done in time and leaves no timer', async () => {
+  it('passes on a result that is in time, and leaves no timer', async () => {
     expect(await withDeadline(Promise.resolve('done'), 1_000)).toBe('done');
     await expect(withDeadline(Promise.reject(new Error('failed')), 1_000)).rejects.toThrow('failed');
     await vi.advanceTimersByTimeAsync(0);
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('does not call late what came in time while the process was too busy to see it', async () => {
+  it('accepts a result that arrived in time while the event loop was blocked', async () => {
     vi.useRealTimers();
     const work = stat('.');
     const judged = withDeadline(work, 20);
@@ -86,12 +86,12 @@ describe('a deadline', () => {
     expect((await judged).isDirectory()).toBe(true);
   });
 
-  it('gives up what is late, and what it fails with later harms nobody', async () => {
+  it('times out, and ignores a later rejection', async () => {
     const { promise, reject } = Promise.withResolvers<void>();
     const outcome = withDeadline(promise, 1_000).catch((error) => error);
     await vi.advanceTimersByTimeAsync(1_001);
     expect(await outcome).toBeInstanceOf(DeadlineExceeded);
-    reject(new Error('nobody listens any more'));
+    reject(new Error('too late'));
     await vi.advanceTimersByTimeAsync(0);
   });
 });

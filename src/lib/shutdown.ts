@@ -1,17 +1,17 @@
 /**
- * What is opened pushes its release; releases run in reverse, once, each with a deadline.
- * A release that fails or is late does not keep the others from running.
+ * Releases resources in reverse order of their opening, once, each with a deadline. A release that fails or is late
+ * does not stop the others.
  */
 export class Shutdown {
   #releases: { name: string; release: () => unknown; deadlineMs: number }[] = [];
   #closing: Promise<string[]> | undefined;
 
-  /** Registers how to undo what was just opened. */
+  /** Registers the release of a resource that was just opened. */
   push(name: string, release: () => unknown, deadlineMs = 2_000): void {
     this.#releases.push({ name, release, deadlineMs });
   }
 
-  /** Runs the releases, last first. Returns a sentence for each that failed or was late; the same promise when called again. */
+  /** Runs the releases, last first. Returns a message for each that failed or was late; a second call returns the same promise. */
   close(): Promise<string[]> {
     this.#closing ??= this.#run();
     return this.#closing;
@@ -31,14 +31,14 @@ export class Shutdown {
   }
 }
 
-/** Thrown by `withDeadline` when the time is over. */
+/** Error of `withDeadline` and `StallTolerantDeadline` when the time is over. */
 export class DeadlineExceeded extends Error {
   override name = 'DeadlineExceeded';
 }
 
 /**
- * Settles as `work` does, or rejects with `DeadlineExceeded` after `deadlineMs`; `work` itself goes on unheard.
- * Where this process itself was busy that long, an answer may be here unread: it is read before it is called late.
+ * Settles as `work` does, or rejects with `DeadlineExceeded` after `deadlineMs`; `work` itself continues. After an
+ * event-loop stall, results that have already arrived are read before the timeout.
  */
 export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();

@@ -4,12 +4,12 @@ import { StallTolerantDeadline } from './stall-tolerant-deadline.ts';
 
 const never = new Promise<never>(() => {});
 
-function standStill(ms: number): void {
+function blockEventLoop(ms: number): void {
   const untilMs = performance.now() + ms;
   while (performance.now() < untilMs);
 }
 
-/** Settles as `work` does within a patience of 100 ms. */
+/** Settles as `work` does within a deadline of 100 ms. */
 async function within(work: Promise<unknown>): Promise<unknown> {
   const deadline = new StallTolerantDeadline(100);
   try {
@@ -19,8 +19,8 @@ async function within(work: Promise<unknown>): Promise<unknown> {
   }
 }
 
-describe('patience', () => {
-  it('is over after the deadline, and says so', async () => {
+describe('a stall-tolerant deadline', () => {
+  it('rejects after the deadline, and is over', async () => {
     const beganMs = performance.now();
     const deadline = new StallTolerantDeadline(100);
     expect(deadline.over).toBe(false);
@@ -30,23 +30,23 @@ describe('patience', () => {
     await expect(deadline.bound(never)).rejects.toThrow('not done within 100 ms');
   });
 
-  it('does not count what this process itself stood still', async () => {
+  it('does not count an event-loop stall', async () => {
     const beganMs = performance.now();
     const answer = within(new Promise((resolve) => setTimeout(resolve, 125, 'an answer')));
-    setImmediate(() => standStill(80));
+    setImmediate(() => blockEventLoop(80));
     expect(await answer).toBe('an answer');
     expect(performance.now() - beganMs).toBeLessThan(200);
   });
 
-  it('reads an answer that came meanwhile before it is called late, however long that was', async () => {
+  it('accepts a result that arrived during a stall of any length', async () => {
     const answer = within(new Promise((resolve) => setTimeout(resolve, 10, 'an answer')));
-    setTimeout(() => standStill(300), 0);
+    setTimeout(() => blockEventLoop(300), 0);
     expect(await answer).toBe('an answer');
   });
 
-  it('is over at twice the deadline in any case', async () => {
+  it('ends at twice the timeout at the latest', async () => {
     const beganMs = performance.now();
-    const stalls = setInterval(() => standStill(60), 0);
+    const stalls = setInterval(() => blockEventLoop(60), 0);
     await expect(within(never)).rejects.toThrow(DeadlineExceeded);
     clearInterval(stalls);
     expect(performance.now() - beganMs).toBeGreaterThanOrEqual(200);

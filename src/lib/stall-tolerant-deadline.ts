@@ -1,15 +1,13 @@
 import { DeadlineExceeded } from './shutdown.ts';
 
-/** A deadline is waited for in so many slices. */
+/** Number of slices that a deadline is divided into. */
 const SLICES = 10;
-/** After so many times the deadline it is over in any case. */
+/** Event-loop stalls extend a deadline to at most this multiple. */
 const MAX_EXTENSION = 2;
 
 /**
- * A deadline for the answers of others. What this process itself stands still (its event loop is busy, or the
- * machine is) counts as one slice of ten, however long it is: an answer may have come and lie unread. On two cores
- * that a large UPDATE, the load and other processes shared, PostgreSQL had answered each query that was called late
- * after 500 ms; the worker had stood still for 508 of 620 ms.
+ * Deadline for replies of other processes. An event-loop stall of any length counts as one slice of ten, because a
+ * reply may have arrived unread. Stalls extend the deadline, at most to twice its value.
  */
 export class StallTolerantDeadline {
   readonly #timeoutMs: number;
@@ -17,14 +15,14 @@ export class StallTolerantDeadline {
   readonly #over = Promise.withResolvers<never>();
   #slices = 0;
   #timer: NodeJS.Timeout | undefined;
-  #look: NodeJS.Immediate | undefined;
+  #check: NodeJS.Immediate | undefined;
 
-  /** Begins now. To be ended. */
+  /** Starts the deadline; the caller must call `end`. */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
     this.#lastAtMs = performance.now() + MAX_EXTENSION * timeoutMs;
     this.#over.promise.catch(() => {});
-    this.#waitOn();
+    this.#waitSlice();
   }
 
   /** True when the deadline has passed. */
@@ -32,23 +30,23 @@ export class StallTolerantDeadline {
     return this.#slices >= SLICES;
   }
 
-  /** Settles as `work` does, or rejects with `DeadlineExceeded` when the deadline passes; `work` goes on unheard. */
+  /** Settles as `work` does, or rejects with `DeadlineExceeded` when the deadline passes; `work` itself continues. */
   bound<T>(work: PromiseLike<T>): Promise<T> {
     return Promise.race([work, this.#over.promise]);
   }
 
   end(): void {
     clearTimeout(this.#timer);
-    clearImmediate(this.#look);
+    clearImmediate(this.#check);
   }
 
-  #waitOn(): void {
+  #waitSlice(): void {
     this.#timer = setTimeout(() => {
-      // what has come meanwhile is read first
-      this.#look = setImmediate(() => {
+      // results that arrived meanwhile are read first
+      this.#check = setImmediate(() => {
         this.#slices = performance.now() >= this.#lastAtMs ? SLICES : this.#slices + 1;
         if (this.over) this.#over.reject(new DeadlineExceeded(`not done within ${this.#timeoutMs} ms`));
-        else this.#waitOn();
+        else this.#waitSlice();
       });
     }, this.#timeoutMs / SLICES);
   }

@@ -1,4 +1,4 @@
-/** How much a new measurement of the rate counts against those before it. */
+/** Weight of a new measurement of the rate against the earlier ones. */
 const WEIGHT = 0.2;
 
 interface QueuedItem<Item> {
@@ -8,35 +8,34 @@ interface QueuedItem<Item> {
   next: QueuedItem<Item> | undefined;
 }
 
-/** What waits of one owner. */
+/** The queued items of one owner. */
 interface Flow<Item> {
   first: QueuedItem<Item>;
   last: QueuedItem<Item>;
   size: number;
-  /** what may leave of it before it is the turn of the others */
+  /** size that may leave before the next owner is served */
   deficit: number;
 }
 
 /**
- * A queue that shares its rate among the owners of what waits in it, and knows how long a newcomer would wait. What
- * waits has a size, in any unit, that says how much longer than others it takes. The owners take turns (deficit round
- * robin, Shreedhar and Varghese 1995): each has as much, however much it wants; one that waits alone has all. Times are
- * of `performance.now()`.
+ * Queue that shares its rate among the owners of its items and estimates how long a new item would wait. The size of an
+ * item, in any unit, states how long it takes. Owners are served by deficit round robin (Shreedhar and Varghese 1995):
+ * each gets an equal share, and a single owner gets all. Times are those of `performance.now()`.
  */
 export class WaitQueue<Item> {
-  /** those of which something waits; the first is the one whose turn it is */
+  /** owners with queued items; the first is served next */
   readonly #flows = new Map<string, Flow<Item>>();
   readonly #quantum: number;
   #length = 0;
   #size = 0;
   #msPerUnit: number;
-  /** the size of what has left since the rate was measured last, and when that was */
+  /** size that has left since the rate was last measured, and the time of that measurement */
   #left = 0;
   #measuredAtMs = 0;
 
   /**
-   * `msPerUnit`: how fast it goes as long as nothing has been measured; `quantum`: what an owner may take in one turn,
-   * about the size of what usually waits.
+   * Takes the time per unit of size until the rate has been measured, and the size an owner may take in one round,
+   * about the size of a usual item.
    */
   constructor(msPerUnit: number, quantum: number) {
     this.#msPerUnit = msPerUnit;
@@ -47,7 +46,7 @@ export class WaitQueue<Item> {
     return this.#length;
   }
 
-  /** Of all that waits in it. */
+  /** Total size of the queued items. */
   get size(): number {
     return this.#size;
   }
@@ -68,13 +67,13 @@ export class WaitQueue<Item> {
     this.#size += size;
   }
 
-  /** Takes out what is next, if anything waits. */
+  /** Removes and returns the next item; undefined if the queue is empty. */
   shift(): { item: Item; size: number; sinceMs: number } | undefined {
     for (const [owner, flow] of this.#flows) {
       const place = flow.first;
       if (this.#flows.size > 1 && flow.deficit < place.size) {
         flow.deficit += this.#quantum;
-        // behind the others; this loop comes to it again
+        // moves behind the others; this loop reaches it again
         this.#flows.delete(owner);
         this.#flows.set(owner, flow);
         continue;
@@ -91,7 +90,7 @@ export class WaitQueue<Item> {
     return undefined;
   }
 
-  /** To be called after some have left: how long that took says how long others will. */
+  /** Updates the rate; must be called after items have left. */
   measure(nowMs: number): void {
     if (this.#left === 0) return;
     this.#msPerUnit += WEIGHT * ((nowMs - this.#measuredAtMs) / this.#left - this.#msPerUnit);
@@ -99,14 +98,14 @@ export class WaitQueue<Item> {
     this.#left = 0;
   }
 
-  /** True when something of this owner waits. */
+  /** True if items of this owner are queued. */
   has(owner: string): boolean {
     return this.#flows.has(owner);
   }
 
   /**
-   * The size of what would leave before a newcomer of this owner: all that waits, or what waits of its own and as much of
-   * each other owner, the newcomer included.
+   * Estimates the size that leaves before a new item of this owner: its own items and an equal share of every other
+   * owner, at most all.
    */
   sizeBefore(owner: string): number {
     if (this.#length === 0) return 0;
@@ -117,8 +116,8 @@ export class WaitQueue<Item> {
   }
 
   /**
-   * True when a newcomer of this owner would wait longer than `mostMs`: for what leaves before it by the rate of late
-   * (Little's law), and at least as long as the owner's first has waited, should it not go any more.
+   * True if a new item of this owner would wait longer than `mostMs`: by the recent rate (Little's law), or because the
+   * owner's first item has already waited longer.
    */
   isFull(owner: string, mostMs: number, nowMs: number): boolean {
     const first = this.#flows.get(owner)?.first;
