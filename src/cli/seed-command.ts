@@ -7,23 +7,25 @@ export async function seedCommand(options: {
   hotels: number;
   seed: number;
   today?: string;
+  ifEmpty?: boolean;
   json?: boolean;
 }): Promise<void> {
   const { hotels, today = new Date().toISOString().slice(0, 10) } = options;
   const progress = new Progress('seeding', hotels, count('hotel'));
   const startedAtMs = performance.now();
+  let inserted: number;
   try {
-    await withDatabase((sql) =>
-      seed(sql, hotels, { seed: options.seed, today, onProgress: (done) => progress.at(done) }),
+    inserted = await withDatabase((sql) =>
+      seed(sql, hotels, { ...options, today, onProgress: (done) => progress.at(done) }),
     );
   } finally {
     progress.stop();
   }
   const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
-  const result = { inserted: hotels, seed: options.seed, today };
+  const result = { inserted, seed: options.seed, today };
   print(
     options.json,
     result,
-    `${hotels} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`,
+    `${inserted} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`,
   );
 }

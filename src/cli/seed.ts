@@ -10,17 +10,19 @@ export const DEFAULT_SEED = 1;
 
 /**
  * Fills the empty table `hotels` with the hotels of the indexes 0 to `count` - 1, in one transaction.
- * Throws a `Failure` when the table holds any hotel: made-up hotels never mix with real ones.
+ * Throws a `Failure` when the table holds any hotel: made-up hotels never mix with real ones. With `ifEmpty` it leaves such
+ * a table alone. Returns how many hotels it inserted.
  */
 export async function seed(
   sql: Sql,
   count: number,
-  options: { seed: number; today: string; onProgress?: (hotels: number) => void },
-): Promise<void> {
-  await sql.begin(async (transaction) => {
+  options: { seed: number; today: string; ifEmpty?: boolean; onProgress?: (hotels: number) => void },
+): Promise<number> {
+  const inserted = await sql.begin(async (transaction) => {
     await transaction`set local statement_timeout = 0`;
     await transaction`lock table hotels in share row exclusive mode`;
     const [row] = await transaction`select exists (select from hotels) as filled`;
+    if (row!.filled && options.ifEmpty) return 0;
     if (row!.filled) {
       throw new Failure(
         'The table hotels is not empty, and made-up hotels are not mixed with others. ' +
@@ -41,6 +43,8 @@ export async function seed(
       }
     }
     await copyIn(transaction, `copy hotels (${columns.join(', ')}) from stdin`, rows);
+    return count;
   });
   await sql`analyze hotels`;
+  return inserted;
 }

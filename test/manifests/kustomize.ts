@@ -1,4 +1,7 @@
 import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
@@ -13,14 +16,33 @@ export interface Manifest {
   [field: string]: any;
 }
 
-const OVERLAYS = fileURLToPath(new URL('../../k8s/overlays/', import.meta.url));
+const K8S = fileURLToPath(new URL('../../k8s/', import.meta.url));
 const run = promisify(execFile);
 /** What the kustomizations use came with 5.0: kubectl 1.27 has it. */
 const MAJOR = 5;
 
-/** The objects of an overlay, rendered by the kustomize or kubectl of the PATH. */
-export async function render(overlay: string): Promise<Manifest[]> {
-  const { stdout } = await run(...(await rendererOf(OVERLAYS + overlay)), { maxBuffer: 64 * 1024 ** 2 });
+/** The objects of an overlay with components of k8s/components, rendered by the kustomize or kubectl of the PATH. */
+export async function render(overlay: string, ...components: string[]): Promise<Manifest[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-kustomize-'));
+  try {
+    await writeFile(
+      join(folder, 'kustomization.yaml'),
+      JSON.stringify({
+        apiVersion: 'kustomize.config.k8s.io/v1beta1',
+        kind: 'Kustomization',
+        resources: [relative(folder, K8S + join('overlays', overlay))],
+        components: components.map((component) => relative(folder, K8S + join('components', component))),
+      }),
+    );
+    return await renderFolder(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The objects of any kustomization. */
+export async function renderFolder(folder: string): Promise<Manifest[]> {
+  const { stdout } = await run(...(await rendererOf(folder)), { maxBuffer: 64 * 1024 ** 2 });
   return parseAllDocuments(stdout).map((document) => document.toJS());
 }
 

@@ -1,20 +1,33 @@
-import { readFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { readConfig } from '../../src/config/config.ts';
+import { Environment, readConfig } from '../../src/config/config.ts';
 import { Program } from '../cli/program.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
-import { type Manifest, render } from './kustomize.ts';
+import { type Manifest, render, renderFolder } from './kustomize.ts';
 import { faultsBySchema, unknownFields } from './schemas.ts';
 
 await needs('kubectl');
 
 const MIB = 1024 ** 2;
-const OVERLAYS = ['dev', 'production', 'hpa-custom'] as const;
+/** Overlays, and production with each component that changes it. */
+const OVERLAYS = [
+  'dev',
+  'production',
+  ...(['keda', 'gateway', 'managed-services', 'certificate-authority'] as const).map(
+    (component) => `production, ${component}` as const,
+  ),
+] as const;
 type Overlay = (typeof OVERLAYS)[number];
 const DEFAULTS = readConfig({ DATABASE_URL: 'postgres://unused' });
+const { version } = JSON.parse(
+  await readFile(fileURLToPath(new URL('../../package.json', import.meta.url)), 'utf8'),
+) as { version: string };
 
 // biome-ignore lint/suspicious/noExplicitAny: parts of objects whose form the schemas check
 type Part = any;
@@ -23,7 +36,10 @@ const rendered = {} as Record<Overlay, Manifest[]>;
 
 beforeAll(async () => {
   await Promise.all(
-    OVERLAYS.map(async (overlay) => Object.assign(rendered, { [overlay]: await render(overlay) })),
+    OVERLAYS.map(async (overlay) => {
+      const [name, ...components] = overlay.split(', ') as [string, ...string[]];
+      rendered[overlay] = await render(name, ...components);
+    }),
   );
 });
 
@@ -41,6 +57,23 @@ const containersOf = (workload: Manifest): Part[] => [
   ...podOf(workload).containers,
 ];
 const container = (overlay: Overlay): Part => podOf(one(overlay, 'Deployment')).containers[0];
+/** What scales the service, whether Kubernetes or KEDA does. */
+function scaling(overlay: Overlay): Part {
+  const keda = one(overlay, 'ScaledObject')?.spec;
+  if (!keda) {
+    const { spec } = one(overlay, 'HorizontalPodAutoscaler');
+    return { ...spec, container: spec.metrics[0].containerResource.container };
+  }
+  expect(one(overlay, 'HorizontalPodAutoscaler')).toBeUndefined();
+  const { scaleTargetRef, minReplicaCount, maxReplicaCount, advanced, triggers } = keda;
+  return {
+    scaleTargetRef,
+    minReplicas: minReplicaCount,
+    maxReplicas: maxReplicaCount,
+    behavior: advanced.horizontalPodAutoscalerConfig.behavior,
+    container: triggers[0].metadata.containerName,
+  };
+}
 const settings = (overlay: Overlay): Record<string, string> => one(overlay, 'ConfigMap').data;
 const configOf = (overlay: Overlay) =>
   readConfig({ ...settings(overlay), DATABASE_URL: 'postgres://x', REDIS_URL: 'redis://x' });
@@ -55,24 +88,29 @@ const selects = (selector: Record<string, string>, labels: Record<string, string
   Object.entries(selector).every(([name, value]) => labels[name] === value);
 
 /** What an overlay has, as docs/operations/kubernetes.md has it: what follows would say nothing of objects that are gone. */
-const REQUIRED: Record<Overlay, string[]> = {
-  dev: ['Secret hotel-api', 'Secret hotel-api-owner', 'Job hotel-api-seed', 'StatefulSet postgres'],
-  production: ['Ingress hotel-api', 'ServiceMonitor hotel-api', 'ExternalSecret hotel-api'],
-  'hpa-custom': ['Ingress hotel-api', 'ServiceMonitor hotel-api', 'ExternalSecret hotel-api'],
-};
+const REQUIRED_OF_DEV = [
+  ...['Secret hotel-api', 'Secret hotel-api-owner', `Job hotel-api-seed-${version}`, 'StatefulSet postgres'],
+];
+const REQUIRED_OF_PRODUCTION = [
+  ...['PrometheusRule hotel-api', 'ServiceMonitor hotel-api', 'AlertmanagerConfig hotel-api'],
+  'ExternalSecret hotel-api',
+];
 const REQUIRED_EVERYWHERE = [
-  ...[
-    'ConfigMap hotel-api',
-    'Deployment hotel-api',
-    'Service hotel-api',
-    'HorizontalPodAutoscaler hotel-api',
-  ],
-  ...['PodDisruptionBudget hotel-api', 'NetworkPolicy hotel-api'],
+  ...['ConfigMap hotel-api', 'Deployment hotel-api', 'Service hotel-api', 'ServiceAccount hotel-api'],
+  ...['PodDisruptionBudget hotel-api', 'NetworkPolicy hotel-api', `Job hotel-api-migrate-${version}`],
+];
+const required = (overlay: Overlay) => [
+  ...REQUIRED_EVERYWHERE,
+  ...(overlay === 'dev' ? REQUIRED_OF_DEV : REQUIRED_OF_PRODUCTION),
+  overlay === 'production, keda' ? 'ScaledObject hotel-api' : 'HorizontalPodAutoscaler hotel-api',
+  ...(overlay === 'dev'
+    ? []
+    : [overlay === 'production, gateway' ? 'HTTPRoute hotel-api' : 'Ingress hotel-api']),
 ];
 
 describe.each(OVERLAYS)('the overlay %s', (overlay) => {
   it('has all the objects that it is to have', () => {
-    for (const name of [...REQUIRED_EVERYWHERE, ...REQUIRED[overlay]]) {
+    for (const name of required(overlay)) {
       const [kind, of] = name.split(' ') as [string, string];
       expect(one(overlay, kind, of), name).toBeDefined();
     }
@@ -87,10 +125,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
   });
 
   it('scales the service up at once, and down slowly, and never to a single pod in production', () => {
-    const { scaleTargetRef, minReplicas, maxReplicas, behavior } = one(
-      overlay,
-      'HorizontalPodAutoscaler',
-    ).spec;
+    const { scaleTargetRef, minReplicas, maxReplicas, behavior } = scaling(overlay);
     expect(scaleTargetRef).toMatchObject({ kind: 'Deployment', name: 'hotel-api' });
     expect(minReplicas).toBeGreaterThanOrEqual(overlay === 'dev' ? 1 : 3);
     expect(maxReplicas).toBeGreaterThan(minReplicas);
@@ -129,11 +164,13 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
           seccompProfile: { type: 'RuntimeDefault' },
         },
       });
-      for (const { resources, securityContext } of containersOf(workload)) {
+      for (const { resources, securityContext, imagePullPolicy } of containersOf(workload)) {
         for (const part of [resources.requests, resources.limits]) {
           expect(cores(part.cpu)).toBeGreaterThan(0);
           expect(bytes(part.memory)).toBeGreaterThan(0);
+          expect(bytes(part['ephemeral-storage'])).toBeGreaterThan(0);
         }
+        expect(imagePullPolicy).toBe('IfNotPresent');
         // memory that is not there when it is asked for is a pod that is killed
         expect(bytes(resources.limits.memory)).toBeLessThanOrEqual(4 * bytes(resources.requests.memory));
         expect(securityContext).toEqual({
@@ -164,7 +201,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     for (const { env = [] } of workloads(overlay)
       .filter((w) => w.metadata.name.startsWith('hotel-api'))
       .flatMap(containersOf)) {
-      for (const { name } of env) expect(known).toContain(name);
+      for (const { name } of env) expect([...known, 'NODE_EXTRA_CA_CERTS']).toContain(name);
     }
   });
 
@@ -199,7 +236,9 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
         for (const { configMapRef } of envFrom) expect(held.has(`ConfigMap ${configMapRef.name}`)).toBe(true);
       }
       for (const { configMap } of podOf(workload).volumes ?? []) {
-        if (configMap) expect(held.has(`ConfigMap ${configMap.name}`)).toBe(true);
+        // this one is the operator's
+        if (configMap && configMap.name !== 'hotel-api-ca')
+          expect(held.has(`ConfigMap ${configMap.name}`)).toBe(true);
       }
     }
   });
@@ -218,12 +257,12 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
       for (const { spec } of every(overlay, kind))
         expect(selected((spec.selector ?? spec.podSelector).matchLabels)).not.toEqual([]);
     }
-    for (const { spec } of every(overlay, 'HorizontalPodAutoscaler')) {
-      const scaled = one(overlay, spec.scaleTargetRef.kind, spec.scaleTargetRef.name);
-      expect(scaled.spec.replicas).toBeUndefined();
-      expect(spec.metrics[0].containerResource.container).toBe(container(overlay).name);
-    }
     const deployment = one(overlay, 'Deployment');
+    const { scaleTargetRef, container: measured } = scaling(overlay);
+    expect(one(overlay, scaleTargetRef.kind, scaleTargetRef.name).spec.replicas).toBeUndefined();
+    expect(measured).toBe(container(overlay).name);
+    for (const workload of workloads(overlay).filter(({ metadata }) => metadata.name.startsWith('hotel-api')))
+      expect(one(overlay, 'ServiceAccount', podOf(workload).serviceAccountName)).toBeDefined();
     for (const { labelSelector } of podOf(deployment).topologySpreadConstraints)
       expect(selects(labelSelector.matchLabels, deployment.spec.template.metadata.labels)).toBe(true);
     // every pod is behind a policy
@@ -243,13 +282,14 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     ]);
   });
 
-  it('gives a pod the time that its drain takes', () => {
+  it('gives a pod the time that its drain takes, with the longest lead too', () => {
     const { DRAIN_WAIT_MS, DRAIN_TIMEOUT_MS } = configOf(overlay);
+    const longestMs = (Environment.properties.DRAIN_WAIT_MS as { maximum?: number }).maximum!;
     const { terminationGracePeriodSeconds: graceS } = podOf(one(overlay, 'Deployment'));
     const preStopS = container(overlay).shutdown.preStop.sleep.seconds;
     // src/cluster/primary.ts: the workers' margin, then four releases of at most 2 s
     const releaseS = 2 + 4 * 2;
-    expect(graceS).toBeGreaterThanOrEqual(preStopS + (DRAIN_WAIT_MS + DRAIN_TIMEOUT_MS) / 1000 + releaseS);
+    expect(graceS).toBeGreaterThanOrEqual(preStopS + (longestMs + DRAIN_TIMEOUT_MS) / 1000 + releaseS);
     // an unready pod is out of the Service before it stops accepting
     const { periodSeconds, failureThreshold } = container(overlay).readinessProbe;
     expect(preStopS + DRAIN_WAIT_MS / 1000).toBeGreaterThanOrEqual(periodSeconds * failureThreshold);
@@ -268,8 +308,8 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     const [migrate] = every(overlay, 'Job').filter(({ metadata }) =>
       metadata.name.startsWith('hotel-api-migrate'),
     );
-    const { image, args, env } = podOf(migrate!).containers[0];
-    expect(migrate!.metadata.name).toBe(`hotel-api-migrate-${image.split(':').at(-1)}`);
+    const { args, env } = podOf(migrate!).containers[0];
+    expect(migrate!.metadata.name).toBe(`hotel-api-migrate-${version}`);
     expect(args).toEqual(['migrate']);
     expect(env[0].valueFrom.secretKeyRef.name).toMatch(/^hotel-api-owner/);
     expect(JSON.stringify(podOf(one(overlay, 'Deployment')))).not.toContain('owner');
@@ -278,7 +318,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
 
 it.each(OVERLAYS)('%s takes every address from the Secret, and needs no more than two of them', (overlay) => {
   const addresses = Object.keys(DEFAULTS).filter((name) => /^(DATABASE|REDIS)_.*URLS?$/.test(name));
-  const given = container(overlay).env as Part[];
+  const given = (container(overlay).env as Part[]).filter(({ valueFrom }) => valueFrom);
   expect(given.map(({ name }) => name).sort()).toEqual(addresses.sort());
   expect(given.filter(({ valueFrom }) => !valueFrom.secretKeyRef.optional).map(({ name }) => name)).toEqual([
     'DATABASE_URL',
@@ -298,12 +338,17 @@ it('the rights in Redis come for one server and for a cluster', () => {
 });
 
 describe('production', () => {
-  it('has an Ingress that keeps no connection idle, repeats what only reads, and has the service’s own limits', () => {
+  it('has an Ingress that keeps connections, sends again what only reads, and has the service’s own limits', () => {
     const { metadata, spec } = one('production', 'Ingress');
     const annotation = (name: string): string => metadata.annotations![`nginx.org/${name}`]!;
-    expect(annotation('keepalive')).toBe('0');
-    expect(annotation('proxy-next-upstream')).toBe('error timeout non_idempotent');
+    expect(Number(annotation('keepalive'))).toBeGreaterThan(0);
     expect(annotation('client-max-body-size')).toBe('1m');
+    const [, ...paths] = every('production', 'Ingress');
+    for (const { metadata } of paths)
+      expect(metadata.annotations).toMatchObject({
+        'nginx.org/mergeable-ingress-type': 'minion',
+        'nginx.org/proxy-next-upstream': 'error timeout non_idempotent',
+      });
     const { DATABASE_TIMEOUT_MS, DRAIN_TIMEOUT_MS } = configOf('production');
     expect(1000 * Number.parseFloat(annotation('proxy-read-timeout'))).toBeGreaterThan(
       2 * DATABASE_TIMEOUT_MS,
@@ -311,9 +356,15 @@ describe('production', () => {
     // what is under way when a pod drains is answered or given up before the drain is over
     expect(1000 * Number.parseFloat(annotation('proxy-read-timeout'))).toBeLessThan(DRAIN_TIMEOUT_MS);
     expect(spec.tls[0].hosts).toEqual(spec.rules.map(({ host }: Part) => host));
-    const [{ backend }] = spec.rules[0].http.paths;
-    const { spec: service } = one('production', 'Service', backend.service.name);
-    expect(service.ports.map(({ name }: Part) => name)).toContain(backend.service.port.name);
+    const backends = paths.flatMap(({ spec: { rules } }) => {
+      expect(rules.map(({ host }: Part) => host)).toEqual(spec.tls[0].hosts);
+      return rules[0].http.paths.map(({ path, backend }: Part) => [path, backend]);
+    });
+    expect(backends.map(([path]) => path).sort()).toEqual(['/', '/changes']);
+    for (const [, { service }] of backends) {
+      const { ports } = one('production', 'Service', service.name).spec;
+      expect(ports.map(({ name }: Part) => name)).toContain(service.port.name);
+    }
   });
 
   it('has its Secrets from outside', () => {
@@ -357,25 +408,113 @@ it('the autoscaler of dev asks for no more connections than its PostgreSQL has',
   );
 });
 
-it('the seed Job of dev runs: migration, hotels, a key', async () => {
+it('the seed Job of dev runs, and runs again for a later release: migration, hotels, a key', async () => {
   const program = await Program.set();
-  const steps = containersOf(one('dev', 'Job', 'hotel-api-seed'));
+  const steps = containersOf(one('dev', 'Job', `hotel-api-seed-${version}`));
   expect(steps.map(({ name }) => name)).toEqual(['migrate', 'seed', 'key']);
-  for (const { args } of steps) {
+  for (const { args } of [...steps, ...steps]) {
     const { code, stderr } = await program.run(args);
     expect(code, stderr).toBe(0);
   }
   const [row] = await program.database.sql`
-    select (select count(*)::int from hotels) as hotels, (select scopes from api_keys) as scopes`;
-  expect(row).toEqual({ hotels: 20_000, scopes: ['registry'] });
+    select (select count(*)::int from hotels) as hotels, (select array_agg(scopes) from api_keys) as scopes`;
+  expect(row).toEqual({ hotels: 20_000, scopes: [['registry'], ['registry']] });
 });
 
-it('the base carries the tag of this release', async () => {
-  const { version } = JSON.parse(
-    await readFile(fileURLToPath(new URL('../../package.json', import.meta.url)), 'utf8'),
-  );
+it('the base carries the tag of this release', () => {
   for (const workload of workloads('production'))
     for (const { image } of containersOf(workload)) expect(image.split(':').at(-1)).toBe(version);
+});
+
+it.each([
+  ['a digest', `@sha256:${'0'.repeat(64)}`, '1.0.0'],
+  ['a registry with a port', ':1.2.3', '1.2.3-rc.1'],
+])('with %s, Jobs have names that Kubernetes takes', async (_, tag, release) => {
+  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-release-'));
+  closeAtEnd('a copy of the manifests', () => rm(folder, { recursive: true, force: true }));
+  await cp(fileURLToPath(new URL('../../k8s', import.meta.url)), folder, { recursive: true });
+  for (const overlay of ['dev', 'production']) {
+    const path = join(folder, 'overlays', overlay, 'kustomization.yaml');
+    const kustomization = parse(await readFile(path, 'utf8'));
+    const [image] = kustomization.images;
+    Object.assign(image, { newName: 'registry.example.com:5000/hotel-api' });
+    Object.assign(
+      image,
+      tag.startsWith('@') ? { digest: tag.slice(1), newTag: undefined } : { newTag: tag.slice(1) },
+    );
+    kustomization.labels[0].pairs['app.kubernetes.io/version'] = release;
+    await writeFile(path, JSON.stringify(kustomization));
+    const manifests = await renderFolder(join(folder, 'overlays', overlay));
+    const jobs = manifests.filter(({ kind }) => kind === 'Job');
+    const steps = overlay === 'dev' ? ['migrate', 'seed'] : ['migrate'];
+    expect(jobs.map(({ metadata }) => metadata.name)).toEqual(
+      steps.map((step) => `hotel-api-${step}-${release}`),
+    );
+    for (const job of jobs)
+      for (const { image } of containersOf(job))
+        expect(image).toBe(`registry.example.com:5000/hotel-api${tag}`);
+  }
+});
+
+it('all objects of ours carry the recommended labels', () => {
+  for (const overlay of OVERLAYS)
+    for (const { kind, metadata, spec } of rendered[overlay]) {
+      if (!metadata.name.startsWith('hotel-api') || kind === 'Namespace') continue;
+      const wanted = ['part-of', 'managed-by', 'instance', 'version'];
+      if (['Deployment', 'Job', 'Service'].includes(kind) && !metadata.name.startsWith('hotel-api-seed'))
+        for (const labels of [metadata.labels, spec.template?.metadata.labels ?? metadata.labels])
+          expect(Object.keys(labels), `${overlay} ${kind}`).toEqual(
+            expect.arrayContaining(wanted.map((name) => `app.kubernetes.io/${name}`)),
+          );
+    }
+});
+
+it('managed services are reached through other DNS and other ports, by the service and by its Jobs', () => {
+  const added = (name: string) => {
+    const rules = (overlay: Overlay): Part[] => one(overlay, 'NetworkPolicy', name).spec.egress;
+    return rules('production, managed-services').slice(rules('production').length);
+  };
+  const ports = (name: string) => added(name).flatMap((rule) => rule.ports.map(({ port }: Part) => port));
+  expect(ports('hotel-api')).toEqual(expect.arrayContaining([5353, 6543, 6378, 6380, 10_000]));
+  expect(ports('hotel-api-jobs')).toEqual([53, 53, 5353, 5353, 6543]);
+  expect(JSON.stringify(added('hotel-api-jobs'))).toMatch(/169\.254\.20\.10.*openshift-dns/);
+});
+
+it('an authority of the operator’s own is mounted where PostgreSQL and Redis are verified', () => {
+  const overlay = 'production, certificate-authority';
+  for (const workload of [one(overlay, 'Deployment'), one(overlay, 'Job', `hotel-api-migrate-${version}`)]) {
+    const [{ env, volumeMounts }] = podOf(workload).containers;
+    const { value } = env.find(({ name }: Part) => name === 'NODE_EXTRA_CA_CERTS');
+    expect(value).toBe(`${volumeMounts[0].mountPath}/ca.crt`);
+    expect(podOf(workload).volumes).toEqual([{ name: 'ca', configMap: { name: 'hotel-api-ca' } }]);
+  }
+});
+
+it('KEDA follows the hottest event loop as the base follows the CPU', () => {
+  const { advanced, minReplicaCount, maxReplicaCount } = one('production, keda', 'ScaledObject').spec;
+  const { spec } = one('production', 'HorizontalPodAutoscaler');
+  expect(advanced.horizontalPodAutoscalerConfig).toEqual({ name: 'hotel-api', behavior: spec.behavior });
+  expect([minReplicaCount, maxReplicaCount]).toEqual([spec.minReplicas, spec.maxReplicas]);
+});
+
+it('the Gateway leads to the service and waits as long as the Ingresses do', () => {
+  expect(every('production, gateway', 'Ingress')).toEqual([]);
+  const { rules } = one('production, gateway', 'HTTPRoute').spec;
+  for (const { backendRefs } of rules) {
+    const [{ name, port }] = backendRefs;
+    expect(one('production, gateway', 'Service', name).spec.ports[0].port).toBe(port);
+  }
+  expect(
+    rules.map(({ matches, timeouts }: Part) => [matches[0].path.value, timeouts.backendRequest]),
+  ).toEqual([
+    ['/changes', '35s'],
+    ['/', '5s'],
+  ]);
+});
+
+it('what Prometheus and Alertmanager read carries the release of their chart', () => {
+  for (const kind of ['PrometheusRule', 'ServiceMonitor', 'AlertmanagerConfig'])
+    expect(one('production', kind).metadata.labels).toMatchObject({ release: 'kube-prometheus-stack' });
 });
 
 it('what is probed, scraped and scaled by is what the service answers', async () => {
@@ -389,18 +528,8 @@ it('what is probed, scraped and scaled by is what the service answers', async ()
   const { path } = one('production', 'ServiceMonitor').spec.endpoints[0];
   const metrics = (await service.admin(path)).text;
 
-  const { metrics: scaledBy } = one('hpa-custom', 'HorizontalPodAutoscaler').spec;
-  const adapter = parse(
-    await readFile(
-      fileURLToPath(new URL('../../k8s/overlays/hpa-custom/prometheus-adapter.yaml', import.meta.url)),
-      'utf8',
-    ),
-  );
-  for (const { pods } of scaledBy.filter(({ type }: Part) => type === 'Pods')) {
-    expect(metrics).toMatch(new RegExp(`^${pods.metric.name}(\\{.*\\})? \\d`, 'm'));
-    const [rule] = adapter.rules.custom.filter(({ name }: Part) => name.matches === pods.metric.name);
-    expect(rule.seriesQuery).toMatch(new RegExp(`^${pods.metric.name}\\{`));
-    const { WORKERS, DATABASE_POOL_SIZE } = configOf('hpa-custom');
-    expect(Number(pods.target.averageValue)).toBe(WORKERS * DATABASE_POOL_SIZE);
-  }
+  const { triggers } = one('production, keda', 'ScaledObject').spec;
+  const { metadata } = triggers.find(({ type }: Part) => type === 'prometheus');
+  const [metric] = /hotel_api_\w+/.exec(metadata.query)!;
+  expect(metrics).toMatch(new RegExp(`^${metric}\\{worker="1"\\} \\d`, 'm'));
 });

@@ -11,6 +11,8 @@ const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const PACKAGES: [group: RegExp, name: string][] = [
   [/^monitoring\.coreos\.com\//, '@kubernetes-models/prometheus-operator'],
   [/^external-secrets\.io\//, '@kubernetes-models/external-secrets'],
+  [/^keda\.sh\//, '@kubernetes-models/keda'],
+  [/^gateway\.networking\.k8s\.io\//, '@kubernetes-models/gateway-api'],
 ];
 
 function moduleOf({ apiVersion }: Manifest): string {

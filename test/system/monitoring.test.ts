@@ -235,18 +235,13 @@ describe('every query', () => {
     expect(await valuesOf('sum(hotel_api_invalidator_active)')).toEqual([1]);
     expect(await server.labelValues('namespace', 'hotel_api_build_info')).toEqual(['test']);
 
-    // what prometheus-adapter asks for the autoscaler, with its templates filled in
-    for (const { seriesQuery, metricsQuery } of parse(read('../overlays/hpa-custom/prometheus-adapter.yaml'))
-      .rules.custom) {
-      expect(await server.query(seriesQuery)).toHaveLength(1);
-      const query = metricsQuery
-        .replace('<<.Series>>', /^\w+/.exec(seriesQuery)![0])
-        .replace('<<.LabelMatchers>>', 'namespace="test",pod=~"one|two"')
-        .replace('<<.GroupBy>>', 'pod');
-      expect(await server.query(query)).toEqual([
-        { metric: { pod: 'one' }, value: [expect.any(Number), expect.stringMatching(/^\d+(\.\d+)?$/)] },
-      ]);
-    }
+    // what KEDA asks for the autoscaler: one number
+    const { triggers } = parse(read('../components/keda/scaled-object.yaml')).spec;
+    const { query } = triggers.find(({ type }: { type: string }) => type === 'prometheus').metadata;
+    const [hottest, ...more] = await valuesOf(query.replace('namespace="hotel-api"', 'namespace="test"'));
+    expect(more).toEqual([]);
+    expect(hottest).toBeGreaterThan(0);
+    expect(hottest).toBeLessThan(1.1);
 
     await expect
       .poll(async () => (await server.rules()).map(({ health }) => health), { timeout: 60_000 })

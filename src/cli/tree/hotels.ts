@@ -55,6 +55,7 @@ ${examples('hotel-api import hotels.ndjson --dry-run', 'hotel-api import hotels.
     )
     .requiredOption('--hotels <n>', 'number of hotels', parseWhole(1, 100_000_000))
     .option('--seed <s>', 'seed of the generator', parseWhole(0, 2_147_483_647), 1)
+    .option('--if-empty', 'do nothing and succeed when the table holds hotels')
     .option('--today <date>', 'the day that certification periods refer to (default: today, UTC)', parseDay)
     .option('--json', 'print one JSON document: {"inserted","seed","today"}')
     .addHelpText(
