@@ -100,6 +100,8 @@ export async function runPrimary(config: Config): Promise<void> {
     },
   });
   await redis?.connected(REDIS_TIMEOUT_MS);
+  const policy = await redis?.evictionPolicy();
+  if (policy && !policy.startsWith('volatile-')) events.evictionPolicyUnsuitable(policy);
   invalidator.start();
   const patientUntilMs = performance.now() + FEED_TIMEOUT_MS;
   while (!listener.isUp && performance.now() < patientUntilMs) await wait(10);

@@ -14,6 +14,9 @@ export class Events {
   withoutRedis(): void {
     this.#log.warn('REDIS_URL is not set: running on the local cache and PostgreSQL alone');
   }
+  evictionPolicyUnsuitable(policy: string): void {
+    this.#log.warn({ policy }, 'Redis eviction policy unsuitable: set maxmemory-policy volatile-lru');
+  }
   postgresNotVerified(variable: string, sslmode: string): void {
     this.#log.warn(
       { variable, sslmode },

@@ -1,6 +1,7 @@
 import { Redis as Client } from 'ioredis';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { BreakerCall, untilReady } from './breaker-call.ts';
+import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from './left-marks.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
 import { oversOf, refusalsOf, STORE_NEWER } from './set-if-newer.ts';
@@ -22,6 +23,7 @@ export class Redis implements RedisStore {
   readonly #mget: MgetConnection;
   readonly #breaker: CircuitBreaker;
   readonly #call: BreakerCall;
+  readonly #left = new LeftMarks();
 
   /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
   constructor(
@@ -133,9 +135,15 @@ export class Redis implements RedisStore {
 
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
     return this.#guard(async () => {
-      const found = await this.#call.inTime(this.#client.getset(key, value));
+      const reply = await this.#call.inTime(this.#client.eval(LEAVE_MARK, 1, key, value));
+      const found = this.#left.left(key, value, reply as MarkReply);
       return found !== null && isKept(found);
     });
+  }
+
+  async evictionPolicy(): Promise<string | undefined> {
+    const info = await this.#guard(() => this.#call.inTime(this.#client.info('memory')));
+    return info && evictionPolicyOf(info);
   }
 
   close(): void {

@@ -33,10 +33,12 @@ export interface RedisStore {
   /** Some of the keys that match a pattern, and the cursor for the next: '0' at the start and when all were seen. */
   scan(cursor: string, pattern: string, count: number): Promise<[cursor: string, keys: string[]] | undefined>;
   /**
-   * Leaves a mark behind all that was written before. Returns whether the mark before it was still there, or such a one
+   * Leaves a mark behind all that was written before. Returns whether the mark before it was still there (or was evicted), or such a one
    * as `isKept` says: then nothing that was written before that one is lost. Undefined when it could not be left.
    */
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined>;
+  /** What is evicted when memory is full, as Redis names it; undefined where memory is not limited or the answer is not known. */
+  evictionPolicy(): Promise<string | undefined>;
   close(): void;
 }
 

@@ -3,6 +3,7 @@ import { Cluster } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/shutdown.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
+import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from '../left-marks.ts';
 import { joined, Values } from '../reply-parser.ts';
 import { oversOf, refusalsOf } from '../set-if-newer.ts';
 import {
@@ -33,6 +34,7 @@ export class RedisCluster implements RedisStore {
   readonly #commands: Commands;
   readonly #call: BreakerCall;
   readonly #markers = new WriteMarkers();
+  readonly #left = new LeftMarks();
   readonly #timeoutMs: number;
 
   /**
@@ -140,15 +142,27 @@ export class RedisCluster implements RedisStore {
     const marking = this.#markers.next(key, this.#masters.ends(), this.#cluster.slots);
     if (marking.marks.length === 0) return undefined;
     const found = await this.#commands.send(
-      marking.marks.map((mark) => [mark.key, 'getset', mark.key, value]),
+      marking.marks.map((mark) => [mark.key, 'eval', LEAVE_MARK, 1, mark.key, value]),
     );
-    return (
-      found &&
-      this.#markers.left(
-        marking,
-        found.map((before) => before !== null && isKept(String(before))),
-      )
+    if (!found) return undefined;
+    const kept = marking.marks.map((mark, i) => {
+      const before = this.#left.left(mark.key, value, found[i] as MarkReply);
+      return before !== null && isKept(before);
+    });
+    return this.#markers.left(marking, kept);
+  }
+
+  /** That of a node whose policy is unsuitable for marks, if there is one. */
+  async evictionPolicy(): Promise<string | undefined> {
+    const policies = await Promise.all(
+      this.#masters.all.map(async (master) => {
+        const info = await this.#call.call(master.breaker, () =>
+          this.#call.inTime(this.#masters.clientOf(master).info('memory')),
+        );
+        return info && evictionPolicyOf(info);
+      }),
     );
+    return policies.find((policy) => policy && !policy.startsWith('volatile-')) ?? policies.find(Boolean);
   }
 
   close(): void {

@@ -1,0 +1,60 @@
+import { Redis } from 'ioredis';
+import { expect, it } from 'vitest';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { ownRedis } from '../support/own-server.ts';
+import { startService } from '../support/service.ts';
+
+await needs('redis-server');
+
+const POLL = { interval: 5, timeout: 30_000 };
+const FILLER = 'x'.repeat(1_000);
+
+async function start(policy: string) {
+  const { url } = await ownRedis();
+  const client = new Redis(url, { protocol: 2 });
+  closeAtEnd('a client of Redis', async () => client.disconnect());
+  await client.config('SET', 'maxmemory', '4mb');
+  await client.config('SET', 'maxmemory-policy', policy);
+  const hotels = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}` }));
+  const service = await startService({ redis: false, hotels, env: { REDIS_URL: url } });
+  await expect.poll(() => client.keys('*:beat'), POLL).toHaveLength(1);
+  const [mark] = (await client.keys('*:beat')) as [string];
+  const generations = () => service.metric('hotel_api_redis_generations_total');
+  return { client, service, mark, generations };
+}
+
+it.each(['allkeys-lru', 'allkeys-random'])(
+  'a write marker that %s evicts begins no generation',
+  async (policy) => {
+    const { client, service, mark, generations } = await start(policy);
+    expect(service.logs().join('\n')).toContain(`"policy":"${policy}"`);
+    const before = await generations();
+    const isThere = async () => (await client.exists(mark)) === 1;
+    for (let evicted = 0, n = 0; evicted < 3; evicted++) {
+      // what is read between two marks is used later than the mark: the least recently used goes first
+      while (await isThere()) {
+        const pipeline = client.pipeline();
+        for (let i = 0; i < 1_000; i++) pipeline.set(`filler:${n++}`, FILLER);
+        await pipeline.exec();
+      }
+      // the marker is left again, and nothing is given up
+      await expect.poll(isThere, POLL).toBe(true);
+      await service.sql`update hotels set name = ${`v${evicted}`}`;
+      await (await Everywhere.of(service)).until('/hotels/h3', named(`v${evicted}`));
+    }
+    expect(await generations()).toBe(before);
+    // without an eviction a marker that is gone is lost data
+    await client.config('SET', 'maxmemory', '0');
+    await client.del(mark);
+    await expect.poll(generations, POLL).toBe(before + 1);
+    await service.stop();
+  },
+);
+
+it('a policy that keeps what has no lifetime is not warned of', async () => {
+  const { service } = await start('volatile-lru');
+  expect(service.logs().join('\n')).not.toContain('eviction policy');
+  await service.stop();
+});
