@@ -1,6 +1,6 @@
 import { compileModule, type Global } from './load.ts';
 
-/** Exports of assembly/arena/arena.ts; addresses are in bytes, times in ms. */
+/** Exports of assembly/arena/arena.ts. Addresses are in bytes, times in milliseconds. */
 export interface ArenaWasm {
   readonly RESULT: Global;
   readonly INPUT: Global;
@@ -38,5 +38,5 @@ export interface ArenaWasm {
   stats(): void;
 }
 
-/** An instance with a memory of its own, of at least `bytes`, all zero; no page is resident before it is written. */
+/** Creates an instance with its own zeroed memory of at least `bytes`. A page becomes resident when it is written. */
 export const instantiate = compileModule<ArenaWasm>(new URL('./arena.wasm', import.meta.url));

@@ -1,10 +1,10 @@
 import { compileModule, type Global } from './load.ts';
 
-/** Exports of assembly/batch-body/batch-body.ts; addresses and lengths are in bytes. */
+/** Exports of assembly/batch-body/batch-body.ts. Addresses and lengths are in bytes. */
 export interface BatchBodyWasm {
   readonly INPUT: Global;
   readonly ELEMENTS: Global;
-  /** where an element is wrong: the index of the first such */
+  /** index of the first wrong element */
   readonly wrongIndex: Global;
   readBody(length: number, isRegistry: number): number;
 }

@@ -1,7 +1,6 @@
 /**
- * Compiles the modules of assembly/ to the .wasm files beside this program. The files are committed, so running the
- * service needs no compiler. With `--check` it writes nothing and fails when a committed file differs from what the source
- * yields.
+ * Compiles the modules of assembly/ to the committed .wasm files beside this program. With `--check` it writes nothing
+ * and fails if a committed file differs from its source.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -14,7 +13,7 @@ const OPTIONS =
     ' ',
   );
 
-/** The bytes of a module; throws an Error that carries what the compiler says. */
+/** Compiles one module to bytes; throws an Error with the compiler's output. */
 async function compile(name: string): Promise<Uint8Array> {
   let compiled: Uint8Array | undefined;
   const { error, stderr } = await asc.main(
@@ -34,7 +33,7 @@ for (const name of MODULES) {
   const file = `${HERE}${name}.wasm`;
   if (!process.argv.includes('--check')) writeFileSync(file, compiled);
   else if (!readFileSync(file).equals(compiled)) {
-    console.error(`${name}.wasm is not what its source yields: run \`npm run build:wasm\``);
+    console.error(`${name}.wasm differs from its source: run \`npm run build:wasm\``);
     process.exitCode = 1;
   }
 }

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-/** A WebAssembly memory; `buffer` is another after `grow`, which takes pages of 64 KiB. */
+/** WebAssembly memory. `grow` takes pages of 64 KiB and replaces `buffer`. */
 export interface Memory {
   readonly buffer: ArrayBuffer;
   grow(pages: number): number;
 }
 
-// Node has it, but no type package but the DOM's declares it.
+// Node provides it, but only the DOM's type package declares it.
 declare const WebAssembly: {
   Module: new (bytes: Uint8Array) => object;
   Instance: new (module: object, imports: object) => { readonly exports: object };
@@ -16,14 +16,14 @@ declare const WebAssembly: {
 
 export const PAGE_BYTES = 65_536;
 
-/** A number that a module exports: AssemblyScript makes a global of it. */
+/** Number exported by a module; AssemblyScript exports it as a global. */
 export interface Global {
   readonly value: number;
 }
 
 /**
- * Compiles a module once. The function returned makes an instance with a memory of its own, of at least `bytes`, all
- * zero; no page of it is resident before it is written.
+ * Compiles a module once. Returns a function that creates an instance with its own zeroed memory of at least `bytes`. A
+ * page becomes resident when it is written.
  */
 export function compileModule<Exports>(file: URL): (bytes: number) => { wasm: Exports; memory: Memory } {
   const module = new WebAssembly.Module(readFileSync(file));
@@ -34,7 +34,7 @@ export function compileModule<Exports>(file: URL): (bytes: number) => { wasm: Ex
   };
 }
 
-/** What a module's hash is seeded with: nobody outside can tell which keys meet in its tables. */
+/** Returns a random seed for a module's hash, so that clients cannot choose keys that collide. */
 export function makeSeed(): [a: bigint, b: bigint, c: bigint, d: bigint] {
   const bytes = randomBytes(32);
   return [0, 8, 16, 24].map((at) => bytes.readBigUInt64LE(at)) as [bigint, bigint, bigint, bigint];

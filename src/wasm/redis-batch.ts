@@ -1,6 +1,6 @@
 import { compileModule, type Global } from './load.ts';
 
-/** Exports of assembly/redis-batch/redis-batch.ts; addresses and lengths are in bytes, times in epoch ms. */
+/** Exports of assembly/redis-batch/redis-batch.ts. Addresses and lengths are in bytes, times in epoch ms. */
 export interface RedisBatchWasm {
   readonly RESULT: Global;
   readonly INPUT: Global;
@@ -22,7 +22,7 @@ export interface RedisBatchWasm {
   chunkStart(): number;
   takeChunk(length: number): number;
   note(namespace: number, length: number, version: number): void;
-  turnChanges(): void;
+  rotateChanges(): void;
   checksum(length: number): number;
 }
 

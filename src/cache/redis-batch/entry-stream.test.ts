@@ -198,13 +198,13 @@ describe('the entries of a batch', () => {
     received(7);
     received(6);
     expect([4, 6, 7, 8].map(isGap)).toEqual([true, true, false, false]);
-    wasm.turnChanges();
+    wasm.rotateChanges();
     expect([6, 7].map(isGap)).toEqual([true, false]);
     received(8);
     expect([6, 7, 8].map(isGap)).toEqual([true, true, false]);
-    wasm.turnChanges();
+    wasm.rotateChanges();
     expect([7, 8].map(isGap)).toEqual([true, false]);
-    wasm.turnChanges();
+    wasm.rotateChanges();
     expect(isGap(1)).toBe(false);
   });
 
@@ -212,8 +212,8 @@ describe('the entries of a batch', () => {
     const { wasm, bytes } = memory;
     wasm.note(CHANNEL, bytes.write('ch-0', wasm.INPUT.value), 0);
     expect(pointTo([null, null]).gaps()).toEqual(['ch-0']);
-    wasm.turnChanges();
-    wasm.turnChanges();
+    wasm.rotateChanges();
+    wasm.rotateChanges();
     expect(pointTo([null, null]).gaps()).toEqual([]);
   });
 });
@@ -249,9 +249,9 @@ describe('of very many changes', () => {
     expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 0]);
     note(300_000, 500_000);
     expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 1_000]);
-    wasm.turnChanges();
+    wasm.rotateChanges();
     expect(gapsOf('other')).toBe(1_000);
-    wasm.turnChanges();
+    wasm.rotateChanges();
     expect([gapsOf('changed'), gapsOf('other')]).toEqual([0, 0]);
   });
 });

@@ -5,16 +5,16 @@ import { PartialResponse } from '../partial-response.ts';
 import type { RedisBatchMemory } from './memory.ts';
 import type { Wanted } from './wanted.ts';
 
-/** What `takeChunk` returns. */
+/** Results of `takeChunk`. */
 const MORE = 0;
 const DONE = 1;
 const MINUS = 0x2d;
-/** What is copied is looked at while it is still in the processor's cache, and not much of the reply behind it is copied. */
+/** Bytes copied at once: small enough to be read from the processor's cache, and little is copied past the reply. */
 const PIECE_BYTES = 65_536;
 
 /**
- * Reads the reply with the entries of one batch into its answer. Replies come one after the other on a connection, so
- * that one memory is enough for all of them.
+ * Reads the reply with the entries of one batch into its response. Replies on a connection arrive one after the other, so
+ * all of them share one memory.
  */
 export class EntryStream implements ReplyReader {
   readonly #memory: RedisBatchMemory;
@@ -22,10 +22,10 @@ export class EntryStream implements ReplyReader {
   readonly #view: View;
   readonly #done: (answer: Uint8Array | PartialResponse, hits: number) => void;
   #begun = false;
-  /** reads an error in place of the reply */
+  /** reads an error reply */
   #error: ValuesReader | undefined;
 
-  /** `done` is given the answer, whose bytes hold until it returns, and how many hotels are in it. */
+  /** Takes the table and the callback for the response, whose bytes are valid until it returns, and its number of hotels. */
   constructor(
     memory: RedisBatchMemory,
     wanted: Wanted,
@@ -48,7 +48,7 @@ export class EntryStream implements ReplyReader {
       const status = wasm.takeChunk(length);
       at += length;
       if (status === MORE) continue;
-      if (status !== DONE) throw new Error('Redis sent something else than the reply to an MGET');
+      if (status !== DONE) throw new Error('Redis sent an unexpected reply to MGET');
       return at - this.#memory.result(0);
     }
     return -1;

@@ -43,7 +43,7 @@ export class RedisBatchReader {
     this.#count = count;
     const { wasm } = this.#memory;
     wasm.init(...makeSeed());
-    this.#refreshing = setInterval(() => wasm.turnChanges(), MIDNIGHT_CHECK_MS);
+    this.#refreshing = setInterval(() => wasm.rotateChanges(), MIDNIGHT_CHECK_MS);
     this.#refreshing.unref();
   }
 
@@ -54,7 +54,7 @@ export class RedisBatchReader {
   /** Nothing that was heard of is true any more. */
   forgetChanges(): void {
     // the present table of changes and the one before it
-    for (let turn = 0; turn < 2; turn++) this.#memory.wasm.turnChanges();
+    for (let turn = 0; turn < 2; turn++) this.#memory.wasm.rotateChanges();
   }
 
   /**

@@ -1,4 +1,4 @@
-/** The bytes of an entry (its layout: ../entry-layout.ts), by the places of their fields. */
+/** Access to the fields of an entry (layout: ../entry-layout.ts). */
 
 export const CHECKSUM_BYTES: u32 = 4;
 export const MAGIC_AT: usize = 4;
@@ -21,10 +21,10 @@ export const PRESENT: u8 = 1;
 export const TOMBSTONE: u8 = 2;
 export const NO_DAY: i32 = -0x80000000;
 
-/** A key has 1 to this many bytes. A longer one is never held. */
+/** Maximum length of a key in bytes; a longer key is never stored. */
 export const MAX_KEY_BYTES: u32 = 255;
 
-/** Length of an entry's key, 0 where it has none of that namespace. */
+/** Returns the length of an entry's key, 0 if it has none in that namespace. */
 export function entryKeyLength(entry: usize, namespace: u32): u32 {
   if (namespace === 0) return load<u16>(entry, ID_LENGTH_AT);
   if (namespace === 1) return load<u16>(entry, CHANNEL_LENGTH_AT);
@@ -38,7 +38,7 @@ export function entryKey(entry: usize, namespace: u32): usize {
   return key;
 }
 
-/** True when an entry is of a hotel that is present, its lengths agree and its keys can be held. */
+/** Returns true for an entry of a present hotel with consistent lengths and storable keys. */
 export function isValid(entry: usize, length: u32): bool {
   if (length < ENTRY_HEADER_BYTES || (load<u8>(entry, FLAGS_AT) & PRESENT) === 0) return false;
   const idLength = entryKeyLength(entry, 0);

@@ -1,4 +1,4 @@
-/** The calls that src/cache/arena/arena.ts makes. Keys and bodies stand at INPUT, an entry at the output, when they are made. */
+/** Exports for src/cache/arena/arena.ts. The caller first writes keys and bodies to INPUT, and an entry to the output. */
 import { readBody } from '../batch-body/batch-body';
 import { evictions } from './eviction';
 import { findFormOf, putFormOf } from './forms';
@@ -30,7 +30,7 @@ export function putAbsent(namespace: u32, length: u32, nowMs: f64, untilMs: f64,
   putAbsence(namespace, INPUT, length, nowMs, untilMs, isFromRedis);
 }
 
-/** Ref, 0 or -1. */
+/** Returns a ref, or ABSENT (-1), or MISS (0). */
 export function find(namespace: u32, length: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): i32 {
   return <i32>findKey(namespace, INPUT, length, nowMs, minStoredAtMs, wallMs);
 }
@@ -43,17 +43,17 @@ export function narrow(ref: u32): void {
   writeNarrow((<usize>ref) << 3);
 }
 
-/** Ref of the compressed form of what `ref` names, or 0. */
+/** Returns the ref of a compressed form of the entry at `ref`, or 0. */
 export function findForm(ref: u32, form: u32): u32 {
   return findFormOf((<usize>ref) << 3, form);
 }
 
-/** Offers the compressed form at the output. */
+/** Offers the compressed form in the output for storage. */
 export function putForm(ref: u32, form: u32, length: u32): void {
   putFormOf((<usize>ref) << 3, form, length);
 }
 
-/** Answers the request body of `length` bytes at INPUT. */
+/** Looks up the batch request body of `length` bytes at INPUT. */
 export function gatherBody(
   length: u32,
   namespace: u32,
@@ -67,7 +67,7 @@ export function gatherBody(
   return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
 }
 
-/** Answers the `count` elements whose keys the caller wrote. */
+/** Looks up the `count` elements whose keys the caller wrote. */
 export function gatherElements(
   count: u32,
   namespace: u32,
@@ -79,7 +79,7 @@ export function gatherElements(
   return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
 }
 
-/** Forgets what came from Redis since then; everything, where that is more than `atMost`. */
+/** Drops the records that came from Redis since then; drops everything if they are more than `atMost`. */
 export function dropFromRedisSince(sinceMs: f64, atMost: u32): void {
   if (countFromRedisSince(SMALL, sinceMs) + countFromRedisSince(MAIN, sinceMs) > atMost) {
     clear();
@@ -96,7 +96,7 @@ export function clear(): void {
   emptyRing(MAIN);
 }
 
-/** Writes to RESULT, as f64, what SlabStats has but `maxBytes`; `bytes` is all that was ever written, less the output. */
+/** Writes the fields of ArenaStats except `maxBytes` to RESULT, as f64. `bytes` is all that was ever written, without the output. */
 export function stats(): void {
   store<f64>(RESULT, entries);
   store<f64>(RESULT, absences, 8);

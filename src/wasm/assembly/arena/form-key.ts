@@ -1,19 +1,18 @@
 /**
- * What a compressed form is found by: its number, then the bytes of its entry from the tags to the end of the id. The tags
- * differ where the bytes of a view differ, so a form never outlives what it was made of: a change, or a midnight, has
- * other tags.
+ * Key of a compressed form: its number, then the bytes of its entry from the tags to the end of the id. Tags differ where
+ * the bytes of a view differ. A changed or refreshed hotel has other tags, so an outdated form is never found.
  */
 import { ENTRY_HEADER_BYTES, entryKeyLength, TAGS_AT } from '../entry';
 import { RECORD_HEADER_BYTES } from './record';
 
-/** Three codings of two views. */
+/** Three content codings of two views. */
 export const FORM_COUNT: u32 = 6;
-/** Flags of an entry's record, beside its links. */
-export const WAS_ASKED: u32 = 0x40;
+/** Flag of an entry's record: a compressed form was requested. */
+export const WAS_REQUESTED: u32 = 0x40;
 export const HAS_FORMS: u32 = 0x80;
 const NUMBER_BYTES: u32 = 8;
 
-/** Writes the key of a form of an entry's record; returns its length. */
+/** Writes the key of a form of an entry's record; returns its length in bytes. */
 export function writeFormKey(record: usize, form: u32, key: usize): u32 {
   const entry = record + RECORD_HEADER_BYTES;
   const length = ENTRY_HEADER_BYTES - <u32>TAGS_AT + entryKeyLength(entry, 0);

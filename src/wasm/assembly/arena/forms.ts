@@ -1,17 +1,17 @@
 /**
- * Compressed forms of entries: records of their own in the rings, so the budget counts them and eviction treats them as
- * it treats hotels. A form is made at its entry's second demand, and dropped with its entry. Behind the header of
- * its record stand u32 key length, the key, and the compressed bytes; no bytes at all say that compressing does not pay.
+ * Compressed forms of entries. They are records of their own in the rings, so they count in the budget and are evicted
+ * like hotels. A form is stored at the second request for it, and dropped with its entry. Behind the record header:
+ * u32 key length, the key, the compressed bytes. An empty form states that compression does not pay.
  */
 import { claimSmall, relieveIndex } from './eviction';
-import { HAS_FORMS, WAS_ASKED, writeFormKey } from './form-key';
+import { HAS_FORMS, WAS_REQUESTED, writeFormKey } from './form-key';
 import { hashOf } from './hash';
 import { INPUT, outputStart } from './layout';
 import { forget, formOf, linkForm, recordOf } from './links';
 import { FORM, FORMS, linksOf, RECORD_HEADER_BYTES, setLinks, sizeFor, writeHeader } from './record';
 import { maxEntryBytes, touch } from './store';
 
-/** The ref of a form, or 0. */
+/** Returns the ref of a form, or 0. */
 export function findFormOf(record: usize, form: u32): u32 {
   const held = formOf(record, form, INPUT);
   if (held === 0) return 0;
@@ -19,10 +19,10 @@ export function findFormOf(record: usize, form: u32): u32 {
   return <u32>(held >> 3);
 }
 
-/** Stores the `length` bytes at the output as a form of an entry's record, if a form of it was asked for before. */
+/** Stores the `length` bytes in the output as a form of an entry's record, if a form of it was requested before. */
 export function putFormOf(record: usize, form: u32, length: u32): void {
-  if ((linksOf(record) & WAS_ASKED) === 0) {
-    setLinks(record, linksOf(record) | WAS_ASKED);
+  if ((linksOf(record) & WAS_REQUESTED) === 0) {
+    setLinks(record, linksOf(record) | WAS_REQUESTED);
     return;
   }
   const keyLength = writeFormKey(record, form, INPUT);

@@ -1,7 +1,7 @@
 /**
- * Answers a batch. Pass by pass, so that the cache misses of one element overlap with those of the next: hash every
- * key, find every candidate, judge every record, copy every body. No branch may hang on what is read for the first
- * time: where it is guessed wrong, the processor has to wait for the read and begins the next ones anew.
+ * Batch look-up. It works in passes, so that cache misses of neighbouring elements overlap: hash all keys, find all
+ * candidates, check all records, copy all bodies. No branch depends on a value that is read for the first time, because
+ * a misprediction would serialize the reads.
  */
 import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
 import { hashOf } from './hash';
@@ -22,10 +22,10 @@ import { ABSENT, judge, MISS, touch } from './store';
 
 export const OK: u32 = 0;
 export const TOO_LARGE: u32 = 2;
-/** Ref of an element that adds nothing to the answer: known to be absent, or answered already. */
+/** Ref of an element that adds nothing to the response: absent, or a repetition. */
 const NOTHING: u32 = 1;
 
-/** Number of the batch; each record it answers bears it, so that none is answered twice. */
+/** Number of the batch. It is stamped on each record in the response, so that none appears twice. */
 let batch: u32 = 0;
 
 /** Looks up the first `count` elements and writes the array of their bodies to the output. */
@@ -55,9 +55,8 @@ function hashKeys(end: usize, namespace: u32): void {
 }
 
 /**
- * Finds the candidate of every element and reads its head. What has to come from memory is read first in loops so short
- * that many reads are under way at once; wasm has no prefetch. Reading the bodies ahead too won nothing, copying
- * them by v128 instead of memory.copy cost 60 µs a batch.
+ * Finds the candidate of every element and reads its header. Memory is first read in short loops, so that many reads
+ * overlap; WebAssembly has no prefetch.
  */
 function findCandidates(end: usize): void {
   let sum: u32 = 0;
@@ -69,20 +68,20 @@ function findCandidates(end: usize): void {
     const record = (<usize>load<u32>(element, 12)) << 3;
     sum += load<u8>(record) + load<u8>(record, 64) + load<u8>(record, 128);
   }
-  // stored, lest the compiler drop the reads
+  // the store keeps the compiler from dropping the reads
   store<u32>(RESULT, sum, 36);
 }
 
 function nextBatch(): void {
   batch++;
   if (batch === 0) {
-    // After 2^32 batches: lest a record bear the number of a batch of the last round.
+    // the number wraps after 2^32 batches, and old stamps would match
     unstampAll();
     batch = 1;
   }
 }
 
-/** Turns the candidates of the elements into refs and counts them. */
+/** Replaces the candidates of the elements by refs and counts them. */
 function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): void {
   let hits: u32 = 0;
   let absences: u32 = 0;
@@ -92,7 +91,7 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wall
     const key: usize = load<u32>(element);
     const length = load<u32>(element, 4);
     let record = (<usize>load<u32>(element, 12)) << 3;
-    // without a candidate there is no record; with one of the same hash the right one may follow it
+    // the candidate has the same hash; a later slot may hold the right key
     if (record !== 0 && !answersTo(record, namespace, key, length)) {
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
@@ -116,7 +115,7 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wall
   store<f64>(RESULT, soonestSoftMs, 16);
 }
 
-/** Writes `[body,body,…]`, and for each miss how long the output was when its turn came. */
+/** Writes `[body,body,…]` and, for each miss, the offset in the output at which its body belongs. */
 function copy(end: usize, isFull: bool): u32 {
   let output = openArray(outputStart);
   let gap = GAPS;

@@ -1,8 +1,7 @@
 /**
- * The ghosts of S3-FIFO: hashes of hotels that lately left the small ring without a second hit, or were
- * dropped from the main ring. Buckets of four,
- * each u32 hash and u32 number of its death; the oldest of a bucket gives way. A ghost is believed only while
- * fewer have followed it than the arena holds entries, as in the paper's queue.
+ * Ghosts of S3-FIFO: hashes of hotels that left the small ring without a second hit, or were dropped from the main
+ * ring. A bucket holds four, each a u32 hash and the u32 number of its eviction; a new ghost replaces the oldest. A ghost
+ * is valid while fewer ghosts have followed it than the arena holds entries, as in the paper's queue.
  */
 import { GHOST_BUCKET_BYTES, ghostBuckets, ghostStart } from './layout';
 
@@ -23,7 +22,7 @@ export function remember(hash: u64): void {
   store<u32>(oldest, deaths, 4);
 }
 
-/** True when the hash is among the last `window` remembered; it is forgotten thereby. */
+/** Returns true if the hash is among the last `window` ghosts, and removes it. */
 export function recall(hash: u64, window: u32): bool {
   const bucket = bucketOf(hash);
   for (let at = bucket; at < bucket + GHOST_BUCKET_BYTES; at += 8) {

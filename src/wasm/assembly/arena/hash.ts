@@ -1,6 +1,6 @@
 /**
- * A keyed hash after wyhash (Wang Yi, final version 4, with its multiplication for machines that lack
- * 64 by 64 to 128 bits). Seed and secrets are random for each arena, so nobody outside can choose keys that collide.
+ * Keyed hash after wyhash (Wang Yi, final version 4, with its multiplication for machines without 64 by 64 to 128
+ * bits). Seed and secrets are random for each arena, so that clients cannot choose keys that collide.
  */
 let seed: u64 = 0;
 let secret1: u64 = 0;
@@ -22,7 +22,7 @@ function fold(a: u64, b: u64): u64 {
   return rotr<u64>(aHigh * bLow, 32) ^ (aHigh * bHigh) ^ rotr<u64>(aLow * bHigh, 32) ^ (aLow * bLow);
 }
 
-/** Hash of a key of a namespace. The index takes the upper 32 bits, the ghosts both halves. */
+/** Returns the hash of a key in a namespace. The index uses its upper 32 bits, the ghosts use both halves. */
 export function hashOf(namespace: u32, key: usize, length: u32): u64 {
   let state: u64 = seed + secret3 * (namespace + 1);
   let a: u64 = 0;

@@ -1,16 +1,16 @@
 /**
- * The one index of all keys: open addressing, linear probing, backward shift on removal (Knuth, TAOCP 3, 6.4,
- * algorithm R), so no tombstones. A slot is u32 hash and u32 record address in units of 8 bytes; 0 is empty.
- * The hash, scaled to the number of slots, is the slot's home: nothing is hashed again to move a slot.
+ * Index of all keys: open addressing, linear probing, backward shift on removal (Knuth, TAOCP 3, 6.4, algorithm R), so
+ * there are no tombstones. A slot is a u32 hash and the u32 record address in units of 8 bytes; 0 is empty. The home
+ * of a slot is its hash scaled to the number of slots, so moving a slot needs no hashing.
  */
 import { indexSlots, indexStart, SLOT_BYTES } from './layout';
 import { answersTo } from './record';
 
 export const NONE: u32 = 0xffffffff;
-/** keys in the index */
+/** number of keys in the index */
 export let used: u32 = 0;
 
-/** Address of a slot. */
+/** Returns the address of a slot. */
 export function slotAt(slot: u32): usize {
   return indexStart + <usize>slot * SLOT_BYTES;
 }
@@ -23,7 +23,7 @@ function after(slot: u32): u32 {
   return slot + 1 === indexSlots ? 0 : slot + 1;
 }
 
-/** True when so many more keys would fill more than 7/8 of the slots: probes get long beyond. */
+/** Returns true if `more` keys would fill more than 7/8 of the slots: probe sequences get long beyond. */
 export function isCrowded(more: u32): bool {
   return used + more > indexSlots - (indexSlots >> 3);
 }
@@ -32,7 +32,7 @@ export function recordIn(slot: u32): usize {
   return (<usize>load<u32>(slotAt(slot), 4)) << 3;
 }
 
-/** The first record to which this hash leads, or 0. The key is still to be compared. */
+/** Returns the first record with this hash, or 0. The caller compares the key. */
 export function candidateOf(hash: u32): usize {
   let slot = homeOf(hash);
   while (true) {
@@ -42,7 +42,7 @@ export function candidateOf(hash: u32): usize {
   }
 }
 
-/** The slot that leads to the record of a key, or NONE. */
+/** Returns the slot of a key, or NONE. */
 export function slotOf(hash: u32, namespace: u32, key: usize, length: u32): u32 {
   let slot = homeOf(hash);
   while (true) {
@@ -53,7 +53,7 @@ export function slotOf(hash: u32, namespace: u32, key: usize, length: u32): u32 
   }
 }
 
-/** The slot that holds this hash and this record, or NONE. */
+/** Returns the slot with this hash and this record, or NONE. */
 export function slotTo(hash: u32, record: usize): u32 {
   const wanted = <u64>hash | ((<u64>(record >> 3)) << 32);
   let slot = homeOf(hash);

@@ -1,23 +1,23 @@
 /**
- * Where things are in the arena's memory. In order: results, elements, gaps, numbers, input at fixed places; then,
- * sized by the budget, the index, the ghosts, the small ring, the main ring; last the output.
+ * Layout of the arena's memory. Fixed places come first: results, elements, gaps, numbers, input. The parts sized by the
+ * budget follow: index, ghosts, small ring, main ring. The output is last.
  */
 
-/** What a call has to say beside its return value; src/cache/arena/arena.ts knows the fields by their place. */
+/** Results of a call beside its return value; src/cache/arena/arena.ts knows the fields by position. */
 export const RESULT: usize = 64;
-/** What a batch asks for, 16 bytes each: u32 key address, u32 key length, u32 hash, u32 ref. */
+/** Elements of a batch, 16 bytes each: u32 key address, u32 key length, u32 hash, u32 ref. */
 export const ELEMENTS: usize = 1024;
 export const ELEMENT_BYTES: usize = 16;
 export const MAX_ELEMENTS: u32 = 1000;
-/** What a batch missed, 8 bytes each: u32 number of the element, u32 where in the output it belongs. */
+/** Misses of a batch, 8 bytes each: u32 index of the element, u32 offset in the output. */
 export const GAPS: usize = ELEMENTS + 16384;
-/** Room for an integer of 64 bits for each element, where it was written with a fraction or an exponent. */
+/** Space for one 64-bit integer an element, for numbers written with a fraction or an exponent. */
 export const NUMBERS: usize = GAPS + 8192;
 export const NUMBER_BYTES: usize = 20;
-/** Keys, and bodies of requests, on their way in. 1000 keys of the greatest length fit. */
+/** Keys and request bodies that the caller writes: room for 1000 keys of maximum length. */
 export const INPUT: usize = NUMBERS + 20480;
 export const INPUT_BYTES: u32 = 262144;
-/** Behind the input a parser puts a vector of zeros; then there is room for the key of a compressed form. */
+/** Space for the key of a compressed form, behind the vector of zeros that ends the input. */
 export const FORM_KEY: usize = INPUT + 262144 + 64;
 const FIXED_END: usize = FORM_KEY + 384;
 
@@ -35,10 +35,9 @@ export let outputStart: usize = 0;
 export let outputEnd: usize = 0;
 
 /**
- * Divides the budget. A slot for each 256 bytes: hotels of 1 kB with three keys each fill two thirds of
- * the index. A ghost for each 1024 bytes: as many as the main ring holds hotels, which is what S3-FIFO asks.
- * Of the output only 1/64 counts (2 MiB of 128: a batch of 1000 hotels of 2 kB); more of it becomes resident
- * only when an answer is larger, up to `outputBytes`.
+ * Divides the budget in bytes. The index has a slot for each 256 bytes: hotels of 1 kB with three keys fill two thirds of
+ * it. There is a ghost for each 1024 bytes, about as many as hotels in the main ring. Only 1/64 of the output counts;
+ * larger responses make more of it resident, up to `outputBytes`.
  */
 export function divide(maxBytes: u32, outputBytes: u32): void {
   indexStart = FIXED_END;

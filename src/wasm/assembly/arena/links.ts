@@ -1,4 +1,4 @@
-/** Records and the index together: which keys lead to a record. */
+/** Links between the index and the records: which keys lead to a record. */
 import { entryKey, entryKeyLength } from '../entry';
 import { FORM_COUNT, HAS_FORMS, writeFormKey } from './form-key';
 import { hashOf } from './hash';
@@ -43,13 +43,13 @@ function hashOfKey(record: usize, namespace: u32): u32 {
   return <u32>(hashOf(namespace, keyOf(record, namespace), keyLengthOf(record, namespace)) >> 32);
 }
 
-/** The record that a key leads to, or 0. */
+/** Returns the record of a key, or 0. */
 export function recordOf(hash: u32, namespace: u32, key: usize, length: u32): usize {
   const slot = slotOf(hash, namespace, key, length);
   return slot === NONE ? 0 : recordIn(slot);
 }
 
-/** Makes a key lead to an absence that was just written. No record may be reachable by it. */
+/** Links a key to an absence that was just written. The key must not be linked. */
 export function linkAbsence(record: usize, namespace: u32, hash: u32): void {
   setLinks(record, 1 << namespace);
   insert(hash, record);
@@ -57,9 +57,8 @@ export function linkAbsence(record: usize, namespace: u32, hash: u32): void {
 }
 
 /**
- * Makes the keys of an entry that was just written lead to it. No record of its id may be there. Where another
- * entry holds its channel or registry id, the larger version keeps it: an id has one owner at a time, so
- * the other's claim is out of date.
+ * Links the keys of an entry that was just written. Its id must not be linked. A channel or registry id that another
+ * entry holds goes to the larger version: an id has one owner at a time, so the smaller version is outdated.
  */
 export function linkEntry(record: usize): void {
   let links: u32 = 0;
@@ -88,7 +87,7 @@ export function linkEntry(record: usize): void {
   entries++;
 }
 
-/** Makes a record unreachable. Its bytes stay as they are. */
+/** Unlinks all keys of a record. Its bytes stay unchanged. */
 export function unlink(record: usize): void {
   const links = linksOf(record);
   for (let namespace: u32 = 0; namespace <= FORMS; namespace++) {
@@ -103,7 +102,7 @@ export function unlink(record: usize): void {
   }
 }
 
-/** Makes the keys that led to `from` lead to `to`, where the same record now stands. */
+/** Links the keys of the record at `from` to its copy at `to`. */
 export function relink(from: usize, to: usize): void {
   const links = linksOf(to);
   for (let namespace: u32 = 0; namespace <= FORMS; namespace++) {
@@ -116,14 +115,14 @@ export function forget(record: usize): void {
   markDead(record, sizeOf(record));
 }
 
-/** Makes a key lead to a compressed form that was just written. No record may be reachable by it. */
+/** Links the key of a compressed form that was just written. The key must not be linked. */
 export function linkForm(record: usize): void {
   setLinks(record, 1 << FORMS);
   insert(hashOfKey(record, FORMS), record);
   forms++;
 }
 
-/** The compressed form of an entry's record, or 0; its key is written to `key`. */
+/** Returns the compressed form of an entry's record, or 0, and writes its key to `key`. */
 export function formOf(record: usize, form: u32, key: usize): usize {
   const length = writeFormKey(record, form, key);
   return recordOf(<u32>(hashOf(FORMS, key, length) >> 32), FORMS, key, length);
@@ -136,7 +135,7 @@ function forgetForms(record: usize): void {
   }
 }
 
-/** How many records of a ring came from Redis since then. */
+/** Counts the records of a ring that came from Redis since then. */
 export function countFromRedisSince(ring: Ring, sinceMs: f64): u32 {
   let count: u32 = 0;
   let record = ring.tail;
@@ -154,7 +153,7 @@ export function forgetFromRedisSince(ring: Ring, sinceMs: f64): void {
 }
 
 function isFromRedisSince(record: usize, sinceMs: f64): bool {
-  // A dead record may be 8 bytes long and have no time.
+  // a dead record may be 8 bytes long and have no time
   return kindOf(record) !== DEAD && isFromRedis(record) && storedAtOf(record) >= sinceMs;
 }
 

@@ -1,17 +1,17 @@
 /**
- * A record is what a ring holds, at an address that 8 divides:
+ * Record of a ring, at an address divisible by 8:
  *
  *     0  u32  size of the whole record in bytes
- *     4  u8   kind; where it is DEAD, nothing behind this byte counts
- *     5  u8   frequency: hits since it came into its ring, at most 3
- *     6  u8   links: bit n is set while the index leads here by the key of namespace n; of an entry also bit 6, which is
- *             set when a compressed form was asked for, and bit 7, which is set when one was stored
+ *     4  u8   kind; if DEAD, the bytes behind it have no meaning
+ *     5  u8   frequency: hits since it entered its ring, at most 3
+ *     6  u8   links: bit n is set while the index holds its key of namespace n. Of an entry also bit 6: a compressed
+ *             form was requested, and bit 7: a form was stored
  *     7  u8   1: it came from Redis
- *     8  f64  stored at, monotonic ms
- *    16  f64  soft until, monotonic ms; of an absence: known until
- *    24  u32  stamp: the last batch that answered it
- *    28  u32  length of what follows
- *    32  the entry (its layout: entry-layout.ts), or the key that is absent, or a compressed form: forms.ts
+ *     8  f64  time of storing, monotonic ms
+ *    16  f64  soft expiry, monotonic ms; of an absence its expiry
+ *    24  u32  stamp: the last batch that included it
+ *    28  u32  length of the rest in bytes
+ *    32  the entry (layout: entry-layout.ts), or the absent key, or a compressed form (forms.ts)
  */
 import {
   BODY_LENGTH_AT,
@@ -27,10 +27,10 @@ export const DEAD: u8 = 0;
 export const ENTRY: u8 = 1;
 export const ABSENCE: u8 = 2;
 export const FORM: u8 = 3;
-/** The namespace of the keys of compressed forms, behind those of hotels. */
+/** Namespace of the keys of compressed forms, behind those of hotels. */
 export const FORMS: u32 = 3;
 export const RECORD_HEADER_BYTES: u32 = 32;
-/** Where the entry begins. */
+/** Offset of the entry. */
 const ENTRY_AT: usize = RECORD_HEADER_BYTES;
 export const MAX_FREQUENCY: u8 = 3;
 
@@ -54,7 +54,7 @@ export function linksOf(record: usize): u32 {
   return load<u8>(record, 6);
 }
 
-/** True of what came from Redis. */
+/** Returns true if the record came from Redis. */
 export function isFromRedis(record: usize): bool {
   return load<u8>(record, 7) !== 0;
 }
@@ -95,7 +95,7 @@ export function setStamp(record: usize, stamp: u32): void {
   store<u32>(record, stamp, 24);
 }
 
-/** Makes room of `size` bytes a record that is skipped: what fills the end of a ring, or was dropped. */
+/** Makes the `size` bytes a dead record, which is skipped: the filler at a ring's end, or a dropped record. */
 export function markDead(record: usize, size: u32): void {
   store<u32>(record, size);
   store<u8>(record, DEAD, 4);
@@ -127,12 +127,12 @@ export function fullLengthOf(record: usize): u32 {
   return load<u32>(record, ENTRY_AT + BODY_LENGTH_AT);
 }
 
-/** Length of the part of the body that both views have. */
+/** Returns the length of the part of the body that both views share. */
 export function sharedLengthOf(record: usize): u32 {
   return load<u32>(record, ENTRY_AT + SHARED_LENGTH_AT);
 }
 
-/** True while the index leads to this record by this very key. */
+/** Returns true if the record is linked by this key. */
 export function answersTo(record: usize, namespace: u32, key: usize, length: u32): bool {
   if (((linksOf(record) >> namespace) & 1) === 0) return false;
   const content = record + RECORD_HEADER_BYTES;

@@ -1,6 +1,6 @@
 /**
- * A ring of records, written at the head and given up at the tail. No record wraps: what is too short at
- * the ring's end becomes a dead record. Fields at the ring's address: start, end, head, tail, used, peak.
+ * Ring of records, written at the head and freed at the tail. Records do not wrap: space too short at the ring's end
+ * becomes a dead record. Fields at the ring's address: start, end, head, tail, used, peak.
  */
 import { DEAD, kindOf, markDead, setStamp, sizeOf } from './record';
 
@@ -8,9 +8,9 @@ import { DEAD, kindOf, markDead, setStamp, sizeOf } from './record';
 export class Ring {
   start: usize;
   end: usize;
-  /** where the next record goes */
+  /** address of the next record */
   head: usize;
-  /** the oldest record */
+  /** address of the oldest record */
   tail: usize;
   /** bytes between tail and head, dead ones included */
   used: usize;
@@ -38,7 +38,7 @@ export function freeIn(ring: Ring): usize {
   return ring.end - ring.start - ring.used;
 }
 
-/** Takes room for a record at the head; 0 when there is not enough. The caller writes the record at once. */
+/** Allocates a record at the head; returns 0 if space is short. The caller writes the record at once. */
 export function claim(ring: Ring, size: u32): usize {
   const free = freeIn(ring);
   if (size > free) return 0;
@@ -61,7 +61,7 @@ export function claim(ring: Ring, size: u32): usize {
   return record;
 }
 
-/** Gives up the oldest record. Its bytes stand until the next `claim`. */
+/** Frees the oldest record. Its bytes stay valid until the next `claim`. */
 export function pop(ring: Ring): usize {
   const record = ring.tail;
   const size = sizeOf(record);
@@ -71,13 +71,13 @@ export function pop(ring: Ring): usize {
   return record;
 }
 
-/** The record behind this one in the ring. */
+/** Returns the next record of the ring. */
 export function nextIn(ring: Ring, record: usize): usize {
   const next = record + sizeOf(record);
   return next === ring.end ? ring.start : next;
 }
 
-/** Takes the stamp of every record away. */
+/** Clears the stamps of all records. */
 export function unstampAll(): void {
   unstamp(SMALL);
   unstamp(MAIN);
@@ -86,7 +86,7 @@ export function unstampAll(): void {
 function unstamp(ring: Ring): void {
   let record = ring.tail;
   for (let left = ring.used; left > 0; left -= sizeOf(record), record = nextIn(ring, record)) {
-    // A dead record may be 8 bytes long and have no stamp.
+    // a dead record may be 8 bytes long and have no stamp
     if (kindOf(record) !== DEAD) setStamp(record, 0);
   }
 }

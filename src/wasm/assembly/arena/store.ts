@@ -1,4 +1,4 @@
-/** What the arena holds, one key at a time. */
+/** Reads and writes of the arena by a single key. */
 import { entryKey, entryKeyLength, isValid, VERSION_AT } from '../entry';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
 import { recall, remember } from './ghost';
@@ -22,19 +22,19 @@ import {
   writeHeader,
 } from './record';
 
-/** What a look-up yields beside the ref of a hit. A ref is a record's address in units of 8 bytes. */
+/** Results of a look-up beside a ref, which is a record's address in units of 8 bytes. */
 export const MISS: u32 = 0;
 export const ABSENT: u32 = 0xffffffff;
 
 export let puts: u64 = 0;
 export let rejected: u64 = 0;
 
-/** The longest entry that is held: one alone never pushes out more than an eighth of the small ring. */
+/** Returns the maximum length of an entry in bytes: one entry never evicts more than 1/8 of the small ring. */
 export function maxEntryBytes(): u32 {
   return <u32>((mainStart - smallStart) >> 3) - RECORD_HEADER_BYTES;
 }
 
-/** Stores the entry that stands at `entry`, which lies in no ring. */
+/** Stores the entry at `entry`, an address outside the rings. */
 export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64, isFromRedis: bool): bool {
   if (length > maxEntryBytes() || !isValid(entry, length)) {
     rejected++;
@@ -56,7 +56,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
       }
       frequency = frequencyOf(held);
       isForMain = held >= mainStart;
-      // A refresh mostly brings as many bytes as before: they take the old place, and the rings stay as they are.
+      // a refreshed entry of almost the same size is written in place
       if (size <= sizeOf(held) && sizeOf(held) - size <= size >> 3) {
         record = held;
         capacity = sizeOf(held);
@@ -75,7 +75,7 @@ export function putEntry(entry: usize, length: u32, nowMs: f64, softUntilMs: f64
   return true;
 }
 
-/** Remembers that a key is absent; whatever it led to is forgotten. */
+/** Stores that a key is absent, and drops the record it led to. */
 export function putAbsence(
   namespace: u32,
   key: usize,
@@ -96,12 +96,12 @@ export function putAbsence(
 export function dropKey(namespace: u32, key: usize, length: u32): void {
   const record = recordOf(<u32>(hashOf(namespace, key, length) >> 32), namespace, key, length);
   if (record === 0) return;
-  // What earned the main ring comes back to it: it is dropped because it changed, not for want of use.
+  // a dropped record of the main ring leaves a ghost, because it was dropped for a change and not for disuse
   if (kindOf(record) === ENTRY && record >= mainStart) remember(idHashOf(record + RECORD_HEADER_BYTES));
   forget(record);
 }
 
-/** What a record is worth to one who asks now: its ref, ABSENT or MISS. */
+/** Returns the ref of a record, or ABSENT, or MISS if it is not valid now. */
 export function judge(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
   if (record === 0 || storedAtOf(record) < minStoredAtMs) return MISS;
   if (kindOf(record) === ABSENCE) return softUntilOf(record) > nowMs ? ABSENT : MISS;

@@ -1,6 +1,6 @@
 /**
- * Reads the body of a batch request, `{"channel_ids":["…",…]}` or `{"registry_ids":[1,"2",…]}`, in one pass over its
- * bytes, whatever else it holds. The whole of it is validated; of a repeated name the last counts.
+ * Parses a batch request body, `{"channel_ids":["…",…]}` or `{"registry_ids":[1,"2",…]}`, in one pass. The whole body is
+ * validated and may have other members; the last of repeated names counts.
  */
 import { ELEMENT_BYTES, ELEMENTS, INPUT, MAX_ELEMENTS, NUMBER_BYTES, NUMBERS } from '../arena/layout';
 import {
@@ -28,34 +28,34 @@ import {
 
 export { ELEMENTS, INPUT } from '../arena/layout';
 
-/** What is wrong with a body; ../../../http/batch-body.ts knows the numbers. */
+/** Errors of a body; src/http/batch-body.ts knows the numbers. */
 const NOT_JSON: i32 = -1;
 const NO_ARRAY: i32 = -2;
 const TOO_MANY: i32 = -3;
 const WRONG_ELEMENT: i32 = -4;
 
-/** What became of an element. An id that no hotel can carry is left out: nothing matches it. */
+/** Results for an element. An id that no hotel can have is ignored: nothing matches it. */
 const ADDED: u32 = 0;
 const LEFT_OUT: u32 = 1;
 const WRONG: u32 = 2;
 
-/** No integer of 64 bits has more digits. */
+/** Maximum digits of a 64-bit integer. */
 const MAX_DIGITS: usize = 19;
-/** No body is so long that a number's digits could make up for such an exponent. */
+/** Bound of exponents: the digits of no body could compensate a larger one. */
 const MAX_EXPONENT: i32 = 0x1000000;
 const BYTE_ORDER_MARK: u32 = 0xbfbbef;
-// The members' names in pieces of four, as little-endian numbers.
+// member names in pieces of four, as little-endian numbers
 const CHAN: u32 = 0x6e616863;
 const NEL_: u32 = 0x5f6c656e;
 const REGI: u32 = 0x69676572;
 const STRY: u32 = 0x79727473;
 const _IDS: u32 = 0x7364695f;
 
-/** Of the array read last: how many elements it has, or what is wrong, and the index of the first wrong element. */
+/** Result for the array read last: its element count or the error, and the index of the first wrong element. */
 let outcome: i32 = 0;
 export let wrongIndex: u32 = 0;
 
-/** Fills ELEMENTS from the `length` bytes at INPUT, which it changes; returns how many there are, or what is wrong. */
+/** Fills ELEMENTS from the `length` bytes at INPUT, which it changes; returns the number of elements or the error. */
 export function readBody(length: u32, isRegistry: bool): i32 {
   const end = INPUT + length;
   v128.store(end, i8x16.splat(0));
@@ -142,12 +142,12 @@ function add(place: u32, start: usize, end: usize): u32 {
   return ADDED;
 }
 
-/** Adds the string read last. Half a surrogate pair stands in no id. */
+/** Adds the string read last. A string with a lone surrogate is no id. */
 function addText(place: u32): u32 {
   return isTextBroken ? LEFT_OUT : add(place, textStart, textEnd);
 }
 
-/** Adds the string read last as an integer, without leading zeros. The sign is moved over those. */
+/** Adds the string read last as an integer. Leading zeros are removed by moving the sign over them. */
 function addDigits(place: u32): u32 {
   const end = textEnd;
   const isNegative = load<u8>(textStart) === MINUS;
@@ -162,7 +162,7 @@ function addDigits(place: u32): u32 {
   return add(place, at, end);
 }
 
-/** Adds the number read last, from `start` to `end`, where its value is an integer. */
+/** Adds the number from `start` to `end` if its value is an integer. */
 function addNumber(place: u32, start: usize, end: usize): u32 {
   if ((pointAt | exponentAt) !== 0) return addScaled(place, start, end);
   const digits = start + <usize>(load<u8>(start) === MINUS);
@@ -170,7 +170,7 @@ function addNumber(place: u32, start: usize, end: usize): u32 {
   return add(place, load<u8>(digits) === ZERO ? digits : start, end);
 }
 
-/** The same for one with a fraction or an exponent, whose digits are written anew. */
+/** Adds a number with a fraction or an exponent by writing its digits anew. */
 function addScaled(place: u32, start: usize, end: usize): u32 {
   const isNegative = load<u8>(start) === MINUS;
   const digits = isNegative ? start + 1 : start;
@@ -203,7 +203,7 @@ function addScaled(place: u32, start: usize, end: usize): u32 {
   return add(place, text, write);
 }
 
-/** How many digits stand before one, from `digits` on. */
+/** Returns the number of digits before `digit`, from `digits` on. */
 function orderOf(digit: usize, digits: usize): i32 {
   return <i32>(digit - digits) - i32(pointAt !== 0 && digit > pointAt);
 }

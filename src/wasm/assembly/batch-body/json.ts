@@ -1,7 +1,6 @@
 /**
- * Validates JSON (RFC 8259, UTF-8) in one pass and without recursion, and decodes its strings where they stand. Behind
- * the text there must be 16 zeros: they end every scan, because JSON holds none. A function that reads something
- * returns the address behind it, or INVALID.
+ * Validates JSON (RFC 8259, UTF-8) in one pass without recursion, and decodes its strings in place. The text must be
+ * followed by 16 zeros, which end every scan. A reader function returns the address behind the value, or INVALID.
  */
 export const INVALID: usize = 0;
 
@@ -15,16 +14,16 @@ const BACKSLASH: u32 = 0x5c;
 export const CLOSE_ARRAY: u32 = 0x5d;
 export const OPEN_OBJECT: u32 = 0x7b;
 export const CLOSE_OBJECT: u32 = 0x7d;
-// in pieces of four, as little-endian numbers
+// literals in pieces of four, as little-endian numbers
 const TRUE: u32 = 0x65757274;
 const ALSE: u32 = 0x65736c61;
 const NULL: u32 = 0x6c6c756e;
 
-/** Of the string read last: where its decoded bytes are, and whether a surrogate in it lacks its other half. */
+/** Decoded bytes of the string read last, and whether it has a lone surrogate. */
 export let textStart: usize = 0;
 export let textEnd: usize = 0;
 export let isTextBroken: bool = false;
-/** Of the number read last: where its point and its exponent's letter are; 0 where it has none. */
+/** Addresses of the point and the exponent letter of the number read last; 0 if it has none. */
 export let pointAt: usize = 0;
 export let exponentAt: usize = 0;
 
@@ -40,14 +39,14 @@ export function skipSpace(at: usize): usize {
   }
 }
 
-/** The first byte from `at` on that is a quote, a backslash, a control or not ASCII. */
+/** Returns the address of the first byte that is a quote, a backslash, a control character or not ASCII. */
 function endOfPlain(at: usize): usize {
   const quotes = i8x16.splat(0x22);
   const backslashes = i8x16.splat(0x5c);
   const spaces = i8x16.splat(0x20);
   while (true) {
     const bytes = v128.load(at);
-    // as signed numbers, bytes from 0x80 on are below the space too
+    // bytes from 0x80 on are negative as signed numbers, so they are also below the space
     const ends = v128.or(
       v128.or(i8x16.eq(bytes, quotes), i8x16.eq(bytes, backslashes)),
       i8x16.lt_s(bytes, spaces),
@@ -58,7 +57,7 @@ function endOfPlain(at: usize): usize {
   }
 }
 
-/** Reads a string whose opening quote is before `at`. */
+/** Reads the string whose opening quote is before `at`. */
 export function readString(at: usize): usize {
   const end = endOfPlain(at);
   if (load<u8>(end) !== QUOTE) return readOddString(at, end);
@@ -68,7 +67,7 @@ export function readString(at: usize): usize {
   return end + 1;
 }
 
-/** Goes on at `at`, where the first byte is that is not plain. What is decoded is never longer than what it was. */
+/** Continues at the first special byte. A decoded string is never longer than its source. */
 function readOddString(start: usize, at: usize): usize {
   let write = at;
   let isBroken = false;
@@ -88,7 +87,7 @@ function readOddString(start: usize, at: usize): usize {
       if (code < 0) return INVALID;
       at += 6;
       if ((code & 0xf800) === 0xd800) {
-        // `\u` as a little-endian number
+        // 0x755c is `\u` as a little-endian number
         const low = (code & 0x400) === 0 && load<u16>(at) === 0x755c ? readHex(at + 2) : -1;
         if ((low & ~0x3ff) === 0xdc00) {
           code = 0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff);
@@ -99,7 +98,7 @@ function readOddString(start: usize, at: usize): usize {
     } else if (byte >= 0x80) {
       const length = lengthOfCharacter(at, byte);
       if (length === 0) return INVALID;
-      // as many bytes as stand there, one by one: what lies between `write` and `at` is shorter than a vector
+      // copies byte by byte, because `write` and `at` may be closer than a vector
       for (const end = at + length; at < end; at++) store<u8>(write++, load<u8>(at));
     } else if (byte >= 0x20) {
       const end = endOfPlain(at);
@@ -114,7 +113,7 @@ function readOddString(start: usize, at: usize): usize {
   return at + 1;
 }
 
-/** What a backslash and this letter stand for; 0: nothing. */
+/** Returns the character of an escape letter; 0 if the letter is invalid. */
 function decodedOf(letter: u32): u32 {
   switch (letter) {
     case 0x22:
@@ -136,7 +135,7 @@ function decodedOf(letter: u32): u32 {
   }
 }
 
-/** The number that four hexadecimal digits write; negative: they are none. */
+/** Returns the value of four hexadecimal digits; negative if they are invalid. */
 function readHex(at: usize): i32 {
   return (
     (valueOfHex(load<u8>(at)) << 12) |
@@ -146,14 +145,14 @@ function readHex(at: usize): i32 {
   );
 }
 
-/** Negative for what is no digit, and so is all that is made of it. */
+/** Returns the value of a hexadecimal digit; negative if invalid, which makes every sum with it negative. */
 function valueOfHex(byte: u32): i32 {
   if (isDigit(byte)) return byte - ZERO;
   const letter = (byte | 0x20) - 0x61;
   return letter < 6 ? letter + 10 : -0x10000;
 }
 
-/** Writes a code point as UTF-8, that of half a surrogate pair as it would be; returns the address behind it. */
+/** Writes a code point as UTF-8, a lone surrogate as three bytes; returns the address behind it. */
 function encode(at: usize, code: u32): usize {
   if (code < 0x80) {
     store<u8>(at, code);
@@ -177,7 +176,7 @@ function encode(at: usize, code: u32): usize {
   return at + 4;
 }
 
-/** The length of the UTF-8 character that begins with `first`, which is not ASCII; 0: it is none (RFC 3629, section 4). */
+/** Returns the length of the UTF-8 character that begins with the non-ASCII byte `first`; 0 if invalid (RFC 3629, section 4). */
 function lengthOfCharacter(at: usize, first: u32): u32 {
   const second: u32 = load<u8>(at + 1);
   if (first < 0xc2) return 0;
@@ -226,7 +225,7 @@ function skipDigits(at: usize): usize {
   return at;
 }
 
-/** Reads the name of a member and its colon; returns where its value begins. */
+/** Reads a member's name and its colon; returns the address of its value. */
 export function readName(at: usize): usize {
   if (load<u8>(at) !== QUOTE) return INVALID;
   at = readString(at + 1);
@@ -236,8 +235,8 @@ export function readName(at: usize): usize {
 }
 
 /**
- * Validates a value of any kind. How it is nested is noted where it stands: a byte for each level that is open, over
- * the brackets that opened them and what has been read since.
+ * Validates a value of any kind. The nesting is kept in place: one byte for each open level, written over text that
+ * was already read.
  */
 export function skipValue(at: usize): usize {
   const levels = at;
@@ -260,7 +259,7 @@ export function skipValue(at: usize): usize {
       at = byte === QUOTE ? readString(at + 1) : skipWord(at, byte);
       if (at === INVALID) return INVALID;
     }
-    // a value has ended, and perhaps what it stands in
+    // a value has ended, and perhaps the values that contain it
     while (true) {
       if (top === levels) return at;
       at = skipSpace(at);

@@ -1,4 +1,4 @@
-/** The first two steps of a batch: from its body to the MGET of pointers, from these to the MGET of entries. */
+/** First two steps of a batch: from the request body to the MGET of pointers, and from the pointers to the MGET of entries. */
 
 import { hashOf } from '../arena/hash';
 import { ELEMENT_BYTES, ELEMENTS, RESULT } from '../arena/layout';
@@ -11,14 +11,14 @@ import { GAP, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from '.
 
 const REGISTRY: u32 = 2;
 const NOT_READ: u32 = 0xffffffff;
-/** So many digits are below 2^63 for sure. */
+/** Number of digits that are always below 2^63. */
 const SURE_DIGITS: u32 = 18;
 const TO: u8 = 0x3e;
 const NOBODY: u8 = 0x2d;
 
 /**
- * Writes the table of what the body of `length` bytes at INPUT wants, and the MGET of its pointers. Returns how many
- * are wanted, each once, or NOT_READ: other means must judge it. RESULT: length of the command, of the table.
+ * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. Returns the number of
+ * distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length of the command, of the table.
  */
 export function askFor(length: u32, namespace: u32, prefixLength: u32): u32 {
   const count = readBody(length, namespace === REGISTRY);
@@ -32,7 +32,7 @@ export function askFor(length: u32, namespace: u32, prefixLength: u32): u32 {
     if (keyLength === 0 || keyLength > (namespace === REGISTRY ? SURE_DIGITS : MAX_KEY_BYTES))
       return NOT_READ;
     if (isFirst(namespace, key, keyLength, wanted)) {
-      // moved up over those that were asked for twice
+      // moved over the repeated elements before it
       const place = ELEMENTS + <usize>wanted * ELEMENT_BYTES;
       store<u32>(place, <u32>key);
       store<u32>(place, keyLength, 4);
@@ -71,24 +71,24 @@ function isFirst(namespace: u32, key: usize, length: u32, number: u32): bool {
 }
 
 /**
- * Reads the values at POINTERS, whose PLACES are known, into the table of `count` wanted at SCRATCH, which is `length`
- * bytes long, and writes the MGET of the entries that they name. Returns how many these are. RESULT: length of the
- * command, of the table, how many keys nobody carries.
+ * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
+ * and writes the MGET of their entries. Returns the number of entries. RESULT: length of the command, length of the
+ * table, number of absent keys.
  */
 export function point(count: u32, length: u32, namespace: u32, prefixLength: u32): u32 {
   let place = length;
   let named: u32 = 0;
-  let nobodys: u32 = 0;
+  let absent: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
     const value = POINTERS + load<u32>(PLACES + i * 8);
     const valueLength = load<i32>(PLACES + i * 8, 4);
     if (valueLength < 1) continue;
     const mark = load<u8>(value);
     if (mark === NOBODY && valueLength === 1) {
-      // a late fill may have called absent what was heard of since
+      // a late fill may have stored an absence that a change has since made wrong
       if (hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) continue;
       setId(SCRATCH, i, 0, NOTHING);
-      nobodys++;
+      absent++;
     } else if (mark === TO && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
       setId(SCRATCH, i, place, valueLength - 1);
       memory.copy(SCRATCH + place, value + 1, valueLength - 1);
@@ -104,6 +104,6 @@ export function point(count: u32, length: u32, namespace: u32, prefixLength: u32
   }
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);
-  store<u32>(RESULT, nobodys, 8);
+  store<u32>(RESULT, absent, 8);
   return named;
 }

@@ -30,7 +30,7 @@ export function beginCommand(keys: u32): void {
   end += 10;
 }
 
-/** Adds a key, behind the `prefixLength` bytes at PREFIX. */
+/** Appends a key, preceded by the `prefixLength` bytes at PREFIX. */
 export function addKey(prefixLength: u32, key: usize, length: u32): void {
   writeNumber(0x24, prefixLength + length);
   memory.copy(end, PREFIX, prefixLength);

@@ -1,4 +1,4 @@
-/** The calls that src/cache/redis-batch/redis-batch.ts and src/hotels/checksum.ts make. */
+/** Exports for src/cache/redis-batch/redis-batch.ts and src/hotels/checksum.ts. */
 import { seedHash } from '../arena/hash';
 import { INPUT } from '../arena/layout';
 import { noteChange } from './changes';
@@ -7,7 +7,7 @@ import { xxh64 } from './xxh64';
 
 export { GAPS, INPUT, INPUT_BYTES, RESULT } from '../arena/layout';
 export { askFor, point } from './ask';
-export { turnChanges } from './changes';
+export { rotateChanges } from './changes';
 export {
   COMMAND,
   OUTPUT,
@@ -25,12 +25,12 @@ export function init(a: u64, b: u64, c: u64, d: u64): void {
   seedHash(a, b, c, d);
 }
 
-/** A change was heard of what the key of `length` bytes at INPUT names; `version` 0 where it carries none. */
+/** Notes a change of the key of `length` bytes at INPUT; `version` is 0 if unknown. */
 export function note(namespace: u32, length: u32, version: f64): void {
   noteChange(namespace, INPUT, length, version);
 }
 
-/** The lower half of the hash of `length` bytes at REPLY. */
+/** Returns the lower half of the hash of `length` bytes at REPLY. */
 export function checksum(length: u32): u32 {
   return <u32>xxh64(REPLY, length);
 }

@@ -1,6 +1,6 @@
 /**
- * The last step of a batch: from the reply with its entries, chunk by chunk as it arrives, to the answer. An entry is
- * looked at while it is still in the processor's cache, and of a reply never more is kept than one value.
+ * Last step of a batch: reads the reply with its entries, chunk by chunk as it arrives, into the response. An entry is
+ * read while it is in the processor's cache. At most one value of a reply is buffered.
  */
 
 import { GAPS, RESULT } from '../arena/layout';
@@ -31,7 +31,7 @@ import { xxh64 } from './xxh64';
 
 export const MORE: u32 = 0;
 export const DONE: u32 = 1;
-/** no reply to an MGET */
+/** the reply is no array of the expected length */
 export const REJECTED: u32 = 2;
 
 const CR: u8 = 0x0d;
@@ -41,7 +41,7 @@ const DAY_MS: f64 = 86_400_000;
 let namespace: u32 = 0;
 let isFull: bool = false;
 let now: f64 = 0;
-/** wanted in all; the next whose turn it is */
+/** number of records, and the index of the current one */
 let count: u32 = 0;
 let next: u32 = 0;
 /** values still to come; -1 before the head of the reply */
@@ -49,12 +49,12 @@ let missing: i32 = -1;
 let output: usize = OUTPUT;
 let gaps: u32 = 0;
 let hits: u32 = 0;
-/** bytes at REPLY that are kept from the chunks before */
+/** bytes at REPLY from earlier chunks */
 let kept: u32 = 0;
-/** bytes still to come of a value that is too large to be kept */
+/** bytes still to come of a value too large for the buffer */
 let skipped: u32 = 0;
 
-/** The table of the `wanted` stands at STREAMED; the reply is about to arrive. */
+/** Prepares for the reply to the batch whose table of `wanted` records is at STREAMED. */
 export function beginStream(wanted: u32, ofNamespace: u32, full: bool, nowMs: f64): void {
   namespace = ofNamespace;
   isFull = full;
@@ -69,14 +69,14 @@ export function beginStream(wanted: u32, ofNamespace: u32, full: bool, nowMs: f6
   skipped = 0;
 }
 
-/** Where the next chunk belongs. */
+/** Returns the address for the next chunk. */
 export function chunkStart(): usize {
   return REPLY + kept;
 }
 
 /**
- * Takes a chunk of `length` bytes at `chunkStart`. Returns MORE, or DONE, or why it cannot be done. RESULT: how many
- * bytes of the chunk belong to what follows the reply; where DONE the length of the answer, gaps and hits.
+ * Reads a chunk of `length` bytes at `chunkStart`. Returns MORE, DONE or an error. RESULT: the number of bytes of the
+ * chunk that follow the reply; if DONE, also the response's length, gaps and hits.
  */
 export function takeChunk(length: u32): u32 {
   const end = REPLY + kept + length;
@@ -124,7 +124,7 @@ export function takeChunk(length: u32): u32 {
   return DONE;
 }
 
-/** The address behind the line's end, 0 when that is not there yet. */
+/** Returns the address behind the end of the line, 0 if it has not arrived. */
 function afterLine(at: usize, end: usize): usize {
   while (at < end && load<u8>(at) !== CR) at++;
   return at + 2 <= end ? at + 2 : 0;
@@ -144,7 +144,7 @@ function keep(at: usize, end: usize): u32 {
   return MORE;
 }
 
-/** Goes over what was not asked of Redis, to the one whose value comes next. */
+/** Skips the records without a request to Redis. */
 function advance(): void {
   while (next < count) {
     const idLength = idLengthOf(STREAMED, next);
@@ -159,7 +159,7 @@ function addGap(number: u32): void {
   gaps++;
 }
 
-/** Adds the body of the entry to the answer; false when it is not what was wanted, or there is no room. */
+/** Adds the body of an entry to the response. Returns false if the entry does not match or space is short. */
 function add(entry: usize, length: u32): bool {
   if (!isWanted(entry, length)) return false;
   const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
@@ -171,7 +171,7 @@ function add(entry: usize, length: u32): bool {
   return true;
 }
 
-/** True for a sound entry of the hotel that is wanted, present, true today, and the newest that was heard of. */
+/** Returns true for a valid entry of the expected hotel: present, valid today, and not older than a known change. */
 function isWanted(entry: usize, length: u32): bool {
   if (length < ENTRY_HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
   if (<u32>xxh64(entry + CHECKSUM_BYTES, length - CHECKSUM_BYTES) !== load<u32>(entry)) return false;
@@ -182,11 +182,11 @@ function isWanted(entry: usize, length: u32): bool {
   const keyLength = keyLengthOf(STREAMED, next);
   if (entryKeyLength(entry, namespace) !== keyLength) return false;
   if (!isSame(entryKey(entry, namespace), keyOf(STREAMED, next), keyLength)) return false;
-  return isTrueToday(entry) && !hasChangedTo(0, id, idLength, load<f64>(entry, VERSION_AT));
+  return isValidToday(entry) && !hasChangedTo(0, id, idLength, load<f64>(entry, VERSION_AT));
 }
 
 /** As `at` of entry.ts tells it. */
-function isTrueToday(entry: usize): bool {
+function isValidToday(entry: usize): bool {
   const validUntil = load<f64>(entry, VALID_UNTIL);
   if (now >= validUntil) return false;
   const from = load<i32>(entry, FROM_DAY_AT);

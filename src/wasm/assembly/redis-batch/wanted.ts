@@ -1,14 +1,13 @@
 /**
- * What a batch wants: a table of records, 16 bytes each, and behind it the texts. Places are counted from the table,
- * so that it can be moved as it is.
+ * Table of a batch: records of 16 bytes, followed by the texts. Offsets count from the table, so it can be moved.
  *
- *     0  u32  place of the key    4  u32  its length
- *     8  u32  place of the id    12  u32  its length, or GAP or NOTHING
+ *     0  u32  offset of the key    4  u32  its length
+ *     8  u32  offset of the id    12  u32  its length, or GAP or NOTHING
  */
 export const WANTED_BYTES: u32 = 16;
-/** In the place of the id's length: Redis cannot tell, somebody else must be asked. */
+/** Marks, in the place of the id's length, a key that Redis does not resolve. */
 export const GAP: u32 = 0xffffffff;
-/** No hotel carries the key. */
+/** Marks a key of no hotel. */
 export const NOTHING: u32 = 0xfffffffe;
 
 export function keyOf(table: usize, i: u32): usize {
@@ -23,7 +22,7 @@ export function idOf(table: usize, i: u32): usize {
   return table + load<u32>(table + i * WANTED_BYTES, 8);
 }
 
-/** The length of the id, or GAP or NOTHING. */
+/** Returns the length of the id, or GAP or NOTHING. */
 export function idLengthOf(table: usize, i: u32): u32 {
   return load<u32>(table + i * WANTED_BYTES, 12);
 }

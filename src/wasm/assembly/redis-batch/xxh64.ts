@@ -18,7 +18,7 @@ function merge(hash: u64, state: u64): u64 {
   return (hash ^ round(0, state)) * PRIME_1 + PRIME_4;
 }
 
-/** The hash of `length` bytes at `at`. */
+/** Returns the hash of `length` bytes at `at`. */
 export function xxh64(at: usize, length: u32): u64 {
   const end = at + length;
   let hash: u64 = PRIME_5;
