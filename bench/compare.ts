@@ -13,7 +13,10 @@ import { startWorld, type World } from './world.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const HOTELS = 100_000;
-const COMPARED = ['get', 'get-channel', 'batch-10', 'batch-1000', 'unknown-key'];
+const COMPARED = [
+  ...['get', 'get-channel', 'get-go', 'get-python', 'batch-10', 'batch-1000', 'batch-1000-go'],
+  ...['batch-1000-python', 'page-20', 'page-20-go', 'unknown-key'],
+];
 /** Redis databases of the two. */
 const FIRST_REDIS_DATABASE = 4;
 /** Smaller changes are not told from those of memory layout and chance. */
@@ -28,6 +31,7 @@ export async function compareCommits(
   a: string,
   b: string,
   rounds: number,
+  only: string[] | undefined,
   shutdown: Shutdown,
 ): Promise<void> {
   const say = (sentence: string) => console.error(sentence);
@@ -50,13 +54,19 @@ export async function compareCommits(
       await warm(target, world);
       pair.push(target);
     }
-    await comparePair(world, mode, pair, rounds);
+    await comparePair(world, mode, pair, rounds, only ?? COMPARED);
     for (const target of pair) await target.stop();
   }
 }
 
-async function comparePair(world: World, mode: string, pair: Target[], rounds: number): Promise<void> {
-  for (const scenario of SCENARIOS.filter(({ name }) => COMPARED.includes(name))) {
+async function comparePair(
+  world: World,
+  mode: string,
+  pair: Target[],
+  rounds: number,
+  names: string[],
+): Promise<void> {
+  for (const scenario of SCENARIOS.filter(({ name }) => names.includes(name))) {
     const [a, b] = await runScenario(world, scenario, pair, { rounds, seconds: 2 });
     const ratios = b!.rounds.map((round, i) => round.processorUs / a!.rounds[i]!.processorUs);
     const [low, high, middle] = [Math.min(...ratios), Math.max(...ratios), median(ratios)];

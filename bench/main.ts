@@ -37,7 +37,8 @@ program
   .argument('<a>', 'a commit, branch or tag')
   .argument('<b>', 'another; "." is the working tree as it stands')
   .option('--rounds <n>', 'how often each is measured', parseWhole(1, 1_000), 7)
-  .action((a, b, { rounds }) => finish(compareCommits(a, b, rounds, shutdown)));
+  .option('--only <scenarios>', 'comma-separated (default: the main ones)', parseNames(PARTS))
+  .action((a, b, { rounds, only }) => finish(compareCommits(a, b, rounds, only, shutdown)));
 program
   .command('sizing')
   .description('what hotels take in every tier, and the tables from which machines are chosen')

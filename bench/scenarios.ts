@@ -25,6 +25,18 @@ const SEED = 7;
 /** No more than are looked up at once: of others the first requests are refused with 503, as guesses. */
 const UNKNOWN_KEYS = 8;
 const NO_LIST: TargetName[] = ['nginx', 'nginx-redis'];
+/** They are measured as they come, and do not compress. */
+const NO_COMPRESSION: TargetName[] = ['nginx-redis', 'fastify', 'limit', 'bare'];
+
+/** What the default clients of three languages send as Accept-Encoding. */
+export const CLIENTS = [
+  ['go', 'gzip'],
+  ['node', 'gzip, deflate'],
+  ['python', 'gzip, deflate, br, zstd'],
+] as const;
+const TITLES_OF_CLIENTS = { go: 'Go', node: 'Node', python: 'Python' };
+/** The first so many pages of the list are asked for in turn. */
+const PAGES = 50;
 
 /** All scenarios, in the order in which they are run and shown. */
 export const SCENARIOS: Scenario[] = [
@@ -77,6 +89,19 @@ export const SCENARIOS: Scenario[] = [
       }));
     },
   },
+  ...CLIENTS.map(
+    ([client, accept]): Scenario => ({
+      name: `get-${client}`,
+      title: `GET by id, as ${TITLES_OF_CLIENTS[client]} asks`,
+      small: true,
+      connections: 64,
+      without: NO_COMPRESSION,
+      calls: ({ hotels, keys }) =>
+        [...shuffled(hotels.length, randomFrom(SEED))].map((i) =>
+          accepting(accept, single(hotels[i]!, 'id', keys.full, true)),
+        ),
+    }),
+  ),
   batch(10, 5_000, 32),
   batch(100, 1_000, 16),
   batch(1000, 200, 8),
@@ -85,6 +110,41 @@ export const SCENARIOS: Scenario[] = [
     name: 'batch-1000-narrow',
     title: 'batch of 1000, a key without the scope',
   },
+  ...CLIENTS.map(([client, accept]): Scenario => {
+    const usual = batch(1000, 200, 8);
+    return {
+      ...usual,
+      name: `batch-1000-${client}`,
+      title: `batch of 1000, as ${TITLES_OF_CLIENTS[client]} asks`,
+      without: NO_COMPRESSION,
+      calls: (known) => usual.calls(known).map((call) => accepting(accept, call)),
+    };
+  }),
+  {
+    name: 'page-20',
+    title: 'list of 20',
+    small: false,
+    connections: 32,
+    without: NO_LIST,
+    calls: (known) => pages(known, 20),
+  },
+  {
+    name: 'page-20-go',
+    title: 'list of 20, as Go asks',
+    small: false,
+    connections: 32,
+    without: NO_LIST,
+    calls: (known) => pages(known, 20).map((call) => accepting('gzip', call)),
+  },
+  {
+    name: 'page-100',
+    title: 'list of 100',
+    small: false,
+    connections: 16,
+    without: NO_LIST,
+    calls: (known) => pages(known, 100),
+  },
+  batch(20, 5_000, 32),
   {
     name: 'page-start',
     title: 'list, 100 at offset 0',
@@ -103,10 +163,20 @@ export const SCENARIOS: Scenario[] = [
   },
 ];
 
-/** A page of the list of all hotels, 100 long. */
-export function page({ hotels, keys }: Known, offset: number): Call {
-  const ask = { path: `/hotels?limit=100&offset=${offset}`, key: keys.full };
-  return many(hotels.slice(offset, offset + 100), ask, true);
+/** A page of the list of all hotels. */
+export function page({ hotels, keys }: Known, offset: number, limit = 100): Call {
+  const ask = { path: `/hotels?limit=${limit}&offset=${offset}`, key: keys.full };
+  return many(hotels.slice(offset, offset + limit), ask, true);
+}
+
+function pages(known: Known, limit: number): Call[] {
+  return Array.from({ length: PAGES }, (_, i) => page(known, i * limit, limit));
+}
+
+/** The same request by a client that sends this Accept-Encoding. */
+export function accepting(accept: string, call: Call): Call {
+  const text = call.bytes.toString('latin1').replace('\r\n', `\r\naccept-encoding: ${accept}\r\n`);
+  return { ...call, bytes: Buffer.from(text, 'latin1'), mayBeCompressed: true };
 }
 
 /** A batch of hotels by their channel ids. */

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import type { Call } from './load/call.ts';
 import { ask } from './load/connection.ts';
 import type { Target } from './targets/target.ts';
@@ -13,7 +14,14 @@ export async function verify(target: Target, calls: Call[]): Promise<void> {
     const body = await ask(target.port, call).catch((error: Error) => {
       throw new Error(`${target.name}, ${request}: ${error.message}`);
     });
-    if (call.body && !isDeepStrictEqual(JSON.parse(body.toString()), call.body()))
+    if (call.body && !isDeepStrictEqual(JSON.parse(decoded(body).toString()), call.body()))
       throw new Error(`${target.name}, ${request}: the answer is not what PostgreSQL holds`);
   }
+}
+
+/** A body of JSON as it was before it was compressed, if it was. */
+function decoded(body: Buffer): Buffer {
+  if (body[0] === 0x7b || body[0] === 0x5b) return body;
+  if (body.readUInt16BE() === 0x1f8b) return gunzipSync(body);
+  return body.readUInt32LE() === 0xfd2fb528 ? zstdDecompressSync(body) : brotliDecompressSync(body);
 }

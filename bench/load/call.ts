@@ -3,8 +3,10 @@ export interface Call {
   /** the whole request of HTTP/1.1 */
   bytes: Buffer;
   status: number;
-  /** of the answer's body, exactly */
+  /** of the answer's body, exactly; of one that may be compressed, before that */
   bodyBytes: number;
+  /** true: the length of the answer's body is not known beforehand */
+  mayBeCompressed?: boolean;
   /** the answer's body, parsed; undefined: only its length counts */
   body?: () => unknown;
 }

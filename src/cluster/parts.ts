@@ -15,6 +15,7 @@ import { HotelRepository } from '../hotels/repository.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer, type Server } from '../http/server.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import type { LeaseRequest } from '../rate-limit/rate-limit.ts';
@@ -35,6 +36,9 @@ const FEED_FOLLOWS_MS = 1_000;
  * meets six windows.
  */
 const UNKNOWN_KEYS = { requests: 8, windowMs: 200 };
+/** Share of the local cache's bytes that ids of pages of the list may take beside it, and the least that they may. */
+const LIST_SHARE = 1 / 32;
+const LEAST_LIST_BYTES = 1024 ** 2;
 /** No key has such an id. */
 const UNKNOWN_KEYS_ID = 'guesses of keys';
 
@@ -72,12 +76,14 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     metrics.called('redis', seconds, succeeded),
   );
   const origin = new HotelRepository(replicas ?? postgres);
+  // while PostgreSQL is known to be away nobody could say more
+  const isTrusted = (nowMs = monotonicMs()) =>
+    feedStatus.isUp(nowMs) || postgres.wasOpenWithin(FEED_FOLLOWS_MS);
   const local =
     config.L1_MAX_BYTES === 0
       ? undefined
       : new LocalCache(config.L1_MAX_BYTES, {
-          // while PostgreSQL is known to be away nobody could say more
-          isFeedUp: (nowMs) => feedStatus.isUp(nowMs) || postgres.wasOpenWithin(FEED_FOLLOWS_MS),
+          isFeedUp: isTrusted,
           absentTtlMs: config.ABSENT_TTL_S * 1000,
           refresh: (namespace, keys) => void reader.load(namespace, keys, '').catch(() => {}),
           counts: metrics.cacheAnswers.counts.local,
@@ -98,7 +104,11 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     redisCache?.redis instanceof Redis && !local
       ? new RedisBatchReader(redisCache.redis, redisCache.hotels, () => feedStatus.up, countAnswers)
       : undefined;
-  const hotelList = new HotelList(origin, () => feedStatus.up);
+  const hotelList = new HotelList(
+    origin,
+    isTrusted,
+    Math.max(LEAST_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE),
+  );
   const collections = new Collections(new CollectionRepository(replicas ?? postgres));
   const limiter = new RateLimiter(config.WORKERS, ask);
   const apiKeys = new ApiKeyCache({

@@ -1,14 +1,8 @@
-import { PageIndex } from './page-index.ts';
+import { Unavailable } from '../errors.ts';
+import { MAX_SKIP, type Page, PageIndex } from './page-index.ts';
 import type { HotelRepository } from './repository.ts';
 
-/** Up to this offset PostgreSQL counts from the start: that costs less than to look the position up. */
-const NEAR = 400;
-
-/** A page of the list: ids in byte order, and whether more come after it. */
-export interface Page {
-  ids: string[];
-  more: boolean;
-}
+export type { Page } from './page-index.ts';
 
 /** The order of all hotels. */
 export class HotelList {
@@ -16,18 +10,26 @@ export class HotelList {
   readonly #repository: HotelRepository;
   readonly #isFeedUp: () => boolean;
 
-  /** Positions are looked up only while `isLinked`: otherwise hotels may have come and gone unheard. */
-  constructor(origin: HotelRepository, isFeedUp: () => boolean) {
+  /** What is held, at most `maxBytes` of ids, is used only while `isLinked`: else hotels may have come and gone unheard. */
+  constructor(origin: HotelRepository, isFeedUp: () => boolean, maxBytes: number) {
     this.#repository = origin;
     this.#isFeedUp = isFeedUp;
-    this.index = new PageIndex(origin);
+    this.index = new PageIndex(origin, maxBytes);
+  }
+
+  /** The ids at `offset`, at most `limit`, if they are held. */
+  held(offset: number, limit: number): Page | undefined {
+    return this.#isFeedUp() ? this.index.held(offset, limit) : undefined;
   }
 
   /** The ids at `offset`, at most `limit`. Throws `Unavailable`. */
   async page(offset: number, limit: number): Promise<Page> {
-    const located = offset > NEAR && this.#isFeedUp() ? await this.index.locate(offset) : undefined;
-    const { mark, skip } = located ?? { mark: null, skip: offset };
-    const ids = await this.#repository.idsFrom(mark, skip, limit + 1);
+    if (this.#isFeedUp()) return this.index.page(offset, limit);
+    if (offset > MAX_SKIP)
+      throw new Unavailable('positions are not known while the change feed is silent', {
+        rejection: 'postgres_unavailable',
+      });
+    const ids = await this.#repository.idsFrom(null, offset, limit + 1);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 }

@@ -6,16 +6,19 @@ const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.
 export class List {
   ids: string[];
   queries = 0;
+  /** the most ids that a query was told to pass at once */
+  largestSkip = 0;
   fails = false;
   #held: Promise<void> | undefined;
   #letGo: (() => void) | undefined;
 
-  constructor(ids: string[]) {
-    this.ids = [...new Set(ids)].sort(byBytes);
+  /** `isSorted`: the ids are distinct, and in order. */
+  constructor(ids: string[], isSorted = false) {
+    this.ids = isSorted ? ids : [...new Set(ids)].sort(byBytes);
   }
 
   has(id: string): boolean {
-    return this.ids.includes(id);
+    return this.ids[this.#from(id)] === id;
   }
 
   insert(id: string): void {
@@ -39,6 +42,7 @@ export class List {
   }
 
   async idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
+    this.largestSkip = Math.max(this.largestSkip, skip);
     const from = this.#from(mark) + skip;
     return this.#answer(this.ids.slice(from, from + limit));
   }
@@ -48,13 +52,20 @@ export class List {
     for (let at = this.#from(mark) + stride; at < this.ids.length && marks.length < most; at += stride) {
       marks.push(this.ids[at]!);
     }
+    this.largestSkip = Math.max(this.largestSkip, stride);
     return this.#answer(marks);
   }
 
-  async countBetween(from: (string | null)[], to: (string | null)[]): Promise<number[]> {
-    return this.#answer(
-      from.map((lower, i) => (to[i] === null ? this.ids.length : this.#from(to[i]!)) - this.#from(lower)),
-    );
+  async idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
+    return this.#answer(this.#between(from, to).slice(0, most));
+  }
+
+  async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {
+    return this.#answer(from.map((lower, i) => Math.min(most, this.#between(lower, to[i]!).length)));
+  }
+
+  #between(from: string | null, to: string | null): string[] {
+    return this.ids.slice(this.#from(from), to === null ? undefined : this.#from(to));
   }
 
   #from(mark: string | null): number {

@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
@@ -6,29 +5,26 @@ import { List } from './page-index.fixture.ts';
 import { PageIndex } from './page-index.ts';
 import type { HotelRepository } from './repository.ts';
 
+const LIMIT = 5;
+const MAX_BYTES = 256 * 1024;
+
 const turns = async (count = 20) => {
   for (let i = 0; i < count; i++) await Promise.resolve();
 };
 
-const positionsOf = (list: List) => new PageIndex(list as unknown as HotelRepository, 0);
+const positionsOf = (list: List, maxBytes = MAX_BYTES) =>
+  new PageIndex(list as unknown as HotelRepository, maxBytes, 0);
 
-/** The id at an offset, by way of the marks; undefined past the end. */
-async function idAt(list: List, pageIndex: PageIndex, offset: number): Promise<string | undefined> {
-  let located = await pageIndex.locate(offset);
-  // after a failure the marks go on being set a timer's tick later
-  for (let i = 0; !located && i < 50; i++) {
-    await wait(2);
-    located = await pageIndex.locate(offset);
-  }
-  if (!located) throw new Error('the marks are not set');
-  return (await list.idsFrom(located.mark, located.skip, 1))[0];
-}
+/** The list as it is now, at an offset. */
+const expected = (list: List, offset: number, limit = LIMIT) => ({
+  ids: list.ids.slice(offset, offset + limit),
+  more: list.ids.length > offset + limit,
+});
 
-async function set(list: List): Promise<PageIndex> {
-  const pageIndex = positionsOf(list);
-  expect(await pageIndex.locate(0)).toBeUndefined();
-  await turns(200);
-  expect(await pageIndex.locate(0)).toBeDefined();
+/** Positions of which all stretches are known. */
+async function settled(list: List, maxBytes?: number): Promise<PageIndex> {
+  const pageIndex = positionsOf(list, maxBytes);
+  await pageIndex.page(Number.MAX_SAFE_INTEGER, 1);
   return pageIndex;
 }
 
@@ -60,15 +56,16 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('fail' as const), offset }) },
 );
 
-describe('positions', () => {
+describe('pages', () => {
   it('are exact for all that was heard of, whatever came and went and whenever it was heard', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(id, { minLength: 0, maxLength: 3_000, size: 'max' }),
         fc.array(step, { maxLength: 40 }),
-        async (ids, steps) => {
+        fc.constantFrom(0, 20_000, MAX_BYTES),
+        async (ids, steps, maxBytes) => {
           const list = new List(ids);
-          const pageIndex = positionsOf(list);
+          const pageIndex = positionsOf(list, maxBytes);
           // happened, but not heard of yet
           const unreceived: string[] = [];
           const receiveAll = () => {
@@ -84,13 +81,12 @@ describe('positions', () => {
               list.letGo();
               await turns();
               receiveAll();
-              const located = await pageIndex.locate(step.offset);
-              if (!located) continue;
-              const [found] = await list.idsFrom(located.mark, located.skip, 1);
-              expect(found).toBe(list.ids[step.offset]);
+              const held = pageIndex.held(step.offset, LIMIT);
+              if (held) expect(held).toEqual(expected(list, step.offset));
+              expect(await pageIndex.page(step.offset, LIMIT)).toEqual(expected(list, step.offset));
             } else if (step.do === 'hold') {
               list.hold();
-              void pageIndex.locate(step.offset).catch(() => {});
+              pageIndex.page(step.offset, LIMIT).catch(() => {});
               await turns();
             } else if (step.do === 'let go') {
               list.letGo();
@@ -100,7 +96,9 @@ describe('positions', () => {
             } else {
               list.letGo();
               list.fails = true;
-              await pageIndex.locate(step.offset).catch((error) => expect(error).toBeInstanceOf(Unavailable));
+              await pageIndex
+                .page(step.offset, LIMIT)
+                .catch((error) => expect(error).toBeInstanceOf(Unavailable));
               await turns();
               list.fails = false;
             }
@@ -108,107 +106,154 @@ describe('positions', () => {
           list.letGo();
           await turns(200);
           receiveAll();
-          if (!(await pageIndex.locate(0))) await turns(200);
-          for (const place of [0, 1, 199, 200, 201, 777, list.ids.length - 1, list.ids.length]) {
-            if (place >= 0) expect(await idAt(list, pageIndex, place)).toBe(list.ids[place]);
-          }
+          for (const place of [0, 1, 199, 200, 201, 777, list.ids.length - 1, list.ids.length])
+            if (place >= 0) expect(await pageIndex.page(place, LIMIT)).toEqual(expected(list, place));
         },
       ),
       { numRuns: 150 },
     );
   });
 
-  it('are found without passing more than a stretch', async () => {
-    const list = new List(numbered(60_000));
-    const pageIndex = await set(list);
-    for (const offset of [0, 199, 200, 30_000, 59_999]) {
-      expect((await pageIndex.locate(offset))!.skip).toBeLessThan(200);
-      expect(await idAt(list, pageIndex, offset)).toBe(list.ids[offset]);
+  it('that are held cost no query', async () => {
+    const list = new List(numbered(10_000));
+    const pageIndex = await settled(list);
+    for (let offset = 0; offset < 4_000; offset += 100) await pageIndex.page(offset, 100);
+    list.queries = 0;
+    for (let offset = 0; offset < 3_900; offset += 100) {
+      expect(pageIndex.held(offset, 100)).toEqual(expected(list, offset, 100));
+      expect(await pageIndex.page(offset, 100)).toEqual(expected(list, offset, 100));
     }
-    expect(await idAt(list, pageIndex, 60_000)).toBeUndefined();
-    expect(await idAt(list, pageIndex, Number.MAX_SAFE_INTEGER)).toBeUndefined();
+    expect(list.queries).toBe(0);
+    expect(pageIndex.held(9_000, 100)).toBeUndefined();
   });
 
-  it('cost no query while nothing moves, and one for all that moved', async () => {
-    const list = new List(numbered(10_000));
-    const pageIndex = await set(list);
+  it('that are held are read again where a hotel came or went, and are not held until then', async () => {
+    const list = new List(numbered(2_000));
+    const pageIndex = await settled(list);
+    for (let offset = 0; offset < 2_000; offset += 100) await pageIndex.page(offset, 100);
+    list.insert('h000500x');
+    pageIndex.moved('h000500x');
+    expect(pageIndex.held(0, 100)).toEqual(expected(list, 0, 100));
+    for (const offset of [450, 1_500]) expect(pageIndex.held(offset, 100)).toBeUndefined();
     list.queries = 0;
-    for (let i = 0; i < 100; i++) await pageIndex.locate(i * 90);
-    expect(list.queries).toBe(0);
-    for (const id of ['h000100x', 'h005000x', 'h009000x']) {
-      list.insert(id);
-      pageIndex.moved(id);
-    }
-    expect(await Promise.all([pageIndex.locate(9_500), pageIndex.locate(400)])).toHaveLength(2);
+    expect(await pageIndex.page(1_500, 100)).toEqual(expected(list, 1_500, 100));
     expect(list.queries).toBe(1);
+    expect(await pageIndex.page(450, 100)).toEqual(expected(list, 450, 100));
   });
+
+  it('take no more memory than they may', async () => {
+    const list = new List(numbered(20_000));
+    const pageIndex = await settled(list, 30_000);
+    for (let offset = 0; offset < 20_000; offset += 100)
+      expect(await pageIndex.page(offset, 100)).toEqual(expected(list, offset, 100));
+    expect(pageIndex.heldBytes).toBeLessThanOrEqual(30_000);
+    expect(pageIndex.heldBytes).toBeGreaterThan(10_000);
+  });
+
+  it('are found by no query that passes more than a bounded number of hotels', async () => {
+    const list = new List(numbered(60_000));
+    const pageIndex = positionsOf(list);
+    expect(await pageIndex.page(500, 100)).toEqual(expected(list, 500, 100));
+    for (const offset of [0, 199, 200, 30_000, 59_999, 60_000, Number.MAX_SAFE_INTEGER])
+      expect(await pageIndex.page(offset, 100)).toEqual(expected(list, offset, 100));
+    expect(list.largestSkip).toBeLessThanOrEqual(20_000);
+    list.largestSkip = 0;
+    pageIndex.moved('h030000');
+    for (const offset of [0, 30_000, 59_999]) await pageIndex.page(offset, 100);
+    expect(list.largestSkip).toBeLessThanOrEqual(200);
+  });
+
+  it('are found among many hotels that came into one stretch, at once before them and soon behind them', async () => {
+    const list = new List(numbered(1_000));
+    const pageIndex = await settled(list);
+    const came = Array.from({ length: 50_000 }, (_, i) => `h000250-${String(i).padStart(6, '0')}`);
+    list.ids = [...list.ids, ...came].sort();
+    for (const id of came) pageIndex.moved(id);
+    list.queries = 0;
+    list.largestSkip = 0;
+    expect(await pageIndex.page(500, 20)).toEqual(expected(list, 500, 20));
+    expect(list.queries).toBeLessThanOrEqual(5);
+    for (const offset of [50_000, 50_500, 50_999, 25_000])
+      expect(await pageIndex.page(offset, 20)).toEqual(expected(list, offset, 20));
+    expect(list.largestSkip).toBeLessThanOrEqual(20_000);
+  });
+
+  it('of so many hotels that stretches are joined are exact', async () => {
+    const list = new List(
+      Array.from({ length: 4_100_000 }, (_, i) => `h${i + 10_000_000}`),
+      true,
+    );
+    const pageIndex = await settled(list);
+    for (const offset of [0, 1_999_999, 4_099_990])
+      expect(await pageIndex.page(offset, 100)).toEqual(expected(list, offset, 100));
+    list.insert('h10000000x');
+    pageIndex.moved('h10000000x');
+    expect(await pageIndex.page(4_000_000, 100)).toEqual(expected(list, 4_000_000, 100));
+  }, 60_000);
 
   it('that are asked for while a count is under way wait for it', async () => {
     const list = new List(numbered(1_000));
-    const pageIndex = await set(list);
+    const pageIndex = await settled(list);
     list.insert('h000000x');
     pageIndex.moved('h000000x');
     list.hold();
-    const first = idAt(list, pageIndex, 900);
-    const second = idAt(list, pageIndex, 900);
+    const pages = [pageIndex.page(900, LIMIT), pageIndex.page(900, LIMIT)];
     await turns();
     list.letGo();
-    expect([await first, await second]).toEqual([list.ids[900], list.ids[900]]);
+    for (const page of await Promise.all(pages)) expect(page).toEqual(expected(list, 900));
   });
 
   it('are counted anew for what is heard of during a count', async () => {
     const list = new List(numbered(1_000));
-    const pageIndex = await set(list);
+    const pageIndex = await settled(list);
     list.insert('h000000x');
     pageIndex.moved('h000000x');
     list.hold();
-    const before = pageIndex.locate(900);
+    const before = pageIndex.page(900, LIMIT);
     await turns();
     list.insert('h000000y');
     pageIndex.moved('h000000y');
-    const after = idAt(list, pageIndex, 900);
+    const after = pageIndex.page(900, LIMIT);
     list.letGo();
     await before;
-    expect(await after).toBe(list.ids[900]);
+    expect(await after).toEqual(expected(list, 900));
   });
 
   it('are answered in the end however fast hotels come and go', async () => {
     const list = new List(numbered(1_000));
-    const pageIndex = await set(list);
+    const pageIndex = await settled(list);
     const count = list.countBetween.bind(list);
-    list.countBetween = async (from, to) => {
-      const counts = await count(from, to);
+    list.countBetween = async (from, to, most) => {
+      const counts = await count(from, to, most);
       list.insert(`h0${list.ids.length}x`);
       pageIndex.moved(`h0${list.ids.length}x`);
       return counts;
     };
     pageIndex.moved('h000000');
     list.queries = 0;
-    await pageIndex.locate(900);
-    expect(list.queries).toBeLessThanOrEqual(2);
+    await pageIndex.page(900, LIMIT);
+    expect(list.queries).toBeLessThanOrEqual(4);
   });
 
-  it('are not known while the marks are set, when they were forgotten, and after a failure; later they are', async () => {
-    const list = new List(numbered(1_000));
+  it('are unavailable while PostgreSQL is, but those that are held', async () => {
+    const list = new List(numbered(30_000));
+    const pageIndex = await settled(list);
+    await pageIndex.page(900, LIMIT);
     list.fails = true;
-    const pageIndex = positionsOf(list);
-    expect(await pageIndex.locate(900)).toBeUndefined();
-    await turns();
-    list.fails = false;
-    expect(await pageIndex.locate(900)).toBeUndefined();
-    expect(await idAt(list, pageIndex, 900)).toBe(list.ids[900]);
+    expect(await pageIndex.page(900, LIMIT)).toEqual(expected(list, 900));
+    await expect(pageIndex.page(29_000, LIMIT)).rejects.toBeInstanceOf(Unavailable);
     pageIndex.forget();
-    expect(await pageIndex.locate(900)).toBeUndefined();
-    await turns();
-    expect(await idAt(list, pageIndex, 900)).toBe(list.ids[900]);
+    await expect(pageIndex.page(29_000, LIMIT)).rejects.toBeInstanceOf(Unavailable);
+    list.fails = false;
+    expect(await pageIndex.page(29_000, LIMIT)).toEqual(expected(list, 29_000));
   });
 
-  it('are set anew when more moved than is worth counting', async () => {
+  it('are exact when more moved than one query counts', async () => {
     const list = new List(numbered(100_000));
-    const pageIndex = await set(list);
+    const pageIndex = await settled(list);
     for (let i = 0; i < 100_000; i += 200) pageIndex.moved(list.ids[i]!);
-    expect(await pageIndex.locate(99_000)).toBeUndefined();
-    await turns(200);
-    expect(await idAt(list, pageIndex, 99_000)).toBe(list.ids[99_000]);
+    for (let i = 0; i < 500; i++) list.remove(list.ids[i * 190]!);
+    for (const id of numbered(100_000)) if (!list.has(id)) pageIndex.moved(id);
+    expect(await pageIndex.page(99_000, LIMIT)).toEqual(expected(list, 99_000));
   });
 });

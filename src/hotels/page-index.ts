@@ -1,143 +1,238 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import { Unavailable } from '../errors.ts';
+import { IdBlocks } from './id-blocks.ts';
 import type { HotelRepository } from './repository.ts';
+import { type Stretch, Stretches } from './stretches.ts';
 
-/** Hotels between two marks when the marks are set. */
-const STRIDE = 200;
-/** Marks fetched by one query while all are set anew; a query must end within its deadline. */
+/** Marks that one query looks for: it passes so many strides of ids, and must end within its deadline. */
 const MARKS_PER_QUERY = 50;
-/** After a failure the marks go on being set from where they were. */
+/** Stretches that one query counts. */
+const COUNTS_PER_QUERY = 50;
+/** A query on the way of a request passes so many ids at most: 20,000 take about 3 ms. */
+export const MAX_SKIP = 20_000;
+/** A request waits so long for positions that are being counted. */
+const MAX_WAIT_MS = 1_000;
+/** After a failure the counting goes on from where it was. */
 const TRY_AGAIN_MS = 250;
 const MAX_FAILURES = 20;
-/** Past this many stretches to count again, or this much growth of one, all marks are set anew. */
-const MAX_DIRTY = 400;
-const MAX_STRETCH = 20 * STRIDE;
+
+/** A page of the list: ids in byte order, and whether more come after it. */
+export interface Page {
+  ids: readonly string[];
+  more: boolean;
+}
 
 /**
- * Where in the list a position is: marks at every 200th id or so, and how many hotels stand between two marks.
- * An insert or a delete makes the count of its stretch doubtful, and before the next use just that stretch is
- * counted again; so the answer is exact for all that was heard of, in whatever order it was heard.
+ * Where in the list a position is, and which ids stand there. The list is divided into stretches of 200 ids or so; how
+ * many each has is known, and the ids of those that were read last are held. An insert or a delete makes just its
+ * stretch doubtful, which is counted or read again before its next use. So pages are exact for all that was heard of, in
+ * whatever order it was heard, and no query grows with the table.
  */
 export class PageIndex {
   readonly #repository: HotelRepository;
   readonly #tryAgainMs: number;
-  /** the first id of each stretch but the first, which begins before all ids; ordered by bytes */
-  #marks: Buffer[] = [];
-  #counts: number[] = [];
-  readonly #dirty = new Set<number>();
-  #state: 'unset' | 'setting' | 'set' = 'unset';
-  /** ids that moved while the marks were being set */
-  #moved: string[] = [];
-  #epoch = 0;
-  #recount: Promise<void> | undefined;
+  readonly #blocks: IdBlocks<Stretch>;
+  #stretches = new Stretches();
+  readonly #loading = new Map<Stretch, { tick: number; ids: Promise<string[]> }>();
+  /** ids that moved while a stretch is being divided */
+  #moved: string[] | undefined;
+  #isSettling = false;
+  #progress = Promise.withResolvers<void>();
+  #waiting = 0;
 
-  constructor(origin: HotelRepository, tryAgainMs = TRY_AGAIN_MS) {
+  constructor(origin: HotelRepository, maxBytes: number, tryAgainMs = TRY_AGAIN_MS) {
     this.#repository = origin;
     this.#tryAgainMs = tryAgainMs;
+    this.#blocks = new IdBlocks(maxBytes);
+    this.#progress.promise.catch(() => {});
   }
 
-  /** Sets the marks in the background where they are not set: a million hotels take some seconds. */
+  /** Of the ids that are held. */
+  get heldBytes(): number {
+    return this.#blocks.bytes;
+  }
+
+  /** Divides the list in the background where that is not done: a million hotels take some seconds. */
   prepare(): void {
-    if (this.#state === 'unset') void this.#set();
+    if (!this.#isSettling) void this.#settle();
   }
 
   /** A hotel with this id came or went. */
   moved(id: string): void {
-    if (this.#state === 'setting') this.#moved.push(id);
-    else if (this.#state === 'set') this.#dirty.add(this.#stretchOf(id));
+    this.#moved?.push(id);
+    this.#blocks.drop(this.#stretches.moved(id));
   }
 
   /** Anything may have moved. */
   forget(): void {
-    this.#epoch++;
-    this.#state = 'unset';
-    this.#marks = [];
-    this.#dirty.clear();
-    this.#moved = [];
+    const { tick } = this.#stretches;
+    this.#stretches = new Stretches();
+    this.#stretches.tick = tick + 1;
+    this.#loading.clear();
+    this.#blocks.clear();
   }
 
-  /**
-   * The mark from which to count and how many ids to pass from there to come to `offset`; a null mark is the start.
-   * Undefined while the marks are being set: that goes on in the background. Throws `Unavailable`.
-   */
-  async locate(offset: number): Promise<{ mark: string | null; skip: number } | undefined> {
-    if (this.#state === 'set' && this.#dirty.size > MAX_DIRTY) this.forget();
+  /** The page at `offset` if all of it is held. */
+  held(offset: number, limit: number): Page | undefined {
+    const stretches = this.#stretches;
+    const { stretch, skip } = stretches.at(offset);
+    if (!stretches.isExactBefore(stretch, stretches.tick)) return undefined;
+    const ids: string[] = [];
+    let from = skip;
+    for (let each: Stretch | undefined = stretch; each; each = stretches.after(each)) {
+      const block = this.#blocks.get(each);
+      if (!block) return undefined;
+      for (let i = from; i < block.length; i++) {
+        if (ids.length === limit) return { ids, more: true };
+        ids.push(block[i]!);
+      }
+      from = 0;
+    }
+    return { ids, more: false };
+  }
+
+  /** The page at `offset`. Throws `Unavailable`, also where positions cannot be counted in time. */
+  async page(offset: number, limit: number): Promise<Page> {
+    const { tick, firstLong } = this.#stretches;
+    if (firstLong) this.prepare();
+    const untilMs = performance.now() + MAX_WAIT_MS;
+    while (true) {
+      const { stretch, skip } = this.#stretches.at(offset);
+      if (this.#stretches.isExactBefore(stretch, tick)) {
+        const page = await this.#read(stretch, skip, limit);
+        if (page) return page;
+      }
+      if (performance.now() > untilMs)
+        throw new Unavailable('the positions of the list are being counted', {
+          rejection: 'postgres_timeout',
+        });
+      // where a stretch was replaced meanwhile the others are looked at at once
+      if (this.#stretches.has(stretch)) await this.#nextProgress(untilMs);
+    }
+  }
+
+  /** Undefined: a stretch was replaced meanwhile, or is too long. */
+  async #read(stretch: Stretch, skip: number, limit: number): Promise<Page | undefined> {
+    const stretches = this.#stretches;
+    const ids: string[] = [];
+    let from = skip;
+    for (let each: Stretch | undefined = stretch; each && ids.length <= limit; each = stretches.after(each)) {
+      const block = each.isLong ? undefined : (this.#blocks.get(each) ?? (await this.#load(each)));
+      if (stretches !== this.#stretches || !stretches.has(each)) return undefined;
+      if (block) for (const id of from === 0 ? block : block.slice(from)) ids.push(id);
+      else {
+        if (from > MAX_SKIP) return undefined;
+        const mark = each.mark?.toString() ?? null;
+        ids.push(...(await this.#repository.idsFrom(mark, from, limit + 1 - ids.length)));
+        break;
+      }
+      from = 0;
+    }
+    return { ids: ids.slice(0, limit), more: ids.length > limit };
+  }
+
+  /** The ids of a stretch; undefined where it is too long. Throws `Unavailable`. */
+  async #load(each: Stretch): Promise<string[] | undefined> {
+    const stretches = this.#stretches;
+    let loading = this.#loading.get(each);
+    if (!loading || loading.tick < each.movedAt) {
+      const { tick, maxCount } = stretches;
+      const ids = this.#repository.idsBetween(...boundsOf(stretches, each), maxCount + 1);
+      const begun = { tick, ids };
+      loading = begun;
+      this.#loading.set(each, begun);
+      const end = () => {
+        if (this.#loading.get(each) === begun) this.#loading.delete(each);
+      };
+      ids.then((found) => {
+        if (stretches === this.#stretches && stretches.counted(each, found.length, tick))
+          this.#blocks.put(each, found);
+        end();
+      }, end);
+    }
+    const { maxCount } = stretches;
+    const ids = await loading.ids;
+    if (ids.length <= maxCount) return ids;
     this.prepare();
-    if (this.#state !== 'set') return undefined;
-    // twice at most: a count under way may have begun before what was heard last, the next one has not
-    for (let round = 0; round < 2 && (this.#recount || this.#dirty.size > 0); round++) {
-      const epoch = this.#epoch;
-      this.#recount ??= this.#countDirty().finally(() => {
-        this.#recount = undefined;
-      });
-      await this.#recount;
-      if (epoch !== this.#epoch) return undefined;
-    }
-    let passed = 0;
-    let stretch = 0;
-    while (stretch < this.#marks.length && passed + this.#counts[stretch]! <= offset) {
-      passed += this.#counts[stretch]!;
-      stretch++;
-    }
-    return { mark: stretch === 0 ? null : this.#marks[stretch - 1]!.toString(), skip: offset - passed };
+    return undefined;
   }
 
-  async #set(): Promise<void> {
-    const epoch = this.#epoch;
-    this.#state = 'setting';
-    const marks: Buffer[] = [];
-    for (let failures = 0; ; ) {
+  /** Resolves when something more is known; rejects where PostgreSQL cannot say it. */
+  async #nextProgress(untilMs: number): Promise<void> {
+    this.#waiting++;
+    const { promise } = this.#progress;
+    this.prepare();
+    const late = new AbortController();
+    try {
+      const remainingMs = Math.max(0, untilMs - performance.now());
+      await Promise.race([promise, wait(remainingMs, undefined, { signal: late.signal })]);
+    } finally {
+      late.abort();
+      this.#waiting--;
+    }
+  }
+
+  /** Divides what is long, and counts what is doubtful while requests wait for it, by one bounded query after the other. */
+  async #settle(): Promise<void> {
+    this.#isSettling = true;
+    for (let failures = 0; failures <= MAX_FAILURES; ) {
+      const doubtful = this.#waiting > 0 ? this.#stretches.doubtful(COUNTS_PER_QUERY) : [];
+      const long = this.#stretches.firstLong;
+      if (doubtful.length === 0 && !long) break;
       try {
-        const last = marks.at(-1)?.toString() ?? null;
-        const found = await this.#repository.marksAfter(last, STRIDE, MARKS_PER_QUERY);
-        if (epoch !== this.#epoch) return;
-        for (const id of found) marks.push(Buffer.from(id));
-        if (found.length < MARKS_PER_QUERY) break;
-      } catch {
-        if (epoch !== this.#epoch) return;
-        if (++failures > MAX_FAILURES) return this.forget();
+        if (doubtful.length > 0) await this.#count(doubtful);
+        else await this.#divide(long!);
+        failures = 0;
+        this.#progressed();
+      } catch (error) {
+        failures++;
+        this.#progressed(error);
         await wait(this.#tryAgainMs);
       }
     }
-    this.#marks = marks;
-    this.#counts = new Array(marks.length + 1).fill(STRIDE);
-    this.#state = 'set';
-    // how many stand after the last mark is not known yet
-    this.#dirty.add(marks.length);
-    for (const id of this.#moved) this.moved(id);
+    this.#isSettling = false;
+  }
+
+  #progressed(error?: unknown): void {
+    const { resolve, reject } = this.#progress;
+    this.#progress = Promise.withResolvers();
+    this.#progress.promise.catch(() => {});
+    if (error === undefined) resolve();
+    else reject(error);
+  }
+
+  async #count(doubtful: Stretch[]): Promise<void> {
+    const stretches = this.#stretches;
+    const { tick, maxCount } = stretches;
+    const bounds = doubtful.map((each) => boundsOf(stretches, each));
+    const counts = await this.#repository.countBetween(
+      bounds.map(([from]) => from),
+      bounds.map(([, to]) => to),
+      maxCount + 1,
+    );
+    if (stretches !== this.#stretches) return;
+    for (const [i, each] of doubtful.entries()) stretches.counted(each, counts[i]!, tick);
+  }
+
+  async #divide(long: Stretch): Promise<void> {
+    const stretches = this.#stretches;
+    const { stride } = stretches;
     this.#moved = [];
-  }
-
-  async #countDirty(): Promise<void> {
-    const epoch = this.#epoch;
-    const stretches = [...this.#dirty];
-    this.#dirty.clear();
-    const markAt = (i: number) => this.#marks[i]?.toString() ?? null;
     try {
-      const counts = await this.#repository.countBetween(
-        stretches.map((stretch) => (stretch === 0 ? null : markAt(stretch - 1))),
-        stretches.map(markAt),
-      );
-      if (epoch !== this.#epoch) return;
-      stretches.forEach((stretch, i) => {
-        this.#counts[stretch] = counts[i]!;
-      });
-      if (counts.some((count) => count > MAX_STRETCH)) this.forget();
-    } catch (error) {
-      if (epoch === this.#epoch) for (const stretch of stretches) this.#dirty.add(stretch);
-      throw error;
+      const [from, to] = boundsOf(stretches, long);
+      const found = await this.#repository.marksAfter(from, stride, MARKS_PER_QUERY);
+      if (stretches !== this.#stretches) return;
+      const end = to === null ? undefined : Buffer.from(to);
+      const marks = found.map((id) => Buffer.from(id)).filter((id) => !end || Buffer.compare(id, end) < 0);
+      const isWhole = marks.length < MARKS_PER_QUERY;
+      stretches.divide(long, marks, stride, isWhole, this.#moved);
+    } finally {
+      this.#moved = undefined;
     }
   }
+}
 
-  /** The number of marks that are not after the id. */
-  #stretchOf(id: string): number {
-    const bytes = Buffer.from(id);
-    let low = 0;
-    let high = this.#marks.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (Buffer.compare(this.#marks[middle]!, bytes) <= 0) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
+/** The mark of a stretch and that of the next one. */
+function boundsOf(stretches: Stretches, each: Stretch): [from: string | null, to: string | null] {
+  return [each.mark?.toString() ?? null, stretches.after(each)?.mark?.toString() ?? null];
 }

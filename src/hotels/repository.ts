@@ -11,6 +11,9 @@ const WHERE = {
   registry: 'registry_id = any($1::bigint[])',
 } as const;
 
+/** It stands after all ids: none is longer than 255 characters. */
+const AFTER_ALL = 'repeat(chr(1114111), 256)';
+
 /** Hotels in PostgreSQL, encoded as they are read. */
 export class HotelRepository {
   readonly #postgres: Postgres | Replicas;
@@ -41,6 +44,20 @@ export class HotelRepository {
     const rows = await this.#postgres.rows<{ id: string }>(
       `select id from hotels ${from} order by id collate "C" offset $1 limit $2`,
       mark === null ? [skip, limit] : [skip, limit, mark],
+      '',
+      'list',
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  /** The first `most` ids from `from` (null: the start) to before `to` (null: the end), in order. Throws `Unavailable`. */
+  async idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
+    const rows = await this.#postgres.rows<{ id: string }>(
+      `select id from hotels where id collate "C" >= coalesce($1, '') and id collate "C" < coalesce($2, ${AFTER_ALL})
+        order by id collate "C" limit $3`,
+      [from, to, most],
+      '',
+      'list',
     );
     return rows.map(({ id }) => id);
   }
@@ -63,22 +80,30 @@ export class HotelRepository {
         )
         select id from marks where id is not null`,
       mark === null ? [stride, most] : [stride, most, mark],
+      '',
+      'background',
     );
     return rows.map(({ id }) => id);
   }
 
-  /** How many hotels have ids from each of `from` (null: the start) to before the one of `to` (null: the end). Throws `Unavailable`. */
-  async countBetween(from: (string | null)[], to: (string | null)[]): Promise<number[]> {
+  /**
+   * How many hotels have ids from each of `from` (null: the start) to before the one of `to` (null: the end); at most `most`
+   * of each are counted. Throws `Unavailable`.
+   */
+  async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {
     const rows = await this.#postgres.rows<{ count: number }>(
       `select (
-          select count(*)::float8 from hotels
-          where id collate "C" >= coalesce(bounds.lower, '')
-            -- no id is longer than 255 characters, so this one stands after all
-            and id collate "C" < coalesce(bounds.upper, repeat(chr(1114111), 256))
+          select count(*)::float8 from (
+            select from hotels
+            where id collate "C" >= coalesce(bounds.lower, '') and id collate "C" < coalesce(bounds.upper, ${AFTER_ALL})
+            limit $3
+          ) as counted
         ) as count
         from unnest($1::text[], $2::text[]) with ordinality as bounds (lower, upper, place)
         order by place`,
-      [from, to],
+      [from, to, most],
+      '',
+      'list',
     );
     return rows.map(({ count }) => count);
   }

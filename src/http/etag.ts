@@ -11,6 +11,11 @@ export function tagOf(body: Uint8Array): string {
   return hash('sha1', body, 'base64url').slice(0, 16);
 }
 
+/** The tag of a list, made of those of its hotels: a tenth of the time that its bytes would take. */
+export function listTagOf(tags: readonly (string | undefined)[]): string {
+  return hash('sha1', tags.join(''), 'base64url').slice(0, 16);
+}
+
 /** True when an If-None-Match header names this tag, whatever compression it was given out with, or is `*`. */
 export function matches(ifNoneMatch: string, tag: string): boolean {
   if (ifNoneMatch === '') return false;

@@ -6,13 +6,13 @@ import { PartialResponse } from '../cache/partial-response.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { Collections } from '../collections/collections.ts';
 import { publicErrors } from '../errors.ts';
-import type { HotelList } from '../hotels/hotel-list.ts';
+import type { HotelList, Page } from '../hotels/hotel-list.ts';
 import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import { readBatch } from './batch-body.ts';
 import { compressNow, type Encoding, isWorthwhile, MIN_COMPRESSED_BYTES } from './compression.ts';
-import { tagOf } from './etag.ts';
+import { listTagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
@@ -91,9 +91,7 @@ export function operationsOn(
   ) => {
     const { collection, view } = exchange.principal!;
     if (keys.length === 0) return send(EMPTY_ARRAY);
-    // the ids are those of a page: all of them are in the collection
-    const maySend = collection === null || namespace === 'id';
-    const batchLookup = maySend ? local?.gatherKeys(namespace, keys, view) : undefined;
+    const batchLookup = collection === null ? local?.gatherKeys(namespace, keys, view) : undefined;
     if (batchLookup) return sendCompleted(exchange, namespace, answerOf(batchLookup), send);
     return load(exchange, namespace, keys).then((found) => send(joinBodies(found, view)));
   };
@@ -135,22 +133,46 @@ export function operationsOn(
     return sendMany(exchange, namespace, batch.ids, send);
   };
 
-  const answerList = async (exchange: Exchange, parameters: Map<string, string | undefined>) => {
+  const answerList = (exchange: Exchange, parameters: Map<string, string | undefined>) => {
     const query = readListQuery(parameters);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
     const { collection, keyId } = exchange.principal!;
-    if (registryId !== undefined) {
-      const ids = offset > 0 ? [] : [registryId];
-      return sendMany(exchange, 'registry', ids, (body) => exchange.ok(body, tagOf(body)));
-    }
+    if (registryId !== undefined) return sendList(exchange, 'registry', offset > 0 ? [] : [registryId]);
+    // a hotel deleted between the two looks is left out
+    const sendPage = ({ ids, more }: Page) =>
+      sendList(exchange, 'id', ids, linkHeader(`${basePath}/hotels`, limit, offset, more));
+    const held = collection === null ? hotelList.held(offset, limit) : undefined;
+    if (held) return sendPage(held);
     const page =
       collection === null
-        ? await hotelList.page(offset, limit)
-        : await collections.page(collection, offset, limit, keyId);
-    const link = linkHeader(`${basePath}/hotels`, limit, offset, page.more);
-    // a hotel deleted between the two looks is left out
-    return sendMany(exchange, 'id', page.ids, (body) => exchange.ok(body, tagOf(body), link));
+        ? hotelList.page(offset, limit)
+        : collections.page(collection, offset, limit, keyId);
+    return page.then(sendPage);
+  };
+
+  /** Sends the list of the hotels that carry these keys: in the same turn, if the local cache holds all of them. */
+  const sendList = (exchange: Exchange, namespace: Namespace, keys: readonly string[], headers = '') => {
+    const { collection, view } = exchange.principal!;
+    if (keys.length === 0) return exchange.ok(EMPTY_ARRAY, listTagOf([]), headers);
+    // the ids are those of a page: all of them are in the collection
+    const maySend = collection === null || namespace === 'id';
+    const batchLookup = maySend ? local?.gatherKeys(namespace, keys, view) : undefined;
+    if (!batchLookup)
+      return load(exchange, namespace, keys).then((found) => {
+        const tags = found.map((hotel) => hotel?.tag(view));
+        exchange.ok(joinBodies(found, view), listTagOf(tags), headers);
+      });
+    const tags = batchLookup.tags(view);
+    if (batchLookup.misses === 0) return exchange.ok(batchLookup.output, listTagOf(tags), headers);
+    const partial = batchLookup.takePartial();
+    return load(exchange, namespace, partial.keys).then((found) => {
+      const places = new Map(keys.map((key, i) => [key, i]));
+      partial.keys.forEach((key, i) => {
+        tags[places.get(key)!] = found[i]?.tag(view);
+      });
+      exchange.ok(partial.complete(found, view), listTagOf(tags), headers);
+    });
   };
 
   const anyone = () => false;

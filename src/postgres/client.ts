@@ -19,10 +19,28 @@ const FAILURES_TO_OPEN = 3;
 /** statement_timeout and lock_timeout: the server is there, this query was too slow */
 const TOO_SLOW = /^(57014|55P03)$/;
 
+/** A query that says whether hotels can be read. */
+const PROBE = (sql: Sql) => sql`select from hotels limit 1`;
+
+/** What a query is for: hotels and keys; pages of the list; what no request waits for. */
+export type Lane = 'load' | 'list' | 'background';
+/** The share of the connections that the queries of a lane may take, so that slow ones leave room for the others. */
+const LANE_SHARES: Record<Lane, number> = { load: 1, list: 1 / 2, background: 1 / 4 };
+/** After such a part of the deadline without an answer the server is asked whether it is there. */
+const PING_AFTER = 1 / 4;
+
+/** The queries of one lane. */
+interface LaneState {
+  readonly most: number;
+  running: number;
+  readonly waiting: WaitQueue<() => void>;
+}
+
 /**
  * PostgreSQL as the workers read it: a bounded number of queries at once, a bounded queue before it, one
  * deadline for waiting and running, one breaker. What cannot be had in time is `Unavailable`; any other
- * error of a query is thrown as it is.
+ * error of a query is thrown as it is. The breaker opens when the server does not answer at all: a query that is late
+ * while others are answered, or a ping is, counts for nothing.
  */
 export class Postgres {
   readonly #open: () => Sql;
@@ -34,6 +52,9 @@ export class Postgres {
   #consecutiveTimeouts = 0;
   #answeredAtMs = -Infinity;
   readonly #waiting = new WaitQueue<() => void>(0, 1);
+  readonly #lanes: Record<Lane, LaneState>;
+  #watching: NodeJS.Timeout | undefined;
+  #pinging = false;
 
   constructor(
     open: () => Sql,
@@ -45,6 +66,12 @@ export class Postgres {
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
+    const laneOf = (lane: Lane): LaneState => ({
+      most: Math.max(1, Math.floor(LANE_SHARES[lane] * limits.connections)),
+      running: 0,
+      waiting: new WaitQueue<() => void>(0, 1),
+    });
+    this.#lanes = { load: laneOf('load'), list: laneOf('list'), background: laneOf('background') };
     this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
@@ -54,7 +81,8 @@ export class Postgres {
   }
 
   get waiting(): number {
-    return this.#waiting.length;
+    const { load, list, background } = this.#lanes;
+    return this.#waiting.length + load.waiting.length + list.waiting.length + background.waiting.length;
   }
 
   get running(): number {
@@ -79,16 +107,40 @@ export class Postgres {
    * Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. Owners whose queries wait
    * take turns; those that no owner is named for take theirs together.
    */
-  async query<T>(run: (sql: Sql) => PromiseLike<T>, owner = ''): Promise<T> {
+  async query<T>(run: (sql: Sql) => PromiseLike<T>, owner = '', kind: Lane = 'load'): Promise<T> {
     if (this.#breaker.pendingProbe) await this.#breaker.pendingProbe;
     if (this.#breaker.open)
       throw new Unavailable('PostgreSQL is away', { rejection: 'postgres_unavailable' });
     const beganMs = performance.now();
+    const lane = this.#lanes[kind];
+    const waitsInLane = lane.running >= lane.most;
     const mustWait = this.#running >= this.#limits.connections;
-    if (mustWait && this.#isFull(owner, beganMs))
+    if (
+      (waitsInLane && this.#isFull(lane.waiting, owner, beganMs)) ||
+      (mustWait && this.#isFull(this.#waiting, owner, beganMs))
+    )
       throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
     const deadline = new StallTolerantDeadline(this.#limits.timeoutMs);
-    if (mustWait) await new Promise<void>((resolve) => this.#waiting.append(owner, resolve, 1, beganMs));
+    if (waitsInLane) await new Promise<void>((resolve) => lane.waiting.append(owner, resolve, 1, beganMs));
+    lane.running++;
+    try {
+      return await this.#queryInLane(run, owner, deadline, beganMs);
+    } finally {
+      deadline.end();
+      lane.running--;
+      lane.waiting.shift()?.item();
+      lane.waiting.measure(performance.now());
+    }
+  }
+
+  async #queryInLane<T>(
+    run: (sql: Sql) => PromiseLike<T>,
+    owner: string,
+    deadline: StallTolerantDeadline,
+    beganMs: number,
+  ): Promise<T> {
+    if (this.#running >= this.#limits.connections)
+      await new Promise<void>((resolve) => this.#waiting.append(owner, resolve, 1, beganMs));
     this.#running++;
     try {
       if (deadline.over || performance.now() - beganMs > this.#mostWaitMs)
@@ -103,13 +155,12 @@ export class Postgres {
     } catch (error) {
       // an answer of the server, be it an error, says that it is there
       if (error instanceof Unavailable && error.cause) {
-        // who said nothing to anybody for a whole deadline would say nothing to the next either
-        const silent = error.cause instanceof DeadlineExceeded && this.#answeredAtMs < beganMs;
+        // a server that answered nobody for a whole deadline would not answer the next either
+        const silent = error.cause instanceof DeadlineExceeded;
         this.#breaker.failed(error.message, silent ? FAILURES_TO_OPEN : 1);
       }
       throw error;
     } finally {
-      deadline.end();
       this.#running--;
       this.#waiting.shift()?.item();
       this.#waiting.measure(performance.now());
@@ -117,10 +168,11 @@ export class Postgres {
   }
 
   /** The rows of one query, by `query`. */
-  rows<Row>(text: string, parameters: unknown[], owner?: string): Promise<Row[]> {
+  rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
     return this.query(
       (sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }),
       owner,
+      lane,
     );
   }
 
@@ -132,6 +184,7 @@ export class Postgres {
 
   async close(): Promise<void> {
     this.#breaker.close();
+    clearTimeout(this.#watching);
     await this.#sql.end({ timeout: 1 });
   }
 
@@ -141,8 +194,7 @@ export class Postgres {
   }
 
   /** A query that would only be refused when the time is over is refused now. */
-  #isFull(owner: string, nowMs: number): boolean {
-    const waiting = this.#waiting;
+  #isFull(waiting: WaitQueue<() => void>, owner: string, nowMs: number): boolean {
     const { queueLimit } = this.#limits;
     // past the limit an owner below its share may still wait, but not without end where there are many
     return (
@@ -155,7 +207,7 @@ export class Postgres {
   async #probe(): Promise<void> {
     const deadline = new StallTolerantDeadline(this.#limits.timeoutMs);
     try {
-      await this.#attempt((sql) => sql`select from hotels limit 1`, deadline);
+      await this.#attempt(PROBE, deadline);
     } finally {
       deadline.end();
     }
@@ -165,6 +217,7 @@ export class Postgres {
   async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, deadline: StallTolerantDeadline): Promise<T> {
     const sql = this.#sql;
     const startedAtMs = performance.now();
+    this.#watch();
     let succeeded = false;
     try {
       const result = completed(await deadline.bound(run(sql)));
@@ -175,16 +228,40 @@ export class Postgres {
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
-      if (late && ++this.#consecutiveTimeouts >= 3 && sql === this.#sql) this.reconnect();
-      if (late || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
+      const isSilent = late && this.#answeredAtMs < startedAtMs;
+      if (isSilent && ++this.#consecutiveTimeouts >= 3 && sql === this.#sql) this.reconnect();
+      if (isSilent || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
         const rejection = late ? 'postgres_timeout' : 'postgres_unavailable';
         throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, rejection });
       }
-      if (TOO_SLOW.test(code))
+      if (late || TOO_SLOW.test(code))
         throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { rejection: 'postgres_timeout' });
       throw error;
     } finally {
       this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
+    }
+  }
+
+  /** Asks whether the server is there, as long as queries run and none has been answered of late. */
+  #watch(): void {
+    this.#watching ??= setTimeout(() => {
+      this.#watching = undefined;
+      if (this.#running === 0) return;
+      const isQuiet = performance.now() - this.#answeredAtMs > PING_AFTER * this.#limits.timeoutMs;
+      if (isQuiet && !this.#pinging && !this.#breaker.open) void this.#ping();
+      this.#watch();
+    }, PING_AFTER * this.#limits.timeoutMs).unref();
+  }
+
+  async #ping(): Promise<void> {
+    this.#pinging = true;
+    try {
+      completed(await PROBE(this.#sql));
+      this.#answeredAtMs = performance.now();
+    } catch {
+      // the queries that run will tell
+    } finally {
+      this.#pinging = false;
     }
   }
 

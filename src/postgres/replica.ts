@@ -1,5 +1,5 @@
 import { Unavailable } from '../errors.ts';
-import type { Postgres } from './client.ts';
+import type { Lane, Postgres } from './client.ts';
 
 /** What this worker has heard last of changes: a replica is read only where it holds at least that. */
 export interface FeedPosition {
@@ -60,6 +60,7 @@ export class Replica {
     parameters: unknown[],
     announced: FeedPosition,
     owner?: string,
+    lane?: Lane,
   ): Promise<Row[] | undefined> {
     const pausedMs = this.#pauseMs;
     try {
@@ -67,6 +68,7 @@ export class Replica {
         guarded(text, parameters.length),
         [...parameters, announced.term, announced.count],
         owner,
+        lane,
       );
       if (!rows[0]!.reached) {
         this.#behind(pausedMs);

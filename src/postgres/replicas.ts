@@ -1,4 +1,4 @@
-import type { Postgres } from './client.ts';
+import type { Lane, Postgres } from './client.ts';
 import type { FeedPosition, Replica } from './replica.ts';
 
 /** How often each replica is looked at, whether or not it is read. */
@@ -47,26 +47,27 @@ export class Replicas {
   }
 
   /** The rows of one query, which holds all that was heard of before. Throws what `Postgres` does. */
-  async rows<Row>(text: string, parameters: unknown[], owner?: string): Promise<Row[]> {
-    const outcome = await this.#ask<Row>(text, parameters, owner);
+  async rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
+    const outcome = await this.#ask<Row>(text, parameters, owner, lane);
     if (typeof outcome !== 'string') {
       this.#count('answered');
       return outcome;
     }
     this.#count(outcome);
-    return this.#primary.rows<Row>(text, parameters, owner);
+    return this.#primary.rows<Row>(text, parameters, owner, lane);
   }
 
   async #ask<Row>(
     text: string,
     parameters: unknown[],
     owner: string | undefined,
+    lane: Lane | undefined,
   ): Promise<Row[] | ReplicaRead> {
     const announced = this.#position();
     const replica = announced && this.#next();
     if (!replica) return 'left_alone';
     try {
-      return (await replica.rows<Row>(text, parameters, announced, owner)) ?? 'behind';
+      return (await replica.rows<Row>(text, parameters, announced, owner, lane)) ?? 'behind';
     } catch {
       return 'failed';
     }

@@ -107,7 +107,7 @@ export class StagedWorker {
       reader: this.reader,
       local: this.local,
       redisBatch: undefined,
-      pageIndex: new PageIndex(origin),
+      pageIndex: new PageIndex(origin, 1024 ** 2),
       apiKeys: this.apiKeys,
       redisHotels: redisCache,
       redisKeys: redisKeys,

@@ -4,6 +4,7 @@ import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
 import { makeSeed } from '../../wasm/load.ts';
 import { BatchLookup, NOT_READ } from './batch-lookup.ts';
 import { writeKey } from './key-bytes.ts';
+import { RECORD_HEADER_BYTES, tagAt } from './tag.ts';
 
 /** What `find` returns beside the ref of a hit. */
 export const MISS = 0;
@@ -19,8 +20,6 @@ const MIN_BYTES = 1024 ** 2;
 const MAX_BYTES = 3.5 * 1024 ** 3;
 const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
 const NARROW_END_BYTES = 5;
-/** Of a record, before its entry: assembly/record.ts. */
-const RECORD_HEADER_BYTES = 32;
 
 export interface ArenaStats {
   entries: number;
@@ -136,15 +135,7 @@ export class CacheArena {
 
   /** Twelve characters that differ where the bytes of the view differ. */
   tag(ref: number, view: View): string {
-    const bytes = this.#bytes;
-    const at = ref * 8 + RECORD_HEADER_BYTES + (view === 'full' ? 36 : 24);
-    // 16 ns; latin1Slice takes 35.
-    // biome-ignore format: four a line
-    return String.fromCharCode(
-      bytes[at]!, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!,
-      bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!, bytes[at + 7]!,
-      bytes[at + 8]!, bytes[at + 9]!, bytes[at + 10]!, bytes[at + 11]!,
-    );
+    return tagAt(this.#bytes, ref, view);
   }
 
   /**

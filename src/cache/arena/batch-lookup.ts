@@ -1,5 +1,7 @@
+import type { View } from '../../hotels/entry.ts';
 import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
+import { tagAt } from './tag.ts';
 
 /** What became of a batch: answered; wrong or too long, so others must judge it; larger than the output. */
 export const OK = 0;
@@ -63,6 +65,16 @@ export class BatchLookup {
   /** The array of the hits' bodies in the order asked, each at its first place; empty where TOO_LARGE. */
   get output(): Uint8Array {
     return this.#area.subarray(0, this.#outputLength);
+  }
+
+  /** The tags of the hits, in the order asked; undefined where there is none, and where a hotel was answered already. */
+  tags(view: View): (string | undefined)[] {
+    const tags: (string | undefined)[] = [];
+    for (let i = 0; i < this.#asked; i++) {
+      const ref = this.#words[this.#elements + i * 4 + 3]!;
+      tags.push(ref > 1 ? tagAt(this.#bytes, ref, view) : undefined);
+    }
+    return tags;
   }
 
   /** Copies the output, with the keys that were missed and their places, to be completed later. Needs OK. */

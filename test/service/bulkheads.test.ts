@@ -1,0 +1,72 @@
+import type { Sql } from 'postgres';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Unavailable } from '../../src/errors.ts';
+import { type Lane, Postgres } from '../../src/postgres/client.ts';
+import { openDatabase } from '../../src/postgres/connect.ts';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { FaultProxy } from '../support/proxy.ts';
+
+const CONNECTIONS = 4;
+const TIMEOUT_MS = 1_000;
+/** Longer than the deadline of a query. */
+const SLOW_S = 4;
+
+let database: FreshDatabase;
+
+beforeAll(async () => {
+  database = await freshDatabase();
+});
+
+function open(url: string, connections = CONNECTIONS) {
+  const openings: boolean[] = [];
+  const connect = () =>
+    openDatabase(url, connections, { kind: 'serve', statementTimeoutMs: 60_000, pooled: false });
+  const limits = { connections, queueLimit: 1_000, timeoutMs: TIMEOUT_MS };
+  const postgres = new Postgres(connect, limits, (isOpen) => openings.push(isOpen));
+  closeAtEnd('PostgreSQL', () => postgres.close());
+  const slow = (lane: Lane) => postgres.query((sql: Sql) => sql`select pg_sleep(${SLOW_S})`, '', lane);
+  const quick = (lane: Lane) => postgres.rows<{ one: number }>('select 1 as one', [], '', lane);
+  return { postgres, openings, slow, quick };
+}
+
+describe.each<[lane: Lane, others: Lane[]]>([
+  ['list', ['load', 'background']],
+  ['background', ['load', 'list']],
+])('while queries of the lane %s are too slow', (lane, others) => {
+  it('the others are answered, and the circuit breaker stays closed', async () => {
+    const { openings, slow, quick } = open(database.url);
+    await quick('load');
+    const failures = Array.from({ length: 8 }, () =>
+      slow(lane).then(
+        () => undefined,
+        (error: unknown) => error,
+      ),
+    );
+    for (let i = 0; i < 20; i++) for (const other of others) expect(await quick(other)).toEqual([{ one: 1 }]);
+    for (const error of await Promise.all(failures)) expect(error).toBeInstanceOf(Unavailable);
+    for (const other of others) expect(await quick(other)).toEqual([{ one: 1 }]);
+    expect(openings).toEqual([]);
+  });
+});
+
+describe('a query that is too slow', () => {
+  it('does not open the circuit breaker while the server answers a ping, though nothing else is asked', async () => {
+    const { openings, slow, quick } = open(database.url);
+    await quick('load');
+    for (let i = 0; i < 3; i++) await expect(slow('load')).rejects.toBeInstanceOf(Unavailable);
+    expect(openings).toEqual([]);
+    expect(await quick('load')).toEqual([{ one: 1 }]);
+  });
+
+  it('opens it when the server does not answer at all', async () => {
+    const proxy = await FaultProxy.before(database.url);
+    const { openings, quick } = open(proxy.url);
+    await quick('load');
+    proxy.blackout();
+    await expect(quick('list')).rejects.toBeInstanceOf(Unavailable);
+    expect(openings).toEqual([true]);
+    proxy.heal();
+    await expect.poll(() => openings, { timeout: 20_000 }).toEqual([true, false]);
+  });
+});

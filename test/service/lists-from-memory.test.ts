@@ -1,0 +1,129 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { freshDatabase } from '../support/database.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
+
+const PATIENCE_MS = 1_000;
+const HOTELS = 500;
+const PIPELINED = 10;
+
+let service: Service;
+let proxy: Awaited<ReturnType<typeof FaultProxy.before>>;
+
+beforeAll(async () => {
+  const database = await freshDatabase();
+  proxy = await FaultProxy.before(database.url);
+  const hotels = Array.from({ length: HOTELS }, (_, i) => ({ id: `h${String(i).padStart(3, '0')}` }));
+  service = await startService({
+    database,
+    redis: false,
+    hotels,
+    env: { DATABASE_URL: proxy.url, DATABASE_TIMEOUT_MS: '1000' },
+  });
+});
+
+const page = (offset: number, limit: number) => service.get(`/hotels?limit=${limit}&offset=${offset}`);
+const idsOf = (text: string): string[] => JSON.parse(text).map(({ id }: { id: string }) => id);
+const queries = () =>
+  service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' });
+
+describe('pages of hotels that are cached', () => {
+  it('are answered without a query, with the tag and the links that they had', async () => {
+    const first = await Promise.all([page(0, 100), page(195, 20)]);
+    const before = await queries();
+    for (let i = 0; i < 20; i++)
+      for (const [at, [offset, limit]] of [
+        [0, 100],
+        [195, 20],
+      ].entries()) {
+        const { status, text, headers } = await page(offset!, limit!);
+        const { etag, link } = first[at]!.headers;
+        expect([status, text, headers.etag, headers.link]).toEqual([200, first[at]!.text, etag, link]);
+      }
+    expect(await queries()).toBe(before);
+  });
+
+  it('are all answered on one connection, in order, however they are pipelined', async () => {
+    for (let offset = 0; offset < 200; offset += 20) await page(offset, 20);
+    const requests = Array.from(
+      { length: PIPELINED },
+      (_, i) =>
+        `GET /hotels?limit=20&offset=${i * 20} HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`,
+    );
+    const answers = (await service.raw(requests.join(''), { half: true })).toString();
+    const bodies = answers.split(/HTTP\/1\.1 200 OK\r\n/).slice(1);
+    expect(bodies).toHaveLength(PIPELINED);
+    for (const [i, body] of bodies.entries())
+      expect(body).toContain(`[{"id":"h${String(i * 20).padStart(3, '0')}"`);
+  });
+
+  it('are exact within a second of an insert and a delete', async () => {
+    await page(0, 100);
+    await insertHotels(service.sql, [{ id: 'h000-new' }]);
+    await within(
+      PATIENCE_MS,
+      () => page(0, 3),
+      ({ text }) => expect(idsOf(text)).toEqual(['h000', 'h000-new', 'h001']),
+    );
+    await service.sql`delete from hotels where id = 'h000-new'`;
+    await within(
+      PATIENCE_MS,
+      () => page(0, 3),
+      ({ text }) => expect(idsOf(text)).toEqual(['h000', 'h001', 'h002']),
+    );
+    await within(
+      PATIENCE_MS,
+      () => page(HOTELS - 2, 5),
+      ({ text }) => expect(idsOf(text)).toEqual(['h498', 'h499']),
+    );
+  });
+
+  it('have another tag when one of their hotels changes', async () => {
+    const { headers } = await page(0, 5);
+    await service.sql`update hotels set name = 'renamed' where id = 'h003'`;
+    await within(
+      PATIENCE_MS,
+      () => page(0, 5),
+      ({ text, headers: now }) => {
+        expect(text).toContain('renamed');
+        expect(now.etag).not.toBe(headers.etag);
+      },
+    );
+  });
+
+  it('are answered while PostgreSQL is unavailable, and others are not', async () => {
+    const held = await page(0, 50);
+    await service.sql`insert into hotels (id, name) values ('z', 'last')`;
+    await within(
+      PATIENCE_MS,
+      () => page(HOTELS, 5),
+      ({ text }) => expect(idsOf(text)).toEqual(['z']),
+    );
+    await service.sql`update hotels set name = 'again' where id = 'h300'`;
+    await within(
+      PATIENCE_MS,
+      () => page(300, 1),
+      ({ text }) => expect(text).toContain('again'),
+    );
+    proxy.blackout();
+    try {
+      await expect
+        .poll(
+          async () => {
+            const { status } = await page(250, 100);
+            return [status, await service.metric('hotel_api_breaker_open', { dependency: 'postgres' })];
+          },
+          { timeout: 60_000 },
+        )
+        .toEqual([503, 1]);
+      for (let i = 0; i < 10; i++) {
+        const { status, text } = await page(0, 50);
+        expect([status, text]).toEqual([200, held.text]);
+      }
+    } finally {
+      proxy.heal();
+    }
+  });
+});
