@@ -7,10 +7,7 @@ import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { pathOf } from '../support/programs.ts';
 import { type Service, startService } from '../support/service.ts';
-import { render } from './kustomize.ts';
-
-/** Annotations that the controller itself reads; the others are nginx's directives under their own names. */
-const OF_THE_CONTROLLER = ['keepalive', 'max-fails', 'redirect-to-https', 'server-tokens', 'hsts'];
+import { ingressConfiguration } from './ingress.ts';
 
 await needs('nginx', 'kubectl');
 const nginx = await pathOf('nginx');
@@ -29,21 +26,13 @@ beforeAll(async () => {
   edge = await startEdge([service.port, await ownPort()]);
 });
 
-/** nginx with the directives that the Ingress of production asks for, before these ports. */
+/** nginx as the Ingresses of production set it up, before these ports. */
 async function startEdge(upstreams: number[]): Promise<Client> {
-  const ingress = (await render('production')).find(({ kind }) => kind === 'Ingress')!;
-  const maxFails = ingress.metadata.annotations!['nginx.org/max-fails'];
-  const directives = Object.entries(ingress.metadata.annotations!)
-    .map(([name, value]) => [name.replace('nginx.org/', ''), value] as const)
-    .filter(([name]) => !OF_THE_CONTROLLER.includes(name))
-    .map(([name, value]) => `${name.replaceAll('-', '_')} ${value};`);
-  const http = (port: number) => `
-    upstream pods { ${upstreams.map((each) => `server 127.0.0.1:${each} max_fails=${maxFails};`).join(' ')} }
-    server {
-      listen 127.0.0.1:${port};
-      location / { proxy_http_version 1.1; proxy_set_header Connection close; proxy_pass http://pods; ${directives.join('\n')} }
-    }`;
-  const server = await startOnFreePort((port) => orderNginx(nginx!, () => http(port)), NGINX_READY);
+  const http = await ingressConfiguration();
+  const server = await startOnFreePort(
+    (port) => orderNginx(nginx!, () => http(port, upstreams)),
+    NGINX_READY,
+  );
   closeAtEnd('nginx', async () => void (await server.stop()));
   const client = new Client(server.port, { full: service.fullKey, narrow: service.narrowKey });
   closeAtEnd('connections to nginx', async () => client.close());

@@ -1,0 +1,97 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Client } from '../support/client.ts';
+import { type ClosingFront, ConnectionCloser, startClosingFront } from '../support/closing-front.ts';
+import { type Rejection, startFront } from '../support/front.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { RECIPES } from '../support/recipes.ts';
+import { type Service, startService } from '../support/service.ts';
+
+await needs('nginx', 'haproxy', 'kubectl');
+
+const CHANNEL_IDS = Array.from({ length: 1_000 }, (_, i) => `channel-number-${i}`);
+const BATCH = Buffer.from(JSON.stringify({ channel_ids: CHANNEL_IDS }));
+
+let service: Service;
+let hotel: Buffer;
+let batch: Buffer;
+
+beforeAll(async () => {
+  const hotels = CHANNEL_IDS.map((channel_id, i) => ({
+    id: `h${i}`,
+    channel_id,
+    description: 'x'.repeat(800),
+  }));
+  service = await startService({ hotels });
+  hotel = (await service.get('/hotels/h1')).body;
+  batch = (await service.post('/hotels/channel/batch', { channel_ids: CHANNEL_IDS })).body;
+});
+
+function clientOf(port: number): Client {
+  const client = new Client(port, { full: service.fullKey, narrow: service.narrowKey });
+  closeAtEnd(`connections to the proxy on port ${port}`, async () => client.close());
+  return client;
+}
+
+describe.each(Object.entries(RECIPES))('%s', (_, startProxy) => {
+  const closer = new ConnectionCloser();
+  let instances: [ClosingFront, ClosingFront];
+  let client: Client;
+
+  beforeAll(async () => {
+    instances = [
+      await startClosingFront(service.port, closer),
+      await startClosingFront(service.port, closer),
+    ];
+    client = clientOf(
+      await startProxy(
+        instances.map(({ port }) => port),
+        service.adminPort,
+      ),
+    );
+  });
+
+  async function askBoth(): Promise<void> {
+    expect((await client.ask('/hotels/h1', {})).body.equals(hotel)).toBe(true);
+    const answer = await client.ask('/hotels/channel/batch', { method: 'POST' }, BATCH);
+    expect(answer.status).toBe(200);
+    expect(answer.body.equals(batch)).toBe(true);
+  }
+
+  it('keeps connections to the instances', async () => {
+    for (let i = 0; i < 20; i++) await askBoth();
+    const opened = instances.reduce((sum, { connections }) => sum + connections(), 0);
+    expect(opened).toBeLessThanOrEqual(2 * instances.length);
+  });
+
+  it.each([
+    ['GET', '/hotels/h1', undefined],
+    ['POST', '/hotels/channel/batch', BATCH],
+  ])('sends a %s again whose connection closes as it arrives', async (method, path, body) => {
+    for (let i = 0; i < 4; i++) await askBoth();
+    const before = closer.closed;
+    closer.armed = true;
+    const answer = await client.ask(path, { method }, body);
+    expect(answer.status).toBe(200);
+    expect(answer.body.equals(body ? batch : hotel)).toBe(true);
+    expect(closer.closed).toBe(before + 1);
+  });
+
+  it('passes a 503 on, and asks no other instance', async () => {
+    const rejection: Rejection = { status: 503, retryAfterS: 1 };
+    const fronts = [
+      await startFront(service.port, { 1: rejection }),
+      await startFront(service.port, { 1: rejection }),
+    ];
+    const ports = fronts.map(({ url }) => Number(new URL(url).port));
+    const answer = await clientOf(await startProxy(ports, service.adminPort)).ask('/hotels/h1', {});
+    expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+    expect(fronts.map(({ seen }) => seen.length).sort()).toEqual([0, 1]);
+  });
+
+  // the last: one instance stays away
+  it('does not let a client notice that an instance has gone', async () => {
+    await instances[0].close();
+    for (let i = 0; i < 10; i++) await askBoth();
+  });
+});
