@@ -1,5 +1,6 @@
 """A client of the hotel data API: Python 3.9 or newer, nothing but the standard library."""
 
+import email.utils
 import gzip
 import http.client
 import json
@@ -10,24 +11,35 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 
 MAX_BATCH = 1000
-MAX_CACHED = 10_000
+# what a later attempt may answer otherwise; 502 and 504 come from gateways
+RETRIED = (408, 429, 500, 502, 503, 504)
 
 
 class HotelApiError(Exception):
-    """What the service refuses; request_id is what its operator will want to know."""
+    """A response that is no success.
 
-    def __init__(self, status, sentence, request_id):
-        super().__init__(f"{status} {sentence}")
-        self.status, self.request_id = status, request_id
+    code names the error, as the guide lists them; None: the response came from a gateway and not from the API.
+    id is the id of a batch that the error is about. The operator of the API finds the request by request_id.
+    """
+
+    def __init__(self, message, status, code, id, request_id, retry_after_s):
+        super().__init__(f"{status} {message}")
+        self.status, self.code, self.id = status, code, id
+        self.request_id, self.retry_after_s = request_id, retry_after_s
 
 
 class HotelApi:
-    def __init__(self, url, key, max_attempts=6, timeout_s=30):
+    """max_wait_s: a longer Retry-After is raised and not waited for. cache_bytes: texts kept to ask if they changed."""
+
+    def __init__(self, url, key, max_attempts=6, timeout_s=30, max_wait_s=60, cache_bytes=2**24):
         self._url, self._key = url.rstrip("/"), key
-        self._max_attempts, self._timeout_s = max_attempts, timeout_s
-        self._cache = {}  # path -> (etag, body, link): sent again only when it has changed
+        self._max_attempts, self._timeout_s, self._max_wait_s = max_attempts, timeout_s, max_wait_s
+        self._cache = {}  # path -> (etag, text, link), the one that was not used for longest first
+        self._cached_bytes, self._cache_bytes = 0, cache_bytes
+        self._opener = urllib.request.build_opener(_NoRedirects)
 
     def hotel(self, hotel_id):
         """One hotel as a dict; None: there is none."""
@@ -37,19 +49,20 @@ class HotelApi:
         return self._single("/hotels/channel/" + urllib.parse.quote(channel_id, safe=""))
 
     def hotel_by_registry_id(self, registry_id):
-        return self._single(f"/hotels/registry/{registry_id}")
+        return self._single("/hotels/registry/" + urllib.parse.quote(str(registry_id), safe=""))
 
     def hotels(self):
         """All hotels, page by page, in the order of their ids."""
         path = "/hotels?limit=100"
         while path:
-            page, link = self._get(path)
+            page, link = self._get(path, _is_list)
             yield from page
-            following = re.search(r'<[^>]*(/hotels[^>]*)>; rel="next"', link)
+            # the path and not the address: a gateway may have given the service another one
+            following = re.search(r'<[^>]*(/hotels\?[^>]*)>; rel="next"', link)
             path = following and following[1]
 
     def hotels_by_channel_ids(self, ids):
-        """However many hotels, in the order asked; ids that no hotel carries are left out."""
+        """However many hotels, in the order of the ids; ids without a hotel are left out."""
         return self._batches(ids, "/hotels/channel/batch", "channel_ids")
 
     def hotels_by_registry_ids(self, ids):
@@ -58,32 +71,43 @@ class HotelApi:
     def _batches(self, ids, path, field):
         unique = list(dict.fromkeys(ids))
         for start in range(0, len(unique), MAX_BATCH):
-            body = json.dumps({field: unique[start : start + MAX_BATCH]}).encode()
-            yield from json.loads(self._ask(path, body)[1])
+            batch = unique[start : start + MAX_BATCH]
+            text, _ = self._ask(path, _is_list, body=json.dumps({field: batch}).encode(), ids=batch)
+            yield from json.loads(text)
 
     def _single(self, path):
         try:
-            return self._get(path)[0]
+            return self._get(path, _is_hotel)[0]
         except HotelApiError as error:
-            if error.status == 404:
+            # any other 404 means that the address is wrong, and says nothing about the hotel
+            if error.code == "hotel_not_found":
                 return None
             raise
 
-    def _get(self, path):
-        etag, body, link = self._cache.get(path, (None, None, None))
-        headers, text = self._ask(path, None, etag)
-        if text is not None:
-            body, link = json.loads(text), headers.get("link", "")
-            self._cache.pop(path, None)
-            self._cache[path] = (headers["etag"], body, link)
-            if len(self._cache) > MAX_CACHED:
-                del self._cache[next(iter(self._cache))]
-        return body, link
+    def _get(self, path, check):
+        """Texts are kept, and each caller gets an object of its own."""
+        etag, known, known_link = self._cache.get(path, (None, None, None))
+        text, headers = self._ask(path, check, etag=etag)
+        if text is None:
+            text, link = known, known_link
+        else:
+            etag, link = headers.get("etag"), headers.get("link", "")
+        self._forget(path)
+        if etag and len(text) <= self._cache_bytes:
+            self._cache[path] = (etag, text, link)
+            self._cached_bytes += len(text)
+            while self._cached_bytes > self._cache_bytes:
+                self._forget(next(iter(self._cache)))
+        return json.loads(text), link
 
-    def _ask(self, path, body=None, etag=None):
-        """The headers and the body; None instead of the body: it is the one of this ETag.
+    def _forget(self, path):
+        if path in self._cache:
+            self._cached_bytes -= len(self._cache.pop(path)[1])
 
-        Asks again, for nothing is ever changed by asking: after 429 and 503 when the service says, else a little later.
+    def _ask(self, path, check, body=None, etag=None, ids=None):
+        """Retries, because no request changes anything: when the response says so, else after a little longer each time.
+
+        Returns the text and the headers; None instead of the text: it is the one of this ETag.
         """
         request = urllib.request.Request(self._url + path, data=body)
         request.add_header("x-api-key", self._key)
@@ -93,22 +117,70 @@ class HotelApi:
         if etag:
             request.add_header("if-none-match", etag)
         for attempt in range(1, self._max_attempts + 1):
-            is_last = attempt == self._max_attempts
             wait_s = 0.05 * 2**attempt * (1 + random.random())
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
-                    return answer.headers, _unpack(answer)
-            except urllib.error.HTTPError as answer:
-                if answer.code == 304:
-                    return answer.headers, None
-                if is_last or answer.code not in (429, 500, 503):
-                    sentence = json.loads(_unpack(answer))["error"]
-                    raise HotelApiError(answer.code, sentence, answer.headers["x-request-id"]) from None
-                wait_s = float(answer.headers.get("retry-after", wait_s))
-            except (OSError, http.client.HTTPException):
-                if is_last:
+                return self._try(request, check, ids)
+            except HotelApiError as error:
+                wait_s = max(wait_s, error.retry_after_s or 0)
+                if error.status not in RETRIED or attempt == self._max_attempts or wait_s > self._max_wait_s:
+                    raise
+            # the connection failed, or the response was cut short on the way
+            except (OSError, http.client.HTTPException, EOFError, ValueError, zlib.error):
+                if attempt == self._max_attempts:
                     raise
             time.sleep(wait_s)
+
+    def _try(self, request, check, ids):
+        try:
+            with self._opener.open(request, timeout=self._timeout_s) as answer:
+                text = _unpack(answer)
+                if not check(json.loads(text)):
+                    raise ValueError(f"the response to {request.selector} is not one of the hotel API")
+                return text, answer.headers
+        except urllib.error.HTTPError as answer:
+            with answer:
+                if answer.code == 304 and request.has_header("If-none-match"):
+                    return None, answer.headers
+                raise _error_of(answer, ids) from None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        """A redirect would take the key elsewhere."""
+        return None
+
+
+def _is_hotel(body):
+    return isinstance(body, dict) and isinstance(body.get("id"), str)
+
+
+def _is_list(body):
+    return isinstance(body, list) and all(map(_is_hotel, body))
+
+
+def _error_of(answer, ids):
+    code, position = answer.headers.get("x-error-code"), answer.headers.get("x-error-position")
+    message = "not a response of the hotel API, check the address"
+    if code:
+        try:
+            message = json.loads(_unpack(answer))["error"]
+        except (OSError, http.client.HTTPException, EOFError, ValueError, LookupError, zlib.error):
+            message = code
+    wrong = ids[int(position)] if ids and position else None
+    return HotelApiError(
+        message, answer.code, code, wrong, answer.headers.get("x-request-id"), _retry_after_s(answer.headers)
+    )
+
+
+def _retry_after_s(headers):
+    """Retry-After is a number of seconds, or a date where a gateway sends it."""
+    value = headers.get("retry-after", "")
+    if value.isdecimal():
+        return int(value)
+    until, now = email.utils.parsedate_tz(value), email.utils.parsedate_tz(headers.get("date", ""))
+    if not until:
+        return None
+    return max(0, email.utils.mktime_tz(until) - (email.utils.mktime_tz(now) if now else time.time()))
 
 
 def _unpack(answer):

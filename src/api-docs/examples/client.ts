@@ -1,36 +1,95 @@
-// A typed client of the hotel data API, without dependencies: Node 20 or newer, Deno, Bun.
-// The types are generated: npx openapi-typescript "$HOTEL_API_URL/openapi.json" -o openapi.d.ts
-import type { components } from './openapi.d.ts';
+// A client of the hotel data API, without dependencies: Node 20 or newer, Deno, Bun.
 
-export type Hotel = components['schemas']['Hotel'];
+/** A hotel. Every field is always there. */
+export interface Hotel {
+  id: string;
+  name: string;
+  description: string | null;
+  address: string | null;
+  postal_code: string | null;
+  city: string | null;
+  country_code: string | null;
+  latitude: number | null;
+  longitude: number | null;
+  language: string | null;
+  star_rating: number | null;
+  room_count: number | null;
+  website_url: string | null;
+  email: string | null;
+  images: { url: string; caption: string | null }[];
+  certified: boolean;
+  certified_from: string | null;
+  certified_until: string | null;
+  certification_url: string | null;
+  channel_id: string | null;
+  registry_id: number | null;
+}
 
-const MAX_BATCH = 1000;
-const BATCHES_AT_ONCE = 4;
-const MAX_CACHED = 10_000;
+/** A registry id. Strings and bigints keep their digits, numbers only up to 2^53-1. */
+export type RegistryId = number | bigint | string;
 
-/** Thrown for what the service refuses; `requestId` is what its operator will want to know. */
+export interface HotelApiOptions {
+  /** the address before `/hotels` */
+  url: string;
+  key: string;
+  /** attempts of a request, the first included; default 6 */
+  maxAttempts?: number;
+  /** of one attempt; default 30000 */
+  timeoutMs?: number;
+  /** a longer `Retry-After` is not waited for, but thrown; default 60000 */
+  maxWaitMs?: number;
+  /** of the texts that are kept to ask whether they have changed; default 16 Mi, 0 keeps none */
+  cacheChars?: number;
+}
+
+/** Thrown for a response that is no success. */
 export class HotelApiError extends Error {
   readonly status: number;
-  readonly requestId: string | null;
+  /** names the error, as the guide lists them; undefined: the response came from a gateway and not from the API */
+  readonly code: string | undefined;
+  /** the id of a batch that the error is about */
+  readonly id: unknown;
+  /** the operator of the API finds the request by it */
+  readonly requestId: string | undefined;
+  /** how long to wait before a retry, where the response says so */
+  readonly retryAfterMs: number | undefined;
 
-  constructor(status: number, sentence: string, requestId: string | null) {
-    super(`${status} ${sentence}`);
-    this.status = status;
-    this.requestId = requestId;
+  constructor(message: string, details: Omit<HotelApiError, keyof Error>) {
+    super(message);
+    this.name = 'HotelApiError';
+    this.status = details.status;
+    this.code = details.code;
+    this.id = details.id;
+    this.requestId = details.requestId;
+    this.retryAfterMs = details.retryAfterMs;
   }
 }
 
-export class HotelApi {
-  readonly #url: string;
-  readonly #key: string;
-  readonly #maxAttempts: number;
-  /** what was answered last, by path: sent again only when it has changed */
-  readonly #cache = new Map<string, { etag: string; body: unknown; link: string | null }>();
+interface Answer {
+  text: string;
+  etag: string;
+  link: string;
+}
 
-  constructor(options: { url: string; key: string; maxAttempts?: number }) {
-    this.#url = options.url.replace(/\/$/, '');
-    this.#key = options.key;
-    this.#maxAttempts = options.maxAttempts ?? 6;
+type Check = (body: unknown) => boolean;
+
+const MAX_BATCH = 1000;
+const BATCHES_AT_ONCE = 4;
+/** What a later attempt may answer otherwise; 502 and 504 come from gateways. */
+const RETRIED = [408, 429, 500, 502, 503, 504];
+
+const isHotel: Check = (body) => typeof (body as Hotel | null)?.id === 'string';
+const isList: Check = (body) => Array.isArray(body) && body.every(isHotel);
+
+export class HotelApi {
+  readonly #options: Required<HotelApiOptions>;
+  /** the last answers by path, the one that was not used for longest first */
+  readonly #cache = new Map<string, Answer>();
+  #cachedChars = 0;
+
+  constructor(options: HotelApiOptions) {
+    const defaults = { maxAttempts: 6, timeoutMs: 30_000, maxWaitMs: 60_000, cacheChars: 2 ** 24 };
+    this.#options = { ...defaults, ...options, url: options.url.replace(/\/+$/, '') };
   }
 
   /** One hotel; undefined: there is none. */
@@ -42,41 +101,46 @@ export class HotelApi {
     return this.#single(`/hotels/channel/${encodeURIComponent(channelId)}`);
   }
 
-  hotelByRegistryId(registryId: number): Promise<Hotel | undefined> {
-    return this.#single(`/hotels/registry/${registryId}`);
+  hotelByRegistryId(registryId: RegistryId): Promise<Hotel | undefined> {
+    return this.#single(`/hotels/registry/${encodeURIComponent(String(registryId))}`);
   }
 
   /** All hotels, page by page, in the order of their ids. */
   async *hotels(): AsyncGenerator<Hotel> {
     let path: string | undefined = '/hotels?limit=100';
     while (path !== undefined) {
-      const page: { body: unknown; link: string | null } = await this.#get(path);
-      yield* page.body as Hotel[];
-      const next: string | undefined = /<([^>]*)>; rel="next"/.exec(page.link ?? '')?.[1];
+      const page: Answer = await this.#get(path, isList);
+      yield* JSON.parse(page.text) as Hotel[];
+      // the path and not the address: a gateway may have given the service another one
+      const next: string | undefined = /<([^>]*)>; rel="next"/.exec(page.link)?.[1];
       path = next?.slice(next.lastIndexOf('/hotels?'));
     }
   }
 
-  /** However many hotels, in the order asked; ids that no hotel carries are left out. */
+  /** However many hotels, in the order of the ids; ids without a hotel are left out. */
   hotelsByChannelIds(ids: Iterable<string>): Promise<Hotel[]> {
     return this.#batches([...new Set(ids)], '/hotels/channel/batch', 'channel_ids');
   }
 
-  hotelsByRegistryIds(ids: Iterable<number>): Promise<Hotel[]> {
-    return this.#batches([...new Set(ids)], '/hotels/registry/batch', 'registry_ids');
+  hotelsByRegistryIds(ids: Iterable<RegistryId>): Promise<Hotel[]> {
+    return this.#batches([...new Set(Array.from(ids, String))], '/hotels/registry/batch', 'registry_ids');
   }
 
-  async #batches(ids: unknown[], path: string, field: string): Promise<Hotel[]> {
-    const bodies: string[] = [];
-    for (let start = 0; start < ids.length; start += MAX_BATCH)
-      bodies.push(JSON.stringify({ [field]: ids.slice(start, start + MAX_BATCH) }));
+  async #batches(ids: string[], path: string, field: string): Promise<Hotel[]> {
     const found: Hotel[][] = [];
     let next = 0;
     const work = async () => {
-      while (next < bodies.length) {
-        const at = next++;
-        const answer = await this.#ask(path, { method: 'POST', body: bodies[at] });
-        found[at] = (await answer.json()) as Hotel[];
+      while (next < ids.length) {
+        const start = next;
+        next += MAX_BATCH;
+        const batch = ids.slice(start, start + MAX_BATCH);
+        const request = { method: 'POST', body: JSON.stringify({ [field]: batch }) };
+        try {
+          found[start / MAX_BATCH] = JSON.parse((await this.#ask(path, request, isList, batch)).text);
+        } catch (error) {
+          next = ids.length;
+          throw error;
+        }
       }
     };
     await Promise.all(Array.from({ length: BATCHES_AT_ONCE }, work));
@@ -85,54 +149,106 @@ export class HotelApi {
 
   async #single(path: string): Promise<Hotel | undefined> {
     try {
-      return (await this.#get(path)).body as Hotel;
+      return JSON.parse((await this.#get(path, isHotel)).text);
     } catch (error) {
-      if (error instanceof HotelApiError && error.status === 404) return undefined;
+      // any other 404 means that the address is wrong, and says nothing about the hotel
+      if (error instanceof HotelApiError && error.code === 'hotel_not_found') return undefined;
       throw error;
     }
   }
 
-  async #get(path: string): Promise<{ body: unknown; link: string | null }> {
+  /** Texts are kept, and each caller gets an object of its own. */
+  async #get(path: string, check: Check): Promise<Answer> {
     const known = this.#cache.get(path);
-    const answer = await this.#ask(path, { headers: known ? { 'if-none-match': known.etag } : {} });
-    if (known && answer.status === 304) return known;
-    const fresh = {
-      etag: answer.headers.get('etag') ?? '',
-      body: await answer.json(),
-      link: answer.headers.get('link'),
-    };
-    this.#cache.delete(path);
-    this.#cache.set(path, fresh);
-    const [oldest] = this.#cache.keys();
-    if (this.#cache.size > MAX_CACHED && oldest !== undefined) this.#cache.delete(oldest);
-    return fresh;
+    const headers = known ? { 'if-none-match': known.etag } : undefined;
+    const answer = await this.#ask(path, { headers }, check, undefined, known);
+    this.#forget(path);
+    if (answer.etag === '' || answer.text.length > this.#options.cacheChars) return answer;
+    this.#cache.set(path, answer);
+    this.#cachedChars += answer.text.length;
+    for (const oldest of this.#cache.keys()) {
+      if (this.#cachedChars <= this.#options.cacheChars) break;
+      this.#forget(oldest);
+    }
+    return answer;
   }
 
-  /** Asks again, for nothing is ever changed by asking: after 429 and 503 when the service says, else a little later. */
-  async #ask(path: string, request: RequestInit): Promise<Response> {
-    const headers = { 'x-api-key': this.#key, 'content-type': 'application/json', ...request.headers };
+  #forget(path: string): void {
+    this.#cachedChars -= this.#cache.get(path)?.text.length ?? 0;
+    this.#cache.delete(path);
+  }
+
+  /** Retries, because no request changes anything: when the response says so, else after a little longer each time. */
+  async #ask(
+    path: string,
+    request: RequestInit,
+    check: Check,
+    ids?: unknown[],
+    known?: Answer,
+  ): Promise<Answer> {
     for (let attempt = 1; ; attempt++) {
-      const isLast = attempt === this.#maxAttempts;
-      const backoffMs = 2 ** attempt * 50 * (1 + Math.random());
       try {
-        const answer = await fetch(this.#url + path, {
-          ...request,
-          headers,
-          signal: AbortSignal.timeout(30_000),
-        });
-        if (answer.ok || answer.status === 304) return answer;
-        const { error } = (await answer.json()) as components['schemas']['ErrorResponse'];
-        if (isLast || ![429, 500, 503].includes(answer.status))
-          throw new HotelApiError(answer.status, error, answer.headers.get('x-request-id'));
-        await sleep(Number(answer.headers.get('retry-after')) * 1000 || backoffMs);
+        return await this.#try(path, request, check, ids, known);
       } catch (error) {
-        if (isLast || error instanceof HotelApiError) throw error;
-        await sleep(backoffMs);
+        const refused = error instanceof HotelApiError ? error : undefined;
+        const waitMs = Math.max(refused?.retryAfterMs ?? 0, 50 * 2 ** attempt * (1 + Math.random()));
+        const isFinal = refused !== undefined && !RETRIED.includes(refused.status);
+        if (isFinal || attempt >= this.#options.maxAttempts || waitMs > this.#options.maxWaitMs) throw error;
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
       }
     }
   }
+
+  async #try(
+    path: string,
+    request: RequestInit,
+    check: Check,
+    ids?: unknown[],
+    known?: Answer,
+  ): Promise<Answer> {
+    const response = await fetch(this.#options.url + path, {
+      ...request,
+      headers: { 'x-api-key': this.#options.key, 'content-type': 'application/json', ...request.headers },
+      // a redirect would take the key elsewhere
+      redirect: 'manual',
+      signal: AbortSignal.timeout(this.#options.timeoutMs),
+    });
+    const { status, headers } = response;
+    const text = await response.text();
+    if (known && status === 304) return known;
+    const body = parsed(text);
+    if (response.ok) {
+      // cut short on the way, or of something else
+      if (!check(body)) throw new Error(`The response to ${path} is not one of the hotel API`);
+      return { text, etag: headers.get('etag') ?? '', link: headers.get('link') ?? '' };
+    }
+    const sentence = (body as { error?: unknown } | undefined)?.error;
+    const code = headers.get('x-error-code') ?? undefined;
+    const position = headers.get('x-error-position');
+    const message = code === undefined ? 'not a response of the hotel API, check the address' : sentence;
+    throw new HotelApiError(`${status} ${message}`, {
+      status,
+      code,
+      id: position === null ? undefined : ids?.[Number(position)],
+      requestId: headers.get('x-request-id') ?? undefined,
+      retryAfterMs: retryAfterMs(headers),
+    });
+  }
 }
 
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+/** The value of JSON; undefined for what is none. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `Retry-After` is a number of seconds, or a date where a gateway sends it. */
+function retryAfterMs(headers: Headers): number | undefined {
+  const value = headers.get('retry-after') ?? '';
+  if (/^\d+$/.test(value)) return Number(value) * 1000;
+  const untilMs = Date.parse(value) - (Date.parse(headers.get('date') ?? '') || Date.now());
+  return Number.isNaN(untilMs) ? undefined : Math.max(0, untilMs);
 }
