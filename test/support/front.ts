@@ -1,4 +1,10 @@
-import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { closeAtEnd } from './left-behind.ts';
 
@@ -7,15 +13,23 @@ export interface Seen {
   atMs: number;
   method: string;
   path: string;
+  headers: IncomingMessage['headers'];
   body: string;
-  /** 0: the connection was cut */
+  /** 0: the connection was cut before the response */
   status: number;
 }
 
-/** What the front does to a request instead of handing it on. */
-export type Rejection = { status: 429 | 503; retryAfterS: number } | 'cut';
+/**
+ * What the front does to a request instead of handing it on: it responds itself, or it cuts the connection: before
+ * the response, in the middle of its body, or there without a length that would tell.
+ */
+export type Rejection =
+  | { status: number; retryAfterS?: number; headers?: OutgoingHttpHeaders; body?: string }
+  | 'cut'
+  | 'cut body'
+  | 'cut body without length';
 
-/** A proxy before a service that refuses some requests, as a busy service does: by their number, from 1. */
+/** A proxy before a service that answers some requests itself, as gateways do: by their number, from 1. */
 export async function startFront(
   port: number,
   errorReplies: Record<number, Rejection>,
@@ -25,23 +39,24 @@ export async function startFront(
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) chunks.push(chunk);
     const body = Buffer.concat(chunks);
-    const { method, url: path } = incoming as { method: string; url: string };
-    const noted: Seen = { atMs: performance.now(), method, path, body: body.toString(), status: 0 };
+    const { method, url: path, headers } = incoming as IncomingMessage & { method: string; url: string };
+    const noted: Seen = { atMs: performance.now(), method, path, headers, body: body.toString(), status: 0 };
     seen.push(noted);
     const rejection = errorReplies[seen.length];
     if (rejection === 'cut') {
       incoming.socket.destroy();
-    } else if (rejection) {
+    } else if (typeof rejection === 'object') {
       noted.status = rejection.status;
       outgoing
         .writeHead(rejection.status, {
           'content-type': 'application/json',
-          'retry-after': String(rejection.retryAfterS),
+          ...(rejection.retryAfterS && { 'retry-after': String(rejection.retryAfterS) }),
           'x-request-id': 'front',
+          ...rejection.headers,
         })
-        .end('{"error":"Later"}');
+        .end(rejection.body ?? '{"error":"Later"}');
     } else {
-      noted.status = await handOn(port, incoming, body, outgoing);
+      noted.status = await handOn(port, incoming, body, outgoing, rejection);
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -52,13 +67,33 @@ export async function startFront(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
 }
 
-function handOn(port: number, from: IncomingMessage, body: Buffer, to: ServerResponse): Promise<number> {
+function handOn(
+  port: number,
+  from: IncomingMessage,
+  body: Buffer,
+  to: ServerResponse,
+  cut: 'cut body' | 'cut body without length' | undefined,
+): Promise<number> {
   return new Promise((resolve, reject) => {
     const { method, url: path, headers } = from;
-    request({ host: '127.0.0.1', port, method, path, headers, agent: false }, (answer) => {
-      to.writeHead(answer.statusCode!, answer.headers);
-      answer.pipe(to);
-      answer.on('end', () => resolve(answer.statusCode!));
+    request({ host: '127.0.0.1', port, method, path, headers, agent: false }, async (answer) => {
+      if (cut === undefined) {
+        to.writeHead(answer.statusCode!, answer.headers);
+        answer.pipe(to);
+        answer.on('end', () => resolve(answer.statusCode!));
+        return;
+      }
+      const chunks: Buffer[] = [];
+      for await (const chunk of answer) chunks.push(chunk);
+      const whole = Buffer.concat(chunks);
+      const { 'content-length': length, ...others } = answer.headers;
+      const sent =
+        cut === 'cut body' ? { ...others, 'content-length': length } : { ...others, connection: 'close' };
+      // without a length the end of the connection is the end of the body
+      if (cut === 'cut body without length') to.useChunkedEncodingByDefault = false;
+      to.writeHead(answer.statusCode!, sent);
+      to.write(whole.subarray(0, whole.length / 2), () => to.socket!.end());
+      resolve(answer.statusCode!);
     })
       .on('error', reject)
       .end(body);

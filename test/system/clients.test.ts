@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -15,6 +15,7 @@ const EXAMPLES = join(ROOT, 'src/api-docs/examples');
 const FIRST = { channel: 100_001, registry: 500_001 };
 const HOTELS = 2_400;
 const PATIENCE_MS = 60_000;
+const execute = promisify(execFile);
 
 await needs('python3');
 
@@ -47,16 +48,58 @@ afterAll(() => rm(folder, { recursive: true }));
 /** Runs a program in the folder, against the service unless told otherwise; what it printed. */
 async function run(program: string, options: string[], url = service.url): Promise<string> {
   const env = { ...process.env, NO_COLOR: '1', HOTEL_API_URL: url, HOTEL_API_KEY: service.fullKey };
-  const { stdout } = await promisify(execFile)(program, options, { cwd: folder, env, maxBuffer: 2 ** 28 });
+  const { stdout } = await execute(program, options, { cwd: folder, env, maxBuffer: 2 ** 28 });
   return stdout;
 }
 
 it('types that are generated from the document compile, with a client that uses them', async () => {
   const compiler = join(ROOT, 'node_modules/.bin/tsc');
-  const strict = ['--noEmit', '--strict', '--noUncheckedIndexedAccess', '--skipLibCheck', '--types', 'node'];
+  const strict = [
+    '--ignoreConfig',
+    '--noEmit',
+    '--strict',
+    '--noUncheckedIndexedAccess',
+    '--skipLibCheck',
+    '--types',
+    'node',
+  ];
   const modern = ['--module', 'nodenext', '--target', 'es2024', '--allowImportingTsExtensions'];
-  const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts'];
+  const files = ['openapi-fetch.ts', 'client.ts', 'usage.ts', 'drive.ts', 'same-hotel.ts'];
   expect(await run(compiler, [...strict, ...modern, '--erasableSyntaxOnly', ...files])).toBe('');
+});
+
+it('the package of the client in TypeScript is installed, compiled against and run', async () => {
+  const place = await mkdtemp(join(tmpdir(), 'package-'));
+  try {
+    const inside = (options: object = {}) => ({
+      cwd: place,
+      env: { ...process.env, HOTEL_API_URL: service.url, HOTEL_API_KEY: service.fullKey },
+      ...options,
+    });
+    await cp(EXAMPLES, join(place, 'source'), { recursive: true });
+    await symlink(join(ROOT, 'node_modules'), join(place, 'source/node_modules'));
+    const { stdout } = await execute('npm', ['pack', '--json', './source'], inside());
+    const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
+    expect(files.map(({ path }: { path: string }) => path)).toEqual([
+      'dist/client.d.ts',
+      'dist/client.js',
+      'package.json',
+    ]);
+    const installed = join(place, 'node_modules/hotel-api-client');
+    await mkdir(installed, { recursive: true });
+    await execute('tar', ['-xzf', filename, '--strip-components=1', '-C', installed], inside());
+    await cp(join(EXAMPLES, 'usage.ts'), join(place, 'usage.ts'));
+    const usage = await readFile(join(place, 'usage.ts'), 'utf8');
+    await writeFile(join(place, 'usage.ts'), usage.replace('./client.ts', 'hotel-api-client'));
+    await writeFile(join(place, 'package.json'), '{"type":"module"}');
+    const types = ['--typeRoots', join(ROOT, 'node_modules/@types'), '--types', 'node'];
+    const strict = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', ...types];
+    await execute(join(ROOT, 'node_modules/.bin/tsc'), [...strict, 'usage.ts'], inside());
+    const ran = await execute(process.execPath, ['--no-warnings', 'usage.ts'], inside());
+    expect(ran.stdout).toContain(`${HOTELS} hotels\n`);
+  } finally {
+    await rm(place, { recursive: true });
+  }
 });
 
 it('an openapi-fetch client gets what it is promised', async () => {
@@ -79,7 +122,7 @@ describe.each([
   ['Python', 'python3', ['client.py'], 'True'],
 ])('the example in %s', (_, program, options, yes) => {
   // of the first requests one is refused, one finds the service busy, one finds its connection cut
-  const errorReplies: Record<number, Rejection> = {
+  const errorReplies: Record<number, (Rejection & { retryAfterS: number }) | 'cut'> = {
     1: { status: 503, retryAfterS: 1 },
     4: { status: 429, retryAfterS: 2 },
     8: 'cut',

@@ -1,0 +1,201 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Rejection, type Seen, startFront } from '../support/front.ts';
+import { needs } from '../support/needs.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const HOTELS = 1_300;
+const HTML = '<!doctype html><title>502 Bad Gateway</title>';
+const NOT_OURS = 'not a response of the hotel API, check the address';
+const asHtml = (status: number): Rejection => ({
+  status,
+  headers: { 'content-type': 'text/html' },
+  body: HTML,
+});
+
+await needs('python3');
+
+let service: Service;
+/** with the clients and what drives them */
+let folder: string;
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: HOTELS }, (_, i) => ({
+    id: `h${String(i).padStart(4, '0')}`,
+    channel_id: `CH-${i}`,
+    registry_id: 500_000 + i,
+  }));
+  service = await startService({ hotels });
+  folder = await mkdtemp(join(tmpdir(), 'gateways-'));
+  await cp(join(ROOT, 'src/api-docs/examples'), folder, { recursive: true });
+  await cp(join(import.meta.dirname, 'clients'), folder, { recursive: true });
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+interface Result {
+  value?: unknown;
+  message?: string;
+  status?: number;
+  code?: string | null;
+  id?: unknown;
+  retryAfterS?: number;
+}
+
+describe.each([
+  ['TypeScript', process.execPath, ['--no-warnings', 'drive.ts']],
+  ['Python', 'python3', ['drive.py']],
+])('the client in %s', (_, program, options) => {
+  /** Makes the calls through a gateway that misbehaves; what each gave, and what the gateway saw. */
+  async function drive(
+    errorReplies: Record<number, Rejection>,
+    calls: [name: string, argument?: unknown][],
+    more: { maxAttempts?: number; cacheSize?: number; path?: string } = {},
+  ): Promise<{ results: Result[]; seen: Seen[] }> {
+    const { path = '', ...given } = more;
+    const front = await startFront(service.port, errorReplies);
+    const env = { ...process.env, HOTEL_API_URL: front.url + path, HOTEL_API_KEY: service.fullKey };
+    const argument = JSON.stringify({ calls, ...given });
+    const { stdout } = await promisify(execFile)(program, [...options, argument], { cwd: folder, env });
+    return { results: JSON.parse(stdout), seen: front.seen };
+  }
+
+  it.each<[what: string, rejection: Rejection]>([
+    ['502 with HTML', asHtml(502)],
+    ['503 with HTML', asHtml(503)],
+    ['504 without a body', { status: 504, body: '' }],
+    ['500 with HTML', asHtml(500)],
+    ['429 with HTML', asHtml(429)],
+    ['200 with HTML', asHtml(200)],
+    ['200 with JSON of something else', { status: 200, body: '{"status":"ok"}' }],
+    ['a cut connection', 'cut'],
+    ['a body cut in the middle', 'cut body'],
+    ['a body cut in the middle, without a length', 'cut body without length'],
+  ])('retries after %s', async (_what, rejection) => {
+    const { results, seen } = await drive({ 1: rejection, 3: rejection, 5: rejection }, [
+      ['hotel', 'h0001'],
+      ['hotelsByChannelIds', ['CH-7', 'CH-none', 'CH-3']],
+      ['hotels'],
+    ]);
+    expect(results).toEqual([{ value: 'h0001' }, { value: ['h0007', 'h0003'] }, { value: HOTELS }]);
+    expect(seen.slice(0, 6).map(({ path }) => path)).toEqual([
+      ...['/hotels/h0001', '/hotels/h0001'],
+      ...['/hotels/channel/batch', '/hotels/channel/batch'],
+      ...['/hotels?limit=100', '/hotels?limit=100'],
+    ]);
+  });
+
+  it('waits until the date of Retry-After', async () => {
+    const nowMs = Date.now();
+    const headers = {
+      date: new Date(nowMs).toUTCString(),
+      'retry-after': new Date(nowMs + 2_000).toUTCString(),
+    };
+    const { results, seen } = await drive({ 1: { status: 503, headers, body: HTML } }, [['hotel', 'h0001']]);
+    expect(results).toEqual([{ value: 'h0001' }]);
+    expect(seen[1]!.atMs - seen[0]!.atMs).toBeGreaterThanOrEqual(1_980);
+  });
+
+  it('hands on a Retry-After that is too long to wait for', async () => {
+    const { results, seen } = await drive({ 1: { status: 429, retryAfterS: 3_600 } }, [['hotel', 'h0001']]);
+    expect(results).toEqual([expect.objectContaining({ status: 429, retryAfterS: 3_600 })]);
+    expect(seen).toHaveLength(1);
+  });
+
+  it('says what came when nothing better does', async () => {
+    const { results } = await drive(
+      { 1: asHtml(502), 2: asHtml(502), 3: asHtml(200), 4: asHtml(200) },
+      [
+        ['hotel', 'h0001'],
+        ['hotel', 'h0001'],
+      ],
+      { maxAttempts: 2 },
+    );
+    expect(results).toEqual([
+      { message: `502 ${NOT_OURS}`, status: 502, code: null, id: null },
+      { message: expect.stringMatching(/the response to .* is not one of the hotel API|Expecting value/i) },
+    ]);
+  });
+
+  it('tells a hotel that is missing from an address that is wrong', async () => {
+    expect(
+      (
+        await drive({}, [
+          ['hotel', 'nowhere'],
+          ['hotelByChannelId', 'CH-none'],
+        ])
+      ).results,
+    ).toEqual([{ value: null }, { value: null }]);
+    const wrong = await drive({}, [['hotel', 'h0001'], ['hotels'], ['hotelsByChannelIds', ['CH-1']]], {
+      path: '/wrong',
+    });
+    for (const result of wrong.results)
+      expect(result).toMatchObject({ status: 404, code: 'path_not_found', message: '404 Not found' });
+    const ofGateway = await drive({ 1: asHtml(404) }, [['hotel', 'h0001']]);
+    expect(ofGateway.results).toEqual([{ message: `404 ${NOT_OURS}`, status: 404, code: null, id: null }]);
+  });
+
+  it('takes its key to no other address', async () => {
+    const elsewhere = await startFront(service.port, {});
+    const { results } = await drive(
+      { 1: { status: 302, headers: { location: `${elsewhere.url}/hotels/h0001` }, body: '' } },
+      [['hotel', 'h0001']],
+    );
+    expect(results).toEqual([{ message: `302 ${NOT_OURS}`, status: 302, code: null, id: null }]);
+    expect(elsewhere.seen).toEqual([]);
+  });
+
+  it('names the id of a batch that is wrong, and keeps the digits of large ids', async () => {
+    const ids: unknown[] = Array.from({ length: 1_200 }, (_, i) => 500_000 + i);
+    ids[1_100] = '1.5';
+    const { results, seen } = await drive({}, [
+      ['hotelsByRegistryIds', ids],
+      ['hotelByRegistryId', '9007199254740993'],
+      ['hotelByRegistryId', 500_007],
+      ['hotelsByRegistryIds', [500_002, '500001']],
+    ]);
+    expect(results).toEqual([
+      {
+        message: '400 registry_id must be an integer',
+        status: 400,
+        code: 'registry_id_not_integer',
+        id: '1.5',
+      },
+      { value: null },
+      { value: 'h0007' },
+      { value: ['h0002', 'h0001'] },
+    ]);
+    expect(seen.map(({ path }) => path)).toContain('/hotels/registry/9007199254740993');
+  });
+
+  it('hands out an object of its own each time, also of what has not changed', async () => {
+    const { results, seen } = await drive({}, [
+      ['hotel', 'h0001'],
+      ['hotel', 'h0001'],
+      ['hotel', 'h0001'],
+    ]);
+    expect(results).toEqual(new Array(3).fill({ value: 'h0001' }));
+    expect(seen.map(({ status }) => status)).toEqual([200, 304, 304]);
+  });
+
+  it('keeps no more than it may, and what was used last', async () => {
+    // a hotel is a text of about 450 characters
+    const ids = ['h0001', 'h0002', 'h0001', 'h0003', 'h0001', 'h0002', 'h0003'];
+    const { results, seen } = await drive(
+      {},
+      [...ids.map((id): [string, string] => ['hotel', id]), ['hotels']],
+      {
+        cacheSize: 1_000,
+      },
+    );
+    expect(results.map(({ value }) => value)).toEqual([...ids, HOTELS]);
+    expect(seen.slice(0, ids.length).map(({ status }) => status)).toEqual([
+      200, 200, 304, 200, 304, 200, 200,
+    ]);
+  });
+});
