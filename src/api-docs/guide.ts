@@ -1,15 +1,28 @@
 import { readFileSync } from 'node:fs';
 import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { publicErrors } from '../errors.ts';
-import { MAX_IMAGES } from '../hotels/hotel.ts';
+import { Hotel, MAX_IMAGES } from '../hotels/hotel.ts';
 import { MAX_LIMIT } from '../http/query.ts';
 import { escapeHtml, highlight } from './code.ts';
 import { readExample } from './example-files.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
 import { MEANINGS } from './responses.ts';
+import { plain } from './schemas.ts';
 
 /** Where the address stands that a reader's own browser knows better. */
 const SOME_ORIGIN = 'https://hotels.example.com';
+
+/** What the table of the fields shows of a schema. */
+interface FieldSchema {
+  type: string | string[];
+  format?: string;
+  minLength?: number;
+  maxLength?: number;
+  minimum?: number;
+  maximum?: number;
+  multipleOf?: number;
+  description: string;
+}
 
 /** The page of the guide and the reference, as HTML. Its style and scripts are below `assetsPath`. */
 export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, assetsPath: string): string {
@@ -22,6 +35,7 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, a
     support: supportEmail
       ? `<a href="mailto:${escapeHtml(supportEmail)}">${escapeHtml(supportEmail)}</a>`
       : 'the operator of the service',
+    fields: fieldTable(),
     errors: errorTable(),
     maxIds: MAX_KEYS,
     maxLimit: MAX_LIMIT,
@@ -57,12 +71,38 @@ function figure(title: string, code: string): string {
   return `<figure class="code"><figcaption>${title}</figcaption><pre tabindex="0"><code>${code}</code></pre></figure>`;
 }
 
+/** The fields of a hotel, with their bounds as the schema has them. */
+function fieldTable(): string {
+  const rows = Object.entries(plain(Hotel).properties as Record<string, FieldSchema>).map(([name, field]) => {
+    const { type, format, minLength = 0, maxLength, minimum, maximum, multipleOf, description } = field;
+    const bounds = [
+      format,
+      maxLength !== undefined && `${minLength} to ${maxLength} characters`,
+      minimum !== undefined && `${minimum} to ${maximum}`,
+      multipleOf !== undefined && `in steps of ${multipleOf}`,
+    ].filter(Boolean);
+    const cells = [
+      `<code>${name}</code>`,
+      [type].flat().join(' or '),
+      bounds.join(', '),
+      inCode(description),
+    ];
+    return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
+  });
+  const head = ['Field', 'Type', 'Format and bounds', 'Meaning'].map((name) => `<th>${name}</th>`);
+  return `<table><thead><tr>${head.join('')}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
+}
+
+/** Text as HTML, in which what stands between backticks is code. */
+function inCode(text: string): string {
+  return escapeHtml(text).replace(/`([^`]+)`/g, '<code>$1</code>');
+}
+
 function errorTable(): string {
   const byStatus = Map.groupBy(Object.values(publicErrors), ({ status }) => status);
   const rows = [...byStatus].map(([status, errors]) => {
-    const meaning = escapeHtml(MEANINGS[status]!).replace(/`([^`]+)`/g, '<code>$1</code>');
     const codes = errors.map(({ code, sentence }) => `<dt>${code}</dt><dd>${escapeHtml(sentence)}</dd>`);
-    return `<tr><td>${status}</td><td><dl>${codes.join('')}</dl></td><td>${meaning}</td></tr>`;
+    return `<tr><td>${status}</td><td><dl>${codes.join('')}</dl></td><td>${inCode(MEANINGS[status]!)}</td></tr>`;
   });
   const head = '<th>Status</th><th><code>x-error-code</code> and message</th><th>Meaning</th>';
   return `<table class="errors"><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
 import { exampleRows } from '../support/example-hotels.ts';
-import { type Rejection, type Seen, startFront } from '../support/front.ts';
+import { type Seen, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -122,7 +122,7 @@ describe.each([
   ['Python', 'python3', ['client.py'], 'True'],
 ])('the example in %s', (_, program, options, yes) => {
   // of the first requests one is refused, one finds the service busy, one finds its connection cut
-  const errorReplies: Record<number, (Rejection & { retryAfterS: number }) | 'cut'> = {
+  const errorReplies: Record<number, { status: number; retryAfterS: number } | 'cut'> = {
     1: { status: 503, retryAfterS: 1 },
     4: { status: 429, retryAfterS: 2 },
     8: 'cut',

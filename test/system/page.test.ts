@@ -90,8 +90,8 @@ describe('the docs page', () => {
   it('guides from the key to the clients, with the examples as they are in their files', async () => {
     await open({}, async (page) => {
       const titles = await page.locator('#content h2').allTextContents();
-      expect(titles.slice(0, 10)).toEqual([
-        ...['Get a key', 'First call', 'Batches', 'Paging', 'Conditional requests'],
+      expect(titles.slice(0, 11)).toEqual([
+        ...['Get a key', 'First call', 'Fields', 'Batches', 'Paging', 'Conditional requests'],
         ...['Compression', 'Errors', 'Limits', 'Retries', 'Clients'],
       ]);
       const shown = await page.locator('figure.code code').allTextContents();
@@ -127,6 +127,7 @@ describe('the docs page', () => {
     await open(options, async (page) => {
       await page.fill('#key', service.fullKey);
       await page.click('#key-form button');
+      await page.getByText('In use', { exact: true }).waitFor();
       for (const id of operations) {
         const { status, body } = await execute(page, id);
         expect([id, status]).toEqual([id, '200']);
@@ -134,6 +135,17 @@ describe('the docs page', () => {
         expect(body).toContain('"registry_id": 500011');
       }
     });
+  });
+
+  it.each(['hk_mistyped', 'not ä key'])('says that the key "%s" is not accepted', async (key) => {
+    const complaint =
+      'error: Failed to load resource: the server responded with a status of 401 (Unauthorized)';
+    const work = async (page: Page) => {
+      await page.fill('#key', key);
+      await page.click('#key-form button');
+      await page.getByText('Not accepted: the key is mistyped, revoked or expired').waitFor();
+    };
+    await open({}, work, [complaint]);
   });
 
   it('shows what a request without a key is told', async () => {

@@ -106,11 +106,29 @@
     });
     const field = document.getElementById('key');
     const state = document.getElementById('key-state');
-    const use = () => {
+    let used = '';
+    const use = async () => {
       const key = field.value.trim();
+      if (key === used) return;
+      used = key;
       if (key) ui.preauthorizeApiKey('apiKey', key);
       else ui.authActions.logout(['apiKey']);
-      state.textContent = key ? 'In use' : '';
+      state.textContent = key ? 'Checking …' : '';
+      const said = key && (await check(key));
+      if (used === key) state.textContent = said;
+    };
+    const check = async (key) => {
+      try {
+        // a header holds no other characters
+        const headers = { 'x-api-key': /^[!-~]+$/.test(key) ? key : 'invalid' };
+        const { status } = await fetch(`${base}/hotels?limit=1`, { headers });
+        if (status === 200) return 'In use';
+        if (status === 401) return 'Not accepted: the key is mistyped, revoked or expired';
+        if (status === 429) return 'In use. Its rate limit is used up for the moment';
+        return `Not checked: the service responded with ${status}`;
+      } catch {
+        return 'Not checked: the service did not respond';
+      }
     };
     document.getElementById('key-form').addEventListener('submit', (event) => {
       event.preventDefault();
