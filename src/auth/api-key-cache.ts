@@ -1,7 +1,8 @@
 import type { RecentChanges } from '../cache/recent-changes.ts';
 import { Unavailable } from '../errors.ts';
 import { monotonicMs, wallAt } from '../lib/clock.ts';
-import { DeadlineExceeded, withDeadline } from '../lib/shutdown.ts';
+import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
+import { SingleFlight } from '../lib/single-flight.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { type Principal, principalOf, unlessExpired } from './access.ts';
 import { hashOf, isWellFormed } from './key.ts';
@@ -40,7 +41,7 @@ export class ApiKeyCache {
   readonly #unknownKeys: UnknownKeyLimiter;
   readonly #memory = new KnownKeys();
   /** by sha256, as changes are */
-  readonly #inFlight = new Map<string, Promise<Principal | null>>();
+  readonly #inFlight = new SingleFlight<Principal | null>();
 
   constructor(options: {
     redisCache: RedisKeyCache | undefined;
@@ -98,19 +99,12 @@ export class ApiKeyCache {
    */
   load(key: string): Promise<Principal | null> {
     const sha256 = hashOf(key);
-    let flight = this.#inFlight.get(sha256);
-    if (!flight) {
-      const admitted = this.#memory.get(key) !== undefined || this.#unknownKeys.admit(sha256);
-      const loading =
-        admitted === true
-          ? this.#loadOrKeep(key, sha256)
-          : admitted.then(() => this.#loadOrKeep(key, sha256));
-      flight = loading.finally(() => {
-        if (this.#inFlight.get(sha256) === flight) this.#inFlight.delete(sha256);
-      });
-      this.#inFlight.set(sha256, flight);
-    }
-    return flight;
+    const inFlight = this.#inFlight.get(sha256);
+    if (inFlight) return inFlight;
+    const admitted = this.#memory.get(key) !== undefined || this.#unknownKeys.admit(sha256);
+    const loading =
+      admitted === true ? this.#loadOrKeep(key, sha256) : admitted.then(() => this.#loadOrKeep(key, sha256));
+    return this.#inFlight.share([sha256], loading);
   }
 
   /** Learns which keys exist. Until then, and of more than it can hold, a key's first use counts as a guess. */
@@ -128,7 +122,7 @@ export class ApiKeyCache {
   drop(sha256: string, version: number): void {
     this.#unknownKeys.expect(sha256, version);
     // also of a key that is only being looked up: who asks from now on does not share that look-up
-    this.#inFlight.delete(sha256);
+    this.#inFlight.forget(sha256);
     this.#memory.forget(sha256);
   }
 

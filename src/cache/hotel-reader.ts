@@ -3,12 +3,12 @@ import type { Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository } from '../hotels/repository.ts';
 import type { CountLookups } from './count-lookups.ts';
+import { HotelLoader } from './hotel-loader.ts';
 import { type BatchRead, LoadBatcher } from './load-batcher.ts';
 import type { LocalCache } from './local-cache.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 import { RedisHotelReader } from './redis-hotel-reader.ts';
-import { SingleFlight } from './single-flight.ts';
 
 /**
  * Reads hotels through Redis and falls back to PostgreSQL. What is asked for in one turn of the event loop goes
@@ -20,7 +20,7 @@ export class HotelReader {
   readonly #redis: RedisHotelReader | undefined;
   readonly #recent: RecentChanges;
   readonly #isFeedUp: () => boolean;
-  readonly #singleFlight: SingleFlight;
+  readonly #loader: HotelLoader;
   readonly #batcher: LoadBatcher;
 
   /** While not `isLinked` Redis may be behind unheard: then PostgreSQL is asked before it. */
@@ -36,7 +36,7 @@ export class HotelReader {
     this.#redis = redisCache && new RedisHotelReader(redisCache, recent, isFeedUp, count);
     this.#recent = recent;
     this.#isFeedUp = isFeedUp;
-    this.#singleFlight = new SingleFlight(origin, redisCache, recent, isFeedUp, count);
+    this.#loader = new HotelLoader(origin, redisCache, recent, isFeedUp, count);
     this.#batcher = new LoadBatcher(
       (namespace, keys, owner) => this.#read(namespace, keys, owner),
       () => origin.contended,
@@ -53,12 +53,12 @@ export class HotelReader {
 
   /** A change was heard of: who asks from now on does not share a load that began before it. */
   forgetLoads(namespace: Namespace, key: string): void {
-    this.#singleFlight.forget(namespace, key);
+    this.#loader.forget(namespace, key);
   }
 
   /** The same for every load under way. */
   forgetAllLoads(): void {
-    this.#singleFlight.forgetAll();
+    this.#loader.forgetAll();
   }
 
   async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
@@ -79,7 +79,7 @@ export class HotelReader {
       missing.forEach((i, at) => {
         found[i] = answers[at];
       });
-    const loaded = this.#singleFlight.load(namespace, missed, owner).then(
+    const loaded = this.#loader.load(namespace, missed, owner).then(
       (hotels) => {
         fillIn(hotels);
         this.#storeLocally(namespace, missed, hotels, began, false);

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { withDeadline } from '../lib/shutdown.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { completed } from '../postgres/connect.ts';

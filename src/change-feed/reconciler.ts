@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import type { VersionedKey } from '../auth/key-record.ts';
 import type { Entry } from '../hotels/entry.ts';
-import { withDeadline } from '../lib/shutdown.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import { compareHotels, compareKeys, type Findings, heldHotels, heldKeys } from './compare.ts';
 import type { Drained } from './drain.ts';
 import { type RedisStores, WRITE_MS } from './redis-writer.ts';

@@ -1,7 +1,7 @@
 import type { RedisKeyCache } from '../auth/redis-key-cache.ts';
 import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import type { Entry } from '../hotels/entry.ts';
-import { withDeadline } from '../lib/shutdown.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import type { RedisStore } from '../redis/store.ts';
 import type { Standing } from '../redis/versioned-values.ts';
 import type { Claims, Findings } from './compare.ts';

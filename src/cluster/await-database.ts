@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { drawGeneration, type HistoryPosition, readPosition } from '../change-feed/history.ts';
 import type { Config } from '../config/config.ts';
-import { DeadlineExceeded, withDeadline } from '../lib/shutdown.ts';
+import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';

@@ -1,4 +1,4 @@
-import { withDeadline } from './shutdown.ts';
+import { withDeadline } from './deadline.ts';
 
 /** Callback after each call of a dependency, probes included. */
 export type OnCall = (seconds: number, succeeded: boolean) => void;

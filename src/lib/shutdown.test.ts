@@ -1,6 +1,5 @@
-import { stat } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { DeadlineExceeded, Shutdown, withDeadline } from './shutdown.ts';
+import { Shutdown } from './shutdown.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -66,32 +65,5 @@ describe('a lifecycle', () => {
     shutdown.push('it', () => shutdown.push('opened meanwhile', late));
     await shutdown.close();
     expect(late).toHaveBeenCalledTimes(1);
-  });
-});
-
-describe('a deadline', () => {
-  it('passes on a result that is in time, and leaves no timer', async () => {
-    expect(await withDeadline(Promise.resolve('done'), 1_000)).toBe('done');
-    await expect(withDeadline(Promise.reject(new Error('failed')), 1_000)).rejects.toThrow('failed');
-    await vi.advanceTimersByTimeAsync(0);
-    expect(vi.getTimerCount()).toBe(0);
-  });
-
-  it('accepts a result that arrived in time while the event loop was blocked', async () => {
-    vi.useRealTimers();
-    const work = stat('.');
-    const judged = withDeadline(work, 20);
-    const untilMs = performance.now() + 100;
-    while (performance.now() < untilMs);
-    expect((await judged).isDirectory()).toBe(true);
-  });
-
-  it('times out, and ignores a later rejection', async () => {
-    const { promise, reject } = Promise.withResolvers<void>();
-    const outcome = withDeadline(promise, 1_000).catch((error) => error);
-    await vi.advanceTimersByTimeAsync(1_001);
-    expect(await outcome).toBeInstanceOf(DeadlineExceeded);
-    reject(new Error('too late'));
-    await vi.advanceTimersByTimeAsync(0);
   });
 });

@@ -1,3 +1,5 @@
+import { withDeadline } from './deadline.ts';
+
 /**
  * Releases resources in reverse order of their opening, once, each with a deadline. A release that fails or is late
  * does not stop the others.
@@ -29,28 +31,4 @@ export class Shutdown {
     }
     return faults;
   }
-}
-
-/** Error of `withDeadline` and `StallTolerantDeadline` when the time is over. */
-export class DeadlineExceeded extends Error {
-  override name = 'DeadlineExceeded';
-}
-
-/**
- * Settles as `work` does, or rejects with `DeadlineExceeded` after `deadlineMs`; `work` itself continues. After an
- * event-loop stall, results that have already arrived are read before the timeout.
- */
-export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
-  const { promise, resolve, reject } = Promise.withResolvers<T>();
-  let decision: NodeJS.Immediate | undefined;
-  const timer = setTimeout(() => {
-    decision = setImmediate(() =>
-      reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)),
-    );
-  }, deadlineMs);
-  work.then(resolve, reject).finally(() => {
-    clearTimeout(timer);
-    clearImmediate(decision);
-  });
-  return promise;
 }

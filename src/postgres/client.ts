@@ -2,8 +2,7 @@ import type { Sql } from 'postgres';
 import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
-import { DeadlineExceeded, withDeadline } from '../lib/shutdown.ts';
-import { StallTolerantDeadline } from '../lib/stall-tolerant-deadline.ts';
+import { DeadlineExceeded, StallTolerantDeadline, withDeadline } from '../lib/deadline.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { completed } from './connect.ts';
 

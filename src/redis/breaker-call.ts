@@ -1,5 +1,5 @@
 import type { CircuitBreaker, OnCall } from '../lib/circuit-breaker.ts';
-import { withDeadline } from '../lib/shutdown.ts';
+import { withDeadline } from '../lib/deadline.ts';
 import { isUnavailable } from './store.ts';
 
 /** How Redis is called: what is away is left alone, what cannot be had in time is nothing, and every call is told of. */

@@ -1,7 +1,7 @@
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import { Cluster } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
-import { withDeadline } from '../../lib/shutdown.ts';
+import { withDeadline } from '../../lib/deadline.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
 import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from '../left-marks.ts';
 import { joined, Values } from '../reply-parser.ts';

@@ -1,26 +1,27 @@
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository } from '../hotels/repository.ts';
+import { SingleFlight } from '../lib/single-flight.ts';
 import type { CountLookups } from './count-lookups.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
 type Loaded = Map<string, Entry>;
 
-/** The loads from PostgreSQL that are under way: a key that is being loaded is not loaded a second time. */
-export class SingleFlight {
+/** Loads hotels from PostgreSQL, each key once at a time, and fills Redis with the results. */
+export class HotelLoader {
   readonly #repository: HotelRepository;
   readonly #cache: RedisHotelCache | undefined;
   readonly #recent: RecentChanges;
   readonly #isFeedUp: () => boolean;
   readonly #count: CountLookups;
-  readonly #inFlight: Record<Namespace, Map<string, Promise<Loaded>>> = {
-    id: new Map(),
-    channel: new Map(),
-    registry: new Map(),
+  readonly #inFlight: Record<Namespace, SingleFlight<Loaded>> = {
+    id: new SingleFlight(),
+    channel: new SingleFlight(),
+    registry: new SingleFlight(),
   };
 
-  /** What is loaded fills `shared` while `isLinked`. */
+  /** Fills `redisCache` only while `isFeedUp`. */
   constructor(
     origin: HotelRepository,
     redisCache: RedisHotelCache | undefined,
@@ -35,12 +36,12 @@ export class SingleFlight {
     this.#count = count;
   }
 
-  /** A change was heard of: who asks from now on does not share a load that began before it. */
+  /** Keeps later callers from sharing a load of `key` that began before a change. */
   forget(namespace: Namespace, key: string): void {
-    this.#inFlight[namespace].delete(key);
+    this.#inFlight[namespace].forget(key);
   }
 
-  /** The same for every load under way. */
+  /** Keeps later callers from sharing any load in flight. */
   forgetAll(): void {
     for (const flights of Object.values(this.#inFlight)) flights.clear();
   }
@@ -48,7 +49,7 @@ export class SingleFlight {
   /** The hotels that carry these keys, in their order. Throws `Unavailable`. */
   async load(namespace: Namespace, keys: string[], owner: string): Promise<Found[]> {
     const found = await this.#join(namespace, keys, owner);
-    // a change tells of the keys that a hotel carries since, not of one that it gave up: its load was joined, and is old
+    // a change names the keys that a hotel has since, not those that it lost: a load under a lost key may be outdated
     const outdated = keys.filter((_, i) => this.#isOutdated(found[i]!));
     if (outdated.length === 0) return found;
     const again = await this.#join(namespace, outdated, owner);
@@ -63,7 +64,7 @@ export class SingleFlight {
     return entry !== null && this.#recent.isOutdated(LETTER.id + entry.id, entry.version);
   }
 
-  /** Loads what nobody loads yet, and waits for all of it. */
+  /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
   async #join(namespace: Namespace, keys: string[], owner: string): Promise<Found[]> {
     const flights = this.#inFlight[namespace];
     const joined = new Set<Promise<Loaded>>();
@@ -73,16 +74,7 @@ export class SingleFlight {
       if (flight) joined.add(flight);
       else own.push(key);
     }
-    if (own.length > 0) {
-      const flight = this.#start(namespace, own, owner);
-      for (const key of own) flights.set(key, flight);
-      flight
-        .finally(() => {
-          for (const key of own) if (flights.get(key) === flight) flights.delete(key);
-        })
-        .catch(() => {});
-      joined.add(flight);
-    }
+    if (own.length > 0) joined.add(flights.share(own, this.#start(namespace, own, owner)));
     const loads = await Promise.all(joined);
     return keys.map((key) => {
       let found: Found = null;
@@ -91,7 +83,7 @@ export class SingleFlight {
     });
   }
 
-  /** Loads keys from PostgreSQL and fills Redis with what was found and what was not; nobody waits for the filling. */
+  /** Loads keys from PostgreSQL. Filling Redis with hits and absences goes on in the background. */
   async #start(namespace: Namespace, keys: string[], owner: string): Promise<Loaded> {
     const began = this.#recent.position;
     const entries = await this.#repository.load(namespace, keys, owner);
@@ -103,7 +95,7 @@ export class SingleFlight {
     }
     this.#count('postgres', 'hit', entries.length);
     this.#count('postgres', 'absent', keys.length - entries.length);
-    // after the answers have gone out: it takes as long as all the rest
+    // after the responses are sent: filling takes as long as all the rest
     setImmediate(() => this.#fillRedis(namespace, keys, byKey, began));
     return byKey;
   }

@@ -1,0 +1,74 @@
+/** Slices of a deadline. */
+const SLICES = 10;
+/** Factor by which stalls extend a deadline at most. */
+const MAX_EXTENSION = 2;
+
+/**
+ * Bounds waiting for another process. Event-loop stalls extend it, at most to twice its value: a stall counts as one slice
+ * of ten, however long it is, because a response may have arrived unread.
+ */
+export class StallTolerantDeadline {
+  readonly #timeoutMs: number;
+  readonly #lastAtMs: number;
+  readonly #over = Promise.withResolvers<never>();
+  #slices = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #check: NodeJS.Immediate | undefined;
+
+  /** Starts the deadline, in milliseconds. `end` must be called. */
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+    this.#lastAtMs = performance.now() + MAX_EXTENSION * timeoutMs;
+    this.#over.promise.catch(() => {});
+    this.#schedule();
+  }
+
+  /** True when the deadline has passed. */
+  get over(): boolean {
+    return this.#slices >= SLICES;
+  }
+
+  /** Settles as `work` does, or rejects with `DeadlineExceeded` when the deadline passes. `work` itself is not cancelled. */
+  bound<T>(work: PromiseLike<T>): Promise<T> {
+    return Promise.race([work, this.#over.promise]);
+  }
+
+  /** Stops the timers. */
+  end(): void {
+    clearTimeout(this.#timer);
+    clearImmediate(this.#check);
+  }
+
+  #schedule(): void {
+    this.#timer = setTimeout(() => {
+      // responses that arrived meanwhile are read first
+      this.#check = setImmediate(() => {
+        this.#slices = performance.now() >= this.#lastAtMs ? SLICES : this.#slices + 1;
+        if (this.over) this.#over.reject(new DeadlineExceeded(`not done within ${this.#timeoutMs} ms`));
+        else this.#schedule();
+      });
+    }, this.#timeoutMs / SLICES);
+  }
+}
+
+/** Error of work that exceeded its deadline. */
+export class DeadlineExceeded extends Error {
+  override name = 'DeadlineExceeded';
+}
+
+/**
+ * Settles as `work` does, or rejects with `DeadlineExceeded` after `deadlineMs`. `work` itself is not cancelled. A result that
+ * arrived during an event-loop stall is read before the deadline is applied.
+ */
+export function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  let check: NodeJS.Immediate | undefined;
+  const timer = setTimeout(() => {
+    check = setImmediate(() => reject(new DeadlineExceeded(`not done within ${Math.round(deadlineMs)} ms`)));
+  }, deadlineMs);
+  work.then(resolve, reject).finally(() => {
+    clearTimeout(timer);
+    clearImmediate(check);
+  });
+  return promise;
+}

@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import { SingleFlight } from './single-flight.ts';
+
+describe('work in flight', () => {
+  it('is shared under each of its keys until it settles', async () => {
+    const flights = new SingleFlight<number>();
+    const { promise, resolve } = Promise.withResolvers<number>();
+    expect(flights.share(['a', 'b'], promise)).toBe(promise);
+    expect(flights.get('a')).toBe(promise);
+    expect(flights.get('b')).toBe(promise);
+    resolve(1);
+    await promise;
+    await Promise.resolve();
+    expect(flights.get('a')).toBeUndefined();
+    expect(flights.get('b')).toBeUndefined();
+  });
+
+  it('is no longer shared when it fails, and its failure reaches its callers alone', async () => {
+    const flights = new SingleFlight<number>();
+    await expect(flights.share(['a'], Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+    expect(flights.get('a')).toBeUndefined();
+  });
+
+  it('is not removed by work that was forgotten before it', async () => {
+    const flights = new SingleFlight<number>();
+    const first = Promise.withResolvers<number>();
+    flights.share(['a'], first.promise);
+    flights.forget('a');
+    const second = new Promise<number>(() => {});
+    flights.share(['a'], second);
+    first.resolve(1);
+    await first.promise;
+    await Promise.resolve();
+    expect(flights.get('a')).toBe(second);
+    flights.clear();
+    expect(flights.get('a')).toBeUndefined();
+  });
+});

@@ -1,0 +1,29 @@
+/** Joins concurrent work under a key: work in flight under it is shared, not begun again. */
+export class SingleFlight<Result> {
+  readonly #inFlight = new Map<string, Promise<Result>>();
+
+  /** The work in flight under `key`. */
+  get(key: string): Promise<Result> | undefined {
+    return this.#inFlight.get(key);
+  }
+
+  /** Shares `work` under each of the keys until it settles or is forgotten. Returns it. */
+  share(keys: readonly string[], work: Promise<Result>): Promise<Result> {
+    for (const key of keys) this.#inFlight.set(key, work);
+    const settled = () => {
+      for (const key of keys) if (this.#inFlight.get(key) === work) this.#inFlight.delete(key);
+    };
+    work.then(settled, settled);
+    return work;
+  }
+
+  /** Lets later callers begin work of their own: what is in flight may miss a change. */
+  forget(key: string): void {
+    this.#inFlight.delete(key);
+  }
+
+  /** Forgets all work in flight. */
+  clear(): void {
+    this.#inFlight.clear();
+  }
+}
