@@ -49,6 +49,8 @@ export class Invalidator {
   readonly #options: InvalidatorOptions;
   readonly #stopping = new AbortController();
   #poll = false;
+  /** the address has changed, and the pool holds the one before */
+  #isRenewed = false;
   #done: Promise<void> | undefined;
   #term: Term | undefined;
   #leader: LeaderConnection;
@@ -95,6 +97,11 @@ export class Invalidator {
     }
   }
 
+  /** Uses the present address from the next connection on. A term that runs keeps its connection. */
+  renew(): void {
+    this.#isRenewed = true;
+  }
+
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#done;
@@ -108,6 +115,11 @@ export class Invalidator {
     const { events, metrics } = this.#options;
     let standby = false;
     while (!this.#stopped) {
+      if (this.#isRenewed) {
+        this.#isRenewed = false;
+        this.#leader.sql.end({ timeout: 0 }).catch(() => {});
+        this.#leader = this.#take();
+      }
       const leader = this.#leader;
       try {
         const [row] = await leader.sql<{ active: boolean; pid: number }[]>`

@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
-import { readConfig } from '../config/config.ts';
+import { withAddressFiles } from '../config/address-files.ts';
+import { ConfigError, readConfig } from '../config/config.ts';
 import { directUrlOf } from '../config/connection-addresses.ts';
 import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
@@ -30,9 +31,19 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
   }
 }
 
+/** The addresses of the database, from the environment or from the files that it names. Throws a `ConfigError`. */
+function addresses(): NodeJS.ProcessEnv {
+  const names = ['DATABASE_URL', 'DATABASE_DIRECT_URL'].flatMap((name) => [name, `${name}_FILE`]);
+  const [found, faults] = withAddressFiles(
+    Object.fromEntries(names.map((name) => [name, process.env[name]])),
+  );
+  if (faults.length > 0) throw new ConfigError(faults.join('\n'));
+  return found;
+}
+
 /** The address that commands use. Throws a `ConfigError`. */
 export function directDatabaseUrl(): string {
-  const { DATABASE_URL, DATABASE_DIRECT_URL } = process.env;
+  const { DATABASE_URL, DATABASE_DIRECT_URL } = addresses();
   // either will do
   return directUrlOf(readConfig({ DATABASE_URL: DATABASE_URL || DATABASE_DIRECT_URL, DATABASE_DIRECT_URL }));
 }

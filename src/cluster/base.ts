@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
-import type { Config } from '../config/config.ts';
+import { type AddressName, watchAddressFiles } from '../config/address-files.ts';
+import { type Config, readConfig } from '../config/config.ts';
 import { MacSecret } from '../lib/mac.ts';
 import { Shutdown } from '../lib/shutdown.ts';
 import { Events } from '../observability/events.ts';
@@ -15,11 +16,33 @@ export class Base {
   readonly events: Events;
   /** of the database, from when it was first asked */
   readonly secret = new MacSecret();
+  readonly #onAddress: ((name: AddressName) => void)[] = [];
 
   constructor(config: Config, role: 'primary' | 'worker') {
-    this.config = config;
+    this.config = { ...config };
     this.log = openLog(config.LOG_LEVEL, role);
     this.events = new Events(this.log);
+    const stop = watchAddressFiles(this.config, (name) => this.#addressChanged(name));
+    this.shutdown.push('address files', stop);
+  }
+
+  /**
+   * Calls back when the file of an address has changed: what is opened from then on uses the present address, and what is
+   * open may be renewed. An address that is malformed is reported and not used.
+   */
+  onAddressChange(onChange: (name: AddressName) => void): void {
+    this.#onAddress.push(onChange);
+  }
+
+  #addressChanged(name: AddressName): void {
+    try {
+      Object.assign(this.config, { [name]: readConfig(process.env)[name] });
+    } catch (error) {
+      this.events.addressRejected(name, (error as Error).message);
+      return;
+    }
+    this.events.addressReloaded(name);
+    for (const onChange of this.#onAddress) onChange(name);
   }
 
   /** What a breaker is to tell: it is counted and logged. */

@@ -4,6 +4,7 @@ import { Listener, type ListenerOptions } from '../change-feed/listener.ts';
 import { directUrlOf } from '../config/connection-addresses.ts';
 import { onClockStep } from '../lib/clock.ts';
 import { openDatabase, type Purpose } from '../postgres/connect.ts';
+import { loginOf } from '../redis/store.ts';
 import type { Base } from './base.ts';
 import { type OpenRedis, openRedis } from './open-redis.ts';
 
@@ -51,6 +52,13 @@ export function followChanges(
   });
   // the machine has slept, and none of its clocks but this one went on
   onClockStep((byMs) => byMs > 0 && listener.reopen());
+  base.onAddressChange((name) => {
+    if (name === 'REDIS_URL') redisCache?.redis.useLogin(loginOf(config.REDIS_URL));
+    else if (directUrlOf(config) === config[name]) {
+      listener.reopen();
+      invalidator.renew();
+    }
+  });
   shutdown.push('change feed', () => listener.stop());
   shutdown.push('invalidator', () => invalidator.stop());
   return { invalidator, listener, redis: redisCache?.redis };

@@ -16,10 +16,10 @@ export interface OpenPostgres {
 /** Connects to PostgreSQL and its replicas. `told`: what was heard last of changes. */
 export function openPostgres(base: Base, announced: () => FeedPosition | undefined): OpenPostgres {
   const { config, shutdown, metrics } = base;
-  const open = (url: string, dependency: Dependency, timeoutMs: number) =>
+  const open = (url: () => string, dependency: Dependency, timeoutMs: number) =>
     new Postgres(
       () =>
-        openDatabase(url, config.DATABASE_POOL_SIZE, {
+        openDatabase(url(), config.DATABASE_POOL_SIZE, {
           kind: 'serve',
           // the server counts too what it waits for this process: the deadline itself is kept here
           statementTimeoutMs: 2 * timeoutMs,
@@ -29,7 +29,7 @@ export function openPostgres(base: Base, announced: () => FeedPosition | undefin
       base.onBreaker(dependency),
       (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
     );
-  const postgres = open(config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS);
+  const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS);
   shutdown.push('PostgreSQL', () => postgres.close());
   const urls = replicaUrlsOf(config);
   if (urls.length === 0) return { postgres, replicas: undefined };
@@ -37,7 +37,10 @@ export function openPostgres(base: Base, announced: () => FeedPosition | undefin
   const timeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);
   const replicas = new Replicas(
     postgres,
-    urls.map((url) => new Replica(open(url, 'postgres_replica', timeoutMs))),
+    // a replica that is added or taken away needs a restart
+    urls.map(
+      (url, i) => new Replica(open(() => replicaUrlsOf(config)[i] ?? url, 'postgres_replica', timeoutMs)),
+    ),
     announced,
     (outcome) => metrics.replicaRead(outcome),
   );

@@ -31,9 +31,9 @@ const SAME_SIGNAL_MS = 500;
  * Runs one instance until a signal ends it: the admin port, the instance's ear for the change feed, its
  * invalidator (active in one instance of all) and the workers. Never returns; exits 0 when all ended in order.
  */
-export async function runPrimary(config: Config): Promise<void> {
-  const base = new Base(config, 'primary');
-  const { shutdown, metrics, events } = base;
+export async function runPrimary(given: Config): Promise<void> {
+  const base = new Base(given, 'primary');
+  const { config, shutdown, metrics, events } = base;
   let workers: Workers | undefined;
   watchProcess(metrics.registry, 'primary');
   watchInstance(metrics.registry, config.WORKERS, () => workers?.listening ?? 0);

@@ -4,6 +4,7 @@ import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
 import { watchProcess } from '../observability/process-metrics.ts';
+import { loginOf } from '../redis/store.ts';
 import { Base } from './base.ts';
 import { drain } from './drain.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
@@ -40,6 +41,12 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
     server,
     maxConnections,
   } = parts;
+
+  base.onAddressChange((name) => {
+    if (name === 'REDIS_URL') redis?.useLogin(loginOf(base.config.REDIS_URL));
+    if (name === 'DATABASE_URL') postgres.reconnect(RECONNECT_S);
+    if (name === 'DATABASE_REPLICA_URLS') replicas?.reconnect(RECONNECT_S);
+  });
 
   const report = async () => send({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
   const reporting = setInterval(report, REPORT_EVERY_MS);

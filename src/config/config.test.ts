@@ -19,7 +19,12 @@ describe('the configuration', () => {
   it('needs the address of PostgreSQL and nothing else', () => {
     expect(readConfig(REQUIRED)).toEqual({
       ...REQUIRED,
+      COMPRESSION: 'on',
       DATABASE_DIRECT_URL: '',
+      DATABASE_URL_FILE: '',
+      DATABASE_DIRECT_URL_FILE: '',
+      DATABASE_REPLICA_URLS_FILE: '',
+      REDIS_URL_FILE: '',
       DATABASE_REPLICA_URLS: '',
       DATABASE_POOL_SIZE: 8,
       DATABASE_QUEUE_LIMIT: 200,

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import Type, { type Static } from 'typebox';
 import Value from 'typebox/value';
+import { withAddressFiles } from './address-files.ts';
 import {
   faultOfPostgresUrl,
   faultOfRedisUrls,
@@ -12,6 +13,14 @@ const text = (description: string, options: { default?: string; pattern?: string
   Type.String({ description, ...options });
 const whole = (description: string, fallback: number, minimum: number, maximum: number) =>
   Type.Integer({ description, default: fallback, minimum, maximum });
+
+const addressFile = (name: string) =>
+  text(
+    `File that holds \`${name}\`, in its place. It is read again every second, so that a login may change`,
+    {
+      default: '',
+    },
+  );
 
 const MIB = 1024 * 1024;
 
@@ -28,6 +37,9 @@ export const Environment = Type.Object({
     'Read replicas, separated by commas. A replica is read only if it holds every change that the worker knows of',
     { default: '', pattern: '^$|^postgres(ql)?://[^,]+(,\\s*postgres(ql)?://[^,]+)*$' },
   ),
+  DATABASE_URL_FILE: addressFile('DATABASE_URL'),
+  DATABASE_DIRECT_URL_FILE: addressFile('DATABASE_DIRECT_URL'),
+  DATABASE_REPLICA_URLS_FILE: addressFile('DATABASE_REPLICA_URLS'),
   DATABASE_POOL_SIZE: whole('Connections of each worker to PostgreSQL, and to each replica', 8, 1, 100),
   DATABASE_QUEUE_LIMIT: whole(
     'Queries of a worker that may wait for a connection. Further queries are rejected with 503',
@@ -46,6 +58,7 @@ export const Environment = Type.Object({
       'commas, are nodes of a Redis Cluster: same user, password and scheme, no database number',
     { default: '', pattern: '^$|^rediss?://[^,]+( *, *rediss?://[^,]+)*$' },
   ),
+  REDIS_URL_FILE: addressFile('REDIS_URL'),
   REDIS_TIMEOUT_MS: whole('Deadline of a Redis command', 100, 5, 10_000),
   REDIS_TTL_S: whole(
     'Maximum lifetime of a hotel or key in Redis. Actual lifetimes are spread between half of it and all of it',
@@ -124,7 +137,8 @@ export class ConfigError extends Error {
  * Reads the configuration from an environment. An empty variable counts as unset.
  * Throws a `ConfigError` that names every fault, with the variable, its bounds and never its value.
  */
-export function readConfig(environment: NodeJS.ProcessEnv): Config {
+export function readConfig(variables: NodeJS.ProcessEnv): Config {
+  const [environment, fileFaults] = withAddressFiles(variables);
   const given: Record<string, unknown> = {};
   for (const [name, schema] of Object.entries(Environment.properties)) {
     const value = environment[name]?.trim();
@@ -132,7 +146,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   }
   const config = Value.Default(Environment, given) as Config;
   const paths = Value.Errors(Environment, config).map(({ instancePath }) => instancePath);
-  const faults = new Set(paths.map((path) => explain(path, config)));
+  const faults = new Set([...fileFaults, ...paths.map((path) => explain(path, config))]);
   if (Number(given.L1_MAX_BYTES) > 0 && Number(given.L1_MAX_BYTES) < MIB)
     faults.add(explain('/L1_MAX_BYTES', config));
   if (config.PORT === config.ADMIN_PORT)

@@ -33,6 +33,12 @@ export class Events {
     this.#log.info({ port }, 'listening');
   }
 
+  addressReloaded(variable: string): void {
+    this.#log.info({ variable }, 'address reloaded');
+  }
+  addressRejected(variable: string, reason: string): void {
+    this.#log.error({ variable, reason }, 'address file rejected: the address before it is used on');
+  }
   notReadyYet(reason: string): void {
     this.#log.warn({ reason }, 'dependency not ready, retrying');
   }

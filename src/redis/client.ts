@@ -5,7 +5,7 @@ import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from './left-
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
 import { oversOf, refusalsOf, STORE_NEWER } from './set-if-newer.ts';
-import { clientOptions, type RedisStore, type Refusal, type Versioned } from './store.ts';
+import { clientOptions, type Login, type RedisStore, type Refusal, type Versioned } from './store.ts';
 import { ViewConnector } from './view-connector.ts';
 
 /** Scripts block the server: more keys than these go in several calls. */
@@ -24,6 +24,7 @@ export class Redis implements RedisStore {
   readonly #breaker: CircuitBreaker;
   readonly #call: BreakerCall;
   readonly #left = new LeftMarks();
+  readonly #clients: Client[];
 
   /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
   constructor(
@@ -39,7 +40,9 @@ export class Redis implements RedisStore {
       scripts: { storeNewer: { lua: STORE_NEWER } },
     }) as ScriptedClient;
     const connector = url.startsWith('redis:') ? { Connector: ViewConnector } : {};
-    this.#mget = new MgetConnection(new Client(url, { ...options, ...connector }), timeoutMs);
+    const reader = new Client(url, { ...options, ...connector });
+    this.#mget = new MgetConnection(reader, timeoutMs);
+    this.#clients = [this.#client, reader];
     // without a listener each failed connection would be printed; the breaker reports instead
     this.#client.on('error', () => {});
     this.#breaker = new CircuitBreaker({
@@ -139,6 +142,10 @@ export class Redis implements RedisStore {
       const found = this.#left.left(key, value, reply as MarkReply);
       return found !== null && isKept(found);
     });
+  }
+
+  useLogin(login: Login): void {
+    for (const { options } of this.#clients) Object.assign(options, login);
   }
 
   async evictionPolicy(): Promise<string | undefined> {

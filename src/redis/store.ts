@@ -39,7 +39,24 @@ export interface RedisStore {
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined>;
   /** What is evicted when memory is full, as Redis names it; undefined where memory is not limited or the answer is not known. */
   evictionPolicy(): Promise<string | undefined>;
+  /** Uses another user and password for the connections that are made from now on. */
+  useLogin(login: Login): void;
   close(): void;
+}
+
+/** How a connection logs in. */
+export interface Login {
+  username: string | undefined;
+  password: string | undefined;
+}
+
+/** The login of an address; the addresses of a cluster have the same. */
+export function loginOf(addresses: string): Login {
+  const { username, password } = new URL(addresses.split(',')[0]!.trim());
+  return {
+    username: username === '' ? undefined : decodeURIComponent(username),
+    password: password === '' ? undefined : decodeURIComponent(password),
+  };
 }
 
 /** Replies of a server that can answer nothing at present. */

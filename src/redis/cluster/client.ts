@@ -9,6 +9,7 @@ import { oversOf, refusalsOf } from '../set-if-newer.ts';
 import {
   clientOptions,
   isUnavailable,
+  type Login,
   type RedisStore,
   type Refusal,
   retryAfterMs,
@@ -150,6 +151,13 @@ export class RedisCluster implements RedisStore {
       return before !== null && isKept(before);
     });
     return this.#markers.left(marking, kept);
+  }
+
+  useLogin(login: Login): void {
+    // ioredis makes the clients of nodes from these options
+    Object.assign(this.#cluster.options.redisOptions!, login);
+    for (const { options } of this.#cluster.nodes('all')) Object.assign(options, login);
+    this.#masters.useLogin(login);
   }
 
   /** That of a node whose policy is unsuitable for marks, if there is one. */

@@ -3,7 +3,7 @@ import { Redis as Client, type Cluster } from 'ioredis';
 import { CircuitBreaker } from '../../lib/circuit-breaker.ts';
 import type { BreakerCall } from '../breaker-call.ts';
 import { MgetConnection } from '../mget.ts';
-import { clientOptions, isUnavailable } from '../store.ts';
+import { clientOptions, isUnavailable, type Login } from '../store.ts';
 import { ViewConnector } from '../view-connector.ts';
 import { JointBreaker } from './joint-breaker.ts';
 
@@ -18,6 +18,8 @@ export interface ClusterCredentials {
 export interface Master {
   /** host:port, as ioredis names it in its slots */
   readonly name: string;
+  /** for reading */
+  readonly client: Client;
   readonly mget: MgetConnection;
   readonly breaker: CircuitBreaker;
 }
@@ -109,6 +111,11 @@ export class Masters {
     this.#lastError = message;
   }
 
+  useLogin(login: Login): void {
+    Object.assign(this.#credentials, login);
+    for (const { client } of this.all) Object.assign(client.options, login);
+  }
+
   /** Has the map of the slots read anew; ioredis does so now and then, and where it was sent elsewhere. */
   refresh(): void {
     if (this.#cluster.status === 'ready') this.#cluster.refreshSlotsCache(() => {});
@@ -176,7 +183,7 @@ export class Masters {
       // that the key is another's is as good an answer
       for (const [, error] of errorReplies) if (isUnavailable(error)) throw error;
     });
-    const master = { name, mget, breaker };
+    const master = { name, client, mget, breaker };
     this.#byName.set(name, master);
     return master;
   }

@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+
+/** The variables that may be read from a file, which the variable with `_FILE` behind its name names. */
+export const ADDRESSES = [
+  'DATABASE_URL',
+  'DATABASE_DIRECT_URL',
+  'DATABASE_REPLICA_URLS',
+  'REDIS_URL',
+] as const;
+export type AddressName = (typeof ADDRESSES)[number];
+type Addresses = Readonly<Record<AddressName | `${AddressName}_FILE`, string>>;
+
+/** A Secret that is mounted is exchanged within a minute; its new password must hold at once then. */
+const READ_EVERY_MS = 1_000;
+
+/**
+ * Puts the content of files in the place of the variables that name them. Returns the environment with it, and what is
+ * wrong with the files, one sentence a variable.
+ */
+export function withAddressFiles(environment: NodeJS.ProcessEnv): [NodeJS.ProcessEnv, faults: string[]] {
+  const found = { ...environment };
+  const faults: string[] = [];
+  for (const name of ADDRESSES) {
+    const path = environment[`${name}_FILE`]?.trim();
+    if (!path) continue;
+    if (environment[name]?.trim()) {
+      faults.push(`${name} and ${name}_FILE are both set: set one of them`);
+      continue;
+    }
+    try {
+      found[name] = readFileSync(path, 'utf8').trim();
+      if (found[name] === '') faults.push(`the file of ${name}_FILE is empty`);
+    } catch (error) {
+      faults.push(`the file of ${name}_FILE cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    }
+  }
+  return [found, faults];
+}
+
+/**
+ * Reads the files again every second, and calls back where the content of one has changed. What cannot be read at that
+ * moment has not changed. Returns the end of it.
+ */
+export function watchAddressFiles(config: Addresses, onChange: (name: AddressName) => void): () => void {
+  const read = async (): Promise<void> => {
+    for (const name of ADDRESSES) {
+      const path = config[`${name}_FILE`];
+      const content = path && (await readFile(path, 'utf8').catch(() => ''));
+      const known = contents.get(name) ?? config[name];
+      if (!content || content.trim() === '' || content.trim() === known) continue;
+      contents.set(name, content.trim());
+      onChange(name);
+    }
+  };
+  const contents = new Map<AddressName, string>();
+  if (!ADDRESSES.some((name) => config[`${name}_FILE`])) return () => {};
+  const timer = setInterval(read, READ_EVERY_MS).unref();
+  return () => clearInterval(timer);
+}

@@ -1,0 +1,111 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { beforeAll, expect, it } from 'vitest';
+import { freshDatabase } from '../support/database.ts';
+import { Everywhere, named } from '../support/everywhere.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { ownRedis } from '../support/own-server.ts';
+import { type Service, startService } from '../support/service.ts';
+
+await needs('redis-server');
+
+const POLL = { interval: 20, timeout: 30_000 };
+const HOTELS = Array.from({ length: 30 }, (_, i) => ({ id: `h${i}` }));
+
+let folder: string;
+
+/** As a mounted Secret changes: at once, and whole. */
+async function write(name: string, content: string): Promise<string> {
+  const path = join(folder, name);
+  await writeFile(`${path}.new`, `${content}\n`);
+  await rename(`${path}.new`, path);
+  return path;
+}
+
+const reloads = (service: Service, variable: string) =>
+  service.logs().filter((line) => line.includes('address reloaded') && line.includes(variable)).length;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'hotel-api-addresses-'));
+  closeAtEnd('address files', () => rm(folder, { recursive: true, force: true }));
+});
+
+it('another login of PostgreSQL is used without a restart, by requests and the change feed', async () => {
+  const database = await freshDatabase();
+  const { sql } = database;
+  const suffix = randomBytes(4).toString('hex');
+  const [before, after] = [`before_${suffix}`, `after_${suffix}`];
+  for (const login of [before, after])
+    await sql.unsafe(`create role ${login} login password '${login}' in role hotel_api_serve`);
+  closeAtEnd('logins', async () => {
+    for (const login of [before, after]) await sql.unsafe(`drop role if exists ${login}`);
+  });
+  const urlOf = (login: string) =>
+    Object.assign(new URL(database.ownerUrl), { username: login, password: login }).href;
+  const file = await write('postgres', urlOf(before));
+  const service = await startService({
+    database,
+    redis: false,
+    hotels: HOTELS,
+    env: { DATABASE_URL: '', DATABASE_URL_FILE: file },
+  });
+  const logins = async () => {
+    const rows = await sql<{ usename: string }[]>`
+      select distinct usename from pg_stat_activity where application_name like 'hotel-api %' and datname = current_database()`;
+    return rows.map(({ usename }) => usename);
+  };
+  expect(await logins()).toEqual([before]);
+  // the primary and the worker
+  const used = reloads(service, 'DATABASE_URL');
+  await write('postgres', urlOf(after));
+  await expect.poll(() => reloads(service, 'DATABASE_URL'), POLL).toBe(used + 2);
+  // the login of before ends as a provider ends it
+  await sql.unsafe(`alter role ${before} nologin`);
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${before}`;
+  await expect.poll(logins, POLL).toEqual([after]);
+  await expect.poll(async () => (await service.get('/hotels/h7')).status, POLL).toBe(200);
+  await sql`update hotels set name = 'by the other login'`;
+  await (await Everywhere.of(service)).until('/hotels/h7', named('by the other login'), 10_000);
+  expect(service.logs().join('\n')).not.toContain(`${after}:`);
+
+  // what is no address is reported and not used
+  await write('postgres', 'postgres://a b@[');
+  await expect.poll(() => service.logs().join('\n'), POLL).toContain('address file rejected');
+  expect((await service.get('/hotels/h8')).status).toBe(200);
+  await service.stop();
+});
+
+it('another password of Redis is used without a restart', async () => {
+  const { url } = await ownRedis();
+  const client = new Redis(url, { protocol: 2 });
+  closeAtEnd('a client of Redis', async () => client.disconnect());
+  const setPassword = (password: string) =>
+    client.call('ACL', 'SETUSER', 'hotel-api', 'reset', 'on', `>${password}`, '~*', '&*', '+@all');
+  const urlOf = (password: string) => url.replace('redis://', `redis://hotel-api:${password}@`);
+  await setPassword('first');
+  const file = await write('redis', urlOf('first'));
+  const service = await startService({
+    redis: false,
+    hotels: HOTELS,
+    env: { REDIS_URL_FILE: file, L1_MAX_BYTES: '0' },
+  });
+  const hits = async () => {
+    for (const { id } of HOTELS) expect((await service.get(`/hotels/${id}`)).status).toBe(200);
+    return service.metric('hotel_api_cache_answers_total', { tier: 'redis', answer: 'hit' });
+  };
+  await expect.poll(hits, POLL).toBeGreaterThan(0);
+  await setPassword('second');
+  await write('redis', urlOf('second'));
+  await expect.poll(() => reloads(service, 'REDIS_URL'), POLL).toBe(2);
+  for (const type of ['normal', 'pubsub']) await client.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes');
+  const before = await service.metric('hotel_api_cache_answers_total', { tier: 'redis', answer: 'hit' });
+  await expect.poll(hits, POLL).toBeGreaterThan(before);
+  await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' }), POLL).toBe(0);
+  await service.sql`update hotels set name = 'by the other password'`;
+  await (await Everywhere.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
+  await service.stop();
+});
