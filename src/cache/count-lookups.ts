@@ -1,4 +1,4 @@
-/** Is told what a tier said of the keys it was asked for. */
+/** Callback that counts looked-up keys by tier and result. */
 export type CountLookups = (
   tier: 'redis' | 'postgres',
   answer: 'hit' | 'absent' | 'miss',

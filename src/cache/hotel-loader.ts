@@ -46,7 +46,7 @@ export class HotelLoader {
     for (const flights of Object.values(this.#inFlight)) flights.clear();
   }
 
-  /** The hotels that carry these keys, in their order. Throws `Unavailable`. */
+  /** Returns the hotels of these keys, in their order. Throws `Unavailable`. */
   async load(namespace: Namespace, keys: string[], owner: string): Promise<Found[]> {
     const found = await this.#join(namespace, keys, owner);
     // a change names the keys that a hotel has since, not those that it lost: a load under a lost key may be outdated

@@ -11,9 +11,8 @@ import type { RedisHotelCache } from './redis-hotel-cache.ts';
 import { RedisHotelReader } from './redis-hotel-reader.ts';
 
 /**
- * Reads hotels through Redis and falls back to PostgreSQL. What is asked for in one turn of the event loop goes
- * to Redis as one MGET (two where pointers are followed) and to PostgreSQL as one query; a key that is being
- * loaded from PostgreSQL is not loaded a second time.
+ * Reads hotels through Redis and falls back to PostgreSQL. The keys requested in one event-loop iteration go to Redis as
+ * one MGET (two with pointers) and to PostgreSQL as one query. Loads in flight are shared.
  */
 export class HotelReader {
   readonly #local: LocalCache | undefined;
@@ -23,7 +22,7 @@ export class HotelReader {
   readonly #loader: HotelLoader;
   readonly #batcher: LoadBatcher;
 
-  /** While not `isLinked` Redis may be behind unheard: then PostgreSQL is asked before it. */
+  /** While `isFeedUp` returns false, Redis may be outdated, so PostgreSQL is read first. */
   constructor(
     local: LocalCache | undefined,
     redisCache: RedisHotelCache | undefined,
@@ -44,19 +43,19 @@ export class HotelReader {
   }
 
   /**
-   * The hotels that carry these keys, in the order of the keys, for an owner: an API key, or '' for none in particular.
+   * Returns the hotels of these keys, in the order of the keys. `owner` is an API key, or '' for the service itself.
    * Throws `Unavailable`.
    */
   load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
     return this.#batcher.load(namespace, keys, owner);
   }
 
-  /** A change was heard of: who asks from now on does not share a load that began before it. */
+  /** Handles a change: later loads of the key do not share a load that began before it. */
   forgetLoads(namespace: Namespace, key: string): void {
     this.#loader.forget(namespace, key);
   }
 
-  /** The same for every load under way. */
+  /** Does the same for every load in flight. */
   forgetAllLoads(): void {
     this.#loader.forgetAll();
   }
@@ -91,18 +90,18 @@ export class HotelReader {
         if (known.includes(undefined)) throw error;
       },
     );
-    // each of those who wait for it hears of its failure
+    // each caller that awaits it receives the rejection; this handler covers the case of no caller
     loaded.catch(() => {});
     return { found, loaded };
   }
 
-  /** What the local cache holds of the keys; undefined where it holds none of them. */
+  /** Returns the entries in the local cache; undefined if it has none of the keys. */
   #heldLocally(namespace: Namespace, keys: string[]): (Found | undefined)[] | undefined {
     const held = this.#local && keys.map((key) => this.#local!.held(namespace, key));
     return held?.some(Boolean) ? held : undefined;
   }
 
-  /** What any cache holds, however old: for when PostgreSQL cannot be asked. It is stored nowhere. */
+  /** Returns entries of any age from the caches, for use while PostgreSQL is unavailable. They are not stored. */
   async #lastKnown(
     namespace: Namespace,
     keys: string[],
@@ -115,7 +114,7 @@ export class HotelReader {
     return known.map((entry) => (entry === undefined ? redisCache.shift() : entry));
   }
 
-  /** Stores what was found elsewhere than in the local cache: what is `held` there keeps its age. */
+  /** Stores entries that were not found in the local cache; those of `held` keep their age there. */
   #storeLocally(
     namespace: Namespace,
     keys: string[],
@@ -131,7 +130,7 @@ export class HotelReader {
       if (held?.[i]) continue;
       if (entry) {
         const name = LETTER.id + entry.id;
-        // a load that was joined may have begun before what was heard of since
+        // a shared load may have begun before a change received since
         if (this.#recent.mayStore(name, began) && !this.#recent.isOutdated(name, entry.version))
           local.store(entry, isFromRedis);
       } else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))

@@ -1,24 +1,24 @@
 import type { Found } from '../hotels/entry.ts';
 import { mayExist, type Namespace } from '../hotels/namespace.ts';
 
-/** The place of a key that no hotel can carry. */
+/** Place of a key that no hotel can have. */
 const NO_KEY = -1;
 
-/** A larger batch goes to Redis by itself: to find what it has in common with others costs more than asking twice. */
+/** A larger batch is read separately: finding its common keys costs more than reading them twice. */
 const MAX_JOINED = 100;
 
 /**
- * A look-up whose caches have answered. Who asks only for what they know does not wait for PostgreSQL, and is not
- * refused, because others of the same turn ask for more.
+ * Look-up that the caches have answered. A caller whose keys are all found does not wait for PostgreSQL, and does not
+ * fail with it, when other callers of the same batch miss keys.
  */
 export interface BatchRead {
-  /** undefined: no cache knows; filled in when `loaded` settles, as far as can be */
+  /** undefined: in no cache; completed as far as possible when `loaded` settles */
   found: (Found | undefined)[];
-  /** settles when PostgreSQL has answered; `Unavailable` where it cannot be asked and somebody misses something */
+  /** settles after the load from PostgreSQL; rejects with `Unavailable` if keys remain missing */
   loaded: Promise<void>;
 }
 
-/** What the requests of one turn of the event loop ask for in one namespace. */
+/** Keys requested in one event-loop iteration in one namespace. */
 interface LoadBatch {
   keys: string[];
   places: Map<string, number>;
@@ -28,8 +28,8 @@ interface LoadBatch {
 type Read = (namespace: Namespace, keys: string[], owner: string) => Promise<BatchRead>;
 
 /**
- * Joins what is asked for in one turn of the event loop into one look-up for each namespace; while loads wait for one
- * another, into one for each owner too, so that they can be shared out.
+ * Joins the keys requested in one event-loop iteration into one look-up for each namespace. While loads are queued it
+ * makes one for each owner too, so that the queue can be fair to owners.
  */
 export class LoadBatcher {
   readonly #read: Read;
@@ -45,7 +45,7 @@ export class LoadBatcher {
     this.#isContended = isContended;
   }
 
-  /** What carries these keys, in their order. Throws `Unavailable`. */
+  /** Returns the hotels of these keys, in their order. Throws `Unavailable`. */
   async load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
     if (keys.length > MAX_JOINED) return this.#loadAlone(namespace, keys, owner);
     const whose = this.#isContended() ? owner : '';
@@ -83,7 +83,7 @@ export class LoadBatcher {
   }
 }
 
-/** What was found at these places; waits for PostgreSQL only where one of them needs it. Throws `Unavailable`. */
+/** Returns the hotels at these places; awaits PostgreSQL only if one of them is missing. Throws `Unavailable`. */
 async function pick({ found, loaded }: BatchRead, places: number[]): Promise<Found[]> {
   const isMissing = (place: number) => place !== NO_KEY && found[place] === undefined;
   if (places.some(isMissing)) {

@@ -26,12 +26,12 @@ beforeEach(() => {
 });
 afterEach(realClocks);
 
-it('what was gathered holds although some of it is to be refreshed', async () => {
+it('a batch response stays valid while some of its entries are refreshed', async () => {
   const refreshed: [Namespace, string[]][] = [];
   const local: LocalCache = new LocalCache(1024 ** 2, {
     isFeedUp: () => true,
     absentTtlMs: 1_000,
-    // as the reader does: it looks into the cache again, by keys of its own
+    // like the reader, which looks up keys in the cache again
     refresh: (namespace, keys) => {
       for (const key of keys) local.held(namespace, key);
       refreshed.push([namespace, keys]);
@@ -39,7 +39,7 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
     counts: { hit: 0, absent: 0, miss: 0 },
   });
   for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }), false);
-  // past the refresh of every entry, not past its greatest age
+  // past the refresh time of every entry, before its maximum age
   vi.setSystemTime(NOW_MS + 0.5 * HOUR_MS);
   const body = Buffer.from('{"channel_ids":["missing","channel-of-a","channel-of-b"]}');
   const batchLookup = local.gatherBody('channel', body, 'full', true)!;
@@ -50,7 +50,7 @@ it('what was gathered holds although some of it is to be refreshed', async () =>
   expect(refreshed).toEqual([['channel', ['channel-of-a', 'channel-of-b']]]);
 });
 
-it('a batch that is sent back because it misses something is counted when it comes again, not before', () => {
+it('a batch that is returned for its misses is counted once, when it is read again', () => {
   const counts = { hit: 0, absent: 0, miss: 0 };
   local = new LocalCache(1024 ** 2, {
     isFeedUp: () => true,
@@ -66,8 +66,8 @@ it('a batch that is sent back because it misses something is counted when it com
   expect(counts).toEqual({ hit: 1, absent: 0, miss: 1 });
 });
 
-describe('a local cache that is distrusted', () => {
-  it('knows nothing but what is stored from then on', () => {
+describe('a local cache marked stale', () => {
+  it('knows only entries stored afterwards', () => {
     store();
     expect(isHeld()).toBe(true);
     local.markAllStale();
@@ -77,7 +77,7 @@ describe('a local cache that is distrusted', () => {
     expect(isHeld()).toBe(true);
   });
 
-  it('still tells what it knew last, for when nobody can be asked', () => {
+  it('still returns the last known entry, for an outage of PostgreSQL', () => {
     store();
     local.storeAbsent('id', 'nobody', true);
     local.markAllStale();
@@ -86,7 +86,7 @@ describe('a local cache that is distrusted', () => {
   });
 });
 
-it('an entry is as old as it is, though the wall clock is set back or forward', () => {
+it('the age of an entry does not depend on steps of the wall clock', () => {
   isFeedUp = false;
   store();
   setWallClock(-3 * HOUR_MS);
@@ -98,14 +98,14 @@ it('an entry is as old as it is, though the wall clock is set back or forward', 
   expect(isHeld()).toBe(true);
 });
 
-it('an absence is known for its time, though the wall clock is set back', () => {
+it('an absence expires in time although the wall clock is set back', () => {
   local.storeAbsent('id', 'nobody', true);
   setWallClock(-3 * HOUR_MS);
   vi.advanceTimersByTime(60_001);
   expect(local.find('id', 'nobody')).toBe(MISS);
 });
 
-it('what came from Redis since a moment is dropped with its keys, and nothing else', () => {
+it('dropping the entries from Redis since a time drops their keys and no other entry', () => {
   const ids = Array.from({ length: 30 }, (_, i) => `h${i}`);
   const sinceMs: number[] = [];
   for (const id of ids) {

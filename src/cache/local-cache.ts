@@ -6,40 +6,35 @@ import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
 import { type BatchLookup, OK } from './arena/batch-lookup.ts';
 
 /**
- * Past this age an entry is read again in the background when it is next asked for; at random up to half of it less or
- * more, so that what was stored in one instant is read again at an even rate. The change feed keeps entries true; this
- * bounds what a lost change would do. It costs a look-up an entry:
- * at 60 s, with 100,000 entries in use, a GET cost 10 to 20 µs instead of 8 for seconds on end.
+ * Mean age at which an entry is refreshed in the background by its next request; random between half and one and a half
+ * times that, to spread the load. The change feed keeps entries current; this bounds the effect of a lost change.
  */
 const REFRESH_MS = 900_000;
-/** While the change feed is silent nothing older than this is answered without asking. */
+/** Maximum age of an entry while the change feed is down. */
 const FEED_DOWN_FRESH_MS = 5_000;
-/** Whatever the feed says, nothing older than this is answered without asking. */
+/** Maximum age of an entry while the change feed is up. */
 const MAX_AGE_MS = 3_600_000;
-/** Past so many entries that are dropped at once everything is: it takes less time. */
+/** Maximum number of entries dropped one by one; beyond it, dropping everything is faster. */
 const MAX_DROPPED = 50_000;
 
-/** What the local cache asks of its surroundings. */
+/** Dependencies of the local cache. */
 export interface LocalCacheOptions {
-  /** false while changes may be made that are not heard of; `nowMs`: monotonic */
+  /** returns false while changes may be missed; `nowMs` is monotonic */
   isFeedUp: (nowMs: number) => boolean;
   absentTtlMs: number;
-  /** reads keys again and stores them here; nobody waits for it */
+  /** reloads keys and stores them here, in the background */
   refresh: (namespace: Namespace, keys: string[]) => void;
-  /** keys looked up, by what was said of them: raised here */
+  /** counts of looked-up keys by result, incremented here */
   counts: { hit: number; absent: number; miss: number };
 }
 
-/**
- * The first tier: an arena, and when what it holds may be answered. All of it is synchronous. Views that it returns
- * hold until its next call.
- */
+/** First tier: an arena and the rules of freshness. All calls are synchronous. Views are valid until the next call. */
 export class LocalCache {
   readonly #arena: CacheArena;
   readonly #options: LocalCacheOptions;
   readonly #counts: LocalCacheOptions['counts'];
   readonly #refreshing = new Set<string>();
-  /** what was stored before is only answered where nobody can be asked */
+  /** entries stored before this time are used only while PostgreSQL is unavailable */
   #validFromMs = -Infinity;
 
   constructor(maxBytes: number, options: LocalCacheOptions) {
@@ -52,7 +47,7 @@ export class LocalCache {
     return this.#arena;
   }
 
-  /** A ref into the arena, or ABSENT, or MISS. */
+  /** Returns a ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
     const ref = this.#arena.find(namespace, key, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
     if (ref > 0) {
@@ -64,9 +59,8 @@ export class LocalCache {
   }
 
   /**
-   * Answers the body of a batch request; undefined: something is wrong with it, or it or its answer is too large for
-   * the arena. Unless `mayMiss` also where something is missed: it will be asked again,
-   * and is counted then.
+   * Looks up the ids in a batch request body. Returns undefined if the body is wrong, or if it or the response is too
+   * large for the arena. Without `mayMiss` it also returns undefined, uncounted, if keys are missed.
    */
   gatherBody(
     namespace: 'channel' | 'registry',
@@ -87,7 +81,7 @@ export class LocalCache {
     return this.#checked(namespace, batchLookup, nowMs);
   }
 
-  /** The same for parsed keys; undefined: the answer is too large for the arena. */
+  /** Looks up parsed keys; returns undefined if the response is too large for the arena. */
   gatherKeys(namespace: Namespace, keys: readonly string[], view: View): BatchLookup | undefined {
     const nowMs = monotonicMs();
     const batchLookup = this.#arena.gatherKeys(
@@ -101,7 +95,7 @@ export class LocalCache {
     return this.#checked(namespace, batchLookup, nowMs);
   }
 
-  /** `isShared`: it comes from Redis. */
+  /** Stores an entry; `isFromRedis` states its origin. */
   store(entry: Entry, isFromRedis: boolean): void {
     const nowMs = monotonicMs();
     this.#arena.put(entry.bytes, nowMs, nowMs + REFRESH_MS * (0.5 + Math.random()), isFromRedis);
@@ -119,33 +113,33 @@ export class LocalCache {
   }
 
   /**
-   * The hotel of this key where it is held and nobody has to be asked: because only a midnight has made it untrue,
-   * then it is turned to today, here too, or because somebody has stored it since it was missed.
+   * Returns the current entry of a key that `find` missed. It is found if only its certification flipped, which is
+   * updated here, or if it has been stored meanwhile.
    */
   held(namespace: Namespace, key: string): Entry | undefined {
     const nowMs = monotonicMs();
-    // before all time nothing has turned
+    // at time -Infinity no certification has flipped
     const ref = this.#arena.find(namespace, key, -Infinity, this.#oldestMs(nowMs));
     if (ref <= 0) return undefined;
     const [storedAtMs, softUntilMs] = [this.#arena.storedAt(ref), this.#arena.refreshAtMs(ref)];
     const wallMs = wallAt(nowMs);
     const refreshed = this.#arena.validUntilMs(ref) <= wallMs;
-    // this may be its refresh
+    // the caller may be the refresh of this entry
     if (!refreshed && softUntilMs <= nowMs) return undefined;
     const entry = new Entry(this.#arena.read(ref)).at(wallMs);
     if (refreshed) this.#arena.put(entry.bytes, storedAtMs, softUntilMs, this.#arena.isFromRedis(ref));
     return entry;
   }
 
-  /** What is held for a key however old it is, as it reads today: for when nobody can be asked. Undefined: nothing. */
+  /** Returns the entry of a key, of any age, as it reads today, for use while PostgreSQL is unavailable. Undefined: none. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
-    // before all time nothing has expired
+    // at time -Infinity no entry has expired
     const ref = this.#arena.find(namespace, key, -Infinity);
     if (ref === MISS) return undefined;
     return ref === ABSENT ? null : new Entry(this.#arena.read(ref)).at(wallAt(monotonicMs()));
   }
 
-  /** Forgets the hotel or the absence that this key leads to. */
+  /** Drops the hotel or the absence of this key. */
   drop(namespace: Namespace, key: string): void {
     this.#arena.drop(namespace, key);
   }
@@ -155,13 +149,13 @@ export class LocalCache {
     this.#validFromMs = -Infinity;
   }
 
-  /** Anything may have changed: what is held counts as unknown, but for `lastKnown`. */
+  /** Makes all stored entries unknown to every call except `lastKnown`. */
   markAllStale(): void {
-    // what is stored within this microsecond may have been stored before
+    // the clock's resolution: an entry of the same microsecond may be older than this call
     this.#validFromMs = monotonicMs() + 0.001;
   }
 
-  /** Forgets what came from Redis since then, and perhaps more. */
+  /** Drops entries that came from Redis since then, and possibly more. */
   dropFromRedisSince(sinceMs: number): void {
     this.#arena.dropFromRedisSince(sinceMs, MAX_DROPPED);
   }
@@ -187,12 +181,12 @@ export class LocalCache {
     const stale = keys.filter((_, i) => !this.#refreshing.has(names[i]!));
     if (stale.length === 0) return;
     for (const name of names) this.#refreshing.add(name);
-    // the entries stay as they are until the new ones are there; the next look is a second away
+    // the entries stay until they are replaced; the next refresh is at least a second later
     const forget = () => {
       for (const name of names) this.#refreshing.delete(name);
     };
     setTimeout(forget, 1_000).unref();
-    // in another turn: what was found in this one holds only until the arena's next call
+    // deferred, because the caller's views are only valid until the arena's next call
     setImmediate(() => this.#options.refresh(namespace, stale));
   }
 }

@@ -1,14 +1,14 @@
 import type { Found, View } from '../hotels/entry.ts';
 import { fillGaps } from '../hotels/json-array.ts';
 
-/** The answer to a batch in which some hotels are still missing: they are loaded, then it is completed. */
+/** Response to a batch of which some hotels are still missing. */
 export class PartialResponse {
-  /** what is missing: distinct, in the order asked */
+  /** missing keys: distinct, in the requested order */
   readonly keys: readonly string[];
   readonly #hits: Buffer;
   readonly #places: readonly number[];
 
-  /** `hits` is `[body,body,…]`; `places[i]` is the offset at which the body for `keys[i]` and a comma belong. */
+  /** Takes the array `[body,body,…]`; `places[i]` is the offset in it for the body of `keys[i]` and a comma. */
   constructor(hits: Buffer, keys: readonly string[], places: readonly number[]) {
     this.#hits = hits;
     this.keys = keys;
@@ -16,8 +16,8 @@ export class PartialResponse {
   }
 
   /**
-   * The whole array; `found[i]` is what was found for `keys[i]`, undefined or null where there is nothing. It holds
-   * until the next answer is assembled.
+   * Returns the whole array. `found[i]` is the hotel of `keys[i]`, undefined or null if there is none. The bytes are
+   * valid until the next response is assembled.
    */
   complete(found: readonly (Found | undefined)[], view: View): Buffer {
     return fillGaps(this.#hits, this.#places, found, view);

@@ -23,13 +23,13 @@ describe('a load', () => {
     expect(recent.mayStore('h:a', recent.position)).toBe(true);
   });
 
-  it('is not touched by changes of other keys', () => {
+  it('is independent of changes of other keys', () => {
     const began = recent.position;
     recent.note('h:b', 5);
     expect(recent.mayStore('h:a', began)).toBe(true);
   });
 
-  it('is judged by the last of several changes', () => {
+  it('is compared with the last of several changes', () => {
     recent.note('h:a', 5);
     const began = recent.position;
     recent.note('h:a', 6);
@@ -37,7 +37,7 @@ describe('a load', () => {
     expect(recent.mayStore('h:a', recent.position)).toBe(true);
   });
 
-  it('of any key that began before anything may have changed may not be stored', () => {
+  it('of any key that began before noteAll() may not be stored', () => {
     const began = recent.position;
     recent.noteAll();
     expect(recent.mayStore('h:a', began)).toBe(false);
@@ -46,13 +46,13 @@ describe('a load', () => {
 });
 
 describe('a version that a cache holds', () => {
-  it('is outdated when a newer one was heard of, and only then', () => {
+  it('is outdated only if a newer one was received', () => {
     recent.note('h:a', 5);
     expect([4, 5, 6].map((version) => recent.isOutdated('h:a', version))).toEqual([true, false, false]);
     expect(recent.isOutdated('h:b', 1)).toBe(false);
   });
 
-  it('stays outdated when an older change is heard of later', () => {
+  it('stays outdated when an older change is received later', () => {
     recent.note('h:a', 5);
     recent.note('h:a', 3);
     expect(recent.isOutdated('h:a', 4)).toBe(true);
@@ -66,7 +66,7 @@ describe('a version that a cache holds', () => {
 
 describe('changes', () => {
   it('are remembered for 30 s at least', () => {
-    // in the last moment of the first half
+    // the last moment of the first half
     vi.advanceTimersByTime(29_999);
     const began = recent.position;
     recent.note('h:a', 5);
@@ -78,7 +78,7 @@ describe('changes', () => {
     expect(recent.isOutdated('h:a', 4)).toBe(true);
   });
 
-  it('are forgotten in the end', () => {
+  it('are dropped eventually', () => {
     for (let second = 0; second < 600; second++) {
       for (let i = 0; i < 10; i++) recent.note(`h:${second}-${i}`, 1);
       vi.advanceTimersByTime(1_000);

@@ -10,15 +10,15 @@ import {
   VersionedValues,
 } from '../redis/versioned-values.ts';
 
-/** What a pointer begins with; behind it stands the hotel's id. */
+/** Prefix of a pointer; the hotel's id follows. */
 const POINTER_PREFIX = '>';
 const POINTER_PREFIX_BYTE = 0x3e;
-/** What stands in a pointer's place when no hotel carries the id. */
+/** Value of a pointer while no hotel has the key. */
 const NO_HOTEL = '-';
 const NO_HOTEL_BYTE = 0x2d;
-/** Half of it is longer than any load takes that began before the change: after it nothing older can come. */
+/** Twice the maximum time of a load: later, no load from before the change can arrive. */
 const TOMBSTONE_TTL_MS = 120_000;
-/** Keys removed by one command. */
+/** Number of keys removed by one command. */
 const REMOVE_COUNT = 1_000;
 
 const CODEC: Codec<Entry> = {
@@ -32,9 +32,9 @@ const CODEC: Codec<Entry> = {
 };
 
 /**
- * Hotels in Redis: entries under `<generation>:h:<hotel id>`, and pointers from channel ids and registry ids to
- * hotel ids under `<generation>:c:…` and `<generation>:r:…`. An entry carries its own channel id and registry id,
- * so a pointer that is out of date shows itself.
+ * Hotels in Redis: entries under `<generation>:h:<hotel id>`, and pointers from channel ids and registry ids to hotel ids
+ * under `<generation>:c:…` and `<generation>:r:…`. An entry contains its channel id and registry id, which reveals an
+ * outdated pointer.
  */
 export class RedisHotelCache {
   readonly #redis: RedisStore;
@@ -48,18 +48,18 @@ export class RedisHotelCache {
     this.#options = sharing;
   }
 
-  /** From now on only keys of this generation are read and written. */
+  /** Sets the generation of the keys to read and write. */
   useGeneration(generation: string): void {
     this.#prefix = `${generation}:`;
     this.#entries.useGeneration(generation);
   }
 
-  /** What stands in Redis before the keys of a namespace. */
+  /** Returns the prefix of the Redis keys of a namespace. */
   prefixOf(namespace: Namespace): string {
     return this.#prefix + LETTER[namespace];
   }
 
-  /** For each key the hotel id, null when no hotel carries it, undefined when Redis does not know. */
+  /** Returns the hotel id of each key; null: no hotel has the key, undefined: unknown to Redis. */
   async pointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(string | null | undefined)[]> {
     const values = await this.#redis.readMany(keys, this.prefixOf(namespace));
     if (values === undefined) return new Array(keys.length).fill(undefined);
@@ -78,10 +78,7 @@ export class RedisHotelCache {
     return ids;
   }
 
-  /**
-   * Forgets where these keys point to: the hotel there does not carry them, or is not known. Returns false when
-   * Redis did not take all of it.
-   */
+  /** Removes pointers that are wrong or unconfirmed. Returns false if Redis did not complete it. */
   async removePointers(namespace: 'channel' | 'registry', keys: string[]): Promise<boolean> {
     const start = this.prefixOf(namespace);
     for (let i = 0; i < keys.length; i += REMOVE_COUNT) {
@@ -92,8 +89,8 @@ export class RedisHotelCache {
   }
 
   /**
-   * For each id the entry (which may say that the hotel is absent) or undefined when Redis does not know.
-   * What is damaged or belongs to another id counts as unknown. The entries view the reply: not to be kept.
+   * Returns the entry of each id, which may be an absence; undefined if Redis has none, or a corrupt one or one of
+   * another id. The entries are views of the reply and must not be kept.
    */
   async entries(ids: string[]): Promise<(Entry | undefined)[]> {
     const held = await this.held(ids);
@@ -101,15 +98,14 @@ export class RedisHotelCache {
     return held;
   }
 
-  /** The same, with tombstones as they stand. */
+  /** Returns the same with tombstones. */
   held(ids: string[]): Promise<(Entry | undefined)[]> {
     return this.#entries.read(ids);
   }
 
   /**
-   * Stores entries (or tombstones, of all) unless Redis holds a newer version, and points their channel and registry ids
-   * at them. Those of `over` are replaced: by id, the version that was found to be wrong. Returns what was refused;
-   * undefined when Redis did not take all of it.
+   * Stores entries or tombstones, unless Redis holds a newer version, and pointers from their channel and registry ids.
+   * `over` lists by id the wrong versions to be replaced. Returns the rejected ones; undefined if Redis did not complete it.
    */
   async fill(entries: Entry[], over?: Standing): Promise<Standing | undefined> {
     const ttlMs = entries[0]?.isTombstone ? TOMBSTONE_TTL_MS : this.#options.ttlMs;
@@ -120,11 +116,11 @@ export class RedisHotelCache {
     return pointed ? rejected : undefined;
   }
 
-  /** Points channel and registry ids at the entries that carry them. False when Redis did not take all of it. */
+  /** Stores pointers from channel and registry ids to their entries. Returns false if Redis did not complete it. */
   async #point(entries: Entry[]): Promise<boolean> {
     const pointers: [string, string, number][] = [];
     for (const { id, channelId, registryId, bytes } of entries) {
-      // as long as the entry, so that one load brings both back
+      // the same lifetime as the entry, so that one load restores both
       const ttlMs = lifetimeMs(this.#options.ttlMs, bytes.readUInt32LE(0));
       if (channelId !== null)
         pointers.push([this.prefixOf('channel') + channelId, POINTER_PREFIX + id, ttlMs]);
@@ -135,8 +131,8 @@ export class RedisHotelCache {
   }
 
   /**
-   * Puts tombstones in the place of what is older. Their channel and registry ids (not null) are forgotten, as
-   * nobody may have carried them before. Returns as `fill` does.
+   * Replaces older entries by tombstones and removes the pointers of their channel and registry ids. Returns the same as
+   * `fill`.
    */
   async storeTombstones(
     tombstones: Entry[],
@@ -150,12 +146,12 @@ export class RedisHotelCache {
     return channel && registry ? rejected : undefined;
   }
 
-  /** Some of the ids that Redis holds something under, and the cursor for the next; undefined: it does not answer. */
+  /** Returns some of the hotel ids in Redis and the cursor of the next call; undefined if Redis does not reply. */
   walk(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
     return this.#entries.walk(cursor);
   }
 
-  /** Remembers for a short time that no hotel carries these keys, unless Redis has heard otherwise meanwhile. */
+  /** Stores for a short time that no hotel has these keys, unless Redis holds newer pointers. */
   async rememberAbsent(namespace: Namespace, keys: string[]): Promise<void> {
     const lifetime = () => lifetimeMs(this.#options.absentTtlMs, 2 ** 32 * Math.random());
     if (namespace === 'id') {

@@ -4,16 +4,16 @@ import type { CountLookups } from './count-lookups.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
-/** What Redis says of hotels, judged by what was heard of changes and by today's date. */
+/** Reads hotels from Redis and checks them against recent changes and today's date. */
 export class RedisHotelReader {
   readonly #cache: RedisHotelCache;
   readonly #recent: RecentChanges;
   readonly #isFeedUp: () => boolean;
   readonly #count: CountLookups;
-  /** hotels that a midnight has turned and that are on their way to Redis */
+  /** ids whose entries are being rewritten after their certification flipped */
   readonly #refreshing = new Set<string>();
 
-  /** Only while `isLinked` is Redis told what a midnight has turned. */
+  /** While `isFeedUp` returns false, entries are not written back to Redis. */
   constructor(
     redisCache: RedisHotelCache,
     recent: RecentChanges,
@@ -26,7 +26,7 @@ export class RedisHotelReader {
     this.#count = count;
   }
 
-  /** What Redis knows of the keys, undefined where it does not; where `known` holds an answer already, that one. */
+  /** Returns the hotels in Redis, undefined for unknown keys. Keys with a `known` result are not requested. */
   async read(
     namespace: Namespace,
     keys: string[],
@@ -58,12 +58,12 @@ export class RedisHotelReader {
     let next = 0;
     const unconfirmed: string[] = [];
     const found = ids.map((id, i) => {
-      // a late fill may have called absent what was heard of since
+      // a late fill may have stored an absence that a change has since made wrong
       if (id === null && this.#recent.hasChange(LETTER[namespace] + keys[i])) return undefined;
       if (typeof id !== 'string') return id;
       const entry = entries[next++];
       if (entry?.isOf(namespace, keys[i]!)) return entry;
-      // the pointer is out of date and tells nothing of who carries the id now
+      // the pointer is outdated and does not name the hotel that has the key now
       if (entry !== undefined) unconfirmed.push(keys[i]!);
       return undefined;
     });
@@ -71,7 +71,7 @@ export class RedisHotelReader {
     return found;
   }
 
-  /** What Redis held, as it reads today; undefined where a newer version was heard of. */
+  /** Returns the entries as they read today; undefined for a version older than a known change. */
   #checked(entries: (Entry | undefined)[]): (Found | undefined)[] {
     const nowMs = Date.now();
     const refreshed: Entry[] = [];
@@ -86,7 +86,7 @@ export class RedisHotelReader {
     return checked;
   }
 
-  /** Turned entries replace those in Redis, each once, however many ask for them at midnight. */
+  /** Writes entries with a flipped certification back to Redis, each once at a time. */
   async #fillRefreshed(refreshed: Entry[]): Promise<void> {
     for (const { id } of refreshed) this.#refreshing.add(id);
     await this.#cache.fill(refreshed);

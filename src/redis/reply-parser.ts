@@ -192,7 +192,7 @@ export class ValuesReader implements ReplyReader {
       this.#missing = 0;
       return true;
     }
-    if (type !== STAR) throw new Error('Redis sent something else than the reply to an MGET');
+    if (type !== STAR) throw new Error('Redis sent an unexpected reply to MGET');
     const count = this.#takeNumber();
     if (count === undefined) return false;
     this.#missing = count;
@@ -202,7 +202,7 @@ export class ValuesReader implements ReplyReader {
   #takeValue(): boolean {
     const start = this.#at;
     if (start >= this.#end) return false;
-    if (this.#reply[start] !== DOLLAR) throw new Error('Redis sent something else than a value');
+    if (this.#reply[start] !== DOLLAR) throw new Error('Redis sent an unexpected value');
     const length = this.#takeNumber();
     if (length === undefined) return false;
     if (length >= 0) {

@@ -8,7 +8,7 @@ import { ABSENT, CacheArena, MISS } from './arena.ts';
 const NAMESPACES: Namespace[] = ['id', 'channel', 'registry'];
 const ARENA_BYTES = 1024 ** 2;
 
-/** What the arena may hold, in plain Maps. It has no bound: what the arena let go it hears of by asking. */
+/** Model of the arena in plain Maps. It is unbounded and learns of evictions by look-ups in the arena. */
 class Model {
   readonly entries = new Map<string, Entry>();
   readonly owners = new Map<string, string>();
@@ -26,7 +26,7 @@ class Model {
     return keys;
   }
 
-  /** The entry a key leads to, if the arena has not let it go. */
+  /** Returns the entry of a key, unless the arena has evicted it. */
   held(namespace: Namespace, key: string): Entry | undefined {
     const id = this.owners.get(`${namespace} ${key}`);
     if (id === undefined) return undefined;
@@ -60,7 +60,7 @@ class Model {
     this.absences.delete(`${namespace} ${key}`);
   }
 
-  /** What the arena says of a key is true; with nothing evicted, it knows all that the model knows. */
+  /** Checks that the arena's result for a key is right; without evictions it knows every key of the model. */
   check(namespace: Namespace, key: string): void {
     const entry = this.held(namespace, key);
     const ref = this.arena.find(namespace, key, NOW_MS);
@@ -148,7 +148,7 @@ function take(model: Model, step: Step): void {
   }
 }
 
-it('nothing that is found is wrong or stale, after any sequence of changes and evictions', () => {
+it('never returns a wrong or stale entry, after any sequence of changes and evictions', () => {
   const arena = new CacheArena(ARENA_BYTES);
   let evictions = 0;
   fc.assert(

@@ -16,7 +16,7 @@ function versionOf(arena: CacheArena, ref: number): number {
 }
 
 describe('one hotel', () => {
-  it('is found by each of its keys, with its bytes, times and tags', () => {
+  it('is found by each key, with its bytes, times and tags', () => {
     const arena = new CacheArena(MIB);
     const entry = hotel({ id: 'é-1', channel_id: 'ch', registry_id: '-7', version: 3 });
     expect(arena.put(entry.bytes, NOW_MS, LATER_MS)).toBe(true);
@@ -37,7 +37,7 @@ describe('one hotel', () => {
     expect(arena.find('channel', 'é-1', NOW_MS)).toBe(MISS);
   });
 
-  it('is never replaced by an older version', () => {
+  it('keeps the newer version when an older one is put', () => {
     const arena = new CacheArena(MIB);
     arena.put(hotel({ id: 'a', version: 2, name: 'new' }).bytes, NOW_MS, LATER_MS);
     expect(arena.put(hotel({ id: 'a', version: 1, name: 'old' }).bytes, NOW_MS, LATER_MS)).toBe(false);
@@ -55,7 +55,7 @@ describe('one hotel', () => {
     expect(arena.find('channel', 'x2', NOW_MS)).toBeGreaterThan(0);
   });
 
-  it('gives its channel id to the hotel with the larger version, whichever came first', () => {
+  it('loses its channel id to the hotel with the larger version, in either order', () => {
     const [old, young] = [
       hotel({ id: 'a', version: 1, channel_id: 'x' }),
       hotel({ id: 'b', version: 2, channel_id: 'x' }),
@@ -73,7 +73,7 @@ describe('one hotel', () => {
     }
   });
 
-  it('is a miss from the moment its certification flips, and where it was stored too early', () => {
+  it('is a miss once its certification has flipped, and when it was stored too early', () => {
     const arena = new CacheArena(MIB);
     const entry = hotel({ id: 'a', certified_from: '2026-01-01', certified_until: '2026-12-31' });
     arena.put(entry.bytes, NOW_MS, LATER_MS);
@@ -83,7 +83,7 @@ describe('one hotel', () => {
     expect(arena.find('id', 'a', NOW_MS, NOW_MS + 1)).toBe(MISS);
   });
 
-  it('is refused when it is too large, absent, or its header lies about its lengths', () => {
+  it('is rejected when it is too large, absent, or has inconsistent lengths', () => {
     const arena = new CacheArena(MIB);
     expect(arena.put(hotel({ id: 'a', description: 'x'.repeat(20_000) }).bytes, NOW_MS, LATER_MS)).toBe(
       false,
@@ -98,7 +98,7 @@ describe('one hotel', () => {
 });
 
 describe('an absence', () => {
-  it('is known until its time, and a put of the key ends it at once', () => {
+  it('is known until it expires or a hotel with the key is put', () => {
     const arena = new CacheArena(MIB);
     arena.putAbsent('channel', 'x', NOW_MS, NOW_MS + 10);
     expect(arena.find('channel', 'x', NOW_MS + 9)).toBe(ABSENT);
@@ -109,7 +109,7 @@ describe('an absence', () => {
     expect(arena.stats()).toMatchObject({ entries: 1, absences: 0 });
   });
 
-  it('takes the place of the hotel that its key led to', () => {
+  it('replaces the hotel of its key', () => {
     const arena = new CacheArena(MIB);
     arena.put(hotel({ id: 'a', channel_id: 'x' }).bytes, NOW_MS, LATER_MS);
     arena.putAbsent('id', 'a', NOW_MS, LATER_MS);
@@ -119,7 +119,7 @@ describe('an absence', () => {
     expect(arena.find('id', 'a', NOW_MS)).toBe(MISS);
   });
 
-  it('is never remembered for a key that no hotel can have', () => {
+  it('is not stored for a key that no hotel can have', () => {
     const arena = new CacheArena(MIB);
     for (const key of ['', '\0', 'a\0', '\ud800', 'x'.repeat(256), 'é'.repeat(128)]) {
       arena.putAbsent('id', key, NOW_MS, LATER_MS);

@@ -6,15 +6,15 @@ import { BatchLookup, NOT_READ } from './batch-lookup.ts';
 import { writeKey } from './key-bytes.ts';
 import { RECORD_HEADER_BYTES, tagAt } from './tag.ts';
 
-/** What `find` returns beside the ref of a hit. */
+/** Results of `find` beside the ref of a hit. */
 export const MISS = 0;
 export const ABSENT = -1;
 
-/** A content coding of compressed forms. */
+/** Content coding of compressed forms. */
 export type Coding = 'zstd' | 'br' | 'gzip';
 const FORM_NUMBERS: Record<Coding, number> = { zstd: 0, br: 2, gzip: 4 };
 
-/** The most keys of one batch. */
+/** Maximum number of keys in one batch. */
 export const MAX_KEYS = 1000;
 const MIN_BYTES = 1024 ** 2;
 const MAX_BYTES = 3.5 * 1024 ** 3;
@@ -24,26 +24,26 @@ const NARROW_END_BYTES = 5;
 export interface ArenaStats {
   entries: number;
   absences: number;
-  /** keys in the index, of entries and absences */
+  /** keys of entries and absences in the index */
   keys: number;
-  /** the part of the budget that was ever written, which is what may be resident */
+  /** bytes of the budget that were ever written, which may be resident */
   bytes: number;
   maxBytes: number;
-  /** entries that went to make room for others */
+  /** entries evicted to free space */
   evictions: number;
   puts: number;
-  /** entries not stored: older than the one that is held, or too large */
+  /** entries not stored because they were older than the stored one, or too large */
   rejected: number;
   /** compressed forms of entries */
   forms: number;
 }
 
 /**
- * The local cache: one WebAssembly memory that holds entries (their layout: entry-layout.ts), an index of their keys,
- * and nothing in JavaScript for each. A hotel is reachable by its id, its channel id and its registry id.
+ * Storage of the local cache: one WebAssembly memory with the entries (layout: entry-layout.ts) and an index of their
+ * keys, without a JavaScript object for each. A hotel is found by its id, its channel id and its registry id.
  *
- * A ref names a record from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory
- * (`body`, `output`) hold until the next call. Nothing here waits, so neither may be kept across an await.
+ * A ref is valid from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory (`body`,
+ * `output`) are valid until the next call. Both must not be kept across an await.
  */
 export class CacheArena {
   readonly #maxBytes: number;
@@ -60,12 +60,12 @@ export class CacheArena {
   readonly #batchLookup: BatchLookup;
 
   /**
-   * `maxBytes` (1 MiB to 3.5 GiB) bounds all that is resident: entries, keys, index and ghosts, and answers of up to
-   * 1/64 of it. Only answers larger than that add to it, up to an eighth of it or 64 MiB.
+   * Takes the bound of resident memory in bytes, 1 MiB to 3.5 GiB: entries, keys, index, ghosts, and responses of up to
+   * 1/64 of it. Larger responses add to it, at most an eighth of it or 64 MiB.
    */
   constructor(maxBytes: number) {
     if (!(maxBytes >= MIN_BYTES && maxBytes <= MAX_BYTES)) {
-      throw new RangeError(`an arena has 1 MiB to 3.5 GiB, not ${maxBytes} bytes`);
+      throw new RangeError(`the size of an arena is 1 MiB to 3.5 GiB, not ${maxBytes} bytes`);
     }
     this.#maxBytes = maxBytes;
     const outputBytes = Math.min(Math.floor(maxBytes / 8), MAX_OUTPUT_BYTES);
@@ -86,62 +86,58 @@ export class CacheArena {
   }
 
   /**
-   * Stores an entry that `readEntry` or `encodeHotel` gave and that is present; copies the bytes. It replaces what
-   * is held of that id, unless that has a larger version. A channel or registry id that another entry holds goes
-   * over to the one with the larger version. Returns false when the entry was not stored. `isShared`: it comes from
-   * Redis.
+   * Copies an entry of a present hotel, as returned by `readEntry` or `encodeHotel`. It replaces the stored entry of that
+   * id, unless that has a larger version. A channel or registry id of another entry goes to the larger version. Returns
+   * false if the entry was not stored.
    */
   put(entry: Uint8Array, nowMs: number, softUntilMs: number, isFromRedis = false): boolean {
-    // A longer one would not fit the output, where wasm takes it from; wasm refuses it by its length.
+    // a longer entry does not fit the output; wasm rejects it by its length
     if (entry.length <= this.#maxEntryBytes) this.#bytes.set(entry, this.#outputStart);
     return this.#wasm.put(entry.length, nowMs, softUntilMs, Number(isFromRedis)) !== 0;
   }
 
-  /** Remembers until `untilMs` that no hotel has this key. An entry that is reachable by it is forgotten. */
+  /** Stores that no hotel has this key, until `untilMs`, and drops the entry with it. */
   putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number, isFromRedis = false): void {
     const length = writeKey(this.#bytes, key, this.#input);
     if (length > 0) this.#wasm.putAbsent(NUMBER[namespace], length, nowMs, untilMs, Number(isFromRedis));
   }
 
   /**
-   * The ref of the hotel with this key; ABSENT when it is known that there is none; else MISS, so also for what was
-   * stored before `minStoredAtMs` and for a hotel whose `certified` has flipped by `wallMs`. That one is epoch ms; all
-   * other times here are of one clock, whichever the caller takes.
+   * Returns the ref of the hotel with this key, ABSENT if it is known that there is none, or MISS. A hotel stored before
+   * `minStoredAtMs`, or whose `certified` has flipped by `wallMs` (epoch ms), is a MISS. All other times here share one
+   * clock, which the caller chooses.
    */
   find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0, wallMs = nowMs): number {
     const length = writeKey(this.#bytes, key, this.#input);
     return length === 0 ? MISS : this.#wasm.find(NUMBER[namespace], length, nowMs, minStoredAtMs, wallMs);
   }
 
-  /** When the entry was put. */
+  /** Returns the time at which the entry was put. */
   storedAt(ref: number): number {
     return this.#floats[ref + 1]!;
   }
 
-  /** When the entry is to be refreshed. */
+  /** Returns the time at which the entry is due for a refresh. */
   refreshAtMs(ref: number): number {
     return this.#floats[ref + 2]!;
   }
 
-  /** From when on `certified` is no longer true, epoch ms. */
+  /** Returns the time at which `certified` flips, in epoch ms. */
   validUntilMs(ref: number): number {
     return this.#floats[ref + 6]!;
   }
 
-  /** True of what came from Redis. */
+  /** Returns true if the entry came from Redis. */
   isFromRedis(ref: number): boolean {
     return this.#bytes[ref * 8 + 7] !== 0;
   }
 
-  /** Twelve characters that differ where the bytes of the view differ. */
+  /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */
   tag(ref: number, view: View): string {
     return tagAt(this.#bytes, ref, view);
   }
 
-  /**
-   * The JSON of a view, in the arena's memory, until the next call. A new view of it takes 12 ns; one kept for each
-   * length would take 3, but the body would have to be copied to one place (15 ns and more).
-   */
+  /** Returns the JSON of a view in the arena's memory, valid until the next call. */
   body(ref: number, view: View): Uint8Array {
     const words = this.#words;
     const word = ref * 2;
@@ -153,15 +149,15 @@ export class CacheArena {
     return new Uint8Array(this.#memory, this.#outputStart, words[word + 23]! + NARROW_END_BYTES);
   }
 
-  /** The number of bytes of a view. */
+  /** Returns the number of bytes of a view. */
   bodyLength(ref: number, view: View): number {
     const words = this.#words;
     return view === 'full' ? words[ref * 2 + 22]! : words[ref * 2 + 23]! + NARROW_END_BYTES;
   }
 
   /**
-   * A view as it is compressed, in the arena's memory, until the next call. Empty: compressing it does not pay;
-   * undefined: no such form is stored.
+   * Returns the compressed form of a view in the arena's memory, valid until the next call. It is empty if compression
+   * does not pay, undefined if none is stored.
    */
   form(ref: number, view: View, coding: Coding): Uint8Array | undefined {
     const form = this.#wasm.findForm(ref, formNumber(view, coding));
@@ -172,8 +168,8 @@ export class CacheArena {
   }
 
   /**
-   * Offers a form, empty where compressing does not pay. It is stored at the second demand, and dropped with its entry.
-   * Refs are invalid after the call.
+   * Offers a compressed form, empty if compression does not pay. It is stored at the second request, and dropped with
+   * its entry. The call invalidates all refs.
    */
   offerForm(ref: number, view: View, coding: Coding, bytes: Uint8Array): void {
     if (bytes.length > this.#maxEntryBytes) return;
@@ -181,33 +177,31 @@ export class CacheArena {
     this.#wasm.putForm(ref, formNumber(view, coding), bytes.length);
   }
 
-  /** A copy of the entry. */
+  /** Returns a copy of the entry. */
   read(ref: number): Buffer {
     const start = ref * 8 + RECORD_HEADER_BYTES;
     return Buffer.from(this.#bytes.subarray(start, start + this.#words[ref * 2 + 7]!));
   }
 
-  /** Forgets the hotel or the absence that this key leads to, with all its keys. */
+  /** Drops the hotel or the absence of this key, with all its keys. */
   drop(namespace: Namespace, key: string): void {
     const length = writeKey(this.#bytes, key, this.#input);
     if (length > 0) this.#wasm.drop(NUMBER[namespace], length);
   }
 
-  /** Forgets what came from Redis since then; everything, where that is more than `atMost`. */
+  /** Drops what came from Redis since then; drops everything if that is more than `atMost` records. */
   dropFromRedisSince(sinceMs: number, atMost: number): void {
     this.#wasm.dropFromRedisSince(sinceMs, atMost);
   }
 
-  /** Forgets everything. */
+  /** Drops everything. */
   clear(): void {
     this.#wasm.clear();
   }
 
   /**
-   * Answers the body of a batch request by channel or registry ids: in the order asked, without what is absent or
-   * missed. Times as in `find`. What it returns is the arena's one Gathered, written anew with each batch.
-   *
-   * 1000 of 200,000 hotels with bodies of 964 bytes take 0.16 ms, when all are in the processor's cache 0.05.
+   * Looks up the channel or registry ids in a batch request body. The response keeps their order and omits absent and
+   * missed hotels. Times as in `find`. Returns the arena's one `BatchLookup`, overwritten by each batch.
    */
   gather(
     namespace: 'channel' | 'registry',
@@ -225,7 +219,7 @@ export class CacheArena {
     return this.#batchLookup.take(status, undefined);
   }
 
-  /** The same for at most MAX_KEYS keys that JavaScript has parsed; registry ids in canonical decimal digits. */
+  /** Looks up at most MAX_KEYS parsed keys, registry ids in canonical decimal digits; otherwise like `gather`. */
   gatherKeys(
     namespace: Namespace,
     keys: readonly string[],

@@ -3,25 +3,25 @@ import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { tagAt } from './tag.ts';
 
-/** What became of a batch: answered; wrong or too long, so others must judge it; larger than the output. */
+/** Status of a batch: complete; left to the general parser; larger than the output. */
 export const OK = 0;
 export const NOT_READ = 1;
 export const TOO_LARGE = 2;
 export type BatchLookupStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
 
 /**
- * What an arena found for a batch. A arena has one and writes it anew with each batch; `output`, `takeGapped` and
- * `softKeys` read the arena's memory and hold until its next call.
+ * Result of a batch look-up. An arena has one and overwrites it with each batch. `output`, `takePartial` and `softKeys`
+ * read the arena's memory and are valid until its next call.
  */
 export class BatchLookup {
   status: BatchLookupStatus = NOT_READ;
-  /** hotels answered; this and what follows says nothing where the status is NOT_READ */
+  /** hotels found; without meaning, like the following fields, if the status is NOT_READ */
   hits = 0;
-  /** keys known to be absent, each time they were asked for */
+  /** known absent keys, repetitions included */
   absences = 0;
-  /** keys not held, each time they were asked for */
+  /** missed keys, repetitions included */
   misses = 0;
-  /** when the first of the hits is to be refreshed, epoch ms; Infinity without hits */
+  /** time of the first refresh due among the hits, epoch ms; Infinity without hits */
   soonestSoftMs = Infinity;
 
   readonly #bytes: Buffer;
@@ -34,7 +34,7 @@ export class BatchLookup {
   readonly #gaps: number;
   #outputLength = 0;
   #asked = 0;
-  /** the keys, where JavaScript gave them */
+  /** the keys, if the caller passed parsed keys */
   #keys: readonly string[] | undefined;
 
   constructor(wasm: ArenaWasm, memory: ArrayBuffer, outputBytes: number) {
@@ -47,7 +47,7 @@ export class BatchLookup {
     this.#gaps = wasm.GAPS.value / 4;
   }
 
-  /** Takes what wasm has just written. */
+  /** Reads the results that wasm has just written. */
   take(status: number, keys: readonly string[] | undefined): this {
     this.status = status as BatchLookupStatus;
     if (status === NOT_READ) return this;
@@ -62,12 +62,12 @@ export class BatchLookup {
     return this;
   }
 
-  /** The array of the hits' bodies in the order asked, each at its first place; empty where TOO_LARGE. */
+  /** Array of the bodies found, in the requested order without repetitions; empty if TOO_LARGE. */
   get output(): Uint8Array {
     return this.#area.subarray(0, this.#outputLength);
   }
 
-  /** The tags of the hits, in the order asked; undefined where there is none, and where a hotel was answered already. */
+  /** Returns the tags of the hits in the requested order, undefined for other keys and repetitions. */
   tags(view: View): (string | undefined)[] {
     const tags: (string | undefined)[] = [];
     for (let i = 0; i < this.#asked; i++) {
@@ -77,7 +77,7 @@ export class BatchLookup {
     return tags;
   }
 
-  /** Copies the output, with the keys that were missed and their places, to be completed later. Needs OK. */
+  /** Copies the output with the missed keys and their places, for completion later. Requires OK. */
   takePartial(): PartialResponse {
     const keys: string[] = [];
     const places: number[] = [];
@@ -92,12 +92,12 @@ export class BatchLookup {
     return new PartialResponse(Buffer.from(this.output), keys, places);
   }
 
-  /** Keys of the hits that are past their soft expiry. */
+  /** Returns the keys of the hits that are due for a refresh. */
   softKeys(nowMs: number): string[] {
     const keys = [];
     for (let i = 0; i < this.#asked; i++) {
       const ref = this.#words[this.#elements + i * 4 + 3]!;
-      // 0 is a miss, 1 adds nothing; softUntil is the third f64 of a record.
+      // ref 0 is a miss, 1 adds nothing; the third f64 of a record is its soft expiry
       if (ref > 1 && this.#floats[ref + 2]! <= nowMs) keys.push(this.#key(i));
     }
     return keys;

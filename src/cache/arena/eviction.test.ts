@@ -12,14 +12,14 @@ function text(bytes: Uint8Array): string {
 
 describe('eviction', () => {
   const id = (i: number) => `hotel-${i}`;
-  /** Reads through the arena, as a client's request does. */
+  /** Reads through the arena, as a request of a client does. */
   const read = (arena: CacheArena, key: string): boolean => {
     if (arena.find('id', key, NOW_MS) > 0) return true;
     arena.put(hotel({ id: key }).bytes, NOW_MS, LATER_MS);
     return false;
   };
 
-  /** Asks for hotels that nobody asks for again, as a crawler does. */
+  /** Reads hotels that are not read again, as a crawler does. */
   const scan = (arena: CacheArena, count: number): void => {
     const bytes = Buffer.from(hotel({ id: 'scan-0000000' }).bytes);
     for (let i = 0; i < count; i++) {
@@ -43,7 +43,7 @@ describe('eviction', () => {
     expect(countHeld(arena, 0, 10_000)).toBeGreaterThan(9_900);
   }, 30_000);
 
-  it('takes a hot hotel back as such after it was dropped', () => {
+  it('keeps a dropped hotel hot when it returns', () => {
     const arena = new CacheArena(4 * MIB);
     for (let round = 0; round < 4; round++) for (let i = 0; i < 1000; i++) read(arena, id(i));
     scan(arena, 10_000);
@@ -53,14 +53,14 @@ describe('eviction', () => {
     expect(countHeld(arena, 0, 1000)).toBeGreaterThan(950);
   });
 
-  it('takes up a new hot set when the old one is no longer asked for', () => {
+  it('adapts to a new hot set', () => {
     const arena = new CacheArena(4 * MIB);
     for (let round = 0; round < 4; round++) for (let i = 0; i < 3000; i++) read(arena, id(i));
     for (let round = 0; round < 8; round++) for (let i = 5000; i < 6500; i++) read(arena, id(i));
     expect(countHeld(arena, 5000, 6500)).toBeGreaterThan(1400);
   });
 
-  it('uses the whole budget before anything goes, and never more', () => {
+  it('fills the whole budget before it evicts, and never exceeds it', () => {
     const arena = new CacheArena(4 * MIB);
     let bytes = 0;
     for (let i = 0; arena.stats().evictions === 0; i++) {
@@ -73,11 +73,11 @@ describe('eviction', () => {
     expect(arena.stats().bytes).toBeLessThanOrEqual(4 * MIB);
   });
 
-  it('bounds small hotels by the room in the index, and still keeps the hot ones', () => {
+  it('bounds small hotels by the size of the index, and keeps the hot ones', () => {
     const arena = new CacheArena(MIB);
     const template = hotel({ id: 'small-00000' }).bytes;
     const small = (i: number) => {
-      // The shortest entry there can be: a header, a key and a body of two bytes.
+      // the shortest possible entry: a header, a key and a body of two bytes
       const bytes = Buffer.alloc(80 + 11 + 2, '{}');
       template.copy(bytes, 0, 0, 80);
       bytes.writeUInt32LE(2, 56);
@@ -100,7 +100,7 @@ describe('eviction', () => {
     expect(hits).toBeGreaterThan(900);
   });
 
-  it('leaves nothing behind after clear', () => {
+  it('is empty after clear', () => {
     const arena = new CacheArena(MIB);
     for (let i = 0; i < 3000; i++) read(arena, id(i));
     arena.clear();
@@ -151,7 +151,7 @@ describe('memory', () => {
     );
   });
 
-  it('is refused outside 1 MiB to 3.5 GiB', () => {
+  it('rejects a size outside 1 MiB to 3.5 GiB', () => {
     for (const bytes of [0, MIB - 1, 3.6 * 1024 * MIB, Number.NaN])
       expect(() => new CacheArena(bytes)).toThrow(RangeError);
   });

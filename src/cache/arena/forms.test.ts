@@ -14,7 +14,7 @@ function put(arena: CacheArena, id: string, fields: Parameters<typeof hotel>[0] 
   return arena.find('id', id, NOW_MS);
 }
 
-/** Asks twice, so that the form is stored. */
+/** Requests the form twice, so that it is stored. */
 function store(
   arena: CacheArena,
   id: string,
@@ -32,7 +32,7 @@ function read(arena: CacheArena, id: string, view: 'full' | 'narrow', coding: Co
 }
 
 describe('a compressed form', () => {
-  it('is stored at the second demand', () => {
+  it('is stored at the second request', () => {
     const arena = new CacheArena(MIB);
     put(arena, 'a');
     expect(read(arena, 'a', 'full', 'gzip')).toBeUndefined();
@@ -44,7 +44,7 @@ describe('a compressed form', () => {
     expect(arena.stats()).toMatchObject({ forms: 1, entries: 1 });
   });
 
-  it('is of one view and one coding of one hotel', () => {
+  it('belongs to one view and one coding of one hotel', () => {
     const arena = new CacheArena(MIB);
     for (const id of ['a', 'b']) put(arena, id, { id, registry_id: '7', channel_id: id });
     for (const id of ['a', 'b'])
@@ -56,7 +56,7 @@ describe('a compressed form', () => {
     expect(arena.stats().forms).toBe(12);
   });
 
-  it('may say that compressing does not pay', () => {
+  it('may be empty, if compression does not pay', () => {
     const arena = new CacheArena(MIB);
     put(arena, 'a');
     store(arena, 'a', 'full', 'br', Buffer.alloc(0));
@@ -84,7 +84,7 @@ describe('a compressed form', () => {
     expect(arena.stats()).toMatchObject({ forms: 0, entries: 0, keys: 0 });
   });
 
-  it('is not of the hotel that a midnight has made of its hotel', () => {
+  it('is not found for the hotel as it reads on another day', () => {
     const arena = new CacheArena(MIB);
     const entry = hotel({ id: 'a', certified_from: '2026-01-01', certified_until: '2026-11-21' });
     arena.put(entry.bytes, NOW_MS, LATER_MS);
@@ -94,7 +94,7 @@ describe('a compressed form', () => {
     expect(arena.form(arena.find('id', 'a', NOW_MS), 'full', 'gzip')).toBeUndefined();
   });
 
-  it('takes its place in the budget, and leaves nothing behind, however hotels come and go', () => {
+  it('counts in the budget, and is freed with its hotel', () => {
     const arena = new CacheArena(2 * MIB);
     const bytes = (id: string, coding: Coding) => Buffer.from(`${id} ${coding} `.repeat(40));
     let random = 7;
@@ -121,7 +121,7 @@ describe('a compressed form', () => {
     expect(used).toBeLessThanOrEqual(maxBytes);
     expect(Math.min(forms, evictions)).toBeGreaterThan(100);
     for (let i = 0; i < 3_000; i++) arena.drop('id', `h${i}`);
-    // forms whose hotels were evicted in the very call that stored them may be left
+    // forms may remain whose hotels were evicted by the call that stored them
     expect(arena.stats().entries).toBe(0);
     expect(arena.stats().keys).toBe(arena.stats().forms);
   });

@@ -26,7 +26,7 @@ function gather(namespace: 'channel' | 'registry', body: string): string | numbe
 }
 
 describe('the body of a batch request', () => {
-  it('is answered in the order asked, each hotel once', () => {
+  it('yields the hotels in the requested order, each once', () => {
     expect(gather('channel', '{"channel_ids":["ch-3","ch-1","ch-3"]}')).toBe(
       arrayOf(entries[3]!, entries[1]!),
     );
@@ -82,14 +82,14 @@ describe('the body of a batch request', () => {
       '{"channel_ids":[,"a"]}',
       `{"channel_ids":["${'x'.repeat(300_000)}"]}`,
     ],
-  ])('is left to others where it is wrong or long: %j', (...bodies) => {
+  ])('is left to the general parser if it is wrong or long: %j', (...bodies) => {
     for (const body of bodies) expect(gather('channel', body)).toBe(NOT_READ);
   });
 
   it.each([
     ['01', '-', '-01', '00', '1.5', '1e-3', '+1', '--1', 'null', '"1'],
     ['""', '"-"', '"1 "', '" 1"', '"1.0"', '"a"', '"1e3"', '"+1"', '"--1"', '"0x10"'],
-  ])('is left to others where an element is no integer: %j', (...elements) => {
+  ])('is left to the general parser if an element is no integer: %j', (...elements) => {
     for (const element of elements)
       expect(gather('registry', `{"registry_ids":[${element}]}`)).toBe(NOT_READ);
   });
@@ -104,7 +104,7 @@ describe('the body of a batch request', () => {
     expect(() => arena.gatherKeys('id', Array(1001).fill('a'), 'full', NOW_MS)).toThrow(RangeError);
   });
 
-  it('is answered as its parsed ids are, whatever its bytes', () => {
+  it('yields the same as its parsed ids, for any bytes', () => {
     const element = fc.oneof(
       fc.string({ unit: 'binary-ascii', maxLength: 40 }),
       fc.constantFrom('ch-1', 'ch-2', '007', '-0', '-08', 4, -7, 0, 1.5, 1e300, null, 'x'.repeat(256)),
@@ -143,8 +143,8 @@ describe('the body of a batch request', () => {
   });
 });
 
-describe('what a batch reports', () => {
-  it('which hit is the first to be refreshed, and which are past it', () => {
+describe('the report of a batch', () => {
+  it('names the first refresh due, and the hits that are due', () => {
     const own = new CacheArena(MIB);
     own.put(entries[1]!.bytes, NOW_MS - 5, SOFT_MS);
     own.put(entries[2]!.bytes, NOW_MS, NOW_MS + 1);
@@ -159,7 +159,7 @@ describe('what a batch reports', () => {
     expect(batch.takePartial().keys).toEqual(['h1']);
   });
 
-  it('an answer that is larger than the output', () => {
+  it('states that the response is larger than the output', () => {
     const own = new CacheArena(MIB);
     const large = Array.from({ length: 40 }, (_, i) => hotel({ id: `h${i}`, description: 'x'.repeat(6000) }));
     for (const entry of large) own.put(entry.bytes, NOW_MS, SOFT_MS);
@@ -172,8 +172,8 @@ describe('what a batch reports', () => {
   });
 });
 
-describe('a gapped answer', () => {
-  it('is completed in the order asked, whatever was missing and whatever of it was found', () => {
+describe('a partial response', () => {
+  it('is completed in the requested order, for any missing and any found hotels', () => {
     const held = fc.uniqueArray(fc.nat(30), { maxLength: 31 });
     const asked = fc.array(fc.nat(30), { maxLength: 60 });
     const own = new CacheArena(MIB);

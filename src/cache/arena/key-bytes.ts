@@ -4,8 +4,8 @@ const MAX_KEY_BYTES = 255;
 const encoder = new TextEncoder();
 
 /**
- * Writes a key as UTF-8; returns its length in bytes, 0 for one that no record can have: empty, longer than
- * MAX_KEY_BYTES, with a NUL or a lone surrogate. There must be MAX_KEY_BYTES of room.
+ * Writes a key as UTF-8 into MAX_KEY_BYTES of space. Returns its length in bytes, or 0 for a key that no record can have:
+ * empty, longer than MAX_KEY_BYTES, with a NUL or a lone surrogate.
  */
 export function writeKey(bytes: Uint8Array, key: string, at: number): number {
   const { length } = key;

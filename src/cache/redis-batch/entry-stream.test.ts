@@ -26,7 +26,7 @@ const entries = Array.from({ length: 12 }, (_, i) =>
   }),
 );
 
-/** What is wanted when the channel ids `ch-<i>` point to these ids; null: nobody, undefined: not known. */
+/** Returns the table for channel ids `ch-<i>` that point to these ids; null: no hotel, undefined: unknown. */
 function pointTo(ids: (string | null | undefined)[]): Wanted {
   const { wasm, bytes, words } = memory;
   const body = Buffer.from(JSON.stringify({ channel_ids: ids.map((_, i) => `ch-${i}`) }));
@@ -59,7 +59,7 @@ interface Answer {
   hits: number;
 }
 
-/** The answer to what is wanted when the reply comes in these chunks; the last may hold more than the reply. */
+/** Returns the response when the reply arrives in these chunks; the last may be longer than the reply. */
 function read(wanted: Wanted, chunks: Buffer[], view: 'full' | 'narrow' = 'full'): Answer & { rest: number } {
   let answer: Answer | undefined;
   const stream = new EntryStream(memory, wanted, view, (given, hits) => {
@@ -84,7 +84,7 @@ const ids = entries.map(({ id }) => id);
 const bytesOf = (...numbers: number[]) => numbers.map((i) => entries[i]!.bytes);
 
 describe('the entries of a batch', () => {
-  it('become the answer in the order asked, in either view', () => {
+  it('become the response in the requested order, in either view', () => {
     const all = reply(...bytesOf(...ids.keys()));
     for (const view of ['full', 'narrow'] as const) {
       expect(read(pointTo(ids), [all], view)).toEqual({
@@ -96,7 +96,7 @@ describe('the entries of a batch', () => {
     }
   });
 
-  it('may be cut in two at any byte, and what follows the reply is left', () => {
+  it('may be cut in two at any byte, and the bytes behind the reply are left', () => {
     const wanted = pointTo(ids.slice(0, 3));
     const stream = Buffer.concat([reply(...bytesOf(0, 1, 2)), Buffer.from('*1\r\n')]);
     const expected = { text: arrayOf('full', ...entries.slice(0, 3)), gaps: [], hits: 3 };
@@ -106,7 +106,7 @@ describe('the entries of a batch', () => {
     }
   });
 
-  it('may come byte by byte', () => {
+  it('may arrive byte by byte', () => {
     const stream = reply(entries[0]!.bytes, null, entries[2]!.bytes);
     expect(
       read(
@@ -119,7 +119,7 @@ describe('the entries of a batch', () => {
     });
   });
 
-  it('leave gaps where Redis knows nothing, in their places', () => {
+  it('leave gaps at the places of unknown entries', () => {
     const wanted = pointTo(['h0', undefined, 'h2', null, 'h4', undefined]);
     expect(wanted.gaps()).toEqual(['ch-1', 'ch-5']);
     const stream = new EntryStream(memory, wanted, 'full', (given, hits) => {
@@ -139,14 +139,14 @@ describe('the entries of a batch', () => {
     ['is of another hotel', entries[1]!.bytes],
     ['carries another channel id', hotel({ id: 'h0', channel_id: 'other' }).bytes],
     ['carries none', hotel({ id: 'h0' }).bytes],
-    ['says that the hotel is absent', encodeAbsence('h0', 3).bytes],
-    ['was withdrawn', encodeTombstone('h0', 3).bytes],
+    ['is an absence', encodeAbsence('h0', 3).bytes],
+    ['is a tombstone', encodeTombstone('h0', 3).bytes],
     ['is empty', Buffer.alloc(0)],
     ['is short', Buffer.alloc(79)],
     ['is foreign', Buffer.alloc(2_000, 'x')],
     ['is cut off', entries[0]!.bytes.subarray(0, -1)],
     ['is larger than any hotel', Buffer.alloc(20 * 1024 ** 2, 'x')],
-  ])('that %s is no answer', (_, bytes) => {
+  ])('an entry that %s is ignored', (_, bytes) => {
     const wanted = pointTo(['h0', 'h1']);
     const all = reply(bytes, entries[1]!.bytes);
     const chunks: Buffer[] = [];
@@ -158,7 +158,7 @@ describe('the entries of a batch', () => {
     });
   });
 
-  it('of which any one byte is another is no answer', () => {
+  it('an entry with any one byte changed is ignored', () => {
     const wanted = pointTo(['h0']);
     for (let place = 0; place < entries[0]!.bytes.length; place++) {
       const damaged = Buffer.from(entries[0]!.bytes);
@@ -167,7 +167,7 @@ describe('the entries of a batch', () => {
     }
   });
 
-  it('is no answer before or after the day of which it tells', () => {
+  it('an entry is ignored before and after the days for which it is valid', () => {
     const day = 86_400_000;
     const certified = hotel({
       id: 'h0',
@@ -188,7 +188,7 @@ describe('the entries of a batch', () => {
     expect([-1, 0].map((more) => gapsAt(after, turns + 2 * day + more))).toEqual([1, 0]);
   });
 
-  it('of which a newer version was heard is no answer, for a while', () => {
+  it('an entry is ignored for a while after a change to a newer version', () => {
     const { wasm, bytes } = memory;
     const isGap = (version: number) =>
       read(pointTo(['h0']), [reply(hotel({ id: 'h0', channel_id: 'ch-0', version }).bytes)]).gaps.length ===
@@ -208,7 +208,7 @@ describe('the entries of a batch', () => {
     expect(isGap(1)).toBe(false);
   });
 
-  it('an id of which a change was heard is not called absent', () => {
+  it('a pointer to no hotel is ignored after a change of its key', () => {
     const { wasm, bytes } = memory;
     wasm.note(CHANNEL, bytes.write('ch-0', wasm.INPUT.value), 0);
     expect(pointTo([null, null]).gaps()).toEqual(['ch-0']);
@@ -218,8 +218,8 @@ describe('the entries of a batch', () => {
   });
 });
 
-describe('instead of the reply', () => {
-  it('an error is thrown when it is complete', () => {
+describe('in place of the reply', () => {
+  it('an error reply is thrown when it is complete', () => {
     const stream = new EntryStream(memory, pointTo(['h0']), 'full', () => expect.unreachable());
     const error = Buffer.from('-LOADING Redis is loading\r\n*1\r\n');
     expect(stream.take(error.subarray(0, 5), 0)).toBe(-1);
@@ -227,13 +227,16 @@ describe('instead of the reply', () => {
     expect(() => stream.complete()).toThrow('LOADING Redis is loading');
   });
 
-  it.each(['+OK\r\n', '$3\r\nabc\r\n', '*1\r\n:5\r\n', ':1\r\n'])('%j ends the connection', (text) => {
-    const stream = new EntryStream(memory, pointTo(['h0']), 'full', () => expect.unreachable());
-    expect(() => stream.take(Buffer.from(text), 0)).toThrow('something else than the reply to an MGET');
-  });
+  it.each(['+OK\r\n', '$3\r\nabc\r\n', '*1\r\n:5\r\n', ':1\r\n'])(
+    '%j throws, which ends the connection',
+    (text) => {
+      const stream = new EntryStream(memory, pointTo(['h0']), 'full', () => expect.unreachable());
+      expect(() => stream.take(Buffer.from(text), 0)).toThrow('unexpected reply to MGET');
+    },
+  );
 });
 
-describe('of very many changes', () => {
+describe('very many changes', () => {
   const { wasm, bytes } = memory;
   const note = (from: number, to: number) => {
     for (let i = from; i < to; i++) wasm.note(0, bytes.write(`changed-${i}`, wasm.INPUT.value), 5);
@@ -244,7 +247,7 @@ describe('of very many changes', () => {
     return read(pointTo(ids), [reply(...stored)]).gaps.length;
   };
 
-  it('each is remembered and no other; of more than there is room for, all', () => {
+  it('are all kept exactly; beyond the capacity every name counts as changed', () => {
     note(0, 300_000);
     expect([gapsOf('changed'), gapsOf('other')]).toEqual([1_000, 0]);
     note(300_000, 500_000);

@@ -2,14 +2,14 @@ import { type Values, ValuesReader } from '../../redis/reply-parser.ts';
 import type { RedisBatchMemory } from './memory.ts';
 
 /**
- * Reads the reply with the pointers of one batch to the place in the memory where they are followed. Replies come one
- * after the other on a connection, so that one place is enough for all of them.
+ * Reads the reply with the pointers of one batch into the shared memory. Replies on a connection arrive one after the
+ * other, so all of them share one place.
  */
 export class PointersReader extends ValuesReader {
   readonly #memory: RedisBatchMemory;
   readonly #done: (values: Values) => void;
 
-  /** `done` is called when they stand there; not for a reply that has no room there. */
+  /** `done` is called when the pointers are there; it is not called for a reply that is too long. */
   constructor(memory: RedisBatchMemory, done: (values: Values) => void) {
     super({ memory: memory.pointers });
     this.#memory = memory;

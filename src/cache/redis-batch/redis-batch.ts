@@ -13,19 +13,18 @@ import { RedisBatchMemory } from './memory.ts';
 import { PointersReader } from './pointers-reader.ts';
 import { Wanted } from './wanted.ts';
 
-/** What `askFor` returns for a body that it leaves to others. */
+/** Result of `askFor` for a body that is left to the general parser. */
 const NOT_READ = -1;
-/** Changes are remembered for this long to twice as long: longer than any load takes. */
-const MIDNIGHT_CHECK_MS = 30_000;
+/** Half of the maximum time for which changes are kept: longer than any load takes. */
+const ROTATE_CHANGES_MS = 30_000;
 
-/** Is given the answer at once when it is there; its bytes hold until the call returns. */
+/** Callback with the response; its bytes are valid until the call returns. */
 export type Finish = (answer: Uint8Array | PartialResponse) => void | Promise<void>;
 
 /**
- * Answers batches straight out of the replies of Redis, for a service without a local cache: a body becomes the MGET
- * of its pointers, these the MGET of the entries, these the answer, all of it in WebAssembly and without an object
- * for each hotel. Whatever is not plainly there and sound (a miss, a stale pointer, a damaged value, a hotel that
- * changed lately or at midnight) stays a gap, and the reader judges it.
+ * Serves batches directly from the replies of Redis, for a service without a local cache. WebAssembly turns the body
+ * into the MGET of pointers, these into the MGET of entries, and these into the response, without an object for each
+ * hotel. A miss, a stale pointer, a corrupt or outdated value stays a gap, which the reader fills.
  */
 export class RedisBatchReader {
   readonly #redis: Redis;
@@ -33,9 +32,9 @@ export class RedisBatchReader {
   readonly #isFeedUp: () => boolean;
   readonly #count: CountLookups;
   readonly #memory = new RedisBatchMemory();
-  readonly #refreshing: NodeJS.Timeout;
+  readonly #rotation: NodeJS.Timeout;
 
-  /** While not `isLinked` Redis may be behind unheard: then nothing is answered here. */
+  /** While `isFeedUp` returns false, Redis may be outdated, so `answer` declines every batch. */
   constructor(redis: Redis, redisCache: RedisHotelCache, isFeedUp: () => boolean, count: CountLookups) {
     this.#redis = redis;
     this.#cache = redisCache;
@@ -43,24 +42,22 @@ export class RedisBatchReader {
     this.#count = count;
     const { wasm } = this.#memory;
     wasm.init(...makeSeed());
-    this.#refreshing = setInterval(() => wasm.rotateChanges(), MIDNIGHT_CHECK_MS);
-    this.#refreshing.unref();
+    this.#rotation = setInterval(() => wasm.rotateChanges(), ROTATE_CHANGES_MS);
+    this.#rotation.unref();
   }
 
   close(): void {
-    clearInterval(this.#refreshing);
+    clearInterval(this.#rotation);
   }
 
-  /** Nothing that was heard of is true any more. */
+  /** Drops all changes, because their versions are no longer valid. */
   forgetChanges(): void {
-    // the present table of changes and the one before it
-    for (let turn = 0; turn < 2; turn++) this.#memory.wasm.rotateChanges();
+    // the current and the previous table
+    for (let table = 0; table < 2; table++) this.#memory.wasm.rotateChanges();
   }
 
   /**
-   * A change was heard of what a key names, `version` 0 where it carries none: for a while Redis is not believed where
-   * it tells something older.
-   */
+  /** Notes a change of the hotel with this key, `version` 0 if unknown. Older values in Redis are ignored for a while. */
   changed(namespace: Namespace, key: string, version: number): void {
     const { wasm, bytes } = this.#memory;
     const length = writeKey(bytes, key, wasm.INPUT.value);
@@ -68,8 +65,8 @@ export class RedisBatchReader {
   }
 
   /**
-   * Answers the body of a batch. Undefined: it asks for nothing plain, or Redis is not to be asked. Rejects with
-   * what `finish` throws.
+   * Serves the body of a batch. Returns undefined if the body needs the general parser or Redis is not usable. Rejects
+   * with the error of `finish`.
    */
   answer(
     namespace: 'channel' | 'registry',
@@ -107,9 +104,9 @@ export class RedisBatchReader {
       finished = finishNow(finish, answer);
     });
     const isAnswered = await this.#ask(pointed.command, pointed.named, stream);
-    // of what was pointed, nothing came: the reader asks for all of it again, and counts it
+    // no entry has arrived: the reader loads and counts all of them
     if (!isAnswered) return finish(onlyGaps(wanted));
-    // only here: a reply that comes too late is read all the same
+    // only on this path: after a timeout the late reply is still read into the tables
     for (const { table } of [wanted, pointed.wanted]) this.#memory.giveBack(table);
     return finished;
   }
@@ -118,7 +115,7 @@ export class RedisBatchReader {
     return this.#redis.ask(command, keys, reader, () => this.#memory.giveBack(command));
   }
 
-  /** Follows the pointers that stand in the memory. */
+  /** Follows the pointers in the memory. */
   #point({ namespace, count, table }: Wanted, { places }: Values): Pointed {
     const { wasm, bytes, words } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
@@ -134,17 +131,17 @@ export class RedisBatchReader {
   }
 }
 
-/** What the pointers of a batch came to. */
+/** Result of following the pointers of a batch. */
 interface Pointed {
   wanted: Wanted;
-  /** how many are named, whose entries `command` asks for */
+  /** number of entries that `command` requests */
   named: number;
   command: Buffer;
-  /** how many nobody carries */
+  /** number of absent keys */
   absent: number;
 }
 
-/** What it throws is no fault of Redis. */
+/** Calls `finish`, so that its errors do not count as failures of Redis. */
 async function finishNow(finish: Finish, answer: Uint8Array | PartialResponse): Promise<void> {
   await finish(answer);
 }

@@ -1,7 +1,7 @@
 const RECORD_BYTES = 16;
 const GAP = 0xffffffff;
 
-/** What one batch wants between two steps: a table of assembly/wanted.ts. */
+/** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/wanted.ts. */
 export class Wanted {
   readonly namespace: 'channel' | 'registry';
   readonly count: number;
@@ -18,7 +18,7 @@ export class Wanted {
     return this.table.toString('utf8', start, start + this.table.readUInt32LE(i * RECORD_BYTES + 4));
   }
 
-  /** The keys whose hotel somebody else must tell, as far as this is known. */
+  /** Returns the keys that Redis has not resolved. */
   gaps(): string[] {
     const keys: string[] = [];
     for (let i = 0; i < this.count; i++) {
