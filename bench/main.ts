@@ -57,6 +57,6 @@ async function finish(work: Promise<void>): Promise<void> {
     ),
     interrupted.then(() => 130),
   ]);
-  for (const fault of await shutdown.close()) console.error(`not ended in order: ${fault}`);
+  for (const fault of await shutdown.close()) console.error(`not closed cleanly: ${fault}`);
   process.exit(code);
 }

@@ -62,7 +62,7 @@ async function measure(count: number, shutdown: Shutdown, say: (sentence: string
   shutdown.push('Redis', () => redis.stop(), 12_000);
   const client = new Redis(redis.url);
   shutdown.push('client of Redis', async () => client.disconnect());
-  say(`Making ${count} hotels …`);
+  say(`Generating ${count} hotels …`);
   const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'sizing', count);
   const { key } = await createKey(sql, { name: 'sizing', scopes: ['registry'], expiresAt: null });
   const keys = { full: key, narrow: key };

@@ -60,7 +60,7 @@ export async function startWorld(
   const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
   if (!redis) throw new Error('there is no Redis here and none could be fetched');
 
-  say(`Making ${count} hotels …`);
+  say(`Generating ${count} hotels …`);
   const keys = { full: '', narrow: '' };
   const world = { cores, tools, postgres, redis, shutdown, keys, folder, say };
   const { sql, databaseUrl } = await makeDatabase(world, 'bench', count);

@@ -16,7 +16,7 @@ function faultsOf(environment: Record<string, string>): string[] {
 }
 
 describe('the configuration', () => {
-  it('needs the address of PostgreSQL and nothing else', () => {
+  it('requires only the address of PostgreSQL', () => {
     expect(readConfig(REQUIRED)).toEqual({
       ...REQUIRED,
       COMPRESSION: 'on',
@@ -50,13 +50,13 @@ describe('the configuration', () => {
     });
   });
 
-  it('is frozen, and holds nothing of the environment but its own', () => {
+  it('is frozen, and contains only its own variables', () => {
     const config = readConfig({ ...REQUIRED, PATH: '/bin', PORTS: '1' });
     expect(Object.isFrozen(config)).toBe(true);
     expect(Object.keys(config)).not.toContain('PATH');
   });
 
-  it('counts an empty variable as unset, and trims the others', () => {
+  it('treats an empty variable as unset, and trims the others', () => {
     const config = readConfig({
       ...REQUIRED,
       PORT: '',
@@ -138,7 +138,7 @@ describe('the configuration', () => {
     ['BASE_PATH', 'v1', 'BASE_PATH is malformed'],
     ['BASE_PATH', '/v1/', 'BASE_PATH is malformed'],
     ['BASE_PATH', '/a b', 'BASE_PATH is malformed'],
-  ])('refuses %s=%s, and says what it is for', (name, value, start) => {
+  ])('rejects %s=%s, and describes the variable', (name, value, start) => {
     const faults = faultsOf({ ...REQUIRED, [name]: value });
     expect(faults).toHaveLength(1);
     expect(faults[0]!.startsWith(start), faults[0]).toBe(true);
@@ -146,7 +146,7 @@ describe('the configuration', () => {
     expect(faults[0]).not.toMatch(/hunter|100%/);
   });
 
-  it('names every fault at once, and no value', () => {
+  it('reports all faults at once, without values', () => {
     const faults = faultsOf({
       REDIS_URL: 'http://:hunter2@h',
       PORT: 'sekret',
@@ -168,7 +168,7 @@ describe('the configuration', () => {
   });
 });
 
-describe('the configuration as it is shown', () => {
+describe('the redacted configuration', () => {
   const shown = (DATABASE_URL: string, REDIS_URL = '') =>
     redact({ ...readConfig(REQUIRED), DATABASE_URL, REDIS_URL });
 
@@ -181,11 +181,11 @@ describe('the configuration as it is shown', () => {
       'postgresql://host/hotels?password=***&sslmode=require',
     ],
     ['postgres://host/hotels', 'postgres://host/hotels'],
-  ])('%s is shown as %s', (url, expected) => {
+  ])('shows %s as %s', (url, expected) => {
     expect(shown(url).DATABASE_URL).toBe(expected);
   });
 
-  it('hides the passwords of replicas and of the direct address too', () => {
+  it('hides the passwords of replicas and of the direct address', () => {
     const config = readConfig({
       ...REQUIRED,
       DATABASE_DIRECT_URL: 'postgres://user:hunter2@direct/hotels',
@@ -202,12 +202,12 @@ describe('the configuration as it is shown', () => {
     });
   });
 
-  it('shows no password of any node of a cluster', () => {
+  it('hides the passwords of all nodes of a cluster', () => {
     const { REDIS_URL } = shown('postgres://h/d', 'redis://u:hunter2@a:7000, redis://u:hunter2@b:7001');
     expect(REDIS_URL).toBe('redis://***@a:7000,redis://***@b:7001');
   });
 
-  it('holds all the rest as it is', () => {
+  it('shows all other values unchanged', () => {
     expect(shown('postgres://h/d', 'redis://:hunter2@h/1')).toMatchObject({
       REDIS_URL: 'redis://***@h/1',
       PORT: 8080,

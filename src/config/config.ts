@@ -24,7 +24,7 @@ const addressFile = (name: string) =>
 
 const MIB = 1024 * 1024;
 
-/** Every variable that the service reads. `npm run build:docs` makes the table of docs/configuration.md from it. */
+/** Variables of the service. `npm run build:docs` generates the table of docs/configuration.md from them. */
 export const Environment = Type.Object({
   DATABASE_URL: text('PostgreSQL 15 or newer: `postgres://user:password@host:5432/database`', {
     pattern: '^postgres(ql)?://.+',
@@ -125,17 +125,17 @@ export const Environment = Type.Object({
   }),
 });
 
-/** The effective configuration: one frozen record, read once. */
+/** Effective configuration: one frozen record, read once. */
 export type Config = Readonly<Static<typeof Environment>>;
 
-/** What is wrong with the environment: every fault, one a line. */
+/** Faults of the environment, one a line. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 }
 
 /**
- * Reads the configuration from an environment. An empty variable counts as unset.
- * Throws a `ConfigError` that names every fault, with the variable, its bounds and never its value.
+ * Reads the configuration from an environment. An empty variable counts as unset. Throws a `ConfigError` that names every
+ * fault, with the variable and its bounds, without its value.
  */
 export function readConfig(variables: NodeJS.ProcessEnv): Config {
   const [environment, fileFaults] = withAddressFiles(variables);
@@ -156,7 +156,7 @@ export function readConfig(variables: NodeJS.ProcessEnv): Config {
   return Object.freeze(config);
 }
 
-/** What is wrong with addresses that have the form of one (all but those whose fault has a path). */
+/** Yields the faults of addresses that match their pattern. */
 function* faultsOfAddresses(config: Config, paths: string[]): Generator<[name: string, fault: string]> {
   const isWellFormed = (name: keyof Config) => config[name] && !paths.includes(`/${name}`);
   for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL'] as const) {
@@ -172,7 +172,7 @@ function* faultsOfAddresses(config: Config, paths: string[]): Generator<[name: s
   if (fault) yield ['REDIS_URL', fault];
 }
 
-/** The configuration as it may be shown: passwords in addresses are replaced. */
+/** Returns the configuration with the passwords in addresses replaced. */
 export function redact(config: Config): Record<string, string | number> {
   const shown: Record<string, string | number> = { ...config };
   for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const) {

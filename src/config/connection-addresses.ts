@@ -1,20 +1,20 @@
 import { faultOfPostgresTls, unverifiedModeOf } from './postgres-tls.ts';
 
-/** Which characters of a user or password would be taken for something else. */
+/** Advice for users and passwords with characters that delimit the parts of an address. */
 const ENCODE =
   'special characters of user and password must be percent-encoded (/ as %2F, # as %23, ? as %3F)';
 
-/** PostgreSQL without a pooler before it: its sessions last. */
+/** Returns the address of PostgreSQL without a pooler, where sessions persist. */
 export function directUrlOf(config: { DATABASE_URL: string; DATABASE_DIRECT_URL: string }): string {
   return config.DATABASE_DIRECT_URL || config.DATABASE_URL;
 }
 
-/** Those of the replicas, one by one; empty: there are none. */
+/** Returns the addresses of the replicas, possibly none. */
 export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS: string }): string[] {
   return DATABASE_REPLICA_URLS === '' ? [] : DATABASE_REPLICA_URLS.split(/,\s*/);
 }
 
-/** The variables with an address of PostgreSQL whose server is not verified, and the `sslmode` of each such address. */
+/** Returns the variables with an address of PostgreSQL whose server is not verified, with its `sslmode`. */
 export function unverifiedAddressesOf(config: {
   DATABASE_URL: string;
   DATABASE_DIRECT_URL: string;
@@ -34,11 +34,11 @@ export function unverifiedAddressesOf(config: {
 }
 
 /**
- * Why an address of PostgreSQL cannot be used; undefined: it can. It may name several hosts, `h1:5432,h2`, of which
- * postgres.js takes the first that answers. Nothing of the address is told.
+ * Returns why an address of PostgreSQL is unusable, without any part of it; undefined if it is usable. An address may
+ * name several hosts, `h1:5432,h2`; postgres.js uses the first that replies.
  */
 export function faultOfPostgresUrl(address: string): string | undefined {
-  // hosts are what postgres.js takes for them: URL knows one alone
+  // hosts are parsed like in postgres.js, because URL supports only one
   const authority = address.slice(address.indexOf('://') + 3).split(/[?/]/)[0]!;
   const hosts = authority.slice(authority.indexOf('@') + 1);
   const [first, ...others] = hosts.split(',');
@@ -48,7 +48,7 @@ export function faultOfPostgresUrl(address: string): string | undefined {
   return faultOf(address.replace(hosts, () => first!)) ?? faultOfPostgresTls(address);
 }
 
-/** Why the addresses of Redis, of one server or of nodes of one cluster, cannot be used; undefined: they can. */
+/** Returns why the addresses of Redis are unusable, whether one server or nodes of one cluster; undefined if usable. */
 export function faultOfRedisUrls(addresses: string): string | undefined {
   const each = addresses.split(',').map((address) => address.trim());
   const fault = each.map(faultOf).find((found) => found !== undefined);
@@ -61,15 +61,15 @@ export function faultOfRedisUrls(addresses: string): string | undefined {
   return undefined;
 }
 
-/** The address as it may be shown: without user and password. */
+/** Returns the address without user and password. */
 export function withoutSecrets(address: string): string {
-  // whatever stands before the last @ may be a password, whatever characters it holds
+  // everything before the last @ may be part of a password
   return address.replace(/^([a-z]+:\/\/).*@/, '$1***@').replace(/(password=)[^&]*/gi, '$1***');
 }
 
 function faultOf(address: string): string | undefined {
   const url = URL.parse(address);
-  // what stands behind a # is no part of any such address
+  // none of these addresses has a fragment
   if (url?.hash !== '') return `check its host and port; ${ENCODE}`;
   try {
     decodeURIComponent(url.username + url.password + url.hostname);
@@ -79,7 +79,7 @@ function faultOf(address: string): string | undefined {
   return undefined;
 }
 
-/** Whether all are reached alike; a cluster has one database. */
+/** Returns true if all addresses have the same user, password and scheme, and no database number. */
 function areOneCluster(urls: URL[]): boolean {
   const access = ({ protocol, username, password }: URL) => [protocol, username, password].join(' ');
   return urls.every(

@@ -5,39 +5,39 @@ import { type ConnectionOptions, checkServerIdentity, type PeerCertificate } fro
 const MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 type Mode = (typeof MODES)[number];
 
-/** Files that an address may name, and the option of Node's TLS that takes their content. */
+/** File parameters of an address, and the option of Node's TLS for their content. */
 const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
 
-/** The certificate authorities of Node, as `sslrootcert` of libpq 16 names those of the system. */
+/** Value of `sslrootcert` for the certificate authorities of the system, as in libpq 16. */
 const SYSTEM = 'system';
 
-/** Codes of errors that say that no TLS connection can be had, most of them because a certificate is not accepted. */
+/** Error codes of a failed TLS handshake, most of them for a rejected certificate. */
 export const TLS_FAULT =
   /^(ERR_TLS_|ERR_SSL_|EPROTO|CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|INVALID_)/;
 
-/** What an address of PostgreSQL says of TLS. */
+/** TLS parameters of an address of PostgreSQL. */
 interface Tls {
-  /** undefined: the address does not say */
+  /** undefined: not in the address */
   mode: string | undefined;
-  /** by parameter */
+  /** file names by parameter */
   files: Partial<Record<keyof typeof FILES, string>>;
   hosts: string[];
-  /** the address without its parameters of TLS */
+  /** the address without its TLS parameters */
   url: string;
 }
 
-/** How a connection is secured. */
+/** TLS of a connection. */
 export interface PostgresTls {
-  /** the address without its parameters of TLS, which postgres.js would send to the server as settings */
+  /** the address without its TLS parameters, which postgres.js would send to the server as settings */
   url: string;
-  /** as postgres.js takes it */
+  /** option of postgres.js */
   ssl: ConnectionOptions | 'prefer' | false;
 }
 
 /**
- * Reads TLS of an address as libpq does: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`. `require` with a root
- * certificate verifies the authority. `channel_binding` is dropped: postgres.js has no SCRAM with channel binding, and
- * `verify-full` gives the same protection. Throws where a file cannot be read.
+ * Reads the TLS parameters of an address like libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`. `require` with a
+ * root certificate verifies the authority. `channel_binding` is dropped, because postgres.js does not support it;
+ * `verify-full` gives the same protection. Throws if a file cannot be read.
  */
 export function postgresTlsOf(address: string): PostgresTls {
   const { mode, files, hosts, url } = parse(address);
@@ -52,7 +52,7 @@ export function postgresTlsOf(address: string): PostgresTls {
   return { url, ssl };
 }
 
-/** Why the parameters of TLS cannot be used; undefined: they can. */
+/** Returns why the TLS parameters are unusable; undefined if they are usable. */
 export function faultOfPostgresTls(address: string): string | undefined {
   const { mode, files } = parse(address);
   if (mode !== undefined && !MODES.includes(mode as Mode))
@@ -73,8 +73,8 @@ export function faultOfPostgresTls(address: string): string | undefined {
 }
 
 /**
- * The `sslmode` of an address whose server is not verified, for a warning; undefined: its certificate is verified, or the
- * operator has switched TLS off, or it is on this machine.
+ * Returns the `sslmode` of an address whose server is not verified, for a warning. Undefined: the certificate is
+ * verified, the operator has disabled TLS, or the server is on this machine.
  */
 export function unverifiedModeOf(address: string): string | undefined {
   const { mode = 'unset', hosts } = parse(address);
@@ -99,7 +99,7 @@ function parse(address: string): Tls {
     if (path) files[name] = path;
     parameters.delete(name);
   }
-  // as in libpq
+  // the same default as in libpq
   const mode = parameters.get('sslmode') ?? (files.sslrootcert === SYSTEM ? 'verify-full' : undefined);
   parameters.delete('sslmode');
   parameters.delete('channel_binding');
@@ -112,7 +112,7 @@ function parse(address: string): Tls {
   return { mode, files, hosts, url: base + rest };
 }
 
-/** postgres.js names no host for an IP address, and Node would check the certificate for `localhost`. */
+/** Checks a certificate against an IP address: postgres.js passes no host then, and Node would check for `localhost`. */
 function identityCheck(hosts: string[]): typeof checkServerIdentity {
   const addresses = hosts.filter((host) => isIP(host));
   return (name: string, certificate: PeerCertificate) => {

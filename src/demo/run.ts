@@ -13,7 +13,7 @@ import { makeTools } from './tools.ts';
 
 export interface DemoOptions {
   hotels: number;
-  /** undefined: the usual one or, where that is taken, another */
+  /** undefined: the usual port, or a free one if it is in use */
   port?: number;
   adminPort?: number;
   workers: number;
@@ -21,13 +21,13 @@ export interface DemoOptions {
 
 const DATABASE = 'hotels';
 const LOGIN = 'hotel_api';
-/** of a worker, the primary's and some to spare: see DATABASE_POOL_SIZE */
+/** connections of a worker, the primary's and some spare: see DATABASE_POOL_SIZE */
 const CONNECTIONS_PER_WORKER = 12;
 const STOP_DEADLINE_MS = 12_000;
 
 /**
- * Starts all and prints how to use it. Whatever is started is pushed to `lifecycle` before it runs, so that it may
- * be closed at any moment. Resolves, with a sentence that says so, when the service has ended by itself.
+ * Starts everything and prints how to use it. Each part is pushed to `shutdown` before it runs, so the demo may be closed
+ * at any time. Resolves with a message when the service has exited by itself.
  */
 export async function runDemo(
   options: DemoOptions,
@@ -58,9 +58,9 @@ export async function runDemo(
     STOP_DEADLINE_MS,
   );
   const [postgres, redis] = await Promise.all([startingPostgres, findingRedis]);
-  if (!redis) say('Going on without Redis: local caches and PostgreSQL.');
+  if (!redis) say('Continuing without Redis: local caches and PostgreSQL.');
 
-  say(`Making ${options.hotels} hotels …`);
+  say(`Generating ${options.hotels} hotels …`);
   const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels, shutdown);
 
   say(`Starting the service with ${options.workers} ${options.workers === 1 ? 'worker' : 'workers'} …`);
@@ -88,16 +88,16 @@ export async function runDemo(
     }),
   );
   say(
-    `Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s. Ctrl-C ends it and removes all its files.`,
+    `Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s. Ctrl-C stops it and removes all its files.`,
   );
 
-  postgres.exited.then(() => say('PostgreSQL has ended: what is cached is still served.'));
-  redis?.server?.exited.then(() => say('Redis has ended: the service goes on without it.'));
+  postgres.exited.then(() => say('PostgreSQL has exited: cached hotels are still served.'));
+  redis?.server?.exited.then(() => say('Redis has exited: the service continues without it.'));
   const { code, signal } = await service.exited;
-  return `The service has ended by itself (${signal ?? `code ${code}`}), so everything ends.`;
+  return `The service has exited (${signal ?? `code ${code}`}); the demo stops.`;
 }
 
-/** Makes the database, the login that the service uses, hotels and two keys. */
+/** Creates the database, the login of the service, hotels and two keys. */
 async function fill(
   server: PostgresServer,
   hotelCount: number,

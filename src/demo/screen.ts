@@ -1,7 +1,7 @@
 import type { PostgresServer } from './servers/postgres.ts';
 import type { FoundRedis } from './servers/redis.ts';
 
-/** What the shown commands ask for; three hotels that have all three ids. */
+/** Three hotels with all three ids, for the commands on the screen. */
 export interface Examples {
   fullKey: string;
   narrowKey: string;
@@ -22,15 +22,15 @@ export interface Shown {
 }
 
 /**
- * What runs where, two keys, and commands that work as they stand, each on a line of its own. With usual ports and a
- * folder below /tmp it fits a terminal of 80 columns and 24 lines, two of them wrapped.
+ * Returns the screen: addresses and processes, two keys, and commands that can be run as printed, each on its own line.
+ * With the usual ports and a folder below /tmp it fits a terminal of 80 columns and 24 lines, with two lines wrapped.
  */
 export function screen(shown: Shown): string {
   const { hotels, workers, port, adminPort, examples, tools, service, postgres, redis } = shown;
   const [first, second] = examples.hotels;
   const api = `127.0.0.1:${port}`;
   const admin = `127.0.0.1:${adminPort}`;
-  // quoted only where a shell would see more than a word
+  // quoted only if a shell would split or expand it
   const curl = (path: string, body?: object, key = 'key') =>
     `curl -sH @${tools}/${key} ${path.includes('?') ? `'${api}${path}'` : `${api}${path}`}` +
     (body ? ` -d '${JSON.stringify(body)}'` : '');
@@ -49,7 +49,7 @@ export function screen(shown: Shown): string {
     curl(`/hotels/${first!.id}`, undefined, 'narrow'),
     curl('/hotels/channel/batch', { channel_ids: [first!.channelId, second!.channelId] }),
     curl('/hotels/registry/batch', { registry_ids: [Number(first!.registryId), second!.registryId] }),
-    '# Next: have it watched in another terminal, kill Redis, change a row, ask again',
+    '# Next: watch it in another terminal, kill Redis, change a row, repeat a request',
     `${tools}/hotel-api check-freshness --url http://${api}`,
     ...(redis?.server ? [`kill -9 ${redis.server.pid}`] : []),
     `${tools}/sql "update hotels set name='Nova' where id='${first!.id}'"`,

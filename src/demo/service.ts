@@ -7,14 +7,14 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 30_000;
 const LINES_SHOWN = 20;
 
-/** Runs the service as `npm start` does and resolves when it is ready. Its warnings go to standard error. */
+/** Starts the service like `npm start` and resolves when it is ready. Its warnings go to standard error. */
 export async function startService(options: {
   databaseUrl: string;
   redisUrl: string | undefined;
   port: number;
   adminPort: number;
   workers: number;
-  /** removed when the service has ended */
+  /** removed after the service has exited */
   folder: string;
   shutdown: Shutdown;
 }): Promise<Guarded> {
@@ -48,7 +48,7 @@ export async function startService(options: {
   );
   options.shutdown.push('service', async () => (await running.catch(() => undefined))?.stop(), 12_000);
   const service = await running;
-  let state = 'did not get ready';
+  let state = 'did not become ready';
   service.exited.then(({ code, signal }) => {
     state = `ended with ${signal ?? `code ${code}`}`;
   });

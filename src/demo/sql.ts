@@ -1,6 +1,6 @@
 import { openDatabase } from '../postgres/connect.ts';
 
-/** Runs one SQL statement on the demo's database, as any other system may, and prints its rows or what it did. */
+/** Runs one SQL statement on the demo's database and prints its rows or its command tag. */
 const sql = openDatabase(process.env.DATABASE_URL!, 1, { kind: 'operate' });
 try {
   const result = await sql.unsafe(process.argv.slice(2).join(' '));

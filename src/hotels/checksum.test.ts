@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { checksum } from './checksum.ts';
 
 describe('the checksum', () => {
-  // as xxhsum -H64 prints them, the last eight digits
+  // the last eight digits that `xxhsum -H64` prints
   it.each([
     ['', 0x51d8e999],
     ['abc', 0xad770999],
@@ -11,7 +11,7 @@ describe('the checksum', () => {
     expect(checksum(Buffer.from(text))).toBe(expected);
   });
 
-  it('is the same for what is longer than its memory was', () => {
+  it('grows its memory for longer input', () => {
     const long = Buffer.alloc(20 * 1024 ** 2, 'hotel');
     const before = checksum(long.subarray(0, 1_000));
     expect(checksum(long)).not.toBe(checksum(long.subarray(1)));

@@ -5,7 +5,7 @@ const { wasm, memory } = instantiate(6 * 1024 ** 2);
 const start = wasm.REPLY.value;
 let bytes = new Uint8Array(memory.buffer);
 
-/** The lower half of the XXH64 (seed 0) of some bytes. */
+/** Returns the lower half of the XXH64 (seed 0) of the bytes. */
 export function checksum(checked: Uint8Array): number {
   const short = start + checked.length - bytes.length;
   if (short > 0) {

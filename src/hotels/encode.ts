@@ -3,7 +3,7 @@ import { assemble, DAY_MS, HEADER_BYTES, NO_DAY, seal, TOMBSTONE } from './entry
 import type { Hotel } from './hotel.ts';
 import type { HotelRow } from './row.ts';
 
-/** What stands behind the head of a body: the certification, and the fields of which a view may hide the last. */
+/** Fields behind the certification; the narrow view hides the last one. */
 type AfterHead =
   | 'certified'
   | 'certified_from'
@@ -54,17 +54,17 @@ export function encodeHotel(row: HotelRow, nowMs: number): Entry {
   return new Entry(bytes);
 }
 
-/** The version that stands for the absence of a hotel: above `version`, below every later one. */
+/** Returns the version of the absence of a hotel: above `version`, below every later one. */
 export function versionOfRemoved(version: number): number {
   return version + 0.5;
 }
 
-/** An entry that says the hotel with this id is absent since `version` (0: it was never heard of). */
+/** Encodes the absence of the hotel with this id since `version` (0: it was never known). */
 export function encodeAbsence(id: string, version: number): Entry {
   return encodeWithoutBody(id, version, 0);
 }
 
-/** An entry that says only that whatever is older than `version` is out of date. */
+/** Encodes a tombstone: every entry older than `version` is outdated. */
 export function encodeTombstone(id: string, version: number): Entry {
   return encodeWithoutBody(id, version, TOMBSTONE);
 }

@@ -30,7 +30,7 @@ describe('certified', () => {
     expect(certified(dated(from, until), moment)).toBe(expected);
   });
 
-  it('is true until turnsAtMs and not beyond it', () => {
+  it('is valid until validUntilMs and no longer', () => {
     fc.assert(
       fc.property(rowAtMoment, fc.nat(3 * DAY_MS), ([one, nowMs], laterMs) => {
         const { validUntilMs } = encodeHotel(one, nowMs);
@@ -45,7 +45,7 @@ describe('certified', () => {
     );
   });
 
-  it('is turned to any other moment as if the hotel had been encoded then', () => {
+  it('reads at any other time as if the hotel had been encoded then', () => {
     const twoMoments = row.chain((one) => fc.tuple(fc.constant(one), momentOf(one), momentOf(one)));
     fc.assert(
       fc.property(twoMoments, ([one, firstMs, thenMs]) => {
@@ -62,7 +62,7 @@ describe('certified', () => {
     );
   });
 
-  it('costs no copy while nothing turns', () => {
+  it('is not copied while its certification is unchanged', () => {
     fc.assert(
       fc.property(rowAtMoment, ([one, nowMs]) => {
         const entry = encodeHotel(one, nowMs);

@@ -2,26 +2,25 @@ import { hash } from 'node:crypto';
 import { checksum } from './checksum.ts';
 
 /**
- * An entry is a hotel as the caches hold it: the final JSON of the response, encoded once, behind a fixed
- * header. The same bytes stand in Redis and in the local cache. An entry may also say that a hotel is absent.
+ * Entry: a hotel in the caches, as the final JSON of the response behind a fixed header. Redis and the local cache hold
+ * the same bytes. An entry may also state that a hotel is absent.
  *
  * Layout, little endian:
  *
  *     0  u32  lower half of the XXH64 of bytes 4 to the end
  *     4  u32  magic
- *     8  f64  version: of the database's sequence; half a step more for what was deleted
- *    16  f64  the moment at which `certified` flips, epoch ms; Infinity when it never does
+ *     8  f64  version: of the database's sequence; half a step more for a deleted hotel
+ *    16  f64  time at which `certified` flips, epoch ms; Infinity if it never does
  *    24  12 characters  tag of the narrow view (for ETag), 36  12 characters  tag of the full view
  *    48  i32  certified_from, 52  i32  certified_until: days since 1970-01-01, NO_DAY for null
- *    56  u32  body length, 60  u32  shared length: the part of the body that both views have
- *    64  u32  where the certification fields begin in the body, 68  u16  how long they are
+ *    56  u32  body length, 60  u32  shared length: the part of the body that both views share
+ *    64  u32  offset of the certification fields in the body, 68  u16  their length
  *    70  u16  id length, 72  u16  channel id length, 74  u16  certification URL length (as JSON, 0 for null)
  *    76  u8   registry id length (decimal digits, 0 for null), 77  u8  flags, 78  u16  zero
  *    80  id, channel id, registry id, certification URL, body
  *
- * `registry_id` is the body's last field, so the view of a key without the scope is the shared part
- * and `null}`. The certification URL and both dates are kept apart from the body so that an entry can
- * be turned to another day without asking the database.
+ * `registry_id` is the last field of the body, so the narrow view is the shared part and `null}`. The certification URL
+ * and both dates are stored beside the body, so that a flipped certification needs no query.
  */
 export const MAGIC = 0x32444548;
 export const HEADER_BYTES = 80;
@@ -30,12 +29,12 @@ export const PRESENT = 1;
 export const TOMBSTONE = 2;
 export const DAY_MS = 86_400_000;
 
-/** What an entry of a hotel is made of. */
+/** Parts of the entry of a hotel. */
 interface Parts {
   version: number;
   fromDay: number;
   untilDay: number;
-  /** id, channel id and registry id, one behind the other */
+  /** id, channel id and registry id, concatenated */
   keys: Buffer;
   idLength: number;
   channelLength: number;
@@ -44,12 +43,12 @@ interface Parts {
   url: string;
   head: Buffer;
   tail: Buffer;
-  /** how much of `tail` both views have */
+  /** length of the part of `tail` that both views share */
   sharedTailLength: number;
   nowMs: number;
 }
 
-/** The bytes of an entry. */
+/** Returns the bytes of an entry. */
 export function assemble(parts: Parts): Buffer {
   const { fromDay, untilDay, head, tail, keys, nowMs } = parts;
   const mayBeCertified = fromDay !== NO_DAY && untilDay !== NO_DAY && fromDay <= untilDay;
@@ -89,7 +88,7 @@ export function assemble(parts: Parts): Buffer {
   offset += head.copy(bytes, offset);
   offset += certification.copy(bytes, offset);
   tail.copy(bytes, offset);
-  // Nine bytes are twelve characters; two bodies of one hotel meet in a tag once in 2^72.
+  // nine bytes are twelve characters; two bodies of one hotel share a tag with a probability of 2^-72
   const tagOf = (view: Buffer) => hash('sha1', view, 'base64url').slice(0, 12);
   const narrowTag = tagOf(bytes.subarray(body, body + sharedLength));
   bytes.write(narrowTag, 24, 'latin1');
@@ -97,7 +96,7 @@ export function assemble(parts: Parts): Buffer {
   return seal(bytes);
 }
 
-/** Writes what tells sound bytes from others; they must not change any more. */
+/** Writes the checksum; the bytes must not change afterwards. */
 export function seal(bytes: Buffer): Buffer {
   bytes.writeUInt32LE(MAGIC, 4);
   bytes.writeUInt32LE(checksum(bytes.subarray(4)), 0);

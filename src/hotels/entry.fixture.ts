@@ -7,7 +7,7 @@ export const VIEWS: View[] = ['full', 'narrow'];
 
 export const wellFormed = (constraints: fc.StringConstraints) =>
   fc.string({ unit: 'binary', ...constraints });
-/** Any UTF-16 at all, lone surrogates too. */
+/** Any UTF-16 text, lone surrogates included. */
 const ragged = fc
   .array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 12 })
   .map((units) => String.fromCharCode(...units));
@@ -29,11 +29,11 @@ const text = fc.oneof(
   ),
 );
 const nullable = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { freq: 4 });
-// Year 9999 is left to the test of the boundaries: the oracle below compares dates as text.
+// The boundaries test covers the year 9999: the oracle below compares dates as text.
 const day = fc.integer({ min: Date.parse('0001-01-01') / DAY_MS, max: Date.parse('9998-12-31') / DAY_MS });
 const dateOf = (days: number) => new Date(days * DAY_MS).toISOString().slice(0, 10);
 
-/** Both dates near each other and in either order, so that the boundaries are met often. */
+/** Two dates near each other in either order, so that boundaries are frequent. */
 const certification = fc.oneof(
   fc.record({ certified_from: nullable(day.map(dateOf)), certified_until: nullable(day.map(dateOf)) }),
   fc.tuple(fc.integer({ min: -4, max: 20_700 }), fc.integer({ min: -3, max: 3 })).map(([from, length]) => ({
@@ -68,7 +68,7 @@ export const row: fc.Arbitrary<HotelRow> = fc
   })
   .chain((rest) => certification.map((dates) => ({ ...rest, ...dates })));
 
-/** Moments that matter to a row: around the boundaries of its certification, and anywhere. */
+/** Times relevant to a row: around the boundaries of its certification, and anywhere. */
 export const momentOf = ({ certified_from, certified_until }: HotelRow) => {
   const edges = [certified_from ?? '1970-01-01', certified_until ?? '1970-01-01'].flatMap((date) => [
     Date.parse(date),
@@ -81,7 +81,7 @@ export const momentOf = ({ certified_from, certified_until }: HotelRow) => {
 };
 export const rowAtMoment = row.chain((one) => fc.tuple(fc.constant(one), momentOf(one)));
 
-/** Says what the contract says, and shares no line with the code: dates are compared as text. */
+/** Implements the contract independently of the code: it compares dates as text. */
 export function isCertified({ certified_from, certified_until }: HotelRow, nowMs: number): boolean {
   const today = new Date(nowMs).toISOString().slice(0, 10);
   return (

@@ -6,7 +6,7 @@ import { readEntry } from './entry.ts';
 import { Hotel } from './hotel.ts';
 import type { HotelRow } from './row.ts';
 
-/** The fields of the specification's table, in its order. */
+/** Fields of the specification's table, in its order. */
 const FIELDS = [
   'id',
   'name',
@@ -37,7 +37,7 @@ it('the schema of a hotel has the fields of the specification, in their order, e
 });
 
 describe('a hotel', () => {
-  it('reads back from its JSON as the contract shows it, in both views', () => {
+  it('has the JSON of the contract, in both views', () => {
     fc.assert(
       fc.property(rowAtMoment, ([one, nowMs]) => {
         const entry = encodeHotel(one, nowMs);
@@ -58,7 +58,7 @@ describe('a hotel', () => {
     );
   });
 
-  it('is the same in both views but for registry_id, which the full view shows digit for digit', () => {
+  it('has equal views except for registry_id, which the full view shows with all digits', () => {
     fc.assert(
       fc.property(rowAtMoment, ([one, nowMs]) => {
         const entry = encodeHotel(one, nowMs);
@@ -69,7 +69,7 @@ describe('a hotel', () => {
     );
   });
 
-  it('keeps its keys, its version and the length of its views beside the JSON', () => {
+  it('stores its keys, its version and the length of its views beside the JSON', () => {
     fc.assert(
       fc.property(rowAtMoment, ([one, nowMs]) => {
         const entry = encodeHotel(one, nowMs);
@@ -83,7 +83,7 @@ describe('a hotel', () => {
     );
   });
 
-  it('is copied where it is asked for, and nothing beside it is touched', () => {
+  it('is copied to the given place, and no other byte changes', () => {
     fc.assert(
       fc.property(rowAtMoment, fc.nat(40), fc.constantFrom(...VIEWS), ([one, nowMs], offset, view) => {
         const entry = encodeHotel(one, nowMs);
@@ -110,7 +110,7 @@ describe('the tag of a view', () => {
     (_, other) => other,
   );
 
-  it('differs exactly where the bytes of the view differ', () => {
+  it('differs exactly if the bytes of the view differ', () => {
     fc.assert(
       fc.property(rowAtMoment, row, changes, ([one, nowMs], other, change) => {
         const [before, after] = [encodeHotel(one, nowMs), encodeHotel(change(one, other), nowMs)];
@@ -121,7 +121,7 @@ describe('the tag of a view', () => {
     );
   });
 
-  it('differs between the views exactly where the hotel has a registry id', () => {
+  it('differs between the views exactly if the hotel has a registry id', () => {
     fc.assert(
       fc.property(rowAtMoment, ([one, nowMs]) => {
         const entry = encodeHotel(one, nowMs);
@@ -130,7 +130,7 @@ describe('the tag of a view', () => {
     );
   });
 
-  it('is made of characters that may stand in an ETag', () => {
+  it('has only characters that are valid in an ETag', () => {
     fc.assert(
       fc.property(rowAtMoment, ([one, nowMs]) => {
         for (const view of VIEWS) expect(encodeHotel(one, nowMs).tag(view)).toMatch(/^[A-Za-z0-9_-]{12}$/);
@@ -139,7 +139,7 @@ describe('the tag of a view', () => {
   });
 });
 
-describe('what a cache held', () => {
+describe('a cached entry', () => {
   it('is read as it was written', () => {
     fc.assert(
       fc.property(rowAtMoment, ([one, nowMs]) => {
@@ -151,7 +151,7 @@ describe('what a cache held', () => {
     );
   });
 
-  it('is refused when any one byte is another', () => {
+  it('is rejected when any one byte differs', () => {
     fc.assert(
       fc.property(rowAtMoment, fc.nat(), fc.integer({ min: 1, max: 255 }), ([one, nowMs], place, mask) => {
         const damaged = Buffer.from(encodeHotel(one, nowMs).bytes);
@@ -162,7 +162,7 @@ describe('what a cache held', () => {
     );
   });
 
-  it('is refused when it is cut short, longer than it was, empty or foreign', () => {
+  it('is rejected when it is truncated, extended, empty or foreign', () => {
     fc.assert(
       fc.property(
         rowAtMoment,
@@ -189,7 +189,7 @@ describe('an absence', () => {
     fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
   );
 
-  it('says whose it is and since which version, and is never turned', () => {
+  it('states its id and version, and never expires by date', () => {
     fc.assert(
       fc.property(absence, fc.integer(), ([id, version], nowMs) => {
         const entry = encodeAbsence(id, version);
@@ -206,7 +206,7 @@ describe('an absence', () => {
     );
   });
 
-  it('is read as it was written, and refused when a byte is another', () => {
+  it('is read as it was written, and rejected when a byte differs', () => {
     fc.assert(
       fc.property(absence, fc.nat(), fc.integer({ min: 1, max: 255 }), ([id, version], place, mask) => {
         const { bytes } = encodeAbsence(id, version);
@@ -219,7 +219,7 @@ describe('an absence', () => {
   });
 
   it('of a removed hotel is newer than its last version and older than every later one', () => {
-    // versions in use are far below 2^52, where half a step can still be told
+    // versions in use are far below 2^52, where half a step is still exact
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 2 ** 52 - 1 }), (version) => {
         expect(versionOfRemoved(version)).toBeGreaterThan(version);

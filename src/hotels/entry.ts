@@ -2,42 +2,42 @@ import { checksum } from './checksum.ts';
 import { assemble, DAY_MS, HEADER_BYTES, MAGIC, NO_DAY, PRESENT, TOMBSTONE } from './entry-layout.ts';
 import type { Namespace } from './namespace.ts';
 
-/** What ends the narrow view, after the shared part. */
+/** End of the narrow view, behind the shared part. */
 const NARROW_END = Buffer.from('null}');
 
-/** Which view of a hotel a key may see: `narrow` shows `registry_id` as null. */
+/** View of a hotel that a key may read: `narrow` shows `registry_id` as null. */
 export type View = 'full' | 'narrow';
 
-/** A hotel, or null: none carries the key. */
+/** Hotel, or null if none has the key. */
 export type Found = Entry | null;
 
-/** Letters that one byte holds in UTF-8. */
+/** Highest character code that UTF-8 encodes in one byte. */
 const LAST_ASCII = 0x7f;
 
-/** A checked entry: a window on bytes that nobody may change. */
+/** Valid entry: a read-only view of its bytes. */
 export class Entry {
   readonly #source: Buffer;
   readonly #start: number;
   readonly #end: number;
 
-  /** Takes the bytes of an entry that is known to be sound; `readEntry` is the door for others. */
+  /** Takes the bytes of an entry that is known to be valid; other bytes go through `readEntry`. */
   constructor(source: Buffer, start = 0, end = source.length) {
     this.#source = source;
     this.#start = start;
     this.#end = end;
   }
 
-  /** The entry as caches hold it. */
+  /** Bytes of the entry, as the caches store them. */
   get bytes(): Buffer {
     return this.#source.subarray(this.#start, this.#end);
   }
 
-  /** False for an entry that says the hotel is absent. */
+  /** False for the absence of a hotel. */
   get present(): boolean {
     return (this.#source[this.#start + 77]! & PRESENT) !== 0;
   }
 
-  /** True for what takes a hotel's place in Redis after a change until somebody reads the hotel anew. */
+  /** True for the placeholder in Redis after a change, until the hotel is read again. */
   get isTombstone(): boolean {
     return (this.#source[this.#start + 77]! & TOMBSTONE) !== 0;
   }
@@ -46,7 +46,7 @@ export class Entry {
     return this.#source.readDoubleLE(this.#start + 8);
   }
 
-  /** The moment (epoch ms) from which `certified` in the body is no longer true. */
+  /** Time (epoch ms) from which `certified` in the body is wrong. */
   get validUntilMs(): number {
     return this.#source.readDoubleLE(this.#start + 16);
   }
@@ -59,12 +59,12 @@ export class Entry {
     return this.#key('channel');
   }
 
-  /** Decimal digits, canonical. */
+  /** Registry id in canonical decimal digits. */
   get registryId(): string | null {
     return this.#key('registry');
   }
 
-  /** True when the hotel carries this key. */
+  /** Returns true if the hotel has this key. */
   isOf(namespace: Namespace, key: string): boolean {
     const source = this.#source;
     let at = this.#keyStart(namespace);
@@ -77,18 +77,18 @@ export class Entry {
     return true;
   }
 
-  /** Twelve characters that differ where the bytes of the view differ. */
+  /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */
   tag(view: View): string {
     const at = this.#start + (view === 'full' ? 36 : 24);
     return this.#source.toString('latin1', at, at + 12);
   }
 
-  /** Length of the view's JSON in bytes. */
+  /** Returns the length of the view's JSON in bytes. */
   bodyLength(view: View): number {
     return view === 'full' ? this.#fullLength : this.#sharedLength + NARROW_END.length;
   }
 
-  /** The JSON of a view. The full one is a view of `bytes`, the narrow one a copy. */
+  /** Returns the JSON of a view. The full one is a view of `bytes`, the narrow one a copy. */
   body(view: View): Buffer {
     if (view === 'full') return this.#source.subarray(this.#bodyStart, this.#end);
     const body = Buffer.allocUnsafe(this.bodyLength(view));
@@ -134,10 +134,7 @@ export class Entry {
     return length === 0 ? null : this.#source.toString('utf8', start, start + length);
   }
 
-  /**
-   * The entry as it reads at `nowMs`: itself, or a copy of the same version whose certification fields
-   * tell the truth of that day.
-   */
+  /** Returns the entry as it reads at `nowMs`: itself, or a copy of the same version with the certification of that day. */
   at(nowMs: number): Entry {
     if (nowMs < this.validUntilMs && nowMs >= this.validFromMs) return this;
     const { bytes } = this;
@@ -169,7 +166,7 @@ export class Entry {
     return new Entry(refreshed);
   }
 
-  /** The moment (epoch ms) at which `certified` last flipped: before it the body was not yet true. */
+  /** Time (epoch ms) at which `certified` last flipped; before it the body was wrong. */
   private get validFromMs(): number {
     const from = this.#source.readInt32LE(this.#start + 48);
     const until = this.#source.readInt32LE(this.#start + 52);
@@ -181,8 +178,8 @@ export class Entry {
 }
 
 /**
- * Reads what a cache held, between two places of `source`. Returns undefined when it is no sound entry: damaged,
- * foreign or of another format.
+ * Reads a cached entry between two offsets of `source`. Returns undefined if it is corrupt, foreign or of another
+ * format.
  */
 export function readEntry(source: Buffer, start = 0, end = source.length): Entry | undefined {
   if (end - start < HEADER_BYTES || source.readUInt32LE(start + 4) !== MAGIC) return undefined;

@@ -2,17 +2,17 @@ import Type, { type Static, type TSchema } from 'typebox';
 import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
 /**
- * The hotel of the API, field by field, in the order in which an answer shows them. Rows and entries take their
- * types from it, the importer its bounds, and the API's document what it says. The table's constraints
- * (sql/001-hotels.sql, sql/006-valid-rows.from-005.sql) hold the same bounds.
+ * Hotel of the API, field by field, in the order of a response. Rows and entries derive their types from it, the
+ * importer its bounds, the API documentation its descriptions. The constraints of the table (sql/001-hotels.sql,
+ * sql/006-valid-rows.from-005.sql) have the same bounds.
  */
-/** Most photos of a hotel. */
+/** Maximum number of photos of a hotel. */
 export const MAX_IMAGES = 3;
 
 const orNull = <T extends TSchema>(schema: T, description: string) =>
   Type.Union([schema, Type.Null()], { description });
 const text = () => Type.String();
-/** The pattern says what `format` leaves open: the scheme, a host, and no IP literal. */
+/** The pattern checks the parts that `format` does not: the scheme, a host, and no IP literal. */
 const uri = (options: object = {}) =>
   Type.String({
     format: 'uri',
@@ -78,7 +78,7 @@ export const Hotel = Type.Object({
 });
 export type Hotel = Static<typeof Hotel>;
 
-/** What a field holds when it is not null. */
+/** Returns the schema of a field's value other than null. */
 export function valueSchemaOf(field: keyof Hotel): TSchema {
   const schema: TSchema & { anyOf?: TSchema[] } = Hotel.properties[field];
   return schema.anyOf?.[0] ?? schema;

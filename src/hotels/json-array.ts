@@ -4,20 +4,19 @@ const COMMA = 0x2c;
 const CLOSE = 0x5d;
 export const EMPTY_ARRAY = Buffer.from('[]');
 
-/** Answers are assembled here: a megabyte from the heap for each would keep the garbage collector at work. */
+/** Shared space for responses: allocating a megabyte for each would keep the garbage collector busy. */
 let area = Buffer.allocUnsafe(2 * 1024 * 1024);
-/** Larger answers than this get memory of their own. */
+/** Larger responses get their own memory. */
 const MAX_AREA_BYTES = 16 * 1024 * 1024;
 
-/** The JSON array of those hotels that were found. The bytes hold until the next call, or the next of `fillGaps`. */
+/** Returns the JSON array of the hotels found. The bytes are valid until the next call of this or of `fillGaps`. */
 export function joinBodies(found: readonly (Found | undefined)[], view: View): Buffer {
   return fillGaps(EMPTY_ARRAY, new Array(found.length).fill(1), found, view);
 }
 
 /**
- * The array `hits` (`[body,body,…]`) with the bodies of those hotels that were found put in, each at the offset in
- * `places` at which it and a comma belong; these only grow. The bytes hold until the next call, or the next of
- * `joinBodies`.
+ * Inserts the bodies of the hotels found into the array `hits` (`[body,body,…]`). `places` are the ascending offsets for
+ * each body and a comma. The bytes are valid until the next call of this or of `joinBodies`.
  */
 export function fillGaps(
   hits: Buffer,
@@ -28,7 +27,7 @@ export function fillGaps(
   let length = hits.length;
   for (const entry of found) if (entry) length += entry.bodyLength(view) + 1;
   const target = room(length);
-  // with a comma behind every body all pieces are alike; at last the bracket takes the place of one
+  // each piece ends with a comma; the bracket replaces the last one
   const hitsEnd = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
   let at = 0;
   let taken = 0;

@@ -1,22 +1,22 @@
-/** By what a hotel is looked up: its own id, its channel id, its registry id (canonical decimal digits). */
+/** Kind of key of a hotel: its own id, its channel id, its registry id (canonical decimal digits). */
 export type Namespace = 'id' | 'channel' | 'registry';
 
-/** The numbers of the namespaces in arena/assembly and relay/assembly. */
+/** Numbers of the namespaces in src/wasm/assembly. */
 export const NUMBER = { id: 0, channel: 1, registry: 2 } as const;
 
-/** What the names of a namespace begin with, in Redis (after the generation) and among the recent changes. */
+/** Prefixes of the keys of a namespace, in Redis (behind the generation) and among the recent changes. */
 export const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;
 
-/** Longest id a hotel can carry, in characters (the schema's constraint). */
+/** Maximum length of an id in characters (the schema's constraint). */
 const MAX_ID_CHARACTERS = 255;
 const MIN_BIGINT = -(2n ** 63n);
 const MAX_BIGINT = 2n ** 63n - 1n;
 
-/** False for a key that no hotel can carry: it needs no look-up, and PostgreSQL would refuse it. */
+/** Returns false for a key that no hotel can have: it needs no look-up, and PostgreSQL would reject it. */
 export function mayExist(namespace: Namespace, key: string): boolean {
   const { length } = key;
   if (namespace !== 'registry') {
-    // an astral character counts once for the schema and twice here
+    // an astral character counts once in the schema and twice here
     return length > 0 && length <= 2 * MAX_ID_CHARACTERS && !key.includes('\0') && key.isWellFormed();
   }
   if (length < 19) return true;

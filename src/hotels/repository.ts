@@ -22,12 +22,12 @@ export class HotelRepository {
     this.#postgres = postgres;
   }
 
-  /** True while queries wait: then each owner's are to be told apart. */
+  /** True while queries are queued, when the batches of different owners must be separate. */
   get contended(): boolean {
     return this.#postgres.waiting > 0;
   }
 
-  /** The hotels that carry one of these keys, in any order, by one query. Throws `Unavailable`. */
+  /** Returns the hotels with one of these keys, in any order, by one query. Throws `Unavailable`. */
   async load(namespace: Namespace, keys: string[], owner: string): Promise<Entry[]> {
     const rows = await this.#postgres.rows<HotelRow>(
       `select ${HOTEL_COLUMNS} from hotels where ${WHERE[namespace]}`,

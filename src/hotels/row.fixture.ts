@@ -1,6 +1,6 @@
 import type { HotelRow } from './row.ts';
 
-/** A row for tests, of a hotel of about 800 bytes, with what `fields` say. */
+/** Returns a row of a hotel of about 800 bytes, with `fields` replaced. */
 export function rowOf(fields: Partial<HotelRow> & { id: string }): HotelRow {
   return {
     name: 'Hotel',

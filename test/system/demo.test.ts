@@ -141,7 +141,7 @@ describe('the demo', () => {
       output: expect.stringMatching(/^\d+ answers compared; lag of/),
       failed: false,
     });
-    expect(demo.screen).toContain('Redis has ended: the service goes on without it.');
+    expect(demo.screen).toContain('Redis has exited: the service continues without it.');
     expect((await shell(metrics!)).output).toMatch(/^hotel_api_/m);
     expect(await shell(operate!)).toEqual({
       output: expect.stringContaining('demo, with registry'),
@@ -197,9 +197,7 @@ describe('the demo', () => {
     const processes = await descendantsOf(demo.pid);
     process.kill(Number(/workers?, pid (\d+)/.exec(demo.screen.join('\n'))![1]), 'SIGKILL');
     expect(await demo.ended).toBe(1);
-    expect(demo.screen.join('\n')).toContain(
-      'The service has ended by itself (SIGKILL), so everything ends.',
-    );
+    expect(demo.screen.join('\n')).toContain('The service has exited (SIGKILL); the demo stops.');
     expect(await leftOf(demo, processes)).toEqual([]);
   });
 
@@ -221,6 +219,6 @@ describe('the demo', () => {
     const { output, failed } = await shell(`'${process.execPath}' ${MAIN} --port ${port}`);
     server.close();
     expect(failed).toBe(true);
-    expect(output).toContain(`port ${port} cannot be used here; give --port another, or leave it out`);
+    expect(output).toContain(`port ${port} cannot be used here; set --port to another port or omit it`);
   });
 });

@@ -5,16 +5,16 @@ import type { Order, Report } from './guarded.ts';
 import { groupOf } from './processes.ts';
 
 /**
- * A process of its own between a server and who started it. It runs the server, reports its pid and its end, and
- * ends it and removes its folder when told to, or when the starter is gone, however that died: then the channel
- * closes. It leads a session of its own, so a Ctrl-C in the terminal reaches the starter alone.
+ * Guard: a process between a server and its starter. It runs the server and reports its pid and exit. It stops the server
+ * and removes its folder on request, or when the starter has exited for any reason, which closes the channel. It has its
+ * own session, so Ctrl-C in the terminal only reaches the starter.
  */
 let server: ChildProcess | undefined;
 let order: Order | undefined;
 let stopping = false;
 let forced = false;
 
-/** Processes that the server started end with it; those that have not by then are killed. */
+/** Time in which the server's child processes may exit after it; then they are killed. */
 const OUTLIVE_MS = 5_000;
 
 process.once('message', (message) => {
@@ -24,13 +24,13 @@ process.once('message', (message) => {
     return finish();
   });
 });
-// a second message is the order to stop
+// a second message is the request to stop
 process.on('message', (message) => {
   if (message === 'stop') stop();
 });
 process.on('disconnect', stop);
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
-// what the server prints goes to the starter; when that is gone nobody reads it
+// the output of the server goes to the starter, which may have exited
 process.stdout.on('error', () => {});
 process.stderr.on('error', () => {});
 
@@ -80,7 +80,7 @@ async function finish(): Promise<void> {
   process.exit();
 }
 
-/** The server leads a group of its own, of all it started; false when none of it runs. */
+/** Signals the process group of the server; returns false if none of it runs. */
 function signalGroup(signal: NodeJS.Signals): boolean {
   try {
     return process.kill(-server!.pid!, signal);

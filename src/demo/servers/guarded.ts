@@ -2,44 +2,44 @@ import { fork } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-/** What a guard shall run. */
+/** Command and folder that a guard runs. */
 export interface Order {
   command: [file: string, ...args: string[]];
-  /** runs to its end before `command`, e.g. to fill the folder */
+  /** runs to completion before `command`, for example to fill the folder */
   before?: [file: string, ...args: string[]];
   env: NodeJS.ProcessEnv;
   cwd?: string;
-  /** the user it runs as; the own one where missing */
+  /** user of the processes; default: the current user */
   user?: { uid: number; gid: number };
   stopSignal: NodeJS.Signals;
-  /** after the stop signal; then it is killed with all it started */
+  /** time after the stop signal until the server and its children are killed */
   killAfterMs: number;
-  /** removed when the server has ended */
+  /** removed after the server has exited */
   folder?: string;
 }
 
-/** How a server ended: one of code and signal is null. */
+/** Exit of a server: one of code and signal is null. */
 export interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;
-  /** true: it, or a process it started, did not end in time and was killed by its guard */
+  /** true: the guard killed it or one of its children after the time limit */
   forced: boolean;
 }
 
-/** What a guard says to who started it. */
+/** Message of a guard to its starter. */
 export type Report = { pid: number } | { exit: Exit } | { failed: string };
 
-/** A server that ends with us, even when we are killed, and leaves no folder behind. */
+/** Server that exits with this process, even if that is killed, and whose folder is then removed. */
 export interface Guarded {
-  /** of the server itself, not of its guard */
+  /** pid of the server itself, not of its guard */
   pid: number;
-  /** resolves when the server and all it started have ended and its folder is gone */
+  /** resolves when the server and its children have exited and its folder is removed */
   exited: Promise<Exit>;
-  /** sends the stop signal and waits for the end, as `exited` does */
+  /** sends the stop signal and resolves like `exited` */
   stop(): Promise<Exit>;
 }
 
-/** Runs a server under a guard. Each line it prints, on either stream, goes to `onLine`. Rejects when it cannot be run. */
+/** Runs a server under a guard. `onLine` receives each line of both output streams. Rejects if it cannot be run. */
 export function runGuarded(order: Order, onLine: (line: string) => void): Promise<Guarded> {
   const guard = fork(fileURLToPath(new URL('./guard.ts', import.meta.url)), {
     detached: true,
@@ -51,7 +51,7 @@ export function runGuarded(order: Order, onLine: (line: string) => void): Promis
 
   const { promise: running, resolve, reject } = Promise.withResolvers<Guarded>();
   const { promise: exited, resolve: resolveExit } = Promise.withResolvers<Exit>();
-  // stands where the guard itself was killed
+  // applies if the guard itself was killed
   let exit: Exit = { code: null, signal: 'SIGKILL', forced: true };
   const stop = () => {
     if (guard.connected) guard.send('stop', () => {});
@@ -62,7 +62,7 @@ export function runGuarded(order: Order, onLine: (line: string) => void): Promis
     else if ('exit' in report) exit = report.exit;
     else reject(new Error(report.failed));
   });
-  // not on 'exit': the last lines are read first
+  // not on 'exit', so that the last lines are read first
   guard.on('close', () => {
     reject(new Error(`${order.command[0]} did not start`));
     resolveExit(exit);

