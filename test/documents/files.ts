@@ -6,9 +6,11 @@ export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** The text of a file, whose path is relative to the root of the repository. */
 export const read = (path: string): string => readFileSync(ROOT + path, 'utf8');
 
-/** README.md and everything in docs/, as paths from the root. */
+/** README.md, everything in docs/, and what GitHub looks for, as paths from the root. */
 export const documents: string[] = [
   'README.md',
+  '.github/CONTRIBUTING.md',
+  '.github/SECURITY.md',
   ...(readdirSync(`${ROOT}docs`, { recursive: true }) as string[])
     .filter((path) => path.endsWith('.md'))
     .map((path) => `docs/${path}`)

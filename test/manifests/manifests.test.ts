@@ -421,9 +421,11 @@ it('the seed Job of dev runs, and runs again for a later release: migration, hot
   expect(row).toEqual({ hotels: 20_000, scopes: [['registry'], ['registry']] });
 });
 
-it('the base carries the tag of this release', () => {
+it('manifests and the image carry the version of package.json', async () => {
   for (const workload of workloads('production'))
     for (const { image } of containersOf(workload)) expect(image.split(':').at(-1)).toBe(version);
+  const dockerfile = await readFile(fileURLToPath(new URL('../../Dockerfile', import.meta.url)), 'utf8');
+  expect(dockerfile).toContain(`\nARG VERSION=${version}\n`);
 });
 
 it.each([

@@ -1,0 +1,52 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { ROOT, read } from './files.ts';
+
+// the parser imports JSON as bundlers do, without the attribute that Node wants
+const hooks = registerHooks({
+  load: (url, context, next) =>
+    next(url, url.endsWith('.json') ? { ...context, importAttributes: { type: 'json' } } : context),
+});
+const { convertWorkflowTemplate, NoOperationTraceWriter, parseWorkflow } = await import(
+  '@actions/workflow-parser'
+);
+hooks.deregister();
+
+const FOLDER = '.github/workflows/';
+const workflows = readdirSync(ROOT + FOLDER);
+
+/** What GitHub's own parser says against a workflow. */
+async function faultsOf(name: string, content: string): Promise<string[]> {
+  const { context, value } = parseWorkflow({ name, content }, new NoOperationTraceWriter());
+  if (value) await convertWorkflowTemplate(context, value);
+  return context.errors.getErrors().map(({ message }) => message);
+}
+
+describe.each(workflows)('the workflow %s', (name) => {
+  const text = read(FOLDER + name);
+
+  it('is one for GitHub’s own parser', async () => {
+    expect(await faultsOf(name, text)).toEqual([]);
+    expect(await faultsOf(name, text.replace('runs-on', 'run-on'))).not.toEqual([]);
+  });
+
+  it('pins actions by commit, and names the release beside it', () => {
+    const used = [...text.matchAll(/^\s*(?:- )?uses: (.*)$/gm)].map(([, action]) => action!);
+    expect(used.length).toBeGreaterThan(0);
+    for (const action of used)
+      expect(action).toMatch(
+        /^\.\/\.github\/workflows\/[\w-]+\.yml$|^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/,
+      );
+  });
+
+  it('reads only, and says so, where a job does not need more', () => {
+    expect(parse(text).permissions).toEqual({ contents: 'read' });
+  });
+
+  it('runs scripts that are there', () => {
+    const named = [...text.matchAll(/^\s*(?:- )?(?:run|uses): (\.\S+)/gm)].map(([, path]) => path!);
+    for (const path of named) expect(existsSync(ROOT + path), path).toBe(true);
+  });
+});
