@@ -146,7 +146,8 @@ alter table api_keys enable always trigger hotel_api_version;
 alter table api_keys enable always trigger hotel_api_truncated;
 
 -- Takes changes off the queue for the caller's
--- transaction (rolled back, they are back): up to max_rows, and no more once they hold max_changes. It reads the
+-- transaction (rolled back, they are back): up to max_rows, and no more once they hold max_changes. It writes them to
+-- the change log (007-change-log.sql), and reads the
 -- rows that the changes are about afterwards, so these are never older. Each row of the result holds one of the three.
 -- The hotels of more than max_hotels changes are not read; keys are, unless max_hotels is negative.
 create function hotel_api_drain(max_rows integer, max_changes integer, max_hotels integer)
@@ -155,6 +156,7 @@ create function hotel_api_drain(max_rows integer, max_changes integer, max_hotel
 declare
   hotel_ids text[] := '{}';
   key_hashes text[] := '{}';
+  was_truncated boolean := false;
 begin
   for change in
     with locked as materialized (
@@ -169,12 +171,17 @@ begin
     return next;
     if change.kind in ('hotels', 'hotels_removed') then
       hotel_ids := hotel_ids || change.ids;
+    elsif change.kind = 'hotels_truncated' then
+      was_truncated := true;
     elsif change.kind = 'keys' then
       key_hashes := key_hashes || change.ids;
     end if;
   end loop;
   -- each statement here sees all that was committed when it began
   hotel_ids := array(select distinct id from unnest(hotel_ids) as id);
+  if cardinality(hotel_ids) > 0 or was_truncated then
+    perform hotel_api_log_changes(hotel_ids, was_truncated);
+  end if;
   if cardinality(hotel_ids) between 1 and max_hotels then
     return query select null::hotel_api_changes, h, null::api_keys from hotels as h where h.id = any (hotel_ids);
   end if;

@@ -5,6 +5,9 @@
 const table = {
   registryIdNotInteger: [400, 'registry_id must be an integer'],
   limitOutOfBounds: [400, 'limit must be an integer from 1 to 100'],
+  changesLimitOutOfBounds: [400, 'limit must be an integer from 1 to 1000'],
+  waitOutOfBounds: [400, 'wait must be an integer from 0 to 30'],
+  afterNotToken: [400, 'after must be a token that this API gave'],
   offsetOutOfBounds: [400, 'offset must be an integer of at least 0'],
   bodyNotJson: [400, 'Request body must be valid JSON'],
   channelIdsMissing: [400, 'Request body must include a `channel_ids` array'],
@@ -20,6 +23,7 @@ const table = {
   pathNotFound: [404, 'Not found'],
   methodNotAllowed: [405, 'Method not allowed'],
   bodyTooSlow: [408, 'Request body arrived too slowly'],
+  tokenExpired: [410, 'The token has expired: begin again without after'],
   bodyTooLarge: [413, 'Request body must be at most 1 MiB'],
   contentEncodingNotSupported: [415, 'Request body must be sent without Content-Encoding'],
   tooManyRequests: [429, 'Too many requests'],

@@ -68,6 +68,7 @@ const LAYERS = [
   'postgres',
   'redis',
   'hotels',
+  'changes',
   'observability',
   'collections',
   'cache',

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { MAX_KEYS } from '../cache/arena/arena.ts';
+import { MAX_CHANGES } from '../changes/change-log.ts';
 import { publicErrors } from '../errors.ts';
 import { Hotel, MAX_IMAGES } from '../hotels/hotel.ts';
-import { MAX_LIMIT } from '../http/query.ts';
+import { DEFAULT_CHANGES, MAX_LIMIT, MAX_WAIT_S } from '../http/query.ts';
 import { escapeHtml, highlight } from './code.ts';
 import { readExample } from './example-files.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
@@ -40,6 +41,9 @@ export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, a
     maxIds: MAX_KEYS,
     maxLimit: MAX_LIMIT,
     maxImages: MAX_IMAGES,
+    maxChanges: MAX_CHANGES,
+    defaultChanges: DEFAULT_CHANGES,
+    maxWait: MAX_WAIT_S,
   };
   return readFileSync(new URL('page/guide.html', import.meta.url), 'utf8')
     .replace(/\{\{example (\S+) ?(.*?)\}\}/g, (_, file, section) => example(file, section, basePath))

@@ -37,6 +37,7 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
     tags: [
       { name: 'Hotels', description: 'The list, and hotels by id' },
       { name: 'Channel', description: 'Hotels by the identifiers of the channel integration' },
+      { name: 'Mirror', description: 'A copy of all hotels, kept up to date' },
       { name: 'Registry', description: 'Hotels by the identifiers of the property registry' },
     ],
     paths: paths(exampleHotels(new Date().getUTCFullYear())),

@@ -1,5 +1,6 @@
+import type { TSchema } from 'typebox';
 import type { Hotel } from '../hotels/hotel.ts';
-import { ListParameters, PathId, RegistryId, RequestId } from './parameters.ts';
+import { ChangesParameters, ListParameters, PathId, RegistryId, RequestId } from './parameters.ts';
 import { failures, notModified, success } from './responses.ts';
 import { plain } from './schemas.ts';
 
@@ -7,6 +8,12 @@ type Json = Record<string, unknown>;
 
 const SCOPED = 'Requires a key with the `registry` scope.';
 const unscoped = (hotel: Hotel): Hotel => ({ ...hotel, registry_id: null });
+
+const firstChanges = (hotels: Hotel[]) => ({
+  changes: hotels.map((hotel) => ({ id: hotel.id, hotel })),
+  next: 'ytSAyFP1WzEsIlhtaHFybm1TaXMyeSIsMiwwLG51bGxd',
+  more: false,
+});
 
 /** Parameters that several operations have, by their names in the document. */
 export const parameters = {
@@ -27,7 +34,7 @@ export const parameters = {
 const REQUEST_ID = { $ref: '#/components/parameters/RequestId' };
 const IF_NONE_MATCH = { $ref: '#/components/parameters/IfNoneMatch' };
 
-/** The paths of the document with the six operations; the examples are about these two hotels. */
+/** The paths of the document with the seven operations; the examples are about these two hotels. */
 export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): Json {
   const single = {
     scoped: { summary: 'With the registry scope', value: certified },
@@ -42,7 +49,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         description:
           'The hotels accessible with your API key, ordered by `id`, byte by byte. The `Link` header names the other pages.\n\n' +
           'With `registry_id`, the list contains the hotel with that registry id, if any. This requires the `registry` scope.',
-        parameters: [...queryParameters(), IF_NONE_MATCH, REQUEST_ID],
+        parameters: [...queryParameters(ListParameters), IF_NONE_MATCH, REQUEST_ID],
         responses: {
           200: success('list', {
             scoped: { summary: 'With the registry scope', value: [sparse, certified] },
@@ -55,6 +62,33 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
             'registryIdNotInteger',
             'bodyNotAllowed',
             'forbidden',
+          ]),
+        },
+      },
+    },
+    '/changes': {
+      get: {
+        operationId: 'listChanges',
+        tags: ['Mirror'],
+        summary: 'Copy all hotels, and keep the copy up to date',
+        description:
+          'Begin without `after`, apply the changes of each response in order, and send its `next` as `after` in the next ' +
+          'request. The responses first hold every hotel, then each hotel that has changed, within one second of the ' +
+          'change. If `more` is true, ask again at once; if it is false, your copy is up to date.\n\n' +
+          'After 410, discard your copy and begin again without `after`.',
+        parameters: [...queryParameters(ChangesParameters), IF_NONE_MATCH, REQUEST_ID],
+        responses: {
+          200: success('changes', {
+            scoped: { summary: 'With the registry scope', value: firstChanges([sparse, certified]) },
+            unscoped: { summary: 'Without it', value: firstChanges([sparse, certified].map(unscoped)) },
+          }),
+          304: notModified('changes'),
+          ...failures([
+            'changesLimitOutOfBounds',
+            'waitOutOfBounds',
+            'afterNotToken',
+            'bodyNotAllowed',
+            'tokenExpired',
           ]),
         },
       },
@@ -166,8 +200,8 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
   };
 }
 
-function queryParameters(): Json[] {
-  return Object.entries(ListParameters.properties).map(([name, property]) => {
+function queryParameters({ properties }: { properties: Record<string, TSchema> }): Json[] {
+  return Object.entries(properties).map(([name, property]) => {
     const { description, ...schema } = plain(property);
     return { name, in: 'query', required: false, description, schema };
   });

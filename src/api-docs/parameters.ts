@@ -1,6 +1,15 @@
 import Type from 'typebox';
+import { MAX_CHANGES } from '../changes/change-log.ts';
 import { INTEGER } from '../http/ids.ts';
-import { DEFAULT_LIMIT, DEFAULT_OFFSET, MAX_LIMIT, MIN_LIMIT } from '../http/query.ts';
+import {
+  DEFAULT_CHANGES,
+  DEFAULT_LIMIT,
+  DEFAULT_OFFSET,
+  DEFAULT_WAIT_S,
+  MAX_LIMIT,
+  MAX_WAIT_S,
+  MIN_LIMIT,
+} from '../http/query.ts';
 import { WELL_FORMED } from '../http/request-id.ts';
 
 /** A hotel id or channel id in a path: longer ones than a hotel can have match nothing. */
@@ -32,4 +41,28 @@ export const ListParameters = Type.Object({
         'Only the hotel with this registry id: a list of one hotel, or an empty list. Requires the `registry` scope',
     }),
   ),
+});
+
+/** The parameters of a request for changes. */
+export const ChangesParameters = Type.Object({
+  after: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description:
+        'The `next` of the last response that you applied. Without it, the responses begin with all hotels',
+    }),
+  ),
+  limit: Type.Integer({
+    minimum: MIN_LIMIT,
+    maximum: MAX_CHANGES,
+    default: DEFAULT_CHANGES,
+    description: 'Maximum number of changes to return',
+  }),
+  wait: Type.Integer({
+    minimum: 0,
+    maximum: MAX_WAIT_S,
+    default: DEFAULT_WAIT_S,
+    description:
+      'Seconds to wait for the first change if there is none yet. The response without changes comes after this time',
+  }),
 });

@@ -66,6 +66,11 @@ export const headers = {
     ),
     required: false,
   },
+  NextLink: header(
+    'The next request (RFC 8288): `next` of the body as `after`',
+    text('^<[^>]*>; rel="next"$'),
+    '</changes?after=Hc1dK0BzWzEsIn&limit=100&wait=0>; rel="next"',
+  ),
   RetryAfter: header('Seconds to wait before a retry', { type: 'integer', minimum: 1 }, 1),
   ErrorCode: header(
     'A stable name of the error, for programs. The message may change, the code does not',
@@ -100,12 +105,13 @@ const OF_KEYS = refs(['RateLimit', 'RateLimitIfLimited'], ['RateLimit-Policy', '
 const OF_BODIES = refs(['Content-Encoding', 'ContentEncoding']);
 const OF_GET = refs(['ETag', 'ETag']);
 const OF_LIST = refs(['Link', 'Link']);
+const OF_CHANGES = refs(['Link', 'NextLink']);
 const OF_EVERY_ERROR = refs(['x-error-code', 'ErrorCode']);
 const OF_BATCH_ERRORS = refs(['x-error-position', 'ErrorPosition']);
 
 /** What an operation answers with when all is well. */
 export function success(
-  kind: 'list' | 'single' | 'batch',
+  kind: 'list' | 'single' | 'batch' | 'changes',
   examples: Record<string, { summary: string; value: unknown }>,
 ): object {
   const hotel = ref('schemas', 'Hotel');
@@ -114,6 +120,7 @@ export function success(
       list: 'The page. It is shorter than `limit` at the end of the list, and empty after the end',
       single: 'The hotel',
       batch: 'The hotels found, in the order of the request. A repeated id is answered once',
+      changes: 'The next changes, in the order in which they became visible',
     }[kind],
     headers: {
       ...OF_ALL,
@@ -121,10 +128,16 @@ export function success(
       ...OF_BODIES,
       ...(kind !== 'batch' && OF_GET),
       ...(kind === 'list' && OF_LIST),
+      ...(kind === 'changes' && OF_CHANGES),
     },
     content: {
       'application/json': {
-        schema: kind === 'single' ? hotel : { type: 'array', items: hotel },
+        schema: {
+          list: { type: 'array', items: hotel },
+          single: hotel,
+          batch: { type: 'array', items: hotel },
+          changes: ref('schemas', 'ChangePage'),
+        }[kind],
         examples,
       },
     },
@@ -132,10 +145,16 @@ export function success(
 }
 
 /** What a GET answers with to those who have it already. */
-export function notModified(kind: 'list' | 'single'): object {
+export function notModified(kind: 'list' | 'single' | 'changes'): object {
   return {
     description: 'Nothing has changed: `If-None-Match` names the current representation',
-    headers: { ...OF_ALL, ...OF_KEYS, ...OF_GET, ...(kind === 'list' && OF_LIST) },
+    headers: {
+      ...OF_ALL,
+      ...OF_KEYS,
+      ...OF_GET,
+      ...(kind === 'list' && OF_LIST),
+      ...(kind === 'changes' && OF_CHANGES),
+    },
   };
 }
 
@@ -147,6 +166,7 @@ export const MEANINGS: Record<number, string> = {
   404: 'No hotel has the id, or the path is unknown',
   405: 'The header `Allow` lists the methods of the path',
   408: 'The request body did not arrive within 7 s, at less than 23 KB/s',
+  410: 'The token is older than the service remembers, or from before all hotels were replaced',
   413: 'The request body is too large',
   415: 'The request body is compressed. Send it as it is',
   429: 'The key has used up its rate limit. Retry after the seconds of `Retry-After`',

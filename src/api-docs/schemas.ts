@@ -1,5 +1,6 @@
 import Type, { type TSchema } from 'typebox';
 import { MAX_KEYS } from '../cache/arena/arena.ts';
+import { MAX_CHANGES } from '../changes/change-log.ts';
 import { Hotel, Image } from '../hotels/hotel.ts';
 import { RegistryId, RegistryIdText } from './parameters.ts';
 
@@ -18,6 +19,19 @@ const RegistryBatch = Type.Object({
   ),
 });
 
+const Change = Type.Object({
+  id: Hotel.properties.id,
+  hotel: Type.Union([Hotel, Type.Null()]),
+});
+const ChangePage = Type.Object({
+  changes: Type.Array(Change, {
+    maxItems: MAX_CHANGES,
+    description: 'To be applied in this order. A hotel may come more than once, always in its present state',
+  }),
+  next: Type.String({ minLength: 1, description: 'The opaque token for `after` in the next request' }),
+  more: Type.Boolean({ description: 'False if your copy is up to date after this response' }),
+});
+
 const ErrorResponse = Type.Object({
   error: Type.String({ minLength: 1, description: 'Message that says what is wrong' }),
 });
@@ -26,7 +40,16 @@ const ErrorResponse = Type.Object({
 export function bodySchemas(): Record<string, Json> {
   const hotel = plain(Hotel) as { properties: { images: Json } };
   hotel.properties.images.items = { $ref: '#/components/schemas/Image' };
+  const change = plain(Change) as { properties: { hotel: Json } };
+  change.properties.hotel = {
+    description: 'The hotel in its present state; null if it is gone: remove it from your copy',
+    oneOf: [{ $ref: '#/components/schemas/Hotel' }, { type: 'null' }],
+  };
+  const changePage = plain(ChangePage) as { properties: { changes: Json } };
+  changePage.properties.changes.items = { $ref: '#/components/schemas/Change' };
   return {
+    Change: change,
+    ChangePage: changePage,
     Hotel: hotel,
     Image: plain(Image),
     ErrorResponse: plain(ErrorResponse),

@@ -41,6 +41,9 @@ interface QueueRow {
   age_ms: number;
 }
 
+/** Yields the last position in the change log. */
+export const LOG_POSITION = 'select position::float8 from hotel_api_change_log_state';
+
 /** What one drain took off the queue. */
 export interface Drained {
   rows: number;
@@ -53,6 +56,8 @@ export interface Drained {
   keys: [sha256: string, key: VersionedKey][];
   /** how many hotels came into collections or went out */
   members: number;
+  /** last position in the change log; undefined: the log has lost its state */
+  position: number | undefined;
 }
 
 /** What `hotel_api_drain` returns beside changes: a hotel (`id` is not null) or a key (`sha256` is not null). */
@@ -86,11 +91,13 @@ export async function beginAndDrain(
           case when pg_backend_pid() = ${backendPid} then ${MAX_ROWS} else 0 end, ${MAX_CHANGES}, ${readsRows ? MAX_REPLACED : -1}
         ) as d,
         lateral (select ${HOTEL_COLUMNS} from (select (d.hotel).*) as hotel) as h,
-        lateral (select ${KEY_COLUMNS} from (select (d.key).*) as key) as k`,
+        lateral (select ${KEY_COLUMNS} from (select (d.key).*) as key) as k;
+      ${LOG_POSITION}`,
       )
       .simple(),
   ) as unknown as unknown[];
-  const rows = results.at(-1) as (QueueRow | PresentRow)[];
+  const rows = results.at(-2) as (QueueRow | PresentRow)[];
+  const [state] = results.at(-1) as { position: number }[];
   const hotels = new Map<string, HotelChange>();
   const keys = new Map<string, number>();
   const memberChanges = new MemberChanges();
@@ -152,6 +159,7 @@ export async function beginAndDrain(
     ...{ rows: queued.length, oldestMs, changes, entries },
     keys: readsRows ? changedKeys : [],
     members: memberChanges.count,
+    position: state?.position,
   };
 }
 

@@ -5,6 +5,7 @@ import type { LocalCache } from '../cache/local-cache.ts';
 import type { RecentChanges } from '../cache/recent-changes.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
+import type { PositionWatch } from '../changes/position-watch.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -24,6 +25,7 @@ export interface WorkerCaches {
   redisHotels: RedisHotelCache | undefined;
   redisKeys: RedisKeyCache | undefined;
   feedStatus: FeedStatus;
+  logPositions: PositionWatch;
   metrics: Metrics;
 }
 
@@ -49,6 +51,7 @@ export class FeedApplier {
       if (channelId !== null) this.#changed('channel', channelId, 0);
       if (registryId !== null) this.#changed('registry', registryId, 0);
     }
+    if (message.q !== undefined) this.#parts.logPositions.announced(message.q);
     for (const [sha256, version] of message.k ?? []) {
       keyChanges.note(sha256, version);
       apiKeys.drop(sha256, version);
@@ -87,9 +90,18 @@ export class FeedApplier {
   }
 
   /** The database follows another history: nothing that is remembered is true there. */
-  clear(generation: string): void {
-    const { feedStatus, hotelChanges, keyChanges, reader, local, redisBatch, pageIndex, apiKeys } =
-      this.#parts;
+  clear(history: string, generation: string): void {
+    const {
+      logPositions,
+      feedStatus,
+      hotelChanges,
+      keyChanges,
+      reader,
+      local,
+      redisBatch,
+      pageIndex,
+      apiKeys,
+    } = this.#parts;
     feedStatus.lost();
     hotelChanges.clear();
     keyChanges.clear();
@@ -98,6 +110,7 @@ export class FeedApplier {
     redisBatch?.forgetChanges();
     pageIndex.forget();
     apiKeys.clear();
+    logPositions.follow(history);
     this.useGeneration(generation);
   }
 

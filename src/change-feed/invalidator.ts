@@ -163,6 +163,7 @@ export class Invalidator {
       const speak = this.#poll;
       this.#poll = false;
       const rows = speak || (await term.isDue()) ? await term.deliver(speak) : 0;
+      await term.keepLog();
       if (term.hasMore) continue;
       // where PostgreSQL is far away it takes several round trips, and a change is often followed by another
       if (rows === 0) await term.reconcile();

@@ -60,6 +60,8 @@ export const FeedMessage = Type.Object({
   t: Type.Optional(Type.Array(Type.Union([Type.Literal('hotels'), Type.Literal('keys')]))),
   /** positions in the list have moved */
   m: Type.Optional(Type.Literal(true)),
+  /** the last position in the change log */
+  q: Type.Optional(Count),
   /** Redis was found to have lost writes: what was read there lately is doubtful */
   l: Type.Optional(Type.Literal(true)),
 });
@@ -88,7 +90,7 @@ export interface Numberer {
 }
 
 /** What stands in every message of a delivery. */
-export type Frame = Pick<FeedMessage, 'e' | 'o' | 'b' | 'l'>;
+export type Frame = Pick<FeedMessage, 'e' | 'o' | 'b' | 'q' | 'l'>;
 
 /** Bytes of a payload that PostgreSQL takes, less what the frame of a message and its signature need. */
 const ROOM_BYTES = 7_999 - 400;

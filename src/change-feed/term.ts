@@ -5,10 +5,11 @@ import { MacSecret } from '../lib/mac.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { completed } from '../postgres/connect.ts';
+import { ChangeLogUpkeep } from './change-log-upkeep.ts';
 import { readHotels, readKeys } from './changed-rows.ts';
 import type { Claims, Findings } from './compare.ts';
 import { Numbering } from './continuity.ts';
-import { beginAndDrain, type Drained } from './drain.ts';
+import { beginAndDrain, type Drained, LOG_POSITION } from './drain.ts';
 import { drawGeneration, type HistoryPosition, type ReceivedPosition, readPosition } from './history.ts';
 import { Lag } from './lag.ts';
 import { type Changes, type FeedMessage, payloadsOf } from './messages.ts';
@@ -30,6 +31,7 @@ const CLOSE_MS = 50;
 const LOCK_NOT_AVAILABLE = '55P03';
 /** Each round fails only where another writer of Redis has put a newer value since the round before. */
 const SETTLE_ROUNDS = 3;
+const NO_CHANGES: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 const LOOK = 'select exists(select from hotel_api_changes) as found';
 
 /**
@@ -49,6 +51,9 @@ export class Term {
   readonly #metrics: Metrics;
   readonly #events: Events;
   readonly #lag: Lag;
+  readonly #logUpkeep = new ChangeLogUpkeep();
+  /** last position in the change log */
+  #logPosition: number | undefined;
   #generation: string;
   /** the generation that was told last; that of the term before may have been another */
   #position = '';
@@ -163,6 +168,7 @@ export class Term {
       const lookedAtMs = performance.now();
       const drained = await this.#drain();
       this.#isOpen = true;
+      this.#logPosition = drained.position;
       this.#notePoll(lookedAtMs, drained.rows > 0);
       const quiet = !speak && performance.now() - this.#sentAtMs < HEARTBEAT_MS;
       if (drained.rows === 0 && quiet) {
@@ -225,6 +231,53 @@ export class Term {
     await this.#orRollBack(() => this.#correct(found));
   }
 
+  /** Logs the hotels whose certification begins or ends today, and deletes from the change log what is too old. */
+  async keepLog(): Promise<void> {
+    const day = this.#logUpkeep.dayToLog;
+    if (day !== undefined) await this.#logFlips(day);
+    if (this.#logUpkeep.mustPrune) await this.#prune();
+  }
+
+  async #logFlips(day: string): Promise<void> {
+    try {
+      await this.#orRollBack(async () => {
+        const results = completed(
+          await this.#sql
+            .unsafe(`${this.#begin}; select hotel_api_log_flips('${day}') as all_logged; ${LOG_POSITION}`)
+            .simple(),
+        ) as unknown as Row[][];
+        this.#isOpen = true;
+        this.#logPosition = results.at(-1)![0]!.position;
+        await this.#sendAndCommit(NO_CHANGES, undefined);
+        this.#logUpkeep.logged(day, results.at(-2)![0]!.all_logged);
+      });
+    } catch (error) {
+      if (!isRejection(error)) throw error;
+      this.#logUpkeep.flipsFailed();
+      this.#events.changeLogNotKept(error.message);
+    }
+  }
+
+  async #prune(): Promise<void> {
+    let rows: number | undefined;
+    try {
+      await this.#orRollBack(async () => {
+        const results = completed(
+          await this.#sql
+            .unsafe(`${this.#begin}; select hotel_api_prune_change_log() as rows; commit`)
+            .simple(),
+        ) as unknown as Row[][];
+        this.#isOpen = false;
+        rows = results.at(-2)![0]!.rows as number;
+        this.#metrics.changeLogPruned(rows);
+      });
+    } catch (error) {
+      if (!isRejection(error)) throw error;
+      this.#events.changeLogNotKept(error.message);
+    }
+    this.#logUpkeep.pruned(rows);
+  }
+
   /**
    * Replaces what Redis holds where it refused what was just read. Either a worker filled in a later change, or the row
    * has a smaller version than Redis knows of. A row gets one by an INSERT that drew its version and then waited for a
@@ -275,6 +328,12 @@ export class Term {
   async #correct(found: Findings): Promise<void> {
     await this.#sql.unsafe(this.#begin).simple();
     this.#isOpen = true;
+    const ids = found.entries.map(({ id }) => id);
+    const [log] = completed(
+      await this.#sql<{ position: number }[]>`
+        select hotel_api_log_changes(${ids}::text[], false)::float8 as position`,
+    );
+    this.#logPosition = log!.position;
     const taken = await this.#writer!.replace(found);
     const movesPositions = found.entries.some(({ present }) => !present);
     await this.#sendAndCommit(
@@ -303,6 +362,7 @@ export class Term {
       e: this.#name,
       o: this.#number,
       b: this.#writer?.writeMarker ?? null,
+      ...(this.#logPosition !== undefined && { q: this.#logPosition }),
       ...(lost && { l: true as const }),
     };
     const generations = { before: this.#position, after: this.#generation };

@@ -6,6 +6,8 @@ import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 
 /** How the change feed stands when a worker starts. */
 export interface Feed {
+  /** the history of the database that it tells of */
+  history: string;
   generation: string;
   /** when it was last heard, by the clock of the system; -Infinity: it is not heard at present */
   receivedAtMs: number;
@@ -35,7 +37,7 @@ export type ToWorker =
   /** changes may have been missed */
   | { type: 'reset' }
   /** the database follows another history: nothing that is cached is true there */
-  | { type: 'history'; generation: string; secret: Uint8Array }
+  | { type: 'history'; history: string; generation: string; secret: Uint8Array }
   | { type: 'report metrics' }
   | { type: 'grant'; grants: LeaseGrant[] }
   | { type: 'drain' };

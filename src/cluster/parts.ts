@@ -8,10 +8,14 @@ import { RecentChanges } from '../cache/recent-changes.ts';
 import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import { FeedApplier } from '../change-feed/feed-applier.ts';
 import { FeedStatus } from '../change-feed/feed-status.ts';
+import { ChangeFeed } from '../changes/change-feed.ts';
+import { ChangeLog } from '../changes/change-log.ts';
+import { PositionWatch } from '../changes/position-watch.ts';
 import { Collections } from '../collections/collections.ts';
 import { CollectionRepository } from '../collections/repository.ts';
 import { HotelList } from '../hotels/hotel-list.ts';
 import { HotelRepository } from '../hotels/repository.ts';
+import { changesOperation } from '../http/changes-handler.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer, type Server } from '../http/server.ts';
@@ -51,6 +55,7 @@ export interface Parts extends OpenPostgres {
   limiter: RateLimiter;
   feedStatus: FeedStatus;
   feedApplier: FeedApplier;
+  logPositions: PositionWatch;
   pipeline: RequestPipeline;
   server: Server;
   maxConnections: number;
@@ -123,7 +128,10 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
       return decision instanceof Promise ? decision.then(({ admitted }) => admitted) : decision.admitted;
     },
   });
+  const logPositions = new PositionWatch(() => feedStatus.up);
+  const changeFeed = new ChangeFeed(new ChangeLog(postgres), logPositions);
   const feedApplier = new FeedApplier({
+    logPositions,
     hotelChanges,
     keyChanges,
     reader,
@@ -143,7 +151,10 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
   });
   shutdown.push('access log', () => accessLog.close());
   const pipeline = new RequestPipeline(apiKeys, limiter, metrics, accessLog, config.COMPRESSION === 'on');
-  const operations = operationsOn(local, redisBatch, reader, hotelList, collections, config.BASE_PATH);
+  const operations = {
+    ...operationsOn(local, redisBatch, reader, hotelList, collections, config.BASE_PATH),
+    changes: changesOperation(changeFeed, config.BASE_PATH),
+  };
   const maxConnections = divideDescriptors(config).connections;
   const server = openServer(operations, pipeline, pagesOf(documents), config.BASE_PATH, {
     maxConnections,
@@ -162,6 +173,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
       limiter,
       feedStatus: feedStatus,
       feedApplier: feedApplier,
+      logPositions,
       pipeline: pipeline,
     },
     ...{ server, maxConnections },

@@ -79,11 +79,11 @@ export async function runPrimary(given: Config): Promise<void> {
 
   const found = await awaitDatabase(config, events, () => stopping);
   if (found === undefined) return;
-  let { generation, secret } = found;
+  let { history, generation, secret } = found;
   base.secret.use(secret);
   let announced: FeedPosition | undefined;
   let receivedAtMs = -Infinity;
-  const { invalidator, listener, redis } = followChanges(base, found.history, {
+  const { invalidator, listener, redis } = followChanges(base, history, {
     onMessage: (message, atMs) => {
       receivedAtMs = atMs;
       if (message.g !== '') generation = message.g;
@@ -94,9 +94,9 @@ export async function runPrimary(given: Config): Promise<void> {
     onReconnect: () => workers?.broadcast({ type: 'reconnected' }),
     onReset: () => workers?.broadcast({ type: 'reset' }),
     onHistory: (position) => {
-      ({ generation, secret } = position);
+      ({ history, generation, secret } = position);
       announced = undefined;
-      workers?.broadcast({ type: 'history', generation, secret });
+      workers?.broadcast({ type: 'history', history, generation, secret });
     },
   });
   await redis?.connected(REDIS_TIMEOUT_MS);
@@ -119,6 +119,7 @@ export async function runPrimary(given: Config): Promise<void> {
       number,
       config,
       documents,
+      history,
       generation,
       receivedAtMs: listener.isUp ? receivedAtMs : -Infinity,
       position: announced,

@@ -37,6 +37,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
     limiter,
     feedStatus,
     feedApplier,
+    logPositions,
     pipeline,
     server,
     maxConnections,
@@ -68,9 +69,11 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
       postgres,
       limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
       arena: local?.arena,
+      waiters: logPositions,
       feedStatus: feedStatus,
       replicas,
     });
+    logPositions.follow(feed.history);
     feedApplier.useGeneration(feed.generation);
     await Promise.all([
       redis?.connected(REDIS_TIMEOUT_MS),
@@ -87,6 +90,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
   };
   /** Answers what is under way, then ends the connections, the pools and the process. */
   const end = async () => {
+    logPositions.release();
     await drain(pipeline, server, config.DRAIN_TIMEOUT_MS);
     await report();
     const faults = await shutdown.close();
@@ -108,7 +112,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
         break;
       case 'history':
         base.secret.use(message.secret);
-        feedApplier.clear(message.generation);
+        feedApplier.clear(message.history, message.generation);
         // a connection may stand that leads to the server of before
         postgres.reconnect(RECONNECT_S);
         replicas?.reconnect(RECONNECT_S);

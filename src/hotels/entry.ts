@@ -5,8 +5,9 @@ import type { Namespace } from './namespace.ts';
 /** End of the narrow view, behind the shared part. */
 const NARROW_END = Buffer.from('null}');
 
-/** View of a hotel that a key may read: `narrow` shows `registry_id` as null. */
-export type View = 'full' | 'narrow';
+/** Views of a hotel that a key may read: `narrow` shows `registry_id` as null. */
+export const VIEWS = ['full', 'narrow'] as const;
+export type View = (typeof VIEWS)[number];
 
 /** Hotel, or null if none has the key. */
 export type Found = Entry | null;

@@ -72,7 +72,7 @@ export class Exchange {
   readonly #idEnd: string;
   readonly #response: HttpResponse;
   readonly #observer: Observer;
-  readonly #startedAtMs = monotonicMs();
+  #startedAtMs = monotonicMs();
   /** until the handler returns; most answers are out by then and need not read all headers */
   #request: HttpRequest | undefined;
   #ifNoneMatch = '';
@@ -145,6 +145,11 @@ export class Exchange {
   whenMade(done: () => void): void {
     if (this.#made || (this.#over && !this.#compressing)) done();
     else this.#onMade = done;
+  }
+
+  /** What the client has waited for by its own wish is no part of the time that its answer took. */
+  waited(): void {
+    this.#startedAtMs = monotonicMs();
   }
 
   /** To be called before the handler returns without having answered. */

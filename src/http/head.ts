@@ -60,6 +60,7 @@ const STATUS_LINES: Record<number, string> = {
   404: '404 Not Found',
   405: '405 Method Not Allowed',
   408: '408 Request Timeout',
+  410: '410 Gone',
   413: '413 Content Too Large',
   415: '415 Unsupported Media Type',
   429: '429 Too Many Requests',

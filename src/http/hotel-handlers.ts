@@ -18,8 +18,9 @@ import { decodeParameter, readRegistryId } from './ids.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 
-/** The six operations of the contract, behind the gate. */
+/** The operations of the contract, behind the gate. */
 export interface Operations {
+  changes: GetRouteDefinition<Map<string, string | undefined>>;
   list: GetRouteDefinition<Map<string, string | undefined>>;
   hotel: GetRouteDefinition<string>;
   hotelByChannel: GetRouteDefinition<string>;
@@ -39,7 +40,7 @@ export function operationsOn(
   hotelList: HotelList,
   collections: Collections,
   basePath: string,
-): Operations {
+): Omit<Operations, 'changes'> {
   /** What carries these keys and the key of the request may see; null elsewhere. */
   const load = (exchange: Exchange, namespace: Namespace, keys: readonly string[]) => {
     const { collection, keyId } = exchange.principal!;

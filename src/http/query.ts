@@ -1,3 +1,5 @@
+import { MAX_CHANGES } from '../changes/change-log.ts';
+import { readToken, type Token } from '../changes/token.ts';
 import type { ErrorCode } from '../errors.ts';
 import { readRegistryId } from './ids.ts';
 
@@ -5,6 +7,19 @@ export const MIN_LIMIT = 1;
 export const MAX_LIMIT = 100;
 export const DEFAULT_LIMIT = 20;
 export const DEFAULT_OFFSET = 0;
+
+export const DEFAULT_CHANGES = 100;
+/** Seconds that a client may have its answer wait for the first change. */
+export const MAX_WAIT_S = 30;
+export const DEFAULT_WAIT_S = 0;
+
+/** What a request for changes asks for. */
+export interface ChangesQuery {
+  /** undefined: from the beginning */
+  token: Token | undefined;
+  limit: number;
+  waitS: number;
+}
 
 /** What a list request asks for. */
 export interface ListQuery {
@@ -31,6 +46,20 @@ export function readListQuery(parameters: Map<string, string | undefined>): List
   const offset = readCount(parameters, 'offset', DEFAULT_OFFSET);
   if (offset === undefined) return { error: 'offsetOutOfBounds' };
   return { limit, offset, registryId };
+}
+
+/** Reads the parameters of a request for changes; or what is wrong with them. */
+export function readChangesQuery(
+  parameters: Map<string, string | undefined>,
+): ChangesQuery | { error: ErrorCode } {
+  const token = parameters.has('after') ? readToken(parameters.get('after') ?? '') : undefined;
+  if (parameters.has('after') && token === undefined) return { error: 'afterNotToken' };
+  const limit = readCount(parameters, 'limit', DEFAULT_CHANGES);
+  if (limit === undefined || limit < MIN_LIMIT || limit > MAX_CHANGES)
+    return { error: 'changesLimitOutOfBounds' };
+  const waitS = readCount(parameters, 'wait', DEFAULT_WAIT_S);
+  if (waitS === undefined || waitS > MAX_WAIT_S) return { error: 'waitOutOfBounds' };
+  return { token, limit, waitS };
 }
 
 /**

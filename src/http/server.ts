@@ -45,6 +45,7 @@ export function openServer(
   ];
   const routes: Route[] = [
     read('/hotels', operations.list),
+    read('/changes', operations.changes),
     read('/hotels/:id', operations.hotel),
     read('/hotels/channel/:id', operations.hotelByChannel),
     read('/hotels/registry/:id', operations.hotelByRegistry),

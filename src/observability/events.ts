@@ -83,6 +83,9 @@ export class Events {
   notCompared(reason: string): void {
     this.#log.warn({ reason }, 'reconciliation postponed');
   }
+  changeLogNotKept(reason: string): void {
+    this.#log.warn({ reason }, 'change log upkeep postponed');
+  }
   stopping(signal: string): void {
     this.#log.info({ signal }, 'stopping');
   }

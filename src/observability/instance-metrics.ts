@@ -13,6 +13,8 @@ export interface WorkerSource {
   limits: { poolSize: number; queueLimit: number };
   /** undefined: the local cache is turned off */
   arena: { stats(): ArenaStats } | undefined;
+  /** clients that wait for the first change */
+  waiters: { readonly waiting: number };
   feedStatus: { readonly up: boolean };
   /** undefined: there are none */
   replicas: { readonly lagsMs: number[] } | undefined;
@@ -29,16 +31,17 @@ interface ArenaStats {
 
 /** Adds what the worker of this number holds. Gauges without the label `worker` are summed over all workers. */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
-  const { pipeline, server, maxConnections, postgres, limits, arena, feedStatus, replicas } = source;
+  const { pipeline, server, maxConnections, postgres, limits, arena, waiters, feedStatus, replicas } = source;
   const gauge = (name: string, help: string, read: () => Sample[]) =>
     register(registry, new CallbackMetric(name, help, 'gauge', read));
   const sum = (name: string, help: string, value: () => number) =>
     gauge(name, help, () => [{ labels: {}, value: value() }]);
   sum(
     'hotel_api_requests_in_progress',
-    'Requests whose response is dependency not ready',
-    () => pipeline.inProgress,
+    'Requests whose response is dependency not ready, without those that wait for a change',
+    () => pipeline.inProgress - waiters.waiting,
   );
+  sum('hotel_api_changes_waiting', 'Requests that wait for a change', () => waiters.waiting);
   sum('hotel_api_batches_waiting', 'Batches in the admission queue', () => pipeline.batchesWaiting);
   sum('hotel_api_connections', 'Open client connections', () => server.connections);
   sum('hotel_api_connections_max', 'Client connections that may be open', () => maxConnections);

@@ -98,6 +98,10 @@ export class Metrics {
     'Values in Redis that differed from PostgreSQL and were corrected: changes that bypassed the triggers',
     ['kind', ['hotels', 'keys'] as const],
   );
+  readonly #pruned = this.#counter(
+    'hotel_api_change_log_pruned_total',
+    'Rows deleted from the change log because they were more than 31 days old, or from before a TRUNCATE',
+  );
   readonly #generations = this.#counter(
     'hotel_api_redis_generations_total',
     'Generations begun because Redis may lack a change; all older values in Redis are invalid',
@@ -203,6 +207,10 @@ export class Metrics {
 
   reconciled(kind: 'hotels' | 'keys', count: number): void {
     this.#reconciled.add(count, kind);
+  }
+
+  changeLogPruned(rows: number): void {
+    this.#pruned.add(rows);
   }
 
   redisInvalidated(): void {

@@ -3,6 +3,7 @@ import { Histogram } from './histogram.ts';
 /** The routes by which requests are counted; `page` is what needs no key, `other` is every path and method that the contract does not know. */
 export const ROUTES = [
   'list',
+  'changes',
   'hotel',
   'hotel_by_channel',
   'hotel_by_registry',

@@ -12,6 +12,9 @@ import { type Service, startService } from '../support/service.ts';
 
 const anybody = { key: 'none' } as const;
 
+/** Tokens of changes differ from database to database. */
+const withoutToken = (text: string) => text.replace(/"next":"[\w-]+"/, '');
+
 let service: Service;
 let document: ApiDocument;
 
@@ -41,9 +44,10 @@ describe('the document', () => {
     }
   });
 
-  it('has the six operations, each with every error of the table that it can give', () => {
+  it('has the seven operations, each with every error of the table that it can give', () => {
     expect(document.operations().map(({ path, method }) => `${method} ${path}`)).toEqual([
       'get /hotels',
+      'get /changes',
       'get /hotels/{id}',
       'get /hotels/channel/{channelId}',
       'get /hotels/registry/{registryId}',
@@ -81,7 +85,10 @@ describe('the document', () => {
             method === 'post'
               ? await service.post(target, body, { key })
               : await service.get(target, { key });
-          expect([answer.status, answer.text]).toEqual([200, JSON.stringify(value)]);
+          expect([answer.status, withoutToken(answer.text)]).toEqual([
+            200,
+            withoutToken(JSON.stringify(value)),
+          ]);
           document.check(method.toUpperCase(), target, answer);
         }
       }

@@ -14,6 +14,8 @@ const READS = [
   '/hotels?limit=1',
   '/hotels?limit=1&offset=1',
   '/hotels?offset=100',
+  '/changes',
+  '/changes?limit=1',
   '/hotels/htl_sliji9ej',
   '/hotels/channel/CH100011',
   '/hotels/full',
@@ -69,7 +71,7 @@ async function post(path: string, body: string | Buffer | object, status: number
 
 /** Each operation once. */
 async function all(status: number, options: AskOptions = {}): Promise<void> {
-  for (const path of ['/hotels', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
+  for (const path of ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
     await get(path, status, options);
   await post(CHANNEL, { channel_ids: ['a'] }, status, options);
   await post(REGISTRY, { registry_ids: [1] }, status, options);
@@ -102,6 +104,7 @@ it('holds what is refused', async () => {
   await all(401, { key: 'none' });
   for (const path of SCOPED_READS) await get(path, 403, { key: 'narrow' });
   await post(REGISTRY, { registry_ids: [1] }, 403, { key: 'narrow' });
+  for (const query of ['limit=0', 'limit=1001', 'wait=31', 'after=x']) await get(`/changes?${query}`, 400);
   for (const query of ['limit=0', 'limit=101', 'limit=x', 'offset=-1', 'registry_id=1.5'])
     await get(`/hotels?${query}`, 400);
   await get('/hotels/registry/1e3', 400);
@@ -129,7 +132,13 @@ async function limitedKey(requests: number, scopes: string[]): Promise<string> {
 it('holds what a key with a limit is told of it, whatever the answer', async () => {
   const [key, narrow] = [await limitedKey(1000, ['registry']), await limitedKey(1000, [])];
   const ifNoneMatch = { headers: { 'if-none-match': '*' } };
-  for (const path of ['/hotels', '/hotels/full', '/hotels/channel/CH100011', '/hotels/registry/500011']) {
+  for (const path of [
+    '/hotels',
+    '/changes',
+    '/hotels/full',
+    '/hotels/channel/CH100011',
+    '/hotels/registry/500011',
+  ]) {
     await get(path, 200, { key });
     await get(path, 304, { key, ...ifNoneMatch });
   }
@@ -137,14 +146,15 @@ it('holds what a key with a limit is told of it, whatever the answer', async () 
   await post(REGISTRY, { registry_ids: [500011] }, 200, { key });
   for (const path of ['/hotels/nobody', '/hotels/channel/nobody', '/hotels/registry/1'])
     await get(path, 404, { key });
-  for (const path of ['/hotels?limit=0', '/hotels/registry/x']) await get(path, 400, { key });
+  for (const path of ['/hotels?limit=0', '/changes?limit=0', '/hotels/registry/x'])
+    await get(path, 400, { key });
   await post(CHANNEL, '{', 400, { key });
   await post(REGISTRY, Buffer.alloc(1024 * 1024 + 1, ' '), 413, { key });
   for (const path of SCOPED_READS) await get(path, 403, { key: narrow });
 });
 
 it('holds what is wrong with the body of a request', async () => {
-  for (const path of ['/hotels', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
+  for (const path of ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
     await get(path, 400, { body: 'x' });
   const twice = { headers: { 'content-length': ['2', '2'] as never } };
   const cutShort = { headers: { 'content-length': 100 } };
@@ -160,6 +170,16 @@ it('holds what is beyond the limit of a key', async () => {
   const key = await limitedKey(1, ['registry']);
   await expect.poll(async () => (await service.get('/hotels', { key })).status).toBe(429);
   await all(429, { key });
+});
+
+it('holds the changes after a token, and one that has expired', async () => {
+  const path = `/changes?after=${(await service.get('/changes')).json().next}`;
+  await service.sql`update hotels set room_count = 1 where id = 'full'`;
+  await expect.poll(async () => (await service.get(path)).text).toContain('"room_count":1');
+  await get(path, 200);
+  await service.sql`update hotel_api_change_log_state set position = position + 1, oldest = position + 1`;
+  await expect.poll(async () => (await service.get(path)).status).toBe(410);
+  await get(path, 410);
 });
 
 it('holds what goes wrong here', async () => {

@@ -70,6 +70,7 @@ async function metrics(): Promise<string> {
     postgres: { waiting: 0, running: 0 },
     limits: { poolSize: 1, queueLimit: 1 },
     arena: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
+    waiters: { waiting: 0 },
     feedStatus: { up: true },
     replicas: { lagsMs: [0] },
   });

@@ -234,6 +234,7 @@ describe('a worker that is told to end while it starts', () => {
     worker.on('message', (message: ToPrimary) => said.push(message.type));
     await once(worker, 'message');
     const feed = {
+      history: 'h',
       generation: '1',
       receivedAtMs: -Infinity,
       position: undefined,

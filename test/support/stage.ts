@@ -14,6 +14,7 @@ import { readPayload } from '../../src/change-feed/payload.ts';
 import { Reconciler } from '../../src/change-feed/reconciler.ts';
 import type { RedisStores } from '../../src/change-feed/redis-writer.ts';
 import { FEED_CHANNEL, Term } from '../../src/change-feed/term.ts';
+import { PositionWatch } from '../../src/changes/position-watch.ts';
 import { Entry } from '../../src/hotels/entry.ts';
 import { LETTER, type Namespace } from '../../src/hotels/namespace.ts';
 import { PageIndex } from '../../src/hotels/page-index.ts';
@@ -112,6 +113,7 @@ export class StagedWorker {
       redisHotels: redisCache,
       redisKeys: redisKeys,
       feedStatus: this.#link,
+      logPositions: new PositionWatch(isFeedUp),
       metrics: new Metrics(),
     });
     this.#follower.useGeneration(generation);

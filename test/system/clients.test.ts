@@ -189,8 +189,8 @@ describe('the examples with curl', () => {
       if (!isThere) expect.fail(`CH${FIRST.channel + i} was on no page`);
     }
     const found = printed.match(/"id":"htl_sliji9ej"/g);
-    // thrice singly, twice in batches, on its page, once more with its tag, and again after all
-    expect(found).toHaveLength(8);
+    // thrice singly, twice in batches, on its page, as a change, once more with its tag, and again after all
+    expect(found).toHaveLength(10);
   });
 
   it('wait as they are told before they ask again', async () => {

@@ -18,11 +18,20 @@ curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: appli
 
 ## paging
 # every page, from the first to the last: each names the next in its header Link
-page="$HOTEL_API_URL/hotels?limit=100"
-while [ -n "$page" ]; do
-  curl -sS --fail-with-body -D headers.txt -H "x-api-key: $HOTEL_API_KEY" "$page"
+url="$HOTEL_API_URL/hotels?limit=100"
+while [ -n "$url" ]; do
+  curl -sS --fail-with-body -D headers.txt -H "x-api-key: $HOTEL_API_KEY" "$url"
   next=$(sed -n 's/^link:.*<\([^>]*\)>; rel="next".*/\1/p' headers.txt)
-  page=${next:+$(printf %s "$HOTEL_API_URL" | sed -E 's,^(https?://[^/]*).*,\1,')$next}
+  url=${next:+$(printf %s "$HOTEL_API_URL" | sed -E 's,^(https?://[^/]*).*,\1,')$next}
+done
+
+## mirror
+# every page of changes, until there are no more; the last `next` is for the next time
+after=
+until printf %s "${page:-}" | grep -q '"more":false}$'; do
+  page=$(curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" "$HOTEL_API_URL/changes?limit=1000${after:+&after=$after}")
+  printf '%s\n' "$page"
+  after=$(printf %s "$page" | sed 's/.*"next":"\([^"]*\)".*/\1/')
 done
 
 ## conditional request

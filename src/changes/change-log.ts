@@ -1,0 +1,141 @@
+import { Unavailable } from '../errors.ts';
+import { encodeHotel } from '../hotels/encode.ts';
+import type { Entry } from '../hotels/entry.ts';
+import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
+import type { Postgres } from '../postgres/client.ts';
+
+/** Most changes of a page. */
+export const MAX_CHANGES = 1000;
+/** In the queries as a number: PostgreSQL plans for the limit that it knows, and would read whole tables for another. */
+const MOST_ROWS = MAX_CHANGES + 1;
+
+/** How the change log stands in the snapshot that a page was read from. */
+export interface LogState {
+  /** the history of the database */
+  history: string;
+  /** of the last change */
+  position: number;
+  /** before it the log is not complete */
+  oldest: number;
+  /** changes of hotels are committed that have no position yet */
+  isQueued: boolean;
+  /** one of them is a TRUNCATE */
+  isTruncated: boolean;
+}
+
+/** A hotel in its present state; null: it is gone. */
+export interface Change {
+  id: string;
+  hotel: Entry | null;
+}
+
+/** Changes in the order of their positions. */
+export interface LogPage {
+  state: LogState;
+  changes: Change[];
+  /** of each of `changes` */
+  positions: number[];
+  /** changes that have no position yet, in their present state too */
+  queued: Change[];
+}
+
+/** Hotels in the order of their ids. */
+export interface WalkPage {
+  state: LogState;
+  hotels: Change[];
+}
+
+const STATE = `select concat_ws(
+    ' ', told.history, log.position, log.oldest, to_char(log.day, 'YYYY-MM-DD'),
+    (exists (select from hotel_api_changes where kind in ('hotels', 'hotels_removed', 'hotels_truncated')))::integer,
+    (exists (select from hotel_api_changes where kind = 'hotels_truncated'))::integer
+  ) as words
+  from hotel_api_change_log_state as log, hotel_api_feed_position as told`;
+
+/** $1: a position, $2: the most changes. What is not in `hotels` is gone. The queue counts where the log has no more. */
+const CHANGES_AFTER = `with page as materialized (
+    select id, position from (
+      select id, position from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
+    ) as first_rows
+    order by position limit $2
+  ), queued as (
+    select unnest(ids) as id from hotel_api_changes
+    where kind in ('hotels', 'hotels_removed') and (select count(*) from page) < $2
+    limit $2
+  )
+  select state.words, change.changed_id, change.position::float8 as log_position, hotel.*
+  from (${STATE}) as state
+  left join (
+    select id as changed_id, position from page
+    union all
+    select distinct id, null::bigint from queued where id not in (select id from page)
+  ) as change on true
+  left join lateral (select ${HOTEL_COLUMNS} from hotels where id = change.changed_id limit 1) as hotel on true
+  order by change.position nulls last`;
+
+/** $1: an id, $2: the most hotels. */
+const HOTELS_AFTER = `select state.words, hotel.*
+  from (${STATE}) as state
+  left join (
+    select * from (
+      select ${HOTEL_COLUMNS} from hotels where id collate "C" > $1 order by id collate "C" limit ${MOST_ROWS}
+    ) as first_rows
+    order by id collate "C" limit $2
+  ) as hotel on true
+  order by hotel.id collate "C"`;
+
+type Row = { words: string } & (HotelRow | { id: null });
+type ChangeRow = Row & { changed_id: string | null; log_position: number | null };
+
+/**
+ * The change log in PostgreSQL. The rows of hotels and those of the log come from one snapshot, so a hotel is at least as
+ * new as its position.
+ */
+export class ChangeLog {
+  readonly #postgres: Postgres;
+
+  /** The primary: a replica may lack what another one has already shown. */
+  constructor(postgres: Postgres) {
+    this.#postgres = postgres;
+  }
+
+  /** At most `limit` changes after `position`. Throws `Unavailable`. */
+  async changesAfter(position: number, limit: number, owner: string): Promise<LogPage> {
+    const rows = await this.#postgres.rows<ChangeRow>(CHANGES_AFTER, [position, limit], owner);
+    const { state, dayMs } = stateOf(rows);
+    const page: LogPage = { state, changes: [], positions: [], queued: [] };
+    for (const row of rows) {
+      if (row.changed_id === null) continue;
+      const change = { id: row.changed_id, hotel: row.id === null ? null : encodeHotel(row, dayMs) };
+      if (row.log_position === null) page.queued.push(change);
+      else {
+        page.changes.push(change);
+        page.positions.push(row.log_position);
+      }
+    }
+    return page;
+  }
+
+  /** At most `limit` hotels whose ids come after `id`, in byte order. Throws `Unavailable`. */
+  async hotelsAfter(id: string, limit: number, owner: string): Promise<WalkPage> {
+    const rows = await this.#postgres.rows<Row>(HOTELS_AFTER, [id, limit], owner);
+    const { state, dayMs } = stateOf(rows);
+    const hotels: Change[] = [];
+    for (const row of rows) if (row.id !== null) hotels.push({ id: row.id, hotel: encodeHotel(row, dayMs) });
+    return { state, hotels };
+  }
+}
+
+/** `dayMs`: begin of the day (epoch ms) as of which hotels are certified. */
+function stateOf(rows: Row[]): { state: LogState; dayMs: number } {
+  if (rows.length === 0) throw new Unavailable('the change log has no state');
+  const [history, position, oldest, day, isQueued, isTruncated] = rows[0]!.words.split(' ');
+  const state = {
+    history: history!,
+    position: Number(position),
+    oldest: Number(oldest),
+    isQueued: isQueued === '1',
+    isTruncated: isTruncated === '1',
+  };
+  return { state, dayMs: Date.parse(day!) };
+}

@@ -1,0 +1,57 @@
+import { hash } from 'node:crypto';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { VIEWS, type View } from '../hotels/entry.ts';
+
+const FORMAT = 1;
+const CHECKSUM_CHARACTERS = 8;
+
+/** History, position, view, and where the walk by id is: the last id; null behind its end. */
+const Fields = Compile(
+  Type.Tuple([
+    Type.Literal(FORMAT),
+    Type.String({ minLength: 1, maxLength: 64 }),
+    Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+    Type.Integer({ minimum: 0, maximum: VIEWS.length - 1 }),
+    Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
+  ]),
+);
+
+/**
+ * What a client holds that has applied all answers up to here. It names only what the client has seen, and no right
+ * comes with it, so it is not signed: its checksum finds what is damaged or made up.
+ */
+export interface Token {
+  /** the history of the database that `position` belongs to */
+  history: string;
+  /** in the change log: the client holds all changes up to it, or will at the end of the walk */
+  position: number;
+  /** as which the client has seen the hotels */
+  view: View;
+  /** the last id that the walk by id has come to, '' before the first; null: the walk is over */
+  walkedTo: string | null;
+}
+
+export function writeToken({ history, position, view, walkedTo }: Token): string {
+  const fields = [FORMAT, history, position, VIEWS.indexOf(view), walkedTo];
+  const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
+  return checksumOf(text) + text;
+}
+
+/** Reads a token; undefined for what this API never gave. */
+export function readToken(written: string): Token | undefined {
+  const text = written.slice(CHECKSUM_CHARACTERS);
+  if (text === '' || checksumOf(text) !== written.slice(0, CHECKSUM_CHARACTERS)) return undefined;
+  try {
+    const fields = JSON.parse(Buffer.from(text, 'base64url').toString());
+    if (!Fields.Check(fields)) return undefined;
+    const [, history, position, view, walkedTo] = fields;
+    return { history, position, view: VIEWS[view]!, walkedTo };
+  } catch {
+    return undefined;
+  }
+}
+
+function checksumOf(text: string): string {
+  return hash('sha256', `change token ${text}`, 'base64url').slice(0, CHECKSUM_CHARACTERS);
+}

@@ -1,0 +1,354 @@
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { Mirror } from '../support/mirror.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const HOTELS = Array.from({ length: 25 }, (_, i) => ({
+  id: `h${i}`,
+  channel_id: `C${i}`,
+  registry_id: 500_000 + i,
+}));
+const NO_TOKEN = 'after must be a token that this API gave';
+const EXPIRED = 'The token has expired: begin again without after';
+
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService({ hotels: HOTELS });
+});
+
+/** All hotels as the list shows them, by id. */
+async function listed(key: 'full' | 'narrow' = 'full'): Promise<Map<string, unknown>> {
+  const all = new Map<string, unknown>();
+  for (let offset = 0; ; offset += 100) {
+    const hotels = (await service.get(`/hotels?limit=100&offset=${offset}`, { key })).json();
+    for (const hotel of hotels) all.set(hotel.id, hotel);
+    if (hotels.length < 100) return all;
+  }
+}
+
+/** A mirror that holds everything. */
+async function mirror(key: 'full' | 'narrow' = 'full', limit = 1000): Promise<Mirror> {
+  const copy = new Mirror((path) => service.get(path, { key }), limit);
+  await copy.catchUp();
+  return copy;
+}
+
+/** Has a mirror ask until it holds what is expected: a change takes a moment to be told. */
+async function comesTo(copy: Mirror, isSo: (copy: Mirror) => boolean): Promise<void> {
+  await expect
+    .poll(() => copy.catchUp().then(() => isSo(copy)), { timeout: 20_000, interval: 20 })
+    .toBe(true);
+}
+
+describe('the first copy', () => {
+  it('is all hotels, in the answers of as many requests as it takes', async () => {
+    for (const limit of [1, 7, 25, 1000]) {
+      const copy = await mirror('full', limit);
+      expect(copy.hotels).toEqual(await listed());
+      expect(copy.requests).toBe(Math.ceil(HOTELS.length / limit));
+    }
+  });
+
+  it('has 100 changes a page where no limit is given, and 21 fields a hotel', async () => {
+    const { status, headers, ...answer } = await service.get('/changes');
+    expect([status, headers['content-type']]).toEqual([200, 'application/json']);
+    const { changes, next, more, ...rest } = answer.json();
+    expect([rest, more, typeof next]).toEqual([{}, false, 'string']);
+    expect(changes).toHaveLength(25);
+    for (const change of changes) {
+      expect(Object.keys(change)).toEqual(['id', 'hotel']);
+      expect(Object.keys(change.hotel)).toHaveLength(21);
+    }
+    const single = await service.get('/hotels/h3');
+    expect(answer.text).toContain(`{"id":"h3","hotel":${single.text}}`);
+  });
+
+  it('shows no registry id to a key without the scope', async () => {
+    const copy = await mirror('narrow');
+    expect(copy.hotels).toEqual(await listed('narrow'));
+    expect([...copy.hotels.values()].every((hotel) => hotel.registry_id === null)).toBe(true);
+  });
+});
+
+describe('the feed', () => {
+  it('tells of an insert, an update, a new id and a deletion, and of nothing else', async () => {
+    const copy = await mirror();
+    await service.sql`insert into hotels (id, name) values ('new', 'New'), ('gone', 'Gone')`;
+    await comesTo(copy, ({ hotels }) => hotels.has('new') && hotels.has('gone'));
+    await service.sql`update hotels set name = 'Newer' where id = 'new'`;
+    await comesTo(copy, ({ hotels }) => hotels.get('new')?.name === 'Newer');
+    await service.sql`update hotels set id = 'renamed' where id = 'new'`;
+    await comesTo(copy, ({ hotels }) => hotels.has('renamed') && !hotels.has('new'));
+    await service.sql`delete from hotels where id = 'gone'`;
+    await comesTo(copy, ({ hotels }) => !hotels.has('gone'));
+    expect(copy.hotels).toEqual(await listed());
+    expect([...copy.announced].sort()).toEqual(
+      [...HOTELS.map(({ id }) => id), 'gone', 'new', 'renamed'].sort(),
+    );
+    expect((await copy.ask()).changes).toEqual([]);
+  });
+
+  it('pages through changes, each hotel in its present state and once', async () => {
+    const copy = await mirror('full', 7);
+    await service.sql`update hotels set room_count = 1 where id like 'h%'`;
+    await service.sql`update hotels set room_count = 2 where id like 'h%'`;
+    await comesTo(copy, ({ hotels }) => hotels.get('h1')?.room_count === 2);
+    expect(copy.hotels).toEqual(await listed());
+    // one that began before and asks once all is told
+    const late = new Mirror((path) => service.get(path), 7);
+    late.next = copy.tokens[3]!;
+    late.more = true;
+    const ids: string[] = [];
+    while (late.more) ids.push(...(await late.ask()).changes.map(({ id }) => id));
+    expect(ids.length).toBeGreaterThanOrEqual(25);
+    expect(new Set(ids.slice(-25)).size).toBe(25);
+  });
+
+  it('tells of hotels that change hands of an id', async () => {
+    const copy = await mirror();
+    await service.sql`
+      insert into hotels (id, name, channel_id) values ('hand1', 'One', 'X1'), ('hand2', 'Two', 'X2')`;
+    await service.sql.begin(async (sql) => {
+      await sql`update hotels set id = 'hand3' where id = 'hand1'`;
+      await sql`update hotels set id = 'hand1' where id = 'hand2'`;
+      await sql`update hotels set id = 'hand2' where id = 'hand3'`;
+    });
+    await comesTo(copy, ({ hotels }) => hotels.get('hand1')?.name === 'Two');
+    expect(copy.hotels).toEqual(await listed());
+    expect(copy.hotels.has('hand3')).toBe(false);
+  });
+
+  it('tells of transactions in the order in which they are committed, not begun', async () => {
+    const copy = await mirror();
+    const slow = await service.sql.reserve();
+    await slow`begin`;
+    await slow`update hotels set name = 'slow' where id = 'h1'`;
+    await service.sql`update hotels set name = 'quick' where id = 'h2'`;
+    await comesTo(copy, ({ hotels }) => hotels.get('h2')?.name === 'quick');
+    expect(copy.hotels.get('h1')!.name).not.toBe('slow');
+    await slow`commit`;
+    slow.release();
+    await comesTo(copy, ({ hotels }) => hotels.get('h1')?.name === 'slow');
+    expect(copy.hotels).toEqual(await listed());
+  });
+
+  it('goes on where a client is given or loses the scope: it gets all hotels again', async () => {
+    const copy = await mirror('full', 7);
+    await service.sql`insert into hotels (id, name) values ('passing', 'Passing')`;
+    await comesTo(copy, ({ hotels }) => hotels.has('passing'));
+    await service.sql`delete from hotels where id = 'passing'`;
+    await expect.poll(async () => (await service.get('/hotels/passing')).status).toBe(404);
+    copy.get = (path) => service.get(path, { key: 'narrow' });
+    await copy.catchUp();
+    await comesTo(copy, ({ hotels }) => !hotels.has('passing'));
+    expect(copy.hotels).toEqual(await listed('narrow'));
+  });
+});
+
+describe('an answer', () => {
+  it('links to the next, as the body does', async () => {
+    const answer = await service.get('/changes?limit=7&wait=0');
+    const link = /^<([^>]+)>; rel="next"$/.exec(String(answer.headers.link))![1]!;
+    const next = new URL(link, service.url);
+    expect(next.pathname).toBe('/changes');
+    expect(Object.fromEntries(next.searchParams)).toEqual({
+      after: answer.json().next,
+      limit: '7',
+      wait: '0',
+    });
+    expect((await service.get(next.pathname + next.search)).json().changes).toHaveLength(7);
+  });
+
+  it('has the headers of every other', async () => {
+    const { headers } = await service.get('/changes', { headers: { 'x-request-id': 'of-mine' } });
+    expect(headers).toMatchObject({
+      'x-request-id': 'of-mine',
+      'cache-control': 'private, no-cache',
+      vary: 'accept-encoding, x-api-key',
+      etag: expect.stringMatching(/^"[\w-]+"$/),
+    });
+  });
+
+  it('is 304 where the client has it, and compressed where it asks for that', async () => {
+    const path = '/changes';
+    const answer = await service.get(path);
+    const again = await service.get(path, { headers: { 'if-none-match': answer.headers.etag! } });
+    expect([again.status, again.text]).toEqual([304, '']);
+    expect(again.headers['content-type']).toBeUndefined();
+    const packed = await service.get(path, { headers: { 'accept-encoding': 'gzip' } });
+    expect([packed.status, packed.headers['content-encoding']]).toEqual([200, 'gzip']);
+    const upToDate = `/changes?after=${answer.json().next}`;
+    const { etag } = (await service.get(upToDate)).headers;
+    expect((await service.get(upToDate, { headers: { 'if-none-match': etag! } })).status).toBe(304);
+  });
+
+  it('to HEAD is the same without its body', async () => {
+    const get = await service.get('/changes');
+    const head = await service.get('/changes', { method: 'HEAD' });
+    expect([head.status, head.text]).toEqual([200, '']);
+    expect(head.headers['content-length']).toBe(String(get.body.length));
+    expect(head.headers.etag).toBe(get.headers.etag);
+  });
+
+  it('to other methods is 405, and needs a key', async () => {
+    const posted = await service.post('/changes', {});
+    expect([posted.status, posted.headers.allow]).toEqual([405, 'GET, HEAD']);
+    expect((await service.get('/changes', { key: 'none' })).status).toBe(401);
+    expect((await service.get('/changes?limit=0', { key: 'none' })).status).toBe(401);
+  });
+});
+
+describe('what is wrong with a request', () => {
+  it.each(['0', '1001', '-1', '1.5', '', 'x', '1e2', '%zz'])('limit=%s', async (limit) => {
+    const answer = await service.get(`/changes?limit=${limit}`);
+    expect([answer.status, answer.json()]).toEqual([
+      400,
+      { error: 'limit must be an integer from 1 to 1000' },
+    ]);
+  });
+
+  it.each(['31', '-1', '1.5', '', 'x', '%zz'])('wait=%s', async (wait) => {
+    const answer = await service.get(`/changes?wait=${wait}`);
+    expect([answer.status, answer.json()]).toEqual([400, { error: 'wait must be an integer from 0 to 30' }]);
+  });
+
+  it.each(['', '0', 'x', 'null', '%zz', '😀', 'A'.repeat(40)])('after=%s', async (after) => {
+    const answer = await service.get(`/changes?after=${encodeURIComponent(after)}`);
+    expect([answer.status, answer.json()]).toEqual([400, { error: NO_TOKEN }]);
+  });
+
+  it('a token that was changed, at any place', async () => {
+    const { next } = (await service.get('/changes')).json();
+    for (let i = 0; i < next.length; i++) {
+      const changed = next.slice(0, i) + (next[i] === 'A' ? 'B' : 'A') + next.slice(i + 1);
+      expect((await service.get(`/changes?after=${changed}`)).json()).toEqual({ error: NO_TOKEN });
+    }
+    for (const cut of [next.slice(1), next.slice(0, -1), `${next}A`])
+      expect((await service.get(`/changes?after=${cut}`)).status).toBe(400);
+  });
+
+  it('takes the largest and the smallest values, and ignores what it does not know', async () => {
+    expect((await service.get('/changes?limit=1000&wait=0&since=yesterday')).status).toBe(200);
+    expect((await service.get('/changes?limit=1&limit=x')).json().changes).toHaveLength(1);
+  });
+});
+
+describe('wait', () => {
+  let copy: Mirror;
+  beforeEach(async () => {
+    copy = await mirror();
+    // what was changed before may still come
+    let quiet = 0;
+    while (quiet < 3) quiet = (await copy.ask()).changes.length === 0 ? quiet + 1 : 0;
+  });
+
+  it('is answered with the first change', async () => {
+    const waiting = copy.ask(30);
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
+    await service.sql`update hotels set name = 'waited for' where id = 'h4'`;
+    const { changes, more } = await waiting;
+    expect([changes.map(({ id, hotel }) => [id, hotel?.name]), more]).toEqual([
+      [['h4', 'waited for']],
+      false,
+    ]);
+    expect(await service.metric('hotel_api_changes_waiting')).toBe(0);
+  });
+
+  it('is answered empty where nothing changes', async () => {
+    const beganMs = performance.now();
+    expect((await copy.ask(1)).changes).toEqual([]);
+    expect(performance.now() - beganMs).toBeGreaterThan(990);
+  });
+
+  it('is not waited where there is something', async () => {
+    expect((await service.get('/changes?wait=30')).json().changes.length).toBeGreaterThan(0);
+  });
+
+  it('ends with the client', async () => {
+    const aborted = await service.metric('hotel_api_requests_aborted_total');
+    const gone = service.raw(
+      `GET /changes?wait=30&after=${copy.next} HTTP/1.1\r\nhost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`,
+    );
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
+    await gone;
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(0);
+    expect(await service.metric('hotel_api_requests_aborted_total')).toBe(aborted + 1);
+  });
+});
+
+describe('a token', () => {
+  it('of what is up to date is answered without a query', async () => {
+    const copy = await mirror();
+    const queries = () =>
+      service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' });
+    let [before, after] = [0, 1];
+    // until what was changed before is told
+    for (let round = 0; round < 50 && before !== after; round++) {
+      before = await queries();
+      for (let i = 0; i < 20; i++) await copy.ask();
+      after = await queries();
+    }
+    expect(after).toBe(before);
+  });
+
+  it('expires with a TRUNCATE, and the client begins again', async () => {
+    const copy = await mirror('full', 7);
+    const [walking] = copy.tokens;
+    await service.sql`truncate hotels`;
+    await service.sql`insert into hotels (id, name) values ('after', 'After')`;
+    const expired = async (token: string) => (await service.get(`/changes?after=${token}`)).status;
+    for (const token of [copy.next, walking!]) await expect.poll(() => expired(token!)).toBe(410);
+    const answer = await service.get(`/changes?after=${copy.next}`);
+    expect(answer.json()).toEqual({ error: EXPIRED });
+    expect((await service.get(`/changes?after=${copy.next}&wait=30`)).json()).toEqual({ error: EXPIRED });
+    const anew = await mirror();
+    await comesTo(anew, ({ hotels }) => hotels.has('after'));
+    expect(anew.hotels).toEqual(await listed());
+  });
+
+  it('that waits is told of a TRUNCATE at once', async () => {
+    const copy = await mirror();
+    await comesTo(copy, ({ hotels }) => hotels.size > 0);
+    let status = 0;
+    const waiting = service.get(`/changes?wait=30&after=${copy.next}`).then((answer) => {
+      status = answer.status;
+    });
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
+    await service.sql`truncate hotels`;
+    await waiting;
+    expect(status).toBe(410);
+  });
+
+  it('older than what is remembered expires; a younger one holds', async () => {
+    await service.sql`insert into hotels (id, name) values ('old', 'Old'), ('young', 'Young')`;
+    const copy = await mirror();
+    await comesTo(copy, ({ hotels }) => hotels.has('young'));
+    const before = copy.next!;
+    await service.sql`delete from hotels where id = 'old'`;
+    await comesTo(copy, ({ hotels }) => !hotels.has('old'));
+    const between = copy.next!;
+    await service.sql`delete from hotels where id = 'young'`;
+    await comesTo(copy, ({ hotels }) => !hotels.has('young'));
+    await service.sql`
+      update hotel_api_change_log set changed_at = now() - case id when 'young' then interval '30 days' else interval '32 days' end`;
+    await service.sql`select hotel_api_prune_change_log()`;
+    expect((await service.get(`/changes?after=${before}`)).json()).toEqual({ error: EXPIRED });
+    expect((await service.get(`/changes?after=${between}`)).json().changes).toEqual([
+      { id: 'young', hotel: null },
+    ]);
+    expect((await service.get(`/changes?after=${copy.next}`)).json()).toMatchObject({
+      changes: [],
+      more: false,
+    });
+  });
+
+  it('of another history has expired', async () => {
+    const copy = await mirror();
+    await service.sql`
+      select hotel_api_begin_history((select history from hotel_api_feed_position), 'a test', 0)`;
+    await expect
+      .poll(async () => (await service.get(`/changes?after=${copy.next}`)).status, { timeout: 20_000 })
+      .toBe(410);
+    expect((await mirror()).hotels).toEqual(await listed());
+  });
+});

@@ -1,0 +1,54 @@
+import type { Answer } from './client.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
+export type MirroredHotel = any;
+
+export interface ChangePage {
+  changes: { id: string; hotel: MirroredHotel | null }[];
+  next: string;
+  more: boolean;
+}
+
+/** A client that holds a copy of all hotels, by `GET /changes`. */
+export class Mirror {
+  get: (path: string) => Promise<Answer>;
+  readonly #limit: number;
+  readonly hotels = new Map<string, MirroredHotel>();
+  /** ids that it was ever told of */
+  readonly announced = new Set<string>();
+  /** as they were given */
+  readonly tokens: string[] = [];
+  next: string | undefined;
+  more = true;
+  requests = 0;
+
+  constructor(get: (path: string) => Promise<Answer>, limit = 1000) {
+    this.get = get;
+    this.#limit = limit;
+  }
+
+  /** Asks once, and applies the answer. Throws where it is none. */
+  async ask(waitS = 0): Promise<ChangePage> {
+    this.requests++;
+    const after = this.next === undefined ? '' : `&after=${encodeURIComponent(this.next)}`;
+    const answer = await this.get(`/changes?limit=${this.#limit}&wait=${waitS}${after}`);
+    if (answer.status !== 200) throw Object.assign(new Error(`${answer.status} ${answer.text}`), { answer });
+    const page: ChangePage = answer.json();
+    if (page.changes.length > this.#limit) throw new Error('the page is longer than its limit');
+    for (const { id, hotel } of page.changes) {
+      this.announced.add(id);
+      if (hotel) this.hotels.set(id, hotel);
+      else this.hotels.delete(id);
+    }
+    this.next = page.next;
+    this.more = page.more;
+    this.tokens.push(page.next);
+    return page;
+  }
+
+  /** Asks until it is up to date. */
+  async catchUp(): Promise<void> {
+    do await this.ask();
+    while (this.more);
+  }
+}
