@@ -2,18 +2,18 @@ import type { View } from '../hotels/entry.ts';
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
 import type { KeyRecord } from './key-record.ts';
 
-/** What the holder of a valid key may do. */
+/** Rights of a valid API key. */
 export interface Principal {
   readonly keyId: string;
   readonly view: View;
   readonly expiresAtMs: number;
-  /** null: it may ask as often as it likes */
+  /** null: the key has no rate limit */
   readonly limit: RateLimit | null;
-  /** the collection whose hotels it sees; null: it sees all hotels */
+  /** the collection whose hotels the key sees; null: all hotels */
   readonly collection: string | null;
 }
 
-/** What a key gives access to, whether or not it has expired; null: nothing, for it is revoked. */
+/** Returns the rights of a key, whether or not it has expired, or null for a revoked key. */
 export function principalOf({
   id,
   scopes,
@@ -27,7 +27,7 @@ export function principalOf({
   return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity, limit: rateLimit, collection };
 }
 
-/** The access while it lasts, then null; the end of a key is a time of the wall clock. */
+/** Returns the rights until they expire, then null. Expiry is a time of the wall clock. */
 export function unlessExpired(principal: Principal | null, wallMs: number): Principal | null {
   return principal !== null && wallMs < principal.expiresAtMs ? principal : null;
 }

@@ -11,25 +11,28 @@ import { type CachedKey, KnownKeys } from './known-keys.ts';
 import type { RedisKeyCache } from './redis-key-cache.ts';
 import { HEAD_DIGITS, MAX_EXPECTED, UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
-/** How often a tier that was asked for a key said what; absent: the key is refused. */
+/** Results of lookups in one tier; absent: the key is rejected. */
 export interface LookupCounts {
   hit: number;
   absent: number;
   miss: number;
 }
 
-/** Changes are heard of within a second; this only bounds what a lost one would do: then it is asked for in the background. */
+/**
+ * Age after which a key is reloaded in the background. Changes arrive within a second; this bounds the effect of a
+ * lost one.
+ */
 const FRESH_MS = 30_000;
-/** While the change feed is silent nothing older than this is believed without asking. */
+/** Age after which a key is not used without a reload while the change feed is down. */
 const FEED_DOWN_FRESH_MS = 5_000;
-/** How long who brings a key that is known waits for news of it; what is said later counts from then on. */
+/** Maximum time that a request with a known key waits for a reload. A later result counts from then on. */
 const REVALIDATION_TIMEOUT_MS = 150;
-/** While nobody can be asked, a key that is known is asked for this often. */
+/** Interval between reloads of a known key while no tier responds. */
 const RETRY_MS = 1_000;
 
 /**
- * The API keys as a worker knows them: its own memory, then Redis, then PostgreSQL. While these are away a key
- * that is known goes on being accepted, one that is not cannot be judged (`Unavailable`).
+ * Caches API keys: the worker's memory, then Redis, then PostgreSQL. While these are unavailable, known keys are
+ * accepted and unknown keys are rejected with `Unavailable`.
  */
 export class ApiKeyCache {
   readonly #redis: RedisKeyCache | undefined;
@@ -49,9 +52,9 @@ export class ApiKeyCache {
     recent: RecentChanges;
     isFeedUp: () => boolean;
     unknownTtlMs: number;
-    /** what is counted here: a call for each would cost a request from the local cache a hundredth of its time */
+    /** counts of lookups; a method call for each would cost a cached request 1 % of its time */
     counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
-    /** whether one more key may be looked up of which nobody has heard */
+    /** whether one more key that is not known may be looked up */
     mayLookUp: () => boolean | Promise<boolean>;
   }) {
     this.#redis = options.redisCache;
@@ -63,7 +66,7 @@ export class ApiKeyCache {
     this.#unknownKeys = new UnknownKeyLimiter(options.mayLookUp);
   }
 
-  /** What the key may do as far as this worker knows: null is refused, undefined must be asked for with `load`. */
+  /** Returns the rights that this worker has cached: null for a rejected key, undefined if `load` must be called. */
   find(key: string, nowMs = monotonicMs()): Principal | null | undefined {
     const principal = this.#find(key, nowMs);
     if (principal === undefined) this.#counts.local.miss++;
@@ -93,9 +96,8 @@ export class ApiKeyCache {
   }
 
   /**
-   * Asks Redis and PostgreSQL for a well-formed key. Throws `Unavailable` when neither can tell and the key
-   * is not known; one that is known goes on being judged by what is known of it. Throws it too,
-   * without having asked, for one of which nothing was ever heard while too many such are asked for.
+   * Looks up a well-formed key in Redis and PostgreSQL. Throws `Unavailable` if neither responds and the key is not
+   * known, or if too many unknown keys are being looked up. Otherwise a known key keeps its cached rights.
    */
   load(key: string): Promise<Principal | null> {
     const sha256 = hashOf(key);
@@ -107,7 +109,10 @@ export class ApiKeyCache {
     return this.#inFlight.share([sha256], loading);
   }
 
-  /** Learns which keys exist. Until then, and of more than it can hold, a key's first use counts as a guess. */
+  /**
+   * Loads the hashes of existing keys. Without it, and beyond its capacity, the first use of a key counts as an
+   * unknown key.
+   */
   async preload(): Promise<void> {
     const rows = await this.#postgres.query((sql) =>
       sql.unsafe<{ head: string; version: number }[]>(
@@ -118,21 +123,21 @@ export class ApiKeyCache {
     for (const { head, version } of rows) this.#unknownKeys.expect(head, version);
   }
 
-  /** The key with this sha256 has changed. */
+  /** Drops the key with this sha256 after a change. */
   drop(sha256: string, version: number): void {
     this.#unknownKeys.expect(sha256, version);
-    // also of a key that is only being looked up: who asks from now on does not share that look-up
+    // later callers do not share a lookup that began before the change
     this.#inFlight.forget(sha256);
     this.#memory.forget(sha256);
   }
 
-  /** Any key may have changed. What is known is asked for again at its next use. */
+  /** Marks every key as possibly changed: each is reloaded at its next use. */
   markAllStale(): void {
     this.#inFlight.clear();
     this.#memory.markAllStale();
   }
 
-  /** No key is what it was: none is accepted before it is found anew. */
+  /** Drops every key: none is accepted before it is loaded again. */
   clear(): void {
     this.#inFlight.clear();
     this.#memory.clear();
@@ -145,23 +150,23 @@ export class ApiKeyCache {
     } catch (error) {
       if (!(error instanceof Unavailable || error instanceof DeadlineExceeded)) throw error;
       const known = this.#memory.get(key) ?? (await this.#lastKnown(key, sha256));
-      // it was dropped meanwhile: then what is known no longer counts
+      // the key was dropped meanwhile: its cached rights no longer count
       if (!known) return loading;
-      // the doubt stays: a change that was missed is not heard of again when the feed is back
+      // the key remains stale: the feed does not repeat a change that it lost
       const nowMs = monotonicMs();
       known.retryAtMs = nowMs + RETRY_MS;
       return unlessExpired(known.principal, wallAt(nowMs));
     }
   }
 
-  /** What Redis holds of a key, for when PostgreSQL cannot be asked; that it is unknown there says nothing. */
+  /** Returns what Redis holds of a key while PostgreSQL is unavailable. Absence in Redis proves nothing. */
   async #lastKnown(key: string, sha256: string): Promise<CachedKey | undefined> {
     const began = this.#recent.position;
     const found = await this.#redis?.read(sha256);
     if (!found?.record || this.#isOutdated(sha256, found)) return undefined;
     if (!this.#recent.mayStore(sha256, began)) return undefined;
     const known = this.#memory.remember(key, sha256, principalOf(found.record));
-    // Redis may have lost a change, and nobody could say so
+    // Redis may have lost a change unnoticed
     known.stale = true;
     return known;
   }
@@ -169,7 +174,7 @@ export class ApiKeyCache {
   async #load(key: string, sha256: string): Promise<Principal | null> {
     const began = this.#recent.position;
     let found: VersionedKey | undefined;
-    // of a key that changed lately Redis may keep a version above the table's, until the invalidator replaces it
+    // after a recent change Redis may hold a version above the table's, until the invalidator replaces it
     if (this.#redis && this.#isFeedUp() && !this.#recent.hasChange(sha256)) {
       found = await this.#redis.read(sha256);
       this.#counts.redis[found === undefined ? 'miss' : found.record === null ? 'absent' : 'hit']++;
@@ -181,7 +186,10 @@ export class ApiKeyCache {
     return unlessExpired(principal ?? null, wallAt(monotonicMs()));
   }
 
-  /** True where a newer version was heard of, or known from the table: a writer of Redis may put back an older one. */
+  /**
+   * Returns true if a newer version was announced or is known from the table. A writer of Redis may restore an older
+   * version.
+   */
   #isOutdated(sha256: string, { version }: VersionedKey): boolean {
     return version < this.#unknownKeys.knownVersion(sha256) || this.#recent.isOutdated(sha256, version);
   }

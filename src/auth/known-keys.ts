@@ -1,27 +1,26 @@
 import { monotonicMs } from '../lib/clock.ts';
 import type { Principal } from './access.ts';
 
-/** Keys and guesses remembered by a worker; past it the oldest go. */
+/** Maximum number of cached keys and of cached unknown keys. The oldest are evicted. */
 const MAX_KNOWN = 10_000;
 const MAX_UNKNOWN = 5_000;
 
-/** What a worker remembers of a key. */
+/** Cached state of a key. */
 export interface CachedKey {
-  /** null: it is refused */
+  /** null: the key is rejected */
   readonly principal: Principal | null;
   readonly sha256: string;
-  /** monotonic, as all ages are */
+  /** monotonic time in ms */
   checkedAtMs: number;
-  /** changes may have been missed: it is asked for again before it is believed */
+  /** a change may have been lost: the key is reloaded before its next use */
   stale: boolean;
-  /** who must ask had no answer: until then it is believed without */
+  /** the last reload failed: until this time the cached rights are used */
   retryAtMs: number;
 }
 
 /**
- * A worker's memory of keys that exist, revoked ones too, and of some that do not. By the key itself: a request brings
- * the key, and hashing it costs more than all the rest of a hit. Each table is bounded for itself, so no guesses push
- * out what is known.
+ * Caches existing keys, revoked ones included, and unknown keys of a worker. The key itself is the index, because its
+ * hash would cost more than the rest of a hit. Each table has its own bound, so unknown keys do not evict known ones.
  */
 export class KnownKeys {
   readonly #known = new Map<string, CachedKey>();
@@ -32,12 +31,12 @@ export class KnownKeys {
     return this.#known.get(key);
   }
 
-  /** What is remembered of a key that nobody knew. */
+  /** Returns the cached state of an unknown key. */
   getUnknown(key: string): CachedKey | undefined {
     return this.#unknown.get(key);
   }
 
-  /** Remembers what was found just now; `access` undefined: nobody knows the key. */
+  /** Caches the result of a lookup; `principal` undefined: the key is unknown. */
   remember(key: string, sha256: string, principal: Principal | null | undefined): CachedKey {
     this.forget(sha256);
     const table = principal === undefined ? this.#unknown : this.#known;
@@ -69,7 +68,7 @@ export class KnownKeys {
     this.#keyBySha256.clear();
   }
 
-  /** Any key may have changed. */
+  /** Marks every key as possibly changed. */
   markAllStale(): void {
     for (const table of [this.#known, this.#unknown])
       for (const known of table.values()) {

@@ -22,7 +22,7 @@ const codecBy = (secret: MacSecret): Codec<RedisKeyValues> => ({
   },
 });
 
-/** Keys in Redis, under `<generation>:k:<sha256>`, signed with the secret of the database. */
+/** Caches keys in Redis under `<generation>:k:<sha256>`, signed with the secret of the database. */
 export class RedisKeyCache {
   readonly #values: VersionedValues<RedisKeyValues>;
   readonly #absentTtlMs: number;
@@ -32,35 +32,35 @@ export class RedisKeyCache {
     this.#absentTtlMs = sharing.absentTtlMs;
   }
 
-  /** From now on only keys of this generation are read and written. */
+  /** Selects the generation whose keys are read and written. */
   useGeneration(generation: string): void {
     this.#values.useGeneration(generation);
   }
 
-  /** What Redis knows of the key with this sha256; undefined: nothing. */
+  /** Reads the key with this sha256; undefined if Redis does not hold it. */
   async read(sha256: string): Promise<VersionedKey | undefined> {
     return (await this.held([sha256]))[0];
   }
 
-  /** The same of several keys, asked for at once. */
+  /** Reads several keys with one command. */
   async held(sha256s: string[]): Promise<(VersionedKey | undefined)[]> {
     return (await this.#values.read(sha256s)).map((found) => found?.[1]);
   }
 
   /**
-   * Stores keys unless Redis holds newer versions. Those of `over` are replaced: by sha256, the version that was found to
-   * be wrong. Returns what was rejected; undefined when Redis did not take all of it.
+   * Stores keys unless Redis holds newer versions. `over` names by sha256 the wrong versions to be replaced. Returns
+   * the rejected keys, or undefined if a command failed.
    */
   fill(keys: RedisKeyValues[], over?: Standing): Promise<Standing | undefined> {
     return this.#values.store(keys, undefined, over);
   }
 
-  /** Some of the keys that Redis holds, as sha256, and the cursor for the next; undefined: it does not answer. */
+  /** Returns some of the keys in Redis as sha256, and the next cursor; undefined if Redis does not respond. */
   walk(cursor: string): Promise<[cursor: string, sha256s: string[]] | undefined> {
     return this.#values.walk(cursor);
   }
 
-  /** Remembers for a short time that this key is unknown, unless Redis has heard otherwise meanwhile. */
+  /** Caches for a short time that the key is unknown, unless Redis has a newer state. */
   rememberUnknown(sha256: string): Promise<void> {
     return this.#values.storeIfNone([[[sha256, { version: 0, record: null }], this.#absentTtlMs]]);
   }

@@ -1,46 +1,49 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 
-/** Keys that exist, by their heads: these are looked up even while guesses are not. 16 bytes or so each. */
+/**
+ * Maximum number of existing keys whose hash prefixes are held, at about 16 bytes each. They are looked up without a
+ * limit.
+ */
 export const MAX_EXPECTED = 100_000;
-/** Of a sha256 in hexadecimal digits: as many as a number can hold. */
+/** Hexadecimal digits of a hash prefix: as many as a number can hold. */
 export const HEAD_DIGITS = 12;
-/** Guesses that wait while too many are made, how long each does, and how often it looks. */
+/** Maximum number of waiting lookups, their timeout and the interval of their retries. */
 const MAX_WAITING = 32;
 const WAIT_TIMEOUT_MS = 450;
 const RETRY_MS = 25;
-/** One for all: in a flood of guesses the stack of each would cost more than all the rest. */
+/** One shared error: in a flood of unknown keys, stack traces would cost more than all the rest. */
 const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many keys that are not known are asked for', {
   rejection: 'unknown_key_limit',
 });
 
-/** Bounds the look-ups of keys of which nobody has heard: who makes keys up must not keep the tiers at work. */
+/** Limits lookups of unknown keys, so that forged keys do not keep Redis and PostgreSQL busy. */
 export class UnknownKeyLimiter {
   readonly #mayLookUp: () => boolean | Promise<boolean>;
-  /** by heads of sha256s that stand, or stood, in the table, the last version that is known; it need not be complete */
+  /** last known version by hash prefix, of keys that are or were in the table; possibly incomplete */
   readonly #expected = new Map<number, number>();
   #waiting = 0;
 
-  /** `mayGuess`: whether one more key may be looked up of which nobody has heard. */
+  /** `mayLookUp`: whether one more unknown key may be looked up. */
   constructor(mayLookUp: () => boolean | Promise<boolean>) {
     this.#mayLookUp = mayLookUp;
   }
 
-  /** The key with this sha256, or with one that begins so, exists: to look it up is no guess. */
+  /** Records that the key with this sha256, or with one of this prefix, exists. */
   expect(sha256: string, version: number): void {
     const head = headOf(sha256);
     if (this.#expected.size >= MAX_EXPECTED && !this.#expected.has(head)) return;
     this.#expected.set(head, Math.max(version, this.#expected.get(head) ?? 0));
   }
 
-  /** A version that the key is known to have had; 0 where none is. */
+  /** Returns the last known version of the key, or 0. */
   knownVersion(sha256: string): number {
     return this.#expected.get(headOf(sha256)) ?? 0;
   }
 
   /**
-   * Lets a look-up begin: true at once, or later by the promise, which rejects with `Unavailable` where too many are
-   * wanted. A few wait until one more may be looked up, or the change feed tells of them: a key may be that new.
+   * Admits a lookup: true at once, or a promise that rejects with `Unavailable` if too many are requested. A few
+   * lookups wait, because the key may be new and its change announced shortly.
    */
   admit(sha256: string): true | Promise<void> {
     if (this.#isExpected(sha256)) return true;

@@ -2,29 +2,26 @@ import type { Logger } from 'pino';
 import { Unavailable } from '../errors.ts';
 import type { CountedMethod, Route } from './request-histogram.ts';
 
-/** Why a line on a request is written; so are those counted that are not. */
+/** Reasons for a line about a request. Requests without a line are counted by the same reasons. */
 export const UNLOGGED = ['failed', 'slow', 'sampled'] as const;
 export type Unlogged = (typeof UNLOGGED)[number];
 
-/**
- * Lines a worker writes in a second, by kind; a line takes it about 10 µs. Failures come in floods, and the hundredth
- * says no more than the first.
- */
+/** Maximum number of lines per second and kind. A line takes about 10 µs, and failures come in floods. */
 const LINES_PER_SECOND: Record<Unlogged, number> = { failed: 50, slow: 50, sampled: 1_000 };
 
-/** What is told of a request: nothing by which a person could be known, so neither its address nor its path. */
+/** Fields of a line about a request. They identify no person: neither address nor path is among them. */
 export interface LoggedRequest {
   readonly requestId: string;
   readonly route: Route;
   readonly method: CountedMethod;
   readonly principal: { readonly keyId: string } | undefined;
-  /** what was thrown on the way */
+  /** the error, if one was thrown */
   readonly fault: unknown;
 }
 
 /**
- * One line for a request that failed (5xx), was slow, or falls into the sample; none for the others. What a flood
- * keeps from being written is counted, in a line a second later and in the metrics.
+ * Logs requests that failed (5xx), were slow, or belong to the sample. Lines suppressed in a flood are counted in a
+ * line a second later and in the metrics.
  */
 export class AccessLog {
   readonly #log: Logger;
@@ -35,7 +32,7 @@ export class AccessLog {
   #suppressed: Record<Unlogged, number> = { failed: 0, slow: 0, sampled: 0 };
   #second: NodeJS.Timeout | undefined;
 
-  /** `sample`: the share of requests, 0 to 1, of which a line is written though nothing is wrong; `slowMs`: from here on a request is slow. */
+  /** `sample`: share of all requests to be logged, from 0 to 1. `slowMs`: duration from which a request is slow. */
   constructor(
     log: Logger,
     options: { sample: number; slowMs: number; onSuppressed: (kind: Unlogged) => void },
@@ -46,7 +43,7 @@ export class AccessLog {
     this.#slowSeconds = options.slowMs / 1000;
   }
 
-  /** A request is over; status 0: it was not answered. */
+  /** Logs a finished request; status 0: the client disconnected before the response. */
   finished(request: LoggedRequest, status: number, seconds: number, bytes: number): void {
     if (status >= 500) this.#write('failed', request, status, seconds, bytes);
     else if (seconds >= this.#slowSeconds) this.#write('slow', request, status, seconds, bytes);
@@ -54,12 +51,12 @@ export class AccessLog {
       this.#write('sampled', request, status, seconds, bytes);
   }
 
-  /** A request failed after its client had gone away. */
+  /** Logs a request that failed after its client disconnected. */
   failedUnreceived(request: LoggedRequest): void {
     this.#write('failed', request, 0, undefined, 0);
   }
 
-  /** Tells what was not written until now. */
+  /** Logs the number of suppressed lines. */
   close(): void {
     clearTimeout(this.#second);
     this.#turn();

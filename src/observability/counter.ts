@@ -1,19 +1,19 @@
 import type { Metric, Sample } from './metric.ts';
 
-/** A label and every value that it can have. */
+/** Label of a metric with all its possible values. */
 export type ClosedLabel<Value extends string> = readonly [name: string, values: readonly Value[]];
 
 /**
- * A counter with at most one label, whose values are a closed set: so no request can make a series, and every
- * series is there from the start, at 0, without which the first rise would be seen by no rate. It counts in a plain
- * array: a labelled counter of prom-client costs a third of a microsecond a request.
+ * Counts by at most one label with a closed set of values. No request can create a series, and every series starts at
+ * 0, so rates see its first increase. It uses a plain array: a labelled counter of prom-client costs 0.3 µs per
+ * request.
  */
 export class Counter<Value extends string = never> implements Metric {
   readonly name: string;
   readonly #help: string;
   readonly #label: ClosedLabel<Value> | undefined;
   readonly #counts: Float64Array;
-  /** the place of each value's series: found faster than in an array */
+  /** index of the series by label value */
   readonly #places: ReadonlyMap<Value, number>;
 
   constructor(name: string, help: string, label?: ClosedLabel<Value>) {

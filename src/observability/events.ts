@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 
-/** What happened, for operators: every event that is logged, with its level and its fields. */
+/** Logs events for operators. Each event has a constant message, a level and fields. */
 export class Events {
   readonly #log: Logger;
 
@@ -63,7 +63,10 @@ export class Events {
   invalidator(state: 'active' | 'standby' | 'lost', reason?: string): void {
     this.#log.info({ state, reason }, 'invalidator');
   }
-  /** After a reconnect: `resumed` where nothing was told meanwhile, `reconnected` where something may have been. */
+  /**
+   * Logs the state of the feed. After a reconnect: `resumed` if no message was missed, `reconnected` if one may have
+   * been.
+   */
   feed(event: 'connected' | 'resumed' | 'silent' | 'gap' | 'reconnected'): void {
     const isGood = event === 'connected' || event === 'resumed';
     this.#log[isGood ? 'info' : 'warn']({ event }, 'change feed');

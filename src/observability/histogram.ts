@@ -1,18 +1,18 @@
 import type { Metric, Sample } from './metric.ts';
 
 /**
- * A Prometheus histogram whose series are numbered places. It counts in plain arrays, which are handed over when
- * they are scraped: a labelled histogram of prom-client costs microseconds an observation.
+ * Counts observations of numbered series in plain arrays, which are exported when they are scraped. A labelled
+ * histogram of prom-client costs microseconds per observation.
  */
 export class Histogram implements Metric {
   readonly name: string;
   readonly #help: string;
   readonly #bounds: readonly number[];
   readonly #labelsOf: (place: number) => Sample['labels'];
-  /** by place: the count of each bucket, one more for those past the last, and the sum */
+  /** by series: the count of each bucket, one more for values above the last bound, and the sum */
   readonly #cells = new Map<number, Float64Array>();
 
-  /** `bounds`: the upper bounds of the buckets, rising; `labelsOf`: the labels of a place. */
+  /** `bounds`: rising upper bounds of the buckets; `labelsOf`: the labels of a series. */
   constructor(
     name: string,
     help: string,
@@ -29,7 +29,7 @@ export class Histogram implements Metric {
     this.add(this.open(place), value);
   }
 
-  /** Counts in the cell of a place, as `open` returned it. */
+  /** Adds an observation to the cell that `open` returned. */
   add(cell: Float64Array, value: number): void {
     const bounds = this.#bounds;
     let bucket = 0;
@@ -38,7 +38,7 @@ export class Histogram implements Metric {
     cell[bounds.length + 1]! += value;
   }
 
-  /** Exports a place from now on, at 0 at first: what appears with its first rise, a rate does not see rise. */
+  /** Exports a series from now on, starting at 0, so that rates see its first increase. */
   open(place: number): Float64Array {
     let cell = this.#cells.get(place);
     if (cell) return cell;

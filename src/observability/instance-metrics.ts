@@ -2,21 +2,21 @@ import { readFileSync } from 'node:fs';
 import type { Registry } from 'prom-client';
 import { CallbackMetric, register, type Sample } from './metric.ts';
 
-/** What of a worker is read when it is scraped. */
+/** Sources of a worker's metrics that are read at a scrape. */
 export interface WorkerSource {
   pipeline: { readonly inProgress: number; readonly batchesWaiting: number };
   server: { readonly connections: number };
-  /** client connections that the worker accepts */
+  /** maximum number of client connections of the worker */
   maxConnections: number;
   postgres: { readonly waiting: number; readonly running: number };
-  /** of each worker */
+  /** limits of each worker */
   limits: { poolSize: number; queueLimit: number };
-  /** undefined: the local cache is turned off */
+  /** undefined: the local cache is disabled */
   arena: { stats(): ArenaStats } | undefined;
   /** clients that wait for the first change */
   waiters: { readonly waiting: number };
   feedStatus: { readonly up: boolean };
-  /** undefined: there are none */
+  /** undefined: there are no replicas */
   replicas: { readonly lagsMs: number[] } | undefined;
 }
 
@@ -29,7 +29,10 @@ interface ArenaStats {
   puts: number;
 }
 
-/** Adds what the worker of this number holds. Gauges without the label `worker` are summed over all workers. */
+/**
+ * Registers the metrics of the worker with this number. Gauges without the label `worker` are summed over all
+ * workers.
+ */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
   const { pipeline, server, maxConnections, postgres, limits, arena, waiters, feedStatus, replicas } = source;
   const gauge = (name: string, help: string, read: () => Sample[]) =>
@@ -99,7 +102,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   );
 }
 
-/** Adds what the primary alone knows. `workers`: how many are wanted, and how many accept connections. */
+/** Registers the metrics of the primary. `workers`: how many are configured, and how many accept connections. */
 export function watchInstance(registry: Registry, wanted: number, listening: () => number): void {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   const gauge = (name: string, help: string, labels: Sample['labels'], value: () => number) =>

@@ -2,12 +2,12 @@ import { type Logger, pino, stdTimeFunctions } from 'pino';
 import { Events } from './events.ts';
 import { StandardOutput } from './standard-output.ts';
 
-/** All logs of a process share it. */
+/** Destination shared by all logs of a process. */
 let output: StandardOutput | undefined;
 
 /**
- * Of an error what its programmer wrote: its other properties (a query's parameters, a server's detail) may hold
- * what clients sent.
+ * Describes an error by name, message and stack. Its other properties (a query's parameters, a server's detail) may
+ * hold client data.
  */
 function describe(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) };
@@ -22,7 +22,7 @@ function describe(error: unknown): object {
   };
 }
 
-/** A logger of JSON lines on standard output; readable for people where that is a terminal. */
+/** Opens a logger that writes JSON lines to standard output, or readable lines to a terminal. */
 export function openLog(level: string, role: string): Logger {
   const options = {
     level,

@@ -4,12 +4,12 @@ const TIERS = ['local', 'redis', 'postgres'] as const;
 const ANSWERS = ['hit', 'absent', 'miss'] as const;
 
 export type Tier = (typeof TIERS)[number];
-/** What a tier says of a key: it has it, it knows that there is none, it does not know. */
+/** Results of a lookup in a tier: found, known to be absent, unknown. */
 export type Answer = (typeof ANSWERS)[number];
 
 /**
- * A counter of look-ups by tier and answer. The counts are plain fields for whoever looks up to raise: a call with two
- * labels for each costs a request from the local cache more than its look-up. All nine series are there from the start.
+ * Counts lookups by tier and result. The counts are plain fields, because a call with two labels costs a cached
+ * request more than its lookup. All nine series are exported from the start.
  */
 export class LookupCounter implements Metric {
   readonly name: string;

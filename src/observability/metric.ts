@@ -1,27 +1,27 @@
 import type { Registry } from 'prom-client';
 
-/** One value of a metric; `metricName` where it differs from the metric's own, as that of a bucket does. */
+/** Value of a metric. `metricName` is set if it differs from the metric's name, as for a bucket. */
 export interface Sample {
   metricName?: string;
   labels: Record<string, string | number>;
   value: number;
 }
 
-/** A metric as prom-client's registry reads it when it is scraped. */
+/** Interface of a metric that prom-client's registry reads at a scrape. */
 export interface Metric {
   readonly name: string;
   get(): { name: string; help: string; type: string; aggregator: 'sum'; values: Sample[] };
 }
 
-/** Adds a metric of ours to a registry, whose type lists only those of prom-client. */
+/** Registers a custom metric. The registry's type lists prom-client's classes only. */
 export function register<M extends Metric>(registry: Registry, metric: M): M {
   registry.registerMetric(metric as never);
   return metric;
 }
 
 /**
- * A counter or gauge that is read where it stands whenever it is scraped. What cannot be read has no value then: a
- * process without a free descriptor cannot even tell its memory.
+ * Exports a counter or gauge that is read at each scrape. A value that cannot be read is omitted: without a free
+ * descriptor a process cannot read its memory.
  */
 export class CallbackMetric implements Metric {
   readonly name: string;

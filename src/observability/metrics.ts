@@ -17,8 +17,8 @@ const LAG_BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 export type Dependency = (typeof DEPENDENCIES)[number];
 
 /**
- * What every process counts. Labels are closed sets: no id, key or URL ever is one. What is read when it is scraped
- * stands in process-metrics.ts and instance-metrics.ts.
+ * Holds the counters of every process. Labels are closed sets: no id, key or URL is a label value. Values read at a
+ * scrape are in process-metrics.ts and instance-metrics.ts.
  */
 export class Metrics {
   readonly registry = new Registry();
@@ -169,7 +169,7 @@ export class Metrics {
     this.#aborted.add(1);
   }
 
-  /** A request was refused, whatever it was answered. */
+  /** Counts a rejected request. */
   rejected(reason: Rejection): void {
     this.#rejectedRequests.add(1, reason);
   }
@@ -182,13 +182,13 @@ export class Metrics {
     this.#invalidValues.add(1);
   }
 
-  /** A command or query has ended. */
+  /** Records a finished command or query. */
   called(dependency: Dependency, seconds: number, succeeded: boolean): void {
     this.#calls.count(DEPENDENCIES.indexOf(dependency) * OUTCOMES.length + (succeeded ? 0 : 1), seconds);
   }
 
   breaker(dependency: Dependency, open: boolean): void {
-    // of several replicas each has a breaker
+    // each replica has a circuit breaker of its own
     this.#open[dependency] += open ? 1 : -1;
     if (open) this.#redisInvalidations.add(1, dependency);
   }

@@ -1,6 +1,8 @@
 import { Histogram } from './histogram.ts';
 
-/** The routes by which requests are counted; `page` is what needs no key, `other` is every path and method that the contract does not know. */
+/**
+ * Routes by which requests are counted. `page` covers the pages without a key, `other` every unknown path and method.
+ */
 export const ROUTES = [
   'list',
   'changes',
@@ -20,10 +22,10 @@ const BOUNDS = [
 ] as const;
 const METHODS = ['GET', 'HEAD', 'POST', 'other'] as const;
 const STATUSES = 1000;
-/** What alerts divide: these are exported before the first of them was answered. */
+/** Statuses that alerts use in divisions: they are exported before the first response. */
 const EXPECTED_STATUSES = [200, 500, 503];
 
-/** A method as it is counted. */
+/** Method label of a request. */
 export type CountedMethod = (typeof METHODS)[number];
 
 /** Counts the requests of one route and method. */
@@ -41,12 +43,12 @@ export class RequestCounter {
     this.method = method;
   }
 
-  /** Bytes of the bodies of all answers. */
+  /** Returns the bytes of all response bodies. */
   get sentBytes(): number {
     return this.#sentBytes;
   }
 
-  /** Counts an answered request; `bytes`: of the body as it was sent. */
+  /** Counts an answered request; `bytes` is the size of the body as sent. */
   count(status: number, seconds: number, bytes: number): void {
     const cell = this.#cells[status] ?? this.open(status);
     this.#histogram.add(cell, seconds);
@@ -62,7 +64,7 @@ export class RequestCounter {
   }
 }
 
-/** Durations of requests in seconds, by route, method and status. */
+/** Measures durations of requests in seconds, by route, method and status. */
 export class RequestHistogram extends Histogram {
   readonly #counters = ROUTES.flatMap((route) =>
     METHODS.map((method) => new RequestCounter(this, route, method)),
@@ -80,12 +82,12 @@ export class RequestHistogram extends Histogram {
           this.at(route, route.startsWith('batch') ? 'POST' : 'GET').open(status);
   }
 
-  /** Where the requests of a route and method are counted: to be looked up once, not at every request. */
+  /** Returns the counter of a route and method. Callers look it up once, not per request. */
   at(route: Route, method: CountedMethod): RequestCounter {
     return this.#counters.find((counter) => counter.route === route && counter.method === method)!;
   }
 
-  /** Bytes of the bodies of a route's answers. */
+  /** Returns the bytes of a route's response bodies. */
   sentBytes(route: Route): number {
     let bytes = 0;
     for (const counter of this.#counters) if (counter.route === route) bytes += counter.sentBytes;

@@ -1,19 +1,19 @@
 import { writeSync } from 'node:fs';
 
 const FD = 1;
-/** Lines that wait for their reader; what comes beyond is dropped. */
+/** Maximum number of bytes waiting for the reader. Further lines are dropped. */
 const MAX_WAITING_BYTES = 1024 ** 2;
 const TRY_AGAIN_MS = 50;
-/** How long a process that ends waits for the reader of its last lines. */
+/** Maximum time that an exiting process waits for the reader of its last lines, and the interval of its checks. */
 const AT_EXIT_MS = 1_000;
 const LOOK_AT_EXIT_MS = 5;
 
 /**
- * Standard output for log lines. A line is written before `write` returns, so that it is there however the process
- * ends; but where the reader of the pipe does not keep up, lines wait, up to a bound, and the process does not.
+ * Writes log lines to standard output. A line is written before `write` returns, so that it survives any end of the
+ * process. If the reader of the pipe is slow, lines wait up to a bound and the process continues.
  */
 export class StandardOutput {
-  /** is told, when there is room again, how many lines were dropped */
+  /** called with the number of dropped lines when there is room again */
   onDropped: ((lines: number) => void) | undefined;
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
@@ -22,7 +22,7 @@ export class StandardOutput {
   #readerGone = false;
 
   constructor() {
-    // libuv makes a pipe one that does not block when Node opens it
+    // libuv makes a pipe non-blocking when Node opens it
     void process.stdout;
     process.on('exit', () => this.#finish());
   }
@@ -39,7 +39,7 @@ export class StandardOutput {
     if (!this.#tryingAgain) this.#writeOut();
   }
 
-  /** Writes what waits, as far as there is room. */
+  /** Writes waiting lines as far as there is room. */
   #writeOut(): void {
     try {
       for (let first = this.#waiting[0]; first; first = this.#waiting[0]) {
@@ -53,7 +53,7 @@ export class StandardOutput {
         this.#readerGone = true;
         this.#waiting.length = 0;
       } else {
-        // there is no room in the pipe, or on the disk
+        // there is no room in the pipe or on the disk
         this.#tryingAgain = setTimeout(() => this.#tryAgain(), TRY_AGAIN_MS).unref();
       }
       return;

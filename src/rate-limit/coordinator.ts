@@ -6,13 +6,13 @@ interface Window {
   used: number;
 }
 
-/** Windows that have ended are swept out once there are more than these. */
+/** Number of windows above which ended windows are removed. */
 const SWEEP_AT = 1_000;
 
 /**
- * The counts behind the rate limits of an instance, kept by its primary. A window begins with the first request
- * after a pause; while requests go on the next one begins where it ends. What workers admitted on credit beyond
- * the limit is taken off the next window.
+ * Counts the requests of each rate limit of an instance, in the primary. A window begins with the first request after
+ * a pause; under steady load the next one begins where it ends. Requests that workers admitted on credit beyond the
+ * limit are taken off the next window.
  */
 export class RateLimitCoordinator {
   readonly #windows = new Map<string, Window>();
@@ -22,7 +22,7 @@ export class RateLimitCoordinator {
     return this.#windows.size;
   }
 
-  /** Gives a worker what it asks for, as far as there is any. */
+  /** Grants a worker the requests it wants, as far as any are left. */
   grant({ id, limit, taken, wanted }: LeaseRequest, nowMs = performance.now()): LeaseGrant {
     const window = this.#windowOf(id, limit, nowMs);
     window.used += taken;

@@ -2,9 +2,9 @@ import type { RateLimitDecision } from './limiter.ts';
 import type { RateLimit } from './rate-limit.ts';
 
 /**
- * What a client is told of its limit: `RateLimit-Policy` (q requests in a window of w seconds) and `RateLimit` (r are
- * left, the window ends in t seconds) as draft-ietf-httpapi-ratelimit-headers-10 has them, and where the request
- * is refused `Retry-After`. Each begins with a line end, as the exchange wants them.
+ * Writes `RateLimit-Policy` (q requests in a window of w seconds), `RateLimit` (r left, the window ends in t seconds)
+ * as in draft-ietf-httpapi-ratelimit-headers-10, and `Retry-After` for a rejected request. Each header begins with a
+ * line end.
  */
 export function rateLimitHeaders({ requests, windowMs }: RateLimit, decision: RateLimitDecision): string {
   const resetS = Math.max(1, Math.ceil(decision.resetInMs / 1000));

@@ -1,51 +1,51 @@
 import type { LeaseGrant, LeaseRequest, RateLimit } from './rate-limit.ts';
 
-/** What becomes of one request. */
+/** Decision about one request. */
 export interface RateLimitDecision {
   admitted: boolean;
-  /** of the window's requests, as far as this worker knows */
+  /** requests left in the window, as far as this worker knows */
   remaining: number;
   resetInMs: number;
 }
 
-/** What a worker may admit of one id in the present window. */
+/** Requests of one key that a worker may admit in the present window. */
 interface Lease {
   id: string;
   limit: RateLimit;
   endsAtMs: number;
-  /** admitted without asking anybody */
+  /** requests that may be admitted without the primary */
   tokens: number;
-  /** admitted on credit, of which the primary has not heard */
+  /** requests admitted on credit and not yet reported to the primary */
   unreported: number;
-  /** what the primary has left, as last heard */
+  /** requests left at the primary, as of its last message */
   left: number;
   asked: boolean;
   waiting: ((decision: RateLimitDecision) => void)[];
   deadline: NodeJS.Timeout | undefined;
 }
 
-/** A worker takes so much of a limit at a time, and at a window's beginning on credit: what it may strand or overdraw. */
+/** Share of a limit that a worker leases at a time, and admits on credit at the start of a window. */
 const STEP = 0.05;
-/** A primary that says nothing for so long is not waited for: each worker then judges by an equal share. */
+/** Timeout of the primary. After it, each worker applies an equal share of the limit. */
 const LEASE_TIMEOUT_MS = 100;
-/** Leases that have ended are swept out once there are more than these. */
+/** Number of leases above which ended leases are removed. */
 const SWEEP_AT = 1_000;
 
 /**
- * The rate limits as one worker keeps them. It holds a few requests of each limit at a time, given by the primary,
- * and asks for more before they run out; so a client whose connections all sit in one worker has its whole limit
- * there, and of all workers together no more than the limit is admitted. Most requests are judged at once; one that
- * comes faster than the primary answers waits for it, a fraction of a millisecond.
+ * Applies rate limits in one worker. The worker leases a few requests of each limit from the primary, and requests
+ * more before they run out. A client whose connections are all in one worker therefore has its whole limit, and all
+ * workers together admit no more than the limit. Most decisions are synchronous; a request waits a fraction of a
+ * millisecond if the lease is empty.
  */
 export class RateLimiter {
   readonly #workers: number;
   readonly #send: (asks: LeaseRequest[]) => void;
   readonly #leases = new Map<string, Lease>();
   #sweepAt = SWEEP_AT;
-  /** those that ask in this turn of the event loop: they go as one message */
+  /** leases requested in this event-loop iteration, which are sent as one message */
   #asking: Lease[] = [];
 
-  /** `send` passes on to the primary what is asked; its answers come to `hear`. */
+  /** `send` passes requests to the primary; its grants come to `receive`. */
   constructor(workers: number, send: (asks: LeaseRequest[]) => void) {
     this.#workers = workers;
     this.#send = send;
@@ -55,7 +55,7 @@ export class RateLimiter {
     return this.#leases.size;
   }
 
-  /** Judges one request of `id`. */
+  /** Decides about one request of `id`. */
   take(id: string, limit: RateLimit): RateLimitDecision | Promise<RateLimitDecision> {
     const nowMs = performance.now();
     const lease = this.#leaseOf(id, limit, nowMs);
@@ -79,7 +79,7 @@ export class RateLimiter {
     return promise;
   }
 
-  /** What the primary answers. */
+  /** Applies the grants of the primary. */
   receive(grants: LeaseGrant[]): void {
     for (const grant of grants) {
       const lease = this.#leases.get(grant.id);
@@ -139,7 +139,7 @@ export class RateLimiter {
     }
   }
 
-  /** The primary is silent. */
+  /** Continues without the primary, which does not respond. */
   #continueWithoutPrimary(lease: Lease): void {
     const { requests, windowMs } = lease.limit;
     const share = Math.max(1, Math.floor(requests / this.#workers));
@@ -158,7 +158,7 @@ function decisionOn(
   admitted: boolean,
   nowMs: number,
 ): RateLimitDecision {
-  // the sum of a clock's fraction and a window, less that fraction, may come out a hair above the window
+  // the sum of a fraction and the rest of a window may exceed the window by a rounding error
   const resetInMs = Math.min(limit.windowMs, Math.max(0, endsAtMs - nowMs));
   return { admitted, remaining: admitted ? tokens + left : 0, resetInMs };
 }

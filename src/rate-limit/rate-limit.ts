@@ -1,24 +1,24 @@
-/** So many requests in each window, counted for all workers of an instance together. */
+/** Maximum number of requests in each window, counted over all workers of an instance. */
 export interface RateLimit {
   requests: number;
   windowMs: number;
 }
 
-/** A worker asks for requests it may admit in the present window. */
+/** Request of a worker for requests that it may admit in the present window. */
 export interface LeaseRequest {
   id: string;
   limit: RateLimit;
-  /** admitted already, on credit */
+  /** requests already admitted on credit */
   taken: number;
   wanted: number;
 }
 
-/** What the primary gives: fewer than wanted only where nothing is left. */
+/** Grant of the primary, smaller than requested only if nothing is left. */
 export interface LeaseGrant {
   id: string;
   granted: number;
-  /** of the window's requests, after this grant; somebody else may have taken them since */
+  /** requests left in the window after this grant */
   left: number;
-  /** until the window ends and all is to be had again */
+  /** time in ms until the window ends */
   resetInMs: number;
 }
