@@ -60,8 +60,8 @@ export const headers = {
   },
   Link: {
     ...header(
-      'The `first`, `prev` and `next` pages (RFC 8288). The last page has no `next`. Absent if the list is filtered by `registry_id`',
-      text('^<[^>]*>; rel="first"(, <[^>]*>; rel="prev")?(, <[^>]*>; rel="next")?$'),
+      'The `first`, `prev`, `next` and `last` pages (RFC 8288). The last page has no `next`; `last` is named where it is known. Absent if the list is filtered by `registry_id`',
+      text('^<[^>]*>; rel="first"(, <[^>]*>; rel="prev")?(, <[^>]*>; rel="next")?(, <[^>]*>; rel="last")?$'),
       '</hotels?limit=20&offset=0>; rel="first", </hotels?limit=20&offset=20>; rel="next"',
     ),
     required: false,

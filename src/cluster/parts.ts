@@ -151,9 +151,10 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
   });
   shutdown.push('access log', () => accessLog.close());
   const pipeline = new RequestPipeline(apiKeys, limiter, metrics, accessLog, config.COMPRESSION === 'on');
+  const address = config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
-    ...operationsOn(local, redisBatch, reader, hotelList, collections, config.BASE_PATH),
-    changes: changesOperation(changeFeed, config.BASE_PATH),
+    ...operationsOn(local, redisBatch, reader, hotelList, collections, address),
+    changes: changesOperation(changeFeed, address),
   };
   const maxConnections = divideDescriptors(config).connections;
   const server = openServer(operations, pipeline, pagesOf(documents), config.BASE_PATH, {

@@ -87,7 +87,7 @@ export const Environment = Type.Object({
     pattern: '^$|^(/[A-Za-z0-9._~-]+)+$',
   }),
   PUBLIC_URL: text(
-    'Scheme and host that clients use, for example `https://hotels.example.com`. The documentation shows it; ' +
+    'Scheme and host that clients use, for example `https://hotels.example.com`. The documentation and the `Link` headers show it; ' +
       'unset, addresses are relative',
     { default: '', pattern: '^$|^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$' },
   ),

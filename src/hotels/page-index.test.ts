@@ -58,6 +58,7 @@ const step = fc.oneof(
 
 describe('pages', () => {
   it('are exact for all that was heard of, whatever came and went and whenever it was heard', async () => {
+    let knownTotals = 0;
     await fc.assert(
       fc.asyncProperty(
         fc.array(id, { minLength: 0, maxLength: 3_000, size: 'max' }),
@@ -82,8 +83,8 @@ describe('pages', () => {
               await turns();
               receiveAll();
               const held = pageIndex.held(step.offset, LIMIT);
-              if (held) expect(held).toEqual(expected(list, step.offset));
-              expect(await pageIndex.page(step.offset, LIMIT)).toEqual(expected(list, step.offset));
+              if (held) expect(held).toMatchObject(expected(list, step.offset));
+              expect(await pageIndex.page(step.offset, LIMIT)).toMatchObject(expected(list, step.offset));
             } else if (step.do === 'hold') {
               list.hold();
               pageIndex.page(step.offset, LIMIT).catch(() => {});
@@ -107,11 +108,15 @@ describe('pages', () => {
           await turns(200);
           receiveAll();
           for (const place of [0, 1, 199, 200, 201, 777, list.ids.length - 1, list.ids.length])
-            if (place >= 0) expect(await pageIndex.page(place, LIMIT)).toEqual(expected(list, place));
+            if (place >= 0) expect(await pageIndex.page(place, LIMIT)).toMatchObject(expected(list, place));
+          const { total } = await pageIndex.page(0, LIMIT);
+          expect([undefined, list.ids.length]).toContain(total);
+          knownTotals += total === undefined ? 0 : 1;
         },
       ),
       { numRuns: 150 },
     );
+    expect(knownTotals).toBeGreaterThan(0);
   });
 
   it('that are held cost no query', async () => {
@@ -120,8 +125,8 @@ describe('pages', () => {
     for (let offset = 0; offset < 4_000; offset += 100) await pageIndex.page(offset, 100);
     list.queries = 0;
     for (let offset = 0; offset < 3_900; offset += 100) {
-      expect(pageIndex.held(offset, 100)).toEqual(expected(list, offset, 100));
-      expect(await pageIndex.page(offset, 100)).toEqual(expected(list, offset, 100));
+      expect(pageIndex.held(offset, 100)).toMatchObject(expected(list, offset, 100));
+      expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
     }
     expect(list.queries).toBe(0);
     expect(pageIndex.held(9_000, 100)).toBeUndefined();
@@ -133,19 +138,19 @@ describe('pages', () => {
     for (let offset = 0; offset < 2_000; offset += 100) await pageIndex.page(offset, 100);
     list.insert('h000500x');
     pageIndex.moved('h000500x');
-    expect(pageIndex.held(0, 100)).toEqual(expected(list, 0, 100));
+    expect(pageIndex.held(0, 100)).toMatchObject(expected(list, 0, 100));
     for (const offset of [450, 1_500]) expect(pageIndex.held(offset, 100)).toBeUndefined();
     list.queries = 0;
-    expect(await pageIndex.page(1_500, 100)).toEqual(expected(list, 1_500, 100));
+    expect(await pageIndex.page(1_500, 100)).toMatchObject(expected(list, 1_500, 100));
     expect(list.queries).toBe(1);
-    expect(await pageIndex.page(450, 100)).toEqual(expected(list, 450, 100));
+    expect(await pageIndex.page(450, 100)).toMatchObject(expected(list, 450, 100));
   });
 
   it('take no more memory than they may', async () => {
     const list = new List(numbered(20_000));
     const pageIndex = await settled(list, 30_000);
     for (let offset = 0; offset < 20_000; offset += 100)
-      expect(await pageIndex.page(offset, 100)).toEqual(expected(list, offset, 100));
+      expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
     expect(pageIndex.heldBytes).toBeLessThanOrEqual(30_000);
     expect(pageIndex.heldBytes).toBeGreaterThan(10_000);
   });
@@ -153,9 +158,9 @@ describe('pages', () => {
   it('are found by no query that passes more than a bounded number of hotels', async () => {
     const list = new List(numbered(60_000));
     const pageIndex = positionsOf(list);
-    expect(await pageIndex.page(500, 100)).toEqual(expected(list, 500, 100));
+    expect(await pageIndex.page(500, 100)).toMatchObject(expected(list, 500, 100));
     for (const offset of [0, 199, 200, 30_000, 59_999, 60_000, Number.MAX_SAFE_INTEGER])
-      expect(await pageIndex.page(offset, 100)).toEqual(expected(list, offset, 100));
+      expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
     expect(list.largestSkip).toBeLessThanOrEqual(20_000);
     list.largestSkip = 0;
     pageIndex.moved('h030000');
@@ -171,10 +176,10 @@ describe('pages', () => {
     for (const id of came) pageIndex.moved(id);
     list.queries = 0;
     list.largestSkip = 0;
-    expect(await pageIndex.page(500, 20)).toEqual(expected(list, 500, 20));
+    expect(await pageIndex.page(500, 20)).toMatchObject(expected(list, 500, 20));
     expect(list.queries).toBeLessThanOrEqual(5);
     for (const offset of [50_000, 50_500, 50_999, 25_000])
-      expect(await pageIndex.page(offset, 20)).toEqual(expected(list, offset, 20));
+      expect(await pageIndex.page(offset, 20)).toMatchObject(expected(list, offset, 20));
     expect(list.largestSkip).toBeLessThanOrEqual(20_000);
   });
 
@@ -185,10 +190,10 @@ describe('pages', () => {
     );
     const pageIndex = await settled(list);
     for (const offset of [0, 1_999_999, 4_099_990])
-      expect(await pageIndex.page(offset, 100)).toEqual(expected(list, offset, 100));
+      expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
     list.insert('h10000000x');
     pageIndex.moved('h10000000x');
-    expect(await pageIndex.page(4_000_000, 100)).toEqual(expected(list, 4_000_000, 100));
+    expect(await pageIndex.page(4_000_000, 100)).toMatchObject(expected(list, 4_000_000, 100));
   }, 60_000);
 
   it('that are asked for while a count is under way wait for it', async () => {
@@ -200,7 +205,7 @@ describe('pages', () => {
     const pages = [pageIndex.page(900, LIMIT), pageIndex.page(900, LIMIT)];
     await turns();
     list.letGo();
-    for (const page of await Promise.all(pages)) expect(page).toEqual(expected(list, 900));
+    for (const page of await Promise.all(pages)) expect(page).toMatchObject(expected(list, 900));
   });
 
   it('are counted anew for what is heard of during a count', async () => {
@@ -216,7 +221,7 @@ describe('pages', () => {
     const after = pageIndex.page(900, LIMIT);
     list.letGo();
     await before;
-    expect(await after).toEqual(expected(list, 900));
+    expect(await after).toMatchObject(expected(list, 900));
   });
 
   it('are answered in the end however fast hotels come and go', async () => {
@@ -240,12 +245,12 @@ describe('pages', () => {
     const pageIndex = await settled(list);
     await pageIndex.page(900, LIMIT);
     list.fails = true;
-    expect(await pageIndex.page(900, LIMIT)).toEqual(expected(list, 900));
+    expect(await pageIndex.page(900, LIMIT)).toMatchObject(expected(list, 900));
     await expect(pageIndex.page(29_000, LIMIT)).rejects.toBeInstanceOf(Unavailable);
     pageIndex.forget();
     await expect(pageIndex.page(29_000, LIMIT)).rejects.toBeInstanceOf(Unavailable);
     list.fails = false;
-    expect(await pageIndex.page(29_000, LIMIT)).toEqual(expected(list, 29_000));
+    expect(await pageIndex.page(29_000, LIMIT)).toMatchObject(expected(list, 29_000));
   });
 
   it('are exact when more moved than one query counts', async () => {
@@ -254,6 +259,6 @@ describe('pages', () => {
     for (let i = 0; i < 100_000; i += 200) pageIndex.moved(list.ids[i]!);
     for (let i = 0; i < 500; i++) list.remove(list.ids[i * 190]!);
     for (const id of numbered(100_000)) if (!list.has(id)) pageIndex.moved(id);
-    expect(await pageIndex.page(99_000, LIMIT)).toEqual(expected(list, 99_000));
+    expect(await pageIndex.page(99_000, LIMIT)).toMatchObject(expected(list, 99_000));
   });
 });

@@ -20,6 +20,8 @@ const MAX_FAILURES = 20;
 export interface Page {
   ids: readonly string[];
   more: boolean;
+  /** all hotels of the list, where that is known without a query */
+  total?: number | undefined;
 }
 
 /**
@@ -83,12 +85,12 @@ export class PageIndex {
       const block = this.#blocks.get(each);
       if (!block) return undefined;
       for (let i = from; i < block.length; i++) {
-        if (ids.length === limit) return { ids, more: true };
+        if (ids.length === limit) return { ids, more: true, total: stretches.total };
         ids.push(block[i]!);
       }
       from = 0;
     }
-    return { ids, more: false };
+    return { ids, more: false, total: stretches.total };
   }
 
   /** The page at `offset`. Throws `Unavailable`, also where positions cannot be counted in time. */
@@ -128,7 +130,7 @@ export class PageIndex {
       }
       from = 0;
     }
-    return { ids: ids.slice(0, limit), more: ids.length > limit };
+    return { ids: ids.slice(0, limit), more: ids.length > limit, total: stretches.total };
   }
 
   /** The ids of a stretch; undefined where it is too long. Throws `Unavailable`. */

@@ -56,6 +56,14 @@ export class Stretches {
     return first;
   }
 
+  /** All hotels; undefined while a count is doubtful or missing. */
+  get total(): number | undefined {
+    if (this.#long.size > 0 || this.#isSuspect.size > 0) return undefined;
+    const last = this.#all.length - 1;
+    this.#sumUpTo(last);
+    return this.#sums[last]! + this.#all[last]!.count;
+  }
+
   /** False for one that has been replaced since. */
   has(each: Stretch): boolean {
     return this.#all[each.index] === each;

@@ -32,14 +32,14 @@ export interface Operations {
 /** Stands for the compressed form of a hotel whose JSON hardly shrinks. */
 const NOT_WORTHWHILE = new Uint8Array(0);
 
-/** Binds the operations to what they read. `basePath` stands before the paths of Link headers. */
+/** Binds the operations to what they read. `address` stands before the paths of Link headers: a base path or a whole address. */
 export function operationsOn(
   local: LocalCache | undefined,
   redisBatch: RedisBatchReader | undefined,
   reader: HotelReader,
   hotelList: HotelList,
   collections: Collections,
-  basePath: string,
+  address: string,
 ): Omit<Operations, 'changes'> {
   /** What carries these keys and the key of the request may see; null elsewhere. */
   const load = (exchange: Exchange, namespace: Namespace, keys: readonly string[]) => {
@@ -141,8 +141,8 @@ export function operationsOn(
     const { collection, keyId } = exchange.principal!;
     if (registryId !== undefined) return sendList(exchange, 'registry', offset > 0 ? [] : [registryId]);
     // a hotel deleted between the two looks is left out
-    const sendPage = ({ ids, more }: Page) =>
-      sendList(exchange, 'id', ids, linkHeader(`${basePath}/hotels`, limit, offset, more));
+    const sendPage = (page: Page) =>
+      sendList(exchange, 'id', page.ids, linkHeader(`${address}/hotels`, limit, offset, page));
     const held = collection === null ? hotelList.held(offset, limit) : undefined;
     if (held) return sendPage(held);
     const page =
@@ -247,10 +247,15 @@ function answerOf(batchLookup: BatchLookup): Uint8Array | PartialResponse {
   return batchLookup.misses === 0 ? batchLookup.output : batchLookup.takePartial();
 }
 
-function linkHeader(path: string, limit: number, offset: number, more: boolean): string {
-  const to = (at: number, relation: string) => `<${path}?limit=${limit}&offset=${at}>; rel="${relation}"`;
+function linkHeader(list: string, limit: number, offset: number, { ids, more, total }: Page): string {
+  const to = (at: number, relation: string) => `<${list}?limit=${limit}&offset=${at}>; rel="${relation}"`;
   const links = [to(0, 'first')];
   if (offset > 0) links.push(to(Math.max(0, offset - limit), 'prev'));
   if (more) links.push(to(offset + limit, 'next'));
+  const count = more || (ids.length === 0 && offset > 0) ? total : offset + ids.length;
+  // of the pages that are as far from the beginning as this one
+  const start = offset % limit;
+  if (count !== undefined)
+    links.push(to(count > start ? count - 1 - ((count - 1 - start) % limit) : 0, 'last'));
   return `\r\nlink: ${links.join(', ')}`;
 }

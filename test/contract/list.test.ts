@@ -174,6 +174,38 @@ describe('the links of the list', () => {
     },
   );
 
+  it('name the last page where it is known: on itself, and everywhere after it was read', async () => {
+    const own = await startService({ hotels: ids.map((id) => ({ id })) });
+    const lastOf = async (query: string) => linksOf(await own.get(`/hotels${query}`)).last;
+    const at = (limit: number, offset: number) => `/hotels?limit=${limit}&offset=${offset}`;
+    const start = (ids.length - 1) % 7;
+    // the background task that divides the list has counted nothing yet
+    await expect.poll(() => lastOf('?limit=7')).toBeDefined();
+    for (const offset of [0, 7, ids.length - 1 - start, ids.length + 70])
+      expect(await lastOf(`?limit=7&offset=${offset - (offset % 7)}`)).toBe(at(7, ids.length - 1 - start));
+    // its offset is as far from the pages' beginning as that of the page
+    expect(await lastOf('?limit=10&offset=3')).toBe(at(10, 3 + Math.floor((ids.length - 4) / 10) * 10));
+    expect(await lastOf(`?limit=100&offset=${ids.length - 1}`)).toBe(at(100, ids.length - 1));
+    await own.sql`insert into hotels (id, name) values ('zzz', 'Z')`;
+    await expect.poll(async () => (await own.get(at(1, ids.length))).json().length).toBe(1);
+    expect(await lastOf(`?limit=1&offset=${ids.length}`)).toBe(at(1, ids.length));
+    await own.sql`delete from hotels`;
+    await expect.poll(async () => (await own.get('/hotels')).text).toBe('[]');
+    expect(await lastOf('')).toBe(at(20, 0));
+    await own.stop();
+  });
+
+  it('are whole addresses where PUBLIC_URL is set', async () => {
+    const env = { PUBLIC_URL: 'https://hotels.example.com', BASE_PATH: '/data/v1' };
+    const own = await startService({ env, hotels: ['a', 'b', 'c'].map((id) => ({ id })) });
+    const address = 'https://hotels.example.com/data/v1/hotels';
+    expect((await own.get('/data/v1/hotels?limit=1&offset=1')).headers.link).toMatch(
+      `<${address}?limit=1&offset=0>; rel="first", <${address}?limit=1&offset=0>; rel="prev", ` +
+        `<${address}?limit=1&offset=2>; rel="next"`,
+    );
+    await own.stop();
+  });
+
   it('are none but the first at a page that is the first and the last', async () => {
     const { next, prev } = linksOf(await service.get('/hotels?registry_id=500001'));
     expect([next, prev]).toEqual([undefined, undefined]);
