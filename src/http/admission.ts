@@ -22,7 +22,7 @@ const REQUEST_BYTES = 512;
 const FIRST_MS_PER_BYTE = 0.3 / 13_000;
 
 /** Loads that take longer than this from their begin to their answer stand in each other's way. */
-const TARGET_LOAD_MS = 50;
+const TARGET_LOAD_MS = 30;
 /** Bodies of the batches that may be loaded at once: 28 KiB are two batches of 1000, or 15 of 100. */
 const MIN_LIMIT_BYTES = 28 * 1024;
 const FIRST_LIMIT_BYTES = 4 * MIN_LIMIT_BYTES;
@@ -71,7 +71,7 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * A batch for which Redis or PostgreSQL have to be asked, or whose answer is compressed by other threads, holds a part
  * of a limit until its answer is made, and waits for that in a line of its own, so that what stands in the local cache
  * never waits for a dependency. The limit finds itself by the time this takes (AIMD, as in TCP and in Netflix'
- * "Performance Under Load", 2018): less when it took over 50 ms, a little more each time that it was used up and took
+ * "Performance Under Load", 2018): less when it took over 30 ms, a little more each time that it was used up and took
  * less.
  *
  * Both lines are shared among the keys whose batches wait: a key is refused for what waits of its own, and may take

@@ -4,17 +4,18 @@ import { BreakerCall, untilReady } from './breaker-call.ts';
 import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from './left-marks.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
-import { oversOf, refusalsOf, STORE_NEWER } from './set-if-newer.ts';
+import { oversOf, refusalsOf, SET_EACH, STORE_NEWER } from './scripts.ts';
 import { clientOptions, type Login, type RedisStore, type Refusal, type Versioned } from './store.ts';
 import { ViewConnector } from './view-connector.ts';
 
 /** Scripts block the server: more keys than these go in several calls. */
 const KEYS_PER_SCRIPT = 100;
-/** Calls of one `storeNewer` under way at once; more would make each wait for the others beyond its deadline. */
+/** Calls of one script under way at once; more would make each wait for the others beyond its deadline. */
 const SCRIPTS_AT_ONCE = 4;
 
 interface ScriptedClient extends Client {
   storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<(number | string)[]>;
+  setEach(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<null>;
 }
 
 /** One Redis server as the service uses it: values that carry versions, one deadline, one breaker. */
@@ -37,7 +38,7 @@ export class Redis implements RedisStore {
     const options = clientOptions(timeoutMs);
     this.#client = new Client(url, {
       ...options,
-      scripts: { storeNewer: { lua: STORE_NEWER } },
+      scripts: { storeNewer: { lua: STORE_NEWER }, setEach: { lua: SET_EACH } },
     }) as ScriptedClient;
     const connector = url.startsWith('redis:') ? { Connector: ViewConnector } : {};
     const reader = new Client(url, { ...options, ...connector });
@@ -79,46 +80,31 @@ export class Redis implements RedisStore {
   }
 
   async storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined> {
-    const rejected: Refusal[] = [];
-    let next = 0;
-    let failed = false;
-    const sendOneByOne = async () => {
-      while (next < values.length && !failed) {
-        const start = next;
-        const part = values.slice(start, start + KEYS_PER_SCRIPT);
-        next += part.length;
-        const answer = await this.#guard(() =>
-          this.#call.inTime(
-            this.#client.storeNewer(
-              part.length,
-              ...part.map(([key]) => key),
-              ttlMs,
-              ...part.map(([, value]) => value),
-              ...oversOf(part),
-            ),
-          ),
-        );
-        if (answer) rejected.push(...refusalsOf(answer, start));
-        else failed = true;
-      }
-    };
-    await Promise.all(Array.from({ length: SCRIPTS_AT_ONCE }, sendOneByOne));
-    return failed ? undefined : rejected;
+    const answers = await this.#inParts(values, (part) =>
+      this.#client.storeNewer(
+        part.length,
+        ...part.map(([key]) => key),
+        ttlMs,
+        ...part.map(([, value]) => value),
+        ...oversOf(part),
+      ),
+    );
+    return answers?.flatMap(([answer, start]) => refusalsOf(answer, start));
   }
 
-  setMany(
+  async setMany(
     values: [key: string, value: string | Buffer, ttlMs: number][],
     onlyIfNone: boolean,
   ): Promise<true | undefined> {
-    return this.#guard(async (): Promise<true> => {
-      const pipeline = this.#client.pipeline();
-      for (const [key, value, ttlMs] of values) {
-        if (onlyIfNone) pipeline.set(key, value, 'PX', ttlMs, 'NX');
-        else pipeline.set(key, value, 'PX', ttlMs);
-      }
-      for (const [error] of (await this.#call.inTime(pipeline.exec())) ?? []) if (error) throw error;
-      return true;
-    });
+    const answers = await this.#inParts(values, (part) =>
+      this.#client.setEach(
+        part.length,
+        ...part.map(([key]) => key),
+        onlyIfNone ? 'NX' : '',
+        ...part.flatMap(([, value, ttlMs]) => [value, ttlMs]),
+      ),
+    );
+    return answers && true;
   }
 
   remove(keys: string[]): Promise<true | undefined> {
@@ -157,6 +143,30 @@ export class Redis implements RedisStore {
     this.#breaker.close();
     this.#client.disconnect();
     this.#mget.close();
+  }
+
+  /** Calls a script for some of the values at a time. Its answers, each with the place of the first value; undefined when one is missing. */
+  async #inParts<Value, Answer>(
+    values: Value[],
+    call: (part: Value[]) => Promise<Answer>,
+  ): Promise<[answer: Answer, start: number][] | undefined> {
+    const answers: [Answer, number][] = [];
+    let next = 0;
+    let failed = false;
+    const callOneByOne = async () => {
+      while (next < values.length && !failed) {
+        const start = next;
+        const part = values.slice(start, start + KEYS_PER_SCRIPT);
+        next += part.length;
+        const answer = await this.#guard(
+          async (): Promise<[Answer, number]> => [await this.#call.inTime(call(part)), start],
+        );
+        if (answer) answers.push(answer);
+        else failed = true;
+      }
+    };
+    await Promise.all(Array.from({ length: SCRIPTS_AT_ONCE }, callOneByOne));
+    return failed ? undefined : answers;
   }
 
   #guard<T>(command: () => Promise<T>): Promise<T | undefined> {

@@ -16,7 +16,7 @@ export interface RedisStore {
   /** What stands under the keys, each with `prefix` before it; undefined when nothing of it could be asked. */
   readMany(keys: readonly string[], prefix: string): Promise<Values | undefined>;
   /**
-   * Stores versioned values unless a newer one stands there (see set-if-newer.ts), for half of `ttlMs` to all of it.
+   * Stores versioned values unless a newer one stands there (see scripts.ts), for half of `ttlMs` to all of it.
    * Returns those that were refused; undefined when not all were sent.
    */
   storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined>;

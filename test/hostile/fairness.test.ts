@@ -1,13 +1,17 @@
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { beforeAll, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
-import { inForm, survived } from '../support/form.ts';
+import { inForm, judgesTimes, survived } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
+import type { Misses } from './misses-thread.ts';
 
 const BATCH = '/hotels/channel/batch';
 const CACHED = 1_000;
-const UNCACHED = inForm(150, 2_000);
+const UNCACHED = inForm(600, 4_000);
 /** Batches that a key which floods has under way at once. */
 const FLOODING = 16;
 const SECONDS = inForm(3, 20);
@@ -33,35 +37,32 @@ beforeAll(async () => {
   expect((await service.post(BATCH, cached, { key: others[0]! })).json()).toHaveLength(CACHED);
 });
 
-let made = 0;
-
-/** Clients of a key that ask for ids that no hotel has, each time others, until they are stopped; answers by status. */
-function flood(key: string): () => Promise<Record<string, number>> {
-  const answers: Record<string, number> = {};
-  let isStopped = false;
-  const clients = Array.from({ length: FLOODING }, async () => {
-    while (!isStopped) {
-      const ids = Array.from({ length: 1_000 }, () => `nobody-${made++}`);
-      const { status } = await service.post(BATCH, { channel_ids: ids }, { key });
-      answers[status] = (answers[status] ?? 0) + 1;
-      // a refusal is not asked for again in the same instant
-      if (status !== 200) await sleep(5);
-    }
+/** Clients of keys that ask for ids that no hotel has, until they are stopped; answers by status, of each key. */
+async function flood(...keys: string[]): Promise<() => Promise<Record<string, number>[]>> {
+  const threads = keys.map((key) => {
+    const workerData: Misses = { port: service.port, key, clients: FLOODING };
+    const thread = new Worker(new URL('./misses-thread.ts', import.meta.url), { workerData });
+    closeAtEnd('a flood of misses', async () => void (await thread.terminate()));
+    return thread;
   });
-  return async () => {
-    isStopped = true;
-    await Promise.all(clients);
-    return answers;
-  };
+  await Promise.all(threads.map((thread) => once(thread, 'message')));
+  for (const thread of threads) thread.postMessage('start');
+  return () =>
+    Promise.all(
+      threads.map(async (thread) => {
+        thread.postMessage('stop');
+        return (await once(thread, 'message'))[0];
+      }),
+    );
 }
 
-it('a key that floods with batches of unknown ids has nothing of another refused', async (context) => {
-  const stop = flood(others[1]!);
-  await sleep(500);
+let uncached = 0;
+
+/** A cached batch and, as long as there are some, an uncached hotel, again and again: answers by status, and how long they took. */
+async function ask(ms: number): Promise<{ statuses: Record<string, number>; p99Ms: number }> {
   const statuses: Record<string, number> = {};
   const times: number[] = [];
-  const untilMs = performance.now() + SECONDS * 1_000;
-  let uncached = 0;
+  const untilMs = performance.now() + ms;
   while (performance.now() < untilMs) {
     const beganMs = performance.now();
     const answers = await Promise.all([
@@ -71,24 +72,33 @@ it('a key that floods with batches of unknown ids has nothing of another refused
     times.push(performance.now() - beganMs);
     for (const { status } of answers) statuses[status] = (statuses[status] ?? 0) + 1;
   }
-  const flooded = await stop();
-  const { 200: answered = 0, ...failed } = statuses;
+  return { statuses, p99Ms: times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]! };
+}
+
+it('a key that floods with batches of unknown ids has nothing of another rejected', async (context) => {
+  const quiet = await ask(inForm(300, 3_000));
+  const stop = await flood(others[1]!);
+  await sleep(500);
+  const meanwhile = await ask(SECONDS * 1_000);
+  const [flooded] = await stop();
+  const { 200: answered = 0, ...failed } = meanwhile.statuses;
   survived(context, 'hostile clients', `${FLOODING} batches of 1000 unknown ids at once, of one key`, {
     "others' failures": Object.values(failed).reduce((sum, count) => sum + count, 0),
-    "others' p99 ms": times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]!.toFixed(1),
+    "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
     'workers ended': await service.metric('hotel_api_worker_restarts_total'),
     'its own answers': JSON.stringify(flooded),
   });
-  if (process.env.DEBUG) console.log(context.task.meta, statuses);
+  if (process.env.DEBUG) console.log(context.task.meta, meanwhile);
   expect(failed).toEqual({});
   expect(answered).toBeGreaterThan(0);
-  expect(flooded[200]).toBeGreaterThan(0);
+  expect(flooded![200]).toBeGreaterThan(0);
+  if (judgesTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
 }, 120_000);
 
 it('two keys that flood alike are answered alike', async (context) => {
-  const stops = [flood(others[1]!), flood(others[2]!)];
+  const stop = await flood(others[1]!, others[2]!);
   await sleep(SECONDS * 1_000);
-  const [a, b] = await Promise.all(stops.map((stop) => stop()));
+  const [a, b] = await stop();
   const share = a![200]! / (a![200]! + b![200]!);
   survived(
     context,
@@ -99,8 +109,9 @@ it('two keys that flood alike are answered alike', async (context) => {
     },
   );
   if (process.env.DEBUG) console.log(a, b);
-  expect(share).toBeGreaterThan(0.35);
-  expect(share).toBeLessThan(0.65);
+  // on a busy machine few batches are answered
+  const tolerance = inForm(0.3, 0.15);
+  expect(Math.abs(share - 0.5)).toBeLessThan(tolerance);
 }, 120_000);
 
 it('a key that fills the queue for PostgreSQL has no load of another refused', async () => {

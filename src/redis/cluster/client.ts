@@ -5,7 +5,7 @@ import { withDeadline } from '../../lib/deadline.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
 import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from '../left-marks.ts';
 import { joined, Values } from '../reply-parser.ts';
-import { oversOf, refusalsOf } from '../set-if-newer.ts';
+import { oversOf, refusalsOf } from '../scripts.ts';
 import {
   clientOptions,
   isUnavailable,

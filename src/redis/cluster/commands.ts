@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Cluster } from 'ioredis';
 import type { BreakerCall } from '../breaker-call.ts';
-import { STORE_NEWER } from '../set-if-newer.ts';
+import { STORE_NEWER } from '../scripts.ts';
 import type { Master, Masters } from './masters.ts';
 
 /** How the script is named; who does not know it yet is sent it whole. */

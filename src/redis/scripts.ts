@@ -28,7 +28,17 @@ for i = 1, #KEYS do
 end
 return refused`;
 
-/** The last arguments of the script; none where nothing newer may be replaced. */
+/**
+ * Sets KEYS; ARGV[1] is NX where only those are set that have no value yet, then come a value and its time to live in ms for
+ * each. A command for each key would take the client ten times as long.
+ */
+export const SET_EACH = `
+for i = 1, #KEYS do
+  if ARGV[1] == 'NX' then redis.call('set', KEYS[i], ARGV[2 * i], 'PX', ARGV[2 * i + 1], 'NX')
+  else redis.call('set', KEYS[i], ARGV[2 * i], 'PX', ARGV[2 * i + 1]) end
+end`;
+
+/** The last arguments of STORE_NEWER; none where nothing newer may be replaced. */
 export function oversOf(values: Versioned[]): string[] {
   return values.some(([, , over]) => over !== undefined) ? values.map(([, , over = '']) => over) : [];
 }

@@ -1,0 +1,45 @@
+/** The thread of clients of one key that ask for batches of ids that no hotel has, each time others, from the first message until the second. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parentPort, workerData } from 'node:worker_threads';
+import { Client } from '../support/client.ts';
+
+export interface Misses {
+  port: number;
+  key: string;
+  /** batches under way at once */
+  clients: number;
+}
+
+const IDS = 1_000;
+
+const { port, key, clients }: Misses = workerData;
+const client = new Client(port, { full: key, narrow: '' });
+/** answers by status */
+const answers: Record<string, number> = {};
+const prefix = key.slice(-4);
+let made = 0;
+let isStopped = false;
+
+async function flood(): Promise<void> {
+  while (!isStopped) {
+    const ids = Array.from({ length: IDS }, () => `no-${prefix}-${made++}`);
+    const body = Buffer.from(JSON.stringify({ channel_ids: ids }));
+    const { status } = await client.ask('/hotels/channel/batch', { method: 'POST' }, body);
+    answers[status] = (answers[status] ?? 0) + 1;
+    // a rejected batch is not sent again in the same instant
+    if (status !== 200) await sleep(5);
+  }
+}
+
+let flooding: Promise<unknown> | undefined;
+parentPort!.on('message', async () => {
+  if (!flooding) {
+    flooding = Promise.all(Array.from({ length: clients }, flood));
+    return;
+  }
+  isStopped = true;
+  await flooding;
+  client.close();
+  parentPort!.postMessage(answers);
+});
+parentPort!.postMessage('ready');
