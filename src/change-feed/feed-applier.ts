@@ -6,6 +6,7 @@ import type { RecentChanges } from '../cache/recent-changes.ts';
 import type { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import type { PositionWatch } from '../changes/position-watch.ts';
+import type { Collections } from '../collections/collections.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -21,6 +22,7 @@ export interface WorkerCaches {
   local: LocalCache | undefined;
   redisBatch: RedisBatchReader | undefined;
   pageIndex: PageIndex;
+  collections: Collections;
   apiKeys: ApiKeyCache;
   redisHotels: RedisHotelCache | undefined;
   redisKeys: RedisKeyCache | undefined;
@@ -56,6 +58,7 @@ export class FeedApplier {
       keyChanges.note(sha256, version);
       apiKeys.drop(sha256, version);
     }
+    for (const [collection, ids] of message.c ?? []) this.#parts.collections.changed(collection, ids);
     if (message.t?.includes('hotels')) {
       hotelChanges.noteAll();
       reader.forgetAllLoads();
@@ -77,6 +80,7 @@ export class FeedApplier {
     keyChanges.noteAll();
     reader.forgetAllLoads();
     local?.markAllStale();
+    this.#parts.collections.forget();
     pageIndex.forget();
     apiKeys.markAllStale();
   }
@@ -108,6 +112,7 @@ export class FeedApplier {
     reader.forgetAllLoads();
     local?.clear();
     redisBatch?.forgetChanges();
+    this.#parts.collections.forget();
     pageIndex.forget();
     apiKeys.clear();
     logPositions.follow(history);

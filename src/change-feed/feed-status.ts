@@ -2,6 +2,9 @@ import { monotonicMs } from '../lib/clock.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
 import { MAX_SILENCE_MS } from './listener.ts';
 
+/** Messages come at least every 500 ms; without one for this long, and a query, an answer is not older than a second. */
+const FRESH_MS = 900;
+
 /** When a worker last heard of the change feed; every worker judges its link by its own clock. */
 export class FeedStatus {
   #receivedAtMs = -Infinity;
@@ -32,5 +35,10 @@ export class FeedStatus {
   /** The same where the time is known already: to look at the clock is dear beside all else that a hit costs. */
   isUp(nowMs: number): boolean {
     return nowMs - this.#receivedAtMs < MAX_SILENCE_MS;
+  }
+
+  /** True where every change of a second ago has been heard of, whatever became of the feed since. */
+  isFresh(nowMs: number): boolean {
+    return nowMs - this.#receivedAtMs < FRESH_MS;
   }
 }

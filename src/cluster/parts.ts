@@ -51,6 +51,7 @@ export interface Parts extends OpenPostgres {
   redis: OpenRedis['redis'] | undefined;
   local: LocalCache | undefined;
   hotelList: HotelList;
+  collections: Collections;
   apiKeys: ApiKeyCache;
   limiter: RateLimiter;
   feedStatus: FeedStatus;
@@ -114,7 +115,11 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     isTrusted,
     Math.max(LEAST_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE),
   );
-  const collections = new Collections(new CollectionRepository(replicas ?? postgres));
+  const collections = new Collections({
+    repository: new CollectionRepository(replicas ?? postgres),
+    maxBytes: config.COLLECTIONS_MAX_BYTES,
+    isFresh: (nowMs) => feedStatus.isFresh(nowMs),
+  });
   const limiter = new RateLimiter(config.WORKERS, ask);
   const apiKeys = new ApiKeyCache({
     redisCache: redisCache?.keys,
@@ -138,6 +143,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     local,
     redisBatch: redisBatch,
     pageIndex: hotelList.index,
+    collections,
     apiKeys: apiKeys,
     redisHotels: redisCache?.hotels,
     redisKeys: redisCache?.keys,
@@ -170,6 +176,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
       redis,
       local,
       hotelList: hotelList,
+      collections,
       apiKeys: apiKeys,
       limiter,
       feedStatus: feedStatus,

@@ -33,6 +33,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
     redis,
     local,
     hotelList,
+    collections,
     apiKeys,
     limiter,
     feedStatus,
@@ -70,6 +71,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
       limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
       arena: local?.arena,
       waiters: logPositions,
+      collections,
       feedStatus: feedStatus,
       replicas,
     });

@@ -1,38 +1,186 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
 import type { Found } from '../hotels/entry.ts';
 import type { Page } from '../hotels/hotel-list.ts';
 import { mayExist } from '../hotels/namespace.ts';
+import { monotonicMs } from '../lib/clock.ts';
+import { HeldCollection } from './held-collection.ts';
+import type { IdSet } from './id-set.ts';
 import type { CollectionRepository } from './repository.ts';
 
-/** Which hotels the keys of collections see. Where that is not known, `Unavailable` is thrown. */
+/** After a load that failed, or found no room, the next one begins so much later. */
+const RETRY_MS = 1_000;
+/** What a collection takes beside its ids. */
+const OVERHEAD_BYTES = 1_024;
+/** Ids of several requests that are asked for by one query. */
+const MAX_JOINED = 2_000;
+
+export interface CollectionsOptions {
+  repository: CollectionRepository;
+  /** memory for the members of all collections */
+  maxBytes: number;
+  /** false where changes of a second ago may not have been heard of */
+  isFresh: (nowMs: number) => boolean;
+}
+
+/** What has been done since the worker began. */
+export interface CollectionCounts {
+  loads: number;
+  evictions: number;
+  /** queries for the members among some ids, while these were not held */
+  queries: number;
+}
+
+/**
+ * Which hotels the keys of collections see. The members of the collections in use are held in memory, and kept up to date by
+ * the change feed. Where they are not held, or the feed is silent, PostgreSQL is asked for those of a request. Without an
+ * answer `Unavailable` is thrown.
+ */
 export class Collections {
-  readonly #repository: CollectionRepository;
+  readonly #options: CollectionsOptions;
+  readonly #held = new Map<string, HeldCollection>();
+  readonly #waiting: HeldCollection[] = [];
+  readonly #asking = new Map<string, { ids: Set<string>; members: Promise<Set<string>> }>();
+  /** collections that cannot be held at present, and when that is tried again */
+  readonly #retryAtMs = new Map<string, number>();
+  #isLoading = false;
+  readonly counts: CollectionCounts = { loads: 0, evictions: 0, queries: 0 };
 
-  constructor(repository: CollectionRepository) {
-    this.#repository = repository;
+  constructor(options: CollectionsOptions) {
+    this.#options = options;
   }
 
-  /** Those of the ids whose hotels exist and are in the collection. */
-  async visibleAmong(collection: string, ids: readonly string[], owner: string): Promise<Set<string>> {
-    const possible = ids.filter((id) => mayExist('id', id));
-    if (possible.length === 0) return new Set();
-    return new Set(await this.#repository.visibleAmong(collection, possible, owner));
+  /** Collections whose members are held or being loaded. */
+  get size(): number {
+    return this.#held.size;
   }
 
-  /** True when the hotel exists and is in the collection. */
-  async sees(collection: string, id: string, owner: string): Promise<boolean> {
-    return (await this.visibleAmong(collection, [id], owner)).has(id);
+  get maxBytes(): number {
+    return this.#options.maxBytes;
+  }
+
+  get bytes(): number {
+    let bytes = 0;
+    for (const held of this.#held.values()) bytes += held.bytes + OVERHEAD_BYTES;
+    return bytes;
+  }
+
+  /** The members of a collection where they are known; else they are loaded in the background. */
+  members(collection: string, nowMs = monotonicMs()): IdSet | undefined {
+    if (!this.#options.isFresh(nowMs)) return undefined;
+    const held = this.#held.get(collection);
+    if (!held) {
+      this.#begin(collection, nowMs);
+      return undefined;
+    }
+    held.usedAtMs = nowMs;
+    return held.members;
+  }
+
+  /** True when the hotel is in the collection, whether or not it exists. */
+  async has(collection: string, id: string, owner: string): Promise<boolean> {
+    return (await this.#membersAmong(collection, [id], owner)).has(id);
   }
 
   /** The hotels with null in the place of those that are outside of the collection. */
   async visibleOf(collection: string, found: Found[], owner: string): Promise<Found[]> {
     const ids = found.flatMap((hotel) => (hotel ? [hotel.id] : []));
-    const visible = await this.visibleAmong(collection, ids, owner);
-    return found.map((hotel) => (hotel && visible.has(hotel.id) ? hotel : null));
+    const members = this.members(collection) ?? (await this.#membersAmong(collection, ids, owner));
+    return found.map((hotel) => (hotel && members.has(hotel.id) ? hotel : null));
   }
 
   /** The ids of the collection at `offset`, at most `limit`. */
   async page(collection: string, offset: number, limit: number, owner: string): Promise<Page> {
-    const ids = await this.#repository.idsFrom(collection, offset, limit + 1, owner);
+    const ids = await this.#options.repository.idsFrom(collection, offset, limit + 1, owner);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
+  }
+
+  /** Hotels came into a collection or went out; null: any collection, any hotels. */
+  changed(collection: string | null, ids: readonly string[] | null): void {
+    if (collection === null) {
+      this.forget();
+      return;
+    }
+    const held = this.#held.get(collection);
+    if (!held) return;
+    if (ids === null) this.#drop(held);
+    else
+      held.changed(ids).then(
+        () => held.isDropped && this.#drop(held),
+        () => this.#drop(held),
+      );
+  }
+
+  /** Any member of any collection may have changed. */
+  forget(): void {
+    for (const held of this.#held.values()) held.drop();
+    this.#held.clear();
+    this.#retryAtMs.clear();
+  }
+
+  #drop(held: HeldCollection): void {
+    held.drop();
+    if (this.#held.get(held.id) === held) this.#held.delete(held.id);
+  }
+
+  #begin(collection: string, nowMs: number): void {
+    const retryAtMs = this.#retryAtMs.get(collection);
+    if (retryAtMs !== undefined) {
+      if (nowMs < retryAtMs) return;
+      this.#retryAtMs.delete(collection);
+    }
+    const held = new HeldCollection(collection, this.#options.repository, nowMs);
+    this.#held.set(collection, held);
+    this.#waiting.push(held);
+    if (!this.#isLoading) void this.#loadWaiting();
+  }
+
+  /** Loads one after the other. */
+  async #loadWaiting(): Promise<void> {
+    this.#isLoading = true;
+    for (let held = this.#waiting.shift(); held; held = this.#waiting.shift()) {
+      const loading = held;
+      if (loading.isDropped) continue;
+      const isHeld = await loading.load((bytes) => this.#makeRoom(bytes, loading)).catch(() => false);
+      if (loading.isDropped) continue;
+      if (isHeld) this.counts.loads++;
+      else {
+        this.#drop(loading);
+        this.#retryAtMs.set(loading.id, monotonicMs() + RETRY_MS);
+      }
+    }
+    this.#isLoading = false;
+  }
+
+  /** Evicts those that were not used for longest until there is room for so many bytes; false where there cannot be. */
+  #makeRoom(bytes: number, taker: HeldCollection): boolean {
+    const { maxBytes } = this.#options;
+    if (bytes + OVERHEAD_BYTES > maxBytes) return false;
+    const others = [...this.#held.values()].filter((held) => held !== taker);
+    others.sort((a, b) => a.usedAtMs - b.usedAtMs);
+    while (this.bytes + bytes > maxBytes && others.length > 0) {
+      this.#drop(others.shift()!);
+      this.counts.evictions++;
+    }
+    return true;
+  }
+
+  /** Those of the ids that are members, by one query for all requests of an event-loop iteration. */
+  #membersAmong(collection: string, ids: readonly string[], owner: string): Promise<Set<string>> {
+    let asking = this.#asking.get(collection);
+    if (!asking || asking.ids.size + ids.length > MAX_JOINED) {
+      const asked = new Set<string>();
+      const members = nextTick().then(async () => {
+        if (this.#asking.get(collection)?.ids === asked) this.#asking.delete(collection);
+        if (asked.size === 0) return asked;
+        this.counts.queries++;
+        return new Set(await this.#options.repository.membersAmong(collection, [...asked], owner));
+      });
+      // each of those that wait for it hears of its failure
+      members.catch(() => {});
+      asking = { ids: asked, members };
+      this.#asking.set(collection, asking);
+    }
+    for (const id of ids) if (mayExist('id', id)) asking.ids.add(id);
+    return asking.members;
   }
 }

@@ -42,6 +42,7 @@ describe('the configuration', () => {
       PUBLIC_URL: '',
       SUPPORT_EMAIL: '',
       L1_MAX_BYTES: 268_435_456,
+      COLLECTIONS_MAX_BYTES: 67_108_864,
       DRAIN_WAIT_MS: 3_000,
       DRAIN_TIMEOUT_MS: 8_000,
       ACCESS_LOG_SAMPLE: 0.001,

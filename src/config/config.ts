@@ -101,6 +101,12 @@ export const Environment = Type.Object({
     0,
     3_072 * MIB,
   ),
+  COLLECTIONS_MAX_BYTES: whole(
+    'Memory of a worker for the members of the collections in use: 15 bytes per hotel. 0: every request asks PostgreSQL',
+    64 * MIB,
+    0,
+    1_024 * MIB,
+  ),
   COMPRESSION: Type.Enum(['on', 'off'], {
     description: 'Whether the service compresses. Off suits a proxy in front of it that compresses',
     default: 'on',

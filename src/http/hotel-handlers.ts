@@ -1,4 +1,4 @@
-import { ABSENT, type CacheArena } from '../cache/arena/arena.ts';
+import { ABSENT, type CacheArena, MISS } from '../cache/arena/arena.ts';
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
@@ -60,15 +60,25 @@ export function operationsOn(
     }
     return loadSingle(exchange, namespace, key);
   };
-  const answerSingleWithin = async (
-    exchange: Exchange,
-    collection: string,
-    namespace: Namespace,
-    key: string,
-  ) => {
-    if (namespace === 'id' && !(await collections.sees(collection, key, exchange.principal!.keyId)))
-      return exchange.fail(publicErrors.hotelNotFound);
+  const answerSingleWithin = (exchange: Exchange, collection: string, namespace: Namespace, key: string) => {
+    const members = collections.members(collection, exchange.nowMs);
+    if (namespace === 'id') {
+      if (!members) return loadMember(exchange, collection, key);
+      // as one that does not exist, a hotel outside is never loaded
+      if (!members.has(key)) return exchange.fail(publicErrors.hotelNotFound);
+    }
+    if (members && local) {
+      const ref = local.find(namespace, key, exchange.nowMs);
+      if (ref > 0 && (namespace === 'id' || local.arena.isAmong(ref, members)))
+        return sendHeld(exchange, local.arena, ref);
+      if (ref !== MISS) return exchange.fail(publicErrors.hotelNotFound);
+    }
     return loadSingle(exchange, namespace, key);
+  };
+  const loadMember = async (exchange: Exchange, collection: string, id: string) => {
+    if (!(await collections.has(collection, id, exchange.principal!.keyId)))
+      return exchange.fail(publicErrors.hotelNotFound);
+    return loadSingle(exchange, 'id', id);
   };
   const loadSingle = async (exchange: Exchange, namespace: Namespace, key: string) => {
     const [hotel] = await load(exchange, namespace, [key]);
@@ -114,9 +124,12 @@ export function operationsOn(
     mayLoad: boolean,
   ) => {
     const { collection, view } = exchange.principal!;
-    if (!mayLoad && (collection !== null || exchange.encoding !== undefined)) return NEEDS_LOAD;
+    if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
-    const batchLookup = collection === null ? local?.gatherBody(namespace, body, view, mayLoad) : undefined;
+    const members = collection === null ? undefined : collections.members(collection);
+    const mayGather = collection === null || members !== undefined;
+    const batchLookup = mayGather ? local?.gatherBody(namespace, body, view, mayLoad) : undefined;
+    if (members) batchLookup?.retain(members, view);
     if (!mayLoad && !batchLookup) return NEEDS_LOAD;
     if (batchLookup) return sendCompleted(exchange, namespace, answerOf(batchLookup), send);
     const relayed =

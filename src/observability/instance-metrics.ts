@@ -15,9 +15,17 @@ export interface WorkerSource {
   arena: { stats(): ArenaStats } | undefined;
   /** clients that wait for the first change */
   waiters: { readonly waiting: number };
+  collections: CollectionStats;
   feedStatus: { readonly up: boolean };
   /** undefined: there are no replicas */
   replicas: { readonly lagsMs: number[] } | undefined;
+}
+
+interface CollectionStats {
+  readonly size: number;
+  readonly bytes: number;
+  readonly maxBytes: number;
+  readonly counts: { loads: number; evictions: number; queries: number };
 }
 
 interface ArenaStats {
@@ -34,7 +42,18 @@ interface ArenaStats {
  * workers.
  */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
-  const { pipeline, server, maxConnections, postgres, limits, arena, waiters, feedStatus, replicas } = source;
+  const {
+    pipeline,
+    server,
+    maxConnections,
+    postgres,
+    limits,
+    arena,
+    collections,
+    waiters,
+    feedStatus,
+    replicas,
+  } = source;
   const gauge = (name: string, help: string, read: () => Sample[]) =>
     register(registry, new CallbackMetric(name, help, 'gauge', read));
   const sum = (name: string, help: string, value: () => number) =>
@@ -63,6 +82,32 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   gauge('hotel_api_change_feed_up', '1 while the worker receives the change feed', () => [
     { labels: { worker }, value: feedStatus.up ? 1 : 0 },
   ]);
+  const counter = (name: string, help: string, value: () => number) =>
+    register(registry, new CallbackMetric(name, help, 'counter', () => [{ labels: {}, value: value() }]));
+  gauge('hotel_api_collections_bytes', 'Memory used for the members of collections', () => [
+    { labels: { worker }, value: collections.bytes },
+  ]);
+  gauge('hotel_api_collections_max_bytes', 'Memory limit for the members of collections', () => [
+    { labels: { worker }, value: collections.maxBytes },
+  ]);
+  gauge('hotel_api_collections_held', 'Collections whose members are in memory or being loaded', () => [
+    { labels: { worker }, value: collections.size },
+  ]);
+  counter(
+    'hotel_api_collection_loads_total',
+    'Times that the members of a collection were loaded',
+    () => collections.counts.loads,
+  );
+  counter(
+    'hotel_api_collection_evictions_total',
+    'Times that the members of a collection were evicted to make room for others',
+    () => collections.counts.evictions,
+  );
+  counter(
+    'hotel_api_collection_queries_total',
+    'Queries for members of collections that were not in memory',
+    () => collections.counts.queries,
+  );
   if (replicas) {
     gauge(
       'hotel_api_replica_lag_seconds',
@@ -88,8 +133,6 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       ];
     },
   );
-  const counter = (name: string, help: string, value: () => number) =>
-    register(registry, new CallbackMetric(name, help, 'counter', () => [{ labels: {}, value: value() }]));
   counter(
     'hotel_api_local_cache_stores_total',
     'Hotels stored in local caches, refreshes included',

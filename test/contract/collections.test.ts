@@ -263,6 +263,22 @@ describe.each([
     await until(async () => (await seen()).length === 0);
   });
 
+  it('is served from memory', async () => {
+    const get = () => service.get('/hotels/h000', { key: full });
+    await within(
+      PATIENCE_MS,
+      async () => {
+        const before = await service.metric('hotel_api_collection_queries_total');
+        expect((await get()).status).toBe(200);
+        expect((await get()).status).toBe(200);
+        return (await service.metric('hotel_api_collection_queries_total')) - before;
+      },
+      (queries) => expect(queries).toBe(0),
+    );
+    expect(await service.metric('hotel_api_collections_bytes')).toBeGreaterThan(200 * 12);
+    expect(await service.metric('hotel_api_collection_loads_total')).toBeGreaterThan(0);
+  });
+
   it('sees a hotel that is added, gone when it is removed, deleted or renamed, and back', async () => {
     const { sql } = service;
     const shows = async (id: string) => {

@@ -15,6 +15,8 @@ import { Reconciler } from '../../src/change-feed/reconciler.ts';
 import type { RedisStores } from '../../src/change-feed/redis-writer.ts';
 import { FEED_CHANNEL, Term } from '../../src/change-feed/term.ts';
 import { PositionWatch } from '../../src/changes/position-watch.ts';
+import { Collections } from '../../src/collections/collections.ts';
+import { CollectionRepository } from '../../src/collections/repository.ts';
 import { Entry } from '../../src/hotels/entry.ts';
 import { LETTER, type Namespace } from '../../src/hotels/namespace.ts';
 import { PageIndex } from '../../src/hotels/page-index.ts';
@@ -69,6 +71,7 @@ export class StagedWorker {
   readonly reader: HotelReader;
   readonly local: LocalCache;
   readonly apiKeys: ApiKeyCache;
+  readonly collections: Collections;
   readonly #follower: FeedApplier;
   readonly #link = new FeedStatus();
 
@@ -102,6 +105,11 @@ export class StagedWorker {
       counts: new Metrics().keyLookups.counts,
       mayLookUp: () => true,
     });
+    this.collections = new Collections({
+      repository: new CollectionRepository({ rows } as never),
+      maxBytes: 1024 ** 2,
+      isFresh: () => true,
+    });
     this.#follower = new FeedApplier({
       hotelChanges,
       keyChanges,
@@ -109,6 +117,7 @@ export class StagedWorker {
       local: this.local,
       redisBatch: undefined,
       pageIndex: new PageIndex(origin, 1024 ** 2),
+      collections: this.collections,
       apiKeys: this.apiKeys,
       redisHotels: redisCache,
       redisKeys: redisKeys,

@@ -4,6 +4,7 @@ import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
 import { makeSeed } from '../../wasm/load.ts';
 import { BatchLookup, NOT_READ } from './batch-lookup.ts';
 import { writeKey } from './key-bytes.ts';
+import { hasIdOf, type Ids } from './record-id.ts';
 import { RECORD_HEADER_BYTES, tagAt } from './tag.ts';
 
 /** Results of `find` beside the ref of a hit. */
@@ -175,6 +176,11 @@ export class CacheArena {
     if (bytes.length > this.#maxEntryBytes) return;
     this.#bytes.set(bytes, this.#outputStart);
     this.#wasm.putForm(ref, formNumber(view, coding), bytes.length);
+  }
+
+  /** True when the id of the entry is among these. */
+  isAmong(ref: number, ids: Ids): boolean {
+    return hasIdOf(this.#bytes, ref, ids);
   }
 
   /** Returns a copy of the entry. */

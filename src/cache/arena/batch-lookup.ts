@@ -1,7 +1,15 @@
 import type { View } from '../../hotels/entry.ts';
 import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
+import { hasIdOf, type Ids } from './record-id.ts';
 import { tagAt } from './tag.ts';
+
+/** Ref of an element that is not held, and of one that adds nothing to the answer. */
+const MISSED = 0;
+const NOTHING = 1;
+const CLOSE = 0x5d;
+/** What ends the narrow view, behind the part that both views have. */
+const NARROW_END_BYTES = 5;
 
 /** Status of a batch: complete; left to the general parser; larger than the output. */
 export const OK = 0;
@@ -90,6 +98,42 @@ export class BatchLookup {
       places.push(this.#words[this.#gaps + i * 2 + 1]!);
     }
     return new PartialResponse(Buffer.from(this.output), keys, places);
+  }
+
+  /**
+   * Leaves out the hits whose ids are not among these, as if there were no such hotels. Needs OK; `view`: of the output.
+   */
+  retain(ids: Ids, view: View): this {
+    const [bytes, words, area] = [this.#bytes, this.#words, this.#area];
+    // of a record, in words: the length of its body, or of the part that both views have
+    const [lengthAt, endBytes] = view === 'full' ? [22, 0] : [23, NARROW_END_BYTES];
+    let [read, written, runStart, gap] = [1, 1, 1, 0];
+    const moveRun = (end: number) => {
+      if (written !== runStart) area.copyWithin(written, runStart, end);
+      written += end - runStart;
+    };
+    for (let i = 0; i < this.#asked; i++) {
+      const place = this.#elements + i * 4 + 3;
+      const ref = words[place]!;
+      if (ref === NOTHING) continue;
+      if (ref === MISSED) {
+        words[this.#gaps + 2 * gap++ + 1] = written + read - runStart;
+        continue;
+      }
+      const end = read + words[ref * 2 + lengthAt]! + endBytes + 1;
+      if (!hasIdOf(bytes, ref, ids)) {
+        moveRun(read);
+        runStart = end;
+        words[place] = NOTHING;
+        this.hits--;
+      }
+      read = end;
+    }
+    moveRun(read);
+    // the last bracket takes the place of a comma
+    this.#outputLength = Math.max(2, written);
+    area[this.#outputLength - 1] = CLOSE;
+    return this;
   }
 
   /** Returns the keys of the hits that are due for a refresh. */

@@ -201,3 +201,42 @@ describe('a partial response', () => {
     );
   });
 });
+
+describe('a batch of which only some ids are visible', () => {
+  const isVisible = (id: string) => Number(id.slice(1)) % 3 !== 1;
+  const visible = {
+    hasBytes: (bytes: Uint8Array, start: number, end: number) =>
+      isVisible(Buffer.from(bytes.subarray(start, end)).toString()),
+  };
+  const numbers = fc.array(fc.integer({ min: 0, max: 120 }), { maxLength: 40 });
+
+  it.each(['full', 'narrow'] as const)('is that of the visible hotels alone, in the %s view', (view) => {
+    fc.assert(
+      fc.property(numbers, (asked) => {
+        const body = JSON.stringify({ channel_ids: asked.map((n) => `ch-${n}`) });
+        const found = arena.gather('channel', Buffer.from(body), view, NOW_MS).retain(visible, view);
+        const seen = [...new Set(asked)].filter((n) => n < 100 && isVisible(`h${n}`));
+        const bodies = seen.map((n) => entries[n]!.body(view).toString());
+        expect(Buffer.from(found.output).toString()).toBe(`[${bodies.join()}]`);
+        expect(found.hits).toBe(seen.length);
+        // those that are not held are put in where they belong
+        const missed = [...new Set(asked)].filter((n) => n >= 100);
+        const other = entries[0]!;
+        const partial = found.takePartial();
+        expect(partial.keys).toEqual(missed.map((n) => `ch-${n}`));
+        const whole = [...new Set(asked)]
+          .filter((n) => n >= 100 || isVisible(`h${n}`))
+          .map((n) => (n >= 100 ? other : entries[n]!).body(view).toString());
+        expect(
+          partial
+            .complete(
+              missed.map(() => other),
+              view,
+            )
+            .toString(),
+        ).toBe(`[${whole.join()}]`);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

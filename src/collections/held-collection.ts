@@ -1,0 +1,103 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
+import { IdSet } from './id-set.ts';
+import type { CollectionRepository } from './repository.ts';
+
+/** Ids read by one query: 5 ms of the event loop. */
+const IDS_PER_QUERY = 5_000;
+/** Changed ids that are looked up by one query. */
+const CHANGED_PER_QUERY = 1_000;
+/** Past so many changes that are not looked up yet, all of the collection is read again. */
+const MAX_CHANGED = 10_000;
+
+/**
+ * The members of one collection in the memory of a worker. They are read from PostgreSQL in pieces. A member that changes
+ * meanwhile or later is looked up again; until then the members count as unknown.
+ */
+export class HeldCollection {
+  readonly id: string;
+  readonly #repository: CollectionRepository;
+  #ids: IdSet | undefined;
+  /** ids that changed and are not looked up since, each with the number of its change */
+  readonly #changed = new Map<string, number>();
+  #changes = 0;
+  #isLookingUp = false;
+  #isDropped = false;
+  usedAtMs: number;
+
+  constructor(id: string, repository: CollectionRepository, nowMs: number) {
+    this.id = id;
+    this.#repository = repository;
+    this.usedAtMs = nowMs;
+  }
+
+  /** The members, as far as the change feed has told; undefined while they are not known. */
+  get members(): IdSet | undefined {
+    return this.#changed.size === 0 ? this.#ids : undefined;
+  }
+
+  get bytes(): number {
+    return this.#ids?.bytes ?? 0;
+  }
+
+  get isDropped(): boolean {
+    return this.#isDropped;
+  }
+
+  /** Ends all work on it: it is out of date, or evicted. */
+  drop(): void {
+    this.#isDropped = true;
+    this.#ids = undefined;
+  }
+
+  /** Reads all members. `reserve`: whether so many bytes may be taken. Returns false where they may not. Throws `Unavailable`. */
+  async load(reserve: (bytes: number) => boolean): Promise<boolean> {
+    const count = await this.#repository.count(this.id);
+    if (this.#isDropped) return true;
+    if (!reserve(IdSet.bytesFor(count))) return false;
+    const ids = new IdSet(count);
+    for (let mark = ''; ; ) {
+      const piece = await this.#repository.membersAfter(this.id, mark, IDS_PER_QUERY);
+      if (this.#isDropped) return true;
+      for (const id of piece) ids.add(id);
+      if (piece.length < IDS_PER_QUERY) break;
+      mark = piece.at(-1)!;
+      await nextTick();
+    }
+    this.#ids = ids;
+    await this.#lookUpChanged();
+    return true;
+  }
+
+  /** Hotels with these ids came in or went out. Returns what fails with `Unavailable` where they cannot be looked up. */
+  async changed(ids: readonly string[]): Promise<void> {
+    for (const id of ids) this.#changed.set(id, ++this.#changes);
+    if (this.#changed.size > MAX_CHANGED) this.drop();
+    await this.#lookUpChanged();
+  }
+
+  async #lookUpChanged(): Promise<void> {
+    // while all are read the changed ones wait
+    if (this.#isLookingUp || !this.#ids) return;
+    this.#isLookingUp = true;
+    try {
+      while (this.#changed.size > 0 && this.#ids) {
+        const asked = [...this.#changed].slice(0, CHANGED_PER_QUERY);
+        const members = new Set(
+          await this.#repository.membersAmong(
+            this.id,
+            asked.map(([id]) => id),
+          ),
+        );
+        for (const [id, change] of asked) {
+          // it has changed again since the query began
+          if (this.#changed.get(id) !== change) continue;
+          this.#changed.delete(id);
+          if (members.has(id)) this.#ids?.add(id);
+          else this.#ids?.delete(id);
+        }
+      }
+    } finally {
+      this.#isLookingUp = false;
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { IdSet } from './id-set.ts';
+
+const id = fc.oneof(
+  fc.constantFrom('a', 'b', 'ab', 'é', '😀', 'x'.repeat(255), '😀'.repeat(255)),
+  fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).filter((text) => text.isWellFormed()),
+);
+
+describe('a set of ids', () => {
+  it('is a set, whatever is added and deleted in which order', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.boolean(), id), { maxLength: 400 }), (steps) => {
+        const set = new IdSet(8);
+        const model = new Set<string>();
+        for (const [isAdd, name] of steps) {
+          if (isAdd) {
+            set.add(name);
+            model.add(name);
+          } else {
+            set.delete(name);
+            model.delete(name);
+          }
+        }
+        expect(set.size).toBe(model.size);
+        for (const [, name] of steps) {
+          expect(set.has(name)).toBe(model.has(name));
+          const bytes = Buffer.from(`..${name}.`);
+          expect(set.hasBytes(bytes, 2, bytes.length - 1)).toBe(model.has(name));
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('deletes from runs of slots that go round the end', () => {
+    const names = Array.from({ length: 57 }, (_, i) => `htl_${i}`);
+    for (let round = 0; round < 50; round++) {
+      const set = new IdSet(1);
+      for (const name of names) set.add(name);
+      const order = names.toSorted(() => Math.random() - 0.5);
+      for (const [i, name] of order.entries()) {
+        set.delete(name);
+        for (const [j, other] of order.entries()) expect(set.has(other)).toBe(j > i);
+      }
+    }
+  });
+
+  it('holds a million ids in less than 15 MiB, and tells them from others', () => {
+    const count = 1_000_000;
+    const set = new IdSet(count);
+    for (let i = 0; i < count; i++) set.add(`htl_${String(i).padStart(8, '0')}`);
+    expect([set.size, IdSet.bytesFor(count)]).toEqual([count, set.bytes]);
+    expect(set.bytes).toBeLessThan(15 * 1024 ** 2);
+    let inside = 0;
+    let outside = 0;
+    for (let i = 0; i < count; i += 7) {
+      if (set.has(`htl_${String(i).padStart(8, '0')}`)) inside++;
+      if (set.has(`hto_${String(i).padStart(8, '0')}`)) outside++;
+    }
+    expect([inside, outside]).toEqual([Math.ceil(count / 7), 0]);
+  });
+
+  it('does not hold what is longer than an id', () => {
+    const set = new IdSet(4);
+    for (const name of ['', 'x'.repeat(1021), `${'x'.repeat(1019)}é`]) {
+      set.add(name);
+      expect(set.has(name)).toBe(false);
+    }
+  });
+});
