@@ -48,7 +48,7 @@ export type ToPrimary =
   | { type: 'up' }
   | { type: 'listening' }
   /** its metrics, once a second and when asked: also a sign of life */
-  | { type: 'metrics'; metrics: object[] }
+  | { type: 'metrics'; metrics: object[]; defaultMetrics: object[] | undefined }
   /** wants to admit requests of limits that hold for all workers together; answered by `grant` */
   | { type: 'ask'; asks: LeaseRequest[] }
   /** cannot go on; the reason is for the log of the primary too */

@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
 import { Failure } from '../lib/failure.ts';
+import { DefaultMetrics } from '../observability/default-metrics.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
 import { watchProcess } from '../observability/process-metrics.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
@@ -36,6 +37,8 @@ export async function runPrimary(given: Config): Promise<void> {
   const { config, shutdown, metrics, events } = base;
   let workers: Workers | undefined;
   watchProcess(metrics.registry, 'primary');
+  const defaults = new DefaultMetrics('primary');
+  const ownMetrics = async () => [await metrics.registry.getMetricsAsJSON(), await defaults.read()];
   watchInstance(metrics.registry, config.WORKERS, () => workers?.listening ?? 0);
   let stopping = false;
   let signalledAtMs = -Infinity;
@@ -70,7 +73,10 @@ export async function runPrimary(given: Config): Promise<void> {
   if (descriptors.isLow) events.fewDescriptors(descriptors.limit, descriptors.connections);
   const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {
     isReady: () => !stopping && workers !== undefined && workers.listening > 0,
-    metrics: () => (workers ? workers.gather(metrics.registry) : metrics.registry.metrics()),
+    metrics: () =>
+      workers
+        ? workers.gather(ownMetrics)
+        : ownMetrics().then((own) => Registry.aggregate(own as never).metrics()),
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
   }).catch((error: Error) => {
     throw new Failure(`The admin port cannot be opened: ${error.message}`);

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { onClockStep, systemMs } from '../lib/clock.ts';
+import { DefaultMetrics } from '../observability/default-metrics.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
@@ -50,8 +51,12 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
     if (name === 'DATABASE_REPLICA_URLS') replicas?.reconnect(RECONNECT_S);
   });
 
-  const report = async () => send({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON() });
-  const reporting = setInterval(report, REPORT_EVERY_MS);
+  const defaults = new DefaultMetrics(String(number));
+  const report = async (isScraped = false) => {
+    const defaultMetrics = isScraped ? await defaults.read() : undefined;
+    send({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON(), defaultMetrics });
+  };
+  const reporting = setInterval(() => report(), REPORT_EVERY_MS);
   shutdown.push('reports', () => clearInterval(reporting));
 
   let learning: NodeJS.Timeout | undefined;
@@ -128,7 +133,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
         limiter.receive(message.grants);
         break;
       case 'report metrics':
-        report();
+        report(true);
         break;
       case 'drain':
         end();

@@ -29,6 +29,8 @@ interface WorkerHandle {
   up: boolean;
   listening: boolean;
   metrics: MetricsJson;
+  /** as of the last scrape */
+  defaultMetrics: object[];
   /** of those who wait for its present metrics */
   reported: (() => void)[];
 }
@@ -70,7 +72,7 @@ export class Workers {
   }
 
   /** The metrics of all workers, those that have ended included, and `own`. */
-  async gather(own: Registry): Promise<string> {
+  async gather(own: () => Promise<object[][]>): Promise<string> {
     const asked = [...this.#handles.values()].map((handle) => {
       const { promise, resolve } = Promise.withResolvers<void>();
       handle.reported.push(resolve);
@@ -81,8 +83,11 @@ export class Workers {
       Promise.all(asked),
       new Promise((resolve) => setTimeout(resolve, REPORT_TIMEOUT_MS)),
     ]);
-    const all = [...this.#handles.values()].map(({ metrics }) => metrics);
-    return Registry.aggregate([await own.getMetricsAsJSON(), ...this.#legacy, ...all] as never).metrics();
+    const all = [...this.#handles.values()].flatMap(({ metrics, defaultMetrics }) => [
+      metrics,
+      defaultMetrics,
+    ]);
+    return Registry.aggregate([...(await own()), ...this.#legacy, ...all] as never).metrics();
   }
 
   /** Tells every worker to finish; resolves when all have ended, or have been killed after `deadlineMs`. */
@@ -115,6 +120,7 @@ export class Workers {
       up: false,
       listening: false,
       metrics: [],
+      defaultMetrics: [],
       reported: [],
     };
     this.#handles.set(worker.id, handle);
@@ -135,6 +141,8 @@ export class Workers {
         break;
       case 'metrics':
         handle.metrics = message.metrics as MetricsJson;
+        if (!message.defaultMetrics) break;
+        handle.defaultMetrics = message.defaultMetrics;
         this.#reported(handle);
         break;
       case 'ask':

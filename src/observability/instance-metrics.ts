@@ -156,13 +156,6 @@ export function watchInstance(registry: Registry, wanted: number, listening: () 
     { version, node_version: process.versions.node },
     () => 1,
   );
-  const startedAtSeconds = performance.timeOrigin / 1000;
-  gauge(
-    'hotel_api_start_time_seconds',
-    'Start of the instance, in seconds since 1970',
-    {},
-    () => startedAtSeconds,
-  );
   gauge('hotel_api_workers', 'Workers that accept connections', {}, listening);
   gauge('hotel_api_workers_wanted', 'Configured number of workers', {}, () => wanted);
 }

@@ -5,7 +5,7 @@ import { type ClosedLabel, Counter } from './counter.ts';
 import { Histogram } from './histogram.ts';
 import { LookupCounter } from './lookup-counter.ts';
 import { CallbackMetric, register } from './metric.ts';
-import { RequestHistogram, ROUTES, type Route } from './request-histogram.ts';
+import { HTTP_ROUTES, RequestHistogram, ROUTES, type Route } from './request-histogram.ts';
 
 const DEPENDENCIES = ['redis', 'postgres', 'postgres_replica'] as const;
 const REPLICA_READS = ['answered', 'behind', 'failed', 'left_alone'] as const;
@@ -32,7 +32,7 @@ export class Metrics {
   readonly #received = this.#counter(
     'hotel_api_request_body_bytes_total',
     'Bytes of request bodies received',
-    ['route', ROUTES],
+    ['http_route', Object.values(HTTP_ROUTES)],
   );
   readonly #aborted = this.#counter(
     'hotel_api_requests_aborted_total',
@@ -138,7 +138,11 @@ export class Metrics {
         'hotel_api_response_body_bytes_total',
         'Bytes of response bodies sent, after compression',
         'counter',
-        () => ROUTES.map((route) => ({ labels: { route }, value: this.requests.sentBytes(route) })),
+        () =>
+          ROUTES.map((route) => ({
+            labels: { http_route: HTTP_ROUTES[route] },
+            value: this.requests.sentBytes(route),
+          })),
       ),
     );
     register(
@@ -162,7 +166,7 @@ export class Metrics {
   }
 
   received(route: Route, bytes: number): void {
-    this.#received.add(bytes, route);
+    this.#received.add(bytes, HTTP_ROUTES[route]);
   }
 
   aborted(): void {

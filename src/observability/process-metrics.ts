@@ -8,24 +8,20 @@ const DELAY_BOUNDS = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2]
 const SAMPLE_MS = 50;
 
 /**
- * Adds what every process says of itself: processor time, memory, and how its event loop fares. `worker`: its number
+ * Adds how the event loop of a process fares; default-metrics.ts has the rest. `worker`: its number
  * from 1, which whoever takes its place gets too, or `primary`. A loop is in use for as many seconds a second as a
  * rate of its active seconds says.
  */
 export function watchProcess(registry: Registry, worker: string): void {
   const labels = { worker };
-  const read = (name: string, help: string, type: 'counter' | 'gauge', value: () => number) =>
-    register(registry, new CallbackMetric(name, help, type, () => [{ labels, value: value() }]));
-  read('hotel_api_cpu_seconds_total', 'CPU time, user and system', 'counter', () => {
-    const { user, system } = process.cpuUsage();
-    return (user + system) / 1e6;
-  });
-  read('hotel_api_memory_resident_bytes', 'Resident memory', 'gauge', () => process.memoryUsage.rss());
-  read(
-    'hotel_api_event_loop_active_seconds_total',
-    'Time that the event loop was busy',
-    'counter',
-    () => performance.eventLoopUtilization().active / 1000,
+  register(
+    registry,
+    new CallbackMetric(
+      'hotel_api_event_loop_active_seconds_total',
+      'Time that the event loop was busy',
+      'counter',
+      () => [{ labels, value: performance.eventLoopUtilization().active / 1000 }],
+    ),
   );
   const delay = register(
     registry,

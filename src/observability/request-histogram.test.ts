@@ -30,7 +30,7 @@ describe('a histogram of requests', () => {
     const histogram = make();
     for (const seconds of [0, 1e-4, 1.1e-4, 0.003, 60]) histogram.at(LIST, GET).count(200, seconds, 0);
     const text = await exposition(histogram);
-    const labels = 'route="list",method="GET",status="200"';
+    const labels = 'http_route="/hotels",method="GET",status="200"';
     const bucket = (le: string) =>
       [`le="${le}",${labels}`, `${labels},le="${le}"`]
         .map((all) => value(text, `duration_seconds_bucket{${all}}`))
@@ -76,9 +76,9 @@ describe('a histogram of requests', () => {
     other.at(LIST, GET).count(200, 2, 0);
     other.at(LIST, GET).count(404, 2, 0);
     const text = await exposition(one, other);
-    expect(value(text, 'duration_seconds_count{route="list",method="GET",status="200"}')).toBe(2);
-    expect(value(text, 'duration_seconds_sum{route="list",method="GET",status="200"}')).toBe(3);
-    expect(value(text, 'duration_seconds_count{route="list",method="GET",status="404"}')).toBe(1);
+    expect(value(text, 'duration_seconds_count{http_route="/hotels",method="GET",status="200"}')).toBe(2);
+    expect(value(text, 'duration_seconds_sum{http_route="/hotels",method="GET",status="200"}')).toBe(3);
+    expect(value(text, 'duration_seconds_count{http_route="/hotels",method="GET",status="404"}')).toBe(1);
   });
 
   it('shows what alerts divide before it is counted, and nothing else', () => {

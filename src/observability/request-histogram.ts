@@ -16,6 +16,19 @@ export const ROUTES = [
 ] as const;
 export type Route = (typeof ROUTES)[number];
 
+/** The paths of the routes, as the label `http_route` names them. */
+export const HTTP_ROUTES: Readonly<Record<Route, string>> = {
+  list: '/hotels',
+  hotel: '/hotels/{id}',
+  hotel_by_channel: '/hotels/channel/{channel_id}',
+  hotel_by_registry: '/hotels/registry/{registry_id}',
+  batch_by_channel: '/hotels/channel/batch',
+  batch_by_registry: '/hotels/registry/batch',
+  changes: '/changes',
+  page: 'page',
+  other: 'other',
+};
+
 /** Upper bounds of the buckets in seconds, from 100 µs up. */
 const BOUNDS = [
   1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5,
@@ -72,7 +85,7 @@ export class RequestHistogram extends Histogram {
 
   constructor(name: string, help: string) {
     super(name, help, BOUNDS, (place) => ({
-      route: ROUTES[Math.floor(place / STATUSES / METHODS.length)]!,
+      http_route: HTTP_ROUTES[ROUTES[Math.floor(place / STATUSES / METHODS.length)]!],
       method: METHODS[Math.floor(place / STATUSES) % METHODS.length]!,
       status: String(place % STATUSES),
     }));

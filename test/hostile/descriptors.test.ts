@@ -108,7 +108,7 @@ it('more idle connections than there are descriptors end no worker, and those th
   expect(rejected).toBeGreaterThan(0);
   expect(open).toBeLessThanOrEqual(max);
   expect(descriptors).toBeLessThan(LIMIT);
-  expect(await service.metric('hotel_api_memory_resident_bytes')).toBeGreaterThan(0);
+  expect(await service.metric('process_resident_memory_bytes')).toBeGreaterThan(0);
   expect(ended).toBe(0);
   expect((await service.workerPids()).sort()).toEqual(pids);
 

@@ -11,11 +11,14 @@ const POLL = { interval: 20, timeout: 60_000 };
 const REQUESTS = 'hotel_api_request_duration_seconds';
 const CACHE = 'hotel_api_cache_answers_total';
 
-/** `route method status` → how many requests were counted. */
+/** `http_route method status` → how many requests were counted. */
 async function requestsOf(service: Service): Promise<Record<string, number>> {
   const counted = samplesOf(await service.metrics()).filter(({ name }) => name === `${REQUESTS}_count`);
   return Object.fromEntries(
-    counted.map(({ labels: { route, method, status }, value }) => [`${route} ${method} ${status}`, value]),
+    counted.map(({ labels: { http_route, method, status }, value }) => [
+      `${http_route} ${method} ${status}`,
+      value,
+    ]),
   );
 }
 
@@ -95,27 +98,33 @@ describe('requests', () => {
     const batch = (name: string, ids: unknown[]) => JSON.stringify({ [name]: ids });
     const { etag } = (await service.get('/hotels/hotel-secret-1')).headers;
     const asked: [count: number, what: string, path: string, options: AskOptions, body?: string][] = [
-      [7, 'list GET 200', '/hotels?limit=3', {}],
-      [2, 'list GET 400', '/hotels?limit=0', {}],
-      [3, 'list GET 403', '/hotels?registry_id=77000001', { key: 'narrow' }],
-      [10, 'hotel GET 200', '/hotels/hotel-secret-1', {}],
-      [4, 'hotel HEAD 200', '/hotels/hotel-secret-1', { method: 'HEAD' }],
-      [5, 'hotel GET 304', '/hotels/hotel-secret-1', { headers: { 'if-none-match': etag! } }],
-      [6, 'hotel GET 404', '/hotels/nowhere-secret', {}],
-      [3, 'hotel GET 401', '/hotels/hotel-secret-2', { key: 'none' }],
-      [4, 'hotel_by_channel GET 200', '/hotels/channel/CHANNEL-SECRET-3', {}],
-      [4, 'hotel_by_registry GET 200', '/hotels/registry/77000004', {}],
-      [2, 'hotel_by_registry GET 400', '/hotels/registry/secret', {}],
+      [7, '/hotels GET 200', '/hotels?limit=3', {}],
+      [2, '/hotels GET 400', '/hotels?limit=0', {}],
+      [3, '/hotels GET 403', '/hotels?registry_id=77000001', { key: 'narrow' }],
+      [10, '/hotels/{id} GET 200', '/hotels/hotel-secret-1', {}],
+      [4, '/hotels/{id} HEAD 200', '/hotels/hotel-secret-1', { method: 'HEAD' }],
+      [5, '/hotels/{id} GET 304', '/hotels/hotel-secret-1', { headers: { 'if-none-match': etag! } }],
+      [6, '/hotels/{id} GET 404', '/hotels/nowhere-secret', {}],
+      [3, '/hotels/{id} GET 401', '/hotels/hotel-secret-2', { key: 'none' }],
+      [4, '/hotels/channel/{channel_id} GET 200', '/hotels/channel/CHANNEL-SECRET-3', {}],
+      [4, '/hotels/registry/{registry_id} GET 200', '/hotels/registry/77000004', {}],
+      [2, '/hotels/registry/{registry_id} GET 400', '/hotels/registry/secret', {}],
       [
         9,
-        'batch_by_channel POST 200',
+        '/hotels/channel/batch POST 200',
         '/hotels/channel/batch',
         {},
         batch('channel_ids', ['CHANNEL-SECRET-5']),
       ],
-      [2, 'batch_by_channel POST 400', '/hotels/channel/batch', {}, '{'],
-      [2, 'batch_by_channel POST 413', '/hotels/channel/batch', {}, ' '.repeat(1_048_577)],
-      [5, 'batch_by_registry POST 200', '/hotels/registry/batch', {}, batch('registry_ids', [77_000_006])],
+      [2, '/hotels/channel/batch POST 400', '/hotels/channel/batch', {}, '{'],
+      [2, '/hotels/channel/batch POST 413', '/hotels/channel/batch', {}, ' '.repeat(1_048_577)],
+      [
+        5,
+        '/hotels/registry/batch POST 200',
+        '/hotels/registry/batch',
+        {},
+        batch('registry_ids', [77_000_006]),
+      ],
       [3, 'other GET 404', '/nowhere-secret', {}],
       [3, 'other other 405', '/hotels', { method: 'PUT' }],
       [2, 'other POST 405', '/hotels', { method: 'POST' }],
@@ -130,7 +139,7 @@ describe('requests', () => {
       ),
     );
     const expected = Object.fromEntries(asked.map(([count, what]) => [what, count]));
-    expected['hotel GET 200']! += 1;
+    expected['/hotels/{id} GET 200']! += 1;
     await expect.poll(async () => rise(before, await requestsOf(service)), POLL).toEqual(expected);
   });
 
@@ -138,8 +147,8 @@ describe('requests', () => {
     const samples = samplesOf(await service.metrics()).filter(({ name }) => name.startsWith(REQUESTS));
     const series = new Map<string, Sample[]>();
     for (const sample of samples) {
-      const { route, method, status } = sample.labels;
-      const name = `${route} ${method} ${status}`;
+      const { http_route, method, status } = sample.labels;
+      const name = `${http_route} ${method} ${status}`;
       series.set(name, [...(series.get(name) ?? []), sample]);
     }
     expect(series.size).toBeGreaterThan(15);
@@ -163,7 +172,9 @@ describe('requests', () => {
   });
 
   it('of a hundred odd paths and methods add no more than a few series', async () => {
-    const before = samplesOf(await service.metrics()).length;
+    const own = async () =>
+      samplesOf(await service.metrics()).filter(({ name }) => name.startsWith('hotel_api_'));
+    const before = (await own()).length;
     const total = await totalOf(service);
     const methods = ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'BREW'];
     // hostile ids, parameters and request ids, with a valid key
@@ -178,29 +189,30 @@ describe('requests', () => {
     const keys = Array.from({ length: 20 }, () => service.get('/hotels/x', { key: makeKey() }));
     for (const answer of await Promise.all([...odd, ...keys])) expect([401, 404]).toContain(answer.status);
     await expect.poll(() => totalOf(service), POLL).toBe(total + 132);
-    const samples = samplesOf(await service.metrics());
+    const samples = await own();
     // one of `other`, one of 401 and one of 404, each with its buckets, sum and count
     expect(samples.length - before).toBeLessThanOrEqual(3 * 18);
     const values = (label: string) => [
       ...new Set(samples.map(({ labels }) => labels[label]).filter(Boolean)),
     ];
     const routes = [
-      'list',
-      'hotel',
-      'hotel_by_channel',
-      'hotel_by_registry',
-      'batch_by_channel',
-      'batch_by_registry',
+      '/hotels',
+      '/hotels/{id}',
+      '/hotels/channel/{channel_id}',
+      '/hotels/registry/{registry_id}',
+      '/hotels/channel/batch',
+      '/hotels/registry/batch',
+      '/changes',
       'page',
       'other',
     ];
-    for (const route of values('route')) expect(routes).toContain(route);
+    for (const route of values('http_route')) expect(routes).toContain(route);
     for (const method of values('method')) expect(['GET', 'HEAD', 'POST', 'other']).toContain(method);
     for (const status of values('status')) expect(status).toMatch(/^[2-5]\d\d$/);
     for (const worker of values('worker')) expect(['primary', '1', '2', '3']).toContain(worker);
     const known = [
       ...[
-        'route',
+        'http_route',
         'method',
         'status',
         'le',
@@ -219,18 +231,29 @@ describe('requests', () => {
 
   it('leave no id, key or address in any label', async () => {
     const text = JSON.stringify(samplesOf(await service.metrics()).map(({ name, labels }) => [name, labels]));
-    for (const trace of [
-      'secret',
-      'SECRET',
-      '7700000',
-      'nowhere',
-      '/hotels',
-      service.fullKey,
-      service.narrowKey,
-      'hk_',
-    ])
+    for (const trace of ['secret', 'SECRET', '7700000', 'nowhere', service.fullKey, service.narrowKey, 'hk_'])
       expect(text).not.toContain(trace);
     expect(text).not.toMatch(/[0-9a-f]{32}/);
+  });
+
+  it('stand beside the metrics of each process as prom-client names them', async () => {
+    const samples = samplesOf(await service.metrics());
+    for (const name of [
+      'process_cpu_seconds_total',
+      'process_resident_memory_bytes',
+      'process_start_time_seconds',
+      'process_open_fds',
+      'nodejs_heap_size_used_bytes',
+      'nodejs_eventloop_lag_p99_seconds',
+    ]) {
+      const found = samples.filter((sample) => sample.name === name);
+      const workers = new Set(found.map(({ labels }) => labels.worker));
+      expect([...workers].sort(), name).toEqual(['1', '2', '3', 'primary']);
+      for (const { value } of found) expect(value, name).toBeGreaterThanOrEqual(0);
+    }
+    // each of its own process, neither summed nor averaged
+    const memory = samples.filter(({ name }) => name === 'process_resident_memory_bytes');
+    for (const { value } of memory) expect(value).toBeLessThan(2 ** 30);
   });
 
   it('that dead workers have answered stay counted, at every moment', async () => {

@@ -56,12 +56,12 @@ describe('while a client takes its answer slowly', () => {
 
   const sampleOf = async (name: string, route?: string) =>
     samplesOf(await service.metrics())
-      .filter((sample) => sample.name === name && (!route || sample.labels.route === route))
+      .filter((sample) => sample.name === name && (!route || sample.labels.http_route === route))
       .reduce((sum, { value }) => sum + value, 0);
 
   it('its request is no longer in progress, and its time does not count as ours', async () => {
-    const sum = () => sampleOf('hotel_api_request_duration_seconds_sum', 'batch_by_channel');
-    const count = () => sampleOf('hotel_api_request_duration_seconds_count', 'batch_by_channel');
+    const sum = () => sampleOf('hotel_api_request_duration_seconds_sum', '/hotels/channel/batch');
+    const count = () => sampleOf('hotel_api_request_duration_seconds_count', '/hotels/channel/batch');
     const before = await sum();
     const reader = await askAndPause(service);
     expect(await sampleOf('hotel_api_requests_in_progress')).toBe(0);
