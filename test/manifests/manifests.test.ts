@@ -19,9 +19,10 @@ const MIB = 1024 ** 2;
 const OVERLAYS = [
   'dev',
   'production',
-  ...(['keda', 'gateway', 'managed-services', 'certificate-authority'] as const).map(
+  ...(['keda', 'gateway', 'managed-services', 'certificate-authority', 'secret-files'] as const).map(
     (component) => `production, ${component}` as const,
   ),
+  'dev, certificate-authority, secret-files',
 ] as const;
 type Overlay = (typeof OVERLAYS)[number];
 const DEFAULTS = readConfig({ DATABASE_URL: 'postgres://unused' });
@@ -99,11 +100,12 @@ const REQUIRED_EVERYWHERE = [
   ...['ConfigMap hotel-api', 'Deployment hotel-api', 'Service hotel-api', 'ServiceAccount hotel-api'],
   ...['PodDisruptionBudget hotel-api', 'NetworkPolicy hotel-api', `Job hotel-api-migrate-${version}`],
 ];
+const isDev = (overlay: Overlay) => overlay.startsWith('dev');
 const required = (overlay: Overlay) => [
   ...REQUIRED_EVERYWHERE,
-  ...(overlay === 'dev' ? REQUIRED_OF_DEV : REQUIRED_OF_PRODUCTION),
+  ...(isDev(overlay) ? REQUIRED_OF_DEV : REQUIRED_OF_PRODUCTION),
   overlay === 'production, keda' ? 'ScaledObject hotel-api' : 'HorizontalPodAutoscaler hotel-api',
-  ...(overlay === 'dev'
+  ...(isDev(overlay)
     ? []
     : [overlay === 'production, gateway' ? 'HTTPRoute hotel-api' : 'Ingress hotel-api']),
 ];
@@ -127,7 +129,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
   it('scales the service up at once, and down slowly, and never to a single pod in production', () => {
     const { scaleTargetRef, minReplicas, maxReplicas, behavior } = scaling(overlay);
     expect(scaleTargetRef).toMatchObject({ kind: 'Deployment', name: 'hotel-api' });
-    expect(minReplicas).toBeGreaterThanOrEqual(overlay === 'dev' ? 1 : 3);
+    expect(minReplicas).toBeGreaterThanOrEqual(isDev(overlay) ? 1 : 3);
     expect(maxReplicas).toBeGreaterThan(minReplicas);
     const { scaleUp, scaleDown } = behavior;
     expect(scaleUp).toMatchObject({ stabilizationWindowSeconds: 0, selectPolicy: 'Max' });
@@ -210,7 +212,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     expect(JSON.stringify(open)).not.toMatch(/:\/\/[^"@/\s]*:[^"@/\s]+@/);
     for (const { env = [] } of workloads(overlay).flatMap(containersOf)) {
       for (const { name, value } of env as Part[]) {
-        if (/PASSWORD|TOKEN|SECRET|_URL/.test(name)) expect(value, name).toBeUndefined();
+        if (/PASSWORD|TOKEN|SECRET|_URLS?$/.test(name)) expect(value, name).toBeUndefined();
       }
     }
   });
@@ -235,7 +237,8 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
         }
         for (const { configMapRef } of envFrom) expect(held.has(`ConfigMap ${configMapRef.name}`)).toBe(true);
       }
-      for (const { configMap } of podOf(workload).volumes ?? []) {
+      for (const { configMap, secret } of podOf(workload).volumes ?? []) {
+        if (secret) expect(held.has(`Secret ${secret.secretName}`)).toBe(true);
         // this one is the operator's
         if (configMap && configMap.name !== 'hotel-api-ca')
           expect(held.has(`ConfigMap ${configMap.name}`)).toBe(true);
@@ -286,7 +289,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     const { DRAIN_WAIT_MS, DRAIN_TIMEOUT_MS } = configOf(overlay);
     const longestMs = (Environment.properties.DRAIN_WAIT_MS as { maximum?: number }).maximum!;
     const { terminationGracePeriodSeconds: graceS } = podOf(one(overlay, 'Deployment'));
-    const preStopS = container(overlay).shutdown.preStop.sleep.seconds;
+    const preStopS = container(overlay).lifecycle.preStop.sleep.seconds;
     // src/cluster/primary.ts: the workers' margin, then four releases of at most 2 s
     const releaseS = 2 + 4 * 2;
     expect(graceS).toBeGreaterThanOrEqual(preStopS + (longestMs + DRAIN_TIMEOUT_MS) / 1000 + releaseS);
@@ -311,20 +314,23 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     const { args, env } = podOf(migrate!).containers[0];
     expect(migrate!.metadata.name).toBe(`hotel-api-migrate-${version}`);
     expect(args).toEqual(['migrate']);
-    expect(env[0].valueFrom.secretKeyRef.name).toMatch(/^hotel-api-owner/);
+    const { valueFrom } = env.find(({ name }: Part) => name === 'DATABASE_URL');
+    expect(valueFrom.secretKeyRef.name).toMatch(/^hotel-api-owner/);
     expect(JSON.stringify(podOf(one(overlay, 'Deployment')))).not.toContain('owner');
   });
 });
 
-it.each(OVERLAYS)('%s takes every address from the Secret, and needs no more than two of them', (overlay) => {
-  const addresses = Object.keys(DEFAULTS).filter((name) => /^(DATABASE|REDIS)_.*URLS?$/.test(name));
-  const given = (container(overlay).env as Part[]).filter(({ valueFrom }) => valueFrom);
-  expect(given.map(({ name }) => name).sort()).toEqual(addresses.sort());
-  expect(given.filter(({ valueFrom }) => !valueFrom.secretKeyRef.optional).map(({ name }) => name)).toEqual([
-    'DATABASE_URL',
-    'REDIS_URL',
-  ]);
-});
+it.each(OVERLAYS.filter((overlay) => !overlay.includes('secret-files')))(
+  '%s takes every address from the Secret, and needs no more than two of them',
+  (overlay) => {
+    const addresses = Object.keys(DEFAULTS).filter((name) => /^(DATABASE|REDIS)_.*URLS?$/.test(name));
+    const given = (container(overlay).env as Part[]).filter(({ valueFrom }) => valueFrom);
+    expect(given.map(({ name }) => name).sort()).toEqual(addresses.sort());
+    expect(given.filter(({ valueFrom }) => !valueFrom.secretKeyRef.optional).map(({ name }) => name)).toEqual(
+      ['DATABASE_URL', 'REDIS_URL'],
+    );
+  },
+);
 
 it.each(OVERLAYS)('%s lets the service reach PgBouncer', (overlay) => {
   const { egress } = one(overlay, 'NetworkPolicy').spec;
@@ -491,6 +497,21 @@ it('an authority of the operator’s own is mounted where PostgreSQL and Redis a
     expect(podOf(workload).volumes).toEqual([{ name: 'ca', configMap: { name: 'hotel-api-ca' } }]);
   }
 });
+
+it.each(['production, secret-files', 'dev, certificate-authority, secret-files'] as const)(
+  '%s reads addresses from files that the Secret holds',
+  (overlay) => {
+    const { env, volumeMounts } = container(overlay);
+    const variables = new Map<string, string>(env.map(({ name, value }: Part) => [name, value]));
+    const { mountPath } = volumeMounts.find(({ name }: Part) => name === 'secrets');
+    for (const name of ['DATABASE_URL', 'REDIS_URL']) {
+      expect(variables.has(name)).toBe(false);
+      expect(variables.get(`${name}_FILE`)).toBe(`${mountPath}/${name}`);
+    }
+    const names = podOf(one(overlay, 'Deployment')).volumes.map(({ name }: Part) => name);
+    expect(names.sort()).toEqual(overlay.includes('certificate') ? ['ca', 'secrets'] : ['secrets']);
+  },
+);
 
 it('KEDA follows the hottest event loop as the base follows the CPU', () => {
   const { advanced, minReplicaCount, maxReplicaCount } = one('production, keda', 'ScaledObject').spec;
