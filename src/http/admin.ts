@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Probes and scrapes need a few; whoever opens more must not take the primary's descriptors. */
+/** Maximum number of connections. Probes and scrapes need a few; more would use up the primary's descriptors. */
 const MAX_CONNECTIONS = 128;
 
 export interface Admin {
@@ -10,10 +10,14 @@ export interface Admin {
   close(): Promise<void>;
 }
 
-/** Metrics are gathered from all workers at most this often: scrapes that come meanwhile wait for the next time together. */
+/**
+ * Minimum interval between collections of metrics from the workers. Scrapes in between wait for the next collection.
+ */
 const LEAST_GATHERING_MS = 100;
 
-/** Shares one gathering among all scrapes that came before it began: none gets figures older than its request. */
+/**
+ * Shares one collection among all scrapes that arrived before it began. No scrape gets older values than its request.
+ */
 export function shared(gather: () => Promise<string>, pauseMs = LEAST_GATHERING_MS): () => Promise<string> {
   let next: Promise<string> | undefined;
   let current: Promise<unknown> = Promise.resolve();
@@ -31,7 +35,9 @@ export function shared(gather: () => Promise<string>, pauseMs = LEAST_GATHERING_
   return () => (next ??= begin());
 }
 
-/** Opens the admin port: `/livez`, `/readyz` and `/metrics`. It asks no dependency, so it answers when they hang. */
+/**
+ * Opens the admin port: `/livez`, `/readyz` and `/metrics`. It calls no dependency, so it responds while they hang.
+ */
 export function openAdmin(
   host: string,
   port: number,

@@ -1,52 +1,54 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 
-/** How long batches may keep the event loop in one turn; whatever else came in waits this long at most. */
+/** Maximum time that batches occupy one event-loop iteration. Other requests wait at most this long. */
 const SLICE_MS = 5;
-/** A batch that would have to wait longer than this is refused when it comes. */
+/** A batch whose estimated wait exceeds this is rejected immediately. */
 const TARGET_WAIT_MS = 150;
 /**
- * One that has waited this long all the same, because what was before it got slow, is refused then; not sooner, for a
- * late answer is better than a late refusal.
+ * A batch that has waited this long, because earlier ones became slower, is rejected then. A late response is better
+ * than a late rejection, so the bound is not lower.
  */
 const MAX_WAIT_MS = 600;
-/** Bodies that may wait in a line, whatever the time they would take. */
+/** Maximum number of bytes of bodies in one queue, whatever time they would take. */
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
-/** Owners that are below their share may wait beyond that, though not beyond this. */
+/** Maximum including the bodies of owners below their share, who may exceed the bound above. */
 const MOST_WAITING_BYTES = 2 * MAX_WAITING_BYTES;
-/** What an owner may take before it is the turn of the others: a batch of 1000. */
+/** Bytes that an owner may take before the next owner is served: a batch of 1000. */
 const QUANTUM_BYTES = 16 * 1024;
-/** What a request costs beside its ids, in bytes of a body that cost as much. */
+/** Cost of a request besides its ids, as bytes of a body that cost as much. */
 const REQUEST_BYTES = 512;
-/** A batch of 1000 from the local cache. */
+/** Initial estimate: a batch of 1000 from the local cache. */
 const FIRST_MS_PER_BYTE = 0.3 / 13_000;
 
-/** Loads that take longer than this from their begin to their answer stand in each other's way. */
+/** Loads that take longer than this from start to response slow each other down. */
 const TARGET_LOAD_MS = 30;
-/** Bodies of the batches that may be loaded at once: 28 KiB are two batches of 1000, or 15 of 100. */
+/** Limit of bytes of bodies whose batches load at once: 28 KiB are two batches of 1000, or 15 of 100. */
 const MIN_LIMIT_BYTES = 28 * 1024;
 const FIRST_LIMIT_BYTES = 4 * MIN_LIMIT_BYTES;
 const MAX_LIMIT_BYTES = 100 * MIN_LIMIT_BYTES;
 const LOWERED_TO = 0.8;
-/** While loads are refused, a newcomer is looked up in the local cache when this share of those before it stood there. */
+/**
+ * While loads are rejected, a new batch is looked up in the local cache if this share of recent batches was local.
+ */
 const WORTHWHILE_SHARE = 0.1;
-/** Else one of so many is, to find out. */
+/** Otherwise one batch in this many is looked up, as a sample. */
 const TRIED_ONE_OF = 16;
 
-/** What a batch says that cannot be answered from the local cache alone when it may not wait for anything else. */
+/** Result of a batch that needs a load but may not wait for one. */
 export const NEEDS_LOAD = Symbol('needs load');
 
-/** A batch that is to be answered. */
+/** A batch to be answered. */
 export interface Work {
   /**
-   * Answers, with the body during the call only; calls `done` once when nothing is held for the answer any more but
-   * its bytes. With `mayLoad` false it may do nothing instead and return NEEDS_LOAD.
+   * Answers the batch. The body is valid during the call only. `done` is called once when nothing but the response
+   * bytes is held. With `mayLoad` false it may do nothing and return NEEDS_LOAD.
    */
   run(body: Uint8Array, mayLoad: boolean, done: () => void): typeof NEEDS_LOAD | undefined;
   reject(): void;
-  /** the API key by whose share it waits */
+  /** the API key whose share the batch uses */
   readonly owner: string;
-  /** true when nobody waits for the answer any more */
+  /** true when the client has disconnected */
   readonly over: boolean;
 }
 
@@ -55,63 +57,55 @@ interface HeldWork {
   body: Buffer;
 }
 
-/** Of bodies that wait, those of batches of 1000 among them. */
+/** Buffers of waiting bodies, sized for batches of 1000 too. */
 const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
 
 /**
- * Decides which batches a worker answers now, which wait and which are refused, so that it does no more than it can.
- *
- * What waits for a busy event loop waits in the kernel, where nobody sees how much it is. So a turn of the loop
- * answers batches for 5 ms at most; the others are taken in and wait here, in their order, and the loop goes on to
- * take in what came meanwhile: a refusal, a single hotel and a sign of life never wait longer than such a slice.
- * Who would wait over 150 ms is refused at once, before the body is read. The delay is the signal, not a length:
- * CoDel, RFC 8289. (CoDel drops from the head; here who is let in is answered, for what has been taken in has been
- * paid for, and who is refused is to know it soon.)
- *
- * A batch for which Redis or PostgreSQL have to be asked, or whose answer is compressed by other threads, holds a part
- * of a limit until its answer is made, and waits for that in a line of its own, so that what stands in the local cache
- * never waits for a dependency. The limit finds itself by the time this takes (AIMD, as in TCP and in Netflix'
- * "Performance Under Load", 2018): less when it took over 30 ms, a little more each time that it was used up and took
- * less.
- *
- * Both lines are shared among the keys whose batches wait: a key is refused for what waits of its own, and may take
- * all while no other key waits.
- *
- * Single hotels and pages of the list do not come here: to refuse one costs as much as to answer it from the local
- * cache, and where they have to be loaded, all of one turn are one query, which the queue for PostgreSQL bounds.
+ * Decides which batches a worker answers now, which wait, and which are rejected, so that the worker accepts no more
+ * than it can do. Unread requests wait in the kernel, where their number is unknown. Therefore an event-loop
+ * iteration answers batches for 5 ms at most. The other batches are read and wait here, so a rejection or a single
+ * hotel never waits longer than that. A batch that would wait over 150 ms is rejected before its body is read. The
+ * delay is the signal, not a length, as in CoDel (RFC 8289). CoDel drops from the head; here an accepted batch is
+ * answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or a compression thread takes part
+ * of a limit until its response is made. It waits for that in a queue of its own, so locally cached batches never
+ * wait for a dependency. The limit adapts to the load time (AIMD, as in TCP and in Netflix, "Performance Under Load",
+ * 2018): it falls after a load of over 30 ms and rises slightly after faster ones. Both queues are shared fairly
+ * among API keys: a key is rejected because of its own waiting batches, and may use everything while no other key
+ * waits. Single hotels and list pages are not queued here: rejecting one costs as much as answering it, and all loads
+ * of one iteration are one query.
  */
 export class Admission {
-  /** those that wait for the event loop */
+  /** batches that wait for the event loop */
   readonly #arrived = new WaitQueue<HeldWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
-  /** those that wait for the limit */
+  /** batches that wait for the limit */
   readonly #toLoad = new WaitQueue<HeldWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   #loadingBytes = 0;
   #limitBytes = FIRST_LIMIT_BYTES;
   #loweredAtMs = 0;
-  /** of the batches lately, those that needed no load */
+  /** share of recent batches that needed no load */
   #localShare = 1;
   #untried = 0;
-  /** when the first batch of this turn began, if one has */
+  /** start of the first batch of this iteration */
   #tickBeganMs: number | undefined;
   #armed = false;
 
-  /** Batches that wait. */
+  /** Returns the number of waiting batches. */
   get waiting(): number {
     return this.#arrived.length + this.#toLoad.length;
   }
 
-  /** True when a newcomer of this owner would be refused: it need not send its body. */
+  /** Returns true if a new batch of this owner would be rejected. Its body need not be read. */
   isFull(owner: string): boolean {
     if (this.waiting === 0) return false;
     const nowMs = performance.now();
     if (isFull(this.#arrived, owner, nowMs)) return true;
-    // an owner of which nothing waits may ask for what is cached, whatever others miss
+    // an owner without waiting batches may read cached hotels, whatever others load
     if (!this.#toLoad.has(owner) || !isFull(this.#toLoad, owner, nowMs)) return false;
     if (this.#localShare > WORTHWHILE_SHARE) return false;
     return ++this.#untried % TRIED_ONE_OF !== 0;
   }
 
-  /** Answers a batch now, later or not at all. The body is valid during the call only. */
+  /** Answers a batch now or later, or rejects it. The body is valid during the call only. */
   enter(body: Uint8Array, work: Work): void {
     if (work.over) return;
     const nowMs = performance.now();
@@ -124,7 +118,7 @@ export class Admission {
     else this.#arrived.append(work.owner, { work, body: pool.copy(body) }, weightOf(body), nowMs);
   }
 
-  /** Answers what may be answered now, and leaves what has to wait for others to be loaded. */
+  /** Answers what may be answered now, and queues batches that need a load. */
   #begin(work: Work, body: Uint8Array, nowMs: number): void {
     if (this.#mayLoad && this.#toLoad.length === 0) {
       this.#run(work, body, nowMs);
@@ -141,7 +135,7 @@ export class Admission {
     return this.#loadingBytes < this.#limitBytes;
   }
 
-  /** Has the lines go on after the loop has taken in what has come. */
+  /** Continues with the queues after the event loop has read new requests. */
   #arm(): void {
     if (this.#armed) return;
     this.#armed = true;
@@ -155,7 +149,7 @@ export class Admission {
     const untilMs = performance.now() + SLICE_MS;
     this.#goOnWith(this.#toLoad, untilMs);
     this.#goOnWith(this.#arrived, untilMs);
-    // where the limit is what holds them up, the end of a load lets them go on
+    // if the limit blocks the queue, the end of a load continues it
     if (this.#arrived.length > 0 || (this.#toLoad.length > 0 && this.#mayLoad)) this.#arm();
   };
 
@@ -193,11 +187,11 @@ export class Admission {
     this.#localShare += 0.05 * ((isLocal ? 1 : 0) - this.#localShare);
   }
 
-  /** Learns from a load that is over. */
+  /** Adapts the limit to a finished load. */
   #adapt(bytes: number, beganMs: number): void {
     const nowMs = performance.now();
     if (nowMs - beganMs > TARGET_LOAD_MS) {
-      // once for all that were under way together
+      // once for all loads that ran together
       if (beganMs < this.#loweredAtMs) return;
       this.#loweredAtMs = nowMs;
       this.#limitBytes = Math.max(MIN_LIMIT_BYTES, LOWERED_TO * this.#limitBytes);

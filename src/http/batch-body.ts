@@ -2,20 +2,20 @@ import type { ErrorCode } from '../errors.ts';
 import { instantiate } from '../wasm/batch-body.ts';
 import { MAX_BODY_BYTES } from './body.ts';
 
-/** Up to the end of a body of the greatest length; no page of it is resident before it is used. */
+/** Bytes of memory for a body of maximum length. A page is resident only after its first use. */
 const MEMORY_BYTES = MAX_BODY_BYTES + 65_536;
 
 /** Errors of single elements. */
 const OF_ELEMENTS: readonly (ErrorCode | undefined)[] = ['channelIdNotString', 'registryIdNotInteger'];
-/** What is wrong with a body, by the negative of the number that readBody returns. */
+/** Errors of bodies, by the negative of the number that readBody returns. */
 const ERRORS: Record<'channel' | 'registry', readonly (ErrorCode | undefined)[]> = {
   channel: [undefined, 'bodyNotJson', 'channelIdsMissing', 'tooManyChannelIds', 'channelIdNotString'],
   registry: [undefined, 'bodyNotJson', 'registryIdsMissing', 'tooManyRegistryIds', 'registryIdNotInteger'],
 };
 
 /**
- * The ids a batch asks for, each once, in the order of their first places, registry ids in canonical digits; or what is
- * wrong with the body, and where an element is wrong the index of the first. Ids that no hotel can carry may be left out.
+ * Result of reading a batch: each id once, in the order of first occurrence, registry ids in canonical digits; or the
+ * error, with the index of the first wrong element. Ids that no hotel can have may be omitted.
  */
 export type BatchIds = { ids: string[] } | { error: ErrorCode; index?: number };
 
@@ -23,11 +23,11 @@ const { wasm, memory } = instantiate(MEMORY_BYTES);
 const bytes = Buffer.from(memory.buffer);
 const words = new Uint32Array(memory.buffer);
 
-// V8 compiles this code well only once it has run for a while, and a body of 1 MiB is not to be the first
+// V8 optimises this code only after it has run for a while; the first body of 1 MiB must not pay for that
 const WARM_UP = Buffer.from(`{"x":[${'1,'.repeat(8_000)}"a"]}`);
 for (let i = 0; i < 16; i++) readBatch('registry', WARM_UP);
 
-/** Reads the body of a batch, at most MAX_BODY_BYTES long. */
+/** Reads the body of a batch of at most MAX_BODY_BYTES. */
 export function readBatch(namespace: 'channel' | 'registry', body: Uint8Array): BatchIds {
   bytes.set(body, wasm.INPUT.value);
   const count = wasm.readBody(body.length, namespace === 'registry' ? 1 : 0);

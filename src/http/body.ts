@@ -1,14 +1,14 @@
 import type { HttpResponse } from 'uWebSockets.js';
 
-/** Largest request body that is read. */
+/** Maximum size of a request body. */
 export const MAX_BODY_BYTES = 1024 * 1024;
 
-/** How long the body of a refused request is waited for. */
+/** Time to wait for the body of a rejected request. */
 const DISCARD_MS = 250;
 
 /**
- * A body must end, or bring this much, in so many looks. The HTTP library disconnects those that bring it in no 8 s,
- * without a response.
+ * Minimum bytes and number of checks: a body must end, or deliver this much in so many checks. The HTTP library
+ * itself disconnects clients that send nothing for 8 s, without a response.
  */
 const LEAST_BYTES = 160 * 1024;
 const LOOKS = 14;
@@ -19,7 +19,7 @@ interface Arrival {
   late: () => void;
 }
 
-/** Bodies that have not ended; of requests that were aborted too, until they are late. */
+/** Bodies that have not ended, those of aborted requests included until they time out. */
 const arriving = new Set<Arrival>();
 let looking: NodeJS.Timeout | undefined;
 
@@ -35,9 +35,9 @@ function rejectLate(): void {
 }
 
 /**
- * Collects a request's body and hands it over once: the whole of it, or undefined as soon as it is larger than
- * `MAX_BODY_BYTES`; calls `late` instead where it comes too slowly. Must be called before the handler returns. The bytes
- * are valid during the call only.
+ * Collects a request body and passes it on once: the whole body, or undefined as soon as it exceeds `MAX_BODY_BYTES`.
+ * Calls `late` instead if it arrives too slowly. Must be called before the handler returns. The bytes are valid
+ * during the call only.
  */
 export function collectBody(
   response: HttpResponse,
@@ -72,7 +72,7 @@ export function collectBody(
       done(new Uint8Array(chunk));
       return;
     }
-    // the chunk is detached after this call; room grows by doubling, so a body that trickles in costs no more
+    // the library detaches the chunk after this call; the buffer doubles, so a slow body costs no more copies
     if (!collected || length + chunk.byteLength > collected.length) {
       const grown = Buffer.allocUnsafe(Math.min(MAX_BODY_BYTES, 2 * (length + chunk.byteLength) + 1024));
       collected?.copy(grown, 0, 0, length);
@@ -89,8 +89,8 @@ export function collectBody(
 }
 
 /**
- * Reads a request's body and keeps nothing; calls back once, when the body has ended, is larger than `MAX_BODY_BYTES`
- * or is late. Must be called before the handler returns.
+ * Discards a request body and calls back once when it has ended, exceeds `MAX_BODY_BYTES` or is late. Must be called
+ * before the handler returns.
  */
 export function discardBody(response: HttpResponse, done: () => void): void {
   let length = 0;

@@ -11,16 +11,16 @@ import {
 import Negotiator from 'negotiator';
 import { BufferPool } from '../lib/buffer-pool.ts';
 
-/** Smaller bodies are sent as they are: with the head they fit one packet of 1,448 bytes, so compressing saves none. */
+/** Smaller bodies are not compressed: with the head they fit one packet of 1,448 bytes. */
 export const MIN_COMPRESSED_BYTES = 1025;
 
-/** A content coding of ours. */
+/** A supported content coding. */
 export type Encoding = 'zstd' | 'br' | 'gzip';
 const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 
 const [zstd, brotli, toGzip] = [promisify(zstdCompress), promisify(brotliCompress), promisify(gzip)];
 
-/** How a body is compressed: for one answer, for many answers of one hotel, or once for good. */
+/** Compression of one response, of many responses with one hotel, or of a constant page. */
 type Aim = 'quick' | 'small' | 'smallest';
 
 /**
@@ -34,21 +34,21 @@ const LEVELS = {
   br: { quick: 1, small: 5, smallest: 9 },
   gzip: { quick: 2, small: 6, smallest: 9 },
 };
-/** gzip's table of strings: the largest one makes a batch half a percent smaller, in no more time. */
+/** gzip's memory level: the maximum makes a batch 0.5 % smaller in the same time. */
 const GZIP_MEM_LEVEL = 9;
-/** A chunk holds what JSON shrinks to, mostly: each further one is another hop between threads. */
+/** Size of output chunks. Most JSON shrinks to one chunk; each further chunk is another hop between threads. */
 const CHUNK_SHARE = 1 / 4;
 const MIN_CHUNK_BYTES = 1_024;
-/** A smaller form takes at most this share of the body; a client would not notice the rest. */
+/** Maximum share of the body's size at which the compressed form is used. */
 const WORTHWHILE_SHARE = 0.9;
 /**
- * Bodies up to this size are compressed on the event loop, which takes 0.2 ms: for 20 hotels (20 kB) 65 µs by gzip, where
- * other threads take 180.
+ * Maximum size of bodies that are compressed on the event loop, which takes 0.2 ms. For 20 hotels (20 kB) it takes 65
+ * µs by gzip; another thread takes 180 µs.
  */
 export const MAX_SYNC_BYTES = 65_536;
 
 /**
- * The encoding that a client's Accept-Encoding prefers among ours; undefined: as it is. `*` stands for gzip at most,
+ * Returns the supported encoding that Accept-Encoding prefers, or undefined for identity. `*` means gzip at most,
  * because clients that send it do not always know the newer codings.
  */
 export function chooseEncoding(acceptEncoding: string): Encoding | undefined {
@@ -61,7 +61,10 @@ export function chooseEncoding(acceptEncoding: string): Encoding | undefined {
   return chosen === undefined || chosen === 'identity' ? undefined : (chosen as Encoding);
 }
 
-/** What is offered to an Accept-Encoding with `*`: the codings that it names; gzip, unless it names identity alone. */
+/**
+ * Returns the encodings offered for an Accept-Encoding with `*`: those it names, and gzip unless it names identity
+ * alone.
+ */
 function offeredToAny(acceptEncoding: string): Encoding[] {
   const named = acceptEncoding.split(',').map((part) => part.split(';', 1)[0]!.trim().toLowerCase());
   return PREFERENCE.filter(
@@ -69,12 +72,12 @@ function offeredToAny(acceptEncoding: string): Encoding[] {
   );
 }
 
-/** The choices for the headers that clients sent: a few strings are most of them. */
+/** Cached choices by header value: clients send few distinct values. */
 const chosen = new Map<string, Encoding | undefined>();
 const MAX_CHOSEN = 256;
 const MAX_CHOSEN_LENGTH = 128;
 
-/** Returns what `chooseEncoding` does, which takes microseconds, from memory where it can. */
+/** Returns the result of `chooseEncoding`, which takes microseconds, from a cache. */
 export function encodingFor(acceptEncoding: string): Encoding | undefined {
   const known = chosen.get(acceptEncoding);
   if (known !== undefined || chosen.has(acceptEncoding)) return known;
@@ -85,13 +88,16 @@ export function encodingFor(acceptEncoding: string): Encoding | undefined {
   return encoding;
 }
 
-/** Each keeps its body, of up to some megabytes, and a process has four threads for all of them. */
+/**
+ * Maximum number of concurrent compressions. Each keeps its body of up to some megabytes, and a process has four
+ * threads.
+ */
 const MAX_UNDER_WAY = 64;
 let underWay = 0;
-/** Of bodies that are being compressed. */
+/** Number of bodies being compressed. */
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
-/** False while so many bodies wait to be compressed that one more had better go out as it is. */
+/** Returns false while too many bodies wait for compression; the response is then sent as identity. */
 export function mayCompress(): boolean {
   return underWay < MAX_UNDER_WAY;
 }
@@ -108,7 +114,7 @@ export async function compress(body: Uint8Array, encoding: Encoding, aim: Aim = 
   }
 }
 
-/** Compresses on the event loop: for bodies up to `MAX_SYNC_BYTES`. */
+/** Compresses on the event loop, for bodies up to `MAX_SYNC_BYTES`. */
 export function compressNow(body: Uint8Array, encoding: Encoding, aim: Aim = 'quick'): Buffer {
   const level = LEVELS[encoding][aim];
   switch (encoding) {
@@ -121,7 +127,7 @@ export function compressNow(body: Uint8Array, encoding: Encoding, aim: Aim = 'qu
   }
 }
 
-/** True when a compressed form is smaller than the body by a tenth or more. */
+/** Returns true if the compressed form is smaller than the body by a tenth or more. */
 export function isWorthwhile(compressed: Uint8Array, body: Uint8Array): boolean {
   return compressed.length <= WORTHWHILE_SHARE * body.length;
 }

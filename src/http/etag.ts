@@ -1,22 +1,22 @@
 import { hash } from 'node:crypto';
 
-/** Stands between the tag of the identity bytes and the name of a coding: no tag holds it. */
+/** Separates the tag of the identity bytes from the name of a coding. No tag contains it. */
 const SEPARATOR = '.';
 
-/** The tags of a list are quoted strings; a weak mark before one does not matter for If-None-Match (RFC 9110, 13.1.2). */
+/** Matches the tags of a list, quoted strings. A weak mark does not matter for If-None-Match (RFC 9110, 13.1.2). */
 const LISTED = /(?:W\/)?"([^"]*)"/g;
 
-/** The tag of a body whose tag is not stored with it. */
+/** Computes the tag of a body whose tag is not stored with it. */
 export function tagOf(body: Uint8Array): string {
   return hash('sha1', body, 'base64url').slice(0, 16);
 }
 
-/** The tag of a list, made of those of its hotels: a tenth of the time that its bytes would take. */
+/** Computes the tag of a list from the tags of its hotels, in a tenth of the time that its bytes would take. */
 export function listTagOf(tags: readonly (string | undefined)[]): string {
   return hash('sha1', tags.join(''), 'base64url').slice(0, 16);
 }
 
-/** True when an If-None-Match header names this tag, whatever compression it was given out with, or is `*`. */
+/** Returns true if an If-None-Match header contains this tag, with any coding, or is `*`. */
 export function matches(ifNoneMatch: string, tag: string): boolean {
   if (ifNoneMatch === '') return false;
   if (ifNoneMatch.trim() === '*') return true;
@@ -26,7 +26,10 @@ export function matches(ifNoneMatch: string, tag: string): boolean {
   return false;
 }
 
-/** What ends the header's value after the tag: bytes of another coding are another representation (RFC 9110, 8.8.3.3). */
+/**
+ * Returns the end of the header's value after the tag. Bytes of another coding are another representation (RFC 9110,
+ * 8.8.3.3).
+ */
 export function closingOf(encoding: string | undefined): string {
   return encoding === undefined ? '"' : `${SEPARATOR}${encoding}"`;
 }

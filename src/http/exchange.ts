@@ -21,71 +21,74 @@ import { newIds, ownId } from './request-id.ts';
 import { TickBudget } from './tick-budget.ts';
 import { giveBack, keep, type PendingWrite } from './write-backlog.ts';
 
-/** Answers up to this size may be written by one call; uWebSockets.js wants larger ones in parts. */
+/** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
 
 const JSON_TYPE = 'application/json';
 const JSON_HEADERS = '\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key';
-/** Of the responses of all operations. */
+/** Heads of the responses of all operations. */
 const JSON_HEADS = new Heads(JSON_TYPE, JSON_HEADERS);
 const ERROR_HEADS = new Map(
   Object.values(publicErrors).map((error) => [error, new Heads(JSON_TYPE, JSON_HEADERS + error.headers)]),
 );
 
-/** Of the one event loop. */
+/** Budget of the event loop of this process. */
 const tickBudget = new TickBudget();
 
 const CLOSE = '\r\nconnection: close';
 
-/** What is told of an exchange when it is over. */
+/** Observer of an exchange's end. */
 export interface Observer {
-  /** true: answers tell the client to close its connection */
+  /** true: responses ask the client to close its connection */
   readonly closing: boolean;
-  /** false: answers are never compressed */
+  /** false: responses are never compressed */
   readonly compresses: boolean;
-  /** Of an answer that was made the client has not taken all: `finished` is still to come. */
+  /** Called if the client has not taken the whole response; `finished` follows. */
   sending(exchange: Exchange): void;
   /**
-   * status 0: the client went away first; `seconds`: until the answer was made, however long it was on its way, or the
-   * client had gone; `bytes`: of the body as it was sent
+   * status 0: the client disconnected first. `seconds`: time until the response was made, or the client disconnected.
+   * `bytes`: size of the body as sent.
    */
   finished(exchange: Exchange, status: number, seconds: number, bytes: number): void;
 }
 
 /**
- * One request and its answer. It copies from the request what is needed later, for nothing of it can be read
- * once the handler has returned; and it answers once, whoever is late, or not at all when the client has left.
+ * Handles one request and its response. It copies what it needs later, because the request cannot be read after the
+ * handler returns. It responds at most once, and not at all after the client has disconnected.
  */
 export class Exchange {
-  /** of its route and method */
+  /** counter of its route and method */
   readonly counter: RequestCounter;
-  /** set by the gate */
+  /** set by the pipeline */
   principal: Principal | undefined;
-  /** set by the gate where the key has a limit: whole header lines, each after a line end */
+  /** set by the pipeline for a key with a rate limit: whole header lines, each after a line end */
   limitHeaders = '';
-  /** set by the gate where bytes behind the request may be taken for another one: the connection is closed behind the answer */
+  /**
+   * set by the pipeline if bytes behind the request could be taken for another request: the connection closes after
+   * the response
+   */
   closesConnection = false;
-  /** what was thrown on the way, for the log */
+  /** the error, for the log */
   fault: unknown;
-  /** of the request's id; two fields, because an object of them costs a GET 0.8 % */
+  /** bounds of the request id; two fields, because an object costs a GET 0.8 % */
   readonly #idStart: string;
   readonly #idEnd: string;
   readonly #response: HttpResponse;
   readonly #observer: Observer;
   #startedAtMs = monotonicMs();
-  /** until the handler returns; most answers are out by then and need not read all headers */
+  /** until the handler returns; most responses are written by then and need not read all headers */
   #request: HttpRequest | undefined;
   #ifNoneMatch = '';
   #acceptEncoding: string | undefined;
-  /** when it has been chosen */
+  /** set when it has been chosen */
   #encoding: Encoding | 'identity' | undefined;
   #over = false;
   #deferred = false;
   #made = false;
-  /** while the answer is compressed by other threads */
+  /** while another thread compresses the response */
   #compressing = false;
   #pending: PendingWrite | undefined;
-  /** of an answer of which something is left over */
+  /** the unsent rest of the response */
   #madeAtMs: number | undefined;
   #onMade: (() => void) | undefined;
 
@@ -111,7 +114,7 @@ export class Exchange {
     return this.#idStart + this.#idEnd;
   }
 
-  /** Monotonic. The clock is read once for all that is done before the handler returns. */
+  /** Returns the monotonic time in ms, read once for everything before the handler returns. */
   get nowMs(): number {
     return this.#deferred ? monotonicMs() : this.#startedAtMs;
   }
@@ -120,17 +123,17 @@ export class Exchange {
     return this.principal!.view;
   }
 
-  /** True when the client has not yet taken all of the answer, or did not before it left. */
+  /** Returns true if the client has not taken the whole response, or had not when it disconnected. */
   get sending(): boolean {
     return this.#pending !== undefined;
   }
 
-  /** True when nothing more can be said to the client. */
+  /** Returns true if no response can be sent any more. */
   get over(): boolean {
     return this.#over;
   }
 
-  /** The encoding that the client prefers for a large answer; undefined: as it is. */
+  /** Returns the encoding that the client prefers for a large body; undefined: identity. */
   get encoding(): Encoding | undefined {
     if (!this.#observer.compresses) return undefined;
     this.#encoding ??=
@@ -139,20 +142,20 @@ export class Exchange {
   }
 
   /**
-   * Calls back when the answer has been made, its bytes may still be on their way; or when nobody waits for it, and
-   * nobody works on it any more.
+   * Calls back when the response is made, although its bytes may still be sent, or when the client has disconnected
+   * and no work on it remains.
    */
   whenMade(done: () => void): void {
     if (this.#made || (this.#over && !this.#compressing)) done();
     else this.#onMade = done;
   }
 
-  /** What the client has waited for by its own wish is no part of the time that its answer took. */
+  /** Excludes the time that the client asked to wait from the duration of the response. */
   waited(): void {
     this.#startedAtMs = monotonicMs();
   }
 
-  /** To be called before the handler returns without having answered. */
+  /** Prepares for a later response. Must be called before the handler returns without one. */
   defer(): void {
     if (this.#deferred || this.#over) return;
     this.#deferred = true;
@@ -163,7 +166,10 @@ export class Exchange {
     this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
   }
 
-  /** Answers 200 with JSON. `tag` is that of the identity bytes; POST has none. The body may be overwritten after the call. */
+  /**
+   * Sends 200 with JSON. `tag` belongs to the identity bytes; POST has none. The body may be overwritten after the
+   * call.
+   */
   ok(body: Uint8Array, tag: string, headers = ''): void {
     if (this.#over) return;
     const encoding = body.length >= MIN_COMPRESSED_BYTES && mayCompress() ? this.encoding : undefined;
@@ -174,14 +180,14 @@ export class Exchange {
     else this.#writeCompressed(encoding, tag, headers, body);
   }
 
-  /** Answers 200 with JSON that is in this encoding already. Otherwise as `ok`. */
+  /** Sends 200 with JSON that already has this encoding. Otherwise like `ok`. */
   okEncoded(body: Uint8Array, tag: string, encoding: Encoding | undefined): void {
     if (this.#over) return;
     if (this.#isKnown(tag)) this.#write(304, undefined, '', tag, encoding);
     else this.#write(200, body, '', tag, encoding);
   }
 
-  /** Answers 200 with what is the same for everybody. */
+  /** Sends 200 with a page that is the same for all clients. */
   async page(page: Page): Promise<void> {
     this.defer();
     const { encoding } = this;
@@ -190,18 +196,18 @@ export class Exchange {
     else this.#write(200, body, '', tag, encoding, page.heads);
   }
 
-  /** Answers with an error of the table. */
+  /** Sends an error of the table. */
   fail(error: PublicError, headers = ''): void {
     this.#write(error.status, error.body, headers, '', undefined, ERROR_HEADS.get(error));
   }
 
-  /** Rejects a request whose end is not known, or does not come. */
+  /** Rejects a request whose end is unknown or does not arrive. */
   rejectAndClose(error: PublicError): void {
     this.closesConnection = true;
     this.fail(error);
   }
 
-  /** True when the client says that it has the body of this tag. */
+  /** Returns true if the client already has the body with this tag. */
   #isKnown(tag: string): boolean {
     if (tag === '') return false;
     return matches(this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch, tag);
@@ -247,9 +253,9 @@ export class Exchange {
   }
 
   /**
-   * Writes when the HTTP library has left its parser. An answer that is due stops the parser: the library closes the
-   * connection when another request is behind it. An answer that closes the connection waits for the body, because
-   * bytes that meet a closed connection would take the answer back.
+   * Writes after the HTTP library has left its parser. A pending response stops the parser, and the library closes the
+   * connection if another request follows. A response that closes the connection waits for the body: bytes that arrive at
+   * a closed connection would reset it.
    */
   #writeLater(
     status: number,
@@ -289,7 +295,7 @@ export class Exchange {
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     head.add(headers).add(this.limitHeaders);
     if (this.#observer.closing && !this.closesConnection) head.add(CLOSE);
-    // one call carries the status line and all headers: each call costs
+    // one call writes the status line and all headers, because each call costs
     if (body === undefined) {
       response.writeStatus(head.bytes);
       this.#finish(status, 0, madeAtMs);
@@ -298,17 +304,17 @@ export class Exchange {
       this.defer();
       this.#finish(status, 0, madeAtMs);
       head.add('\r\ncontent-length: ').add(String(body.length));
-      // the library cannot close behind a length without a body: it writes the head, and `#writeLater` closes
+      // the library cannot close after a length without a body: it writes the head, and `#writeLater` closes
       if (this.closesConnection) response.writeStatus(head.add(CLOSE).add('\r\n').bytes);
       else response.writeStatus(head.bytes).endWithoutBody();
     } else if (body.length <= MAX_SINGLE_WRITE_BYTES) {
       response.writeStatus(head.bytes);
       this.#finish(status, body.length, madeAtMs);
-      // the header is the library's then
+      // the library writes the header then
       if (this.closesConnection) response.end(body, true);
       else response.end(body);
     } else {
-      // the library cannot close behind what is written in parts: the client is told to
+      // the library cannot close after a body in parts: the client is asked to close
       if (this.closesConnection) head.add(CLOSE);
       response.writeStatus(head.bytes);
       this.#writeLarge(status, body, heads === JSON_HEADS, madeAtMs);
@@ -323,7 +329,7 @@ export class Exchange {
       this.#finish(status, body.length, madeAtMs);
       return;
     }
-    // the rest is ours to keep until the kernel has taken it
+    // the caller keeps the rest until the kernel has taken it
     const written = response.getWriteOffset();
     const total = body.length;
     const rest = keep(body.subarray(written), mayBeOverwritten, () => this.#response.close());

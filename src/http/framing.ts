@@ -2,20 +2,19 @@ import type { HttpRequest } from 'uWebSockets.js';
 import { MAX_BODY_BYTES } from './body.ts';
 
 /**
- * How a request tells where its body ends. 'none': its length is 0. 'tooLong': its length is above `MAX_BODY_BYTES`.
- * 'ambiguous': two readers may find two ends. 'unsaid': it tells nothing, so it has no body, unless the HTTP library has
- * overlooked a header.
+ * Framing of a request body. 'none': length 0. 'tooLong': length above `MAX_BODY_BYTES`. 'ambiguous': two readers may
+ * find different ends. 'unsaid': no framing header, so no body, unless the HTTP library overlooked a header.
  */
 export type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 'unsaid';
 
-/** True when a GET or HEAD says that a body follows it, in any way. */
+/** Returns true if a GET or HEAD declares a body in any way. */
 export function hasBody(request: HttpRequest): boolean {
   if (request.getHeader('content-length') === '' && request.getHeader('transfer-encoding') === '')
     return false;
   return framingOf(request) !== 'none';
 }
 
-/** The content coding of the body of the request that `framingOf` judged last; undefined: none. */
+/** Content coding of the request body that `framingOf` read last; undefined: none. */
 export let bodyCoding: string | undefined;
 
 let headers = 0;
@@ -32,7 +31,7 @@ function take(name: string, value: string): void {
   headers++;
 }
 
-/** The HTTP library acts on the first of repeated headers, and takes each transfer coding for chunks. */
+/** The HTTP library uses the first of repeated headers, and treats each transfer coding as chunked. */
 export function framingOf(request: HttpRequest): Framing {
   headers = 0;
   length = undefined;

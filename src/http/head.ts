@@ -1,32 +1,32 @@
 import { charCodeAt } from '../lib/char-code-at.ts';
 
-/** Enough for every answer but those with long Link headers. */
+/** Initial size: enough for every response but those with long Link headers. */
 const USUAL_BYTES = 512;
 
 /**
- * The status line and the headers of answers that begin alike, put together as bytes. A string would be joined by V8,
- * then measured and copied by uWebSockets.js.
+ * Assembles status line and headers of similar responses as bytes. A string would be joined by V8, then measured and
+ * copied by uWebSockets.js.
  */
 export class Head {
   readonly #startLength: number;
   #bytes: Buffer;
   #length = 0;
-  /** of the first so many bytes; a view costs more to make than to keep */
+  /** views by length; making a view costs more than keeping it */
   #views: Uint8Array[] = [];
 
-  /** `start`: what comes first, without the protocol's version; whole lines, but perhaps for the last. */
+  /** `start`: the first lines, without the protocol version. */
   constructor(start: string) {
     this.#bytes = Buffer.alloc(start.length + USUAL_BYTES);
     this.#startLength = this.#bytes.write(start, 'latin1');
   }
 
-  /** Begins the head of another answer. */
+  /** Begins the head of the next response. */
   begin(): this {
     this.#length = this.#startLength;
     return this;
   }
 
-  /** Adds Latin-1 text. It may hold line ends, so only what is checked may come here. */
+  /** Appends Latin-1 text. It may contain line ends, so callers must pass checked text only. */
   add(text: string): this {
     const { length } = text;
     if (this.#length + length > this.#bytes.length) this.#grow(length);
@@ -37,7 +37,7 @@ export class Head {
     return this;
   }
 
-  /** The head as it is now, without its last line end; holds until the next `begin`. */
+  /** Returns the head without its last line end, valid until the next `begin`. */
   get bytes(): Uint8Array {
     this.#views[this.#length] ??= this.#bytes.subarray(0, this.#length);
     return this.#views[this.#length]!;
@@ -68,19 +68,19 @@ const STATUS_LINES: Record<number, string> = {
   503: '503 Service Unavailable',
 };
 
-/** The heads of answers that have the same headers, one for each status. */
+/** Holds the heads of responses with the same headers, one for each status. */
 export class Heads {
   readonly #contentType: string;
   readonly #headers: string;
   readonly #byStatus: Head[] = [];
 
-  /** `headers`: the headers between the content type and the request id: checked, each after a line end. */
+  /** `headers`: checked lines between content type and request id, each after a line end. */
   constructor(contentType: string, headers: string) {
     this.#contentType = `\r\ncontent-type: ${contentType}`;
     this.#headers = headers;
   }
 
-  /** Begins the head of an answer with this status of the contract, up to the value of `x-request-id`. */
+  /** Begins the head of a response with this status, up to the value of `x-request-id`. */
   begin(status: number): Head {
     this.#byStatus[status] ??= new Head(
       `${STATUS_LINES[status]}${status === 304 ? '' : this.#contentType}${this.#headers}\r\nx-request-id: `,

@@ -18,7 +18,7 @@ import { decodeParameter, readRegistryId } from './ids.ts';
 import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 
-/** The operations of the contract, behind the gate. */
+/** Operations of the contract, called by the pipeline. */
 export interface Operations {
   changes: GetRouteDefinition<Map<string, string | undefined>>;
   list: GetRouteDefinition<Map<string, string | undefined>>;
@@ -29,10 +29,10 @@ export interface Operations {
   batchByRegistry: PostRouteDefinition;
 }
 
-/** Stands for the compressed form of a hotel whose JSON hardly shrinks. */
+/** Marks a hotel whose JSON hardly shrinks. */
 const NOT_WORTHWHILE = new Uint8Array(0);
 
-/** Binds the operations to what they read. `address` stands before the paths of Link headers: a base path or a whole address. */
+/** Creates the operations. `address` precedes the paths of Link headers: a base path or a whole address. */
 export function operationsOn(
   local: LocalCache | undefined,
   redisBatch: RedisBatchReader | undefined,
@@ -41,7 +41,7 @@ export function operationsOn(
   collections: Collections,
   address: string,
 ): Omit<Operations, 'changes'> {
-  /** What carries these keys and the key of the request may see; null elsewhere. */
+  /** Returns the hotels that have these keys and that the request's key may see, else null. */
   const load = (exchange: Exchange, namespace: Namespace, keys: readonly string[]) => {
     const { collection, keyId } = exchange.principal!;
     const loading = reader.load(namespace, keys, keyId);
@@ -91,8 +91,8 @@ export function operationsOn(
   };
 
   /**
-   * Sends the JSON array of the hotels that carry these keys. The bytes hold until the next look into the local
-   * cache, so they are sent in the very turn in which they are made: a turn later they could be another client's.
+   * Sends the JSON array of the hotels with these keys. The bytes are valid until the next lookup in the local cache,
+   * so they are sent in the same event-loop iteration.
    */
   const sendMany = (
     exchange: Exchange,
@@ -153,7 +153,7 @@ export function operationsOn(
     const { limit, offset, registryId } = query;
     const { collection, keyId } = exchange.principal!;
     if (registryId !== undefined) return sendList(exchange, 'registry', offset > 0 ? [] : [registryId]);
-    // a hotel deleted between the two looks is left out
+    // a hotel deleted between the two lookups is left out
     const sendPage = (page: Page) =>
       sendList(exchange, 'id', page.ids, linkHeader(`${address}/hotels`, limit, offset, page));
     const held = collection === null ? hotelList.held(offset, limit) : undefined;
@@ -165,11 +165,11 @@ export function operationsOn(
     return page.then(sendPage);
   };
 
-  /** Sends the list of the hotels that carry these keys: in the same turn, if the local cache holds all of them. */
+  /** Sends the list of the hotels with these keys, synchronously if the local cache holds all of them. */
   const sendList = (exchange: Exchange, namespace: Namespace, keys: readonly string[], headers = '') => {
     const { collection, view } = exchange.principal!;
     if (keys.length === 0) return exchange.ok(EMPTY_ARRAY, listTagOf([]), headers);
-    // the ids are those of a page: all of them are in the collection
+    // the ids are those of a page, so all of them are in the collection
     const maySend = collection === null || namespace === 'id';
     const batchLookup = maySend ? local?.gatherKeys(namespace, keys, view) : undefined;
     if (!batchLookup)
@@ -234,7 +234,7 @@ export function operationsOn(
   };
 }
 
-/** Sends a hotel of the local cache, in the encoding that the client prefers. */
+/** Sends a hotel of the local cache in the encoding that the client prefers. */
 function sendHeld(exchange: Exchange, arena: CacheArena, ref: number): void {
   const { view } = exchange;
   const tag = arena.tag(ref, view);
@@ -249,7 +249,7 @@ function sendHeld(exchange: Exchange, arena: CacheArena, ref: number): void {
   }
 }
 
-/** Compresses the JSON of a hotel; undefined where that does not pay. */
+/** Compresses the JSON of a hotel; undefined if that does not pay. */
 function compressHotel(body: Uint8Array, encoding: Encoding): Buffer | undefined {
   if (body.length < MIN_COMPRESSED_BYTES) return undefined;
   const compressed = compressNow(body, encoding, 'small');

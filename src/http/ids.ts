@@ -1,15 +1,15 @@
-/** The written form of a registry id. */
+/** Decimal form of a registry id. */
 export const INTEGER = /^-?\d+$/;
-/** Apart from INTEGER: one expression for both takes time in the square of the length, and a body holds a million zeros. */
+/** Separate from INTEGER: one expression for both takes quadratic time, and a body may hold a million zeros. */
 const LEADING_ZEROS = /^(-?)0+(?=\d)/;
 
-/** By an expression, for why see char-code-at.ts. */
+/** An expression is faster than a loop here; see char-code-at.ts. */
 const ENCODED = /[%\ufffd]/;
 
-/** Decodes a path parameter; undefined when it is no percent-encoded UTF-8. */
+/** Decodes a path parameter; undefined if it is not percent-encoded UTF-8. */
 export function decodeParameter(parameter: string): string | undefined {
   if (!ENCODED.test(parameter)) return parameter;
-  // bytes that were no UTF-8 have already become replacement characters
+  // bytes that are not UTF-8 have already become replacement characters
   if (parameter.includes('\ufffd')) return undefined;
   try {
     return decodeURIComponent(parameter);
@@ -18,7 +18,7 @@ export function decodeParameter(parameter: string): string | undefined {
   }
 }
 
-/** The canonical decimal digits of a registry id, however large; undefined for what is no integer. */
+/** Returns the canonical decimal digits of a registry id of any size; undefined if the text is not an integer. */
 export function readRegistryId(text: string): string | undefined {
   if (!INTEGER.test(text)) return undefined;
   const digits = text.replace(LEADING_ZEROS, '$1');

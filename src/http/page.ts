@@ -2,31 +2,33 @@ import { compress, type Encoding } from './compression.ts';
 import { tagOf } from './etag.ts';
 import { Heads } from './head.ts';
 
-/** Bytes as they go out, and the tag of the identity bytes. */
+/** Bytes of a response and the tag of its identity form. */
 interface Copy {
   body: Buffer;
   tag: string;
 }
 
-/** Something that is the same for everybody and needs no key. Made, and compressed, when it is first asked for. */
+/**
+ * Serves a page that is the same for all clients and needs no key. It is made and compressed at its first request.
+ */
 export class Page {
   readonly heads: Heads;
   readonly #make: () => Buffer | Promise<Buffer>;
   readonly #copies = new Map<Encoding | undefined, Promise<Copy>>();
 
-  /** `headers`: those of this page: checked, each after a line end. */
+  /** `headers`: checked lines of this page, each after a line end. */
   constructor(contentType: string, headers: string, make: () => Buffer | Promise<Buffer>) {
     this.heads = new Heads(contentType, `${headers}\r\nvary: accept-encoding`);
     this.#make = make;
   }
 
-  /** The page in this encoding; undefined: as it is. */
+  /** Returns the page in this encoding; undefined: identity. */
   read(encoding: Encoding | undefined): Promise<Copy> {
     let copy = this.#copies.get(encoding);
     if (!copy) {
       copy = encoding ? this.#compress(encoding) : this.#identity();
       this.#copies.set(encoding, copy);
-      // what failed is tried again
+      // a failed attempt is repeated at the next request
       copy.catch(() => this.#copies.delete(encoding));
     }
     return copy;

@@ -9,11 +9,11 @@ export const DEFAULT_LIMIT = 20;
 export const DEFAULT_OFFSET = 0;
 
 export const DEFAULT_CHANGES = 100;
-/** Seconds that a client may have its answer wait for the first change. */
+/** Maximum of `wait`, in seconds. */
 export const MAX_WAIT_S = 30;
 export const DEFAULT_WAIT_S = 0;
 
-/** What a request for changes asks for. */
+/** Parameters of a request for changes. */
 export interface ChangesQuery {
   /** undefined: from the beginning */
   token: Token | undefined;
@@ -21,21 +21,21 @@ export interface ChangesQuery {
   waitS: number;
 }
 
-/** What a list request asks for. */
+/** Parameters of a list request. */
 export interface ListQuery {
   limit: number;
-  /** at most 2^53-1: past it no list goes */
+  /** at most 2^53-1 */
   offset: number;
   /** undefined: no filter */
   registryId: string | undefined;
 }
 
-/** True when the list is filtered by registry id: that needs the scope, whatever the value. */
+/** Returns true if the list is filtered by registry id, which needs the scope whatever the value. */
 export function asksForRegistryId(parameters: Map<string, string | undefined>): boolean {
   return parameters.has('registry_id');
 }
 
-/** Reads the parameters of a list request; or what is wrong with them. */
+/** Reads the parameters of a list request, or returns the error. */
 export function readListQuery(parameters: Map<string, string | undefined>): ListQuery | { error: ErrorCode } {
   const registryId = parameters.has('registry_id')
     ? readRegistryId(parameters.get('registry_id') ?? '')
@@ -48,7 +48,7 @@ export function readListQuery(parameters: Map<string, string | undefined>): List
   return { limit, offset, registryId };
 }
 
-/** Reads the parameters of a request for changes; or what is wrong with them. */
+/** Reads the parameters of a request for changes, or returns the error. */
 export function readChangesQuery(
   parameters: Map<string, string | undefined>,
 ): ChangesQuery | { error: ErrorCode } {
@@ -63,8 +63,8 @@ export function readChangesQuery(
 }
 
 /**
- * Parses a raw query string. Of a repeated parameter the first counts; a value that cannot be decoded
- * is undefined, a name that cannot be decoded is no parameter of ours.
+ * Parses a raw query string. The first of a repeated parameter counts. A value that cannot be decoded is undefined; a
+ * name that cannot be decoded is ignored.
  */
 export function parseQuery(query: string): Map<string, string | undefined> {
   const parameters = new Map<string, string | undefined>();

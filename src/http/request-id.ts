@@ -1,30 +1,33 @@
 import { randomBytes } from 'node:crypto';
 
-/** What may be echoed into a header and a log: no spaces, no quotes, no control characters. */
+/** Request ids that may be echoed into a header and a log: no spaces, quotes or control characters. */
 export const WELL_FORMED = /^[A-Za-z0-9._~+/=:@-]{1,128}$/;
 
-/** 00 to sf, ten bits each: number formatting costs more, and a longer table does not stay in the processor's cache. */
+/**
+ * Pairs 00 to sf of ten bits each. Number formatting costs more, and a longer table does not stay in the processor's
+ * cache.
+ */
 const PAIRS = Array.from({ length: 1024 }, (_, i) => i.toString(36).padStart(2, '0'));
 const HALF = 0x7fff;
 const ROUNDS = 4;
 
-/** The id that a request brings along, by its header; '' where it has none that may be echoed. */
+/** Returns the request id of the header; '' if it is missing or may not be echoed. */
 export function ownId(header: string): string {
   return header !== '' && WELL_FORMED.test(header) ? header : '';
 }
 
 /**
- * Ids for requests that bring none along: unique to this process for 2^30 of them and unlikely to be met elsewhere. A counter
- * would tell each client how much the others ask, so a Feistel network with keys of this process permutes it. In two parts, for
- * each is one flat string, which the two joined would not be.
+ * Makes ids for requests without one, unique in this process for 2^30 requests. A counter would show each client the
+ * volume of the others, so a Feistel network with random keys permutes it. Ids have two parts, because each is a flat
+ * string for V8 and their concatenation is not.
  */
 class NewIds {
-  /** how each id begins */
+  /** first part of each id */
   readonly start = randomBytes(9).toString('base64url');
   readonly #keys = new Int32Array(Uint8Array.from(randomBytes(4 * ROUNDS)).buffer);
   #count = 0;
 
-  /** Begins another id: it is `start`, and behind it what is returned. */
+  /** Begins the next id: `start` followed by the returned text. */
   next(): string {
     const count = this.#count++;
     let left = count >>> 15;

@@ -14,16 +14,17 @@ import { bodyCoding, type Framing, framingOf, hasBody } from './framing.ts';
 import type { Page } from './page.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 
-/** A key that is good though it may not ask at present: it has had what its limit allows. */
+/** Result for a valid key whose rate limit is used up. */
 const SPENT = Symbol('spent');
 type PipelineEntry = Principal | null | typeof SPENT;
 
-/** A handler as uWebSockets.js calls it. */
+/** Handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
 
 /**
- * The door of every route: it makes the exchange, judges the key (401) and the scope (403), and turns whatever
- * goes wrong behind it into an answer. No exception reaches uWebSockets.js: it would end the worker.
+ * Handles every request before and after its operation: it makes the exchange, authenticates the key (401),
+ * authorizes the scope (403), applies rate limits, and turns every failure into a response. No exception reaches
+ * uWebSockets.js, where it would end the worker.
  */
 export class RequestPipeline implements Observer {
   readonly #apiKeys: ApiKeyCache;
@@ -31,7 +32,7 @@ export class RequestPipeline implements Observer {
   readonly #metrics: Metrics;
   readonly #accessLog: AccessLog;
   readonly #admission = new Admission();
-  /** set when the worker ends: uWebSockets.js itself tells nobody, and who is not told goes on asking */
+  /** set during shutdown: uWebSockets.js does not ask clients to close their connections */
   closing = false;
   readonly compresses: boolean;
   #unfinished = 0;
@@ -52,27 +53,27 @@ export class RequestPipeline implements Observer {
     this.#accessLog = accessLog;
   }
 
-  /** Requests that have no answer yet. */
+  /** Returns the number of requests without a response. */
   get inProgress(): number {
     return this.#unfinished - this.#sending;
   }
 
-  /** Requests that have no answer yet, or whose clients have not taken all of it. */
+  /** Returns the number of requests whose response is not yet sent completely. */
   get unfinished(): number {
     return this.#unfinished;
   }
 
-  /** Batches that wait for the event loop, or for others to be loaded. */
+  /** Returns the number of batches that wait for the event loop or for loads. */
   get batchesWaiting(): number {
     return this.#admission.waiting;
   }
 
-  /** Requests that are over, one way or the other. */
+  /** Returns the number of finished requests. */
   get answered(): number {
     return this.#answered;
   }
 
-  /** A handler for GET or HEAD. */
+  /** Creates a handler for GET or HEAD. */
   get<Input>(rule: GetRouteDefinition<Input>, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at(rule.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
@@ -91,7 +92,7 @@ export class RequestPipeline implements Observer {
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
 
-  /** A handler for POST. */
+  /** Creates a handler for POST. */
   post(rule: PostRouteDefinition): Handler {
     const counter = this.#metrics.requests.at(rule.route, 'POST');
     const answer = (exchange: Exchange, body: Uint8Array | undefined): void => {
@@ -125,7 +126,7 @@ export class RequestPipeline implements Observer {
         if (framing === 'tooLong') body.resolve(undefined);
         else collectBody(response, (bytes) => body.resolve(bytes && new Uint8Array(bytes)), late);
         return entry.then(async (entered) => {
-          // whatever the answer is: a close while bytes are on their way would take it back
+          // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
           if (!this.#withinLimit(exchange, entered, rule.needsRegistry)) return;
           if (isCoded && framing !== 'tooLong') exchange.fail(publicErrors.contentEncodingNotSupported);
@@ -136,7 +137,7 @@ export class RequestPipeline implements Observer {
     };
   }
 
-  /** A handler for GET or HEAD of what anybody may see. */
+  /** Creates a handler for GET or HEAD of a public page. */
   page(page: Page, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at('page', method);
     const serve = (exchange: Exchange, request: HttpRequest) =>
@@ -144,7 +145,7 @@ export class RequestPipeline implements Observer {
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
 
-  /** A handler for what the contract does not know; needs no key. */
+  /** Creates a handler for unknown paths and methods; it needs no key. */
   reject(reject: (exchange: Exchange, request: HttpRequest) => void): Handler {
     const { requests } = this.#metrics;
     return (response, request) => {
@@ -177,7 +178,7 @@ export class RequestPipeline implements Observer {
     return new Exchange(response, request, counter, this);
   }
 
-  /** Judges the key and counts the request where its key has a limit. */
+  /** Authenticates the key, and counts the request if the key has a rate limit. */
   #authenticate(exchange: Exchange, key: string): PipelineEntry | Promise<PipelineEntry> {
     const principal = this.#apiKeys.find(key, exchange.nowMs);
     if (principal === null || principal?.limit === null) return principal;
@@ -200,7 +201,7 @@ export class RequestPipeline implements Observer {
   }
 
   #withinLimit(exchange: Exchange, principal: PipelineEntry, needsRegistry: boolean): principal is Principal {
-    // the client may have left while its key was looked up
+    // the client may have disconnected during the lookup of its key
     if (exchange.over) return false;
     if (principal === null) {
       exchange.fail(publicErrors.unauthorized);
@@ -237,7 +238,7 @@ export class RequestPipeline implements Observer {
     });
   }
 
-  /** Does the work, now or later, and answers where it fails; calls `after` when it is done. */
+  /** Runs the work now or later and answers its failure; calls `after` when it is done. */
   #guard<Subject>(
     exchange: Exchange,
     work: (exchange: Exchange, subject: Subject) => void | Promise<void>,
@@ -269,23 +270,23 @@ export class RequestPipeline implements Observer {
   }
 }
 
-/** Judges a GET or HEAD; answers one that has a body. */
+/** Checks a GET or HEAD; rejects one with a body. */
 function isBodiless(exchange: Exchange, request: HttpRequest): boolean {
   if (!hasBody(request)) return true;
   exchange.rejectAndClose(publicErrors.bodyNotAllowed);
   return false;
 }
 
-/** Judges how a request with a method that may have a body tells its end; answers where that is ambiguous. */
+/** Checks the framing of a request whose method may have a body; rejects it if it is ambiguous. */
 function checkFraming(exchange: Exchange, request: HttpRequest): Framing {
   const framing = framingOf(request);
   if (framing === 'ambiguous') exchange.rejectAndClose(publicErrors.framingAmbiguous);
-  // the library takes trailers for the next request, and what a header hides from it too
+  // the library takes trailers, and what a header hides from it, for the next request
   else exchange.closesConnection = framing === 'chunked' || framing === 'unsaid';
   return framing;
 }
 
-/** One for all: to make an error with its stack costs as much as the rest of a refusal. */
+/** One shared error: an error with its stack costs as much as the rest of a rejection. */
 const OVERLOADED = new Unavailable('more batches wait than can be answered in time', {
   rejection: 'overload',
 });

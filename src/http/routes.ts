@@ -3,23 +3,23 @@ import type { Route } from '../observability/request-histogram.ts';
 import type { NEEDS_LOAD } from './admission.ts';
 import type { Exchange } from './exchange.ts';
 
-/** A route of the contract that reads a hotel or the list. */
+/** A route that reads a hotel or the list. */
 export interface GetRouteDefinition<Input> {
   route: Route;
-  /** takes from the request what the answer needs; nothing can be read from it later */
+  /** takes from the request what the response needs; the request cannot be read later */
   read: (request: HttpRequest) => Input;
-  /** true when what is asked for needs the `registry` scope */
+  /** returns true if the request needs the `registry` scope */
   needsRegistry: (input: Input) => boolean;
   answer: (exchange: Exchange, input: Input) => void | Promise<void>;
 }
 
-/** A route of the contract that takes a body. */
+/** A route that takes a body. */
 export interface PostRouteDefinition {
   route: Route;
   needsRegistry: boolean;
   /**
-   * The body is valid until the first await. With `mayLoad` false it answers from the local cache alone, or does
-   * nothing and returns NEEDS_LOAD.
+   * Answers the request. The body is valid until the first await. With `mayLoad` false it answers from the local
+   * cache alone, or does nothing and returns NEEDS_LOAD.
    */
   answer: (
     exchange: Exchange,

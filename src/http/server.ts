@@ -9,25 +9,26 @@ import type { GetRouteDefinition } from './routes.ts';
 
 /** The public port of one worker. */
 export interface Server {
-  /** Listens; throws when the port cannot be had. */
+  /** Listens; throws if the port is taken. */
   listen(host: string, port: number): Promise<void>;
-  /** Accepts no further connection; those that are open go on. */
+  /** Stops accepting connections; open ones continue. */
   stopAccepting(): void;
-  /** Open connections. */
+  /** Returns the number of open connections. */
   readonly connections: number;
   /** Closes every connection. */
   close(): void;
 }
 
-/** The methods of the library, by the names that a request gives them. */
+/** Registration methods of the library by HTTP method. */
 const REGISTER = { GET: 'get', HEAD: 'head', POST: 'post' } as const;
 
-/** A path, in which `:id` stands for one segment, and what is done for some of its methods. */
+/** A path, in which `:id` stands for one segment, and the handlers of its methods. */
 type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Handler>>];
 
 /**
- * Routes the contract's paths, after `basePath`, to its operations, and those of `pages` to what anybody may see. Past
- * `maxConnections` a new connection is closed at once: the descriptors left are for Redis, PostgreSQL and files.
+ * Opens the server. It routes the contract's paths, after `basePath`, to its operations, and those of `pages` to
+ * public pages. Above `maxConnections` a new connection is closed at once: the remaining descriptors are for Redis,
+ * PostgreSQL and files.
  */
 export function openServer(
   operations: Operations,
@@ -36,7 +37,7 @@ export function openServer(
   basePath: string,
   limit: { maxConnections: number; onRejected: () => void },
 ): Server {
-  // without this every answer would carry the library's name; its types leave the function out
+  // otherwise every response would carry the library's name; its types omit the function
   (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
   const app = App();
   const read = <Input>(path: string, rule: GetRouteDefinition<Input>): Route => [
@@ -57,7 +58,7 @@ export function openServer(
   const reject = pipeline.reject((exchange, request) => rejectUnknown(exchange, request, routes, basePath));
   for (const [path, handlers] of routes)
     for (const method of methodsOf(handlers)) app[REGISTER[method]](basePath + path, handlers[method]!);
-  // an empty id is no id: these paths are unknown
+  // an empty id is not an id: these paths are unknown
   for (const [path] of routes)
     if (path.endsWith('/:id')) app.any(basePath + path.slice(0, -':id'.length), reject);
   app.any('/*', reject);

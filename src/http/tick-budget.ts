@@ -1,12 +1,12 @@
-/** What the answers of one turn of the event loop may take of the processor. */
+/** Maximum processor time of the responses of one event-loop iteration. */
 const MAX_TICK_MS = 15;
-/** The time is looked at once in so many answers. */
+/** Number of responses between two readings of the clock. */
 const ANSWERS_PER_CHECK = 64;
 
 /**
- * Bounds the answers that are made in one turn of the event loop. The HTTP library hands over all requests of a chunk
- * that it received, up to 512 KiB, before any other connection has its turn. It does not tell which connection a
- * request came on, so the time of the whole turn counts; other threads and processes do not count.
+ * Limits the responses of one event-loop iteration. The HTTP library processes a received chunk of up to 512 KiB
+ * before other connections get their turn. It does not identify the connection of a request, so the time of the whole
+ * iteration counts. Other threads and processes do not count.
  */
 export class TickBudget {
   #answers = 0;
@@ -14,8 +14,8 @@ export class TickBudget {
   #isOver = false;
 
   /**
-   * To be called for each answer that is made as its request is read. 'last': it has used the turn up, most likely
-   * because its connection has; 'later': it has to wait for the next turn.
+   * Counts a response that is made while its request is read. 'last': the budget is used up, most likely by its
+   * connection. 'later': the response waits for the next iteration.
    */
   take(): 'within' | 'last' | 'later' {
     if (this.#isOver) return 'later';
@@ -39,7 +39,7 @@ export class TickBudget {
 }
 
 function processorMs(): number {
-  // Node 22.18 knows the time of the whole process only
+  // Node 22.18 knows the processor time of the whole process only
   const { user, system } = process.threadCpuUsage?.() ?? process.cpuUsage();
   return (user + system) / 1000;
 }

@@ -1,37 +1,37 @@
 import { BufferPool } from '../lib/buffer-pool.ts';
 
-/** Of what the kernel has not yet taken of an answer. */
+/** Buffers of response bytes that the kernel has not taken. */
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 32 * 1024 * 1024);
-/** Of a worker; past it the client that has kept its answer waiting longest is given up. */
+/** Per-worker limit on buffered unsent bytes. When it is exceeded, the slowest client is disconnected. */
 export const MAX_BACKLOG_BYTES = 256 * 1024 * 1024;
-/** A client that takes less than this in `WINDOW_MS` is given up. Bodies of requests have to come as fast. */
+/** A client that takes fewer bytes than this in `WINDOW_MS` is disconnected. Request bodies must arrive as fast. */
 const LEAST_TAKEN_BYTES = 160 * 1024;
 const WINDOW_MS = 10_000;
 const LOOK_EVERY_MS = 500;
 
-/** The rest of an answer. */
+/** The unsent rest of a response. */
 export interface PendingWrite {
   readonly bytes: Buffer;
-  /** how many of the bytes the kernel has taken; whoever sends them says so here */
+  /** number of bytes taken by the kernel, updated by the sender */
   taken: number;
 }
 
 interface BackloggedWrite extends PendingWrite {
   disconnect: () => void;
-  /** 0 where the bytes are the caller's own */
+  /** 0 if the bytes belong to the caller */
   copiedBytes: number;
   windowEndsAtMs: number;
   takenBefore: number;
 }
 
-/** in the order in which they came */
+/** in order of arrival */
 const all = new Set<BackloggedWrite>();
 let backlogBytes = 0;
 let looking: NodeJS.Timeout | undefined;
 
 /**
- * Keeps the bytes until `giveBack`: a copy of them where they may be overwritten meanwhile. `giveUp` is called when
- * the client takes them too slowly, or has kept copies longest when there is no room for more; it must give them back.
+ * Keeps the bytes until `giveBack`, as a copy if they may be overwritten. Calls `disconnect` if the client is too
+ * slow, or is the slowest when the buffer is full; the caller must then return the bytes.
  */
 export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, disconnect: () => void): PendingWrite {
   const copiedBytes = mayBeOverwritten ? bytes.length : 0;
@@ -53,7 +53,7 @@ export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, disconnect: (
   return kept;
 }
 
-/** Takes back what `keep` returned. Nobody may look at its bytes afterwards. */
+/** Releases what `keep` returned. Its bytes must not be read afterwards. */
 export function giveBack(pending: PendingWrite): void {
   const { bytes, copiedBytes } = pending as BackloggedWrite;
   if (!all.delete(pending as BackloggedWrite)) return;
