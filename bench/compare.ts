@@ -17,15 +17,15 @@ const COMPARED = [
   ...['get', 'get-channel', 'get-go', 'get-python', 'batch-10', 'batch-1000', 'batch-1000-go'],
   ...['batch-1000-python', 'page-20', 'page-20-go', 'unknown-key'],
 ];
-/** Redis databases of the two. */
+/** First of the two Redis databases. */
 const FIRST_REDIS_DATABASE = 4;
-/** Smaller changes are not told from those of memory layout and chance. */
+/** Smaller changes are indistinguishable from those of memory layout and chance. */
 const LEAST_CHANGE = 0.02;
 
 /**
- * Runs the service of two commits in turn on the same servers and the same hotels, with a local cache and with
- * Redis only. A change is said to be one when it is over 2% and every round agrees on its direction: of seven rounds
- * all fall on one side by chance once in 64 times.
+ * Runs the service of two commits alternately on the same servers and hotels, with a local cache and with Redis only. A
+ * change is reported if it exceeds 2% and all rounds agree on its direction, which happens by chance once in 64 times
+ * for seven rounds.
  */
 export async function compareCommits(
   a: string,
@@ -72,7 +72,7 @@ async function comparePair(
     const [low, high, middle] = [Math.min(...ratios), Math.max(...ratios), median(ratios)];
     let decision = 'no change beyond the noise';
     if (high < 1 && middle < 1 - LEAST_CHANGE) decision = 'B is cheaper';
-    if (low > 1 && middle > 1 + LEAST_CHANGE) decision = 'B is dearer';
+    if (low > 1 && middle > 1 + LEAST_CHANGE) decision = 'B is more expensive';
     const of = (cell: { rounds: Round[] }) =>
       median(cell.rounds.map(({ processorUs }) => processorUs)).toFixed(1);
     console.log(
@@ -81,13 +81,13 @@ async function comparePair(
   }
 }
 
-/** The files of a commit in a folder of its own, with the packages of the working tree where the lockfiles are the same, else its own. */
+/** Checks out a commit into a folder, with the packages of the working tree if the lockfiles are equal, else its own. */
 function checkOut(commit: string, folder: string): string {
   if (commit === '.') return ROOT;
   const maxBuffer = 256 * 1024 * 1024;
   const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, maxBuffer });
   mkdirSync(folder);
-  // unlike a work tree this leaves nothing in the repository, however the run ends
+  // unlike a work tree, an archive leaves nothing in the repository if the run is killed
   execFileSync('tar', ['-x', '-C', folder], { input: git('archive', commit) });
   const same = git('diff', '--stat', commit, '--', 'package-lock.json').length === 0;
   if (same) symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));

@@ -2,16 +2,17 @@ import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { findProgram } from '../src/demo/servers/programs.ts';
 
-/** Who runs where, so that what is measured never shares its processor core with what measures it. */
+/** Processor cores of a run: a server under test never shares its core with the load generator. */
 export interface Cores {
-  /** words before a command that put it on the core of the servers under test; none where that cannot be done */
+  /** command prefix that pins to the core of the servers under test; empty if pinning is impossible */
   server: string[];
   sentence: string;
 }
 
 /**
- * Puts this process, and with it all it starts from now on, on the cores beside core 0, which is for the servers
- * under test. Where that cannot be done, all share all cores, and the sentence says so.
+/**
+ * Pins this process and its later children to all cores except core 0, which the servers under test use. Where pinning is
+ * impossible, all share all cores, and the sentence says so.
  */
 export async function splitCores(): Promise<Cores> {
   const count = availableParallelism();
@@ -19,7 +20,7 @@ export async function splitCores(): Promise<Cores> {
   if (!taskset || count < 2)
     return {
       server: [],
-      sentence: 'Servers and load generators share all cores: rates say little, processor time stays.',
+      sentence: 'Servers and load generators share all cores: rates are unreliable, processor time is valid.',
     };
   const others = count === 2 ? '1' : `1-${count - 1}`;
   execFileSync(taskset, ['-a', '-c', '-p', others, String(process.pid)], { stdio: 'ignore' });

@@ -1,6 +1,4 @@
-/** Draws that are the same in every run. */
-
-/** A generator of numbers in [0, 1): mulberry32. */
+/** Returns a reproducible generator of numbers in [0, 1): mulberry32. */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -11,7 +9,7 @@ export function randomFrom(seed: number): () => number {
   };
 }
 
-/** The numbers below `count`, each once, in random order. */
+/** Returns the numbers below `count` in random order. */
 export function shuffled(count: number, random: () => number): Uint32Array {
   const numbers = Uint32Array.from({ length: count }, (_, i) => i);
   for (let i = count - 1; i > 0; i--) {
@@ -23,7 +21,7 @@ export function shuffled(count: number, random: () => number): Uint32Array {
   return numbers;
 }
 
-/** Draws from 0 to `count` - 1, the k-th most frequent with a weight of 1/k: Zipf with exponent 1. */
+/** Returns a generator from 0 to `count` - 1 whose k-th most frequent number has a weight of 1/k: Zipf with exponent 1. */
 export function zipf(count: number, random: () => number): () => number {
   const cumulative = new Float64Array(count);
   let sum = 0;
@@ -31,7 +29,7 @@ export function zipf(count: number, random: () => number): () => number {
     sum += 1 / (k + 1);
     cumulative[k] = sum;
   }
-  // frequent ones are strewn over all, else they would lie side by side in memory
+  // spreads the frequent numbers, which would otherwise be neighbours in memory
   const places = shuffled(count, random);
   return () => {
     const at = random() * sum;

@@ -1,14 +1,14 @@
 import type { Sql } from 'postgres';
 
-/** A hotel as the contract shows it, made here from SQL alone: what every target's answers are compared with. */
+/** Expected hotel of the contract, derived from SQL alone, with which the responses of all targets are compared. */
 export interface ExpectedHotel {
   id: string;
   channelId: string | null;
-  /** JSON as a key with the scope sees it */
+  /** JSON for a key with the scope */
   json: string;
   /** bytes of the JSON in UTF-8 */
   fullBytes: number;
-  /** the same with registry_id null */
+  /** bytes with registry_id null */
   narrowBytes: number;
 }
 
@@ -20,7 +20,7 @@ const SELECT = `select id, name, description, address, postal_code, city, countr
   certification_url, channel_id, registry_id::float8
   from hotels order by id collate "C"`;
 
-/** The hotels of a database, in the order of the list: all, or a page. */
+/** Reads the hotels of a database in the order of the list: all, or a page. */
 export async function readHotels(
   sql: Sql,
   page?: { offset: number; limit: number },
@@ -43,7 +43,7 @@ export async function readHotels(
   return hotels;
 }
 
-/** The parsed hotel, as a key with or without the scope sees it. */
+/** Returns the parsed hotel for a key with or without the scope. */
 export function hotelFor(hotel: ExpectedHotel, scoped: boolean): unknown {
   const value = JSON.parse(hotel.json);
   return scoped ? value : { ...value, registry_id: null };

@@ -9,7 +9,7 @@ const shutdown = new Shutdown();
 const { promise: interrupted, resolve: interrupt } = Promise.withResolvers<void>();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interrupt());
 
-/** Names, separated by commas, each one of `known`. */
+/** Parses names separated by commas, each one of `known`. */
 function parseNames(known: string[]): (text: string) => string[] {
   return (text) => {
     const names = text.split(',');
@@ -21,28 +21,28 @@ function parseNames(known: string[]): (text: string) => string[] {
 }
 
 const program = new Command('npm run bench --')
-  .description('the service beside its peers, with all that is needed started on the loopback')
-  // sizing has a --hotels of its own
+  .description('compare the service with its peers, all started on the loopback')
+  // the command sizing has its own --hotels
   .enablePositionalOptions()
   .option('--quick', 'the main scenarios in two minutes; the whole run takes up to fifteen', false)
   .option('--only <parts>', `comma-separated, of ${PARTS.join(', ')}`, parseNames(PARTS))
   .option('--beside <servers>', `comma-separated, of ${PEERS.join(', ')} (default: all)`, parseNames(PEERS))
-  .option('--hotels <n>', 'how many', parseWhole(100, 10_000_000), USUAL_HOTELS)
-  .option('--rounds <n>', 'how often each is measured (default: 3 times, or 12)', parseWhole(1, 1_000))
-  .option('--out <folder>', 'where the results are written (default: bench/results)')
+  .option('--hotels <n>', 'number of hotels', parseWhole(100, 10_000_000), USUAL_HOTELS)
+  .option('--rounds <n>', 'number of measurements of each (default: 3 or 12)', parseWhole(1, 1_000))
+  .option('--out <folder>', 'folder of the results (default: bench/results)')
   .action((options) => finish(runBenchmarks(options, shutdown)));
 program
   .command('compare')
-  .description('two commits of the service interleaved, and what changed beyond the noise')
+  .description('compare two commits of the service, interleaved, and report changes beyond the noise')
   .argument('<a>', 'a commit, branch or tag')
   .argument('<b>', 'another; "." is the working tree as it stands')
-  .option('--rounds <n>', 'how often each is measured', parseWhole(1, 1_000), 7)
+  .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 1_000), 7)
   .option('--only <scenarios>', 'comma-separated (default: the main ones)', parseNames(PARTS))
   .action((a, b, { rounds, only }) => finish(compareCommits(a, b, rounds, only, shutdown)));
 program
   .command('sizing')
-  .description('what hotels take in every tier, and the tables from which machines are chosen')
-  .option('--hotels <n>', 'how many', parseWhole(QUEUE_ROWS, 10_000_000), 50_000)
+  .description('measure the memory of hotels in every tier, for the sizing tables')
+  .option('--hotels <n>', 'number of hotels', parseWhole(QUEUE_ROWS, 10_000_000), 50_000)
   .action(({ hotels }) => finish(runSizing(hotels, shutdown, console.error)));
 await program.parseAsync();
 

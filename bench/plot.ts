@@ -4,7 +4,7 @@ import { median, significant } from './figures.ts';
 import type { Results } from './results.ts';
 import { TITLES } from './targets/target.ts';
 
-/** Readable in both schemes, and on a page whose scheme is not the reader's: background and text change together. */
+/** Colours for light and dark pages: background and text change together. */
 const STYLE = `<style>
 .page { fill: #ffffff } text { fill: #1f2328 }
 @media (prefers-color-scheme: dark) { .page { fill: #0d1117 } text { fill: #e6edf3 } }
@@ -42,7 +42,7 @@ const color = {
   },
 } as const;
 
-/** Bars: processor time a request, for GET by id and batches of 1000. SVG. */
+/** Plots processor time a request as bars, for GET by id and batches of 1000. Returns SVG. */
 export function plotProcessorTime(results: Results): Promise<string> {
   const panel = (scenario: string, title: string): object => ({
     title,
@@ -66,7 +66,7 @@ export function plotProcessorTime(results: Results): Promise<string> {
         type: 'nominal',
         sort: Object.keys(TARGET_COLORS).map((name) => TITLES[name as keyof typeof TITLES]),
         title: null,
-        // without a canvas widths of texts are guessed, half as much again as they are
+        // without a canvas, widths of texts are overestimated by half
         axis: { labelLimit: 400, maxExtent: 170, domain: false, ticks: false, labelPadding: 6 },
       },
       x: {
@@ -83,14 +83,14 @@ export function plotProcessorTime(results: Results): Promise<string> {
   });
   return draw({
     hconcat: [panel('get', 'GET by id'), panel('batch-1000', 'Batch of 1000')],
-    // from plot to plot, with the second's names between them
+    // aligns the plots, with the second's names between them
     bounds: 'flush',
     spacing: 225,
     config: CONFIG,
   } as unknown as TopLevelSpec);
 }
 
-/** Lines: the 99th percentile of latency at fixed rates. SVG. */
+/** Plots the 99th percentile of latency at fixed rates as lines. Returns SVG. */
 export function plotSweep(results: Results): Promise<string> {
   const panel = (scenario: string, title: string): object => ({
     title,

@@ -4,12 +4,12 @@ import type { Results } from './results.ts';
 import type { Cell, Round } from './rounds.ts';
 import type { TargetName } from './targets/target.ts';
 
-/** A ratio that the project has promised itself: a floor that must hold and an aim. */
+/** Target of the project for a ratio: a floor that must hold and an aim. */
 interface Promised {
   title: string;
   floor: number;
   aim: number;
-  /** true: less is better */
+  /** true: smaller is better */
   atMost?: boolean;
   of: Compared | { probe: ProbeName };
 }
@@ -27,10 +27,10 @@ export interface Ratio {
   floor: number;
   aim: number;
   atMost: boolean;
-  /** of each round */
+  /** value of each round */
   rounds: number[];
   value: number;
-  /** where two servers are compared: by what, and what the other measure says */
+  /** measure of a comparison of two servers, and the value of the other measure */
   by?: Compared['by'];
   other?: number;
   decision: 'aim' | 'floor' | 'missed';
@@ -75,7 +75,7 @@ function probe(title: string, name: ProbeName, floor: number, aim: number): Prom
   return { title, floor, aim, atMost: true, of: { probe: name } };
 }
 
-/** The ratios of a run, round by round: what stood side by side in time is compared. Rows without figures are left out. */
+/** Computes the ratios of a run from neighbouring measurements, round by round. Rows without figures are omitted. */
 export function ratiosOf(results: Results): Ratio[] {
   return PROMISED.flatMap(({ title, floor, aim, atMost = false, of }) => {
     const { rounds, ...other } = 'probe' in of ? ofProbe(results, of.probe) : ofCells(results.cells, of);

@@ -6,10 +6,10 @@ import { SCENARIOS } from './scenarios.ts';
 import { TITLES } from './targets/target.ts';
 
 const PERCENT = 100;
-/** Below this the server did not use its core up: the generator or Redis was the limit, or another program the core. */
+/** Below this the server did not saturate its core: the generator, Redis or another program was the bottleneck. */
 const SATURATED = 0.9;
 
-/** The tables of a run, as text. */
+/** Returns the tables of a run as text. */
 export function report(results: Results): string {
   const { machine, meanHotelBytes, hotels } = results;
   const lines = [
@@ -18,7 +18,7 @@ export function report(results: Results): string {
     '',
     'Medians of the rounds; ± is half the distance from the smallest to the largest. "us/req": processor time of the',
     'server\'s processes a request, user and system, from /proc/PID/stat. "busy": of one core; where it is marked with ~',
-    'the server was not the limit, and its rate says less than its processor time.',
+    'the server was not the bottleneck; its processor time is then more reliable than its rate.',
   ];
   for (const scenario of SCENARIOS) {
     const cells = results.cells.filter((cell) => cell.scenario === scenario.name);

@@ -3,7 +3,7 @@ import type { Probe } from './probes/probe.ts';
 import type { Cell } from './rounds.ts';
 import type { SweepPoint } from './sweep.ts';
 
-/** All of a run; what bench/results/latest.json and quick.json hold. */
+/** All figures of a run: the content of bench/results/latest.json and quick.json. */
 export interface Results {
   at: string;
   commit: string;
@@ -16,6 +16,6 @@ export interface Results {
   sweep: SweepPoint[];
   probes: Probe[];
   compression: Compression[];
-  /** autocannon beside our own generator */
+  /** autocannon, to confirm our own generator */
   witness: Cell[];
 }

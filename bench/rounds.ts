@@ -10,13 +10,13 @@ import type { Target, TargetName } from './targets/target.ts';
 import { verify } from './verify.ts';
 import type { World } from './world.ts';
 
-/** What one round of a scenario on one target yielded. */
+/** Result of one round of a scenario on one target. */
 export interface Round extends LoadResult {
-  /** of the server's processes, user and system, microseconds a request */
+  /** of all processes of the server, user and system, microseconds a request */
   processorUs: number;
-  /** the part of the time in which the server's core worked for it, 0 to 1: near 1, the server was the limit */
+  /** part of the time in which the server used its core, 0 to 1: near 1, the server was the bottleneck */
   busy: number;
-  /** keys that the service's local cache did not know; of the service alone */
+  /** misses of the service's local cache a request; only for the service */
   localMisses?: number;
 }
 
@@ -31,7 +31,7 @@ export interface Pace {
   seconds: number;
 }
 
-/** Those that are compared with each other stand side by side: the machine's pace changes within seconds. */
+/** Order of the targets: those compared with each other are neighbours, because the machine's speed drifts. */
 const IN_TURN: TargetName[] = [
   'fastify',
   'nginx',
@@ -42,7 +42,7 @@ const IN_TURN: TargetName[] = [
   'nginx-redis',
 ];
 
-/** Runs one scenario on all targets, in rounds: each target once a round, in turn. */
+/** Runs one scenario on all targets in rounds: each target once a round. */
 export async function runScenario(
   { folder, tools, say, hotels, keys }: World,
   scenario: Scenario,
@@ -76,12 +76,12 @@ export async function runScenario(
     ([, a], [, b]) => IN_TURN.indexOf(a.name) - IN_TURN.indexOf(b.name),
   );
   for (let round = 0; round < pace.rounds; round++) {
-    // every second round goes the other way, so that a drift of the machine falls on all alike
+    // alternates the direction, so that drift affects all targets equally
     for (const [i, target] of round % 2 === 0 ? inTurn : inTurn.toReversed()) {
       const missesBefore = target.adminPort ? await readMisses(target) : 0;
       const beforeMs = await processorTimeMs(target.pid);
       const beganAtMs = performance.now();
-      // each round begins elsewhere, so that no round finds what the last has just touched
+      // each round begins elsewhere, so that it does not hit what the last has just read
       const result = await load(target, pace.seconds, Math.floor((calls.length * (round + 1)) / 7));
       const wallMs = performance.now() - beganAtMs;
       const spentMs = (await processorTimeMs(target.pid)) - beforeMs;

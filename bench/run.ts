@@ -28,7 +28,7 @@ const STOP_DEADLINE_MS = 12_000;
 const RESULTS = fileURLToPath(new URL('./results/', import.meta.url));
 const BARE = new URL('./targets/bare-service.mjs', import.meta.url).href;
 
-/** Those whose ratios are promised are run for longer, and are what `--quick` keeps, with one small batch. */
+/** Scenarios with target ratios: they run longer, and are part of `--quick`. */
 const PROMISED = ['get', 'batch-1000'];
 const QUICK = ['get', 'batch-10', 'batch-1000'];
 const PACE: Record<'quick' | 'usual' | 'promised', Pace> = {
@@ -37,7 +37,7 @@ const PACE: Record<'quick' | 'usual' | 'promised', Pace> = {
   promised: { rounds: 12, seconds: 1 },
 };
 
-/** Of the whole run, and of the quick one. */
+/** Default numbers of hotels, of the whole and of the quick run. */
 export const USUAL_HOTELS = 100_000;
 
 export interface RunOptions {
@@ -45,18 +45,18 @@ export interface RunOptions {
   /** names of scenarios and probes; undefined: all */
   only: string[] | undefined;
   hotels: number;
-  /** of each scenario and server; undefined: as many as suit it */
+  /** rounds of each scenario and server; undefined: the default of each */
   rounds: number | undefined;
-  /** the servers that the service stands beside; undefined: all */
+  /** servers to compare with; undefined: all */
   beside: string[] | undefined;
-  /** where the results are written; undefined: bench/results, where a run that leaves anything out replaces nothing */
+  /** folder of the results; undefined: bench/results, which an incomplete run does not replace */
   out: string | undefined;
 }
 
-/** Names that `--beside` takes. */
+/** Names for `--beside`. */
 export const PEERS = Object.keys(TITLES).filter((name) => name !== 'service');
 
-/** Names that `--only` takes. */
+/** Names for `--only`. */
 export const PARTS = [
   ...SCENARIOS.map(({ name }) => name),
   'sweep',
@@ -67,7 +67,7 @@ export const PARTS = [
   'deep-page',
 ];
 
-/** Runs the benchmarks, writes bench/results and prints the tables. Everything started is released by `lifecycle`. */
+/** Runs the benchmarks, writes bench/results and prints the tables. `shutdown` releases everything started. */
 export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Promise<void> {
   const { quick, only, hotels, rounds, beside = PEERS, out = RESULTS } = options;
   const beganAtMs = performance.now();
@@ -96,7 +96,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     say(scenario.title);
     const usual = PACE[quick ? 'quick' : PROMISED.includes(name) ? 'promised' : 'usual'];
     const pace = { ...usual, rounds: rounds ?? usual.rounds };
-    // what observing costs is asked of one scenario
+    // the cost of observability is measured in one scenario
     const asked = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
     results.cells.push(...(await runScenario(world, scenario, asked, pace)));
   }
@@ -131,7 +131,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   say('done');
 }
 
-/** The service first. */
+/** Starts the targets, the service first. */
 async function startTargets(world: World, beside: string[]): Promise<Target[]> {
   const { targetOptions: around, tools, shutdown } = world;
   const starts: Record<TargetName, () => Promise<Target>> = {
@@ -189,7 +189,7 @@ function modelOfProcessor(): string {
   return model || (/model name\s*: (.*)/.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? 'unknown');
 }
 
-/** The commit that a folder is at, with `+` when it holds changes. */
+/** Returns the commit of a folder, with `+` if it has uncommitted changes. */
 function commitOf(folder: string): string {
   try {
     const git = (...args: string[]) =>

@@ -4,14 +4,14 @@ import { type ExpectedHotel, hotelFor } from './hotels.ts';
 import { type Ask, type Call, requestBytes } from './load/call.ts';
 import type { TargetName } from './targets/target.ts';
 
-/** One kind of request, sent to each of the targets. */
+/** Kind of request, sent to each target. */
 export interface Scenario {
   name: string;
   title: string;
-  /** small answers, sent by wrk where it is there */
+  /** small responses, requested by wrk if it is installed */
   small: boolean;
   connections: number;
-  /** those that cannot answer it */
+  /** targets that do not support it */
   without?: TargetName[];
   calls: (around: Known) => Call[];
 }
@@ -22,20 +22,20 @@ interface Known {
 }
 
 const SEED = 7;
-/** No more than are looked up at once: of others the first requests are refused with 503, as guesses. */
+/** At most the concurrency of key look-ups: further unknown keys would first be rejected with 503. */
 const UNKNOWN_KEYS = 8;
 const NO_LIST: TargetName[] = ['nginx', 'nginx-redis'];
-/** They are measured as they come, and do not compress. */
+/** Targets without compression. */
 const NO_COMPRESSION: TargetName[] = ['nginx-redis', 'fastify', 'limit', 'bare'];
 
-/** What the default clients of three languages send as Accept-Encoding. */
+/** Accept-Encoding of the default clients of three languages. */
 export const CLIENTS = [
   ['go', 'gzip'],
   ['node', 'gzip, deflate'],
   ['python', 'gzip, deflate, br, zstd'],
 ] as const;
 const TITLES_OF_CLIENTS = { go: 'Go', node: 'Node', python: 'Python' };
-/** The first so many pages of the list are asked for in turn. */
+/** Number of pages of the list that are requested in turn. */
 const PAGES = 50;
 
 /** All scenarios, in the order in which they are run and shown. */
@@ -130,7 +130,7 @@ export const SCENARIOS: Scenario[] = [
   },
   {
     name: 'page-20-go',
-    title: 'list of 20, as Go asks',
+    title: 'list of 20, as Go requests it',
     small: false,
     connections: 32,
     without: NO_LIST,
@@ -163,7 +163,7 @@ export const SCENARIOS: Scenario[] = [
   },
 ];
 
-/** A page of the list of all hotels. */
+/** Returns the request of a page of the list. */
 export function page({ hotels, keys }: Known, offset: number, limit = 100): Call {
   const ask = { path: `/hotels?limit=${limit}&offset=${offset}`, key: keys.full };
   return many(hotels.slice(offset, offset + limit), ask, true);
@@ -173,19 +173,19 @@ function pages(known: Known, limit: number): Call[] {
   return Array.from({ length: PAGES }, (_, i) => page(known, i * limit, limit));
 }
 
-/** The same request by a client that sends this Accept-Encoding. */
+/** Returns the same request with this Accept-Encoding. */
 export function accepting(accept: string, call: Call): Call {
   const text = call.bytes.toString('latin1').replace('\r\n', `\r\naccept-encoding: ${accept}\r\n`);
   return { ...call, bytes: Buffer.from(text, 'latin1'), mayBeCompressed: true };
 }
 
-/** A batch of hotels by their channel ids. */
+/** Returns the request of a batch of hotels by their channel ids. */
 export function batchOf(hotels: ExpectedHotel[], key: string, scoped: boolean): Call {
   const json = JSON.stringify({ channel_ids: hotels.map(({ channelId }) => channelId) });
   return many(hotels, { path: '/hotels/channel/batch', key, json }, scoped);
 }
 
-/** Those that have a channel id, in random order. */
+/** Returns the hotels with a channel id, in random order. */
 export function withChannel(hotels: ExpectedHotel[]): ExpectedHotel[] {
   return [...shuffled(hotels.length, randomFrom(SEED))]
     .map((i) => hotels[i]!)
@@ -211,7 +211,7 @@ function batch(size: number, count: number, connections: number, scoped = true):
   };
 }
 
-/** One hotel. */
+/** Returns the request of one hotel. */
 export function single(hotel: ExpectedHotel, by: 'id' | 'channel', key: string, scoped: boolean): Call {
   const path = by === 'id' ? `/hotels/${hotel.id}` : `/hotels/channel/${hotel.channelId}`;
   return {

@@ -15,25 +15,25 @@ import { makeDatabase } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
-/** Rows that one transaction leaves in the queue of changes; there are at least as many hotels. */
+/** Rows that one transaction leaves in the change queue; there are at least as many hotels. */
 export const QUEUE_ROWS = 2_000;
 const LOCAL_CACHE = 'hotel_api_local_cache_bytes';
 
-/** What a number of hotels takes, and how fast changes are delivered. Bytes are of a hotel unless they say otherwise. */
+/** Memory of a number of hotels and speed of the change feed. Bytes are per hotel unless stated otherwise. */
 export interface Sizes {
   at: string;
   hotels: number;
   jsonBytes: number;
   localCacheBytes: number;
-  /** entry, pointers and the keys of all three */
+  /** entry, pointers and their three keys */
   redisBytes: number;
   redisKeys: number;
   tableBytes: number;
   indexBytes: number;
   primaryMiB: number;
-  /** beside its local cache */
+  /** in addition to its local cache */
   workerMiB: number;
-  /** held by an instance of one worker with a pool of `poolSize` */
+  /** of an instance with one worker and a pool of `poolSize` */
   connections: number;
   poolSize: number;
   /** changes a second, from commit to delivery, of one statement that changes all hotels */
@@ -42,7 +42,7 @@ export interface Sizes {
   singleRowsPerSecond: number;
 }
 
-/** Measures what `count` hotels take and writes bench/results/sizing.json, from which docs/operations/sizing.md is made. */
+/** Measures `count` hotels and writes bench/results/sizing.json, the source of docs/operations/sizing.md. */
 export async function runSizing(
   count: number,
   shutdown: Shutdown,
@@ -51,14 +51,14 @@ export async function runSizing(
   const sizes = await measure(count, shutdown, say);
   await writeFile(`${FOLDER}sizing.json`, `${JSON.stringify(sizes, null, 1)}\n`);
   console.log(JSON.stringify(sizes, null, 1));
-  say('npm run build:docs renews the tables of docs/operations/sizing.md.');
+  say('npm run build:docs updates the tables of docs/operations/sizing.md.');
 }
 
 async function measure(count: number, shutdown: Shutdown, say: (sentence: string) => void): Promise<Sizes> {
   const postgres = await startPostgres();
   shutdown.push('PostgreSQL', () => postgres.stop(), 12_000);
   const redis = await startRedis(say);
-  if (!redis) throw new Error('there is no Redis here and none could be fetched');
+  if (!redis) throw new Error('no Redis was found, and none could be downloaded');
   shutdown.push('Redis', () => redis.stop(), 12_000);
   const client = new Redis(redis.url);
   shutdown.push('client of Redis', async () => client.disconnect());
@@ -121,12 +121,12 @@ async function residentBytes(pid: number): Promise<number> {
   return 1024 * Number(/^Pss:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/smaps_rollup`, 'utf8'))![1]);
 }
 
-/** Seconds from the commit of a change until the invalidator has taken all of it off the queue. */
+/** Returns the seconds from the commit of a change until the invalidator has removed all of it from the queue. */
 async function untilDelivered(sql: Sql, change: () => PromiseLike<unknown>): Promise<number> {
   await change();
   const committedAtMs = performance.now();
   for (;;) {
-    // a row that is being taken off is still seen here until that commits
+    // a row that is being removed is visible here until that commits
     const [queue] = await sql`select exists(select from hotel_api_changes) as waits`;
     if (!queue!.waits) return (performance.now() - committedAtMs) / 1000;
     await sleep(2);

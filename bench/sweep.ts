@@ -4,21 +4,21 @@ import { SCENARIOS } from './scenarios.ts';
 import type { Target, TargetName } from './targets/target.ts';
 import type { World } from './world.ts';
 
-/** One rate of the open-loop sweep on one target. */
+/** Result of one rate of the open-loop sweep on one target. */
 export interface SweepPoint extends LoadResult {
   scenario: string;
   target: string;
   perSecond: number;
 }
 
-/** Requests a second; the generator itself carries some 40,000 small ones. */
+/** Requests a second; the generator is limited to some 40,000 small ones. */
 const RATES: Record<string, number[]> = {
   get: [5_000, 10_000, 20_000, 30_000],
   'batch-1000': [25, 50, 100, 400, 800, 1_600],
 };
 const SWEPT: TargetName[] = ['service', 'service-redis', 'nginx', 'fastify'];
-/** A target that is this slow at a rate is not asked for more. */
-const GIVEN_UP_US = 500_000;
+/** A target with a 99th percentile above this is not measured at higher rates. */
+const MAX_P99_US = 500_000;
 
 /** Sends GETs and batches of 1000 at rising fixed rates, all targets at one rate before the next. */
 export async function sweep(
@@ -34,7 +34,7 @@ export async function sweep(
       for (const target of left) {
         const result = await openLoop(target.port, calls, { perSecond, seconds });
         points.push({ scenario: name, target: target.name, perSecond, ...result });
-        if (result.p99Us > GIVEN_UP_US || result.faultCount > 0) left.delete(target);
+        if (result.p99Us > MAX_P99_US || result.faultCount > 0) left.delete(target);
       }
     }
   }

@@ -6,7 +6,7 @@ import type { Target } from './targets/target.ts';
 
 const SAMPLE = 12;
 
-/** Asks a target for a sample of the calls and compares the parsed answers with what PostgreSQL holds; throws where they differ. */
+/** Sends a sample of the calls to a target and compares the parsed responses with PostgreSQL; throws on a difference. */
 export async function verify(target: Target, calls: Call[]): Promise<void> {
   for (let i = 0; i < Math.min(SAMPLE, calls.length); i++) {
     const call = calls[Math.floor((i * calls.length) / SAMPLE) % calls.length]!;
@@ -15,11 +15,11 @@ export async function verify(target: Target, calls: Call[]): Promise<void> {
       throw new Error(`${target.name}, ${request}: ${error.message}`);
     });
     if (call.body && !isDeepStrictEqual(JSON.parse(decoded(body).toString()), call.body()))
-      throw new Error(`${target.name}, ${request}: the answer is not what PostgreSQL holds`);
+      throw new Error(`${target.name}, ${request}: the response differs from PostgreSQL`);
   }
 }
 
-/** A body of JSON as it was before it was compressed, if it was. */
+/** Returns the uncompressed body. */
 function decoded(body: Buffer): Buffer {
   if (body[0] === 0x7b || body[0] === 0x5b) return body;
   if (body.readUInt16BE() === 0x1f8b) return gunzipSync(body);

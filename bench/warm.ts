@@ -6,7 +6,7 @@ import type { World } from './world.ts';
 /** Reads every hotel through a target, by channel id in batches and the rest by id. */
 export async function warm(target: Target, { hotels, keys }: Pick<World, 'hotels' | 'keys'>): Promise<void> {
   const named = withChannel(hotels);
-  // the service knows a hotel by all its names once it has read it; nginx knows only what it was asked for
+  // one read caches a hotel under all its keys in the service, but only under the requested key in nginx
   const byId = target.name === 'nginx' ? hotels : hotels.filter(({ channelId }) => channelId === null);
   const calls = byId.map((hotel) => single(hotel, 'id', keys.full, true));
   for (let from = 0; from < named.length; from += 500)

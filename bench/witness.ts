@@ -7,7 +7,7 @@ import type { World } from './world.ts';
 
 const WITNESSED: TargetName[] = ['service', 'fastify', 'nginx'];
 
-/** The two main scenarios once more, by autocannon: another generator must see the same processor time. */
+/** Repeats the two main scenarios with autocannon, whose processor times must agree. */
 export async function witness({ hotels, keys }: World, targets: Target[], seconds: number): Promise<Cell[]> {
   const cells: Cell[] = [];
   for (const name of ['get', 'batch-1000']) {

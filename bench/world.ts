@@ -18,10 +18,10 @@ import { findTools, type Tools, type Wanted } from './tools.ts';
 
 const STOP_DEADLINE_MS = 12_000;
 const LOGIN = 'hotel_api';
-/** Redis databases: the services under test count from here, the peers share one. */
+/** Redis database of the peers; those of the services under test are above it. */
 const PEER_DATABASE = 1;
 
-/** The servers behind the targets, and what is in them. */
+/** Servers behind the targets, and their data. */
 export interface World {
   cores: Cores;
   tools: Tools;
@@ -30,15 +30,15 @@ export interface World {
   shutdown: Shutdown;
   keys: { full: string; narrow: string };
   hotels: ExpectedHotel[];
-  /** as the owner */
+  /** connection of the owner */
   sql: Sql;
   targetOptions: TargetOptions;
-  /** removed at the end */
+  /** temporary folder, removed at the end */
   folder: string;
   say: (sentence: string) => void;
 }
 
-/** Starts PostgreSQL and Redis and fills them with `count` hotels. All is released by `lifecycle`. */
+/** Starts PostgreSQL and Redis and fills them with `count` hotels. `shutdown` releases all. */
 export async function startWorld(
   count: number,
   wanted: Wanted,
@@ -58,7 +58,7 @@ export async function startWorld(
   const startingRedis = startRedis(say);
   shutdown.push('Redis', async () => (await startingRedis.catch(() => undefined))?.stop(), STOP_DEADLINE_MS);
   const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
-  if (!redis) throw new Error('there is no Redis here and none could be fetched');
+  if (!redis) throw new Error('no Redis was found, and none could be downloaded');
 
   say(`Generating ${count} hotels …`);
   const keys = { full: '', narrow: '' };
@@ -85,7 +85,7 @@ export function redisUrlOf({ port }: { port: number }, database: number): string
   return `redis://127.0.0.1:${port}/${database}`;
 }
 
-/** Makes a database of this release with hotels, and a login for the service, which may be there already. */
+/** Creates a database of this release with hotels, and the login of the service, replacing an existing one. */
 export async function makeDatabase(
   { postgres, shutdown }: Pick<World, 'postgres' | 'shutdown'>,
   name: string,
@@ -102,7 +102,7 @@ export async function makeDatabase(
   await admin.unsafe(`drop role if exists ${LOGIN}_${name}`);
   await admin.unsafe(`create role ${LOGIN}_${name} login password '${password}' in role hotel_api_serve`);
   await seed(sql, hotels, { seed: DEFAULT_SEED, today: new Date().toISOString().slice(0, 10) });
-  // commits are asynchronous here, and vacuum marks nothing as visible to all whose commit is not on disk yet
+  // commits are asynchronous here, and vacuum marks no rows as visible whose commit is not on disk
   await sql.unsafe('checkpoint');
   await sql.unsafe('vacuum analyze hotels');
   await admin.end();
@@ -113,7 +113,7 @@ export async function makeDatabase(
   return { sql, databaseUrl };
 }
 
-/** The peers keep a hotel's JSON under both of its names: one look-up an id, the most that suits them. */
+/** Stores a hotel's JSON for the peers under both of its keys: one look-up an id, the best case for them. */
 async function fillPeers(url: string, hotels: ExpectedHotel[]): Promise<void> {
   const redis = new Redis(url);
   for (let from = 0; from < hotels.length; from += 500) {

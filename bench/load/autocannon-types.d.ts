@@ -8,7 +8,7 @@ declare module 'autocannon' {
     duration: number;
     requests: { method: 'GET' | 'POST'; path: string; headers: Record<string, string>; body?: string }[];
   }
-  /** Of the event `response`: client, status, bytes with the head, milliseconds. */
+  /** Event `response`: client, status, bytes with the head, milliseconds. */
   function autocannon(options: Options): EventEmitter & PromiseLike<unknown>;
   export default autocannon;
 }

@@ -2,13 +2,12 @@ import autocannon from 'autocannon';
 import type { Call, LoadResult } from './call.ts';
 import { LoadCounter } from './tally.ts';
 
-/** Each connection walks its list of requests from the beginning: a long one would only be built again for each. */
+/** Maximum number of requests in the list, which each connection builds and sends from its beginning. */
 const REQUESTS = 2_000;
 
 /**
- * Closed loop by autocannon, as a witness beside our own generator. It keeps latencies in whole milliseconds, so
- * they are taken from its events; and it knows no expected length of an answer, so bytes are checked as at least
- * those of the shortest body.
+ * Closed loop by autocannon, to confirm our own generator. Latencies are taken from its events, because it rounds them to
+ * milliseconds. It supports no expected length of a response, so bytes are compared with the shortest body.
  */
 export async function autocannonLoop(
   port: number,

@@ -1,24 +1,24 @@
-/** A request that is ready to be sent, and what its answer must be. */
+/** Request as bytes, and the expected response. */
 export interface Call {
-  /** the whole request of HTTP/1.1 */
+  /** whole HTTP/1.1 request */
   bytes: Buffer;
   status: number;
-  /** of the answer's body, exactly; of one that may be compressed, before that */
+  /** exact length of the response's body, before compression */
   bodyBytes: number;
-  /** true: the length of the answer's body is not known beforehand */
+  /** true: the length of the response's body is unknown */
   mayBeCompressed?: boolean;
-  /** the answer's body, parsed; undefined: only its length counts */
+  /** returns the parsed body of the response; undefined: only its length is checked */
   body?: () => unknown;
 }
 
 export interface Ask {
   path: string;
   key: string;
-  /** POST with this JSON; GET without */
+  /** body of a POST; without it the request is a GET */
   json?: string;
 }
 
-/** The bytes of a request, with the headers that a client of the API sends. */
+/** Returns the bytes of a request with the headers of a usual client. */
 export function requestBytes({ path, key, json }: Ask): Buffer {
   const method = json === undefined ? 'GET' : 'POST';
   const head = `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: ${key}\r\n`;
@@ -27,13 +27,13 @@ export function requestBytes({ path, key, json }: Ask): Buffer {
   return Buffer.from(`${head}content-type: application/json\r\ncontent-length: ${length}\r\n\r\n${json}`);
 }
 
-/** What a run of load yielded. Latencies are in microseconds, of the requests that were answered as they must be. */
+/** Result of a load run. Latencies are in microseconds, of requests with the expected response. */
 export interface LoadResult {
   requests: number;
   seconds: number;
   p50Us: number;
   p99Us: number;
-  /** the first few answers that were not what they must be, in words, and how many there were */
+  /** descriptions of the first unexpected responses, and their number */
   faults: string[];
   faultCount: number;
 }

@@ -5,9 +5,9 @@ import { LoadCounter } from './tally.ts';
 const MAX_FAULTS = 100;
 
 /**
- * Closed loop: each connection sends its next request when it has the answer to its last, for `seconds`; then what
- * is under way is awaited. The calls are walked in order, beginning at `from`, by all connections together: a call
- * is not sent again before all others were. With `requests` it ends after that many, if it is earlier.
+ * Closed loop for `seconds`: each connection sends its next request after the response to its last. Requests in flight
+ * are awaited. All connections together send the calls in order from `from`, and repeat none before all were sent.
+ * `requests` limits their number.
  */
 export async function closedLoop(
   port: number,

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import type { Call } from './call.ts';
 
-/** Of each read; a large one keeps the generator cheap: 1 MB of answer takes four reads, and nothing is allocated. */
+/** Size of a read: a response of 1 MB takes four reads without allocation. */
 const READ_BYTES = 262_144;
 const HEAD_END = Buffer.from('\r\n\r\n');
 
@@ -17,7 +17,7 @@ export class Connection {
   #status = 0;
   #bodyBytes = 0;
   #remaining = -1;
-  /** when the request under way was due, on the clock of `performance.now()`; for the caller to set */
+  /** time at which the request in flight was due (`performance.now()`), set by the caller */
   dueAtMs = 0;
   /** set to an empty array to be given the body in parts */
   body: Buffer[] | undefined;
@@ -91,7 +91,7 @@ export class Connection {
     if (this.#remaining > 0) return;
     const call = this.#call!;
     let fault: string | undefined;
-    if (this.#remaining < 0) fault = 'more bytes than the answer says';
+    if (this.#remaining < 0) fault = 'more bytes than content-length';
     else if (this.#status !== call.status) fault = `status ${this.#status} instead of ${call.status}`;
     else if (!call.mayBeCompressed && this.#bodyBytes !== call.bodyBytes)
       fault = `${this.#bodyBytes} bytes instead of ${call.bodyBytes}`;
@@ -106,11 +106,11 @@ export class Connection {
 
 function lengthIn(head: string): number {
   const found = /\r\ncontent-length: *(\d+)/i.exec(head);
-  if (!found) throw new Error(`an answer without content-length: ${head}`);
+  if (!found) throw new Error(`a response without content-length: ${head}`);
   return Number(found[1]);
 }
 
-/** Sends one request and returns the body of its answer; throws what was wrong with it. */
+/** Sends one request and returns the body of the response; throws its fault. */
 export async function ask(port: number, call: Call): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const connection = await Connection.open(port, ({ body }, fault) => {
@@ -126,7 +126,7 @@ export async function ask(port: number, call: Call): Promise<Buffer> {
   }
 }
 
-/** The bytes of the head of a target's answer to a call. */
+/** Returns the length of the head of a target's response to a call. */
 export async function headBytesOf(port: number, call: Call): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   const socket = connect({ host: '127.0.0.1', port });

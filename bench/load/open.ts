@@ -3,13 +3,12 @@ import { Connection } from './connection.ts';
 import { LoadCounter } from './tally.ts';
 
 const CONNECTIONS = 128;
-/** What has not been answered this long after the end counts as a fault. */
+/** A request without a response this long after the end counts as a fault. */
 const GRACE_MS = 3_000;
 
 /**
- * Open loop: requests are due at a fixed rate, whatever the server does. A latency is counted from the moment a
- * request was due, so the wait for a free connection is part of it and a server that stalls cannot hide it
- * (no coordinated omission, nothing to correct afterwards).
+ * Open loop: requests are due at a fixed rate, independent of the server. A latency counts from the time a request was
+ * due, so it includes the wait for a free connection (no coordinated omission).
  */
 export async function openLoop(
   port: number,
@@ -34,7 +33,7 @@ export async function openLoop(
   const untilMs = beganAtMs + options.seconds * 1000 + GRACE_MS;
   let sent = 0;
   let answered = 0;
-  // spins: a timer of Node would send up to a millisecond late
+  // spins, because a timer of Node would send up to a millisecond late
   while (answered < total && performance.now() < untilMs) {
     const nowMs = performance.now();
     while (sent < total && idle.length > 0) {
@@ -53,7 +52,7 @@ export async function openLoop(
   const result = counter.result(seconds);
   if (answered < total) {
     result.faultCount += total - answered;
-    result.faults.push(`${total - answered} of ${total} without an answer ${GRACE_MS} ms after the end`);
+    result.faults.push(`${total - answered} of ${total} without a response ${GRACE_MS} ms after the end`);
   }
   return result;
 }

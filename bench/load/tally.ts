@@ -4,7 +4,7 @@ import type { LoadResult } from './call.ts';
 const MINUTE_US = 60_000_000;
 const FAULTS_SHOWN = 3;
 
-/** Counts answers and keeps their latencies: an HDR histogram in microseconds, three digits, up to a minute. */
+/** Counts responses and records latencies in an HDR histogram: microseconds, three digits, up to a minute. */
 export class LoadCounter {
   readonly #latencies = build({
     lowestDiscernibleValue: 1,

@@ -18,16 +18,16 @@ interface Summary {
   p99Us: number;
 }
 
-/** Writes calls for `wrkLoop`. */
+/** Writes the calls of `wrkLoop` to a file. */
 export async function writeCalls(file: string, calls: Call[]): Promise<void> {
   const parts = calls.flatMap(({ bytes }) => [Buffer.from(`${bytes.length}\n`), bytes]);
   await writeFile(file, Buffer.concat(parts));
 }
 
 /**
- * Closed loop by wrk, which costs a tenth of a generator in Node for small answers. It counts statuses of 400 and
- * more and the bytes of all answers, heads included: the calls are sent in order, so their sum is known but for
- * what was under way at the end. `headBytes`: of an answer of this target.
+ * Closed loop by wrk, which takes a tenth of the processor time of a generator in Node for small responses. It counts
+ * statuses from 400 and the bytes of all responses, whose sum is known except for requests in flight at the end.
+ * `headBytes`: the length of the head of a response of this target.
  */
 export async function wrkLoop(
   program: string,
@@ -41,17 +41,17 @@ export async function wrkLoop(
     ...['--', file, String(from)],
   ]);
   const line = stdout.split('\n').find((each) => each.startsWith('RESULT '));
-  if (!line) throw new Error(`wrk said: ${stdout}`);
+  if (!line) throw new Error(`wrk printed: ${stdout}`);
   const summary: Summary = JSON.parse(line.slice('RESULT '.length));
 
   const faults: string[] = [];
   const rejected = calls[0]!.status >= 400 ? summary.requests - summary.status : summary.status;
-  if (rejected > 0) faults.push(`${rejected} answers had a status other than ${calls[0]!.status}`);
+  if (rejected > 0) faults.push(`${rejected} responses had a status other than ${calls[0]!.status}`);
   if (summary.broken + summary.timeout > 0)
     faults.push(`${summary.broken} connections broke, ${summary.timeout} requests took over 2 s`);
   const expected = expectedBytes(calls, from, summary.requests, headBytes);
   const largest = calls.reduce((most, call) => Math.max(most, call.bodyBytes), 0) + headBytes;
-  // content-length has more or fewer digits than in the answer whose head was measured
+  // content-length may have more or fewer digits than in the measured head
   const slack = connections * largest + 2 * summary.requests;
   if (!calls[0]!.mayBeCompressed && Math.abs(summary.bytes - expected) > slack)
     faults.push(`${summary.bytes} bytes were received, ${expected} expected`);

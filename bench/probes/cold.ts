@@ -7,13 +7,12 @@ import type { Probe } from './probe.ts';
 
 const SIZE = 1000;
 const REDIS_DATABASE = 2;
-/** Not measured: connections, prepared statements and compiled code come with them. */
+/** Rounds that are not measured: they open connections, prepare statements and compile code. */
 const WARM_UP = 5;
 
 /**
- * A service that has read nothing, with an empty Redis, is asked for batches of 1000 that nobody has asked for
- * before; in turn the same number of other ids is read by the bare query over one warm connection, without parsing
- * its rows.
+ * Compares batches of 1000 ids that no tier has read, on a service with an empty Redis, with the bare query for as many
+ * other ids over one warm connection, whose rows are not parsed. The two alternate.
  */
 export async function cold(
   { hotels, keys, sql, targetOptions, redis, shutdown }: World,

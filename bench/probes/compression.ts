@@ -7,7 +7,7 @@ import type { World } from '../world.ts';
 const SIZE = 1000;
 const ROUNDS = 9;
 
-/** What one level makes of the JSON of a batch of 1000: the median time on one core, and how much smaller it gets. */
+/** Result of one level for the JSON of a batch of 1000: median time on one core, and compression ratio. */
 export interface Compression {
   encoding: 'zstd' | 'br' | 'gzip';
   level: number;
@@ -32,7 +32,7 @@ const LEVELS: [Compression['encoding'], number[], (body: Buffer, level: number) 
   ['gzip', [1, 2, 6], (body, level) => gzipSync(body, { level })],
 ];
 
-/** Compresses a batch by each encoding and level that the service might choose, in turns. */
+/** Compresses a batch by each encoding and level available to the service, in rounds. */
 export function compression({ hotels }: World): Compression[] {
   const batch = withChannel(hotels).slice(0, SIZE);
   const body = Buffer.from(JSON.stringify(batch.map((hotel) => hotelFor(hotel, true))));

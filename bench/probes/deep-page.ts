@@ -13,7 +13,7 @@ const REDIS_DATABASE = 3;
 const PAGE = 100;
 const REQUESTS = 50;
 
-/** A deep page is slow until the service knows where in the list it stands: it is asked for till then, this long at most. */
+/** Maximum time to wait until the service has indexed the positions of the list. */
 const SETTLE_MS = 60_000;
 const PAUSE_MS = 200;
 const QUICK_MS = 30;
@@ -24,7 +24,7 @@ async function settle(askOnce: () => Promise<number>): Promise<number> {
   return performance.now() - beganAtMs;
 }
 
-/** The page at the end of `count` hotels against the page at the beginning, by one client: medians of 50 requests, ms. */
+/** Compares the last page of `count` hotels with the first, with one client: medians of 50 requests, ms. */
 export async function deepPage(world: World, count: number, rounds: number): Promise<Probe> {
   const { sql, databaseUrl } = await makeDatabase(world, 'million', count);
   const { key } = await createKey(sql, { name: 'bench', scopes: ['registry'], expiresAt: null });
@@ -45,7 +45,7 @@ export async function deepPage(world: World, count: number, rounds: number): Pro
     await ask(service.port, deep).catch(() => {});
     return performance.now() - beganAtMs;
   });
-  world.say(`  a deep page was quick ${(settledMs / 1000).toFixed(1)} s after it was first asked for`);
+  world.say(`  deep pages became fast ${(settledMs / 1000).toFixed(1)} s after the first request`);
   const medianMs = async (call: Call) => {
     const result = await closedLoop(service.port, [call], {
       connections: 1,

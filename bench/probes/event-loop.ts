@@ -8,7 +8,7 @@ import type { Probe } from './probe.ts';
 const AT_ONCE = 50;
 const METRIC = 'hotel_api_event_loop_delay_seconds';
 
-/** The event-loop delay that the service reports while fifty clients ask for batches of 1000 without a pause. */
+/** Measures the event-loop delay of the service while fifty clients request batches of 1000 without a pause. */
 export async function eventLoop({ hotels, keys }: World, service: Target, rounds: number): Promise<Probe> {
   const calls = SCENARIOS.find(({ name }) => name === 'batch-1000')!.calls({ hotels, keys });
   const ours: number[] = [];
@@ -27,7 +27,7 @@ export async function eventLoop({ hotels, keys }: World, service: Target, rounds
   };
 }
 
-/** The upper bound of the bucket in which 99 of 100 samples and all below them lie; throws when nothing was sampled. */
+/** Returns the upper bound of the bucket with the 99th percentile; throws without samples. */
 function p99(buckets: [le: number, count: number][]): number {
   const total = buckets.at(-1)?.[1] ?? 0;
   if (total === 0) throw new Error(`${METRIC} did not rise`);

@@ -1,7 +1,7 @@
-/** What a probe measured, in rounds: in each a value of ours and what it is compared with. */
+/** Result of a probe: in each round our value and the one it is compared with. */
 export interface Probe {
   name: ProbeName;
-  /** in words, with units */
+  /** description with units */
   what: string;
   ours: number[];
   theirs: number[];

@@ -1,6 +1,6 @@
 /**
- * The peer that a Node developer writes in an afternoon: Fastify, ioredis, JSON parsed, the field filtered, JSON
- * written. Arguments: port, Redis URL, database URL, the two keys.
+ * Peer as a Node developer would write it in an afternoon: Fastify, ioredis, JSON parsed, filtered and written. Arguments:
+ * port, Redis URL, database URL, the two keys.
  */
 import Fastify from 'fastify';
 import { Redis } from 'ioredis';

@@ -1,20 +1,19 @@
 /**
- * The limit: uWebSockets.js answers every request with the same bytes, the headers of the service's answers among
- * them; a POST when its body is there. It looks at no key and no id. `GET /length/N` sets how long the answers are.
- * Argument: port.
+ * The limit: uWebSockets.js sends the same bytes for every request, with the headers of the service, after the body of a
+ * POST. It checks no key and no id. `GET /length/N` sets the length of the responses. Argument: port.
  */
 import * as uWebSockets from 'uWebSockets.js';
 import { App, type HttpResponse } from 'uWebSockets.js';
 
 const MAX_SINGLE_WRITE_BYTES = 16_384;
-/** One call writes them all. */
+/** One call writes all headers. */
 const HEAD = Buffer.from(
   '200 OK\r\ncontent-type: application/json\r\ncache-control: private, no-cache\r\n' +
     'vary: accept-encoding, x-api-key\r\nx-request-id: AAAAAAAAAAAA000000\r\netag: "AAAAAAAAAAAA"',
 );
 let body = Buffer.alloc(0);
 
-// as the service does: no header of the library's own
+// like the service: no header of the library
 (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
 
 function answer(response: HttpResponse): void {

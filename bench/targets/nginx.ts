@@ -9,10 +9,10 @@ import { pinned, type Target, type TargetOptions } from './target.ts';
 
 const LUA = fileURLToPath(new URL('./nginx.lua', import.meta.url));
 const MODULES = '/usr/lib/nginx/modules';
-/** Debian's folder for libraries of this processor. */
+/** Debian's folder of libraries for this processor. */
 const LIBRARIES = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/lua/5.1`;
 
-/** Debian's packages for this target. */
+/** Debian packages of this target. */
 export const NGINX_PACKAGES = [
   ...[
     'nginx',
@@ -24,7 +24,7 @@ export const NGINX_PACKAGES = [
   ],
 ];
 
-/** True when all that this target needs is installed. */
+/** Returns true if all programs and libraries of this target are installed. */
 export async function hasNginx(): Promise<boolean> {
   const files = [
     ...[`${MODULES}/ngx_http_lua_module.so`, '/usr/share/lua/5.1/resty/lrucache.lua'],
@@ -45,7 +45,7 @@ const MODULES_LOADED = ['ndk_http_module', 'ngx_http_lua_module']
   .map((name) => `load_module ${MODULES}/${name}.so;`)
   .join('\n');
 
-/** Starts nginx with one worker; without `lru` every hotel is read from Redis. */
+/** Starts nginx with one worker; without `lru` it reads every hotel from Redis. */
 export async function startNginx(around: TargetOptions, lru: boolean): Promise<Target> {
   const program = (await findProgram(['nginx']))!;
   const server = await startOnFreePort(async (port) => {
@@ -56,7 +56,7 @@ export async function startNginx(around: TargetOptions, lru: boolean): Promise<T
     const order = await orderNginx(program, http, MODULES_LOADED);
     return { ...order, command: pinned(around.pin, ...order.command) };
   }, NGINX_READY);
-  // the worker has been forked, not yet set up
+  // the worker is forked, but not set up yet
   await sleep(300);
   return { name: lru ? 'nginx' : 'nginx-redis', ...server };
 }

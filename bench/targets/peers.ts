@@ -6,7 +6,7 @@ function script(name: string): string {
   return fileURLToPath(new URL(`./${name}`, import.meta.url));
 }
 
-/** Starts the Fastify peer: one process. */
+/** Starts the Fastify peer, one process. */
 export async function startFastify(around: TargetOptions): Promise<Target> {
   const { pin, peerRedisUrl, databaseUrl, keys } = around;
   const server = await startOnFreePort(
@@ -30,7 +30,7 @@ export async function startFastify(around: TargetOptions): Promise<Target> {
   return { name: 'fastify', ...server };
 }
 
-/** Starts the limit: one process. */
+/** Starts the limit, one process. */
 export async function startLimit({ pin }: TargetOptions): Promise<Target> {
   const server = await startOnFreePort(
     async (port) => ({

@@ -7,7 +7,7 @@ import { pinned, type Target, type TargetName, type TargetOptions } from './targ
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 30_000;
 
-/** Starts the service as `npm start` does, with one worker; resolves when it is ready. */
+/** Starts the service like `npm start`, with one worker; resolves when it is ready. */
 export async function startService(
   { pin, databaseUrl, redisUrl }: TargetOptions,
   options: { name: TargetName; root?: string; environment?: Record<string, string>; nodeOptions?: string[] },
@@ -65,7 +65,7 @@ async function isReady(adminPort: number): Promise<boolean> {
   return answer?.ok ?? false;
 }
 
-/** The sum of a metric's samples whose labels hold `label`; 0 where there is none. */
+/** Returns the sum of a metric's samples with `label` among their labels; 0 if there are none. */
 export async function readMetric(target: Target, name: string, label = ''): Promise<number> {
   const text = await (await fetch(`http://127.0.0.1:${target.adminPort}/metrics`)).text();
   let sum = 0;
@@ -75,7 +75,7 @@ export async function readMetric(target: Target, name: string, label = ''): Prom
   return sum;
 }
 
-/** The buckets of a histogram's series whose labels hold `label`, by their upper bounds: how many samples lie below. */
+/** Returns the cumulative buckets of a histogram's series with `label` among their labels, by upper bound. */
 export async function readBuckets(
   target: Target,
   name: string,

@@ -1,19 +1,19 @@
-/** A server under test. */
+/** Server under test. */
 export interface Target {
   name: TargetName;
   port: number;
-  /** its processes are this one and all that it started */
+  /** root of the process tree of the server */
   pid: number;
   stop(): Promise<unknown>;
-  /** of the service: for /metrics */
+  /** of the service: port of /metrics */
   adminPort?: number;
-  /** of the limit: the length of its constant answers from now on, in bytes */
+  /** of the limit: sets the length of its responses in bytes */
   answerWith?(bodyBytes: number): Promise<void>;
 }
 
 export type TargetName = keyof typeof TITLES;
 
-/** What the tables call them. */
+/** Names in the tables. */
 export const TITLES = {
   service: 'this service',
   'service-redis': 'this service, Redis only',
@@ -24,19 +24,19 @@ export const TITLES = {
   bare: 'this service, nothing observed',
 };
 
-/** What servers under test need. */
+/** Environment of the servers under test. */
 export interface TargetOptions {
-  /** words before a command that put it on the core of the servers under test */
+  /** command prefix that pins to their core */
   pin: string[];
   databaseUrl: string;
-  /** of the service */
+  /** for the service */
   redisUrl: string;
-  /** of the peers: `hotel:<id>` and `hotel:channel:<channel id>` hold JSON */
+  /** for the peers: `hotel:<id>` and `hotel:channel:<channel id>` hold JSON */
   peerRedisUrl: string;
   keys: { full: string; narrow: string };
 }
 
-/** The command, on the core of the servers under test. */
+/** Returns the command with the prefix that pins it. */
 export function pinned(pin: string[], file: string, ...args: string[]): [string, ...string[]] {
   const [first, ...rest] = [...pin, file, ...args];
   return [first!, ...rest];

@@ -29,7 +29,7 @@ test.each([
   'tomorrow',
   '',
   '1790000000',
-])('an expiry %s is refused: past, unreal or no time', (text) => {
+])('an expiry %s is rejected: past, unreal or no time', (text) => {
   expect(() => parseExpiry(text, now)).toThrow(/future|date/);
 });
 
@@ -40,26 +40,26 @@ test('a duration is a whole number with a unit, in seconds', () => {
   }
 });
 
-test('a whole number stays within its bounds', () => {
+test('a whole number is checked against its bounds', () => {
   const parse = parseWhole(1, 100);
   expect([parse('1'), parse('100')]).toEqual([1, 100]);
   for (const text of ['0', '101', '1.5', '1e2', '-1', '', '0x10'])
     expect(() => parse(text), text).toThrow(/from 1 to 100/);
 });
 
-test('a day is a real one', () => {
+test('a day must exist in the calendar', () => {
   expect(parseDay('2028-02-29')).toBe('2028-02-29');
   for (const text of ['2027-02-29', '2027-1-1', 'now']) expect(() => parseDay(text), text).toThrow(/date/);
 });
 
-test('a scope is known and counts once, a name is not blank', () => {
+test('a scope must be known and counts once, a name must not be blank', () => {
   expect(collectScope('registry', ['registry'])).toEqual(['registry']);
   expect(() => collectScope('admin', [])).toThrow(/registry/);
   expect(() => parseName(' ')).toThrow();
   expect(() => parseName('x'.repeat(201))).toThrow();
 });
 
-test('a rate limit is a count a second, minute or hour', () => {
+test('a rate limit is a number of requests a second, minute or hour', () => {
   expect(['200/s', '1/m', '1000000/h', 'none'].map(parseRateLimit)).toEqual([
     { requests: 200, windowMs: 1_000 },
     { requests: 1, windowMs: 60_000 },

@@ -5,7 +5,7 @@ const UNIT_S = { s: 1, m: 60, h: 3600, d: 86_400 };
 const LONGEST_GRACE_S = 3650 * UNIT_S.d;
 const MOST_REQUESTS = 1_000_000;
 
-/** A date (its first moment, UTC) or an ISO time (UTC unless it names its offset) in the future, as ISO time in UTC. */
+/** Parses a future date (its first moment, UTC) or ISO time (UTC without an offset); returns an ISO time in UTC. */
 export function parseExpiry(text: string, nowMs = Date.now()): string {
   const parts =
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(Z|[+-]\d{2}:\d{2})?)?$/i.exec(text);
@@ -18,13 +18,13 @@ export function parseExpiry(text: string, nowMs = Date.now()): string {
   return at.toISOString();
 }
 
-/** A real calendar day, YYYY-MM-DD. */
+/** Parses a real calendar day, YYYY-MM-DD. */
 export function parseDay(text: string): string {
   if (!isRealDay(text)) throw new InvalidArgumentError('Give a date, such as 2030-01-31.');
   return text;
 }
 
-/** A duration such as `90s`, `15m`, `24h` or `7d`, in seconds. */
+/** Parses a duration such as `90s`, `15m`, `24h` or `7d`; returns seconds. */
 export function parseDuration(text: string): number {
   const [, digits, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
   const seconds = Number(digits) * UNIT_S[unit as keyof typeof UNIT_S];
@@ -36,7 +36,7 @@ export function parseDuration(text: string): number {
   return seconds;
 }
 
-/** A whole number from `minimum` to `maximum`. */
+/** Returns a parser for whole numbers from `minimum` to `maximum`. */
 export function parseWhole(minimum: number, maximum: number): (text: string) => number {
   return (text) => {
     if (!/^\d{1,15}$/.test(text) || Number(text) < minimum || Number(text) > maximum) {
@@ -46,27 +46,27 @@ export function parseWhole(minimum: number, maximum: number): (text: string) => 
   };
 }
 
-/** A rate limit such as `200/s`, `6000/m` or `100000/h`; `none` is null. */
+/** Parses a rate limit such as `200/s`, `6000/m` or `100000/h`; `none` is null. */
 export function parseRateLimit(text: string): RateLimit | null {
   if (text === 'none') return null;
   const [, digits, unit] = /^(\d{1,7})\/([smh])$/.exec(text) ?? [];
   const requests = Number(digits);
   if (!(requests >= 1 && requests <= MOST_REQUESTS)) {
     throw new InvalidArgumentError(
-      'Give how many requests a second, minute or hour, such as 200/s, 6000/m or 100000/h, up to 1000000; or none.',
+      'Give a number of requests a second, minute or hour, such as 200/s, 6000/m or 100000/h, up to 1000000; or none.',
     );
   }
   return { requests, windowMs: 1000 * UNIT_S[unit as keyof typeof UNIT_S] };
 }
 
-/** A name for a key: 1 to 200 characters. */
+/** Parses the name of a key: 1 to 200 characters. */
 export function parseName(text: string): string {
   if (text.trim() === '' || [...text].length > 200)
     throw new InvalidArgumentError('Give 1 to 200 characters.');
   return text;
 }
 
-/** The id of a new collection: 1 to 255 characters. */
+/** Parses the id of a new collection: 1 to 255 characters. */
 export function parseCollectionId(text: string): string {
   if (text.trim() === '' || [...text].length > 255)
     throw new InvalidArgumentError('Give 1 to 255 characters.');

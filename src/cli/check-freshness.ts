@@ -1,16 +1,16 @@
 import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
-import { ServiceClient } from './freshness/asker.ts';
 import { FreshnessChecker } from './freshness/checker.ts';
+import { ServiceClient } from './freshness/service-client.ts';
 import { directDatabaseUrl, print } from './session.ts';
 
-/** Faults that are printed one by one. */
+/** Maximum number of faults that are printed. */
 const SHOWN = 10;
 
-/** `check-freshness`. Throws a `Failure` when an answer was older than promised, or when there was none to compare. */
+/** Runs `check-freshness`. Throws a `Failure` if an answer was older than promised, or if none could be compared. */
 export async function checkFreshness(options: {
   url: string;
-  /** seconds */
+  /** duration in seconds */
   for: number;
   connections: number;
   promiseMs: number;
@@ -22,10 +22,10 @@ export async function checkFreshness(options: {
   if (!/^https?:$/.test(URL.parse(options.url)?.protocol ?? ''))
     throw new Failure('--url must be an http or https address');
   const sql = openDatabase(databaseUrl, 4, { kind: 'serve', statementTimeoutMs: 10_000, pooled: false });
-  const ear = openDatabase(databaseUrl, 1, { kind: 'listen' });
-  const askers = Array.from({ length: options.connections }, () => new ServiceClient(options.url, key));
+  const listener = openDatabase(databaseUrl, 1, { kind: 'listen' });
+  const clients = Array.from({ length: options.connections }, () => new ServiceClient(options.url, key));
   try {
-    const checker = new FreshnessChecker(sql, ear, askers, () => options.promiseMs);
+    const checker = new FreshnessChecker(sql, listener, clients, () => options.promiseMs);
     const { answers, rejected, changes, lagsMs, stale } = await checker.run(
       AbortSignal.timeout(options.for * 1_000),
     );
@@ -37,7 +37,7 @@ export async function checkFreshness(options: {
     const lag = { median: at(0.5), p99: at(0.99), max: at(1) };
     const measured =
       changes === 0
-        ? 'no change was made meanwhile that every connection showed, so no lag is told'
+        ? 'no change reached every connection meanwhile, so there is no lag to report'
         : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms`;
     print(
       options.json,
@@ -47,16 +47,16 @@ export async function checkFreshness(options: {
     if (stale.length > 0) {
       throw new Failure([`${stale.length} times older than promised:`, ...stale.slice(0, SHOWN)].join('\n'));
     }
-    // a check that compared nothing has found nothing in order
+    // a check without comparisons proves nothing
     if (answers === 0) {
       throw new Failure(
         rejected > 0
-          ? `nothing was compared: all ${rejected} requests were refused (503)`
-          : 'nothing was compared: there is no hotel to ask for, or --for is too short',
+          ? `nothing was compared: all ${rejected} requests were rejected (503)`
+          : 'nothing was compared: there are no hotels, or --for is too short',
       );
     }
   } finally {
-    for (const asker of askers) asker.close();
-    await Promise.all([sql.end({ timeout: 2 }), ear.end({ timeout: 2 })]);
+    for (const client of clients) client.close();
+    await Promise.all([sql.end({ timeout: 2 }), listener.end({ timeout: 2 })]);
   }
 }

@@ -1,7 +1,7 @@
 import { pipeline } from 'node:stream/promises';
 import type { TransactionSql } from 'postgres';
 
-/** Runs a `copy … from stdin` that takes these rows. Rejects with the server's error, whenever that comes. */
+/** Runs a `copy … from stdin` with these rows. Rejects with the server's error, however late it arrives. */
 export async function copyIn(
   transaction: TransactionSql,
   statement: string,
@@ -10,13 +10,13 @@ export async function copyIn(
   const query = transaction.unsafe(statement);
   const sink = await query.writable();
   const { promise: rejected, reject } = Promise.withResolvers<never>();
-  // postgres.js 3.4 lets go of the stream when all is written: an error that comes then is told to the query alone,
-  // which is resolved already, and the stream would wait for ever.
+  // postgres.js 3.4 detaches the stream when all is written: a later error only reaches the query, which is resolved
+  // already, and the stream would wait forever
   Object.assign(query, { reject });
   await Promise.race([pipeline(rows, sink), rejected]);
 }
 
-/** A row in the text format of PostgreSQL's COPY, with its newline. Objects are written as JSON, null and undefined as null. */
+/** Returns a row in the text format of COPY, with its newline. Objects become JSON; null and undefined become null. */
 export function copyRow(values: readonly unknown[]): string {
   return `${values.map(copyField).join('\t')}\n`;
 }

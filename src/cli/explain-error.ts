@@ -2,7 +2,7 @@ import { ConfigError } from '../config/config.ts';
 import { TLS_FAULT } from '../config/postgres-tls.ts';
 import { Failure } from '../lib/failure.ts';
 
-/** What to print on standard error, line by line, and the exit code. Never holds the password of `databaseUrl`. */
+/** Returns the lines for standard error and the exit code. The lines never contain the password of `databaseUrl`. */
 export function explainError(error: unknown, databaseUrl = ''): { lines: string[]; exitCode: number } {
   if (error instanceof ConfigError) return { lines: error.message.split('\n'), exitCode: 2 };
   if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: 1 };
@@ -17,7 +17,7 @@ export function explainError(error: unknown, databaseUrl = ''): { lines: string[
     return {
       lines: [
         hide(
-          `PostgreSQL refused (${code}): ${message}. ${statementAdvice[code] ?? 'Nothing was changed.'}`,
+          `PostgreSQL rejected the statement (${code}): ${message}. ${statementAdvice[code] ?? 'Nothing was changed.'}`,
           databaseUrl,
         ),
       ],
@@ -30,7 +30,7 @@ export function explainError(error: unknown, databaseUrl = ''): { lines: string[
 const REACH = 'Check host and port in DATABASE_URL and that the server runs.';
 const CERTIFICATES = 'Check sslmode, sslrootcert, sslcert and sslkey in DATABASE_URL.';
 const LOST =
-  'The connection was lost: nothing was changed, unless it was lost at the very end. Look, then try again.';
+  'The connection was lost. Nothing was changed, unless it was lost during the commit: check, then try again.';
 const connectionAdvice: Record<string, string> = {
   ECONNREFUSED: REACH,
   ENOTFOUND: REACH,
@@ -46,18 +46,18 @@ const connectionAdvice: Record<string, string> = {
   '3D000': 'Create the database first, or check its name in DATABASE_URL.',
   '57P01': LOST,
   '57P03': 'The server is starting or stopping; try again.',
-  '53300': 'The server has no connection left; raise max_connections or close some.',
+  '53300': 'The server has no free connection; raise max_connections or close some.',
 };
 const statementAdvice: Record<string, string> = {
   '42P01': 'Run: hotel-api migrate',
   '42501': 'The user of DATABASE_URL must own the tables of hotel-api.',
-  '55P03': 'Another transaction holds the table; nothing was changed, try again when it has ended.',
-  '40P01': 'Nothing was changed, try again.',
+  '55P03': 'Another transaction has locked the table. Nothing was changed; try again after it has ended.',
+  '40P01': 'Nothing was changed; try again.',
 };
 
 function hide(text: string, databaseUrl: string): string {
   const password = /^[a-z]+:\/\/[^:@/]*:(.+)@/.exec(databaseUrl)?.[1];
-  // Shorter ones would be found in every word, and tell nobody anything.
+  // a shorter password would match parts of ordinary words
   if (!password || password.length < 4) return text;
   return text.replaceAll(password, '***').replaceAll(decode(password), '***');
 }

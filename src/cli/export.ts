@@ -10,13 +10,13 @@ import { Failure } from '../lib/failure.ts';
 import { count, Progress } from './progress.ts';
 import { print, withDatabase } from './session.ts';
 
-/** Hotels that are read and written at a time; memory does not grow with the table. */
+/** Hotels read and written at a time; memory does not grow with the table. */
 const ROWS = 1_000;
 
-/** `export [FILE]` (`-`: standard output, without `json`): every hotel as a line of NDJSON, ordered by id, as `import` takes it, of one moment. */
+/** Runs `export [FILE]` (`-`: standard output, without `json`): writes one snapshot of all hotels as NDJSON, ordered by id. */
 export async function exportHotels(file: string, options: { gzip?: boolean; json?: boolean }): Promise<void> {
   const toOutput = file === '-';
-  // of this run alone: another may export to the same file
+  // unique to this run: another may export to the same file
   const partial = `${file}.${randomBytes(6).toString('hex')}.partial`;
   const sink = toOutput ? process.stdout : createWriteStream(partial, { flags: 'wx' });
   const packed = options.gzip || /\.gz$/i.test(file);
@@ -25,7 +25,7 @@ export async function exportHotels(file: string, options: { gzip?: boolean; json
       writeHotels(sql, packed ? createGzip() : new PassThrough(), sink),
     );
     if (toOutput) return;
-    // nobody finds half an export under the name that was asked for
+    // the file appears under its name when it is complete
     await rename(partial, file);
     print(options.json, { exported, file }, `${count('hotel')(exported)} in ${file}`);
   } catch (error) {
@@ -36,7 +36,7 @@ export async function exportHotels(file: string, options: { gzip?: boolean; json
   }
 }
 
-/** A hotel as a line: the fields of the API but `certified`, which is derived; registry ids keep all their digits. */
+/** Returns a hotel as a line: the fields of the API except the derived `certified`; registry ids keep all digits. */
 export function lineOf({ version: _, registry_id: registryId, images, ...fields }: HotelRow): string {
   const shown = images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
   const text = JSON.stringify({ ...fields, images: shown });

@@ -6,14 +6,14 @@ import { print } from './session.ts';
 
 const DEADLINE_MS = 2_000;
 
-/** `health`: asks the admin port of this machine. Throws a `Failure` unless it answers 200 within 2 seconds. */
+/** Runs `health`: requests the admin port of this machine. Throws a `Failure` unless it responds with 200 within 2 seconds. */
 export async function health({ live, json }: { live?: boolean; json?: boolean }): Promise<void> {
   const { ADMIN_HOST, ADMIN_PORT: port } = readConfig({
     ADMIN_HOST: process.env.ADMIN_HOST,
     ADMIN_PORT: process.env.ADMIN_PORT,
-    // not used here, but its default may be the admin port
+    // unused, but its default may be the admin port
     PORT: process.env.PORT,
-    // required by the service; not used here
+    // required by the service, unused here
     DATABASE_URL: 'postgres://unused',
   });
   const isEverywhere = ADMIN_HOST === '0.0.0.0' || ADMIN_HOST === '::';
@@ -24,15 +24,15 @@ export async function health({ live, json }: { live?: boolean; json?: boolean })
   let status: number | undefined;
   let body: string;
   try {
-    // not fetch: it refuses ports that browsers do, such as 6000 and 10080
+    // not fetch, because it rejects the ports that browsers block, such as 6000 and 10080
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     get({ host, port, path, signal, agent: false }).on('response', resolve).on('error', reject);
     const response = await promise;
     status = response.statusCode;
     body = (await text(response)).trim();
   } catch (error) {
-    const reason = signal.aborted ? `no answer within ${DEADLINE_MS / 1000} s` : (error as Error).message;
-    throw new Failure(`${url}: ${reason}. Does the service run, and is ADMIN_PORT the same here?`);
+    const reason = signal.aborted ? `no response within ${DEADLINE_MS / 1000} s` : (error as Error).message;
+    throw new Failure(`${url}: ${reason}. Is the service running, with the same ADMIN_PORT?`);
   }
   if (status !== 200) throw new Failure(`${url}: ${status} ${body}`);
   print(json, { url, status }, 'ok');

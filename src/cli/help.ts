@@ -3,10 +3,10 @@ import type { Command, HelpConfiguration } from 'commander';
 
 type Style = Parameters<typeof styleText>[0];
 
-// commander takes the colours out where the output is no terminal or NO_COLOR is set
+// commander removes the colours if the output is no terminal or NO_COLOR is set
 const paint = (style: Style) => (text: string) => styleText(style, text, { validateStream: false });
 
-/** How help looks: commands in the order in which one needs them, colours on a terminal. */
+/** Format of the help: commands in the order of their first use, colours on a terminal. */
 export const HELP: HelpConfiguration = {
   sortSubcommands: false,
   showGlobalOptions: false,
@@ -17,12 +17,12 @@ export const HELP: HelpConfiguration = {
   styleArgumentText: paint('yellow'),
 };
 
-/** The last part of a command's help: what is worth knowing, and lines that can be run. */
+/** Returns the last part of a command's help: lines that can be run. */
 export function examples(...lines: string[]): string {
   return `\n${paint('bold')('Examples:')}\n${lines.map((line) => `  ${line}`).join('\n')}`;
 }
 
-/** Has wrong usage of a command, and of those below it, point to the help of that command. */
+/** Makes usage errors of a command and its subcommands point to the help of that command. */
 export function pointToHelp(command: Command, path = command.name()): void {
   command.showHelpAfterError(`Help: ${path} --help`);
   for (const child of command.commands) pointToHelp(child, `${path} ${child.name()}`);

@@ -3,7 +3,7 @@ import { requireCollection } from './collections/collections.ts';
 import { createKey, type ListedKey, limitKey, listKeys, type NewKey, revokeKey, rotateKey } from './keys.ts';
 import { print, withDatabase } from './session.ts';
 
-/** `keys create`. */
+/** Runs `keys create`. */
 export async function create(options: {
   name: string;
   scope: string[];
@@ -20,26 +20,26 @@ export async function create(options: {
   print(json, key, describeNewKey(key));
 }
 
-/** `keys list`. */
+/** Runs `keys list`. */
 export async function list({ json }: { json?: boolean }): Promise<void> {
   const keys = await withDatabase(listKeys);
   print(
     json,
     keys,
-    keys.length === 0 ? 'There are no keys yet. Make one: hotel-api keys create --name NAME' : table(keys),
+    keys.length === 0 ? 'There are no keys yet. Create one: hotel-api keys create --name NAME' : table(keys),
   );
 }
 
-/** `keys revoke ID`. */
+/** Runs `keys revoke ID`. */
 export async function revoke(id: string, { json }: { json?: boolean }): Promise<void> {
   const revoked = await withDatabase((sql) => revokeKey(sql, id));
   const successor = revoked.rotated_to
-    ? `\nIt was rotated to ${revoked.rotated_to}, which goes on working unless it is revoked too.`
+    ? `\nIt was rotated to ${revoked.rotated_to}, which remains valid unless it is revoked too.`
     : '';
-  print(json, revoked, `Key ${id} (${revoked.name}) is revoked since ${revoked.revoked_at}.${successor}`);
+  print(json, revoked, `Key ${id} (${revoked.name}) was revoked at ${revoked.revoked_at}.${successor}`);
 }
 
-/** `keys limit ID RATE`. */
+/** Runs `keys limit ID RATE`. */
 export async function limit(
   id: string,
   rateLimit: RateLimit | null,
@@ -50,13 +50,13 @@ export async function limit(
   print(json, limited, `Key ${id} (${limited.name}) ${now}.`);
 }
 
-/** `keys rotate ID`. */
+/** Runs `keys rotate ID`. */
 export async function rotate(id: string, { grace, json }: { grace: number; json?: boolean }): Promise<void> {
   const { created, replaced, replaced_expires_at } = await withDatabase((sql) => rotateKey(sql, id, grace));
   print(
     json,
     created,
-    `${describeNewKey(created)}\n\nThe old key ${replaced} works until ${replaced_expires_at}.`,
+    `${describeNewKey(created)}\n\nThe old key ${replaced} remains valid until ${replaced_expires_at}.`,
   );
 }
 
@@ -70,11 +70,11 @@ function describeNewKey({ id, name, key, scopes, expires_at, rate_limit, collect
     ...(collection === undefined ? [] : [`sees     collection ${printed(collection)}`]),
     `key      ${key}`,
     '',
-    'The key is shown this once: only its hash is stored.',
+    'The key is shown only now: only its hash is stored.',
   ].join('\n');
 }
 
-/** A text on one line of a terminal. */
+/** Escapes line breaks, so that a text takes one line of a terminal. */
 function printed(text: string): string {
   return text.replace(/\p{Cc}/gu, ' ');
 }
@@ -88,7 +88,7 @@ function table(keys: ListedKey[]): string {
     key.collection === null ? 'all hotels' : printed(key.collection),
     key.created_at.slice(0, 19),
     key.expires_at?.slice(0, 19) ?? 'never',
-    key.state === 'rotated' ? `rotated to ${key.rotated_to}, works until ${key.expires_at}` : key.state,
+    key.state === 'rotated' ? `rotated to ${key.rotated_to}, valid until ${key.expires_at}` : key.state,
   ]);
   rows.unshift([
     'ID',

@@ -6,20 +6,20 @@ import type { RateLimit } from '../rate-limit/rate-limit.ts';
 
 const UNITS = { 1000: 's', 60000: 'm', 3600000: 'h' };
 
-/** What is printed of a new key, once. `expires_at` is an ISO time in UTC or null. */
+/** New key as printed once. `expires_at` is an ISO time in UTC or null. */
 export interface NewKey {
   id: string;
   name: string;
   key: string;
   scopes: string[];
   expires_at: string | null;
-  /** such as 200/s; left out where there is none */
+  /** such as 200/s; absent without a limit */
   rate_limit?: string;
-  /** left out where there is none, and the key sees all hotels */
+  /** absent if the key sees all hotels */
   collection?: string;
 }
 
-/** A key as lists show it. Times are ISO, in UTC. */
+/** Key in a list. Times are ISO, in UTC. */
 export interface ListedKey {
   id: string;
   name: string;
@@ -31,13 +31,13 @@ export interface ListedKey {
   rate_limit: string | null;
   /** null: the key sees all hotels */
   collection: string | null;
-  /** the key that took its place */
+  /** id of its successor */
   rotated_to: string | null;
-  /** `rotated`: still works, until `expires_at` */
+  /** `rotated`: still valid, until `expires_at` */
   state: 'active' | 'rotated' | 'expired' | 'revoked';
 }
 
-/** Makes a key and stores its hash. The key itself is known to the caller alone, and only now. */
+/** Creates a key and stores its hash. Only the return value contains the key itself. */
 export async function createKey(
   sql: Sql | TransactionSql,
   {
@@ -69,7 +69,7 @@ export async function createKey(
   };
 }
 
-/** All keys, oldest first. */
+/** Returns all keys, oldest first. */
 export async function listKeys(sql: Sql): Promise<ListedKey[]> {
   const rows = await sql`
     select id, name, scopes, created_at, expires_at, revoked_at, rotated_to, collection_id, ${limitColumns(sql)},
@@ -90,7 +90,7 @@ export async function listKeys(sql: Sql): Promise<ListedKey[]> {
   }));
 }
 
-/** Revokes a key; to revoke it again changes nothing. Throws a `Failure` for an unknown id. */
+/** Revokes a key; revoking it again changes nothing. Throws a `Failure` for an unknown id. */
 export async function revokeKey(
   sql: Sql,
   id: string,
@@ -101,7 +101,7 @@ export async function revokeKey(
   return { id, name: row.name, revoked_at: iso(row.revoked_at)!, rotated_to: row.rotated_to };
 }
 
-/** Sets how often a key may be used; null takes the limit away. Throws a `Failure` for an unknown id. */
+/** Sets the rate limit of a key; null removes it. Throws a `Failure` for an unknown id. */
 export async function limitKey(
   sql: Sql,
   id: string,
@@ -116,8 +116,8 @@ export async function limitKey(
 }
 
 /**
- * Makes a key with the name, scopes, rate limit, collection and expiry of the old one, which goes on working for `graceS` seconds,
- * though never past its own expiry. Throws a `Failure` for a key that is unknown or no longer the current one.
+ * Creates a key with the name, scopes, rate limit, collection and expiry of the old one, which remains valid for `graceS`
+ * seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not current.
  */
 export async function rotateKey(
   sql: Sql,
@@ -130,13 +130,15 @@ export async function rotateKey(
         coalesce(expires_at <= now(), false) as expired
       from api_keys where id = ${id} for update`;
     if (!old) throw unknownKey(id);
-    if (old.revoked) throw new Failure(`Key ${id} is revoked. Make a new one: hotel-api keys create`);
+    if (old.revoked) throw new Failure(`Key ${id} is revoked. Create a new one: hotel-api keys create`);
     if (old.rotated_to)
       throw new Failure(
         `Key ${id} was already rotated. Rotate its successor: hotel-api keys rotate ${old.rotated_to}`,
       );
     if (old.expired)
-      throw new Failure(`Key ${id} expired at ${iso(old.expires_at)}. Make a new one: hotel-api keys create`);
+      throw new Failure(
+        `Key ${id} expired at ${iso(old.expires_at)}. Create a new one: hotel-api keys create`,
+      );
     const created = await createKey(transaction, {
       name: old.name,
       scopes: old.scopes,
@@ -167,10 +169,10 @@ function written(limit: RateLimit | null): string | null {
 }
 
 function unknownKey(id: string): Failure {
-  return new Failure(`There is no key with the id ${JSON.stringify(id)}. See them with: hotel-api keys list`);
+  return new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
 }
 
 function iso(time: Date | null): string | null {
-  // `infinity`, which SQL can store, is no time for JavaScript: such a key does not expire.
+  // JavaScript has no time for `infinity` of SQL: such a key does not expire
   return time === null || Number.isNaN(time.getTime()) ? null : time.toISOString();
 }

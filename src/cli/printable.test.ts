@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { printable } from './printable.ts';
 
-it('control characters are written as escapes of JSON, and all else as it is', () => {
+it('control characters become JSON escapes, and other text is unchanged', () => {
   expect(printable('a\x1b[2Jb\x9b31m\x07\r\0\x7f\u202e')).toBe(
     'a\\u001b[2Jb\\u009b31m\\u0007\\u000d\\u0000\\u007f\\u202e',
   );

@@ -18,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('without a terminal there is a line every five seconds, with the rate and the time left', () => {
+test('prints a line every five seconds without a terminal, with the rate and the remaining time', () => {
   const progress = new Progress('reading x', 1_000_000, count('hotel'));
   for (let second = 0; second <= 12; second++) {
     progress.at(10_000 * second);
@@ -30,7 +30,7 @@ test('without a terminal there is a line every five seconds, with the rate and t
   ]);
 });
 
-test('the rate is that of this run, where an earlier one has done a part', () => {
+test('measures the rate of this run after an interrupted one', () => {
   const progress = new Progress('reading x', 2e9, bytes);
   progress.at(1e9);
   vi.advanceTimersByTime(5_000);

@@ -5,17 +5,17 @@ import { printable } from './printable.ts';
 const LINE_EVERY_MS = 5_000;
 const BAR_CHARACTERS = 24;
 
-/** A number of bytes for people, such as `38.1 MB`. */
+/** Formats a number of bytes, such as `38.1 MB`. */
 export function bytes(value: number): string {
   return value < 1e9 ? `${(value / 1e6).toFixed(1)} MB` : `${(value / 1e9).toFixed(2)} GB`;
 }
 
-/** A number of things for people, such as `25,000 hotels`. */
+/** Returns a formatter of counts, such as `25,000 hotels`. */
 export function count(thing: string): (value: number) => string {
   return (value) => `${Math.round(value).toLocaleString('en')} ${thing}${value === 1 ? '' : 's'}`;
 }
 
-/** Progress of a long command on standard error: a bar on a terminal, else a plain line now and then. */
+/** Progress of a long command on standard error: a bar on a terminal, else a line every five seconds. */
 export class Progress {
   readonly #doing: string;
   readonly #format: (value: number) => string;
@@ -26,19 +26,19 @@ export class Progress {
   #value = 0;
   #lastLineAtMs = 0;
 
-  /** `doing` stands before the bar, `format` writes the figures; `total` is what `at` counts up to. */
+  /** Takes the label, the total of `at`, and the formatter of its values. */
   constructor(doing: string, total: number, format: (value: number) => string) {
     this.#doing = printable(doing);
     this.#total = total;
     this.#format = format;
   }
 
-  /** Says what `at` will count up to, where that is known better than before. */
+  /** Corrects the total. */
   expect(total: number): void {
     this.#total = total;
   }
 
-  /** Shows how far it is; the first call tells where it began. Cheap: may be called as often as one likes. */
+  /** Updates the value; the first call sets the start. Calls are cheap. */
   at(value: number): void {
     this.#value = value;
     if (this.#startedAtMs === undefined) this.#begin(value);
@@ -49,13 +49,13 @@ export class Progress {
     }
   }
 
-  /** Writes a line that stays. */
+  /** Writes a permanent line. */
   say(line: string): void {
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     process.stderr.write(`${printable(line)}\n`);
   }
 
-  /** Takes the bar away; to stop twice is no error. */
+  /** Removes the bar; may be called twice. */
   stop(): void {
     this.#bar?.stop();
     this.#bar = undefined;
@@ -76,7 +76,7 @@ export class Progress {
       stream: process.stderr,
       clearOnComplete: true,
       hideCursor: true,
-      // its handler would swallow the first Ctrl-C
+      // its handler would consume the first Ctrl-C
       gracefulExit: false,
     });
     this.#bar.start(this.#total, first);
@@ -92,7 +92,7 @@ export class Progress {
     return [
       `${Math.floor((100 * this.#value) / Math.max(1, this.#total))} %`,
       `${value.endsWith(unit) ? value.slice(0, -unit.length) : value} of ${total}`,
-      // of the first second there is no rate worth saying
+      // the rate of the first second is meaningless
       ...(seconds >= 1 && rate > 0 ? [`${this.#format(rate)}/s`, `${duration(left)} left`] : []),
     ];
   }

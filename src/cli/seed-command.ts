@@ -2,7 +2,7 @@ import { count, Progress } from './progress.ts';
 import { seed } from './seed.ts';
 import { print, withDatabase } from './session.ts';
 
-/** `seed --hotels N`. */
+/** Runs `seed --hotels N`. */
 export async function seedCommand(options: {
   hotels: number;
   seed: number;

@@ -5,13 +5,12 @@ import { hotelAt, type SeededHotel } from './seed/hotel.ts';
 
 const BATCH = 500;
 
-/** The seed where none is given. */
+/** Default seed. */
 export const DEFAULT_SEED = 1;
 
 /**
- * Fills the empty table `hotels` with the hotels of the indexes 0 to `count` - 1, in one transaction.
- * Throws a `Failure` when the table holds any hotel: made-up hotels never mix with real ones. With `ifEmpty` it leaves such
- * a table alone. Returns how many hotels it inserted.
+ * Fills the empty table `hotels` with the hotels of the indexes 0 to `count` - 1, in one transaction. Returns the number of
+ * inserted hotels. If the table is not empty it throws a `Failure`, or returns 0 with `ifEmpty`.
  */
 export async function seed(
   sql: Sql,
@@ -25,7 +24,7 @@ export async function seed(
     if (row!.filled && options.ifEmpty) return 0;
     if (row!.filled) {
       throw new Failure(
-        'The table hotels is not empty, and made-up hotels are not mixed with others. ' +
+        'The table hotels is not empty, and generated hotels are not mixed with others. ' +
           'Use an empty database, or first run in SQL: truncate hotels',
       );
     }

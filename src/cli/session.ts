@@ -7,17 +7,17 @@ import { openDatabase } from '../postgres/connect.ts';
 import { printable } from './printable.ts';
 
 /**
- * Runs `work` with one connection to the database of DATABASE_DIRECT_URL, or where that is unset DATABASE_URL, and closes
- * it afterwards; it reads no other variable.
- * A Ctrl-C or SIGTERM closes it too and is a `Failure`: the database rolls back what was not committed.
+ * Runs `work` with one connection to the database of DATABASE_DIRECT_URL, or DATABASE_URL if that is unset, and closes it
+ * afterwards. It reads no other variable. SIGINT and SIGTERM close it with a `Failure`: the database rolls back
+ * uncommitted work.
  */
 export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
   const sql = openDatabase(directDatabaseUrl(), 1, { kind: 'operate' });
   const { promise: lost, reject } = Promise.withResolvers<never>();
-  // postgres.js 3.4 rolls a transaction back even where its connection is gone, and the failing write is thrown
-  // at the process. It may come after `work` has failed for the same reason, so the listener stays.
+  // postgres.js 3.4 rolls back even on a lost connection, and throws the failed write at the process, possibly after
+  // `work` has failed for the same reason; so the listener stays
   process.on('uncaughtException', (error) => reject(isWriteAfterLoss(error) ? connectionLost() : error));
-  const interrupt = () => reject(new Failure('Interrupted: what was under way is rolled back.'));
+  const interrupt = () => reject(new Failure('Interrupted: uncommitted changes were rolled back.'));
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
   let graceS = 0;
   try {
@@ -25,13 +25,13 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
     graceS = 2;
     return result;
   } finally {
-    // After a failure there is nothing to wait for, and a lost connection would not end by itself.
+    // after a failure the grace time is 0, because a lost connection would not close by itself
     await sql.end({ timeout: graceS });
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, interrupt);
   }
 }
 
-/** The addresses of the database, from the environment or from the files that it names. Throws a `ConfigError`. */
+/** Returns the addresses of the database from the environment or the files it names. Throws a `ConfigError`. */
 function addresses(): NodeJS.ProcessEnv {
   const names = ['DATABASE_URL', 'DATABASE_DIRECT_URL'].flatMap((name) => [name, `${name}_FILE`]);
   const [found, faults] = withAddressFiles(
@@ -41,10 +41,10 @@ function addresses(): NodeJS.ProcessEnv {
   return found;
 }
 
-/** The address that commands use. Throws a `ConfigError`. */
+/** Returns the address that commands use. Throws a `ConfigError`. */
 export function directDatabaseUrl(): string {
   const { DATABASE_URL, DATABASE_DIRECT_URL } = addresses();
-  // either will do
+  // either variable suffices
   return directUrlOf(readConfig({ DATABASE_URL: DATABASE_URL || DATABASE_DIRECT_URL, DATABASE_DIRECT_URL }));
 }
 
@@ -60,7 +60,7 @@ function connectionLost(): Error {
   return Object.assign(new Error('write to a closed connection'), { code: 'CONNECTION_CLOSED' });
 }
 
-/** Prints a command's result on standard output: one JSON document, or lines for a person. */
+/** Prints a command's result on standard output: one JSON document, or lines of text. */
 export function print(asJson: boolean | undefined, result: unknown, human: string): void {
   process.stdout.write(`${printable(asJson ? JSON.stringify(result, null, 2) : human)}\n`);
 }

@@ -366,9 +366,13 @@ describe('seed and import', () => {
     test('delete-missing is refused where a hotel might be lost in silence', async () => {
       await reset();
       const blind = await hotelApi(['import', '-', '--delete-missing'], { input: `${line(A)}{"id":\n` });
-      expect(blind).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('do not tell') });
+      expect(blind).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('no readable id') });
       const empty = await hotelApi(['import', '-', '--delete-missing'], { input: '\n' });
-      expect(empty).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('holds no hotel') });
+      expect(empty).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringContaining('contains no hotel'),
+      });
       expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
     });
 

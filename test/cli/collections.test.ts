@@ -119,7 +119,7 @@ describe('collections', () => {
     [['collections', 'add', 'none', '-'], /no collection with the id "none"/],
     [['collections', 'delete', 'none'], /no collection with the id "none"/],
     [['keys', 'create', '--name', 'n', '--collection', 'none'], /no collection with the id "none"/],
-    [['collections', 'create', 'acme', '--name', 'again'], /is a collection with the id "acme" already/],
+    [['collections', 'create', 'acme', '--name', 'again'], /A collection with the id "acme" exists already/],
     [['collections', 'add', 'acme', 'no-such-file'], /cannot read no-such-file/],
   ])('%j fails with a sentence', async (args, sentence) => {
     const { code, stderr, stdout } = await program.run(args, 'a\n');

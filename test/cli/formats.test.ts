@@ -123,10 +123,14 @@ describe('import', () => {
 
   test.each([
     ['stars.csv', 'id,name,stars\na,A,4\n', /unknown field "stars".*Its fields are/],
-    ['twice.csv', 'id,name,id\na,A,a\n', /"id" stands twice/],
+    ['twice.csv', 'id,name,id\na,A,a\n', /"id" is repeated/],
     ['nameless.csv', 'id,city\na,Rome\n', /"name" is missing/],
     ['headless.csv', 'a,A,4\n', /line 1 is no header row.*at least id and name/],
-    ['cut.ndjson.gz', gzipSync(ndjson).subarray(0, 4_000), /damaged or cut off.*nothing was imported.*again/],
+    [
+      'cut.ndjson.gz',
+      gzipSync(ndjson).subarray(0, 4_000),
+      /corrupt or truncated.*nothing was imported.*again/,
+    ],
   ])('%s is refused as a whole, with what to do', async (name, content, sentence) => {
     const { code, stdout, stderr } = await program.run(['import', await put(name, content)]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });

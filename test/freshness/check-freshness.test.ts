@@ -8,7 +8,7 @@ import { freshDatabase } from '../support/database.ts';
 import { promisedMs } from '../support/form.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
-import { stoodStillIn } from '../support/stall-detector.ts';
+import { stalledIn } from '../support/stall-detector.ts';
 
 let service: Service;
 
@@ -65,7 +65,7 @@ async function checkUndisturbed(key: string) {
     const outcome = await check(key, { duration: `${seconds}s`, promiseMs: promisedMs(1_000) });
     const report = JSON.parse(outcome.stdout);
     const enough = report.changes > 20 && report.answers > 500;
-    if ((enough && stoodStillIn(1_000 * seconds) < 200) || seconds === 12) return { ...outcome, report };
+    if ((enough && stalledIn(1_000 * seconds) < 200) || seconds === 12) return { ...outcome, report };
   }
   throw new Error('unreachable');
 }

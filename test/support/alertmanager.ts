@@ -8,7 +8,7 @@ export interface Alert {
   labels: Record<string, string>;
 }
 
-/** A real Alertmanager that notifies nobody. */
+/** Alertmanager without receivers. */
 export class Alertmanager {
   readonly #url: string;
 
@@ -16,7 +16,7 @@ export class Alertmanager {
     this.#url = url;
   }
 
-  /** Runs `program` with this configuration, which brings neither a route nor receivers, until the file's end. */
+  /** Runs `program` until the end of the file. The configuration needs neither a route nor receivers. */
   static async start(program: string, configuration: object): Promise<Alertmanager> {
     const server = await startOnFreePort(async (port) => {
       const folder = await mkdtemp(join(tmpdir(), 'hotel-api-alertmanager-'));
@@ -44,16 +44,16 @@ export class Alertmanager {
   async fire(alerts: Alert[]): Promise<void> {
     const headers = { 'content-type': 'application/json' };
     const { ok, status } = await fetch(this.#url, { method: 'POST', headers, body: JSON.stringify(alerts) });
-    if (!ok) throw new Error(`Alertmanager answered ${status}`);
+    if (!ok) throw new Error(`Alertmanager responded with ${status}`);
   }
 
-  /** The alerts it would notify of: those that fire and are not muted. */
+  /** Returns the alerts that fire and are not muted. */
   async active(): Promise<Alert[]> {
     const answer = await fetch(`${this.#url}?active=true&inhibited=false&silenced=false`);
     return (await answer.json()) as Alert[];
   }
 
-  /** How many it holds, muted ones included. */
+  /** Returns the number of alerts, muted ones included. */
   async count(): Promise<number> {
     const answer = await fetch(this.#url);
     return ((await answer.json()) as Alert[]).length;

@@ -7,7 +7,7 @@ import { closeAtEnd } from './left-behind.ts';
 
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
-/** A certificate authority of one test file alone, and what it has certified. Wants `needs('openssl')`. */
+/** Certificate authority of one test file. Requires `needs('openssl')`. */
 export class Authority {
   readonly folder: string;
 
@@ -26,7 +26,7 @@ export class Authority {
     return authority;
   }
 
-  /** The certificate of the authority itself. */
+  /** Certificate of the authority itself. */
   get certificate(): string {
     return this.file('ca.crt');
   }
@@ -36,7 +36,7 @@ export class Authority {
   }
 
   /**
-   * Writes `name`.key and `name`.crt, with that name as its subject. `names`: of a server, as `DNS:localhost` or
+   * Writes `name`.key and `name`.crt with that subject. `names` are those of a server, as `DNS:localhost` or
    * `IP:127.0.0.1`, separated by commas.
    */
   async certify(name: string, names?: string): Promise<{ key: string; certificate: string }> {

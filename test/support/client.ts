@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 export interface Answer {
   status: number;
   headers: IncomingHttpHeaders;
-  /** as it came, compressed where it was */
+  /** as received, possibly compressed */
   body: Buffer;
   text: string;
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
@@ -21,11 +21,11 @@ export interface AskOptions {
 const SILENCE_MS = 2_000;
 const PIECE_BYTES = 65_536;
 
-/** Asks one port; paths go as they are, nothing is normalised, decompressed or tried again. */
+/** Client of one port. Paths are sent unchanged; responses are neither decompressed nor retried. */
 export class Client {
   readonly #port: number;
   readonly #keys: Record<string, string | undefined>;
-  // the server closes idle connections after 10 s: one that is asked on while that happens would fail
+  // the server closes idle connections after 10 s; a request at that moment would fail
   readonly #agent = new Agent({ keepAlive: true, timeout: 5_000 });
 
   constructor(port: number, keys: { full: string; narrow: string }) {
@@ -59,7 +59,7 @@ export class Client {
       response.on('data', (chunk) => chunks.push(chunk));
       response.on('error', reject);
       response.on('end', () => {
-        // refused before it was all sent: what follows on this connection would be out of step
+        // rejected before the whole body was sent: the connection is unusable
         if (!outgoing.writableEnded) outgoing.destroy();
         const bytes = Buffer.concat(chunks);
         const text = bytes.toString();
@@ -73,12 +73,12 @@ export class Client {
       });
     });
     outgoing.on('error', reject);
-    // an error may come before the body is written
+    // an error may arrive before the body is written
     let failed = false;
     const failing = promise.catch(() => {
       failed = true;
     });
-    // in pieces, so that an answer in the middle of a large body is heard
+    // in pieces, so that a response in the middle of a large body is received
     for (let start = 0; body && start < body.length && !answered && !failed; start += PIECE_BYTES) {
       const piece = body.subarray(start, start + PIECE_BYTES);
       await Promise.race([new Promise((resolve) => outgoing.write(piece, resolve)), failing]);
@@ -87,7 +87,7 @@ export class Client {
     return promise;
   }
 
-  /** Sends these bytes and reads until the connection closes, however it does, or says nothing for 2 s. */
+  /** Sends these bytes and returns all that is received until the connection closes, or until 2 s of silence. */
   async raw(bytes: Buffer | string, half = false): Promise<Buffer> {
     const { promise, resolve } = Promise.withResolvers<Buffer>();
     const chunks: Buffer[] = [];

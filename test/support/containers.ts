@@ -1,12 +1,12 @@
 import type { Shutdown } from '../../src/lib/shutdown.ts';
 
 export interface ContainerServers {
-  /** the address of a database, as a superuser */
+  /** returns the address of a database for a superuser */
   urlOf(database: string): string;
   redisUrl: string | undefined;
 }
 
-/** PostgreSQL and Redis as containers; undefined where no Docker engine answers. */
+/** Starts PostgreSQL and Redis as containers; undefined without a Docker engine. */
 export async function startContainers(
   shutdown: Shutdown,
   maxConnections: number,

@@ -4,30 +4,30 @@ import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
 import { closeAtEnd, fault, settle } from './left-behind.ts';
 
-/** A migrated database of its own. */
+/** Migrated database of one test file. */
 export interface FreshDatabase {
   name: string;
-  /** the address as the service uses it: a login that is only a member of hotel_api_serve */
+  /** address for the service: a login that is only a member of hotel_api_serve */
   url: string;
-  /** the address as the superuser */
+  /** address for the superuser */
   ownerUrl: string;
-  /** connected as the superuser */
+  /** connection of the superuser */
   sql: Sql;
-  /** ends `sql`, notes connections that others left open, drops the database; happens at the file's end anyway */
+  /** closes `sql`, reports connections left open, drops the database; also called at the end of the file */
   drop(): Promise<void>;
 }
 
-/** A Redis database number of its own, empty. */
+/** Empty Redis database number of one test file. */
 export interface FreshRedis {
   url: string;
   client: Redis;
-  /** notes connections that others left open, empties it and hands it back; happens at the file's end anyway */
+  /** reports connections left open, empties and returns the number; also called at the end of the file */
   release(): Promise<void>;
 }
 
 const HARNESS = 'test harness';
 
-/** `template`: another than the migrated one; nothing may be connected to it. */
+/** Creates a database; `template` replaces the migrated one, and must have no connections. */
 export async function freshDatabase(template = inject('servers').template): Promise<FreshDatabase> {
   const { ownerUrl, serviceUrl } = inject('servers');
   const name = `test_${randomBytes(6).toString('hex')}`;
@@ -78,7 +78,7 @@ export async function freshRedis(): Promise<FreshRedis> {
   return { url, client, release };
 }
 
-/** Takes a number that no other test file has and nobody keeps anything in; locks stand in number 0. */
+/** Claims an empty number that no other test file uses; locks are in number 0. */
 async function claimNumber(redisUrl: string): Promise<{ client: Redis; lock: string }> {
   const locks = connectRedis(redisUrl, 0);
   try {
@@ -99,7 +99,7 @@ async function claimNumber(redisUrl: string): Promise<{ client: Redis; lock: str
 
 function connectRedis(url: string, db: number): Redis {
   const client = new Redis(numbered(url, db), { protocol: 2, maxRetriesPerRequest: 3 });
-  // tests that take Redis away see it in what they ask for
+  // tests without Redis see its absence in their requests
   client.on('error', () => {});
   return client;
 }

@@ -4,10 +4,10 @@ import { closeAtEnd } from './left-behind.ts';
 import type { Service } from './service.ts';
 import { ownTimeMs } from './stall-detector.ts';
 
-/** Connections to each worker, on average: with 8 one of two workers is missed once in 2^15. */
+/** Connections a worker on average: with 8, one of two workers is missed with a probability of 2^-15. */
 const PER_WORKER = 8;
 const ATTEMPTS = 20;
-/** Connections that nobody uses for longer are closed soon: what is opened anew may come to another worker. */
+/** Idle time after which the server closes a connection; a new one may reach another worker. */
 const IDLE_MS = 4_000;
 
 /** Connections to one instance that reach each of its workers. */
@@ -23,7 +23,7 @@ class Instance {
     this.#workers = workers;
   }
 
-  /** Opens connections until each worker has one: the kernel spreads them as it likes. */
+  /** Opens connections until each worker has one; the kernel distributes them. */
   async meetAll(): Promise<void> {
     let met = 0;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -36,7 +36,7 @@ class Instance {
       if (met >= this.#workers) return;
       this.close();
     }
-    throw new Error(`on port ${this.#port} only ${met} of ${this.#workers} workers answer`);
+    throw new Error(`on port ${this.#port} only ${met} of ${this.#workers} workers respond`);
   }
 
   close(): void {
@@ -44,12 +44,12 @@ class Instance {
   }
 }
 
-/** The process that answered, by the start of the request id that it made. */
+/** Returns the process that responded, by the start of its request id. */
 export function answererOf({ headers }: Pick<Answer, 'headers'>): string {
   return String(headers['x-request-id']).slice(0, 12);
 }
 
-/** Asks every worker of services, each over connections of its own. */
+/** Sends requests to every worker of services over separate connections. */
 export class Everywhere {
   readonly #instances: Instance[];
   #usedAtMs = -Infinity;
@@ -71,7 +71,7 @@ export class Everywhere {
     return everywhere;
   }
 
-  /** The answer of each connection. */
+  /** Returns the response of each connection. */
   async get(path: string, key?: string): Promise<Answer[]> {
     const clients = await this.#clients();
     return Promise.all(clients.map((client) => client.ask(path, key === undefined ? {} : { key })));
@@ -84,8 +84,8 @@ export class Everywhere {
   }
 
   /**
-   * Asks until every connection answers so; how long that took in ms, without what this process itself stood still.
-   * Throws after `patienceMs`, a promise in milliseconds (`promisedMs`).
+   * Polls until every connection responds as expected; returns the time in ms without stalls of this process. Throws after
+   * `patienceMs`, a promise in milliseconds (`promisedMs`).
    */
   async until(
     path: string,
@@ -115,8 +115,8 @@ export class Everywhere {
   }
 }
 
-/** True of an answer that shows a hotel of this name. */
+/** Matches a response with a hotel of this name. */
 export const named = (name: string) => (answer: Answer) =>
   answer.status === 200 && answer.json().name === name;
-/** True of an answer with this status. */
+/** Matches a response with this status. */
 export const status = (expected: number) => (answer: Answer) => answer.status === expected;

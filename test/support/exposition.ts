@@ -5,7 +5,7 @@ export interface Sample {
   value: number;
 }
 
-/** The samples of a text in Prometheus' format. */
+/** Parses the samples of a text in Prometheus' format. */
 export function samplesOf(exposition: string): Sample[] {
   return exposition
     .split('\n')

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { closeAtEnd } from './left-behind.ts';
 
-/** Where Debian and Fedora put libfaketime. */
+/** Paths of libfaketime on Debian and Fedora. */
 const LIBRARIES = [
   `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`,
   '/usr/lib64/faketime/libfaketime.so.1',
 ];
 
-/** The path of libfaketime; undefined where it is not installed. */
+/** Returns the path of libfaketime; undefined if it is not installed. */
 export async function findFaketime(): Promise<string | undefined> {
   for (const path of LIBRARIES) {
     const found = await access(path).then(
@@ -21,7 +21,7 @@ export async function findFaketime(): Promise<string | undefined> {
   return undefined;
 }
 
-/** A wall clock for processes that run with `env`; their timers go on as ever. It goes as fast as the real one. */
+/** Wall clock of processes that run with `env`. It runs at normal speed, and timers are unaffected. */
 export class FakeClock {
   readonly env: Record<string, string>;
   readonly #file: string;
@@ -51,7 +51,7 @@ export class FakeClock {
 
   async set(epochMs: number): Promise<void> {
     const offsetMs = Math.round(epochMs - Date.now());
-    // at once: a reader never finds half a line
+    // atomically, so that a reader never finds half a line
     await writeFile(`${this.#file}.new`, `${offsetMs < 0 ? '' : '+'}${(offsetMs / 1000).toFixed(3)}\n`);
     await rename(`${this.#file}.new`, this.#file);
     this.#offsetMs = offsetMs;

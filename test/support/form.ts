@@ -2,7 +2,7 @@ import { inject, type TestContext } from 'vitest';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** short: as part of all tests; long: faults last, and clients are as many, as the promise says */
+    /** short: part of all tests; long: duration of faults and number of clients as in the guarantees */
     form: 'short' | 'long';
   }
   interface TaskMeta {
@@ -10,23 +10,23 @@ declare module 'vitest' {
   }
 }
 
-/** A row of the table of what was survived: the fault and what was measured, by the heads of the columns. */
+/** Row of the results table: the fault and the measurements, by column. */
 export interface Row {
   table: 'faults' | 'load' | 'hostile clients';
   fault: string;
   measured: Record<string, string | number>;
 }
 
-/** True where promises in milliseconds are judged: the long form has the machine for itself. */
+/** True if promises in milliseconds are checked: the long form has the machine to itself. */
 export const judgesTimes = inject('form') === 'long';
 
-/** A promise in milliseconds. In the short form it is a bound that only a hang exceeds. */
+/** Returns a promise in milliseconds; in the short form a bound that only a hang exceeds. */
 export const promisedMs = (ms: number): number => (judgesTimes ? ms : Math.max(20 * ms, 20_000));
 
-/** The value for the form that runs. */
+/** Returns the value for the present form. */
 export const inForm = <T>(short: T, long: T): T => (inject('form') === 'long' ? long : short);
 
-/** Puts what was measured into the table; a test that is measured again replaces its row. */
+/** Adds measurements to the table; a repeated test replaces its row. */
 export function survived(
   context: TestContext,
   table: Row['table'],

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
-import { ServiceClient } from '../../src/cli/freshness/asker.ts';
 import { FreshnessChecker, type Report } from '../../src/cli/freshness/checker.ts';
+import { ServiceClient } from '../../src/cli/freshness/service-client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { promisedMs } from './form.ts';
 import { closeAtEnd, fault } from './left-behind.ts';
 import type { Service } from './service.ts';
-import { stoodStillIn } from './stall-detector.ts';
+import { stalledIn } from './stall-detector.ts';
 
 const CONNECTIONS = 8;
 /** What holds while nothing is broken. */
@@ -87,7 +87,7 @@ export class FreshnessWatch {
       Array.from({ length: CONNECTIONS }, () => new ServiceClient(url, fullKey)),
     );
     // it asks late, and reads late what came in time, when this process stands still
-    const promiseMs = () => this.#allowedMs + stoodStillIn(this.#allowedMs);
+    const promiseMs = () => this.#allowedMs + stalledIn(this.#allowedMs);
     const checker = new FreshnessChecker(sql, ear, askers, promiseMs);
     try {
       await checker.run(this.#ending.signal);

@@ -1,14 +1,14 @@
 import type { Sql } from 'postgres';
 import type { HotelRow as StoredHotel } from '../../src/hotels/row.ts';
 
-/** A row of `hotels`, by its wire names; dates are YYYY-MM-DD. */
+/** Row of `hotels` by its names in the API; dates are YYYY-MM-DD. */
 export type HotelRow = Omit<StoredHotel, 'version' | 'registry_id'> & {
   registry_id: number | bigint | string | null;
 };
 
 let made = 0;
 
-/** Inserts hotels in one statement, with an id and a name where none is given; returns their ids. */
+/** Inserts hotels in one statement with default ids and names; returns their ids. */
 export async function insertHotels(sql: Sql, hotels: Partial<HotelRow>[]): Promise<string[]> {
   const rows = hotels.map((hotel) => {
     const id = hotel.id ?? `hotel-${++made}`;

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 
-/** Makes a key with these scopes, of a collection or none, and stores its hash. */
+/** Creates a key with these scopes, of a collection or none, and stores its hash. */
 export async function insertKey(
   sql: Sql,
   scopes: string[],

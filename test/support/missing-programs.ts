@@ -1,6 +1,6 @@
 import { missingPrograms, packagesOf } from './programs.ts';
 
-/** Says at the start which programs the system tests lack. In CI that is an error. */
+/** Reports the missing programs of the system tests at the start. In CI that is an error. */
 export default async function sayWhatIsMissing(): Promise<void> {
   const missing = await missingPrograms();
   if (missing.length === 0) return;

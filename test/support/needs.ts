@@ -1,22 +1,22 @@
 import { inject } from 'vitest';
 import { missingPrograms, type Program, packagesOf } from './programs.ts';
 
-/** What a test may need: a Redis to share, a Redis program to run alone, the superuser's rights, or a program. */
+/** Requirement of a test: a shared Redis, a Redis program, superuser rights, or a program. */
 export type Need = 'redis' | 'redis-server' | 'root' | Program;
 
-/** Where a file leaves the sentence on what it lacks for the test runner, which then skips the file. */
+/** Key under which a file stores the message about missing requirements for the test runner, which skips the file. */
 export const MISSING = Symbol.for('hotel-api: what the test file lacks');
 
 /**
- * Declares at the top of a test file what its tests need beside Node and PostgreSQL. Where something is missing, the
- * tests of the file are skipped with one sentence. In CI that is an error.
+ * Declares at the top of a test file the requirements beside Node and PostgreSQL. If one is missing, the tests of the file
+ * are skipped with a message. In CI that is an error.
  */
 export async function needs(...names: Need[]): Promise<void> {
   const sentence = await sentenceOnMissing(names);
   if (sentence) (globalThis as Record<symbol, unknown>)[MISSING] = sentence;
 }
 
-/** The same for one block of a file: `describe.skipIf(await lacks('…'))`. */
+/** Does the same for one block of a file: `describe.skipIf(await lacks('…'))`. */
 export async function lacks(...names: Need[]): Promise<boolean> {
   const sentence = await sentenceOnMissing(names);
   if (sentence) console.warn(`Not tested in part: ${sentence}`);

@@ -6,33 +6,33 @@ import type { Answer } from './client.ts';
 // biome-ignore lint/suspicious/noExplicitAny: a document is walked by its names
 type Json = any;
 
-/** Headers that HTTP itself or the library under the service sends: no document lists them. */
+/** Headers of HTTP itself or of the HTTP library, which the document does not list. */
 const OF_HTTP = ['date', 'content-length', 'content-type', 'connection', 'keep-alive', 'transfer-encoding'];
 
-/** An OpenAPI document, against which answers are held. */
+/** OpenAPI document with which responses are compared. */
 export class ApiDocument {
   readonly json: Json;
   readonly #ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
   readonly #validators = new Map<string, ValidateFunction>();
-  /** what was seen of it, as `operationId status` and, for errors, `operationId status sentence` */
+  /** observed responses as `operationId status` and, for errors, `operationId status sentence` */
   readonly seen = new Set<string>();
 
   constructor(text: string) {
     this.json = JSON.parse(text);
     (addFormats as unknown as (ajv: Ajv2020) => void)(this.#ajv);
-    // the document itself is no schema, but schemas are found in it
+    // the document is no schema, but contains schemas
     this.#ajv.addVocabulary(Object.keys(this.json));
     this.#ajv.addSchema(this.json, 'document');
   }
 
-  /** The operations, with their path and method. */
+  /** Returns the operations with their path and method. */
   operations(): { path: string; method: string; operation: Json }[] {
     return Object.entries<Json>(this.json.paths).flatMap(([path, item]) =>
       Object.entries<Json>(item).map(([method, operation]) => ({ path, method, operation })),
     );
   }
 
-  /** The operation that a request without query is for: a path that says it letter by letter goes first. */
+  /** Returns the operation of a request without query; a literal path precedes templates. */
   find(method: string, path: string): { pointer: string; operation: Json } {
     const wanted = method === 'HEAD' ? 'get' : method.toLowerCase();
     const matches = (template: string) =>
@@ -41,14 +41,14 @@ export class ApiDocument {
     const template =
       Object.keys(this.json.paths).find((each) => each === path && matches(each)) ??
       Object.keys(this.json.paths).find(matches);
-    if (!template) throw new Error(`the document knows no ${method} ${path}`);
+    if (!template) throw new Error(`the document has no ${method} ${path}`);
     return {
       pointer: `#/paths/${pointerPart(template)}/${wanted}`,
       operation: this.json.paths[template][wanted],
     };
   }
 
-  /** Fails where the answer's status, headers or body are not what the document says of them. */
+  /** Fails if the response's status, headers or body differ from the document. */
   check(method: string, path: string, answer: Answer): void {
     const { pointer, operation } = this.find(method, path.split('?')[0]!);
     const said = `${method} ${path} ${answer.status}`;
@@ -100,7 +100,7 @@ export class ApiDocument {
       .reduce((at: Json, name: string) => at[name], this.json);
   }
 
-  /** `schema`: itself, or where it stands in the document. */
+  /** Validates against a schema or a pointer to one in the document. */
   #validate(schema: object | string, value: unknown, what: string): void {
     const name = JSON.stringify(schema);
     let validator = this.#validators.get(name);

@@ -9,25 +9,25 @@ import { OwnServer, redisProgram } from './own-server.ts';
 
 const ADMIN = 'admin';
 const SLOTS = 16_384;
-/** How long a node may be silent before the others call it dead. */
+/** Silence after which the other nodes consider a node dead. */
 const NODE_TIMEOUT_MS = 1_000;
 const PATIENCE_MS = 15_000;
 
 export interface ClusterNode {
   server: OwnServer;
   id: string;
-  /** as a user who may do all */
+  /** connection of a user with all rights */
   admin: Redis;
 }
 
-/** Files of the certificates by which nodes speak TLS. */
+/** Certificate files of nodes with TLS. */
 export interface NodeTls {
   key: string;
   certificate: string;
   authority: string;
 }
 
-/** A Redis Cluster of one test file alone: three masters with an equal share of the slots, and a replica of each. */
+/** Redis Cluster of one test file: three masters with equal shares of the slots, and a replica of each. */
 export class OwnCluster {
   readonly masters: ClusterNode[];
   readonly replicas: ClusterNode[];
@@ -38,8 +38,8 @@ export class OwnCluster {
   }
 
   /**
-   * `rules`: lines of an ACL file; a user who may do all is added for the tests and for replication. With `tls` the nodes
-   * speak nothing else, announce themselves as `localhost`, and have no replicas.
+   * Starts a cluster. `rules` are lines of an ACL file; a user with all rights is added for tests and replication. With
+   * `tls` the nodes accept TLS only, announce themselves as `localhost`, and have no replicas.
    */
   static async start(rules: string, tls?: NodeTls): Promise<OwnCluster> {
     const program = redisProgram();
@@ -54,7 +54,7 @@ export class OwnCluster {
     return [...this.masters, ...this.replicas];
   }
 
-  /** The addresses of some of the nodes, for a user. */
+  /** Returns the addresses of some nodes for a user. */
   url(user: string, password: string): string {
     return this.nodes
       .slice(1, 4)
@@ -63,8 +63,8 @@ export class OwnCluster {
   }
 
   /**
-   * Begins to move slots from one master to another: their keys are there, and who asks the one for them is told to ask
-   * the other. Returns the end of it: the slots belong to the other.
+   * Begins to move slots between masters: their keys are moved, and requests for them are redirected. Returns a function
+   * that completes the move.
    */
   async move(slots: number[], from: ClusterNode, to: ClusterNode): Promise<() => Promise<void>> {
     await Promise.all(
@@ -85,7 +85,7 @@ export class OwnCluster {
     };
   }
 
-  /** Until every node that runs sees all slots served, and this one as a master. */
+  /** Resolves when every running node sees all slots served, and this one as a master. */
   async settled(master: ClusterNode): Promise<void> {
     const running = this.nodes.filter(({ admin }) => admin.status === 'ready');
     await until(`all slots are served, by ${master.id} among others`, async () => {
@@ -119,9 +119,9 @@ export class OwnCluster {
   }
 }
 
-/** Until a replica has all that its master has. */
+/** Resolves when a replica has all data of its master. */
 export async function replicates(replica: Redis): Promise<void> {
-  await until('a replica has what its master has', async () =>
+  await until('a replica has the data of its master', async () =>
     (await replica.info('replication')).includes('master_link_status:up'),
   );
 }
@@ -171,7 +171,7 @@ async function startNode(program: string, rules: string, tls?: NodeTls): Promise
   return { server, admin, id: String(await admin.cluster('MYID')) };
 }
 
-/** What a node knows of the cluster. */
+/** Returns a node's view of the cluster. */
 async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number; serves: boolean }> {
   const serves = String(await node.cluster('INFO')).includes('cluster_state:ok');
   const lines = String(await node.cluster('NODES'))
@@ -192,7 +192,7 @@ async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number; 
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
   const untilMs = performance.now() + PATIENCE_MS;
   while (!(await isSo())) {
-    if (performance.now() > untilMs) throw new Error(`not so in time: ${what}`);
+    if (performance.now() > untilMs) throw new Error(`timed out waiting until ${what}`);
     await sleep(20);
   }
 }

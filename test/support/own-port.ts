@@ -3,7 +3,7 @@ import { isFree } from '../../src/demo/servers/port.ts';
 
 let portsTaken = 0;
 
-/** A free port that no other test file takes: the service shares ports among its processes, so a clash would not show. */
+/** Returns a free port for one test file: the service shares ports among its processes, so a clash would go unnoticed. */
 export async function ownPort(): Promise<number> {
   const block = inject('servers').firstPort + Number(process.env.VITEST_POOL_ID ?? 0) * 100;
   for (let attempt = 0; attempt < 100; attempt++) {

@@ -10,8 +10,8 @@ const READY = /database system is ready to accept read-only connections/;
 const run = promisify(execFile);
 
 /**
- * A streaming replica of the server at `ownerUrl`, whose files this machine must hold. It is a base backup by
- * PostgreSQL's own functions: the binaries that the tests run on come without pg_basebackup.
+ * Starts a streaming replica of the server at `ownerUrl`, whose files must be on this machine. It uses PostgreSQL's backup
+ * functions, because the test binaries lack pg_basebackup.
  */
 export async function ownReplica(ownerUrl: string): Promise<OwnServer> {
   const { port: primaryPort, username, password } = new URL(ownerUrl);

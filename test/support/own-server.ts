@@ -11,7 +11,7 @@ import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { closeAtEnd } from './left-behind.ts';
 
-/** A server of one test file alone: it may be frozen, killed and started again on its port, with its data. */
+/** Server of one test file, which may be frozen, killed and restarted on its port with its data. */
 export class OwnServer {
   readonly port: number;
   readonly #order: Order;
@@ -34,7 +34,7 @@ export class OwnServer {
     let kept: (Order & { folder: string }) | undefined;
     const server = await startOnFreePort(async (port) => {
       kept = await orderFor(port);
-      // its guard would remove the folder at its first end
+      // its guard would remove the folder at its first exit
       const { folder: _, ...order } = kept;
       return order;
     }, ready);
@@ -47,7 +47,7 @@ export class OwnServer {
     return own;
   }
 
-  /** Every process of it stands still; connections stay, and new ones are accepted by the kernel. */
+  /** Stops every process of the server; connections stay, and the kernel accepts new ones. */
   freeze(): Promise<void> {
     return this.#signal('SIGSTOP');
   }
@@ -56,17 +56,14 @@ export class OwnServer {
     return this.#signal('SIGCONT');
   }
 
-  /** It dies at once, with all its processes, and has time for nothing. */
+  /** Kills all its processes at once. */
   async kill(): Promise<void> {
     await this.#signal('SIGKILL');
     await this.#server.exited;
     this.#running = false;
   }
 
-  /**
-   * Starts it again after its end, with further arguments where given; resolves when it may be asked, or has printed
-   * what matches `until`.
-   */
+  /** Restarts it after its exit, with additional arguments; resolves when it is ready, or has printed a match of `until`. */
   async restart(more: string[] = [], until = this.#ready): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const lines: string[] = [];
@@ -81,7 +78,7 @@ export class OwnServer {
     await promise;
   }
 
-  /** The first process first: it starts no other then. Each of PostgreSQL's leads a group of its own. */
+  /** Signals the first process first, so that it starts no other. Each process of PostgreSQL leads its own group. */
   async #signal(signal: NodeJS.Signals): Promise<void> {
     const { pid } = this.#server;
     const started = await descendantsOf(pid);
@@ -90,7 +87,7 @@ export class OwnServer {
       try {
         process.kill(child, signal);
       } catch {
-        // it has ended by itself
+        // it has exited by itself
       }
     }
   }
@@ -103,22 +100,22 @@ export class OwnServer {
   }
 }
 
-/** The program of Redis, in a file that declared `needs('redis-server')`. */
+/** Returns the program of Redis, in a file that declared `needs('redis-server')`. */
 export function redisProgram(): string {
   const program = inject('servers').redisProgram;
   if (!program) throw new Error("this file starts a Redis of its own: it lacks needs('redis-server')");
   return program;
 }
 
-/** A Redis of one test file alone; commands that tests of servers use are switched on. */
+/** Starts a Redis for one test file, with the commands that server tests need enabled. */
 export async function ownRedis(program = redisProgram()): Promise<{ server: OwnServer; url: string }> {
   const server = await OwnServer.start((port) => orderRedis(program, port), REDIS_READY);
   return { server, url: `redis://127.0.0.1:${server.port}/0` };
 }
 
 /**
- * A migrated PostgreSQL of one test file alone, with the login that the service uses; of the programs in a folder, and
- * with further settings, where these are given.
+ * Starts a migrated PostgreSQL for one test file, with the login of the service. The folder of its programs and further
+ * settings may be given.
  */
 export async function ownPostgres(
   maxConnections: number,

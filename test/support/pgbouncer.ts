@@ -8,15 +8,15 @@ import { OwnServer } from './own-server.ts';
 const run = promisify(execFile);
 
 /**
- * A PgBouncer in transaction mode before the server at `url`, with Debian's settings but for that: a database of any
- * name, the login of the address, at most `poolSize` connections. Resolves with the address of the same database there.
+ * Starts a PgBouncer in transaction mode for the server at `url`, otherwise with Debian's settings: any database name, the
+ * login of the address, at most `poolSize` connections. Resolves with the address of the same database there.
  */
 export async function startPgBouncer(
   url: string,
   poolSize: number,
 ): Promise<{ server: OwnServer; url: string }> {
   await run('pgbouncer', ['--version']).catch(() => {
-    throw new Error('This test runs the service behind PgBouncer: install pgbouncer so that it can be run');
+    throw new Error('This test runs the service behind PgBouncer: install pgbouncer');
   });
   const { hostname, port: serverPort, username, password } = new URL(url);
   const server = await OwnServer.start(async (port) => {

@@ -2,11 +2,11 @@ import { findProgram } from '../../src/demo/servers/programs.ts';
 import { findFaketime } from './fake-clock.ts';
 
 /**
- * The programs that system tests run beside Node, and Debian's packages that hold them. One of `programs` is enough.
- * `test:system` says at its start which are missing, and `.ci/run` installs all of them.
+ * Programs that system tests need beside Node, and their Debian packages. One of `programs` suffices. `test:system` reports
+ * the missing ones at its start, and `.ci/run` installs all.
  */
 const PROGRAMS = {
-  // Debian's name, and its own
+  // Debian's name, and the original one
   alertmanager: { programs: ['prometheus-alertmanager', 'alertmanager'], package: 'prometheus-alertmanager' },
   bash: { programs: ['bash'], package: 'bash' },
   buildah: { programs: ['buildah'], package: 'buildah' },
@@ -15,7 +15,7 @@ const PROGRAMS = {
     package: 'chromium',
   },
   debootstrap: { programs: ['debootstrap'], package: 'debootstrap' },
-  // a library, which is looked for where Debian puts it
+  // a library, which is searched at Debian's path
   faketime: { programs: [], package: 'faketime' },
   haproxy: { programs: ['haproxy'], package: 'haproxy' },
   kubectl: { programs: ['kustomize', 'kubectl'], package: 'kubernetes-client' },
@@ -37,21 +37,21 @@ export type Program = keyof typeof PROGRAMS;
 
 const NAMES = Object.keys(PROGRAMS) as Program[];
 
-/** The path of a program of the table; undefined where it is not installed. */
+/** Returns the path of a program of the table; undefined if it is not installed. */
 export async function pathOf(name: Program): Promise<string | undefined> {
   return name === 'faketime' ? findFaketime() : findProgram([...PROGRAMS[name].programs]);
 }
 
-/** Those of the names that are not installed. */
+/** Returns the programs that are not installed. */
 export async function missingPrograms(names: readonly Program[] = NAMES): Promise<Program[]> {
   const paths = await Promise.all(names.map(pathOf));
   return names.filter((_, i) => paths[i] === undefined);
 }
 
-/** Debian's packages that hold the programs, each once. */
+/** Returns the distinct Debian packages of the programs. */
 export const packagesOf = (names: readonly Program[]): string[] => [
   ...new Set(names.map((name) => PROGRAMS[name].package)),
 ];
 
-// `node test/support/programs.ts` prints the packages that this machine lacks
+// `node test/support/programs.ts` prints the missing packages of this machine
 if (import.meta.main) for (const name of packagesOf(await missingPrograms())) console.log(name);

@@ -1,13 +1,13 @@
-/** The tests of `npm run test:system`; the others in test/ are those of `npm test`. */
+/** Tests of `npm run test:system`; the others in test/ belong to `npm test`. */
 export const SYSTEM_TESTS = ['test/{chaos,hostile,image,manifests,procedures,system}/**/*.test.ts'];
 
-/** The tests of `npm run test:long`: those that judge promises in milliseconds. */
+/** Tests of `npm run test:long`, which check promises in milliseconds. */
 export const LONG_TESTS = [
   'test/{chaos,hostile,freshness}/**/*.test.ts',
   'test/system/{import,link,midnight}.test.ts',
 ];
 
-/** How tests run that use real processes and servers. */
+/** Settings of tests with real processes and servers. */
 export const withServers = {
   globalSetup: 'test/support/servers.ts',
   setupFiles: 'test/support/setup.ts',

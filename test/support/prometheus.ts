@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { closeAtEnd } from './left-behind.ts';
 
-/** What a query yields: one element a series. */
+/** Series of a query's result. */
 export interface Series {
   metric: Record<string, string>;
   value: [timeSeconds: number, value: string];
@@ -16,7 +16,7 @@ export interface AlertingRule {
   lastError?: string;
 }
 
-/** A real Prometheus that scrapes one admin port. */
+/** Prometheus that scrapes one admin port. */
 export class Prometheus {
   readonly #url: string;
 
@@ -24,7 +24,7 @@ export class Prometheus {
     this.#url = url;
   }
 
-  /** Runs `program` until the file's end; it scrapes and evaluates `rulesFile` every half second. */
+  /** Runs `program` until the end of the file; it scrapes, and evaluates `rulesFile`, every half second. */
   static async start(program: string, adminPort: number, rulesFile: string): Promise<Prometheus> {
     const server = await startOnFreePort(async (port) => {
       const folder = await mkdtemp(join(tmpdir(), 'hotel-api-prometheus-'));
@@ -59,7 +59,7 @@ export class Prometheus {
     return new Prometheus(`http://127.0.0.1:${server.port}/api/v1`);
   }
 
-  /** The series that a query yields now; throws what Prometheus says of one that it does not take. */
+  /** Returns the current series of a query; throws the error of Prometheus for an invalid one. */
   async query(query: string): Promise<Series[]> {
     const { result } = await this.#get<{ result: Series[] }>('query', { query });
     return result;

@@ -1,7 +1,7 @@
 import { parser } from '@prometheus-io/lezer-promql';
 import type { Sample } from './exposition.ts';
 
-/** A selector of a query: a metric and what its labels must be. */
+/** Selector of a query: a metric and its label matchers. */
 export interface Selector {
   metric: string;
   matches: (sample: Sample) => boolean;
@@ -10,17 +10,17 @@ export interface Selector {
 
 export interface Query {
   selectors: Selector[];
-  /** labels by which is grouped */
+  /** labels of the grouping */
   grouping: string[];
 }
 
-/** Parses PromQL; throws where it is none. */
+/** Parses PromQL; throws if it is invalid. */
 export function parseQuery(text: string): Query {
   const query: Query = { selectors: [], grouping: [] };
   const words = (from: number, to: number) => text.slice(from, to);
   parser.parse(text).iterate({
     enter: (node) => {
-      if (node.type.isError) throw new Error(`no PromQL at ${node.from}: ${text}`);
+      if (node.type.isError) throw new Error(`invalid PromQL at ${node.from}: ${text}`);
       if (node.name === 'VectorSelector')
         query.selectors.push(readSelector(words(node.from, node.to), node.node));
       if (node.name === 'GroupingLabels') {

@@ -2,22 +2,22 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { closeAtEnd } from './left-behind.ts';
 
-/** One direction of a connection: what came in and may not go on yet. */
+/** One direction of a connection with its delayed bytes. */
 interface Way {
   to: Socket;
-  /** what its connection began with, as far as it came at once */
+  /** first bytes of the connection, as far as they arrived together */
   began: () => string;
   waiting: { bytes: Buffer; dueAtMs: number }[];
   ended: boolean;
-  /** the far side is gone and nobody is told: nothing of it passes any more, whatever heals */
+  /** the far side has disappeared without notice: no byte passes any more, even after healing */
   stranded: boolean;
 }
 
 const KEEPALIVE_MS = 25_000;
 
 /**
- * A path over TCP that can be broken as networks break: slow, black, reset, refused. While it is black bytes are
- * held, and delivered when it heals, as TCP would by sending them again.
+ * TCP proxy with faults of a network: delay, blackout, reset, rejection. During a blackout bytes are buffered, and
+ * delivered afterwards, as after TCP retransmissions.
  */
 export class FaultProxy {
   readonly #server: Server;
@@ -36,7 +36,7 @@ export class FaultProxy {
     this.#server = createServer((socket) => this.#accept(socket));
   }
 
-  /** A proxy before the server of this address; it is closed at the file's end. */
+  /** Starts a proxy for the server of this address; it is closed at the end of the file. */
   static async before(url: string): Promise<FaultProxy & { url: string }> {
     const { hostname, port } = new URL(url);
     const proxy = new FaultProxy({ host: hostname, port: Number(port) });
@@ -47,13 +47,13 @@ export class FaultProxy {
     });
   }
 
-  /** New connections go to another server from now on, as when its address is moved; those that stand are reset. */
+  /** Sends new connections to another server, as after a change of address; resets the present ones. */
   moveTo(port: number): void {
     this.#target = { ...this.#target, port };
     this.reset();
   }
 
-  /** Passes everything on at once again, also what was held. */
+  /** Ends all faults and delivers buffered bytes. */
   async heal(): Promise<void> {
     this.#black = false;
     this.#delayMs = 0;
@@ -64,23 +64,23 @@ export class FaultProxy {
   }
 
   /**
-   * Every byte from now on takes so much longer; where `beganWith`, only on connections that began with a text like
-   * this: PostgreSQL is told the name of the application there.
+   * Delays every byte from now on. With `beganWith` only on connections whose first bytes contain this text, for example
+   * the application name sent to PostgreSQL.
    */
   delay(ms: number, beganWith = ''): void {
     this.#delayMs = ms;
     this.#ofThose = beganWith;
   }
 
-  /** Nothing passes, in either direction, on old connections or new ones; nobody is told. `beganWith` as for `delay`. */
+  /** Stops all bytes in both directions, on old and new connections, without notice. `beganWith` as for `delay`. */
   blackout(beganWith = ''): void {
     this.#black = true;
     this.#ofThose = beganWith;
   }
 
   /**
-   * Leaves every connection half open: as when a router on the way has forgotten it. New ones pass. The server finds
-   * out by its keep-alive, after 25 s as the service asks for it, and gives up its ends.
+   * Leaves every connection half open, like a router that has lost its state. New ones pass. The server detects it by its
+   * keep-alive, after 25 s with the service's settings.
    */
   strand(): void {
     for (const way of this.#ways) way.stranded = true;
@@ -90,12 +90,12 @@ export class FaultProxy {
     }, KEEPALIVE_MS).unref();
   }
 
-  /** Ends every connection with a reset; new ones are welcome. */
+  /** Resets every connection; accepts new ones. */
   reset(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Resets every connection and refuses new ones. */
+  /** Resets every connection and rejects new ones. */
   async reject(): Promise<void> {
     this.#refusing = true;
     const closed = once(this.#server, 'close');
@@ -117,7 +117,7 @@ export class FaultProxy {
 
   #accept(client: Socket): void {
     const server = connect({ ...this.#target, allowHalfOpen: true });
-    // as the server's own machine would refuse it
+    // like a rejection by the server's own machine
     const rejected = () => client.resetAndDestroy();
     server.once('error', rejected).once('connect', () => server.off('error', rejected));
     client.allowHalfOpen = true;

@@ -2,7 +2,7 @@ import { relative } from 'node:path';
 import { type RunnerTask, type RunnerTestFile, type RunnerTestSuite, TestRunner } from 'vitest';
 import { MISSING } from './needs.ts';
 
-/** Runs tests as vitest does, but skips a file whose `needs(…)` are not met, its hooks included. */
+/** Test runner that skips a file, its hooks included, if its `needs(…)` are not met. */
 export default class SkippingRunner extends TestRunner {
   override async onBeforeRunSuite(suite: RunnerTestSuite): Promise<void> {
     const lacked = (globalThis as Record<symbol, unknown>)[MISSING];

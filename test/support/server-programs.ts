@@ -3,7 +3,7 @@ import { glob, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pathOf } from './programs.ts';
 
-/** Where the newest server stands that the system's pg_dump can read: the embedded one comes without pg_dump. */
+/** Returns the folder of the newest server that the system's pg_dump supports: the embedded one comes without pg_dump. */
 export async function serverPrograms(): Promise<string | undefined> {
   const folders: string[] = [];
   for await (const folder of glob('/usr/lib/postgresql/*/bin')) folders.push(folder);

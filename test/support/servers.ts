@@ -8,21 +8,21 @@ import { migrate } from '../../src/postgres/migrate.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
 import { installUws } from './uws.ts';
 
-/** What the test files know of the servers that run for all of them. */
+/** Addresses and programs of the servers that run for all test files. */
 export interface Servers {
-  /** of the superuser, without the database's name at its end */
+  /** address for the superuser, without the database name */
   ownerUrl: string;
-  /** of a login that is a member of hotel_api_serve and of nothing else, likewise */
+  /** address for a login that is a member of hotel_api_serve only, without the database name */
   serviceUrl: string;
-  /** the migrated database that fresh ones are copies of */
+  /** migrated database of which fresh ones are copies */
   template: string;
-  /** undefined: there is no Redis to be had */
+  /** undefined: no Redis is available */
   redisUrl: string | undefined;
-  /** a Redis that one file may start for itself; undefined likewise */
+  /** program with which a file may start its own Redis; undefined: none */
   redisProgram: string | undefined;
-  /** where the uWebSockets.js is that services run on; undefined: that of package.json */
+  /** folder of the uWebSockets.js under services; undefined: that of package.json */
   uwsFolder: string | undefined;
-  /** ports from here on are handed to services; below those that the system hands out */
+  /** first port for services, below the range of the system */
   firstPort: number;
 }
 
@@ -36,9 +36,9 @@ const TEMPLATE = 'hotel_api_template';
 const MAX_CONNECTIONS = 400;
 
 /**
- * Starts PostgreSQL and Redis for all test files: as containers where a Docker engine answers, else as processes.
- * TEST_SERVERS=docker or TEST_SERVERS=embedded takes one and no other. TEST_UWS is what services run on instead of the
- * uWebSockets.js of package.json: the address of an official release, or what else npm takes.
+ * Starts PostgreSQL and Redis for all test files, as containers if a Docker engine is available, else as processes.
+ * TEST_SERVERS=docker or TEST_SERVERS=embedded forces one. TEST_UWS replaces the uWebSockets.js of package.json: the address
+ * of an official release, or another specification that npm supports.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const shutdown = new Shutdown();
@@ -76,11 +76,11 @@ async function startServers(shutdown: Shutdown): Promise<ContainerServers> {
   if (wanted !== 'embedded') {
     const containers = await startContainers(shutdown, MAX_CONNECTIONS).catch((error: Error) => {
       if (wanted === 'docker') throw error;
-      console.warn(`Docker answers, but starts no servers (${error.message}): using embedded ones.`);
+      console.warn(`Docker is available, but starts no servers (${error.message}): using embedded ones.`);
       return undefined;
     });
     if (containers) return containers;
-    if (wanted === 'docker') throw new Error('TEST_SERVERS=docker, but no Docker engine answers');
+    if (wanted === 'docker') throw new Error('TEST_SERVERS=docker, but no Docker engine is available');
   }
   const server = await startPostgres({ maxConnections: MAX_CONNECTIONS });
   shutdown.push('PostgreSQL', () => server.stop(), 10_000);
@@ -96,7 +96,7 @@ async function makeTemplate(urlOf: (database: string) => string, password: strin
   await migrate(owner);
   await owner.end();
   await admin.unsafe(`create role service login password '${password}' in role hotel_api_serve`);
-  // a template cannot be copied while somebody is connected to it
+  // a template cannot be copied while it has connections
   await admin`alter database ${admin(TEMPLATE)} allow_connections false is_template true`;
   await admin.end();
 }

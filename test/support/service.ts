@@ -16,37 +16,34 @@ import { ownPort } from './own-port.ts';
 import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
-  /** beside what the harness sets, or instead of it */
+  /** in addition to the harness's environment, which it may override */
   env?: Record<string, string>;
-  /** default: where there is one; false: REDIS_URL is unset */
+  /** default: if there is one; false: REDIS_URL is unset */
   redis?: boolean;
   /** default 1 */
   workers?: number;
   /** inserted before the service starts */
   hotels?: Partial<HotelRow>[];
-  /** of another service, to run a second instance beside it */
+  /** database of another service, for a second instance */
   database?: FreshDatabase;
-  /** likewise */
+  /** Redis database of another service, for a second instance */
   redisDatabase?: FreshRedis;
-  /** of a service that has ended, to start it again where it was; default: new ones */
+  /** ports of an earlier service, to restart it; default: new ones */
   ports?: { port: number; adminPort: number };
-  /** false: does not wait for /readyz */
+  /** false: return before /readyz succeeds */
   awaitReady?: boolean;
-  /** instead of what npm start runs */
+  /** replaces the command of npm start */
   command?: [file: string, ...args: string[]];
 }
 
-/** Where other tests take the processors, a test of a deadline sets it, and no other test is to meet one. */
+/** Long deadline, because other tests load the processors; a test of deadlines sets its own. */
 const PATIENT = { DATABASE_TIMEOUT_MS: '3000' };
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 60_000;
 
-/**
- * The real binary on a database and a Redis number of its own, every worker ready to be asked. It is stopped at the
- * file's end.
- */
+/** Starts the real program on its own database and Redis number, and waits until every worker is ready. It is stopped at the end of the file. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const database = options.database ?? (await freshDatabase());
   const withRedis = options.redis ?? inject('servers').redisUrl !== undefined;
@@ -108,23 +105,23 @@ export class Service {
   readonly adminPort: number;
   readonly url: string;
   readonly adminUrl: string;
-  /** of the primary */
+  /** pid of the primary */
   readonly pid: number;
   readonly database: FreshDatabase;
   readonly redisDatabase: FreshRedis | undefined;
-  /** as the superuser */
+  /** connection of the superuser */
   readonly sql: Sql;
   readonly redis: Redis | undefined;
   readonly fullKey: string;
   readonly narrowKey: string;
-  /** resolves when the primary has ended, whoever ended it */
+  /** resolves when the primary has exited for any reason */
   readonly exited: Promise<Exit>;
   readonly #guarded: Guarded;
   readonly #lines: string[];
   readonly #workers: number;
   readonly #client: Client;
   readonly #adminClient: Client;
-  /** how, when it has */
+  /** how it exited, if it has */
   #ended: string | undefined;
   #stopped: Promise<{ code: number | null; signal: NodeJS.Signals | null }> | undefined;
 
@@ -151,12 +148,12 @@ export class Service {
     });
   }
 
-  /** Asks with the key that sees all, unless told otherwise. */
+  /** Sends a GET with the key of full scope by default. */
   get(path: string, options: AskOptions = {}): Promise<Answer> {
     return this.#client.ask(path, options);
   }
 
-  /** Posts text or bytes as they are, and anything else as JSON. */
+  /** Posts text or bytes unchanged, and other values as JSON. */
   post(path: string, body: string | Buffer | object, options: AskOptions = {}): Promise<Answer> {
     const bytes = Buffer.isBuffer(body)
       ? body
@@ -164,12 +161,12 @@ export class Service {
     return this.#client.ask(path, { method: 'POST', ...options }, bytes);
   }
 
-  /** Sends bytes on a connection of its own, with `half` followed by the end of ours; see `Client.raw`. */
+  /** Sends bytes on a separate connection, with `half` followed by the end of the writing side; see `Client.raw`. */
   raw(bytes: Buffer | string, { half = false } = {}): Promise<Buffer> {
     return this.#client.raw(bytes, half);
   }
 
-  /** Asks the admin port, without a key. */
+  /** Sends a GET to the admin port, without a key. */
   admin(path: string): Promise<Answer> {
     return this.#adminClient.ask(path, { key: 'none' });
   }
@@ -179,8 +176,8 @@ export class Service {
   }
 
   /**
-   * A metric, summed over the processes and over the labels that are not given; 0 where nothing was counted yet. Throws
-   * where the service has no such metric.
+   * Returns a metric, summed over the processes and over labels that are not given; 0 if nothing was counted. Throws if the
+   * service has no such metric.
    */
   async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
     const exposition = await this.metrics();
@@ -193,7 +190,7 @@ export class Service {
       .reduce((sum, { value }) => sum + value, 0);
   }
 
-  /** Inserts a hotel, with an id and a name where none is given; returns its id. */
+  /** Inserts a hotel with a default id and name; returns its id. */
   async insert(hotel: Partial<HotelRow> = {}): Promise<string> {
     return (await insertHotels(this.sql, [hotel]))[0]!;
   }
@@ -202,14 +199,14 @@ export class Service {
     return childrenOf(this.pid);
   }
 
-  /** What it printed, line by line. */
+  /** Returns the lines it printed. */
   logs(): string[] {
     return this.#lines;
   }
 
   /**
-   * Resolves when /readyz says 200 and every worker accepts connections: it says so with the first. Rejects with what
-   * the process printed when it ends first or time is over.
+   * Resolves when /readyz returns 200 and all workers accept connections, because the first worker suffices for /readyz.
+   * Rejects with the output if the process exits or the time is over.
    */
   async ready(): Promise<void> {
     const until = performance.now() + READY_TIMEOUT_MS;
@@ -219,16 +216,13 @@ export class Service {
       if (answer?.status === 200 && (this.#workers === 1 || all.test(await this.metrics().catch(() => ''))))
         return;
       if (this.#ended || performance.now() > until) {
-        throw new Error(`the service ${this.#ended ?? 'did not get ready'}:\n${this.#lines.join('\n')}`);
+        throw new Error(`the service ${this.#ended ?? 'did not become ready'}:\n${this.#lines.join('\n')}`);
       }
       await sleep(20);
     }
   }
 
-  /**
-   * Sends SIGTERM and waits for the end. The file fails for a service that has to be killed, that ends with
-   * another code than 0, or whose workers outlive it.
-   */
+  /** Sends SIGTERM and waits for the exit. The file fails if the service is killed, exits with another code than 0, or leaves workers. */
   stop(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
     this.#stopped ??= this.#stop();
     return this.#stopped;
@@ -240,7 +234,7 @@ export class Service {
     this.#client.close();
     this.#adminClient.close();
     if (forced)
-      fault(`the service on port ${this.port}, or a process it started, did not end and was killed`);
+      fault(`the service on port ${this.port}, or a process it started, did not exit and was killed`);
     else if (!endedBefore && code !== 0) {
       fault(
         `the service on port ${this.port} ended with ${signal ?? `code ${code}`}:\n${this.#lines.join('\n')}`,

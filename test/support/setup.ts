@@ -1,5 +1,5 @@
 import { afterAll } from 'vitest';
 import { closeAll } from './left-behind.ts';
 
-// registered first, so it runs after the hooks of the file itself
+// registered first, so that it runs after the hooks of the file
 afterAll(closeAll);

@@ -1,9 +1,9 @@
 import cluster from 'node:cluster';
 
-/** Longer than a worker may get nothing done. */
+/** Longer than the time after which a silent worker is replaced. */
 const SPIN_MS = 4_000;
 
-// loaded before the service's own modules: a worker that is told to keeps its event loop busy
+// loaded before the service's own modules: keeps the event loop of a worker busy on request
 if (cluster.isWorker) {
   process.on('SIGUSR2', () => {
     const untilMs = performance.now() + SPIN_MS;

@@ -1,20 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisedMs } from './form.ts';
 
-/** How often it is looked whether this process stands still. */
+/** Interval of the checks for stalls. */
 const TICK_MS = 20;
-/** A turn of the event loop may take so long; what it takes beyond that it stood still. */
-const TURN_MS = 20;
-/** Between two looks at what is to come. */
+/** Duration of an event-loop iteration that is no stall. */
+const MAX_ITERATION_MS = 20;
+/** Pause between two checks of a condition. */
 const PAUSE_MS = 20;
 
 let stoodStillMs = 0;
-/** what is older is forgotten */
+/** older stalls are dropped */
 const MAX_STALLS = 1_000;
 const stalls: { atMs: number; ms: number }[] = [];
 let dueAtMs = performance.now() + TICK_MS;
 
-const lateMs = () => Math.max(0, performance.now() - dueAtMs - TURN_MS);
+const lateMs = () => Math.max(0, performance.now() - dueAtMs - MAX_ITERATION_MS);
 
 function tick(): void {
   const ms = lateMs();
@@ -29,22 +29,22 @@ function tick(): void {
 setTimeout(tick, TICK_MS).unref();
 
 /**
- * A clock in ms that stands while this process does, because its event loop is busy or the machine is: an answer that
- * came in time may lie unread meanwhile, and what was to be asked is asked late. (See `Patience` in src/redis.)
+ * Returns a clock in ms that stops during stalls of this process's event loop: a response may then be in time but unread,
+ * and a request late.
  */
 export function ownTimeMs(): number {
   return performance.now() - stoodStillMs - lateMs();
 }
 
-/** For how long this process stood still in the last so many ms of its own time. */
-export function stoodStillIn(ownMs: number): number {
+/** Returns the stalls in ms within the last `ownMs` of this process's own time. */
+export function stalledIn(ownMs: number): number {
   const sinceMs = ownTimeMs() - ownMs;
   return stalls.reduce((sum, { atMs, ms }) => (atMs >= sinceMs ? sum + ms : sum), lateMs());
 }
 
 /**
- * Asks again and again until what is found is right, for so many ms (`promisedMs`) of this process' own time; then throws what
- * `judge` throws of it. Returns what it found.
+ * Polls until the result passes `judge`, for at most this many ms (`promisedMs`) of this process's own time; then throws the
+ * error of `judge`. Returns the result.
  */
 export async function within<T>(
   timeoutMs: number,

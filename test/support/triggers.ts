@@ -1,9 +1,9 @@
 import type { Sql } from 'postgres';
 
-/** How the catalog writes that a trigger fires, and how SQL does. */
+/** States of a trigger in the catalog, and their SQL. */
 const FIRING = { O: 'enable', R: 'enable replica', A: 'enable always', D: 'disable' };
 
-/** Does something round the triggers of hotels and API keys, as restores with --disable-triggers do. */
+/** Runs `work` without the triggers of hotels and API keys, as restores with --disable-triggers do. */
 export async function withoutTriggers<T>(sql: Sql, work: (sql: Sql) => Promise<T>): Promise<T> {
   return (await sql.begin(async (transaction) => {
     const triggers = await transaction<{ owner: string; name: string; firing: keyof typeof FIRING }[]>`

@@ -1,7 +1,7 @@
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-// loaded before the service's own modules: uWebSockets.js then comes from another folder
+// loaded before the service's own modules: resolves uWebSockets.js in another folder
 const parentURL = pathToFileURL(`${process.env.TEST_UWS_FOLDER}/`).href;
 registerHooks({
   resolve: (specifier, context, next) =>

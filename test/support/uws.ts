@@ -8,8 +8,8 @@ import { promisify } from 'node:util';
 const HOOK = fileURLToPath(new URL('./uws-hook.ts', import.meta.url));
 
 /**
- * Installs another uWebSockets.js into a folder of its own. `spec` is what npm takes: the address of an official
- * release, a folder, another package. Rejects with what npm says.
+ * Installs another uWebSockets.js into a new folder. `spec` is one of npm: the address of an official release, a folder,
+ * another package. Rejects with the output of npm.
  */
 export async function installUws(spec: string): Promise<{ folder: string; release: () => Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-uws-'));
@@ -30,7 +30,7 @@ export async function installUws(spec: string): Promise<{ folder: string; releas
   return { folder, release };
 }
 
-/** What a service needs in its environment to run on the uWebSockets.js of that folder. */
+/** Returns the environment of a service that uses the uWebSockets.js of that folder. */
 export function uwsEnvironment(folder: string): Record<string, string> {
   return { NODE_OPTIONS: `--import=${HOOK}`, TEST_UWS_FOLDER: folder };
 }

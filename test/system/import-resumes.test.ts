@@ -73,7 +73,7 @@ async function interruptWhere(
 
 async function goesOn(stagedBefore: number): Promise<void> {
   const { stderr, stdout, code } = await program.run(['import', 'hotels.ndjson']);
-  expect(stderr).toContain(`going on behind line ${stagedBefore},`);
+  expect(stderr).toContain(`resuming after line ${stagedBefore} of an interrupted import`);
   // told again: who sees this run may not have seen the other
   expect(stderr).toContain(`line ${WRONG}: name is missing\n`);
   expect({ code, stdout }).toEqual({
@@ -115,7 +115,7 @@ test('one that is killed while it merges reads no line again', async () => {
 test('Ctrl-C ends it in order, and it goes on where it was', async () => {
   const { code, signal, stdout, stderr } = await interruptWhere('reading', (child) => child.kill('SIGINT'));
   expect({ code, signal, stdout }).toEqual({ code: 1, signal: null, stdout: '' });
-  expect(stderr).toContain('What was read is kept: run the same command again to go on from there.\n');
+  expect(stderr).toContain('The lines read so far are kept: run the same command again to resume.\n');
   expect(stderr).toMatch(/hotel-api: Interrupted.*\n/);
   await goesOn(await staged());
 });
@@ -126,7 +126,7 @@ test('a connection that is lost while it reads costs no line that was staged', a
     (_, backend) => sql()`select pg_terminate_backend(${backend})`,
   );
   expect(code).toBe(1);
-  expect(stderr).toContain('What was read is kept: run the same command again');
+  expect(stderr).toContain('The lines read so far are kept: run the same command again');
   await goesOn(await staged());
 });
 
@@ -156,7 +156,7 @@ test('of two that import the same file at once each line is taken once, and none
   expect(finished.length).toBeGreaterThan(0);
   for (const { stdout } of finished) expect(stdout).toContain('0 deleted, 1 rejected');
   for (const { stderr } of outcomes.filter(({ stdout }) => stdout === ''))
-    expect(stderr).toContain('hotels.ndjson is imported by another process too, which has taken over.');
+    expect(stderr).toContain('hotels.ndjson is also imported by another process, which has taken over.');
   const [hotels] = await sql()`select count(*)::int as count from hotels`;
   expect(hotels!.count).toBe(HOTELS - 1);
   expect(await tables()).toHaveLength(0);

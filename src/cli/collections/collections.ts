@@ -3,31 +3,31 @@ import { Failure } from '../../lib/failure.ts';
 
 const UNIQUE_VIOLATION = '23505';
 
-/** A collection as the command line shows it. */
+/** Collection in the output of the command line. */
 export interface Collection {
   id: string;
   name: string;
-  /** members that hotels carry: what a key of the collection sees */
+  /** members that exist as hotels, which a key of the collection sees */
   hotels: number;
-  /** members that no hotel carries */
+  /** members without a hotel */
   unknown: number;
-  /** keys of it that are not revoked and have not expired */
+  /** its keys that are neither revoked nor expired */
   keys: number;
 }
 
-/** Makes a collection without hotels. Throws a `Failure` where there is one with this id. */
+/** Creates a collection without hotels. Throws a `Failure` if the id exists. */
 export async function createCollection(sql: Sql, id: string, name: string): Promise<void> {
   try {
     await sql`insert into collections (id, name) values (${id}, ${name})`;
   } catch (error) {
     if ((error as { code?: string }).code !== UNIQUE_VIOLATION) throw error;
     throw new Failure(
-      `There is a collection with the id ${JSON.stringify(id)} already. See it with: hotel-api collections show ${id}`,
+      `A collection with the id ${JSON.stringify(id)} exists already. See it with: hotel-api collections show ${id}`,
     );
   }
 }
 
-/** All collections, or the one with this id, ordered by id. */
+/** Returns all collections, or the one with this id, ordered by id. */
 export async function listCollections(sql: Sql, id: string | null = null): Promise<Collection[]> {
   const rows = await sql<Collection[]>`
     select id, name, hotels::float8, (members - hotels)::float8 as unknown, keys::float8
@@ -45,13 +45,13 @@ export async function listCollections(sql: Sql, id: string | null = null): Promi
   return [...rows];
 }
 
-/** Throws a `Failure` where there is no collection with this id. */
+/** Throws a `Failure` if there is no collection with this id. */
 export async function requireCollection(sql: Sql | TransactionSql, id: string): Promise<void> {
   const [found] = await sql`select from collections where id = ${id}`;
   if (!found) throw unknownCollection(id);
 }
 
-/** Deletes a collection and returns it as it was; its keys see no hotel any more. Throws a `Failure` for an unknown id. */
+/** Deletes a collection and returns its last state; its keys see no hotels afterwards. Throws a `Failure` for an unknown id. */
 export async function deleteCollection(sql: Sql, id: string, dryRun: boolean): Promise<Collection> {
   const [collection] = await listCollections(sql, id);
   if (!collection) throw unknownCollection(id);
@@ -61,6 +61,6 @@ export async function deleteCollection(sql: Sql, id: string, dryRun: boolean): P
 
 export function unknownCollection(id: string): Failure {
   return new Failure(
-    `There is no collection with the id ${JSON.stringify(id)}. See them with: hotel-api collections list`,
+    `There is no collection with the id ${JSON.stringify(id)}. List them: hotel-api collections list`,
   );
 }

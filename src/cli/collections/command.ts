@@ -13,31 +13,31 @@ interface Options {
   dryRun?: boolean;
 }
 
-/** `collections create ID`. */
+/** Runs `collections create ID`. */
 export async function create(id: string, { name, json }: { name: string; json?: boolean }): Promise<void> {
   await withDatabase((sql) => createCollection(sql, id, name));
   print(
     json,
     { id, name },
-    `Collection ${id} (${name}) is made. Add hotels: hotel-api collections add ${id} FILE`,
+    `Collection ${id} (${name}) created. Add hotels: hotel-api collections add ${id} FILE`,
   );
 }
 
-/** `collections list`. */
+/** Runs `collections list`. */
 export async function list({ json }: Options): Promise<void> {
   const collections = await withDatabase((sql) => listCollections(sql));
-  const none = 'There are no collections yet. Make one: hotel-api collections create ID --name NAME';
+  const none = 'There are no collections yet. Create one: hotel-api collections create ID --name NAME';
   print(json, collections, collections.length === 0 ? none : collections.map(describe).join('\n'));
 }
 
-/** `collections show ID`. */
+/** Runs `collections show ID`. */
 export async function show(id: string, { json }: Options): Promise<void> {
   const [collection] = await withDatabase((sql) => listCollections(sql, id));
   if (!collection) throw unknownCollection(id);
   print(json, collection, describe(collection));
 }
 
-/** `collections add ID FILE` and `collections remove ID FILE`. Sets the exit code 1 when a line was rejected. */
+/** Runs `collections add ID FILE` and `collections remove ID FILE`. The exit code is 1 if a line was rejected. */
 export async function change(
   action: 'add' | 'remove',
   id: string,
@@ -53,15 +53,17 @@ export async function change(
     [
       dryRun ? `Dry run, nothing was changed. It would be: ${counts}` : counts,
       ...(unknown > 0 && action === 'add'
-        ? ['No hotel has the unknown ids yet. They are in the collection all the same, for when one has.']
+        ? [
+            'No hotel has the unknown ids yet. The collection contains them, so such a hotel becomes visible at once.',
+          ]
         : []),
-      ...files.map((file) => `Lines are kept in ${file}.`),
+      ...files.map((file) => `The lines are in ${file}.`),
     ].join('\n'),
   );
   if (rejected > 0) process.exitCode = 1;
 }
 
-/** `collections delete ID`. */
+/** Runs `collections delete ID`. */
 export async function remove(id: string, { json, dryRun = false }: Options): Promise<void> {
   const collection = await withDatabase((sql) => deleteCollection(sql, id, dryRun));
   const { name, hotels, unknown, keys } = collection;
@@ -70,9 +72,7 @@ export async function remove(id: string, { json, dryRun = false }: Options): Pro
     { id, name, hotels, unknown, keys },
     [
       `Collection ${id} (${name}) with ${hotels + unknown} hotels ${dryRun ? 'would be' : 'is'} deleted.`,
-      ...(keys > 0
-        ? [`${keys} keys belong to it. They see no hotels, until they are revoked or it is made again.`]
-        : []),
+      ...(keys > 0 ? [`${keys} keys belong to it. They see no hotels until it is created again.`] : []),
     ].join('\n'),
   );
 }

@@ -8,20 +8,20 @@ import { withDatabase } from '../session.ts';
 import { unknownCollection } from './collections.ts';
 
 const MAX_ID_CHARACTERS = 255;
-/** Lines of each kind that are printed; all of them stand in the files. */
+/** Maximum number of printed lines of each kind; the files contain all. */
 const FIRST_LINES = 20;
 
-/** What became of the hotels that a file names. Each is counted once, however often it is named. */
+/** Result for the hotels in a file; each counts once. */
 export interface Outcome {
   id: string;
-  /** added to the collection, or removed from it */
+  /** hotels added or removed */
   changed: number;
   unchanged: number;
-  /** ids that no hotel carries */
+  /** ids without a hotel */
   unknown: number;
   /** lines without an id */
   rejected: number;
-  /** files that hold the lines of the last two, where there are any */
+  /** files with the unknown and the rejected lines, if there are any */
   files: string[];
 }
 
@@ -31,8 +31,8 @@ interface Named extends Omit<Line, 'text' | 'fault'> {
 }
 
 /**
- * Adds the hotels that a file names to a collection, or removes them, in one transaction. An id that no hotel carries is
- * treated as any other, and reported. Throws a `Failure` where the collection or the file is unknown.
+ * Adds the hotels in a file to a collection, or removes them, in one transaction. An id without a hotel is treated like
+ * any other, and reported. Throws a `Failure` if the collection or the file is unknown.
  */
 export async function changeMembers(
   collection: string,
@@ -112,7 +112,7 @@ async function write(
       delete from collection_hotels where collection_id = ${collection} and hotel_id in (select id from named)`;
 }
 
-/** Reads the lines into the table `named`; returns what ending the names of files with such lines have. */
+/** Reads the lines into the table `named`; returns the ending for the names of files with such lines. */
 async function stage(transaction: TransactionSql, source: Source, progress: Progress): Promise<string> {
   let format = 'txt';
   async function* rows(): AsyncGenerator<string> {
@@ -131,7 +131,7 @@ async function stage(transaction: TransactionSql, source: Source, progress: Prog
   return format;
 }
 
-/** Reads the id of a hotel: a JSON object's `id`, or the line itself without the blanks around it. */
+/** Reads the id of a hotel: the `id` of a JSON object, or the trimmed line itself. */
 function readId(line: Line): Named {
   const { number, start, end, text } = line;
   const wrong = (fault: string) => ({ number, start, end, fault, id: undefined });
@@ -141,12 +141,12 @@ function readId(line: Line): Named {
     try {
       id = JSON.parse(text).id;
     } catch {
-      return wrong('the line is neither JSON nor the id of a hotel');
+      return wrong('the line is neither JSON nor a hotel id');
     }
     if (typeof id !== 'string') return wrong('"id" must be a string');
   }
   const length = [...(id as string)].length;
   if (length < 1 || length > MAX_ID_CHARACTERS || /\0/.test(id as string) || !(id as string).isWellFormed())
-    return wrong(`an id has 1 to ${MAX_ID_CHARACTERS} characters`);
+    return wrong(`an id must have 1 to ${MAX_ID_CHARACTERS} characters`);
   return { number, start, end, fault: undefined, id: id as string };
 }

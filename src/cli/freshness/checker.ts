@@ -1,72 +1,72 @@
 import type { Sql } from 'postgres';
 import { readUnverified } from '../../change-feed/payload.ts';
 import { FEED_CHANNEL } from '../../change-feed/term.ts';
-import type { ServiceClient } from './asker.ts';
-import { DatabaseState } from './truth.ts';
+import { DatabaseState } from './database-state.ts';
+import type { ServiceClient } from './service-client.ts';
 
-/** Hotels looked at in a round, whether they changed or not; and those that changed, of one message. */
+/** Hotels compared in a round at random, and changed hotels followed of one message. */
 const SAMPLE = 5;
 const FOLLOWED = 3;
 const ROUND_MS = 250;
-/** How often the queue of changes is looked at. */
-const LOOK_MS = 5;
-/** What is not shown yet is asked for again after a pause that grows to this. */
-const LONGEST_PAUSE_MS = 50;
+/** Interval between checks of the change queue. */
+const WATCH_MS = 5;
+/** Maximum pause between requests for a change that is not visible yet. */
+const MAX_PAUSE_MS = 50;
 
-/** What a check found. */
+/** Result of a check. */
 export interface Report {
-  /** answers that were compared with PostgreSQL */
+  /** responses compared with PostgreSQL */
   answers: number;
-  /** requests that the service refused (503), so that there was nothing to compare */
+  /** requests rejected by the service (503), which cannot be compared */
   rejected: number;
-  /** changes that were followed until every connection showed them */
+  /** changes that became visible on every connection */
   changes: number;
-  /** of every change and connection: from the commit until it was shown */
+  /** time from the commit until each change was visible on each connection */
   lagsMs: number[];
-  /** a sentence for each answer that was older than the promise */
+  /** a message for each response older than promised */
   stale: string[];
 }
 
 /**
- * Plays a cache that hears of changes, and looks whether the real ones keep what was promised: it reads hotels in
- * PostgreSQL, those that change and some that do not, and asks for them over many connections. (The idea is that
- * of Meta's Polaris: engineering.fb.com, "Cache made consistent", 2022.) It only reads.
+ * Checks the freshness of the service like Polaris of Meta (engineering.fb.com, "Cache made consistent", 2022). It receives
+ * the changes like a cache, reads hotels in PostgreSQL, changed and unchanged, and requests them over many connections.
+ * It is read-only.
  */
 export class FreshnessChecker {
   readonly #sql: Sql;
-  readonly #ear: Sql;
-  readonly #askers: ServiceClient[];
+  readonly #listener: Sql;
+  readonly #clients: ServiceClient[];
   readonly #promiseMs: () => number;
   readonly report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], stale: [] };
   readonly #following = new Set<Promise<void>>();
-  /** when a change was first seen in the queue, and nothing was told since */
+  /** time at which an unannounced change was first seen in the queue */
   #committedAtMs: number | undefined;
   #received = 0;
   #failure: unknown;
 
-  /** `sql` reads, `ear` is a pool that listens; `promiseMs`: how old an answer may be at present. */
-  constructor(sql: Sql, ear: Sql, askers: ServiceClient[], promiseMs: () => number) {
+  /** Takes a pool for queries, a pool that listens, and a function that returns the current maximum age of a response. */
+  constructor(sql: Sql, listener: Sql, clients: ServiceClient[], promiseMs: () => number) {
     this.#sql = sql;
-    this.#ear = ear;
-    this.#askers = askers;
+    this.#listener = listener;
+    this.#clients = clients;
     this.#promiseMs = promiseMs;
   }
 
-  /** Checks until the signal ends it. Throws a `Failure` when the service cannot be asked at all. */
+  /** Runs until the signal aborts. Throws a `Failure` if the service does not respond as expected. */
   async run(signal: AbortSignal): Promise<Report> {
     const listened = () => {
-      // what was told between two connections was not heard
+      // messages between two connections are lost
       this.#received++;
       this.#committedAtMs = undefined;
     };
-    await this.#ear.listen(FEED_CHANNEL, (payload) => this.#receive(payload, signal), listened);
+    await this.#listener.listen(FEED_CHANNEL, (payload) => this.#receive(payload, signal), listened);
     const watching = this.#watchQueue(signal);
     while (!signal.aborted) {
       const roundAtMs = performance.now();
       await this.#sample();
       const promiseMs = this.#promiseMs();
       if (this.#committedAtMs !== undefined && roundAtMs - this.#committedAtMs > promiseMs) {
-        this.report.stale.push(`a change was committed and not told within ${promiseMs} ms`);
+        this.report.stale.push(`a committed change was not announced within ${promiseMs} ms`);
         this.#committedAtMs = undefined;
       }
       if (this.#failure) throw this.#failure;
@@ -77,19 +77,19 @@ export class FreshnessChecker {
     return this.report;
   }
 
-  /** Notes when a change is in the queue: it is committed, and not told yet. */
+  /** Notes when the queue contains a change that is committed but not announced. */
   async #watchQueue(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const [lookedAtMs, received] = [performance.now(), this.#received];
+      const [watchedAtMs, received] = [performance.now(), this.#received];
       try {
         const [row] = await this.#sql<
           { found: boolean }[]
         >`select exists(select from hotel_api_changes) as found`;
-        if (row?.found && received === this.#received) this.#committedAtMs ??= lookedAtMs;
+        if (row?.found && received === this.#received) this.#committedAtMs ??= watchedAtMs;
       } catch (error) {
         this.#failure ??= error;
       }
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      await new Promise((resolve) => setTimeout(resolve, WATCH_MS));
     }
   }
 
@@ -110,52 +110,52 @@ export class FreshnessChecker {
     }
   }
 
-  /** Asks every connection for a hotel that changed until it shows what PostgreSQL says. */
+  /** Requests a changed hotel on every connection until the response matches PostgreSQL. */
   async #follow(id: string, committedAtMs: number): Promise<void> {
     const truth = new DatabaseState(this.#sql);
-    await truth.look([id]);
+    await truth.read([id]);
     const lags = await Promise.all(
-      this.#askers.map((asker) => this.#untilShown(asker, id, truth, committedAtMs)),
+      this.#clients.map((client) => this.#untilShown(client, id, truth, committedAtMs)),
     );
     const shown = lags.filter((lagMs) => lagMs !== undefined);
     this.report.lagsMs.push(...shown);
     if (shown.length === lags.length) this.report.changes++;
   }
 
-  /** Compares a few hotels, taken at random, on every connection. */
+  /** Compares a few random hotels on every connection. */
   async #sample(): Promise<void> {
     const ids = await this.#anyIds();
     const truth = new DatabaseState(this.#sql);
-    await truth.look(ids);
+    await truth.read(ids);
     const readAtMs = performance.now();
-    const compare = async (asker: ServiceClient) => {
-      for (const id of ids) await this.#untilShown(asker, id, truth, readAtMs);
+    const compare = async (client: ServiceClient) => {
+      for (const id of ids) await this.#untilShown(client, id, truth, readAtMs);
     };
-    await Promise.all(this.#askers.map(compare));
+    await Promise.all(this.#clients.map(compare));
   }
 
   /**
-   * Asks until what is shown is what PostgreSQL has said since `sinceMs`; returns how long after it that was, or
-   * undefined where the service refuses or the promise was broken, which is noted.
+   * Requests a hotel until the response matches a state of PostgreSQL since `sinceMs`. Returns the time since then, or
+   * undefined if the request was rejected or the response is too old, which is reported.
    */
   async #untilShown(
-    asker: ServiceClient,
+    client: ServiceClient,
     id: string,
     truth: DatabaseState,
     sinceMs: number,
   ): Promise<number | undefined> {
-    for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-      const askedAtMs = performance.now();
-      const shown = await asker.ask(id);
+    for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+      const requestedAtMs = performance.now();
+      const shown = await client.get(id);
       const shownAtMs = performance.now();
       if (shown === undefined) {
         this.report.rejected++;
         return undefined;
       }
       this.report.answers++;
-      if (await truth.isSo(id, shown)) return shownAtMs - sinceMs;
-      if (askedAtMs - sinceMs > this.#promiseMs()) {
-        this.report.stale.push(`hotel ${id}: older than ${Math.round(askedAtMs - sinceMs)} ms`);
+      if (await truth.matches(id, shown)) return shownAtMs - sinceMs;
+      if (requestedAtMs - sinceMs > this.#promiseMs()) {
+        this.report.stale.push(`hotel ${id}: older than ${Math.round(requestedAtMs - sinceMs)} ms`);
         return undefined;
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));

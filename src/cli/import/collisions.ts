@@ -1,41 +1,40 @@
 import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 
-/** A staged line that the table would refuse. */
+/** Staged line that the table would reject. */
 interface RejectedLine {
   line: string;
   reason: string;
 }
 
-/** What is judged. */
+/** Input of the check. */
 export interface CollisionCheck {
-  /** the table of the staged lines */
+  /** table of the staged lines */
   table: string;
-  /** hotels that no line names will be gone, and what they have is free */
+  /** hotels without a line will be deleted, so their ids are free */
   deleteMissing: boolean;
-  /** hears of each line that is rejected */
+  /** called for each rejected line */
   onReject: (line: number, reason: string) => void;
 }
 
-/** The lines that count: of several with the same id the last that is not rejected. */
+/** Selects the effective lines: the last valid one of each id. */
 const candidatesOf = (table: string) => `
   select distinct on (id) line, id, channel_id, registry_id
   from ${table} where fault is null order by id, line desc`;
 
 /**
- * Rejects staged lines that the table would refuse (they get a fault), so that the merge after it cannot fail for a
- * single line, and leaves the temporary table `candidates`: line and ids of all that remain, one for each hotel.
+ * Rejects staged lines that the table would reject, by giving them a fault, so that no line can fail the merge. Leaves the
+ * temporary table `candidates`: line and ids of each remaining hotel.
  *
- * Hotels may hand their channel and registry ids round within one import, in any order of lines. A value that
- * two lines want goes to the hotel that has it already, else to the earlier line. What is rejected keeps what it
- * has, which may take away what another line counted on: so the judgement is repeated until it changes nothing.
- * Not possible: to give back what one line lost to another that is itself rejected later, for its other id.
- * Import the file of rejected lines again for that.
+ * Hotels may exchange channel and registry ids within one import, in any order of lines. A value in two lines goes to
+ * its present hotel, else to the earlier line. A rejected hotel keeps its present ids, which may invalidate other lines,
+ * so the check is repeated until it rejects none. A line that loses to another, which is rejected later, stays rejected:
+ * import the file of rejected lines again.
  */
 export async function rejectWhatCollides(transaction: TransactionSql, judged: CollisionCheck): Promise<void> {
   const { table, onReject } = judged;
   const reject = async (rejected: RejectedLine[]): Promise<boolean> => {
-    // One line may stand twice, once for each of its ids.
+    // a line may be listed twice, once for each of its ids
     const byLine = Map.groupBy(rejected, ({ line }) => line);
     const reasons = [...byLine.values()].map((faults) => faults.map(({ reason }) => reason).join('; '));
     if (byLine.size === 0) return false;
@@ -59,7 +58,7 @@ export async function rejectWhatCollides(transaction: TransactionSql, judged: Co
   );
 }
 
-/** The check constraints of the table itself judge what is staged: whatever `readHotel` lets through, no row fails later. */
+/** Checks the staged lines against the table's own constraints, in addition to `readHotel`. */
 async function rejectedByConstraints(transaction: TransactionSql, table: string): Promise<RejectedLine[]> {
   const checks = await transaction<{ name: string; expression: string }[]>`
     select conname as name, pg_get_expr(conbin, conrelid) as expression from pg_constraint
@@ -69,12 +68,12 @@ async function rejectedByConstraints(transaction: TransactionSql, table: string)
     ({ name, expression }) => `when (${expression}) is false then '${name.replaceAll("'", "''")}'`,
   );
   return transaction.unsafe<RejectedLine[]>(`
-    select line, 'the constraint ' || broken || ' refuses it' as reason
+    select line, 'violates the constraint ' || broken as reason
     from (select line, case ${cases.join(' ')} end as broken from ${table} where fault is null) as judged
     where broken is not null order by line`);
 }
 
-/** Lines that want an id of a hotel that is not part of this import. */
+/** Returns lines with an id of a hotel outside this import. */
 async function heldElsewhere(
   transaction: TransactionSql,
   { table, deleteMissing }: CollisionCheck,
@@ -89,7 +88,7 @@ async function heldElsewhere(
   );
 }
 
-/** All but one of the lines that want the same id. */
+/** Returns all but one of the lines with the same id. */
 async function wantedTwice(transaction: TransactionSql): Promise<RejectedLine[]> {
   const losers = (column: string) => `
     select line, format('${column} %s goes to hotel %s of line %s', to_json(${column}), to_json(winner), winning_line) as reason

@@ -15,17 +15,17 @@ export interface ImportOptions {
   json?: boolean;
 }
 
-/** Faults that a dry run prints. */
+/** Maximum number of faults that a dry run prints. */
 const FIRST_FAULTS = 20;
-/** A smaller file is read in a moment: nobody needs to know that this is not done again. */
-const TELL_FROM_BYTES = 1024 * 1024;
-/** An import of so many lines takes a while after they are read, and says so. */
-const TELL_FROM_LINES = 50_000;
+/** Source size from which an interrupted import reports that its lines are kept. */
+const REPORT_FROM_BYTES = 1024 * 1024;
+/** Number of lines from which the comparison is announced. */
+const REPORT_FROM_LINES = 50_000;
 
-/** `converted_uris`: of the lines that were not rejected; absent where it would be 0. */
+/** Result of an import. `converted_uris` counts those of valid lines; absent if 0. */
 type Result = Counts & { rejected: number; converted_uris?: number };
 
-/** `import FILE`. Sets the exit code 1 when a line was rejected. */
+/** Runs `import FILE`. The exit code is 1 if a line was rejected. */
 export async function importHotels(path: string, options: ImportOptions): Promise<void> {
   const source = await Source.open(path);
   try {
@@ -40,9 +40,9 @@ export async function importHotels(path: string, options: ImportOptions): Promis
 }
 
 /**
- * Two steps. The lines are read into a table of their own, batch by batch: what is interrupted there goes on where
- * it was. Then one transaction judges them and merges them into the hotels: others see all of the import or nothing.
- * Sets are compared, not rows, so a wrong line costs no savepoint, and a file that changes nothing writes nothing.
+ * Import in two steps. First the lines are read, batch by batch, into a staging table, from which an interrupted import
+ * resumes. Then one transaction checks them and merges them into the hotels. The merge compares sets, so a wrong line
+ * needs no savepoint, and unchanged hotels are not written.
  */
 class Import {
   readonly #source: Source;
@@ -50,7 +50,7 @@ class Import {
   readonly #options: ImportOptions;
   #progress: Progress | undefined;
   #reported = 0;
-  /** true: the database holds lines that the next import of this content need not read */
+  /** true: the database keeps lines that the next import of this content need not read */
   #keepsLines = false;
 
   constructor(source: Source, format: Format, options: ImportOptions) {
@@ -65,7 +65,7 @@ class Import {
     const staged = await staging.count();
     if (this.#options.deleteMissing) await this.#rejectBlindDeletion(sql, staging, staged);
     const result = await this.#merge(sql, staging.table, staged);
-    // A dry run leaves nothing.
+    // a dry run leaves no table
     if (this.#options.dryRun) await staging.drop();
     const unsaid = this.#reported - FIRST_FAULTS;
     if (this.#options.dryRun && unsaid > 0)
@@ -73,15 +73,15 @@ class Import {
     return result;
   }
 
-  /** Says what remains of an import that failed or was interrupted, and throws its error. */
+  /** Reports the remains of an import that failed or was interrupted, and throws its error. */
   leave(error: unknown): never {
     this.#progress?.stop();
     if (isTakenOver(error))
       throw new Failure(
-        `${this.#source.name} is imported by another process too, which has taken over. See what that one says.`,
+        `${this.#source.name} is also imported by another process, which has taken over. See its output.`,
       );
-    if (this.#keepsLines && this.#source.sizeBytes >= TELL_FROM_BYTES)
-      process.stderr.write('What was read is kept: run the same command again to go on from there.\n');
+    if (this.#keepsLines && this.#source.sizeBytes >= REPORT_FROM_BYTES)
+      process.stderr.write('The lines read so far are kept: run the same command again to resume.\n');
     throw error;
   }
 
@@ -90,8 +90,7 @@ class Import {
     this.#keepsLines = mark !== undefined;
     const progress = new Progress(`reading ${this.#source.name}`, this.#source.sizeBytes, bytes);
     this.#progress = progress;
-    if (mark)
-      progress.say(`going on behind line ${mark.number}, where an earlier import of it was interrupted`);
+    if (mark) progress.say(`resuming after line ${mark.number} of an interrupted import`);
     try {
       if (mark)
         for await (const faults of staging.faults())
@@ -117,7 +116,7 @@ class Import {
 
   async #merge(sql: Sql, table: string, staged: Staged): Promise<Result> {
     const { dryRun = false, deleteMissing = false } = this.#options;
-    const isLong = staged.lines >= TELL_FROM_LINES;
+    const isLong = staged.lines >= REPORT_FROM_LINES;
     const progress = new Progress('merging', staged.lines, count('hotel'));
     this.#progress = progress;
     if (isLong) progress.say(`comparing ${count('line')(staged.lines)} with the hotels`);
@@ -130,12 +129,12 @@ class Import {
     try {
       await sql.begin(dryRun ? 'isolation level repeatable read' : '', async (transaction) => {
         await transaction`set local statement_timeout = 0`;
-        // A merge whose operator is gone must not keep the hotels locked.
+        // a merge whose client has disconnected must not keep the hotels locked
         await transaction`set local client_connection_check_interval = '1s'`;
         await transaction`set local work_mem = '64MB'`;
         if (!dryRun) {
           await transaction`set local lock_timeout = '30s'`;
-          // Other writers of hotels wait until the transaction ends, readers do not.
+          // other writers of hotels wait until the transaction ends; readers do not
           await transaction`lock table hotels in share row exclusive mode`;
         }
         await transaction.unsafe(`analyze ${table}`);
@@ -165,7 +164,7 @@ class Import {
     return result!;
   }
 
-  /** The file has to come again, with another content: nothing of this one is kept. */
+  /** Throws and drops the staged lines if hotels might be deleted by mistake. */
   async #rejectBlindDeletion(sql: Sql, staging: Staging, { lines, withoutId }: Staged): Promise<void> {
     if (withoutId > 0) await writeRejected(sql, staging.table, this.#source, this.#format);
     if (withoutId === 0 && lines > 0) return;
@@ -173,18 +172,18 @@ class Import {
     this.#keepsLines = false;
     if (withoutId > 0) {
       throw new Failure(
-        `--delete-missing was refused and nothing was imported: ${withoutId} rejected line(s) do not tell which ` +
-          `hotel they mean, so it might be deleted. Correct them (they are in ${rejectedPath(this.#source, this.#format)}) and import the whole file again.`,
+        `--delete-missing was rejected and nothing was imported: ${withoutId} rejected line(s) have no readable ` +
+          `id, so their hotels might be deleted. Correct them (they are in ${rejectedPath(this.#source, this.#format)}) and import the whole file again.`,
       );
     }
     throw new Failure(
-      `--delete-missing was refused: ${this.#source.name} holds no hotel, so every hotel would be deleted. ` +
-        'If that is meant, say so in SQL: delete from hotels',
+      `--delete-missing was rejected: ${this.#source.name} contains no hotel, so every hotel would be deleted. ` +
+        'If that is intended, run in SQL: delete from hotels',
     );
   }
 }
 
-/** Ends a transaction that went as it should without keeping it. */
+/** Ends a successful transaction of a dry run. */
 class RollBack extends Error {
   override name = 'RollBack';
 }

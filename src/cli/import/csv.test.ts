@@ -10,11 +10,11 @@ test.each([
   expect(readHeader(text)).toMatchObject({ delimiter, columns: expect.arrayContaining(['id', 'name']) });
 });
 
-test.each(['a,A,4', 'ID,NAME', '"id', '', '{"id":1}'])('%j is none', (text) => {
+test.each(['a,A,4', 'ID,NAME', '"id', '', '{"id":1}'])('%j is no header row', (text) => {
   expect(readHeader(text)).toBeUndefined();
 });
 
-test('cells have the type of their field; what has none stays text, what is empty is left out', () => {
+test('cells have the type of their field; an invalid value stays text, an empty cell is omitted', () => {
   const layout = readHeader('id,name,latitude,room_count,images,registry_id,channel_id')!;
   const [row, wrong] = readRows(layout, [
     '007,"A ""b"", c",-9.5,12,"[{""url"":""https://a/b""}]",9007199254740991,\r',
@@ -38,7 +38,7 @@ test('cells have the type of their field; what has none stays text, what is empt
   });
 });
 
-test('a row that is no CSV spoils none of its neighbours', () => {
+test('an invalid row of CSV does not affect its neighbours', () => {
   const layout = readHeader('id,name')!;
   const rows = readRows(layout, ['a,A', 'b,"B"x', 'c', 'd,D']);
   expect(rows.map((row) => (row instanceof LineFault ? row.message : row))).toEqual([

@@ -1,10 +1,10 @@
 import { type Options, parse } from 'csv-parse/sync';
 import { LineFault } from './hotel.ts';
 
-/** How the rows of a CSV file are to be read. */
+/** Layout of a CSV file. */
 export interface CsvLayout {
   delimiter: string;
-  /** the fields of the header row, in its order */
+  /** fields of the header row, in its order */
   columns: string[];
 }
 
@@ -12,7 +12,7 @@ const DELIMITERS = [',', ';', '\t'];
 const NUMBERS = new Set(['latitude', 'longitude', 'star_rating', 'room_count']);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
-/** Reads a header row; undefined when it names no field `id`, with commas, semicolons and tabs as delimiters. */
+/** Reads a header row with commas, semicolons or tabs; undefined if it has no field `id`. */
 export function readHeader(text: string): CsvLayout | undefined {
   for (const delimiter of DELIMITERS) {
     const columns = cellsOf([text], delimiter)?.[0]?.map((cell) => cell.trim());
@@ -22,11 +22,11 @@ export function readHeader(text: string): CsvLayout | undefined {
 }
 
 /**
- * Reads rows, each to an object with the fields of its header: numbers and images in their own type, the rest as
- * text; an empty cell is left out. In place of a row that cannot be read stands the `LineFault` that says why.
+ * Reads rows to objects with the fields of the header: numbers and images in their own type, the rest as text; an empty
+ * cell is omitted. An unreadable row yields a `LineFault`.
  */
 export function readRows(layout: CsvLayout, texts: string[]): (Record<string, unknown> | LineFault)[] {
-  // One call for many rows is seven times as quick as one for each; it fails as a whole when one of them is wrong.
+  // one call for many rows is seven times faster than one for each, but fails as a whole for a single wrong row
   const cells = cellsOf(texts, layout.delimiter);
   if (cells?.length === texts.length) return cells.map((row) => readRow(layout, row));
   return texts.map((text) => {
@@ -47,7 +47,7 @@ function readRow({ columns }: CsvLayout, cells: string[]): Record<string, unknow
 }
 
 function readCell(column: string, cell: string): unknown {
-  // What is no number, or no JSON, stays text: then the check of the field says what it must be.
+  // an invalid number or JSON stays text, so that the check of the field reports it
   if (NUMBERS.has(column)) return NUMBER.test(cell) ? Number(cell) : cell;
   if (column !== 'images') return cell;
   try {

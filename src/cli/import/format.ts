@@ -4,14 +4,14 @@ import { IMPORTED_COLUMNS } from './hotel.ts';
 import { BEGINNING, type Line, type Mark, readLines } from './lines.ts';
 import type { Source } from './source.ts';
 
-/** How a source is to be read. */
+/** Format of a source. */
 export interface Format {
   name: 'ndjson' | 'csv';
-  /** of CSV */
+  /** layout of CSV */
   layout: CsvLayout | undefined;
-  /** the header row of CSV, in its own bytes, and its newline */
+  /** header row of CSV, verbatim with its newline */
   header: string;
-  /** where its hotels begin */
+  /** position of the first hotel */
   mark: Mark;
 }
 
@@ -19,9 +19,8 @@ const NDJSON: Format = { name: 'ndjson', layout: undefined, header: '', mark: BE
 const FIELDS = new Set<string>([...IMPORTED_COLUMNS, 'certified']);
 
 /**
- * Tells the format by the first line that is not blank: one that begins with a brace is NDJSON, a header row is CSV;
- * where it is neither, the name of the file decides, and else it is NDJSON.
- * Throws a `Failure` for CSV whose header row is missing or wrong.
+ * Detects the format from the first line that is not blank: a brace begins NDJSON, a header row CSV. Otherwise the name of
+ * the file decides, with NDJSON as default. Throws a `Failure` for CSV with a missing or wrong header row.
  */
 export async function detectFormat(source: Source): Promise<Format> {
   const line = await firstLine(source);
@@ -38,8 +37,8 @@ export async function detectFormat(source: Source): Promise<Format> {
   }
   if (!/\.(csv|tsv)(\.gz)?$/i.test(source.name)) return NDJSON;
   throw new Failure(
-    `${source.name}: line ${line.number} is no header row. CSV begins with the names of its fields, those of the API, ` +
-      'at least id and name, with commas, semicolons or tabs between them.',
+    `${source.name}: line ${line.number} is no header row. CSV begins with field names of the API, ` +
+      'at least id and name, separated by commas, semicolons or tabs.',
   );
 }
 
@@ -57,7 +56,7 @@ function check({ columns }: CsvLayout, name: string, line: number): void {
       .map((column) => `unknown field ${JSON.stringify(column)}`),
     ...columns
       .filter((column, at) => columns.indexOf(column) < at)
-      .map((column) => `${JSON.stringify(column)} stands twice`),
+      .map((column) => `${JSON.stringify(column)} is repeated`),
     ...(columns.includes('name') ? [] : ['"name" is missing']),
   ];
   if (faults.length > 0) {

@@ -3,13 +3,13 @@ import { IMPORTED_COLUMNS, LineFault, parseHotel } from './hotel.ts';
 
 const read = (more: object) => parseHotel(JSON.stringify({ id: 'a', name: 'A', ...more }));
 
-test('id and name are enough: the rest is null, the images are none', () => {
+test('id and name suffice: other fields are null, the images are empty', () => {
   const hotel = read({});
   expect(Object.keys(hotel)).toEqual(IMPORTED_COLUMNS);
   expect(Object.values(hotel).filter((value) => value !== null)).toEqual(['a', 'A', []]);
 });
 
-test('a hotel of the API is taken as it is; certified is ignored', () => {
+test('a hotel of the API is accepted; certified is ignored', () => {
   const fields = {
     description: 'line\nline',
     address: 'Rua Direita, 1',
@@ -97,17 +97,17 @@ test.each([
   [{ registry_id: '-9007199254740992' }, 'registry_id must be'],
   [{ stars: 4 }, 'unknown field "stars"'],
   [{ version: 4 }, 'unknown field "version"'],
-])('%j is refused: %s', (fields, reason) => {
+])('%j is rejected: %s', (fields, reason) => {
   expect(() => read(fields)).toThrow(reason);
 });
 
-test('an integer that JavaScript would round into the bounds is refused', () => {
+test('an integer that JavaScript would round into the bounds is rejected', () => {
   expect(() => parseHotel('{"id":"a","name":"A","registry_id":9007199254740993}')).toThrow(
     'registry_id must be',
   );
 });
 
-test('IRIs are converted to URIs wherever they stand, and counted', () => {
+test('IRIs are converted to URIs in all fields, and counted', () => {
   let iris = 0;
   const { website_url, certification_url, images } = parseHotel(
     JSON.stringify({
@@ -127,13 +127,13 @@ test('IRIs are converted to URIs wherever they stand, and counted', () => {
   ]);
 });
 
-test('every wrong field of a line is named', () => {
+test('all wrong fields of a line are named', () => {
   expect(() => parseHotel('{"latitude":91,"stars":4}')).toThrow(
     /^(?=.*id is missing)(?=.*name is missing)(?=.*latitude must)(?=.*unknown field "stars")/,
   );
 });
 
-test('255 characters are counted as PostgreSQL counts them', () => {
+test('characters are counted like in PostgreSQL', () => {
   expect(read({ channel_id: '😀'.repeat(255) }).channel_id).toHaveLength(510);
   expect(() => read({ channel_id: 'x'.repeat(256) })).toThrow('channel_id must be');
   expect(() => read({ website_url: `https:${'x'.repeat(2048)}` })).toThrow('website_url must be');
@@ -143,7 +143,7 @@ test.each(['{', '[]', '1', 'null', '"x"', '{"id":"a"} {}'])('%s is no hotel', (l
   expect(() => parseHotel(line)).toThrow(LineFault);
 });
 
-test('a wrong line still tells its id where it has a good one', () => {
+test('a wrong line yields its id if that is valid', () => {
   expect.assertions(2);
   for (const [line, id] of [
     ['{"id":"a","name":7}', 'a'],

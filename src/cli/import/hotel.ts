@@ -5,12 +5,12 @@ import type { HotelRow } from '../../hotels/row.ts';
 import { EMAIL, MAX_EMAIL_LENGTH, MAX_URI_LENGTH, URI } from '../../hotels/valid-values.ts';
 import { toUri } from './iri.ts';
 
-/** A hotel as a line of an import may give it, checked. What is absent stands as null. */
+/** Checked hotel of an import line. An absent field is null. */
 export type ImportedHotel = Omit<HotelRow, 'version' | 'images'> & {
   images: { url: string; caption: string | null }[];
 };
 
-/** Thrown for a line that cannot be imported; the message is the reason. `id` is there when the line told it. */
+/** Error for a line that cannot be imported; the message is the reason, `id` the line's id if valid. */
 export class LineFault extends Error {
   override name = 'LineFault';
   readonly id: string | undefined;
@@ -21,8 +21,8 @@ export class LineFault extends Error {
   }
 }
 
-// Patterns count characters as PostgreSQL does: by code point, for typebox compiles them with the flag u.
-// PostgreSQL stores neither NUL nor half a surrogate pair.
+// Patterns count code points like PostgreSQL, because typebox compiles them with the flag u. PostgreSQL stores neither
+// NUL nor lone surrogates.
 const CHARACTER = '[^\\0\\uD800-\\uDFFF]';
 const IN_ASCII = /^[\x00-\x7f]*$/;
 const SENTENCE_OF_TEXT = 'a string without NUL and broken characters';
@@ -39,7 +39,7 @@ const SENTENCE_OF_URI = `an http or https URI or IRI, as a URI of at most ${MAX_
 const SENTENCE_OF_REGISTRY_ID = 'an integer within ±(2^53-1) or a string that holds one';
 const uri = Type.String({ pattern: URI, maxLength: MAX_URI_LENGTH, must: SENTENCE_OF_URI });
 const day = orNull(Type.String({ format: 'date', pattern: '^(?!0000)', must: 'a real date, YYYY-MM-DD,' }));
-/** The bounds of a field of the API, and how they are said. */
+/** Returns the bounds of a field of the API with their description. */
 const asIn = (field: keyof ApiHotel, must: string) => orNull({ ...valueSchemaOf(field), must });
 
 const fields = {
@@ -87,7 +87,7 @@ const fields = {
   ),
 };
 
-/** The columns that an import writes, in the order of `ImportedHotel`. */
+/** Columns that an import writes, in the order of `ImportedHotel`. */
 export const IMPORTED_COLUMNS = Object.keys(fields).filter(
   (name) => name !== 'certified',
 ) as (keyof ImportedHotel)[];
@@ -95,14 +95,14 @@ export const IMPORTED_COLUMNS = Object.keys(fields).filter(
 const Hotel = Compile(Type.Object(fields, { additionalProperties: false }));
 const isId = Compile(fields.id);
 
-/** Reads one line of NDJSON, as `readHotel` does. */
+/** Parses one line of NDJSON and checks it like `readHotel`. */
 export function parseHotel(line: string, onIri?: () => void): ImportedHotel {
   return readHotel(parseJson(line), onIri);
 }
 
 /**
- * Checks a hotel as JSON or CSV gave it, in which it converts IRIs to URIs: `onIri` is called for each. Throws a
- * `LineFault` that names every wrong field.
+ * Checks a hotel from JSON or CSV and converts its IRIs to URIs; `onIri` is called for each. Throws a `LineFault` that
+ * names all wrong fields.
  */
 export function readHotel(value: unknown, onIri = () => {}): ImportedHotel {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -140,7 +140,7 @@ export function readHotel(value: unknown, onIri = () => {}): ImportedHotel {
   };
 }
 
-/** Converts the IRIs of a hotel to URIs where they stand, whatever else is wrong with it. */
+/** Converts the IRIs of a hotel to URIs in place, also in an invalid hotel. */
 function convertIris(hotel: { [field: string]: unknown }, onIri: () => void): void {
   const convert = (holder: { [field: string]: unknown }, field: string) => {
     const iri = holder[field];
@@ -154,7 +154,7 @@ function convertIris(hotel: { [field: string]: unknown }, onIri: () => void): vo
   for (const image of hotel.images) if (typeof image === 'object' && image !== null) convert(image, 'url');
 }
 
-/** JSON whose large registry ids keep all their digits, so that one that is too large is rejected and not rounded. */
+/** Parses JSON without rounding large registry ids, so that one beyond the bounds is rejected. */
 function parseJson(line: string): unknown {
   try {
     return /"registry_id"\s*:\s*-?\d{16}/.test(line) ? JSON.parse(line, keepDigits) : JSON.parse(line);
@@ -184,7 +184,7 @@ function explain(faults: { instancePath: string; keyword: string; params: object
       reasons.add(
         `images/${index}/${part} must be ${part === 'url' ? SENTENCE_OF_URI : `${SENTENCE_OF_TEXT} or null`}`,
       );
-      // `boolean` is the second report of an unknown field
+      // the keyword `boolean` repeats the report of an unknown field
     } else if (keyword !== 'boolean') {
       reasons.add(`${field} must be ${(fields as Record<string, { must?: string }>)[field]!.must}`);
     }

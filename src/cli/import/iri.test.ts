@@ -19,8 +19,8 @@ test.each([
   'https://xn--ä/',
   'not a uri',
   '',
-  // private use, control characters and half a surrogate pair are in no IRI
+  // private-use characters, control characters and lone surrogates are invalid in an IRI
   'https://example.com/\ue000\u0085\ud800',
-])('%j stays as it is', (text) => {
+])('%j is unchanged', (text) => {
   expect(toUri(text)).toBe(text);
 });

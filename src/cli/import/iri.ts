@@ -1,14 +1,14 @@
 import { domainToASCII } from 'node:url';
 
-/** RFC 3987, section 2.2: the characters that an IRI may hold and a URI may not. */
+/** RFC 3987, section 2.2: characters that are valid in an IRI but not in a URI. */
 const BEYOND_ASCII =
   /[\u{a0}-\u{d7ff}\u{f900}-\u{fdcf}\u{fdf0}-\u{ffef}\u{10000}-\u{dfffd}\u{e1000}-\u{efffd}]+/gu;
 const HOST = /^(https?:\/\/(?:[^/?#@]*@)?)([^/?#:@]+)/i;
 
 /**
- * Converts an http or https IRI to the URI that means the same (RFC 3987, section 3.1): the host becomes punycode, other
- * characters beyond ASCII become the percent-encoding of their UTF-8. Nothing else is changed, be it valid or not. An IRI
- * without a valid domain is returned as it is.
+ * Converts an http or https IRI to the equivalent URI (RFC 3987, section 3.1): the host to punycode, other non-ASCII
+ * characters to the percent-encoding of their UTF-8. All else is unchanged, valid or not. Returns an IRI without a valid
+ * domain unchanged.
  */
 export function toUri(iri: string): string {
   const [start = '', before = '', host = ''] = HOST.exec(iri) ?? [];

@@ -14,7 +14,7 @@ async function linesOf(content: Buffer | string, { quoted = false, mark = BEGINN
   return lines;
 }
 
-test('lines are counted from 1, blank ones too, and the last needs no newline', async () => {
+test('lines are numbered from 1, including blank ones, and the last needs no newline', async () => {
   const lines = await linesOf('{"a":1}\n\n  \r\n{"b":2}\r\n{"c":3}');
   expect(lines.map(({ number, text }) => [number, text])).toEqual([
     [1, '{"a":1}'],
@@ -23,23 +23,23 @@ test('lines are counted from 1, blank ones too, and the last needs no newline', 
   ]);
 });
 
-test('a line knows where its bytes stand', async () => {
+test('a line has the offsets of its bytes', async () => {
   const bytes = Buffer.from('{"a":"é"}\n{"b":2}\n');
   const stretches = (await linesOf(bytes)).map(({ start, end }) => bytes.toString('utf8', start, end));
   expect(stretches).toEqual(['{"a":"é"}', '{"b":2}']);
 });
 
-test('a byte order mark at the beginning is no part of the JSON', async () => {
+test('a byte order mark at the beginning is skipped', async () => {
   expect((await linesOf('\ufeff{}\n'))[0]?.text).toBe('{}');
 });
 
-test('lines are the same wherever the pieces that are read end', async () => {
+test('lines do not depend on the boundaries of the chunks', async () => {
   const texts = Array.from({ length: 3000 }, (_, i) => `${i}${'é'.repeat((i * 37) % 900)}`);
   const lines = await linesOf(`${texts.join('\n')}\n`);
   expect(lines.map(({ text }) => text)).toEqual(texts);
 });
 
-test('a line of 1 MiB is read, a longer one is not, and those behind it are', async () => {
+test('a line of 1 MiB is read, a longer one is a fault, and the next lines are read', async () => {
   const lines = await linesOf(`${'x'.repeat(MIB)}\n${'y'.repeat(3 * MIB)}\nz\n`);
   expect(lines.map(({ number, text, fault }) => [number, text?.length, fault])).toEqual([
     [1, MIB, ''],
@@ -48,7 +48,7 @@ test('a line of 1 MiB is read, a longer one is not, and those behind it are', as
   ]);
 });
 
-test('bytes that are no UTF-8 make a faulty line, not another text', async () => {
+test('invalid UTF-8 is a fault of the line', async () => {
   const lines = await linesOf(Buffer.concat([Buffer.from([0x22, 0xff, 0x22, 10]), Buffer.from('{}\n')]));
   expect(lines.map(({ text, fault }) => [text, fault])).toEqual([
     [undefined, 'the line is not UTF-8'],
@@ -56,7 +56,7 @@ test('bytes that are no UTF-8 make a faulty line, not another text', async () =>
   ]);
 });
 
-test('a row of CSV ends where no quote is open, and is counted by its first line', async () => {
+test('a row of CSV ends outside quotes, and has the number of its first line', async () => {
   const lines = await linesOf('a,"x\n""y"" \r\n\n",b\n\n"c"\n', { quoted: true });
   expect(lines.map(({ number, text }) => [number, text])).toEqual([
     [1, 'a,"x\n""y"" \r\n\n",b'],
@@ -64,13 +64,13 @@ test('a row of CSV ends where no quote is open, and is counted by its first line
   ]);
 });
 
-test('rows of CSV are the same wherever the pieces that are read end', async () => {
+test('rows of CSV do not depend on the boundaries of the chunks', async () => {
   const rows = Array.from({ length: 3000 }, (_, i) => `${i},"${'""\n,'.repeat(i % 97)}"`);
   const lines = await linesOf(`${rows.join('\n')}\n`, { quoted: true });
   expect(lines.map(({ text }) => text)).toEqual(rows);
 });
 
-test('a quote that is never closed spoils no more than its line may hold', async () => {
+test('an unclosed quote affects at most the maximum length of a line', async () => {
   const rows = Array.from({ length: 40_000 }, (_, i) => `${i},${'x'.repeat(40)}`);
   const lines = await linesOf(`"open\n${rows.join('\n')}\n`, { quoted: true });
   expect(lines[0]).toMatchObject({ number: 1, text: undefined, fault: 'a quote is not closed within 1 MiB' });
@@ -82,7 +82,7 @@ test('a quote that is never closed spoils no more than its line may hold', async
   ]);
 });
 
-test('reading on behind any line finds the same lines as reading from the beginning', async () => {
+test('reading from behind any line yields the same lines as reading from the beginning', async () => {
   const text = '{"a":1}\n\n{"b":2}\n  \n\n{"c":3}\n{"d":4}';
   const all = await linesOf(text);
   for (const [at, { number, end }] of all.entries()) {

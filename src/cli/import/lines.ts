@@ -4,22 +4,22 @@ const LINE_LIMIT_BYTES = 1024 * 1024;
 const NEWLINE = 10;
 const QUOTE = 34;
 
-/** A stretch of the source, in bytes of its unpacked content; `end` is the first byte behind it. */
+/** Range of the source in bytes of its unpacked content; `end` is exclusive. */
 export interface Stretch {
   start: number;
   end: number;
 }
 
-/** A line of the source and where it stands, without its newline. */
+/** Line of the source without its newline, and its range. */
 export interface Line extends Stretch {
-  /** counted from 1; of a CSV row that has several lines, the first */
+  /** line number from 1; of a CSV row with several lines, the first */
   number: number;
-  /** undefined for a line that cannot be read; `fault` says why */
+  /** undefined for an unreadable line; `fault` is the reason */
   text: string | undefined;
   fault: string;
 }
 
-/** Where reading begins: behind the line with this number, at this byte. */
+/** Start of reading: behind the line with this number, at this byte. */
 export interface Mark {
   number: number;
   start: number;
@@ -28,9 +28,8 @@ export interface Mark {
 export const BEGINNING: Mark = { number: 0, start: 0 };
 
 /**
- * Splits pieces of a file, the first of which begins at the mark, into lines; blank ones are left out. Yields an
- * array for each piece. With `quoted` a newline between quotes does not end a line, as in CSV. Holds at most one
- * line more than 1 MiB.
+ * Splits the chunks of a file, the first of which begins at the mark, into lines without blank ones. Yields an array for
+ * each chunk. With `quoted` a newline between quotes does not end a line, as in CSV. Buffers at most 1 MiB of one line.
  */
 export async function* readLines(
   pieces: AsyncIterable<Buffer>,
@@ -61,7 +60,7 @@ export async function* readLines(
     for (let to = piece.indexOf(NEWLINE); to !== -1; to = piece.indexOf(NEWLINE, to + 1)) {
       if (quoted && hasOddQuotes(piece, looked, to)) isOpen = !isOpen;
       looked = to + 1;
-      // A quote that is never closed takes no more with it than a line may hold.
+      // an unclosed quote affects at most the maximum length of a line
       if (isOpen && begunBytes + to - from <= LINE_LIMIT_BYTES) {
         newlines++;
         continue;
@@ -72,7 +71,7 @@ export async function* readLines(
     }
     if (quoted && hasOddQuotes(piece, looked, piece.length)) isOpen = !isOpen;
     const rest = piece.subarray(from);
-    // Of a line that is too long only its length is kept.
+    // of a line that is too long only the length is kept
     if (begunBytes <= LINE_LIMIT_BYTES) begun.push(rest);
     begunBytes += rest.length;
     yield lines;
@@ -96,7 +95,7 @@ function readLine(number: number, stretch: Stretch, bytes: Buffer, isOpen: boole
   }
   if (isOpen) return wrong('a quote is not closed');
   if (!isUtf8(bytes)) return wrong('the line is not UTF-8');
-  // A byte order mark is no part of the first line.
+  // the first line may begin with a byte order mark
   const isMarked = stretch.start === 0 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   const text = bytes.toString('utf8', isMarked ? 3 : 0);
   return text.trim() === '' ? undefined : { number, ...stretch, text, fault: '' };

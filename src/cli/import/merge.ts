@@ -1,7 +1,7 @@
 import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 
-/** How many hotels an import touched; a hotel that has several lines counts once, by its last. */
+/** Number of hotels an import touched; a hotel with several lines counts once, by its last. */
 export interface Counts {
   inserted: number;
   updated: number;
@@ -9,20 +9,20 @@ export interface Counts {
   deleted: number;
 }
 
-/** Hotels that are written by one statement: so often the operator hears how far it is. */
+/** Hotels written by one statement, after which the progress is updated. */
 const SLICE = 20_000;
 
 const of = (alias: string, columns: readonly string[] = IMPORTED_COLUMNS) =>
   columns.map((column) => `${alias}.${column}`).join(', ');
 const PLAIN = IMPORTED_COLUMNS.filter((column) => column !== 'images');
-/** As the API shows them: a caption that is not there is null, and what else an image holds is not shown. */
+/** Images as the API shows them: a missing caption is null, other members are omitted. */
 const SHOWN_IMAGES = `(
   select coalesce(jsonb_agg(jsonb_build_object('url', image -> 'url', 'caption', image -> 'caption') order by place), '[]')
   from jsonb_array_elements(h.images) with ordinality as stored (image, place))`;
 
 /**
- * Compares the `candidates` that `rejectWhatCollides` left with the hotels, and leaves the temporary table `changes`:
- * of each hotel that is new or different its line, whether it is new, and its place among those. Writes no hotel.
+ * Compares the `candidates` of `rejectWhatCollides` with the hotels, and leaves the temporary table `changes`: for each
+ * new or different hotel its line, whether it is new, and its position. Writes no hotel.
  */
 export async function compare(
   transaction: TransactionSql,
@@ -46,8 +46,8 @@ export async function compare(
 }
 
 /**
- * Brings the hotels to what `changes` says. A hotel that is as it should be is neither written nor locked.
- * The caller holds the lock that has kept others from writing hotels since before `compare`.
+ * Applies `changes` to the hotels. An unchanged hotel is neither written nor locked. The caller holds the lock that has
+ * excluded other writers of hotels since before `compare`.
  */
 export async function write(
   transaction: TransactionSql,
@@ -55,9 +55,9 @@ export async function write(
   { inserted, updated }: Counts,
   onProgress: (hotels: number) => void,
 ): Promise<void> {
-  // First, so that what the deleted had may be given to others. A rejected line still keeps its hotel.
+  // deletions come first, to free ids; a rejected line protects its hotel from deletion
   if (deleteMissing) await transaction.unsafe(`delete from hotels h where ${isMissing(table)}`);
-  // Uniqueness is judged row by row, so what passes from hotel to hotel is laid down before it is taken up.
+  // uniqueness is checked row by row, so exchanged ids are first set to null
   for (const column of updated > 0 ? ['channel_id', 'registry_id'] : []) {
     await transaction.unsafe(`
       update hotels h set ${column} = null from candidates k

@@ -5,18 +5,18 @@ import { type ImportedHotel, LineFault, parseHotel, readHotel } from './hotel.ts
 import { type Line, type Mark, readLines, type Stretch } from './lines.ts';
 import type { Source } from './source.ts';
 
-/** A line of the source, read: its hotel, or what is wrong with it. */
+/** Line of the source: its hotel or its fault. */
 export interface Read extends Stretch {
   line: number;
-  /** IRIs that were converted to URIs */
+  /** number of IRIs converted to URIs */
   convertedUris: number;
-  /** of a wrong line the id alone, where it told that */
+  /** of a wrong line only the id, if that is valid */
   hotel: Partial<ImportedHotel>;
-  /** undefined for a line that is right */
+  /** undefined for a valid line */
   fault: string | undefined;
 }
 
-/** Reads and checks the lines behind a mark, an array for each piece of the source. */
+/** Reads and checks the lines behind a mark; yields an array for each chunk of the source. */
 export async function* readRecords(source: Source, format: Format, mark: Mark): AsyncGenerator<Read[]> {
   const { layout } = format;
   for await (const lines of readLines(source.read(mark.start), mark, { quoted: layout !== undefined })) {

@@ -7,26 +7,26 @@ import { Failure } from '../../lib/failure.ts';
 import type { Stretch } from './lines.ts';
 import type { Source } from './source.ts';
 
-/** The file of rejected lines holds no more than this. Each of them stands in the source too. */
+/** Maximum size of the file of rejected lines. The source contains all of them. */
 const LIMIT_BYTES = 256 * 1024 * 1024;
 
-/** How lines of a source are kept in a file of their own. */
+/** File for lines of a source. */
 export interface KeptLines {
-  /** `hotels.ndjson.rejected.ndjson`: what is wrong with the lines, and the ending of the file's name */
+  /** fault of the lines, which is part of the file name: `hotels.ndjson.rejected.ndjson` */
   kind?: 'rejected' | 'unknown';
   name: string;
   header: string;
 }
 
-/** The file that the rejected lines of a source go to: they can be corrected there and imported. */
+/** Returns the path of the file for rejected lines, which can be corrected there and imported. */
 export function rejectedPath(source: Source, { kind = 'rejected', name }: KeptLines): string {
   return `${source.path}.${kind}.${name}`;
 }
 
 /**
- * Writes the lines that are marked in the table, verbatim and in the order of the source, to the file of rejected
- * lines; CSV with its header row. Returns how many did not fit. The file appears whole, in the place of an earlier one or of
- * a symbolic link of that name, and only its owner may read it. Throws a `Failure` when it cannot.
+ * Writes the marked lines of the table verbatim, in the order of the source, to the file of rejected lines; CSV with its
+ * header row. Returns the number of lines that did not fit. The file replaces an earlier one, or a symbolic link, at once,
+ * and only its owner may read it. Throws a `Failure` if that fails.
  */
 export async function writeRejected(
   sql: Sql | TransactionSql,
@@ -62,7 +62,7 @@ export async function writeRejected(
       if (next === stretches.length) return;
       at = pieceEnd;
     }
-    // the last line may end where the file does
+    // the last line may end with the file
     if (next < stretches.length) throw new Error(`${source.name} became shorter while it was imported`);
   }
   const unfinished = join(dirname(path), `.rejected-${randomBytes(8).toString('hex')}`);
@@ -75,7 +75,7 @@ export async function writeRejected(
     await rm(unfinished, { force: true });
     throw new Failure(
       `cannot write the ${format.kind ?? 'rejected'} lines to ${path}: ${(error as Error).message}. Nothing was imported. ` +
-        'Make room or give yourself the right to write there, and run the same command again.',
+        'Free space or allow writing there, and run the same command again.',
     );
   }
 }

@@ -8,13 +8,13 @@ import { Failure } from '../../lib/failure.ts';
 
 const PIECE_BYTES = 256 * 1024;
 
-/** What is imported: bytes that can be read again from any place on, unpacked where they are gzip. */
+/** Source of an import: bytes that can be read again from any offset; gzip is unpacked. */
 export class Source {
-  /** for messages */
+  /** name in messages */
   readonly name: string;
-  /** what the names of the files that are made for it begin with */
+  /** prefix of the names of files created for it */
   readonly path: string;
-  /** as it is stored: packed where it is gzip */
+  /** stored size: compressed if it is gzip */
   readonly sizeBytes: number;
   readonly #handle: FileHandle;
   readonly #isGzip: boolean;
@@ -29,8 +29,8 @@ export class Source {
   }
 
   /**
-   * Opens a file, or `-` for standard input. What is no plain file is copied to a temporary one first.
-   * Throws a `Failure` for what cannot be read.
+   * Opens a file, or `-` for standard input. Other input than a plain file is first copied to a temporary file. Throws a
+   * `Failure` if it cannot be read.
    */
   static async open(path: string): Promise<Source> {
     if (path === '-') return Source.#ofHandle(await spool(process.stdin), 'standard input', 'stdin');
@@ -66,12 +66,12 @@ export class Source {
     return new Source(handle, name, path, size, isGzip);
   }
 
-  /** How far reading has come in the bytes as they are stored. */
+  /** Position of reading in the stored bytes. */
   get positionBytes(): number {
     return this.#positionBytes;
   }
 
-  /** Yields the content from this byte on (counted unpacked). Throws a `Failure` for gzip that is damaged or cut off. */
+  /** Yields the content from this byte on (unpacked offset). Throws a `Failure` for corrupt or truncated gzip. */
   async *read(start: number): AsyncGenerator<Buffer> {
     if (!this.#isGzip) {
       yield* this.#stored(start);
@@ -87,12 +87,12 @@ export class Source {
     } catch (error) {
       if (!(error as NodeJS.ErrnoException).code?.startsWith('Z_')) throw error;
       throw new Failure(
-        `${this.name} is damaged or cut off (gzip: ${(error as Error).message}); nothing was imported. Fetch it again.`,
+        `${this.name} is corrupt or truncated (gzip: ${(error as Error).message}); nothing was imported. Fetch it again.`,
       );
     }
   }
 
-  /** sha256 of the bytes as they are stored, hexadecimal: files with the same content are the same to an import. */
+  /** Returns the sha256 of the stored bytes, hexadecimal, which identifies the content for an interrupted import. */
   async identity(): Promise<string> {
     const hash = createHash('sha256');
     for await (const piece of this.#stored(0)) hash.update(piece);
@@ -117,7 +117,7 @@ export class Source {
 async function spool(stream: NodeJS.ReadableStream): Promise<FileHandle> {
   const path = join(tmpdir(), `hotel-api-import-${randomUUID()}`);
   const handle = await open(path, 'wx+', 0o600);
-  // Nameless from the start, the copy vanishes with the process, however that ends.
+  // unlinked at once, so that the copy is freed with the process in every case
   await rm(path);
   for await (const chunk of stream) {
     const bytes = chunk as Buffer;

@@ -8,29 +8,29 @@ import type { Mark } from './lines.ts';
 import { type Read, readRecords } from './records.ts';
 import type { Source } from './source.ts';
 
-/** Goes up when lines are staged or judged in another way, so that no release goes on from what another has staged. */
+/** Version of the staging format; a release does not resume the staging of another version. */
 const STAGING_VERSION = 2;
-/** A batch is a transaction: so much is read again after a crash, at most. */
+/** Bytes of a batch, which is one transaction; a crash repeats at most one batch. */
 const BATCH_BYTES = 4 * 1024 * 1024;
-/** An import that nobody has gone on with for so long is given up. */
+/** Days after which an interrupted import is dropped. */
 const KEPT_DAYS = 7;
 const PREFIX = 'hotel_api_import_';
 const UNIQUE_VIOLATION = '23505';
 const UNDEFINED_TABLE = '42P01';
 
-/** What is staged of a source. */
+/** Number of staged lines of a source. */
 export interface Staged {
   /** lines that are not blank */
   lines: number;
   rejected: number;
-  /** rejected lines of which not even the hotel's id could be told */
+  /** rejected lines without a readable hotel id */
   withoutId: number;
 }
 
 /**
- * The lines of one source, read and checked, in a table of their own that outlives this process: line, starts_at,
- * ends_at, fault (null for a line that is right), converted_uris (how many) and the columns of a hotel. It is found again by the content of the
- * source, so an import that was interrupted goes on behind the last line that is in it.
+ * Staging table with the checked lines of one source, which outlives this process. Columns: line, starts_at, ends_at,
+ * fault (null for a valid line), converted_uris (count) and the columns of a hotel. Its name derives from the content of
+ * the source, so an interrupted import resumes behind its last line.
  */
 export class Staging {
   readonly table: string;
@@ -45,13 +45,13 @@ export class Staging {
     this.#format = format;
   }
 
-  /** Makes the table, or finds it as an earlier import of the same content has left it. */
+  /** Creates the table, or opens the one of an interrupted import of the same content. */
   static async open(sql: Sql, source: Source, format: Format): Promise<Staging> {
     const about = [STAGING_VERSION, format.name, IMPORTED_COLUMNS.join(), await source.identity()].join('|');
     const table = `${PREFIX}${hash('sha256', about, 'hex').slice(0, 24)}`;
     await dropForgotten(sql);
     await sql.begin(async (transaction) => {
-      // of several that start at once one makes the table
+      // of concurrent imports only one creates the table
       await transaction`select pg_advisory_xact_lock(hashtext(${table}))`;
       const [found] = await transaction`select to_regclass(${table}) is not null as present`;
       if (!found!.present) {
@@ -67,10 +67,10 @@ export class Staging {
     return new Staging(sql, table, source, format);
   }
 
-  /** Where reading has to go on; undefined when nothing is staged yet. Waits for a batch that is being written. */
+  /** Returns where reading must continue; undefined if no line is staged. Waits for a batch that is being written. */
   async mark(): Promise<Mark | undefined> {
     return this.#sql.begin(async (transaction) => {
-      // that of a process which was killed, as a rule
+      // usually of a process that was killed
       await transaction.unsafe(`lock table ${this.table} in share row exclusive mode`);
       const [last] = await transaction.unsafe<{ number: number; start: number }[]>(
         `select line::float8 as number, ends_at + 1 as start from ${this.table} order by line desc limit 1`,
@@ -80,8 +80,8 @@ export class Staging {
   }
 
   /**
-   * Reads what is missing, from `mark` on. `onRead` hears of every piece before it is staged, `onKept` whether what
-   * is staged outlives an error.
+   * Reads the missing lines, from `mark` on. `onRead` receives every chunk before it is staged; `onKept` whether the staged
+   * lines outlive an error.
    */
   async fill(
     mark: Mark | undefined,
@@ -113,7 +113,7 @@ export class Staging {
       while (!isDone) {
         await this.#sql.begin(async (transaction) => {
           await transaction`set local statement_timeout = 0`;
-          // What a crash of the server takes of this it takes from the end, and it is read again.
+          // a crash of the server may lose the last batches, which are then read again
           await transaction`set local synchronous_commit = off`;
           await transaction`set local client_connection_check_interval = '1s'`;
           await copyIn(transaction, `copy ${this.table} from stdin`, batch);
@@ -121,7 +121,7 @@ export class Staging {
         onKept(true);
       }
     } catch (error) {
-      // What cannot be read to its end has to come again as another content.
+      // a source that is not readable to its end must be replaced, so its lines are useless
       if (error instanceof Failure) {
         await this.drop();
         onKept(false);
@@ -132,7 +132,7 @@ export class Staging {
     }
   }
 
-  /** The wrong lines that are staged, some at a time. */
+  /** Yields the staged faults in batches. */
   async *faults(): AsyncGenerator<{ line: number; fault: string }[]> {
     const rows = this.#sql.unsafe<{ line: number; fault: string }[]>(
       `select line::float8 as line, fault from ${this.table} where fault is not null order by line`,
@@ -140,7 +140,7 @@ export class Staging {
     yield* rows.cursor(1_000);
   }
 
-  /** Counts what is staged. */
+  /** Counts the staged lines. */
   async count(): Promise<Staged> {
     const [counts] = await this.#sql.unsafe<[Staged]>(`
       select count(*)::float8 as lines, count(fault)::float8 as rejected,
@@ -153,13 +153,13 @@ export class Staging {
   }
 }
 
-/** True for an error that tells that another process has staged or merged the same lines meanwhile. */
+/** Returns true for an error that shows that another process has staged or merged the same lines meanwhile. */
 export function isTakenOver(error: unknown): boolean {
   const { code, message } = error as { code?: string; message?: string };
   return (code === UNIQUE_VIOLATION || code === UNDEFINED_TABLE) && (message?.includes(PREFIX) ?? false);
 }
 
-/** Drops the tables of imports that were interrupted and never gone on with. */
+/** Drops the tables of interrupted imports that were not resumed. */
 async function dropForgotten(sql: Sql): Promise<void> {
   const forgotten = await sql<{ name: string }[]>`
     select oid::regclass::text as name from pg_class

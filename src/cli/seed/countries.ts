@@ -1,9 +1,9 @@
-/** How a country writes addresses. In patterns `#` is a digit, `@` a capital letter. */
+/** Address format of a country. In patterns `#` is a digit, `@` a capital letter. */
 export interface Country {
   languages: readonly string[];
   postalCode: string;
   streets: readonly string[];
-  /** `{street}` and `{number}` */
+  /** pattern with `{street}` and `{number}` */
   line: string;
 }
 
@@ -57,7 +57,7 @@ const french = [
 ];
 const dutch = ['Kerkstraat', 'Dorpsstraat', 'Stationsweg', 'Molenlaan', 'Havenkade', 'Grote Markt'];
 
-/** The countries of the seeds, by ISO 3166-1 alpha-2 code. */
+/** Countries of the seeds, by ISO 3166-1 alpha-2 code. */
 export const countries: Readonly<Record<string, Country>> = {
   AR: { languages: ['es'], postalCode: '@####', streets: spanish, line: after },
   AT: { languages: ['de'], postalCode: '####', streets: german, line: after },

@@ -1,25 +1,25 @@
-/** Random draws that are the same for the same start, everywhere and always: splitmix32. */
+/** Reproducible random numbers (splitmix32). */
 export class Draw {
   #state: number;
 
-  /** A start for each pair of whole numbers; near ones give unrelated draws. */
+  /** Takes a pair of whole numbers as start; similar pairs give unrelated numbers. */
   constructor(seed: number, index: number) {
     this.#state = mix(
       mix(seed | 0) ^ mix((index | 0) + 0x9e3779b9) ^ mix(Math.floor(index / 2 ** 32) + 0x7f4a7c15),
     );
   }
 
-  /** A whole number from 0 to `bound` - 1. */
+  /** Returns a whole number from 0 to `bound` - 1. */
   below(bound: number): number {
     return Math.floor(this.#next() * bound);
   }
 
-  /** A whole number from `least` to `most`. */
+  /** Returns a whole number from `least` to `most`. */
   between(least: number, most: number): number {
     return least + this.below(most - least + 1);
   }
 
-  /** True with this probability. */
+  /** Returns true with this probability. */
   chance(probability: number): boolean {
     return this.#next() < probability;
   }

@@ -38,7 +38,7 @@ test('an encoded hotel is about 1 kB, and a description has 300 to 600 character
   }
 });
 
-test('ratings and e-mail addresses are null, as the specification says; other fields are mostly there', () => {
+test('ratings and e-mail addresses are null, as specified; most other fields are set', () => {
   expect(share(({ star_rating, email }) => star_rating === null && email === null)).toBe(1);
   expect(share(({ channel_id }) => channel_id !== null)).toBeCloseTo(0.9, 1);
   expect(share(({ registry_id }) => registry_id !== null)).toBeCloseTo(0.8, 1);

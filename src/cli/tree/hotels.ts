@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { parseDay, parseWhole } from '../arguments.ts';
 import { examples } from '../help.ts';
 
-/** Adds the commands that fill the table and empty it into files: `import`, `export`, `seed`. */
+/** Adds the commands that read and write the hotels: `import`, `export`, `seed`. */
 export function addHotelCommands(program: Command): void {
   program
     .command('import')

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { parseDuration, parseWhole } from '../arguments.ts';
 import { examples } from '../help.ts';
 
-/** Adds the commands that look after a deployment: `config`, `health` and `check-freshness`. */
+/** Adds the commands that inspect a deployment: `config`, `health` and `check-freshness`. */
 export function addOperationCommands(program: Command): void {
   program
     .command('config')

@@ -1,11 +1,11 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { Failure } from '../../lib/failure.ts';
-import type { Shown } from './truth.ts';
+import type { Shown } from './database-state.ts';
 
 const DEADLINE_MS = 5_000;
 
-/** One connection to the service, so one of its workers; what is asked goes one by one. */
+/** Client with one connection to the service, and so to one worker; requests are sequential. */
 export class ServiceClient {
   readonly #url: URL;
   readonly #key: string;
@@ -18,8 +18,8 @@ export class ServiceClient {
     this.#agent = this.#url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
   }
 
-  /** What the service shows of a hotel; undefined where it refuses (503). Throws a `Failure` for any other answer. */
-  async ask(id: string): Promise<Shown | undefined> {
+  /** Returns the state of a hotel in the response; undefined for 503. Throws a `Failure` for any other status. */
+  async get(id: string): Promise<Shown | undefined> {
     const url = new URL(`hotels/${encodeURIComponent(id)}`, this.#url);
     const { request } = url.protocol === 'https:' ? https : http;
     const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
@@ -39,7 +39,7 @@ export class ServiceClient {
     if (status === 404) return null;
     if (status === 503) return undefined;
     throw new Failure(
-      `${url.origin} answers ${status}${status === 401 ? ': is HOTEL_API_KEY a valid key of this deployment?' : ''}`,
+      `${url.origin} responded with ${status}${status === 401 ? ': is HOTEL_API_KEY a valid key of this deployment?' : ''}`,
     );
   }
 

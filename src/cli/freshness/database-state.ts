@@ -1,0 +1,33 @@
+import type { Sql } from 'postgres';
+import { readHotels } from '../../change-feed/changed-rows.ts';
+
+/** State of a hotel in a response: the tag of its ETag, null for 404. */
+export type Shown = string | null;
+
+/** States of some hotels in PostgreSQL since the first read. Any other state in a response is older or newer. */
+export class DatabaseState {
+  readonly #sql: Sql;
+  readonly #states = new Map<string, Set<Shown>>();
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** Reads these hotels. */
+  async read(ids: string[]): Promise<void> {
+    const found = await readHotels(this.#sql, ids);
+    for (const id of ids) {
+      const said = this.#states.get(id) ?? new Set();
+      this.#states.set(id, said);
+      const entry = found.get(id);
+      // a key may see either view
+      for (const shown of entry ? [entry.tag('full'), entry.tag('narrow')] : [null]) said.add(shown);
+    }
+  }
+
+  /** Returns true for a known state; otherwise reads again, because the hotel may have changed since. */
+  async matches(id: string, shown: Shown): Promise<boolean> {
+    if (!this.#states.get(id)?.has(shown)) await this.read([id]);
+    return this.#states.get(id)!.has(shown);
+  }
+}
