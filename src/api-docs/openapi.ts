@@ -30,7 +30,7 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
         'and a code in the header `x-error-code`. ' +
         'Checks run in this order: path and method, key, rate limit, scope, values, existence. Responses may gain fields.',
       license: { name: 'MIT', identifier: 'MIT' },
-      ...(supportEmail && { contact: { name: 'Keys and questions', email: supportEmail } }),
+      contact: { name: 'The operator of the service', ...(supportEmail && { email: supportEmail }) },
     },
     servers: [{ url: publicUrl + basePath || '/', description: 'This service' }],
     security: [{ apiKey: [] }],

@@ -98,6 +98,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         operationId: 'getHotel',
         tags: ['Hotels'],
         summary: 'Get a hotel by its id',
+        description: 'The hotel with this id.',
         parameters: [pathParameter('id', PathId, 'The hotel id', certified.id), IF_NONE_MATCH, REQUEST_ID],
         responses: {
           200: success('single', single),
@@ -111,6 +112,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         operationId: 'getHotelByChannelId',
         tags: ['Channel'],
         summary: 'Get a hotel by its channel id',
+        description: 'The hotel with this identifier of the channel integration.',
         parameters: [
           pathParameter('channelId', PathId, 'The channel id, case-sensitive', certified.channel_id),
           IF_NONE_MATCH,

@@ -40,6 +40,8 @@ export type ToWorker =
   | { type: 'history'; history: string; generation: string; secret: Uint8Array }
   | { type: 'report metrics' }
   | { type: 'grant'; grants: LeaseGrant[] }
+  /** grants of shared windows to another worker, sent before that worker gets them */
+  | { type: 'grants of others'; grants: LeaseGrant[] }
   | { type: 'drain' };
 
 /** What a worker tells the primary. */

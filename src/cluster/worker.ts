@@ -132,6 +132,9 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
       case 'grant':
         limiter.receive(message.grants);
         break;
+      case 'grants of others':
+        limiter.receiveOfOthers(message.grants);
+        break;
       case 'report metrics':
         report(true);
         break;

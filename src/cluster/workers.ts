@@ -4,6 +4,7 @@ import { Registry } from 'prom-client';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
+import type { LeaseRequest } from '../rate-limit/rate-limit.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { FROZEN_MS, LivenessWatch, mainThreadOf, START_MS } from './silence.ts';
 
@@ -128,6 +129,15 @@ export class Workers {
     worker.on('exit', (code, signal) => this.#ended(handle, code, signal));
   }
 
+  #grant(handle: WorkerHandle, asks: LeaseRequest[]): void {
+    const grants = asks.map((ask) => this.#rateLimits.grant(handle.number, ask));
+    const shared = grants.filter((grant) => grant.shared);
+    if (shared.length > 0)
+      for (const other of this.#handles.values())
+        if (other !== handle) send(other.worker, { type: 'grants of others', grants: shared });
+    send(handle.worker, { type: 'grant', grants });
+  }
+
   #receive(handle: WorkerHandle, message: ToPrimary): void {
     handle.liveness.broken(performance.now());
     handle.up = true;
@@ -146,10 +156,7 @@ export class Workers {
         this.#reported(handle);
         break;
       case 'ask':
-        send(handle.worker, {
-          type: 'grant',
-          grants: message.asks.map((ask) => this.#rateLimits.grant(ask)),
-        });
+        this.#grant(handle, message.asks);
         break;
       case 'failed':
         this.#events.workerFailed(handle.worker.process.pid!, message.reason);

@@ -4,6 +4,9 @@ interface Window {
   limit: RateLimit;
   endsAtMs: number;
   used: number;
+  /** the worker that asked first */
+  worker: number;
+  shared: boolean;
 }
 
 /** Number of windows above which ended windows are removed. */
@@ -23,8 +26,9 @@ export class RateLimitCoordinator {
   }
 
   /** Grants a worker the requests it wants, as far as any are left. */
-  grant({ id, limit, taken, wanted }: LeaseRequest, nowMs = performance.now()): LeaseGrant {
-    const window = this.#windowOf(id, limit, nowMs);
+  grant(worker: number, { id, limit, taken, wanted }: LeaseRequest, nowMs = performance.now()): LeaseGrant {
+    const window = this.#windowOf(id, limit, nowMs, worker);
+    if (window.worker !== worker) window.shared = true;
     window.used += taken;
     const granted = Math.max(0, Math.min(wanted, limit.requests - window.used));
     window.used += granted;
@@ -33,17 +37,19 @@ export class RateLimitCoordinator {
       granted,
       left: Math.max(0, limit.requests - window.used),
       resetInMs: window.endsAtMs - nowMs,
+      shared: window.shared,
     };
   }
 
-  #windowOf(id: string, limit: RateLimit, nowMs: number): Window {
+  #windowOf(id: string, limit: RateLimit, nowMs: number, worker: number): Window {
     let window = this.#windows.get(id);
     if (window?.limit.windowMs !== limit.windowMs) {
       if (this.#windows.size >= this.#sweepAt) this.#sweep(nowMs);
-      window = { limit, endsAtMs: nowMs + limit.windowMs, used: 0 };
+      window = { limit, endsAtMs: nowMs + limit.windowMs, used: 0, worker, shared: false };
       this.#windows.set(id, window);
     } else if (nowMs >= window.endsAtMs) {
       const pausedMs = nowMs - window.endsAtMs;
+      Object.assign(window, { worker, shared: false });
       window.used = pausedMs < limit.windowMs ? Math.max(0, window.used - window.limit.requests) : 0;
       window.endsAtMs = pausedMs < limit.windowMs ? window.endsAtMs + limit.windowMs : nowMs + limit.windowMs;
     }

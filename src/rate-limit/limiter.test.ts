@@ -13,15 +13,22 @@ class Instance {
   asks = 0;
 
   constructor(workers: number) {
-    this.workers = Array.from({ length: workers }, () => {
-      const worker: RateLimiter = new RateLimiter(workers, (asks) => this.#answer(worker, asks));
-      return worker;
-    });
+    this.workers = Array.from(
+      { length: workers },
+      (_, number) => new RateLimiter(workers, (asks) => this.#answer(number, asks)),
+    );
   }
 
-  #answer(worker: RateLimiter, asks: LeaseRequest[]): void {
+  #answer(number: number, asks: LeaseRequest[]): void {
     this.asks += asks.length;
-    if (!this.silent) setImmediate(() => worker.receive(asks.map((ask) => this.coordinator.grant(ask))));
+    if (this.silent) return;
+    setImmediate(() => {
+      const grants = asks.map((ask) => this.coordinator.grant(number, ask));
+      const shared = grants.filter((grant) => grant.shared);
+      for (const [other, worker] of this.workers.entries())
+        if (other !== number) worker.receiveOfOthers(shared);
+      this.workers[number]!.receive(grants);
+    });
   }
 
   take(worker: number, limit: RateLimit, id = 'key'): RateLimitDecision | Promise<RateLimitDecision> {
@@ -97,7 +104,7 @@ describe('a limit of 200 a second', () => {
 
   it('is judged without asking once it is spent, and asks a few times in each second before', async () => {
     const instance = new Instance(2);
-    await instance.load(limit, 10_000, 1, (i) => i % 2);
+    await instance.load(limit, 10_000, 0.5, (i) => i % 2);
     expect(instance.asks).toBeLessThan(100);
     expect(instance.take(0, limit)).not.toBeInstanceOf(Promise);
   });
@@ -122,6 +129,28 @@ describe('a limit of 200 a second', () => {
   });
 });
 
+it.each([
+  ['of one worker', 1, () => 0],
+  ['of two workers in turn', 2, (i: number) => i % 2],
+  ['of four workers, from one to the next', 4, (i: number) => Math.floor(i / 70) % 4],
+  ['of three workers, as it comes', 3, (i: number) => (i * i) % 3],
+])('what is left never grows within a window as one client sees it, %s', async (_, workers, choose) => {
+  const instance = new Instance(workers);
+  const limit = { requests: 1_000, windowMs: 60 * SECOND };
+  let before = { remaining: Number.POSITIVE_INFINITY };
+  let admitted = 0;
+  for (let i = 0; i < 1_300; i++) {
+    const pending = instance.take(choose(i), limit);
+    await vi.advanceTimersByTimeAsync(1);
+    const decision = await pending;
+    expect(decision.remaining).toBeLessThanOrEqual(before.remaining);
+    if (!decision.admitted) expect(decision.remaining).toBe(0);
+    admitted += decision.admitted ? 1 : 0;
+    before = decision;
+  }
+  expect([admitted, before.remaining]).toEqual([1_000, 0]);
+});
+
 it('one request a second is admitted once a second, by any worker', async () => {
   const limit = { requests: 1, windowMs: SECOND };
   expect(await new Instance(4).load(limit, 40, 5, (i) => i % 4)).toBe(5);
@@ -130,17 +159,19 @@ it('one request a second is admitted once a second, by any worker', async () => 
 it('what is admitted on credit beyond the limit is taken off the next window', () => {
   const coordinator = new RateLimitCoordinator();
   const limit = { requests: 100, windowMs: SECOND };
-  expect(coordinator.grant({ id: 'a', limit, taken: 0, wanted: 100 }, 0)).toMatchObject({
+  expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, 0)).toMatchObject({
     granted: 100,
     left: 0,
   });
-  expect(coordinator.grant({ id: 'a', limit, taken: 5, wanted: 5 }, 10)).toMatchObject({
+  expect(coordinator.grant(0, { id: 'a', limit, taken: 5, wanted: 5 }, 10)).toMatchObject({
     granted: 0,
     left: 0,
   });
-  expect(coordinator.grant({ id: 'a', limit, taken: 0, wanted: 100 }, SECOND)).toMatchObject({ granted: 95 });
+  expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, SECOND)).toMatchObject({
+    granted: 95,
+  });
   // a pause of a whole window forgives
-  expect(coordinator.grant({ id: 'a', limit, taken: 0, wanted: 100 }, 5 * SECOND)).toMatchObject({
+  expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, 5 * SECOND)).toMatchObject({
     granted: 100,
   });
 });

@@ -19,6 +19,8 @@ interface Lease {
   unreported: number;
   /** requests left at the primary, as of its last message */
   left: number;
+  /** true if other workers admit requests of the window too */
+  shared: boolean;
   asked: boolean;
   waiting: ((decision: RateLimitDecision) => void)[];
   deadline: NodeJS.Timeout | undefined;
@@ -61,7 +63,9 @@ export class RateLimiter {
     const lease = this.#leaseOf(id, limit, nowMs);
     if (nowMs >= lease.endsAtMs) {
       lease.endsAtMs = nowMs + limit.windowMs;
-      lease.tokens = this.#creditOf(limit);
+      // one of several workers does not know whether the window has begun elsewhere
+      lease.tokens = this.#workers > 1 ? 0 : this.#creditOf(limit);
+      lease.shared = false;
       lease.unreported += lease.tokens;
       lease.left = limit.requests - lease.tokens;
     }
@@ -87,6 +91,20 @@ export class RateLimiter {
     }
   }
 
+  /**
+   * Receives grants to other workers. It is called before those workers get them: what a client is told of a shared
+   * window, by whichever worker, never grows.
+   */
+  receiveOfOthers(grants: LeaseGrant[]): void {
+    const nowMs = performance.now();
+    for (const { id, left, resetInMs } of grants) {
+      const lease = this.#leases.get(id);
+      if (!lease) continue;
+      if (nowMs >= lease.endsAtMs) lease.tokens = 0;
+      Object.assign(lease, { left, endsAtMs: nowMs + resetInMs, shared: true });
+    }
+  }
+
   #leaseOf(id: string, limit: RateLimit, nowMs: number): Lease {
     const known = this.#leases.get(id);
     if (known) {
@@ -95,7 +113,7 @@ export class RateLimiter {
       return known;
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
-    const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, asked: false };
+    const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, shared: false, asked: false };
     const lease: Lease = { id, limit, ...counts, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
@@ -120,13 +138,14 @@ export class RateLimiter {
     });
   }
 
-  #grant(lease: Lease, { granted, left, resetInMs }: Omit<LeaseGrant, 'id'>): void {
+  #grant(lease: Lease, { granted, left, resetInMs, shared }: Omit<LeaseGrant, 'id'>): void {
     const nowMs = performance.now();
     clearTimeout(lease.deadline);
     lease.deadline = undefined;
     lease.asked = false;
     lease.tokens += granted;
     lease.left = left;
+    lease.shared = shared;
     lease.endsAtMs = nowMs + resetInMs;
     const admitted = lease.waiting.splice(0, lease.tokens);
     lease.tokens -= admitted.length;
@@ -143,7 +162,7 @@ export class RateLimiter {
   #continueWithoutPrimary(lease: Lease): void {
     const { requests, windowMs } = lease.limit;
     const share = Math.max(1, Math.floor(requests / this.#workers));
-    this.#grant(lease, { granted: share, left: 0, resetInMs: windowMs });
+    this.#grant(lease, { granted: share, left: 0, resetInMs: windowMs, shared: true });
   }
 
   #sweep(nowMs: number): void {
@@ -154,11 +173,13 @@ export class RateLimiter {
 }
 
 function decisionOn(
-  { limit, tokens, left, endsAtMs }: Lease,
+  { limit, tokens, left, shared, endsAtMs }: Lease,
   admitted: boolean,
   nowMs: number,
 ): RateLimitDecision {
   // the sum of a fraction and the rest of a window may exceed the window by a rounding error
   const resetInMs = Math.min(limit.windowMs, Math.max(0, endsAtMs - nowMs));
-  return { admitted, remaining: admitted ? tokens + left : 0, resetInMs };
+  // of a shared window each worker tells what none of them holds
+  const remaining = shared ? left : admitted ? tokens + left : 0;
+  return { admitted, remaining, resetInMs };
 }

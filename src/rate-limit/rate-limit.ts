@@ -21,4 +21,6 @@ export interface LeaseGrant {
   left: number;
   /** time in ms until the window ends */
   resetInMs: number;
+  /** true if several workers have asked for requests of the window */
+  shared: boolean;
 }

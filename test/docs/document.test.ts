@@ -97,7 +97,7 @@ describe('the document', () => {
 
   it('names the paths of the server relative to itself, unless it is told the address', async () => {
     expect(document.json.servers[0].url).toBe('/');
-    expect(document.json.info).not.toHaveProperty('contact');
+    expect(document.json.info.contact).not.toHaveProperty('email');
     const announced = await startService({
       env: {
         BASE_PATH: '/data/v1',

@@ -2,7 +2,7 @@ import { Agent, type Agent as HttpAgent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createKey, limitKey } from '../../src/cli/keys.ts';
-import type { Answer } from '../support/client.ts';
+import { type Answer, Client } from '../support/client.ts';
 import { inForm, survived } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -133,6 +133,23 @@ describe('what a limited key is told', () => {
     expect([batch.status, limitsOf(batch).policy]).toEqual([200, [50, 60]]);
     const head = await service.get('/hotels/h1', { key, method: 'HEAD' });
     expect([head.status, limitsOf(head).policy]).toEqual([200, [50, 60]]);
+  });
+
+  it('never grows within a window, over whatever connections it asks', async () => {
+    const { key } = await made({ requests: 300, windowMs: 60_000 });
+    const left: number[] = [];
+    let t = 60;
+    // a connection each
+    const clients = Array.from({ length: 8 }, () => new Client(service.port, { full: key, narrow: key }));
+    for (let i = 0; i < 320; i++) {
+      const { state } = limitsOf(await clients[(i * 3) % 8]!.ask('/hotels/h1', {}));
+      // a window may have ended meanwhile
+      if (state![1]! > t) left.length = 0;
+      [left[left.length], t] = [state![0]!, state![1]!];
+    }
+    for (const client of clients) client.close();
+    expect(left).toEqual(left.toSorted((a, b) => b - a));
+    expect(new Set(left).size).toBeGreaterThan(20);
   });
 
   it('when nothing is left is 429 in the one shape of errors, and when to come back', async () => {
