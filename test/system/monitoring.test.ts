@@ -1,5 +1,7 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -211,6 +213,16 @@ describe('every query', () => {
           `${where}: by ${label}`,
         ).toBe(true);
     }
+  });
+
+  it('is of metrics whose names promtool finds right', async () => {
+    const check = spawn(promtool!, ['check', 'metrics'], { stdio: ['pipe', 'pipe', 'pipe'] });
+    // the default metrics of Node.js have the names that dashboards know them by, five of them against the rules
+    const lines = (await service.metrics()).split('\n').filter((line) => !line.includes('nodejs_'));
+    expect(lines.length).toBeGreaterThan(100);
+    check.stdin.end(lines.join('\n'));
+    const [said, [code]] = await Promise.all([text(check.stderr), once(check, 'close')]);
+    expect([said, code]).toEqual(['', 0]);
   });
 
   it('is answered with numbers by a Prometheus that scrapes it', async () => {
