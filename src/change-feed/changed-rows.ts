@@ -5,7 +5,7 @@ import type { Entry } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import { completed } from '../postgres/connect.ts';
 
-/** The hotels with these ids as the table holds them now, encoded as they read now. */
+/** Reads the hotels with these ids, encoded with today's certification. */
 export async function readHotels(sql: Sql, ids: string[]): Promise<Map<string, Entry>> {
   const rows = completed(
     await sql.unsafe<HotelRow[]>(`select ${HOTEL_COLUMNS} from hotels where id = any($1::text[])`, [ids], {
@@ -16,7 +16,7 @@ export async function readHotels(sql: Sql, ids: string[]): Promise<Map<string, E
   return new Map(rows.map((row) => [row.id, encodeHotel(row, nowMs)]));
 }
 
-/** The API keys with these hashes as the table holds them now. */
+/** Reads the API keys with these hashes. */
 export async function readKeys(sql: Sql, sha256s: string[]): Promise<Map<string, VersionedKey>> {
   const rows = completed(
     await sql.unsafe<KeyRow[]>(

@@ -8,25 +8,25 @@ import type { Entry } from '../hotels/entry.ts';
 import type { Standing } from '../redis/versioned-values.ts';
 import { readHotels, readKeys } from './changed-rows.ts';
 
-/** The versions that Redis holds where they are newer than the truth: by hotel id, and by sha256 of a key. */
+/** Versions in Redis that are newer than PostgreSQL's, by hotel id and by sha256 of a key. */
 export interface Claims {
   hotels: Standing;
   keys: Standing;
 }
 
-/** The truth in the place of what was found to be wrong; only what was found there is replaced by what is older. */
+/** Corrections: the state of PostgreSQL for wrong values. Only the wrong version may be replaced by an older one. */
 export interface Findings {
   entries: Entry[];
   keys: [sha256: string, key: VersionedKey][];
   claimed: Claims;
 }
 
-/** What Redis holds of these hotels, by id; nothing of those of which it does not tell. */
+/** Reads what Redis holds of these hotels, by id. Hotels that Redis does not hold are missing. */
 export async function heldHotels(redisCache: RedisHotelCache, ids: string[]): Promise<Map<string, Entry>> {
   return byName(ids, ids.length === 0 ? [] : await redisCache.held(ids));
 }
 
-/** The same of API keys, by sha256. */
+/** Reads what Redis holds of these API keys, by sha256. */
 export async function heldKeys(
   redisCache: RedisKeyCache,
   sha256s: string[],
@@ -44,9 +44,9 @@ function byName<T>(names: string[], held: (T | undefined)[]): Map<string, T> {
 }
 
 /**
- * Compares what Redis holds of hotels with PostgreSQL, which is read afterwards and so knows at least as
- * much. `wrong`: Redis claims more than the table ever said, or something else under the same version. `behind`:
- * Redis holds less, which version is told; that is right while a change is on its way, and wrong if it lasts.
+ * Compares hotels in Redis with PostgreSQL, which is read afterwards and is therefore at least as new. `wrong`: Redis
+ * has a version above the table's, or other content under the same version. `behind`: Redis has an older version,
+ * which is right while a change is on its way, and wrong if it lasts.
  */
 export async function compareHotels(
   sql: Sql,
@@ -69,7 +69,7 @@ export async function compareHotels(
   return { wrong, behind };
 }
 
-/** The same for API keys. */
+/** Compares API keys in the same way. */
 export async function compareKeys(
   sql: Sql,
   held: Map<string, VersionedKey>,

@@ -1,14 +1,14 @@
 import { monotonicMs } from '../lib/clock.ts';
 import { MAX_SILENCE_MS } from './listener.ts';
 
-/** A message is at most this old when it is read, or it came in a burst behind a silence. */
+/** Maximum age of a message at its receipt, unless it arrived in a burst after a silence. */
 const DELAY_MS = 5_000;
 
 /**
- * Knows up to when the change feed has confirmed reads from Redis. Before each message the active invalidator finds in
- * Redis the marker that it wrote last, so Redis had lost nothing before it. A message that is read says little of when
- * it was sent: behind a silence many come at once. Only messages that came without a silence for 5 s confirm what was
- * read before them.
+ * Tracks up to when the change feed has confirmed reads from Redis. Before each message the active invalidator finds
+ * its last write marker in Redis, so Redis had lost nothing before the message. The time of receipt says little about
+ * the time of sending: after a silence many messages arrive at once. Only messages that arrived without a silence for
+ * 5 s confirm the reads before them.
  */
 export class Confirmation {
   #receivedAtMs: number;
@@ -20,14 +20,14 @@ export class Confirmation {
     this.#steadySinceMs = nowMs;
   }
 
-  /** What was read from Redis since then is not confirmed. */
+  /** Returns the time since which reads from Redis are not confirmed. */
   get confirmedMs(): number {
     return this.#confirmedMs;
   }
 
   /**
-   * Notes a message; `isKept`: the invalidator found its marker in Redis. Returns true behind a silence: what is not
-   * confirmed must be dropped, for nothing has said meanwhile what Redis lost.
+   * Records a message; `isKept`: the invalidator found its marker in Redis. Returns true after a silence: unconfirmed
+   * values must then be dropped, because a loss in Redis was not reported meanwhile.
    */
   receive(isKept: boolean, nowMs = monotonicMs()): boolean {
     const wasSilent = nowMs - this.#receivedAtMs > MAX_SILENCE_MS;

@@ -1,31 +1,31 @@
 import type { FeedMessage, Numberer, Numbers, Place } from './messages.ts';
 
-/** Numbers the messages of a term, so that whoever missed some knows whether they told anything. */
+/** Numbers the messages of a term, so that a receiver that missed some knows whether they announced changes. */
 export class Numbering implements Numberer {
   readonly #term: string;
   #n = 0;
-  /** the last message that told something, of this term or of one before it */
+  /** the last message that announced changes, of this term or an earlier one */
   #last: Place;
   #toldCount = 0;
 
-  /** `before`: what `hotel_api_feed_position` holds when the term begins. */
+  /** `before`: the content of `hotel_api_feed_position` when the term begins. */
   constructor(term: string, before: Place) {
     this.#term = term;
     this.#last = before;
   }
 
-  /** The number of the last message; 0 before the first. */
+  /** Returns the number of the last message; 0 before the first. */
   get n(): number {
     return this.#n;
   }
 
-  /** What `hotel_api_feed_position` has to hold from the last message on. */
+  /** Returns the next content of `hotel_api_feed_position`. */
   get announcedCount(): number {
     return this.#toldCount;
   }
 
   next(count: number, announce: boolean): Numbers[] {
-    // the first of a term covers all that those before it told
+    // the first message of a term covers all announcements before it
     if (announce || this.#n === 0) this.#toldCount = this.#n + count;
     return Array.from({ length: count }, () => {
       const numbers = { n: ++this.#n, w: this.#toldCount, p: this.#last };
@@ -35,39 +35,44 @@ export class Numbering implements Numberer {
   }
 }
 
-/** Knows of each message that is heard whether something may have been told before it that was not; before the first it may. */
+/**
+ * Decides for each received message whether announced changes may have been missed before it. Before the first
+ * message they may.
+ */
 export class Continuity {
   #term = '';
-  /** of the term */
+  /** number of the term */
   #number = 0;
   #n = 0;
   #unbroken = false;
-  /** up to here all is known that was told; undefined: that is not known */
+  /** the last announcement up to which all are received; undefined: unknown */
   #known: Place | undefined;
 
-  /** False where messages may have been missed since the last, or there was none. */
+  /** Returns false if messages may have been missed since the last one, or none was received. */
   get unbroken(): boolean {
     return this.#unbroken;
   }
 
-  /** What is said from now on, until the next message, is not heard. */
+  /** Records that messages until the next received one are missed. */
   breakOff(): void {
     this.#unbroken = false;
   }
 
-  /** True of a message that was heard, or passed over, before: the history goes on from term to term. */
+  /** Returns true for a message that was already received or skipped. Terms of a history are ordered. */
   hasReceived({ e, o, n }: FeedMessage): boolean {
     return e === this.#term ? n <= this.#n : o <= this.#number;
   }
 
-  /** Hears the next message; false where something may have been told between the last and this one. */
+  /**
+   * Records the next message. Returns false if changes may have been announced between the last message and this one.
+   */
   receive(message: FeedMessage): boolean {
     const { e, o, n, w, h, k, c, t, l } = message;
     const isNext = this.#unbroken && n === (e === this.#term ? this.#n + 1 : 1);
     const complete = isNext || this.#knowsAllBefore(message);
     const announces = Boolean(h ?? k ?? c ?? t ?? l);
     [this.#term, this.#number, this.#n, this.#unbroken] = [e, o, n, true];
-    // of several that are sent together `w` is the last
+    // of messages that are sent together, `w` is the last
     this.#known = [e, announces ? n : w];
     return complete;
   }
@@ -75,7 +80,7 @@ export class Continuity {
   #knowsAllBefore({ e, p }: FeedMessage): boolean {
     if (!this.#known) return false;
     const [term, n] = this.#known;
-    // its term had told nothing yet, and we have heard it since it began
+    // the term had announced nothing yet, and was received from its beginning
     if (p[0] !== e && term === e) return true;
     return p[0] === term && p[1] === n;
   }

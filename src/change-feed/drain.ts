@@ -7,17 +7,17 @@ import { completed } from '../postgres/connect.ts';
 import type { Changes, HotelChange, MemberChange } from './messages.ts';
 
 /**
- * Taken off the queue at once: rows, and about how many changes in them (a row holds up to 1000). To withdraw 20,000
- * from Redis took up to 485 ms on a machine with three times as much to do as it can; at 600 ms Redis is given up.
+ * Maximum number of queue rows per drain, and of changes in them (a row holds up to 1000). Storing 20,000 tombstones
+ * in Redis took up to 485 ms on a machine with three times its load; the limit is 600 ms.
  */
 const MAX_ROWS = 2_000;
 const MAX_CHANGES = 10_000;
 /**
- * Up to so many hotels are read at once and replaced in Redis. More are withdrawn there instead: reading and
- * encoding 100,000 took 8 s, and most would be changed or evicted before anybody asks for them.
+ * Maximum number of hotels that are read and replaced in Redis. More are replaced by tombstones: encoding 100,000
+ * took 8 s, and most would change or be evicted before their next read.
  */
 const MAX_REPLACED = 500;
-/** Past so many hotels that came into one collection or went out, workers are told to read all of it again. */
+/** Number of membership changes of a collection above which workers reload the whole collection. */
 const MAX_MEMBERS_TOLD = 2_000;
 
 interface QueueRow {
@@ -37,39 +37,39 @@ interface QueueRow {
   channel_ids: (string | null)[];
   registry_ids: (string | null)[];
   moves_positions: boolean;
-  /** since the statement that made the change; when it was committed is not known */
+  /** time since the statement; the time of the commit is unknown */
   age_ms: number;
 }
 
-/** Yields the last position in the change log. */
+/** Statement that returns the last position in the change log. */
 export const LOG_POSITION = 'select position::float8 from hotel_api_change_log_state';
 
-/** What one drain took off the queue. */
+/** Result of one drain of the queue. */
 export interface Drained {
   rows: number;
-  /** how long ago the oldest of them was made; -Infinity when there is none */
+  /** age in ms of the oldest change; -Infinity without changes */
   oldestMs: number;
   changes: Changes;
-  /** the present state of each hotel that changed, or tombstones of all of them */
+  /** present states of the changed hotels, or tombstones of all of them */
   entries: Entry[];
-  /** the present state of each key that changed; empty where the rows were not read */
+  /** present states of the changed keys; empty if the rows were not read */
   keys: [sha256: string, key: VersionedKey][];
-  /** how many hotels came into collections or went out */
+  /** number of memberships that were added or removed */
   members: number;
   /** last position in the change log; undefined: the log has lost its state */
   position: number | undefined;
 }
 
-/** What `hotel_api_drain` returns beside changes: a hotel (`id` is not null) or a key (`sha256` is not null). */
+/** Row that `hotel_api_drain` returns besides changes: a hotel (`id` is not null) or a key (`sha256` is not null). */
 type PresentRow = { kind: null } & (HotelRow | { id: null }) &
   ({ sha256: null } | (Omit<KeyRow, 'id' | 'version'> & { key_id: string; key_version: number }));
 
 /**
- * Begins a transaction (by `begin`, a statement or several) on the only connection of `sql` and takes changes off the queue in it, in one round trip: as
- * one message, so that nothing is taken where nothing was begun, and only while the connection is still that of
- * `backendPid`: another one does not hold the invalidator's lock. What was read with them from the tables is never
- * older than the change. What is no longer there becomes an absence with a version above all it had. Without `readsRows`
- * the tables are not touched, and so their locks are not waited for.
+ * Begins a transaction (by `begin`, one or more statements) on the only connection of `sql` and takes changes off the
+ * queue in one round trip. Both are one message, so nothing is taken without a transaction, and only while the
+ * connection is that of `backendPid`, which holds the invalidator's lock. Rows read with the changes are never older
+ * than them. A deleted row becomes an absence with a version above all of its versions. Without `readsRows` the
+ * tables are not read, so their locks are not waited for.
  */
 export async function beginAndDrain(
   sql: Sql,
@@ -163,7 +163,10 @@ export async function beginAndDrain(
   };
 }
 
-/** Of several changes of a hotel the largest version counts; the ids it last carried stay named, though it be gone. */
+/**
+ * Merges changes of the same hotel: the largest version counts, and the last known ids are kept even if the hotel is
+ * deleted.
+ */
 function noteHotels(row: QueueRow, hotels: Map<string, HotelChange>): void {
   const removed = row.kind === 'hotels_removed';
   row.ids.forEach((id, i) => {
@@ -181,13 +184,13 @@ function noteHotels(row: QueueRow, hotels: Map<string, HotelChange>): void {
   });
 }
 
-/** What stands in Redis from now on; corrects in `hotels` what is told of them. */
+/** Returns the tombstones to store in Redis, and corrects the announcements in `hotels` accordingly. */
 function presentState(hotels: Map<string, HotelChange>, present: Map<string, Entry>): Entry[] {
   const entries: Entry[] = [];
   for (const [id, change] of hotels) {
     const entry = present.get(id);
     if (entry) hotels.set(id, [id, entry.version, entry.channelId, entry.registryId]);
-    // an insert that was drained with the deletion before it, or that was undone by one yet to be drained
+    // an insert that was drained with an earlier deletion, or that a deletion still in the queue has undone
     else if (Number.isInteger(change[1])) change[1] = versionOfRemoved(change[1]);
     entries.push(entry ?? encodeAbsence(id, change[1]));
   }
@@ -198,11 +201,11 @@ function storeTombstones(hotels: Map<string, HotelChange>): Entry[] {
   return Array.from(hotels.values(), ([id, version]) => encodeTombstone(id, version));
 }
 
-/** The changes of collections that one drain took off the queue. */
+/** Membership changes that one drain took off the queue. */
 class MemberChanges {
   /** null: of any hotel */
   readonly #ids = new Map<string | null, Set<string> | null>();
-  /** hotels that came in or went out */
+  /** hotels that were added or removed */
   count = 0;
 
   note(collection: string, ids: string[]): void {

@@ -14,7 +14,7 @@ import { Confirmation } from './confirmation.ts';
 import type { FeedStatus } from './feed-status.ts';
 import { announcedBy, type FeedMessage } from './messages.ts';
 
-/** All that a worker remembers, and must forget. */
+/** Caches of a worker that the change feed invalidates. */
 export interface WorkerCaches {
   hotelChanges: RecentChanges;
   keyChanges: RecentChanges;
@@ -31,7 +31,7 @@ export interface WorkerCaches {
   metrics: Metrics;
 }
 
-/** Applies what the change feed says to the memory of one worker. */
+/** Applies messages of the change feed to the caches of one worker. */
 export class FeedApplier {
   readonly #parts: WorkerCaches;
   readonly #confirmation = new Confirmation();
@@ -40,7 +40,7 @@ export class FeedApplier {
     this.#parts = parts;
   }
 
-  /** `agoMs`: how long ago the instance heard it. */
+  /** `agoMs`: time since the instance received the message. */
   apply(message: FeedMessage, agoMs: number): void {
     const { feedStatus, apiKeys, reader, local, pageIndex, keyChanges, hotelChanges } = this.#parts;
     feedStatus.received(announcedBy(message), agoMs);
@@ -71,7 +71,7 @@ export class FeedApplier {
     }
   }
 
-  /** Messages may have been missed: nothing that is remembered is to be trusted while PostgreSQL can be asked. */
+  /** Marks every cached value as stale, because messages may have been missed. */
   reset(): void {
     const { feedStatus, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } = this.#parts;
     feedStatus.lost();
@@ -85,15 +85,15 @@ export class FeedApplier {
     apiKeys.markAllStale();
   }
 
-  /** The wall clock was set, or the machine slept and does not know for how long: then messages may have been missed. */
+  /** Handles a step of the wall clock, or a sleep of the machine, after which messages may have been missed. */
   clockStepped(byMs: number): void {
     const { feedStatus, local } = this.#parts;
     if (byMs > 0) feedStatus.lost();
-    // what has turned at a midnight that is yet to come
+    // entries of a midnight that the clock has gone back before
     else local?.markAllStale();
   }
 
-  /** The database follows another history: nothing that is remembered is true there. */
+  /** Drops every cached value, because the database follows another history. */
   clear(history: string, generation: string): void {
     const {
       logPositions,
@@ -119,7 +119,7 @@ export class FeedApplier {
     this.useGeneration(generation);
   }
 
-  /** Redis may have lost writes, so what was read there since it was last confirmed, or is being read, may be too old. */
+  /** Drops values read from Redis since its last confirmation, because Redis may have lost writes. */
   #suspectRedis(): void {
     const { hotelChanges, keyChanges, local, apiKeys, redisHotels } = this.#parts;
     if (!redisHotels) return;

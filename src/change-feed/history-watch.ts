@@ -12,35 +12,35 @@ import {
 } from './history.ts';
 import type { FeedMessage } from './messages.ts';
 
-/** The database is asked again after so long: messages that others forge, and a server that fails, do not make it many times. */
+/** Minimum interval between queries, however many forged messages or failures request them. */
 const LOOK_AGAIN_MS = 1_000;
 
 export interface HistoryOptions {
-  /** the history that the instance follows */
+  /** history that the instance follows */
   history: string;
-  /** of that history; replaced with it */
+  /** secret of that history */
   secret: MacSecret;
-  /** the database follows another history: nothing that is cached is true there */
+  /** called when the database follows another history: every cached value is invalid */
   onHistory: (position: HistoryPosition) => void;
   metrics: Metrics;
   events: Events;
 }
 
 /**
- * Knows which history of the database the instance follows, and looks whether the database still does: after each
- * connect, and upon a message that does not belong to it. Where the database has gone back, another history begins.
+ * Tracks which history of the database the instance follows. It checks the database after each connect and after a
+ * message that does not belong to the history. If the database has gone back, it begins a new history.
  */
 export class HistoryWatch {
   readonly #options: HistoryOptions;
   #history: string;
-  /** the last message of the history */
+  /** last message of the history */
   #received: FeedMessage | undefined;
   #looking = false;
   #lookedAtMs = -Infinity;
   #isSuspect = false;
-  /** no version that was heard of is larger, in whatever history */
+  /** largest version received in any history */
   #largestVersion = 0;
-  /** a message went on from before what was heard */
+  /** a message continued from a position before the received one */
   #isBack = false;
 
   constructor(options: HistoryOptions) {
@@ -48,7 +48,7 @@ export class HistoryWatch {
     this.#history = options.history;
   }
 
-  /** What a term of this instance must not begin before. */
+  /** Returns the position before which no term of this instance may begin. */
   get lastReceived(): ReceivedPosition {
     const { o = 0, e = '', w = 0 } = this.#received ?? {};
     return { version: this.#largestVersion, history: this.#history, number: o, term: e, count: w };
@@ -66,17 +66,17 @@ export class HistoryWatch {
     for (const [, version] of message.k ?? []) this.#noteVersion(version);
   }
 
-  /** Something does not belong to the history: the database is asked soon. */
+  /** Requests a check, because something does not belong to the history. */
   suspect(): void {
     this.#isSuspect = true;
   }
 
-  /** To be called now and then: asks where there is doubt. */
+  /** Runs a requested check. To be called periodically. */
   async lookAgain(sql: Sql): Promise<void> {
     if (this.#isSuspect && monotonicMs() - this.#lookedAtMs > LOOK_AGAIN_MS) await this.look(sql);
   }
 
-  /** Asks the database on a connection to the primary. What fails is tried again. */
+  /** Queries the primary; a failed query is repeated. */
   async look(sql: Sql): Promise<void> {
     this.#isSuspect = true;
     if (this.#looking) return;

@@ -3,39 +3,39 @@ import type { Sql } from 'postgres';
 import { completed } from '../postgres/connect.ts';
 import type { FeedMessage } from './messages.ts';
 
-/** Where the change feed stands in the history that the database follows: see 005-history.sql. */
+/** Position of the change feed in the database's history; see sql/005-history.sql. */
 export interface HistoryPosition {
-  /** its name; no copy of the database, no dump and no promoted replica goes on with the same */
+  /** name of the history; no copy, dump or promoted replica of the database continues it */
   history: string;
-  /** why it began */
+  /** reason of its beginning */
   reason: string;
-  /** of the keys in Redis */
+  /** generation of the keys in Redis */
   generation: string;
-  /** the last term that told something, which one of the history it was, and how many messages it had told */
+  /** the last term that announced changes, its number in the history, and its count of announcements */
   term: string;
   number: number;
   count: number;
-  /** of this history: never to be logged */
+  /** secret of the history, which is never logged */
   secret: Uint8Array;
-  /** why another history must begin; null: the database goes on from where it was */
+  /** reason why a new history must begin; null: the database continues the present one */
   fault: string | null;
 }
 
-/** What an instance heard last: of no version a larger one, and of the history its position. */
+/** Last received position: the largest version of any history, and the position in the present one. */
 export type ReceivedPosition = { version: number } & Pick<
   HistoryPosition,
   'history' | 'number' | 'term' | 'count'
 >;
 
-/** What an instance has heard that knows of nothing. */
+/** Position of an instance that has received nothing. */
 export const NOTHING_RECEIVED: ReceivedPosition = { version: 0, history: '', number: 0, term: '', count: 0 };
 
-/** What is found under it was written by nobody else. */
+/** Draws a random name that is never used twice. */
 export function drawGeneration(): string {
   return randomBytes(9).toString('base64url');
 }
 
-/** Asks the primary. */
+/** Reads the position from the primary. */
 export async function readPosition(sql: Sql): Promise<HistoryPosition> {
   const [position] = completed(
     await sql<HistoryPosition[]>`
@@ -49,14 +49,14 @@ export async function readPosition(sql: Sql): Promise<HistoryPosition> {
   return position;
 }
 
-/** True where the database is at a position before this message, which it told: it has gone back. */
+/** Returns true if the database is before the position of this message, which it announced: it has gone back. */
 export function isBefore({ number, term, count }: HistoryPosition, { o, e, w }: FeedMessage): boolean {
   return number < o || (number === o && (term !== e || count < w));
 }
 
 /**
- * Has another history begin, unless `ended` is no longer the present one; versions go on above `heard`. Throws where the
- * server is a replica.
+ * Begins a new history unless `ended` is no longer the present one. Versions continue above `received`. Throws on a
+ * replica.
  */
 export async function beginHistory(sql: Sql, ended: string, why: string, received: number): Promise<void> {
   completed(

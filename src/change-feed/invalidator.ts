@@ -9,16 +9,16 @@ import type { FeedMessage } from './messages.ts';
 import type { RedisStores } from './redis-writer.ts';
 import { Term } from './term.ts';
 
-/** Advisory lock of the active invalidator; the one of the migrations is another. */
+/** Advisory lock of the active invalidator; migrations use another. */
 const LOCK = 0x686f74656d;
 /**
- * How often the queue is looked at. A look costs PostgreSQL 13 us and this process 46 us: 0.24 % of one processor,
- * in the active instance alone.
+ * Interval of the queue's polling. A poll costs PostgreSQL 13 µs and this process 46 µs: 0.24 % of one processor, in
+ * the active instance alone.
  */
 const POLL_MS = 25;
-/** How often one that is not active tries to become it. */
+/** Interval at which a standby tries to become active. */
 const STANDBY_MS = 400;
-/** How long PostgreSQL may take to say whether it still knows a session. */
+/** Timeout of the query whether PostgreSQL still has a session. */
 const SUSPECT_MS = 1_000;
 
 export interface InvalidatorOptions {
@@ -26,30 +26,30 @@ export interface InvalidatorOptions {
   open: (onClose: () => void) => Sql;
   /** undefined without Redis */
   redis: RedisStores | undefined;
-  /** the last sign of life in Redis that any invalidator told of */
+  /** the last announced write marker of any invalidator */
   lastMarker: () => string | null;
-  /** what this instance heard last */
+  /** the last position that this instance received */
   lastReceived: () => ReceivedPosition;
   metrics: Metrics;
   events: Events;
 }
 
-/** The pool of one connection on which terms are held. */
+/** The pool of one connection that holds a term. */
 interface LeaderConnection {
   sql: Sql;
-  /** of the connection that was asked for the lock last, and stands as far as we know */
+  /** backend of the last connection that requested the lock, as far as known */
   backendPid: number | undefined;
 }
 
 /**
- * Elects the active invalidator, one for all instances: whoever holds the advisory lock. Its term ends with the
- * connection that holds the lock.
+ * Elects the one active invalidator of all instances by an advisory lock. A term ends with the connection that holds
+ * the lock.
  */
 export class Invalidator {
   readonly #options: InvalidatorOptions;
   readonly #stopping = new AbortController();
   #poll = false;
-  /** the address has changed, and the pool holds the one before */
+  /** the address has changed, and the pool still has the old one */
   #isRenewed = false;
   #done: Promise<void> | undefined;
   #term: Term | undefined;
@@ -64,19 +64,19 @@ export class Invalidator {
     this.#done = this.#run();
   }
 
-  /** Has the active invalidator say something at its next look, whether anything changed or not. */
+  /** Makes the active invalidator send a message at its next poll, with or without changes. */
   speak(): void {
     this.#poll = true;
   }
 
-  /** This instance has heard a message of some term. */
+  /** Records that this instance received a message. */
   received(message: FeedMessage): void {
     this.#term?.received(message);
   }
 
   /**
-   * The change feed was cut. What cut it may have cut this connection too, without a word to us: PostgreSQL has ended that
-   * session long ago, and another may hold the lock, while we would wait for an answer for minutes.
+   * Checks the connection of the term after a loss of the feed's connection. PostgreSQL may have ended the session
+   * and given the lock to another instance, while this one would wait minutes for a response.
    */
   async suspect(): Promise<void> {
     const leader = this.#leader;
@@ -91,13 +91,13 @@ export class Invalidator {
       this.#leader = this.#take();
       await leader.sql.end({ timeout: 0 });
     } catch {
-      // PostgreSQL is away: when it is back the feed is heard anew, and this is asked again
+      // PostgreSQL is unavailable: this is repeated after the feed has reconnected
     } finally {
       await sql.end({ timeout: 1 });
     }
   }
 
-  /** Uses the present address from the next connection on. A term that runs keeps its connection. */
+  /** Uses the present address from the next connection on. A running term keeps its connection. */
   renew(): void {
     this.#isRenewed = true;
   }
@@ -146,7 +146,7 @@ export class Invalidator {
     await this.#leader.sql.end({ timeout: 1 });
   }
 
-  /** Connects when it is first asked. */
+  /** Connects at the first query. */
   #take(): LeaderConnection {
     const sql = this.#options.open(() => {
       leader.backendPid = undefined;
@@ -165,13 +165,13 @@ export class Invalidator {
       const rows = speak || (await term.isDue()) ? await term.deliver(speak) : 0;
       await term.keepLog();
       if (term.hasMore) continue;
-      // where PostgreSQL is far away it takes several round trips, and a change is often followed by another
+      // with a distant PostgreSQL a message takes several round trips, and changes often come in series
       if (rows === 0) await term.reconcile();
       await this.#pause(POLL_MS);
     }
   }
 
-  /** Waits for a time; less when stopped. */
+  /** Waits for a time, or until stopped. */
   async #pause(ms: number): Promise<void> {
     await wait(ms, undefined, { signal: this.#stopping.signal }).catch(() => {});
   }

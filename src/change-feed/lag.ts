@@ -1,25 +1,28 @@
 import type { Metrics } from '../observability/metrics.ts';
 
-/** Deliveries that may be told and not heard yet; past it the oldest are no longer measured. */
+/** Maximum number of deliveries in flight. Beyond it the oldest are no longer measured. */
 const MAX_UNRECEIVED = 1_000;
 
-/** Measures how long a change takes from its commit until it is heard of, by what was told and came back. */
+/**
+ * Measures the time from the commit of a change to the receipt of its message, by messages that return to their
+ * sender.
+ */
 export class Lag {
   readonly #metrics: Metrics;
-  /** by their last message, and when the oldest change can have been committed at the earliest */
+  /** earliest possible commit of the oldest change, by number of the last message */
   readonly #unreceived: { count: number; sinceMs: number }[] = [];
 
   constructor(metrics: Metrics) {
     this.#metrics = metrics;
   }
 
-  /** To be called before the message with this count is sent: it may be heard before we are told that it was. */
+  /** Records a message before it is sent, because it may be received before the send completes. */
   sent(count: number, sinceMs: number): void {
     this.#unreceived.push({ count, sinceMs });
     if (this.#unreceived.length > MAX_UNRECEIVED) this.#unreceived.shift();
   }
 
-  /** The message with this count has come back: every instance hears it about now. */
+  /** Records that the message with this number has returned: every instance receives it about now. */
   received(count: number): void {
     for (let first = this.#unreceived[0]; first && first.count <= count; first = this.#unreceived[0]) {
       this.#unreceived.shift();

@@ -7,22 +7,22 @@ import type { FeedMessage } from './messages.ts';
 import { readPayload } from './payload.ts';
 import { FEED_CHANNEL } from './term.ts';
 
-/** On this channel an instance asks the active invalidator for a message. */
+/** Channel on which an instance requests a message from the active invalidator. */
 export const REQUEST_CHANNEL = 'hotel_api_feed_request';
-/** Without a message for this long the link counts as lost: heartbeats come every 500 ms. */
+/** Maximum silence of a working feed; heartbeats arrive every 500 ms. */
 export const MAX_SILENCE_MS = 1_500;
-/** A link that stays silent is opened anew: a half-open one would never say that it is dead. */
+/** Silence after which the connection is reopened: a half-open connection never reports that it is dead. */
 const REOPEN_MS = 3_000;
-/** The same for one that never came about: postgres.js gives a LISTEN up whose connection fails. */
+/** The same for a connection that never worked: postgres.js drops a LISTEN whose connection fails. */
 const REOPEN_UNRECEIVED_MS = 1_000;
-/** A login that forges messages does not fill the log. */
+/** Minimum interval between log lines about rejected messages. */
 const REPORT_REJECTED_EVERY_MS = 60_000;
 
-/** The clock is looked at this often. */
+/** Interval of the clock's checks. */
 const CHECK_EVERY_MS = 250;
 /**
- * A process that stood still for longer reads messages from before it did. They would count as signs of life from now, so
- * the connection is opened anew: what comes on that one was sent afterwards.
+ * Stall after which the connection is reopened. A stalled process reads messages that are older than they seem;
+ * messages of a new connection were sent afterwards.
  */
 const STALL_MS = 1_500;
 
@@ -30,18 +30,18 @@ export interface ListenerOptions extends HistoryOptions {
   open: () => Sql;
   /** an instance waits for a message */
   onRequest: () => void;
-  /** `heardAtMs`: by the clock of the system */
+  /** `receivedAtMs`: wall-clock time */
   onMessage: (message: FeedMessage, receivedAtMs: number) => void;
   /**
-   * something may have been told that was not heard: whoever caches must start anew. After a reconnect the first message
-   * says whether it was, and this is told before it; what is served until then is bounded as it is while nothing is heard.
+   * announced changes may have been missed, so every cache must be marked stale. After a reconnect the first message
+   * decides it, and this is called before that message. Until then responses are bounded as during a silence.
    */
   onReset: () => void;
-  /** the connection was lost and stands again */
+  /** the connection was lost and works again */
   onReconnect: () => void;
 }
 
-/** Hears the change feed for one instance, and notices when it can no longer be sure of having heard all. */
+/** Receives the change feed for one instance, and detects possible losses. */
 export class Listener {
   readonly #options: ListenerOptions;
   #sql: Sql;
@@ -55,7 +55,7 @@ export class Listener {
   #rejectsQuietlyUntilMs = -Infinity;
   #lookedAtClockMs = monotonicMs();
   readonly #watch: NodeJS.Timeout;
-  /** the last sign of life in Redis that was told of */
+  /** the last announced write marker */
   lastMarker: string | null = null;
 
   constructor(options: ListenerOptions) {
@@ -65,12 +65,12 @@ export class Listener {
     this.#watch = setInterval(() => this.#lookAtClock(), CHECK_EVERY_MS);
   }
 
-  /** What a term of this instance must not begin before. */
+  /** Returns the position before which no term of this instance may begin. */
   get lastReceived(): ReceivedPosition {
     return this.#history.lastReceived;
   }
 
-  /** True while messages come, on the connection that stands. */
+  /** Returns true while messages arrive on the present connection. */
   get isUp(): boolean {
     return !this.#silent && this.#continuity.unbroken;
   }
@@ -125,7 +125,7 @@ export class Listener {
     this.#options.onMessage(message, systemMs());
   }
 
-  /** True where this process has stood still; then the connection is opened anew, and what came on this one is not heard. */
+  /** Returns true after a stall of this process. The connection is then reopened, and its messages are ignored. */
   #stalled(): boolean {
     const nowMs = monotonicMs();
     const stoodStill = nowMs - this.#lookedAtClockMs > STALL_MS;
@@ -145,7 +145,7 @@ export class Listener {
     this.#sql.notify(REQUEST_CHANNEL, '').catch(() => {});
   }
 
-  /** Another login has sent it, or the history is another. A message that was lost on its way is missed by the number of the next. */
+  /** Rejects a message of another login or another history. A lost message is detected by the number of the next. */
   #reject(): void {
     this.#history.suspect();
     this.#options.metrics.feedMessageRejected();
@@ -173,7 +173,7 @@ export class Listener {
     if (nowMs - Math.max(this.#receivedAtMs, this.#openedAtMs) > timeoutMs) this.reopen();
   }
 
-  /** Messages from before now are heard no more: they would count as signs of life. */
+  /** Ignores messages from before now, whose age is unknown. */
   reopen(): void {
     const old = this.#sql;
     this.#continuity.breakOff();

@@ -3,14 +3,14 @@ import type { FeedPosition } from '../postgres/replica.ts';
 
 const Name = Type.String({ maxLength: 64 });
 const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
-/** of a removed hotel it ends in .5 */
+/** version; that of a deleted hotel ends in .5 */
 const Version = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const Id = Type.String({ minLength: 1 });
 const Digits = Type.String({ pattern: '^-?[0-9]{1,19}$' });
 
-/** A message, by the name of its term and its number there. */
+/** Identity of a message: the name of its term and its number there. */
 const Place = Type.Tuple([Name, Count]);
-/** Id, version, channel id, registry id (of the present row; null where it has none). */
+/** Id, version, channel id, registry id (of the present row; null if it has none). */
 const HotelChange = Type.Tuple([
   Id,
   Version,
@@ -21,8 +21,8 @@ const HotelChange = Type.Tuple([
 const KeyChange = Type.Tuple([Type.String({ pattern: '^[0-9a-f]{64}$' }), Version]);
 
 /**
- * A collection (null: any) and the ids of hotels that came in or went out (null: any hotel may have). What is so now must
- * be read from the tables.
+ * A collection (null: any) and the ids of added or removed hotels (null: any hotel may be affected). The tables hold
+ * the present members.
  */
 const MemberChange = Type.Tuple([Type.Union([Id, Type.Null()]), Type.Union([Type.Array(Id), Type.Null()])]);
 
@@ -32,42 +32,42 @@ export type KeyChange = Static<typeof KeyChange>;
 export type MemberChange = Static<typeof MemberChange>;
 
 /**
- * What the active invalidator tells every instance, as the payload of a PostgreSQL notification. Names are one
- * letter because a payload ends at 7,999 bytes. A later release may add some.
+ * Message of the active invalidator to every instance, the payload of a PostgreSQL notification. Names have one
+ * letter because a payload ends at 7,999 bytes. Later releases may add fields.
  */
 export const FeedMessage = Type.Object({
-  /** which term of which invalidator speaks */
+  /** name of the term */
   e: Name,
-  /** which term of the history it is: a later one has a larger number */
+  /** number of the term in the history: later terms have larger numbers */
   o: Count,
-  /** counts the messages of a term from 1: a gap means that something was lost */
+  /** number of the message in its term, from 1: a gap means a loss */
   n: Count,
-  /** generation of the keys in Redis; empty: still that of before */
+  /** generation of the keys in Redis; empty: unchanged */
   g: Name,
-  /** what the invalidator last wrote in Redis as a sign of life; null: it could not */
+  /** the invalidator's last write marker in Redis; null: it could not be written */
   b: Type.Union([Name, Type.Null()]),
-  /** the last message of the term that told something: what `hotel_api_feed_position` holds from here on */
+  /** the last message of the term that announced changes: the content of `hotel_api_feed_position` from here on */
   w: Count,
-  /** the last message before this one that told something, of whichever term */
+  /** the last message before this one that announced changes, of any term */
   p: Place,
-  /** hotels that changed or went */
+  /** changed or deleted hotels */
   h: Type.Optional(Type.Array(HotelChange)),
-  /** API keys that changed or went */
+  /** changed or deleted API keys */
   k: Type.Optional(Type.Array(KeyChange)),
-  /** collections that changed */
+  /** changed collections */
   c: Type.Optional(Type.Array(MemberChange)),
-  /** tables that were truncated: anything may have changed */
+  /** truncated tables: anything may have changed */
   t: Type.Optional(Type.Array(Type.Union([Type.Literal('hotels'), Type.Literal('keys')]))),
   /** positions in the list have moved */
   m: Type.Optional(Type.Literal(true)),
-  /** the last position in the change log */
+  /** last position in the change log */
   q: Type.Optional(Count),
-  /** Redis was found to have lost writes: what was read there lately is doubtful */
+  /** Redis has lost writes: recent reads from it are suspect */
   l: Type.Optional(Type.Literal(true)),
 });
 export type FeedMessage = Static<typeof FeedMessage>;
 
-/** What a read must hold that begins after this message. */
+/** Position that a read beginning after this message must reach. */
 export function announcedBy({ e, w }: FeedMessage): FeedPosition {
   return { term: e, count: w };
 }
@@ -81,25 +81,25 @@ export interface Changes {
   movesPositions: boolean;
 }
 
-/** What a message says of its place among the others. */
+/** Position of a message among the others. */
 export type Numbers = Pick<FeedMessage, 'n' | 'w' | 'p'>;
 
-/** Numbers so many messages that are sent together; `tell`: there is something in each of them. */
+/** Numbers messages that are sent together; `announce`: each of them announces changes. */
 export interface Numberer {
   next(count: number, announce: boolean): Numbers[];
 }
 
-/** What stands in every message of a delivery. */
+/** Fields of every message of a delivery. */
 export type Frame = Pick<FeedMessage, 'e' | 'o' | 'b' | 'q' | 'l'>;
 
-/** Bytes of a payload that PostgreSQL takes, less what the frame of a message and its signature need. */
+/** Bytes of a payload that PostgreSQL accepts, minus those of the frame and the signature. */
 const ROOM_BYTES = 7_999 - 400;
-/** Of the ids in one change of a collection; beside them stands the id of the collection. */
+/** Bytes of ids in one change of a collection; the id of the collection is extra. */
 const MAX_PART_BYTES = ROOM_BYTES / 2;
 
 /**
- * The messages in JSON that tell of changes, at least one, each small enough for a notification, as `numbering` numbers them. A
- * new generation is told by the last: until all changes are known nobody may fill it.
+ * Encodes changes as one or more messages in JSON, each small enough for a notification, numbered by `numbering`. A
+ * new generation is announced by the last message: it must not be filled before all changes are known.
  */
 export function payloadsOf(
   changes: Changes,
@@ -145,7 +145,7 @@ function* chunksOf(
   if (bytes > 0) yield `"${name}":[${chunk}]`;
 }
 
-/** A change of a collection in parts that each fit into a message beside others. */
+/** Splits a change of a collection into parts that each fit into a message. */
 function divided([collection, ids]: MemberChange): MemberChange[] {
   if (ids === null) return [[collection, null]];
   const parts: string[][] = [];

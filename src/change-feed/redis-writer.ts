@@ -8,13 +8,13 @@ import type { Claims, Findings } from './compare.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
 
-/** Under this name the active invalidator leaves a sign of life behind every write. */
+/** Key of the marker that the active invalidator leaves after every write. */
 const MARKER = 'beat';
-/** In a sign of life, between the name of the term and how many it had left. */
+/** Separates the name of the term from its count in a marker. */
 const COUNTED = ':';
 /**
- * A write that takes longer is given up, and with it what Redis holds: the workers are not to wait for it. Nor is
- * PostgreSQL, which hears nothing meanwhile and ends the session of an invalidator that is silent for 1200 ms.
+ * Timeout of a write, after which Redis is invalidated. Workers must not wait longer, and PostgreSQL ends a session
+ * that is silent for 1200 ms.
  */
 export const WRITE_MS = 600;
 
@@ -28,18 +28,18 @@ export interface RedisStores {
 }
 
 export interface Written {
-  /** why Redis is no longer to be trusted: its values must be given up; undefined: all is there */
+  /** reason why values in Redis must be invalidated; undefined: all writes succeeded */
   suspect: string | undefined;
-  /** true: it may have been wrong for a while, and what was read there lately is doubtful too */
+  /** true: Redis may have been wrong for a while, so recent reads are suspect */
   lost: boolean;
-  /** where Redis holds what claims to be newer than the present state */
+  /** values in Redis that claim to be newer than the present state */
   rejected: Claims;
 }
 
 /**
- * Writes changes to Redis and knows whether Redis still holds all that was written. Behind each write it leaves
- * a new sign of life, and finds the last one there: what Redis lost (restarted, restored, failed over to a
- * replica that was behind) was written before a sign that is lost too.
+ * Writes changes to Redis and detects lost writes. After each write it leaves a new marker and expects to find the
+ * last one: what Redis lost (by a restart, a restore or a failover to a delayed replica) was written before a marker
+ * that is lost too.
  */
 export class RedisWriter {
   readonly #redis: RedisStore;
@@ -50,7 +50,10 @@ export class RedisWriter {
   #writeMarker: string | null;
   #count = 0;
 
-  /** `history`: what tells its keys from those of others; `lastBeat`: the sign that the last invalidator left, as it told; null: unknown. */
+  /**
+   * `history`: distinguishes its keys from those of others; `lastMarker`: the marker of the last invalidator; null:
+   * unknown.
+   */
   constructor(
     { redis, hotels, keys }: RedisStores,
     history: string,
@@ -65,7 +68,7 @@ export class RedisWriter {
     this.#writeMarker = lastMarker;
   }
 
-  /** The last sign that was left; null when Redis may lack something. */
+  /** Returns the last marker; null if Redis may lack a write. */
   get writeMarker(): string | null {
     return this.#writeMarker;
   }
@@ -75,7 +78,7 @@ export class RedisWriter {
     this.#keys.useGeneration(generation);
   }
 
-  /** Writes what was drained (nothing, between changes). */
+  /** Writes the drained changes, or only a marker. */
   async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
     return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
       this.#writeMarker = null;
@@ -84,9 +87,9 @@ export class RedisWriter {
   }
 
   /**
-   * Stores the truth in the place of what Redis claims. What it claims by now and did not when the truth was read is not
+   * Replaces values that are newer in Redis than in PostgreSQL. Only the versions found before the rows were read are
    * replaced: this process may have been stopped in between, and another invalidator may have written since. Returns
-   * what was refused for that; undefined where Redis did not take all of the rest in time.
+   * the rejected values, or undefined if Redis did not take the rest in time.
    */
   async replace({ entries, keys, claimed }: Findings): Promise<Claims | undefined> {
     const taking = Promise.all([
@@ -108,14 +111,14 @@ export class RedisWriter {
     const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
     const kept = await this.#redis.mark(this.#markerKey, isKept, left);
     const complete = taken !== undefined && keysTaken !== undefined;
-    // one that was given up for its slowness does not speak for those that came after it
+    // a write that timed out says nothing about later ones
     if (count === this.#count) this.#writeMarker = complete && kept !== undefined ? left : null;
     const rejected = { hotels: taken ?? NOTHING, keys: keysTaken ?? NOTHING };
     if (kept !== undefined && expected === null)
       return { suspect: 'it is not known what it missed', lost: true, rejected };
     if (kept === false) return { suspect: 'it has lost what was written', lost: true, rejected };
     if (!complete) return { suspect: 'it did not take a change', lost: false, rejected };
-    // without a mark nobody would notice that Redis, or a node of a cluster whose others are away, loses a change; so
+    // without a marker a loss in Redis would go unnoticed, so the generation has to end with this change
     // nothing is left under a generation that is older than the last change
     const unavailable = kept === undefined && (expected !== null || entries.length + keys.length > 0);
     return { suspect: unavailable ? 'it does not answer' : undefined, lost: false, rejected };
@@ -134,8 +137,8 @@ export class RedisWriter {
 }
 
 /**
- * True where the sign that is found is the one that was told of, or a later one of the same term, whose session ended
- * before it could tell of it: all that was written before the one is there too.
+ * Returns true if the found marker is the announced one, or a later one of the same term, whose session ended before
+ * its announcement: everything written before the announced one is there too.
  */
 function isNoOlder(found: string, announced: string): boolean {
   const [[foundTerm, foundCount], [announcedTerm, announcedCount]] = [

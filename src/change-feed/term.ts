@@ -17,32 +17,34 @@ import { signed } from './payload.ts';
 import { Reconciler } from './reconciler.ts';
 import { type RedisStores, RedisWriter } from './redis-writer.ts';
 
-/** On this channel the active invalidator speaks to every instance. */
+/** Channel on which the active invalidator sends messages to every instance. */
 export const FEED_CHANNEL = 'hotel_api_feed';
-/** Every message is also a sign of life; without changes one goes out this often. */
+/** Interval of messages without changes. */
 const HEARTBEAT_MS = 500;
 
 /**
- * Where PostgreSQL answers within this time, a look at the queue comes before anything is taken off it: it costs a tenth
- * of that. Where PostgreSQL is further away, round trips count for more.
+ * Round-trip time below which a poll precedes each drain, because a poll costs a tenth of a drain. With a more
+ * distant PostgreSQL, round trips count for more.
  */
 const CLOSE_MS = 50;
-/** SQLSTATE of a lock that is not had within `lock_timeout`. */
+/** SQLSTATE of a lock that was not acquired within `lock_timeout`. */
 const LOCK_NOT_AVAILABLE = '55P03';
-/** Each round fails only where another writer of Redis has put a newer value since the round before. */
+/**
+ * Maximum number of rounds; each fails only if another writer of Redis stored a newer value since the previous one.
+ */
 const SETTLE_ROUNDS = 3;
 const NO_CHANGES: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 const LOOK = 'select exists(select from hotel_api_changes) as found';
 
 /**
- * The work of the active invalidator while it is that. What it takes off the queue it writes to Redis and tells to
- * every instance in the transaction that takes it off, so a change is told exactly when it is off the queue,
- * whatever dies in between, and what was told Redis holds, or its generation has ended.
+ * Does the work of the active invalidator during its term. It writes changes of the queue to Redis and announces them
+ * to every instance in the transaction that takes them off the queue. A change is therefore announced exactly when it
+ * is off the queue, whatever fails in between, and Redis holds every announced change or its generation has ended.
  */
 export class Term {
   readonly #sql: Sql;
   readonly #name: string;
-  /** which one of the history */
+  /** number of the term in its history */
   readonly #number: number;
   readonly #backendPid: number;
   readonly #secret = new MacSecret();
@@ -55,20 +57,20 @@ export class Term {
   /** last position in the change log */
   #logPosition: number | undefined;
   #generation: string;
-  /** the generation that was told last; that of the term before may have been another */
+  /** the last announced generation; the earlier term may have used another */
   #position = '';
   readonly #numbering: Numbering;
   #sentAtMs = -Infinity;
-  /** when the queue was last found empty: what is found there later was committed later */
+  /** when the queue was last found empty: later changes were committed after that */
   #emptyAtMs = -Infinity;
   #hasMore = false;
   #pollTookMs = 0;
-  /** A far delivery that found nothing leaves its transaction open: the next one commits it in its own first message. */
+  /** A distant delivery without changes leaves its transaction open; the next one commits it in its first message. */
   #isOpen = false;
 
   /**
-   * Begins a term on the only connection of `sql`. `lastBeat`: the write marker that was last told of. `heard`: what the
-   * instance heard last; a database that stands before it begins another history.
+   * Begins a term on the only connection of `sql`. `lastMarker`: the last announced write marker. `received`: the
+   * instance's last position; a database before it begins another history.
    */
   static async begin(
     sql: Sql,
@@ -79,7 +81,7 @@ export class Term {
     events: Events,
   ): Promise<Term> {
     const name = randomBytes(6).toString('base64url');
-    // what it tells is on disk before it is told, and with it all that was committed before
+    // announcements are durable before they are sent, and so is everything committed before them
     await sql`
       select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
     const [begun] = completed(
@@ -116,12 +118,12 @@ export class Term {
     this.#writer.useGeneration(this.#generation);
   }
 
-  /** Whether the queue was not empty when it was looked at last. */
+  /** Returns whether the last poll found rows in the queue. */
   get hasMore(): boolean {
     return this.#hasMore;
   }
 
-  /** Whether a delivery is due: of changes, or as a sign of life. Looks at the queue where that is quick. */
+  /** Returns whether a delivery is due, of changes or as a heartbeat. Polls the queue if that is fast. */
   async isDue(): Promise<boolean> {
     const lookedAtMs = performance.now();
     const isDue = this.#hasMore || lookedAtMs - this.#sentAtMs >= HEARTBEAT_MS;
@@ -142,14 +144,14 @@ export class Term {
     this.#emptyAtMs = lookedAtMs;
   }
 
-  /** Begins a transaction, which is the first statement of a message. */
+  /** Begins a transaction as the first statement of a message. */
   get #begin(): string {
     return this.#isOpen ? 'commit; begin' : 'begin';
   }
 
   /**
-   * Sends these statements and the commit as one message: nothing is committed where they failed. The look at the queue
-   * behind it saves a round trip to a change that was committed meanwhile.
+   * Sends these statements and the commit as one message, so nothing is committed after a failure. The poll behind it
+   * saves a round trip for a change that was committed meanwhile.
    */
   async #commit(statements = ''): Promise<void> {
     const sentAtMs = performance.now();
@@ -159,9 +161,9 @@ export class Term {
   }
 
   /**
-   * Tells of what stands in the queue, or from time to time, and where `speak` at once, that the term goes on.
-   * Returns how many rows it took off. From the first byte to the commit it waits for PostgreSQL twice: with that
-   * 200 ms away, there and back, a change would be served after more than 1 s if each statement were waited for.
+   * Announces the changes in the queue, or sends a heartbeat when one is due or requested. Returns the number of rows
+   * taken. It waits for PostgreSQL twice: with a round trip of 200 ms, waiting for each statement would delay a
+   * change beyond 1 s.
    */
   deliver(speak = false): Promise<number> {
     return this.#orRollBack(async () => {
@@ -198,8 +200,8 @@ export class Term {
   }
 
   /**
-   * Begins a transaction and takes changes off the queue. Where a TRUNCATE or ALTER TABLE works or waits, the rows cannot
-   * be read, maybe for hours; what changed is told all the same.
+   * Begins a transaction and takes changes off the queue. During a TRUNCATE or ALTER TABLE, waiting or running, rows
+   * cannot be read, possibly for hours; changes are announced all the same.
    */
   async #drain(): Promise<Drained> {
     try {
@@ -210,17 +212,17 @@ export class Term {
     }
   }
 
-  /** A message has come back: what it tells of is measured. */
+  /** Measures the lag of a message that has returned. */
   received({ e, n }: FeedMessage): void {
     if (e === this.#name) this.#lag.received(n);
   }
 
-  /** Now and then looks whether Redis holds what PostgreSQL does, and corrects and tells what it does not. */
+  /** Compares a part of Redis with PostgreSQL when it is due, and corrects and announces differences. */
   async reconcile(): Promise<void> {
-    // Redis is away: what it holds will be given up
+    // Redis is unavailable, and will be invalidated
     if (!this.#reconciler?.due || this.#writer?.writeMarker === null) return;
     const found = await this.#reconciler.step(this.#sql).catch((error) => {
-      // a table that is locked (an ALTER TABLE waits for others) keeps it from comparing, not from speaking
+      // a locked table prevents comparing, not announcing
       if (!isRejection(error)) throw error;
       this.#events.notCompared(error.message);
     });
@@ -231,7 +233,7 @@ export class Term {
     await this.#orRollBack(() => this.#correct(found));
   }
 
-  /** Logs the hotels whose certification begins or ends today, and deletes from the change log what is too old. */
+  /** Logs the hotels whose certification begins or ends today, and prunes the change log. */
   async keepLog(): Promise<void> {
     const day = this.#logUpkeep.dayToLog;
     if (day !== undefined) await this.#logFlips(day);
@@ -279,10 +281,10 @@ export class Term {
   }
 
   /**
-   * Replaces what Redis holds where it refused what was just read. Either a worker filled in a later change, or the row
-   * has a smaller version than Redis knows of. A row gets one by an INSERT that drew its version and then waited for a
-   * transaction that changed and deleted the same row, and by a history that was cut short. The table as it is now
-   * counts, whatever the versions say. Returns false where Redis did not take it.
+   * Replaces values in Redis that rejected the present row. Either a worker stored a later change, or the row has a
+   * smaller version than Redis knows. Such a row results from an INSERT that drew its version and then waited for a
+   * transaction that changed and deleted the same row, or from a history that was cut short. The present table
+   * counts, whatever the versions say. Returns false if Redis did not take a value.
    */
   async #settle(rejected: Claims, drained: Drained): Promise<boolean> {
     let claimed = rejected;
@@ -299,7 +301,7 @@ export class Term {
     return true;
   }
 
-  /** What the tables say now of what Redis refused. */
+  /** Reads the present rows of what Redis rejected. */
   async #truthOf(claimed: Claims, { entries, keys }: Drained): Promise<Findings> {
     const truth: Findings = { entries: [], keys: [], claimed };
     if (claimed.hotels.size > 0) {
@@ -342,7 +344,7 @@ export class Term {
     );
   }
 
-  /** `sinceMs`: when the oldest of the changes can have been committed at the earliest, where that is to be measured. */
+  /** `sinceMs`: earliest possible commit of the oldest change, if it is to be measured. */
   async #sendAndCommit(
     changes: Drained['changes'],
     suspect: string | undefined,
@@ -384,9 +386,8 @@ export class Term {
   }
 
   /**
-   * Undoes the transaction that `work` began where the server refused something. With a lost connection it is gone
-   * anyway, and a statement that postgres.js 3.4 is given between a connection's error and its end is never settled.
-   * (Its own `begin` would give it one.)
+   * Rolls back the transaction that `work` began if the server rejected a statement. After a lost connection there is
+   * nothing to roll back, and postgres.js 3.4 never settles a statement between a connection's error and its end.
    */
   async #orRollBack<T>(work: () => Promise<T>): Promise<T> {
     try {
@@ -399,7 +400,7 @@ export class Term {
   }
 }
 
-/** What is told of the truth in the place of what was wrong. */
+/** Returns the changes to announce for corrections. */
 function changesOf({ entries, keys }: Findings): Pick<Changes, 'hotels' | 'keys'> {
   return {
     hotels: entries.map(({ id, version, channelId, registryId }) => [id, version, channelId, registryId]),
@@ -407,12 +408,12 @@ function changesOf({ entries, keys }: Findings): Pick<Changes, 'hotels' | 'keys'
   };
 }
 
-/** True of what the server refused, and not the connection. */
+/** Returns true for an error of the server, false for one of the connection. */
 function isRejection(error: unknown): error is Error {
   return (error as Error).name === 'PostgresError';
 }
 
-/** A text in SQL, however the server is set to read backslashes. */
+/** Quotes a text for SQL, whatever the server's setting for backslashes. */
 function literal(text: string): string {
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
