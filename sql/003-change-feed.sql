@@ -157,6 +157,9 @@ declare
   hotel_ids text[] := '{}';
   key_hashes text[] := '{}';
   was_truncated boolean := false;
+  member_collections text[] := '{}';
+  member_hotels text[] := '{}';
+  collections_truncated boolean := false;
 begin
   for change in
     with locked as materialized (
@@ -173,6 +176,11 @@ begin
       hotel_ids := hotel_ids || change.ids;
     elsif change.kind = 'hotels_truncated' then
       was_truncated := true;
+    elsif change.kind = 'members' then
+      member_collections := member_collections || array_fill(change.collection_id, array[cardinality(change.ids)]);
+      member_hotels := member_hotels || change.ids;
+    elsif change.kind = 'collections_truncated' then
+      collections_truncated := true;
     elsif change.kind = 'keys' then
       key_hashes := key_hashes || change.ids;
     end if;
@@ -181,6 +189,9 @@ begin
   hotel_ids := array(select distinct id from unnest(hotel_ids) as id);
   if cardinality(hotel_ids) > 0 or was_truncated then
     perform hotel_api_log_changes(hotel_ids, was_truncated);
+  end if;
+  if cardinality(member_hotels) > 0 or collections_truncated then
+    perform hotel_api_log_members(member_collections, member_hotels, collections_truncated);
   end if;
   if cardinality(hotel_ids) between 1 and max_hotels then
     return query select null::hotel_api_changes, h, null::api_keys from hotels as h where h.id = any (hotel_ids);

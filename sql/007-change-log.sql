@@ -115,6 +115,11 @@ begin
     where position <= (select oldest from hotel_api_change_log_state) order by position limit 1000
   ));
   get diagnostics deleted = row_count;
+  delete from hotel_api_member_log
+  where ctid = any (array(
+    select ctid from hotel_api_member_log
+    where position <= (select oldest from hotel_api_change_log_state) order by position limit 1000
+  ));
   return deleted;
 end $$;
 

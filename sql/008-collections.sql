@@ -107,6 +107,40 @@ alter table collection_hotels enable always trigger hotel_api_truncated;
 alter table collections enable replica trigger hotel_api_replicated;
 alter table collections enable always trigger hotel_api_truncated;
 
+-- The log of memberships, for `GET /changes`: of each hotel that came into a collection or went out, the position of the
+-- last time. A hotel that is in the log and not in the collection is gone for its keys.
+create table hotel_api_member_log (
+  collection_id text not null,
+  hotel_id text not null,
+  position bigint not null,
+  primary key (collection_id, hotel_id)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+create index hotel_api_member_log_of_collection on hotel_api_member_log (collection_id, position);
+create index hotel_api_member_log_by_position on hotel_api_member_log (position);
+
+-- The log of memberships is complete after this position only.
+alter table hotel_api_change_log_state add column oldest_of_collections bigint not null default 0;
+
+-- For `hotel_api_drain`: gives each pair of a collection and a hotel a position after all others.
+create function hotel_api_log_members(changed_collections text[], changed_hotels text[], was_truncated boolean) returns void
+  language plpgsql security definer set search_path from current as $$
+declare
+  first_position bigint;
+begin
+  -- the row is there and locked from here on
+  first_position := hotel_api_log_changes('{}', false);
+  insert into hotel_api_member_log (collection_id, hotel_id, position)
+    select collection_id, hotel_id, first_position + row_number() over ()
+    from (select distinct collection_id, hotel_id from unnest(changed_collections, changed_hotels) as pairs (collection_id, hotel_id)) as pairs
+  on conflict (collection_id, hotel_id) do update set position = excluded.position;
+  update hotel_api_change_log_state set
+    position = first_position + cardinality(changed_hotels) + 1,
+    oldest_of_collections = case when was_truncated then first_position + 1 else oldest_of_collections end;
+end $$;
+
+revoke all on function hotel_api_log_members(text[], text[], boolean) from public;
+grant select on hotel_api_member_log to hotel_api_serve;
+
 revoke all on function
   hotel_api_note_members(), hotel_api_note_member(), hotel_api_note_collections(), hotel_api_note_collection()
 from public;

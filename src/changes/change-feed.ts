@@ -17,6 +17,8 @@ export interface Wish {
   limit: number;
   waitMs: number;
   view: View;
+  /** of the key; null: it sees all hotels */
+  collection: string | null;
   /** the API key, by whose share queries wait */
   owner: string;
 }
@@ -61,8 +63,9 @@ export class ChangeFeed {
   }
 
   /** The page that needs no query: nothing was announced that the client lacks. Undefined: it has to be read. */
-  upToDate({ token, view }: Pick<Wish, 'token' | 'view'>): Page | undefined {
+  upToDate({ token, view, collection }: Pick<Wish, 'token' | 'view' | 'collection'>): Page | undefined {
     if (!token || token.walkedTo !== null || token.view !== view) return undefined;
+    if (token.collection !== collection) return undefined;
     if (!this.#watch.isLast(token.history, token.position)) return undefined;
     return pageOf({ changes: [], next: token, more: false });
   }
@@ -72,14 +75,15 @@ export class ChangeFeed {
    * `Unavailable`.
    */
   async page(wish: Wish, client: Client): Promise<Page | 'expired'> {
-    const { limit, view, owner } = wish;
+    const { limit, view, collection, owner } = wish;
     const untilMs = performance.now() + wish.waitMs;
     let { token } = wish;
+    if (token && token.collection !== collection) return 'expired';
     // the client's hotels are of another view: it gets them all again, and the deletions since
     if (token && token.view !== view) token = { ...token, view, walkedTo: '' };
     for (let round = 0; ; round++) {
-      const known = token && this.upToDate({ token, view });
-      const page = known ?? (await this.#shared(token, limit, view, owner));
+      const known = token && this.upToDate({ token, view, collection });
+      const page = known ?? (await this.#shared(token, limit, view, owner, collection));
       if (page === 'expired') return page;
       token = page.next;
       if (known === undefined) {
@@ -102,11 +106,12 @@ export class ChangeFeed {
     limit: number,
     view: View,
     owner: string,
+    collection: string | null,
   ): Promise<(Page & Read) | 'expired'> {
-    const name = `${limit} ${view} ${token ? writeToken(token) : ''}`;
+    const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
     let read = this.#reads.get(name);
     if (!read) {
-      read = this.#read(token, limit, view, owner)
+      read = this.#read(token, limit, view, owner, collection)
         .then((found) => ({ ...found, ...pageOf(found) }))
         .finally(() => this.#reads.delete(name));
       this.#reads.set(name, read);
@@ -117,15 +122,32 @@ export class ChangeFeed {
     });
   }
 
-  #read(token: Token | undefined, limit: number, view: View, owner: string): Promise<Read> {
+  #read(
+    token: Token | undefined,
+    limit: number,
+    view: View,
+    owner: string,
+    collection: string | null,
+  ): Promise<Read> {
     return token?.walkedTo === null
       ? this.#readChanges(token, limit, owner)
-      : this.#readHotels(token, limit, view, owner);
+      : this.#readHotels(token, limit, view, owner, collection);
   }
 
   /** A page of the walk by id. */
-  async #readHotels(token: Token | undefined, limit: number, view: View, owner: string): Promise<Read> {
-    const { state, hotels } = await this.#log.hotelsAfter(token?.walkedTo ?? '', limit + 1, owner);
+  async #readHotels(
+    token: Token | undefined,
+    limit: number,
+    view: View,
+    owner: string,
+    collection: string | null,
+  ): Promise<Read> {
+    const { state, hotels } = await this.#log.hotelsAfter(
+      token?.walkedTo ?? '',
+      limit + 1,
+      owner,
+      collection,
+    );
     if (token) check(token, state);
     const changes = hotels.slice(0, limit);
     const isLast = hotels.length <= limit;
@@ -133,16 +155,16 @@ export class ChangeFeed {
     const walkedTo = isLast ? null : changes.at(-1)!.id;
     // all of a single page comes from one snapshot
     const isBehind = token !== undefined && (position < state.position || state.isQueued);
-    return { changes, next: { history, position, view, walkedTo }, more: !isLast || isBehind };
+    return { changes, next: { history, position, view, walkedTo, collection }, more: !isLast || isBehind };
   }
 
   /** A page of the log. */
   async #readChanges(token: Token, limit: number, owner: string): Promise<Read> {
-    let page = await this.#log.changesAfter(token.position, limit + 1, owner);
+    let page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
     check(token, page.state);
-    if (page.changes.length <= limit && page.state.isQueued) {
+    if (page.scanned <= limit && page.state.isQueued) {
       await this.#watch.laterThan(page.state.position, SETTLE_MS).over;
-      page = await this.#log.changesAfter(token.position, limit + 1, owner);
+      page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
       check(token, page.state);
     }
     const { changes, queued, state } = page;
@@ -150,6 +172,7 @@ export class ChangeFeed {
       const taken = changes.slice(0, limit);
       return { changes: taken, next: { ...token, position: page.positions[limit - 1]! }, more: true };
     }
+    if (page.scanned > limit) return { changes, next: { ...token, position: page.scannedTo }, more: true };
     const next = { ...token, position: state.position };
     if (changes.length + queued.length > limit || state.isTruncated) return { changes, next, more: true };
     return { changes: [...changes, ...queued], next, more: false };

@@ -37,6 +37,10 @@ export interface LogPage {
   positions: number[];
   /** changes that have no position yet, in their present state too */
   queued: Change[];
+  /** how many changes were looked at, told or not */
+  scanned: number;
+  /** of the last of them */
+  scannedTo: number;
 }
 
 /** Hotels in the order of their ids. */
@@ -51,6 +55,11 @@ const STATE = `select concat_ws(
     (exists (select from hotel_api_changes where kind = 'hotels_truncated'))::integer
   ) as words
   from hotel_api_change_log_state as log, hotel_api_feed_position as told`;
+
+/** The same for a key of a collection: the log of memberships may be complete from a later position on. */
+const STATE_OF_COLLECTIONS = STATE.replace('log.oldest', 'greatest(log.oldest, log.oldest_of_collections)')
+  .replace("'hotels_truncated'))", "'hotels_truncated', 'members', 'collections_truncated'))")
+  .replace("kind = 'hotels_truncated'", "kind in ('hotels_truncated', 'collections_truncated')");
 
 /** $1: a position, $2: the most changes. What is not in `hotels` is gone. The queue counts where the log has no more. */
 const CHANGES_AFTER = `with page as materialized (
@@ -84,8 +93,61 @@ const HOTELS_AFTER = `select state.words, hotel.*
   ) as hotel on true
   order by hotel.id collate "C"`;
 
+/** $3: the collection. Its members, as far as it exists. */
+const IS_MEMBER = `exists (select from collections where id = $3)
+  and exists (select from collection_hotels where collection_id = $3 and hotel_id = `;
+
+/**
+ * The same for a key of the collection $3. Changes of hotels that are outside are scanned and not told: `is_told` is false.
+ * A change of membership is told, whatever the hotel is now.
+ */
+const CHANGES_OF_COLLECTION = `with page as materialized (
+    select id, position, of_members from (
+      (
+        select hotel_id as id, position, true as of_members from hotel_api_member_log
+        where collection_id = $3 and position > $1::bigint order by position limit ${MOST_ROWS}
+      )
+      union all
+      (
+        select id, position, false from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
+      )
+    ) as first_rows
+    order by position limit $2
+  ), queued as (
+    select unnest(ids) as id, kind = 'members' as of_members from hotel_api_changes
+    where (kind in ('hotels', 'hotels_removed') or kind = 'members' and collection_id = $3)
+      and (select count(*) from page) < $2
+    limit $2
+  )
+  select state.words, change.changed_id, change.position::float8 as log_position, change.of_members or member.found as is_told,
+    hotel.*
+  from (${STATE_OF_COLLECTIONS}) as state
+  left join (
+    select id as changed_id, position, of_members from page
+    union all
+    select id, null::bigint, bool_or(of_members) from queued group by id
+  ) as change on true
+  left join lateral (select ${IS_MEMBER}change.changed_id) as found) as member on true
+  left join lateral (
+    select ${HOTEL_COLUMNS} from hotels where member.found and id = change.changed_id limit 1
+  ) as hotel on true
+  order by change.position nulls last`;
+
+/** The same for a key of the collection $3. */
+const HOTELS_OF_COLLECTION = `select state.words, hotel.*
+  from (${STATE_OF_COLLECTIONS}) as state
+  left join (
+    select * from (
+      select ${HOTEL_COLUMNS} from collection_hotels join hotels on id = hotel_id
+      where collection_id = $3 and exists (select from collections where id = $3) and hotel_id collate "C" > $1
+      order by hotel_id collate "C" limit ${MOST_ROWS}
+    ) as first_rows
+    order by id collate "C" limit $2
+  ) as hotel on true
+  order by hotel.id collate "C"`;
+
 type Row = { words: string } & (HotelRow | { id: null });
-type ChangeRow = Row & { changed_id: string | null; log_position: number | null };
+type ChangeRow = Row & { changed_id: string | null; log_position: number | null; is_told?: boolean };
 
 /**
  * The change log in PostgreSQL. The rows of hotels and those of the log come from one snapshot, so a hotel is at least as
@@ -100,12 +162,27 @@ export class ChangeLog {
   }
 
   /** At most `limit` changes after `position`. Throws `Unavailable`. */
-  async changesAfter(position: number, limit: number, owner: string): Promise<LogPage> {
-    const rows = await this.#postgres.rows<ChangeRow>(CHANGES_AFTER, [position, limit], owner);
+  async changesAfter(
+    position: number,
+    limit: number,
+    owner: string,
+    collection: string | null,
+  ): Promise<LogPage> {
+    const rows = await (collection === null
+      ? this.#postgres.rows<ChangeRow>(CHANGES_AFTER, [position, limit], owner)
+      : this.#postgres.rows<ChangeRow>(CHANGES_OF_COLLECTION, [position, limit, collection], owner));
     const { state, dayMs } = stateOf(rows);
-    const page: LogPage = { state, changes: [], positions: [], queued: [] };
+    const page: LogPage = {
+      ...{ state, changes: [], positions: [], queued: [] },
+      ...{ scanned: 0, scannedTo: position },
+    };
     for (const row of rows) {
       if (row.changed_id === null) continue;
+      if (row.log_position !== null) {
+        page.scanned++;
+        page.scannedTo = row.log_position;
+      }
+      if (row.is_told === false) continue;
       const change = { id: row.changed_id, hotel: row.id === null ? null : encodeHotel(row, dayMs) };
       if (row.log_position === null) page.queued.push(change);
       else {
@@ -117,8 +194,10 @@ export class ChangeLog {
   }
 
   /** At most `limit` hotels whose ids come after `id`, in byte order. Throws `Unavailable`. */
-  async hotelsAfter(id: string, limit: number, owner: string): Promise<WalkPage> {
-    const rows = await this.#postgres.rows<Row>(HOTELS_AFTER, [id, limit], owner);
+  async hotelsAfter(id: string, limit: number, owner: string, collection: string | null): Promise<WalkPage> {
+    const rows = await (collection === null
+      ? this.#postgres.rows<Row>(HOTELS_AFTER, [id, limit], owner)
+      : this.#postgres.rows<Row>(HOTELS_OF_COLLECTION, [id, limit, collection], owner));
     const { state, dayMs } = stateOf(rows);
     const hotels: Change[] = [];
     for (const row of rows) if (row.id !== null) hotels.push({ id: row.id, hotel: encodeHotel(row, dayMs) });

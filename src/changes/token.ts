@@ -14,6 +14,7 @@ const Fields = Compile(
     Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
     Type.Integer({ minimum: 0, maximum: VIEWS.length - 1 }),
     Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
+    Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
   ]),
 );
 
@@ -30,10 +31,12 @@ export interface Token {
   view: View;
   /** the last id that the walk by id has come to, '' before the first; null: the walk is over */
   walkedTo: string | null;
+  /** the collection of the key that it was given to; null: none */
+  collection: string | null;
 }
 
-export function writeToken({ history, position, view, walkedTo }: Token): string {
-  const fields = [FORMAT, history, position, VIEWS.indexOf(view), walkedTo];
+export function writeToken({ history, position, view, walkedTo, collection }: Token): string {
+  const fields = [FORMAT, history, position, VIEWS.indexOf(view), walkedTo, collection];
   const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
   return checksumOf(text) + text;
 }
@@ -45,8 +48,8 @@ export function readToken(written: string): Token | undefined {
   try {
     const fields = JSON.parse(Buffer.from(text, 'base64url').toString());
     if (!Fields.Check(fields)) return undefined;
-    const [, history, position, view, walkedTo] = fields;
-    return { history, position, view: VIEWS[view]!, walkedTo };
+    const [, history, position, view, walkedTo, collection] = fields;
+    return { history, position, view: VIEWS[view]!, walkedTo, collection };
   } catch {
     return undefined;
   }

@@ -10,7 +10,8 @@ export async function requireReadOnlyLogin(sql: Sql): Promise<void> {
     select current_user as login,
       bool_or(has_table_privilege(name, 'insert, update, delete, truncate')) as may_write
     from unnest(array[
-      'hotels', 'api_keys', 'hotel_api_changes', 'hotel_api_feed_position', 'hotel_api_change_log', 'hotel_api_change_log_state'
+      'hotels', 'api_keys', 'hotel_api_changes', 'hotel_api_feed_position', 'hotel_api_change_log', 'hotel_api_change_log_state',
+      'collections', 'collection_hotels', 'hotel_api_member_log'
     ]) as name`;
   const { login, may_write } = rows[0]!;
   if (!may_write) return;

@@ -1,5 +1,5 @@
 import type { ChangeFeed, Page } from '../changes/change-feed.ts';
-import { publicErrors, Unavailable } from '../errors.ts';
+import { publicErrors } from '../errors.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, parseQuery, readChangesQuery } from './query.ts';
@@ -17,7 +17,8 @@ export function changesOperation(
   const load = async (exchange: Exchange, query: ChangesQuery) => {
     const { token, limit, waitS } = query;
     const { view, principal } = exchange;
-    const wish = { token, limit, waitMs: 1000 * waitS, view, owner: principal!.keyId };
+    const { keyId, collection } = principal!;
+    const wish = { token, limit, waitMs: 1000 * waitS, view, collection, owner: keyId };
     const page = await feed.page(wish, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     send(exchange, page, query);
@@ -27,11 +28,12 @@ export function changesOperation(
     read: (request) => parseQuery(request.getQuery() ?? ''),
     needsRegistry: () => false,
     answer: (exchange, parameters) => {
-      if (exchange.principal!.collection !== null)
-        throw new Unavailable('changes of collections are not logged');
       const query = readChangesQuery(parameters);
       if ('error' in query) return exchange.fail(publicErrors[query.error]);
-      const page = query.waitS === 0 ? feed.upToDate({ ...query, view: exchange.view }) : undefined;
+      const page =
+        query.waitS === 0
+          ? feed.upToDate({ ...query, view: exchange.view, collection: exchange.principal!.collection })
+          : undefined;
       if (page) return send(exchange, page, query);
       return load(exchange, query);
     },

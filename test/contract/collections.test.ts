@@ -308,6 +308,113 @@ describe.each([
   });
 });
 
+describe('a mirror of a collection', () => {
+  /** What a client holds that applies each page in its order. */
+  class Mirror {
+    readonly hotels = new Map<string, unknown>();
+    readonly told: string[] = [];
+    readonly #key: string;
+    next: string | undefined;
+
+    constructor(key: string) {
+      this.#key = key;
+    }
+
+    async ask(limit: number): Promise<Answer> {
+      const after = this.next === undefined ? '' : `&after=${this.next}`;
+      return service.get(`/changes?limit=${limit}${after}`, { key: this.#key });
+    }
+
+    async follow(limit = 7): Promise<Map<string, unknown>> {
+      for (let more = true; more; ) {
+        const answer = await this.ask(limit);
+        expect(answer.status).toBe(200);
+        const page = answer.json();
+        for (const { id, hotel } of page.changes) {
+          this.told.push(id);
+          if (hotel === null) this.hotels.delete(id);
+          else this.hotels.set(id, hotel);
+        }
+        this.next = page.next;
+        more = page.more;
+      }
+      return this.hotels;
+    }
+
+    /** Follows until it holds exactly what the list of its key shows. */
+    async settle(): Promise<string[]> {
+      const found = await within(
+        PATIENCE_MS,
+        async () => {
+          const held = [...(await this.follow()).entries()];
+          const listed = (await service.get('/hotels?limit=100', { key: this.#key })).json();
+          return { held, listed: listed.map((hotel: { id: string }) => [hotel.id, hotel]) };
+        },
+        ({ held, listed }) => expect(Object.fromEntries(held)).toEqual(Object.fromEntries(listed)),
+      );
+      return found.held.map(([id]) => id).sort(byBytes);
+    }
+  }
+
+  it('holds what its key sees: coming in, going out, and nothing of what is outside', async () => {
+    const { sql } = service;
+    const ids = Array.from({ length: 40 }, (_, i) => `m${String(i).padStart(2, '0')}`);
+    await sql`insert into hotels (id, name) select id, 'mirrored' from unnest(${ids}::text[]) as id`;
+    await insertCollection(sql, 'mirrored', ids.slice(0, 30));
+    const mirror = new Mirror(await insertKey(sql, [], 'mirrored'));
+    expect(await mirror.settle()).toEqual(ids.slice(0, 30));
+
+    await addToCollection(sql, 'mirrored', ['m30', 'm31', 'nothing']);
+    await sql`delete from collection_hotels where collection_id = 'mirrored' and hotel_id in ('m00', 'm01')`;
+    expect(await mirror.settle()).toEqual(ids.slice(2, 32));
+    await sql`update hotels set name = 'renamed' where id in ('m05', 'm35', 'm00')`;
+    await sql`delete from hotels where id in ('m06', 'm36')`;
+    await sql`delete from collection_hotels where collection_id = 'mirrored' and hotel_id = 'm07'`;
+    await sql`update hotels set name = 'renamed' where id = 'm07'`;
+    expect(await mirror.settle()).toEqual(ids.slice(2, 32).filter((id) => id !== 'm06' && id !== 'm07'));
+    // never a word of those that were never inside
+    expect(mirror.told.filter((id) => ids.slice(32).includes(id))).toEqual([]);
+
+    await sql`insert into hotels (id, name) values ('m06', 'back')`;
+    await addToCollection(sql, 'mirrored', ['m07']);
+    expect(await mirror.settle()).toEqual(ids.slice(2, 32));
+    await sql`delete from collections where id = 'mirrored'`;
+    expect(await mirror.settle()).toEqual([]);
+  });
+
+  it('begins again when its key is moved, or memberships were truncated', async () => {
+    const { sql } = service;
+    await insertCollection(sql, 'first', ['h003', 'h006']);
+    await insertCollection(sql, 'second', ['h006']);
+    const key = await insertKey(sql, [], 'first');
+    const mirror = new Mirror(key);
+    expect(await mirror.settle()).toEqual(['h003', 'h006']);
+    await sql`update api_keys set collection_id = 'second' where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+    await until(async () => (await mirror.ask(10)).status === 410);
+    const again = new Mirror(key);
+    expect(await again.settle()).toEqual(['h006']);
+    await sql`truncate collection_hotels`;
+    await until(async () => (await again.ask(10)).status === 410);
+    expect(await new Mirror(key).settle()).toEqual([]);
+  });
+
+  it('waits for a change inside, and is not given one outside', async () => {
+    const { sql } = service;
+    await insertCollection(sql, 'waited', ['h003']);
+    const mirror = new Mirror(await insertKey(sql, [], 'waited'));
+    await mirror.settle();
+    const { next } = mirror;
+    const waiting = service.get(`/changes?wait=20&after=${next}`, {
+      key: await insertKey(sql, [], 'waited'),
+    });
+    await sql`update hotels set name = 'outside' where id = 'h004'`;
+    await sql`update hotels set name = 'inside' where id = 'h003'`;
+    const { changes } = (await waiting).json();
+    // a change may be told twice
+    expect(new Set(changes.map(({ id }: { id: string }) => id))).toEqual(new Set(['h003']));
+  });
+});
+
 function idsOf(answer: Answer): string[] {
   expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
   return answer.json().map(({ id }: { id: string }) => id);
