@@ -4,12 +4,12 @@ import type { Served } from './system.ts';
 
 const DECIDE_EVERY_MS = 50;
 
-/** Judges the answers of an episode, each when its history is certain. */
+/** Checks the responses of an episode, each once its history is certain. */
 export class AnswerChecker {
   readonly #onWrong: (sentence: string, details: string[]) => void;
   readonly #beganMs: number;
   readonly #deciding: NodeJS.Timeout;
-  /** answers that came while their history was in doubt */
+  /** responses received while their history was uncertain */
   #undecided: { served: Served; exchange: Exchange }[] = [];
   answers = 0;
   rejected = 0;

@@ -1,27 +1,27 @@
-/** The promise where nothing is broken, in ms. */
+/** Promise without faults, in ms. */
 const NORMAL_MS = 1_000;
-/** The promise while something is broken and PostgreSQL can be asked, in ms. */
+/** Promise during a fault while PostgreSQL is reachable, in ms. */
 const DEGRADED_MS = 5_000;
-/** How long after the end of a fault its bound still holds, in ms. */
+/** Time after the end of a fault for which its bound still holds, in ms. */
 const GRACE_MS = 5_000;
-/** A machine that was slow so shortly before may have put off what a promise counts from. */
+/** A stall this shortly before may have delayed the start of a promise. */
 const SLOW_BEFORE_MS = 500;
 
-/** A time in which something was broken. */
+/** Time span with a fault. */
 export interface Disturbance {
   what: string;
   fromMs: number;
   untilMs: number;
-  /** where PostgreSQL could not be asked: what was true from here on may be served */
+  /** if PostgreSQL was unreachable: states since then may be served */
   reachMs?: number;
 }
 
-/** How old the answers of one instance may be at each moment. Times are of `performance.now()`. */
+/** Maximum age of the responses of one instance at each time. Times are of `performance.now()`. */
 export class Bounds {
   readonly #disturbances: Disturbance[] = [];
   readonly #slow: { fromMs: number; untilMs: number }[] = [];
 
-  /** Notes that something breaks now; `unreachable`: the instance cannot ask PostgreSQL, so it serves what it has. */
+  /** Notes the start of a fault; `unreachable`: the instance cannot query PostgreSQL, so it serves its caches. */
   begin(what: string, unreachable: boolean, atMs: number): Disturbance {
     const disturbance: Disturbance = { what, fromMs: atMs, untilMs: Number.POSITIVE_INFINITY };
     if (unreachable) disturbance.reachMs = this.reachOf(atMs);
@@ -29,7 +29,7 @@ export class Bounds {
     return disturbance;
   }
 
-  /** Notes that the machine did not keep up: that is a disturbance, and time that no promise counts. */
+  /** Notes a stall of the machine: it counts as a fault, and no promise counts its time. */
   slow(what: string, fromMs: number, untilMs: number): void {
     this.#disturbances.push({ what, fromMs, untilMs });
     const last = this.#slow.at(-1);
@@ -37,7 +37,7 @@ export class Bounds {
     if (startMs < untilMs) this.#slow.push({ fromMs: startMs, untilMs });
   }
 
-  /** The earliest moment whose truth may be served to a request that is sent at `sentMs`. */
+  /** Returns the earliest time whose state may be served to a request sent at `sentMs`. */
   reachOf(sentMs: number): number {
     const reaches = this.#of(sentMs).map(
       ({ fromMs, reachMs }) => reachMs ?? Math.max(fromMs - NORMAL_MS, sentMs - DEGRADED_MS),
@@ -46,7 +46,7 @@ export class Bounds {
     return reachMs - this.#slowWithin(reachMs - SLOW_BEFORE_MS, sentMs);
   }
 
-  /** What was broken, or just mended, at this moment. */
+  /** Returns the faults that are present or just ended at this time. */
   describe(atMs: number): string[] {
     return this.#of(atMs).map(({ what }) => what);
   }

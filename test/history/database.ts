@@ -4,31 +4,31 @@ import { History, type Snapshot } from './history.ts';
 import { openWriter } from './open-writer.ts';
 import { snapshotOf } from './snapshot.ts';
 
-/** Errors that a writer has to expect: another was quicker, the server went away or prepares no transactions. */
+/** Expected errors of a writer: a conflict, a lost server, or no prepared transactions. */
 const EXPECTED =
   /^(23505|23503|42704|55000|55P03|40P01|57014|57P0\d|25P0\d|53300|08\w{3}|CONNECTION_\w+|CONNECT_TIMEOUT|E[A-Z]+)$/;
 
 const LOST = Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
 
-/** A refusal of the database that a writer with rights on the table must never see. */
+/** Rejection by the database that a writer with rights on the table must never see. */
 export class WriterRejected extends Error {
   override name = 'WriterRefused';
 }
 
 type Work = (sql: Sql) => Promise<unknown>;
 
-/** A database under test as its writers see it, and its history. */
+/** Database under test for its writers, and its history. */
 export class Database {
   readonly history: History;
   readonly name: string;
-  /** as the superuser; replaced when another server takes over */
+  /** address for the superuser; changes when another server takes over */
   url: string;
   sql: Sql;
-  /** since when some transaction is neither committed nor rolled back for certain */
+  /** time since which the result of some transaction is uncertain */
   #doubtfulSinceMs: number | undefined;
-  /** commits go one by one, so that what each changes is known */
+  /** serializes commits, so that the changes of each are known */
   #turn: Promise<unknown> = Promise.resolve();
-  /** writers wait while the server is being broken on purpose */
+  /** blocks writers while the server is being broken on purpose */
   #gate = Promise.withResolvers<void>();
   #isOpen = true;
 
@@ -40,13 +40,13 @@ export class Database {
     this.#gate.resolve();
   }
 
-  /** The database of this name, at `url`. */
+  /** Opens the database of this name at `url`. */
   static async open(url: string, name: string): Promise<Database> {
     const sql = openWriter(url);
     return new Database(url, sql, name, await snapshotOf(sql));
   }
 
-  /** Another server has it from now on. */
+  /** Switches to another server. */
   moveTo(url: string): void {
     this.url = url;
     this.sql = openWriter(url);
@@ -56,26 +56,26 @@ export class Database {
     return this.#doubtfulSinceMs !== undefined;
   }
 
-  /** False while writers are kept back. */
+  /** False while writers are blocked. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
 
-  /** Keeps new writers back; those under way may fail. What is lost from now on is found by `reopen`. */
+  /** Blocks new writers; those in progress may fail. `reopen` detects what is lost from now on. */
   close(): void {
     this.#gate = Promise.withResolvers<void>();
     this.#isOpen = false;
     this.#doubtfulSinceMs ??= performance.now();
   }
 
-  /** Reads all again and lets writers go on. */
+  /** Reads the database again and unblocks writers. */
   async reopen(): Promise<void> {
     await this.resync();
     this.#isOpen = true;
     this.#gate.resolve();
   }
 
-  /** Has the history say what the database holds, where that is in doubt. */
+  /** Updates the history from the database after uncertain transactions. */
   async resync(): Promise<void> {
     await this.#exclusively(async () => {
       if (this.#doubtfulSinceMs === undefined) return;
@@ -86,8 +86,8 @@ export class Database {
   }
 
   /**
-   * Runs a transaction on a connection of its own: `work` writes, then it ends as it says. An expected error rolls it
-   * back. Throws `WriterRefused` for any other.
+   * Runs `work` in a transaction on a separate connection and ends it as requested. An expected error rolls it back.
+   * Throws `WriterRejected` for any other.
    */
   async transaction(
     work: Work,
@@ -112,7 +112,7 @@ export class Database {
     });
   }
 
-  /** The same for `work` that locks whole tables: no other commits meanwhile, for that reads them. */
+  /** Does the same for `work` that locks whole tables, which would block the reads of a concurrent commit. */
   async lockingTransaction(work: Work): Promise<void> {
     await this.#connected((sql, decide) =>
       this.#exclusively(async () => {
@@ -123,7 +123,7 @@ export class Database {
     );
   }
 
-  /** Begins a transaction; `decide` sends what ends it and notes what came of it. */
+  /** Begins a transaction; `decide` ends it and notes the result. */
   async #connected(
     work: (sql: Sql, decide: (statement: string, changes: Snapshot) => Promise<void>) => Promise<void>,
   ): Promise<void> {
@@ -131,7 +131,7 @@ export class Database {
     let isLost = false;
     const sql = openWriter(this.url, 1, () => {
       isLost = true;
-      // else the client opens another connection, where the transaction is not
+      // otherwise the client would open another connection, without the transaction
       void sql.end({ timeout: 0 });
     });
     const decide = async (statement: string, changes: Snapshot) => {
@@ -151,13 +151,13 @@ export class Database {
     }
   }
 
-  /** What the transaction changes; it goes on as the superuser. */
+  /** Returns the changes of the transaction, as the superuser. */
   async #changesOf(sql: Sql): Promise<Snapshot> {
     await sql.unsafe('reset role; reset search_path; reset session_replication_role');
     return this.history.changesTo(await snapshotOf(sql));
   }
 
-  /** Notes what comes of `commit`; `changes` may be true from its beginning. */
+  /** Notes the result of `commit`; `changes` may be visible from its beginning. */
   async #decide(changes: Snapshot, commit: () => Promise<void>): Promise<void> {
     const beganMs = performance.now();
     const intent = this.history.intend(changes, beganMs);
@@ -165,7 +165,7 @@ export class Database {
       await commit();
       this.history.confirm(intent, performance.now());
     } catch (error) {
-      // PostgreSQL itself says that it was rolled back
+      // PostgreSQL has reported a rollback
       if ((error as { severity?: string }).severity === 'ERROR') this.history.withdraw(intent);
       else this.#doubtfulSinceMs ??= beganMs;
       throw error;

@@ -4,7 +4,7 @@ import type { Served, System } from './system.ts';
 
 export type FaultStep = Extract<Step, { do: 'fault' }>;
 
-/** What faults of one episode leave for later ones. */
+/** Results of faults of an episode for later ones. */
 export interface Left {
   folder?: string;
   hasTables?: true;
@@ -12,7 +12,7 @@ export interface Left {
   redisDump?: string;
 }
 
-/** What a fault needs to know. */
+/** Context of a fault. */
 export interface Scene {
   system: System;
   left: Left;
@@ -20,14 +20,14 @@ export interface Scene {
   targets: Served[];
 }
 
-/** How something is broken and mended. */
+/** Kind of fault. */
 export interface Kind {
-  /** what cannot be broken in two ways at once */
+  /** resource that only one fault may affect at a time */
   uses: 'redis' | 'postgres' | 'instance' | 'paths to redis' | 'paths to postgres';
   run: (scene: Scene) => Promise<unknown>;
 }
 
-/** Notes that these are broken until the work is done; `unreachable`: they cannot ask PostgreSQL meanwhile. */
+/** Notes a fault of these instances until `work` is done; `unreachable`: they cannot query PostgreSQL. */
 export async function broken(
   { step }: Scene,
   served: Served[],
@@ -40,7 +40,7 @@ export async function broken(
   for (const one of noted) one.untilMs = performance.now();
 }
 
-/** Of all, and PostgreSQL can be asked. */
+/** Fault of all instances, with PostgreSQL reachable. */
 export const disturbing =
   (begin: (scene: Scene) => unknown, end: (scene: Scene) => unknown = () => {}) =>
   async (scene: Scene) =>
@@ -50,7 +50,7 @@ export const disturbing =
       await end(scene);
     });
 
-/** Of all; those that the fault is about cannot ask PostgreSQL. */
+/** Fault of all instances, in which the affected ones cannot query PostgreSQL. */
 export const cuttingOff =
   (begin: (scene: Scene) => unknown, end: (scene: Scene) => unknown) => async (scene: Scene) =>
     broken(scene, scene.system.served, scene.targets, async () => {
@@ -59,7 +59,7 @@ export const cuttingOff =
       await end(scene);
     });
 
-/** Nobody can ask PostgreSQL, and what was committed may be lost. */
+/** Fault in which PostgreSQL is unreachable, and commits may be lost. */
 export const losing = (work: (scene: Scene) => Promise<unknown>) => async (scene: Scene) => {
   const { served, databases } = scene.system;
   await broken(scene, served, served, async () => {
@@ -69,7 +69,7 @@ export const losing = (work: (scene: Scene) => Promise<unknown>) => async (scene
   });
 };
 
-/** A fault of the way of some instances to a server. */
+/** Fault of the paths of some instances to a server. */
 export function path(
   to: 'redis' | 'postgres',
   what: 'blackout' | 'delay' | 'strand' | 'reset',

@@ -11,32 +11,32 @@ import type { Step } from './steps.ts';
 import { type Served, System } from './system.ts';
 import { write } from './writes.ts';
 
-/** What came of an episode. */
+/** Result of an episode. */
 export interface Outcome {
   answers: number;
   rejected: number;
   unanswered: number;
-  /** the machine did not keep up for so long, so that bounds were wider */
+  /** duration of stalls, which widened the bounds */
   stallsMs: number;
   failure: Failure | undefined;
 }
 
-/** The first wrong answer, with what is known of it. */
+/** First wrong response, with its context. */
 export interface Failure {
   sentence: string;
-  /** steps that had begun */
+  /** number of steps begun */
   stepsBegun: number;
   details: string[];
 }
 
 const READERS = 3;
-/** After the last fault: as long as its bound, and then as long as what is stale would be seen. */
+/** Time after the last fault: its bound, and time to detect stale responses. */
 const QUIET_MS = 6_500;
 const LAST_CHANGE_MS = 2_000;
 const CONVERGE_MS = 60_000;
 const DEADLINE_MS = 400_000;
 
-/** Runs these steps on a system of their own; `seed` decides what is not a step. */
+/** Runs these steps on a new system; `seed` determines everything beside the steps. */
 export async function runEpisode(steps: Step[], seed: number, say: (line: string) => void): Promise<Outcome> {
   const episode = new Episode(say);
   try {
@@ -82,7 +82,7 @@ class Episode {
     await sleep(1_500);
     const faults = new Faults(system);
     const background: Promise<void>[] = [];
-    const deadline = setTimeout(() => this.#fail('the episode did not end in time'), DEADLINE_MS);
+    const deadline = setTimeout(() => this.#fail('the episode timed out'), DEADLINE_MS);
     for (const [i, step] of steps.entries()) {
       if (this.#ending.signal.aborted) break;
       this.#stepsBegun = i + 1;
@@ -96,7 +96,7 @@ class Episode {
         for (const served of system.served.slice(this.#readers.length / READERS)) meet(served);
       });
       background.push(doing.catch((error: Error) => this.#crash(step, error)));
-      // writers wait for what is broken; so do not the steps
+      // writers wait for the end of faults, the steps do not
       if (step.do !== 'fault') await Promise.race([doing.catch(() => {}), this.#sleep(300)]);
     }
     await Promise.race([Promise.all(background), this.#ended()]);
@@ -117,21 +117,21 @@ class Episode {
     await closeAll().catch((error: Error) => this.#say(`  ${error.message}`));
   }
 
-  /** Nothing is broken any more: nothing stays stale, and a last change is seen, everywhere. */
+  /** Checks after the last fault that nothing stays stale and that a last change is visible everywhere. */
   async #settle(system: System): Promise<void> {
     await this.#sleep(QUIET_MS);
-    await this.#askAll(system);
+    await this.#requestAll(system);
     const all = { write: 'update all', as: 'owner', end: 'commit', holdMs: 0, hotels: [], token: 0 } as const;
     for (const database of system.databases) {
       if (this.#ending.signal.aborted) return;
       await write(database, { do: 'write', ...all }, `last of ${database.name} `);
     }
     await this.#sleep(LAST_CHANGE_MS);
-    await this.#askAll(system);
+    await this.#requestAll(system);
   }
 
-  /** Every reader asks for everything, and is answered. */
-  async #askAll(system: System): Promise<void> {
+  /** Sends every question from every reader and expects a response. */
+  async #requestAll(system: System): Promise<void> {
     const untilMs = performance.now() + CONVERGE_MS;
     for (const [i, reader] of this.#readers.entries()) {
       for (const question of EVERYTHING) {
@@ -139,7 +139,7 @@ class Episode {
           const exchange = await reader.ask(question, system.keys.full);
           if (exchange && exchange.status !== 503) break;
           if (performance.now() > untilMs) {
-            this.#fail(`reader ${i} gets no answer to ${JSON.stringify(question)} though nothing is broken`);
+            this.#fail(`reader ${i} receives no response to ${JSON.stringify(question)} without any fault`);
           }
           await sleep(100);
         }
@@ -165,7 +165,7 @@ class Episode {
 
   #crash(step: Step, error: Error): void {
     const what =
-      error instanceof WriterRejected ? 'a writer was refused' : 'the harness could not do its step';
+      error instanceof WriterRejected ? 'a writer was rejected' : 'the harness failed to run its step';
     this.#fail(
       `${what}: ${JSON.stringify(step)}: ${error instanceof WriterRejected ? error.message : error.stack}`,
     );

@@ -7,7 +7,7 @@ import type { System } from './system.ts';
 
 const FAULTS: Record<FaultName, Kind> = { ...REDIS_FAULTS, ...POSTGRES_FAULTS, ...INSTANCE_FAULTS };
 
-/** Breaks things and mends them again. Of faults that would meet at one thing, one waits for the other. */
+/** Runs faults. Of faults with the same resource, one waits for the other. */
 export class Faults {
   readonly #system: System;
   readonly #left: Left = {};
@@ -17,7 +17,7 @@ export class Faults {
     this.#system = system;
   }
 
-  /** Resolves when the fault is over. */
+  /** Resolves when the fault has ended. */
   async run(step: FaultStep): Promise<void> {
     const { uses, run } = FAULTS[step.fault];
     const targets = this.#system.served

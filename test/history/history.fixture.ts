@@ -26,7 +26,7 @@ export function snapshot(
   return found;
 }
 
-/** A history in which each of these came to be at its time, acknowledged 10 ms later. */
+/** Returns a history of commits at these times, acknowledged 10 ms later. */
 export function historyOf(start: Snapshot, ...commits: [atMs: number, after: Snapshot][]): History {
   const history = new History(start);
   for (const [atMs, after] of commits)

@@ -17,13 +17,13 @@ describe('a history', () => {
     expect(names(history, 3_500, 3_500)).toEqual(['new']);
   });
 
-  it('forgets a commit that was refused', () => {
+  it('drops a commit that was rejected', () => {
     const history = new History(old);
     history.withdraw(history.intend(history.changesTo(young), 1_000));
     expect(names(history, 2_000, 2_000)).toEqual(['old']);
   });
 
-  it('goes back with the database, and what was lost is true no more', () => {
+  it('goes back with the database, without the lost values', () => {
     const history = historyOf(old, [1_000, young]);
     history.resync(old, 2_000, 3_000);
     expect(names(history, 1_500, 1_900)).toEqual(['new']);
@@ -31,7 +31,7 @@ describe('a history', () => {
     expect(names(history, 3_500, 3_500)).toEqual(['old']);
   });
 
-  it('lets a key end by itself', () => {
+  it('expires a key', () => {
     const expiresAtMs = Date.now() + 1_000;
     const history = new History(new Map([['key:k', { value: '"full"', expiresAtMs }]]));
     const nowMs = performance.now();
@@ -41,7 +41,7 @@ describe('a history', () => {
 });
 
 describe('bounds', () => {
-  it('reach back one second where nothing is broken, and five around a fault', () => {
+  it('reach back one second without faults, and five around a fault', () => {
     const bounds = new Bounds();
     const fault = bounds.begin('fault', false, 100_000);
     expect(bounds.reachOf(99_999)).toBe(98_999);
@@ -52,7 +52,7 @@ describe('bounds', () => {
     expect(bounds.reachOf(126_001)).toBe(125_001);
   });
 
-  it('reach to the beginning while PostgreSQL is out of reach, through a second fault too', () => {
+  it('reach to the beginning while PostgreSQL is unreachable, also through a second fault', () => {
     const bounds = new Bounds();
     const first = bounds.begin('first', true, 100_000);
     first.untilMs = 150_000;
@@ -63,7 +63,7 @@ describe('bounds', () => {
     expect(bounds.reachOf(165_001)).toBe(164_001);
   });
 
-  it('do not count the time in which the machine did not keep up', () => {
+  it('do not count stalls of the machine', () => {
     const bounds = new Bounds();
     bounds.slow('Redis was slow', 100_000, 100_400);
     bounds.slow('PostgreSQL was slow', 100_200, 100_600);

@@ -1,29 +1,28 @@
-/** What is true of a subject: JSON, `null` where there is nothing; keys may end by themselves. */
+/** Value of a subject: JSON, `null` if it does not exist; keys may expire. */
 export interface Fact {
   value: string;
-  /** by the wall clock; the subject is nothing from then on */
+  /** wall-clock time from which the subject does not exist */
   expiresAtMs?: number;
 }
 
-/** The whole truth of one moment, by subject. A subject that is missing is nothing. */
+/** State of the database at one time, by subject. A missing subject does not exist. */
 export type Snapshot = Map<string, Fact>;
 
-/** A time in which a value may have been the committed truth. */
+/** Time span in which a value may have been committed. */
 export interface Span {
   value: string;
   fromMs: number;
   untilMs: number;
 }
 
-/** The changes of one transaction whose end is not known yet. */
+/** Changes of one transaction with an uncertain result. */
 export type Intent = Map<string, { fact: Fact; spans: Span[] }>;
 
 const NOTHING: Fact = { value: 'null' };
 
 /**
- * The history of one database: for each subject the spans in which each value may have been the truth. A span begins
- * before the COMMIT is sent and ends after the next one is acknowledged, so spans overlap. Times are of
- * `performance.now()`.
+ * History of one database: for each subject the spans in which each value may have been committed. A span begins before
+ * the COMMIT is sent and ends after the next one is acknowledged, so spans overlap. Times are of `performance.now()`.
  */
 export class History {
   readonly #spans = new Map<string, Span[]>();
@@ -37,7 +36,7 @@ export class History {
     }
   }
 
-  /** The values that may have been true at some moment from `fromMs` to `untilMs`. */
+  /** Returns the values that may have been committed at some time from `fromMs` to `untilMs`. */
   possible(subject: string, fromMs: number, untilMs: number): string[] {
     const spans = this.#spans.get(subject);
     if (!spans) return [NOTHING.value];
@@ -46,12 +45,12 @@ export class History {
       .map(({ value }) => value);
   }
 
-  /** Every subject of this kind that there ever was. */
+  /** Returns every subject of this kind that ever existed. */
   subjects(kind: string): string[] {
     return [...this.#spans.keys()].filter((subject) => subject.startsWith(`${kind}:`));
   }
 
-  /** What a transaction would change that sees `after`. Nothing is noted yet. */
+  /** Returns the changes of a transaction that sees `after`, without noting them. */
   changesTo(after: Snapshot): Snapshot {
     const changes: Snapshot = new Map();
     for (const subject of new Set([...this.#current.keys(), ...after.keys()])) {
@@ -61,7 +60,7 @@ export class History {
     return changes;
   }
 
-  /** The changes may be true from now on: the COMMIT is about to be sent. */
+  /** Notes that the COMMIT is about to be sent: the changes may be visible from now on. */
   intend(changes: Snapshot, atMs: number): Intent {
     const intent: Intent = new Map();
     for (const [subject, fact] of changes) {
@@ -73,12 +72,12 @@ export class History {
     return intent;
   }
 
-  /** The COMMIT was acknowledged: what was true before is over. */
+  /** Notes that the COMMIT was acknowledged: the values before are outdated. */
   confirm(intent: Intent, atMs: number): void {
     for (const [subject, state] of intent) this.#replace(subject, state, atMs);
   }
 
-  /** The transaction was rolled back for certain: it was never true. */
+  /** Notes that the transaction was rolled back: its changes were never visible. */
   withdraw(intent: Intent): void {
     for (const [subject, { spans }] of intent) {
       const kept = this.#spans.get(subject)!.filter((span) => !spans.includes(span));
@@ -87,8 +86,8 @@ export class History {
   }
 
   /**
-   * What the database holds after something that may have lost or decided transactions since `fromMs`. Intents that
-   * were left open end here.
+   * Notes the state of the database after an event that may have lost or decided transactions since `fromMs`. Ends all open
+   * intents.
    */
   resync(found: Snapshot, fromMs: number, atMs: number): void {
     for (const subject of new Set([...this.#spans.keys(), ...found.keys()])) {
@@ -104,7 +103,7 @@ export class History {
     }
   }
 
-  /** The spans of a subject, oldest first. */
+  /** Returns the spans of a subject, oldest first. */
   spansOf(subject: string): readonly Span[] {
     return this.#spans.get(subject) ?? [];
   }

@@ -10,13 +10,13 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 120_000;
 const LINES_KEPT = 200;
 
-/** The ways of an instance to its servers. */
+/** Proxies of an instance to its servers. */
 export interface Paths {
   postgres: FaultProxy & { url: string };
   redis: FaultProxy & { url: string };
 }
 
-/** The real binary on paths of its own to its servers; it may be stopped, frozen and started again. */
+/** The real program with its own proxies; it may be stopped, frozen and restarted. */
 export class Instance {
   readonly name: string;
   readonly paths: Paths;
@@ -47,7 +47,7 @@ export class Instance {
     return this.#guarded.pid;
   }
 
-  /** What it printed last. */
+  /** Last lines of its output. */
   get lines(): readonly string[] {
     return this.#lines;
   }
@@ -83,7 +83,7 @@ export class Instance {
     );
   }
 
-  /** Resolves when /readyz says 200; rejects when that takes too long. */
+  /** Resolves when /readyz returns 200; rejects after a time limit. */
   async ready(): Promise<void> {
     const untilMs = performance.now() + READY_TIMEOUT_MS;
     while (performance.now() < untilMs) {
@@ -95,10 +95,10 @@ export class Instance {
       if (status === 200) return;
       await sleep(30);
     }
-    throw new Error(`${this.name} did not get ready:\n${this.#lines.slice(-20).join('\n')}`);
+    throw new Error(`${this.name} did not become ready:\n${this.#lines.slice(-20).join('\n')}`);
   }
 
-  /** Sends a signal to the primary, the workers or both; those that have ended meanwhile do not count. */
+  /** Signals the primary, the workers or both; ignores exited processes. */
   async signal(
     signal: NodeJS.Signals,
     to: { primary?: boolean; workers?: boolean | number },
@@ -111,13 +111,13 @@ export class Instance {
     return pids;
   }
 
-  /** SIGTERM, and the end. */
+  /** Sends SIGTERM and waits for the exit. */
   async stop(): Promise<void> {
     kill(this.pid, 'SIGCONT');
     await this.#guarded.stop();
   }
 
-  /** The primary dies at once; resolves when its workers have ended too. */
+  /** Kills the primary; resolves when its workers have exited too. */
   async kill(): Promise<void> {
     kill(this.pid, 'SIGKILL');
     await this.#guarded.exited;
@@ -128,6 +128,6 @@ export function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // it has ended by itself
+    // it has exited by itself
   }
 }

@@ -22,46 +22,46 @@ const wrong = (sentence: RegExp, subject = 'hotel:h1') => ({
   subject,
 });
 
-describe('an answer of a hotel', () => {
+describe('a response with a hotel', () => {
   const history = historyOf(snapshot([hotel('old')]), [8_000, snapshot([hotel('new')])]);
   const shown = (name: string, reachMs: number) =>
     judge(history, reachMs, exchange(single, 200, hotel(name)));
 
-  it('is right where it was true between the reach and the receipt', () => {
+  it('is right if it was committed between the reach and the receipt', () => {
     expect(shown('new', 9_000)).toBeUndefined();
     expect(shown('old', 7_000)).toBeUndefined();
   });
 
-  it('is right while a commit is not acknowledged, old or new', () => {
+  it('is right with the old or new value while a commit is unacknowledged', () => {
     expect(shown('old', 8_005)).toBeUndefined();
     expect(judge(history, 7_000, exchange(single, 200, hotel('new'), { receivedMs: 8_001 }))).toBeUndefined();
   });
 
-  it('is wrong where it ended to be true before', () => {
+  it('is wrong if it was outdated before', () => {
     expect(shown('old', 8_011)).toEqual(wrong(/not true/));
   });
 
-  it('is wrong where it is from the future, or was never committed', () => {
+  it('is wrong if it is from the future, or was never committed', () => {
     expect(judge(history, 7_000, exchange(single, 200, hotel('new'), { receivedMs: 7_990 }))).toEqual(
       wrong(/not true/),
     );
     expect(shown('never', 0)).toEqual(wrong(/not true/));
   });
 
-  it('is wrong where a field is another version than the rest', () => {
+  it('is wrong if a field has another version than the rest', () => {
     expect(judge(history, 0, exchange(single, 200, hotel('new', { description: 'torn' })))).toEqual(
       wrong(/not true/),
     );
   });
 
-  it('is wrong as 404 while the hotel is there, and right when it may have been gone', () => {
+  it('is wrong as 404 while the hotel exists, and right if it may have been deleted', () => {
     expect(judge(history, 0, exchange(single, 404, {}))).toEqual(wrong(/no such hotel/));
     const gone = historyOf(snapshot([hotel('old')]), [8_000, snapshot([])]);
     expect(judge(gone, 9_000, exchange(single, 404, {}))).toBeUndefined();
     expect(judge(gone, 9_000, exchange(single, 200, hotel('old')))).toEqual(wrong(/not true/));
   });
 
-  it('is judged by the id that was asked for', () => {
+  it('is compared by the requested id', () => {
     const moved = historyOf(snapshot([hotel('a')]), [8_000, snapshot([hotel('a', { channel_id: 'C2' })])]);
     const by = (id: string, body: Hotel) => judge(moved, 9_000, exchange({ by: 'channel', id }, 200, body));
     expect(by('C2', hotel('a', { channel_id: 'C2' }))).toBeUndefined();
@@ -82,14 +82,14 @@ describe('a list', () => {
     expect(batch(two, hotel('a'))).toBeUndefined();
   });
 
-  it('is wrong where a hotel is missing, twice, unknown or out of order', () => {
+  it('is wrong if a hotel is missing, twice, unknown or out of order', () => {
     expect(list(two)).toEqual(wrong(/no such hotel/));
     expect(list(hotel('a'), hotel('a'), two)).toEqual(wrong(/twice/));
     expect(list(hotel('a'), two, hotel('c', { id: 'h3' }))).toEqual(wrong(/not true/, 'hotel:h3'));
     expect(list(two, hotel('a'))).toEqual(wrong(/out of order/));
     expect(batch(two)).toEqual(wrong(/no such hotel/, 'channel:C1'));
     expect(batch(hotel('a'), two)).toEqual(wrong(/out of order/, 'channel:C2'));
-    expect(batch(two, hotel('a', { channel_id: 'C9' }))).toEqual(wrong(/not asked/, 'channel:C2'));
+    expect(batch(two, hotel('a', { channel_id: 'C9' }))).toEqual(wrong(/not requested/, 'channel:C2'));
   });
 });
 
@@ -104,20 +104,20 @@ describe('a key', () => {
   const byRegistry: Question = { by: 'registry', id: '7' };
   const narrowed = hotel('a', { registry_id: null });
 
-  it('is accepted until its revocation has reached everybody, and never after', () => {
+  it('may be accepted until its revocation is in force, and not afterwards', () => {
     expect(as('gone', single, 200, 7_500)).toBeUndefined();
     expect(as('gone', single, 401)).toBeUndefined();
     expect(as('gone', single, 200)).toEqual(wrong(/not valid/, 'key:gone'));
     expect(as('gone', single, 404)).toEqual(wrong(/not valid/, 'key:gone'));
   });
 
-  it('is never refused while it is valid, and an unknown one always', () => {
+  it('must be accepted while it is valid, and an unknown one rejected', () => {
     expect(as('full', single, 401)).toEqual(wrong(/401/, 'key:full'));
     expect(as('unknown', single, 401)).toBeUndefined();
     expect(as('unknown', single, 200)).toEqual(wrong(/not valid/, 'key:unknown'));
   });
 
-  it('without the scope sees no registry id and may not ask by it', () => {
+  it('without the scope sees no registry id and must not request by it', () => {
     expect(as('narrow', single, 200, 9_000, narrowed)).toBeUndefined();
     expect(as('narrow', single, 200)).toEqual(wrong(/not true/));
     expect(as('full', single, 200, 9_000, narrowed)).toEqual(wrong(/not true/));
@@ -127,12 +127,12 @@ describe('a key', () => {
   });
 });
 
-describe('what is no answer', () => {
+describe('other responses', () => {
   const history = historyOf(snapshot([hotel('a')]));
   it('503 is always right', () => {
     expect(judge(history, 9_000, exchange(single, 503, {}))).toBeUndefined();
   });
-  it('500 and what cannot be read are always wrong', () => {
+  it('500 and an unreadable body are always wrong', () => {
     expect(judge(history, 9_000, exchange(single, 500, {}))).toEqual(wrong(/status 500/, 'key:full'));
     expect(judge(history, 9_000, { ...exchange(single, 200, {}), body: '{' })).toEqual(wrong(/no hotel/));
     expect(judge(history, 9_000, exchange({ by: 'list' }, 200, {}))).toEqual(wrong(/no list/));

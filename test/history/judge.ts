@@ -1,15 +1,15 @@
 import type { History } from './history.ts';
 
-/** What a client asks for. */
+/** Request of a client. */
 export type Question =
   | { by: 'hotel' | 'channel' | 'registry'; id: string }
   | { by: 'channels' | 'registries'; ids: string[] }
   | { by: 'list' };
 
-/** A request and its answer. Times are of `performance.now()`. */
+/** Request and response. Times are of `performance.now()`. */
 export interface Exchange {
   question: Question;
-  /** the sha256 of the key */
+  /** sha256 of the key */
   key: string;
   sentMs: number;
   receivedMs: number;
@@ -17,21 +17,21 @@ export interface Exchange {
   body: string;
 }
 
-/** An answer that was not right at any moment that counts. */
+/** Response that was not right at any relevant time. */
 export interface Wrong {
   sentence: string;
-  /** whose history decides */
+  /** subject whose history decides */
   subject: string;
 }
 
 type Shown = Record<'id' | 'name' | 'description' | 'channel_id' | 'registry_id', unknown>;
 
-/** A hotel as histories hold it. */
+/** Returns a hotel in the form of the histories. */
 export function hotelValue({ id, name, description, channel_id, registry_id }: Shown): string {
   return JSON.stringify([id, name, description, channel_id, registry_id]);
 }
 
-/** Compares an answer with all that was true between `reachMs` and its receipt; undefined where it is right. */
+/** Compares a response with all states between `reachMs` and its receipt; undefined if it is right. */
 export function judge(history: History, reachMs: number, exchange: Exchange): Wrong | undefined {
   const { question, key, receivedMs, status, body } = exchange;
   const possible = (subject: string) => history.possible(subject, reachMs, receivedMs);
@@ -49,15 +49,15 @@ export function judge(history: History, reachMs: number, exchange: Exchange): Wr
       ? undefined
       : wrongKey('403, though the key did not lack the scope');
   if (status !== 200 && status !== 404) return wrongKey(`status ${status}: ${body.slice(0, 200)}`);
-  if (!isAccepted) return wrongKey(`${status}, though the key was not valid for this at any moment`);
+  if (!isAccepted) return wrongKey(`${status}, though the key was not valid for this at any time`);
 
   const found = elementsOf(history, exchange);
   if ('sentence' in found) return found;
   for (const [subject, shown] of found.elements) {
     const values = possible(subject);
     if (!values.some((value) => matches(value, shown, scopes))) {
-      const sentence = shown ? `the answer shows ${hotelValue(shown)}` : 'the answer shows no such hotel';
-      return { sentence: `${sentence}, which was not true at any moment that counts`, subject };
+      const sentence = shown ? `the response shows ${hotelValue(shown)}` : 'the response shows no such hotel';
+      return { sentence: `${sentence}, which was not true at any relevant time`, subject };
     }
   }
   return undefined;
@@ -70,7 +70,7 @@ function matches(value: string, shown: Shown | null, scopes: string[]): boolean 
   return JSON.stringify([...JSON.parse(value).slice(0, 4), null]) === hotelValue(shown);
 }
 
-/** For every subject that the question is about: what the answer shows of it. */
+/** Returns for every subject of the question the hotel in the response. */
 function elementsOf(
   history: History,
   { question, status, body }: Exchange,
@@ -105,17 +105,17 @@ function elementsOf(
     if (question.by === 'list' && !isListed(String(hotel.id))) continue;
     const subject = `${kind}:${hotel[field]}`;
     if (elements.get(subject)) return broken(`${subject} twice`);
-    if (question.by !== 'list' && !elements.has(subject)) return broken(`${subject} was not asked for`);
+    if (question.by !== 'list' && !elements.has(subject)) return broken(`${subject} was not requested`);
     elements.set(subject, hotel);
     order.push(subject);
   }
-  // ids are ASCII, so that this is byte order
+  // ids are ASCII, so this is byte order
   const wanted = question.by === 'list' ? order.toSorted() : asked.filter((subject) => elements.get(subject));
   if (wanted.join() !== order.join()) return broken('out of order');
   return { elements };
 }
 
-/** The hotels that come first; others of the page are not judged. */
+/** Returns true for the first hotels; others of the page are not checked. */
 const isListed = (id: string) => id < 'i';
 
 function parse(body: string): unknown {

@@ -6,12 +6,12 @@ import { crossing } from './writes.ts';
 
 type KeyStep = Extract<Step, { do: 'key' }>;
 
-/** The keys of an episode: two that never change, and those that do. */
+/** Keys of an episode: two that never change, and those that do. */
 export class Keys {
   readonly full = makeKey();
   readonly narrow = makeKey();
   readonly changing = Array.from({ length: KEYS }, makeKey);
-  /** never stored */
+  /** a key that is never stored */
   readonly unknown = makeKey();
 
   async insertAll(sql: Sql): Promise<void> {
@@ -21,7 +21,7 @@ export class Keys {
     for (const i of this.changing.keys()) await this.#insert(sql, i, i % 2 === 0);
   }
 
-  /** With `isTimeless` no key expires. */
+  /** Changes a key. With `isTimeless` no key expires. */
   async change(database: Database, { change, key, other }: KeyStep, isTimeless: boolean): Promise<void> {
     if (isTimeless && (change === 'expire' || change === 'rotate')) return;
     const hash = bytesOf(this.changing[key]!);
@@ -66,7 +66,7 @@ export class Keys {
     }
   }
 
-  /** With `quietly` one that is there already stays as it is. */
+  /** Inserts a key; with `quietly` an existing one stays unchanged. */
   #insert(sql: Sql, i: number, hasScope: boolean, quietly = true): Promise<unknown> {
     const scopes = hasScope ? ['registry'] : [];
     return sql`

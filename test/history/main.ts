@@ -5,7 +5,7 @@ import { runEpisode } from './episode.ts';
 import { describe, lookFor } from './run.ts';
 
 /**
- * Looks for stale and wrong answers at random, until the time is over or one is found; exit code 1 then.
+ * Searches for stale and wrong responses at random, until the time is over or one is found; the exit code is then 1.
  *
  *     node test/history/main.ts --seconds 3600 --seed 1
  */
@@ -39,7 +39,7 @@ if (values.steps) {
   };
   const options = { without: names(values.without), only: names(values.only) };
   const { found, answers, episodes } = await lookFor(seed, options, limits, say);
-  say(`${answers} answers compared in ${episodes} episodes`);
+  say(`${answers} responses compared in ${episodes} episodes`);
   if (found) {
     say(describe(found));
     process.exitCode = 1;

@@ -10,7 +10,7 @@ export function openWriter(url: string, max = 4, onclose = () => {}): Sql {
     onnotice: () => {},
     backoff: () => 0.05,
     connect_timeout: 5,
-    // else a connection that is lost while it asks for them ends the process
+    // a connection lost while it fetches types would end the process
     fetch_types: false,
     types: ARRAYS,
     connection: { application_name: 'history' },

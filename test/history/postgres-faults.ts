@@ -12,7 +12,7 @@ import {
 import { HOTELS } from './steps.ts';
 import { write } from './writes.ts';
 
-/** A few changes that are seen just before what follows. */
+/** Makes a few changes that are visible just before the fault. */
 async function changeFirst({ system, step }: Scene): Promise<void> {
   const hotels = [0, 7, 19, 23].map((i) => (i + step.forMs) % HOTELS);
   const change = {
@@ -87,7 +87,7 @@ export const POSTGRES_FAULTS = {
     uses: 'postgres',
     run: losing(async ({ system, left }) => {
       await system.primary.kill();
-      // a database that was made since would be gone
+      // a database created since would be lost
       if (left.folder && system.databases.length === 1) await restoreFolder(left.folder);
       await system.primary.restart();
     }),
@@ -111,7 +111,7 @@ export const POSTGRES_FAULTS = {
     uses: 'postgres',
     run: async (scene) => {
       const { replica } = scene.system;
-      // it may lack a database that was made since
+      // it may lack a database created since
       if (!replica || scene.system.databases.length > 1) return;
       replica.link.blackout();
       await sleep(scene.step.forMs);
@@ -120,7 +120,7 @@ export const POSTGRES_FAULTS = {
         await system.primary.kill();
         system.follow(replica.server);
         system.replica = undefined;
-        // of the old one
+        // of the old primary
         left.folder = left.hasCopy = left.hasTables = undefined;
         await system.asAdmin((sql) => sql`select pg_promote(true, 30)`);
       })(scene);
@@ -128,7 +128,7 @@ export const POSTGRES_FAULTS = {
   },
 } satisfies Record<string, Kind>;
 
-/** A copy of the database is served by an instance of its own, on the same Redis, and changed in its own way. */
+/** Serves a copy of the database by another instance on the same Redis, and changes it independently. */
 async function serveCopy(scene: Scene): Promise<void> {
   const { system } = scene;
   if (system.databases.length > 1) return;

@@ -7,18 +7,18 @@ import type { Keys } from './key-changes.ts';
 import { HOTELS } from './steps.ts';
 import { channelId, hotelId, OTHER_CHANNELS, registryId, SELDOM_CHANNELS } from './writes.ts';
 
-/** A frozen service keeps a client waiting; past it the connection is given up. */
+/** Time after which a request to a frozen service times out and its connection is closed. */
 const TIMEOUT_MS = 15_000;
 const ALL = [...Array(HOTELS).keys()];
 
-/** One client of an instance: it asks one question after the other, over one connection. */
+/** Client of an instance with one connection; it sends requests one after the other. */
 export class Reader {
   readonly #port: number;
   readonly #keys: Keys;
   readonly #draw: Draw;
   readonly #onExchange: (exchange: Exchange) => void;
   #client: Client;
-  /** questions that were not answered at all */
+  /** number of requests without any response */
   unanswered = 0;
 
   constructor(port: number, keys: Keys, draw: Draw, onExchange: (exchange: Exchange) => void) {
@@ -29,7 +29,7 @@ export class Reader {
     this.#client = this.#connect();
   }
 
-  /** Asks until the signal ends it. */
+  /** Sends requests until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#client.close(), { once: true });
     while (!signal.aborted) {
@@ -39,7 +39,7 @@ export class Reader {
     this.#client.close();
   }
 
-  /** Asks this question; what came of it, undefined where no answer came. */
+  /** Sends this request; returns the exchange, undefined without a response. */
   async ask(question: Question, key: string): Promise<Exchange | undefined> {
     const { path, body } = requestOf(question);
     const sentMs = performance.now();
@@ -108,7 +108,7 @@ function requestOf(question: Question): { path: string; body?: Buffer } {
   };
 }
 
-/** Questions that have Redis hold all other hotels. */
+/** Requests that store all other hotels in Redis. */
 export const OTHERS: Question[] = [
   { by: 'channels', ids: SELDOM_CHANNELS },
   ...[0, 1_000, 2_000].map(
@@ -119,7 +119,7 @@ export const OTHERS: Question[] = [
   ),
 ];
 
-/** Questions that show all there is. */
+/** Requests that return all hotels. */
 export const EVERYTHING: Question[] = [
   { by: 'list' },
   { by: 'channels', ids: SELDOM_CHANNELS },

@@ -6,7 +6,7 @@ import type { System } from './system.ts';
 
 const run = promisify(execFile);
 
-/** Copies all tables and sequences, as a dump would hold them. */
+/** Copies all tables and sequences, like a dump. */
 export async function saveTables(sql: Sql): Promise<void> {
   await sql.begin('isolation level repeatable read', async (transaction) => {
     await transaction`drop schema if exists saved cascade`;
@@ -19,13 +19,13 @@ export async function saveTables(sql: Sql): Promise<void> {
   });
 }
 
-/** Puts them back as pg_restore --clean does: all that the tables hold is as it was, sequences too, and no trigger fires. */
+/** Restores them like pg_restore --clean: tables and sequences have their former content, and no trigger fires. */
 export async function restoreTables(sql: Sql): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await restoreAtOnce(sql);
     } catch (error) {
-      // those who hold one table may want another
+      // a writer with a lock on one table may need another
       if ((error as { code?: string }).code !== '40P01' || attempt === 10) throw error;
     }
   }
@@ -55,7 +55,7 @@ function tablesOf(sql: Sql): Promise<{ name: string }[]> {
     select tablename as name from pg_tables where schemaname = 'public' order by tablename = 'api_keys', tablename`;
 }
 
-/** Copies the data folder of a server that stands still, as a snapshot of its volume would be. Returns the folder. */
+/** Copies the data folder of a stopped server, like a snapshot of its volume. Returns the folder. */
 export async function saveFolder(system: System): Promise<string> {
   const [at] = await system.databases[0]!.sql<{ data_directory: string }[]>`show data_directory`;
   const data = at!.data_directory;
@@ -67,14 +67,14 @@ export async function saveFolder(system: System): Promise<string> {
   return data;
 }
 
-/** Puts the copy in the place of the data of a server that does not run. */
+/** Replaces the data of a stopped server by the copy. */
 export async function restoreFolder(data: string): Promise<void> {
   await rm(`${data}.lost`, { recursive: true, force: true });
   await rename(data, `${data}.lost`);
   await run('cp', ['-a', `${data}.saved`, data]);
 }
 
-/** Copies the database under test while nobody is connected to it. */
+/** Copies the database under test while it has no connections. */
 export async function copyDatabase(system: System, name: string): Promise<void> {
   await alone(system, async (sql) => {
     await sql`drop database if exists ${sql(name)}`;
@@ -82,7 +82,7 @@ export async function copyDatabase(system: System, name: string): Promise<void> 
   });
 }
 
-/** Puts a copy in the place of the database under test. */
+/** Replaces the database under test by a copy. */
 export async function swapDatabase(system: System, name: string): Promise<void> {
   await alone(system, async (sql) => {
     await sql`drop database if exists broken`;
@@ -91,7 +91,7 @@ export async function swapDatabase(system: System, name: string): Promise<void> 
   });
 }
 
-/** Ends all sessions of the database and keeps new ones out meanwhile. */
+/** Ends all sessions of the database and rejects new ones meanwhile. */
 async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise<void> {
   await system.asAdmin(async (sql) => {
     const [{ oid } = { oid: 0 }] = await sql`select oid from pg_database where datname = 'postgres'`;

@@ -4,20 +4,20 @@ import { shrink } from './shrink.ts';
 import { drawSteps, type Options, type Step } from './steps.ts';
 
 export interface Limits {
-  /** for episodes */
+  /** time for episodes */
   seconds: number;
-  /** for making a failure short, beyond it */
+  /** additional time to shorten the steps of a failure */
   shrinkSeconds: number;
 }
 
-/** A failure with the shortest list of steps that was found to bring it about. */
+/** Failure with the shortest list of steps found. */
 export interface Found {
   seed: number;
   steps: Step[];
   failure: Failure;
 }
 
-/** Runs episodes from `seed` on until the time is over or one fails. What was found, and what was compared. */
+/** Runs episodes from `seed` on until the time is over or one fails. Returns the failure and the number of comparisons. */
 export async function lookFor(
   seed: number,
   options: Options,
@@ -40,7 +40,7 @@ export async function lookFor(
   return { found: undefined, answers, episodes };
 }
 
-/** Leaves steps out as long as what is left fails in the same way, each list tried twice. */
+/** Omits steps as long as the rest fails in the same way; each list is tried twice. */
 export async function shortest(
   seed: number,
   steps: Step[],
@@ -60,13 +60,13 @@ export async function shortest(
     }
     return false;
   };
-  // what had not begun did not matter
+  // steps that had not begun are irrelevant
   const begun = steps.slice(0, first.stepsBegun);
   const few = await shrink(begun, fails, () => performance.now() > untilMs);
   return { seed, steps: few, failure };
 }
 
-/** A failure as it is printed. */
+/** Formats a failure for the output. */
 export function describe({ seed, steps, failure }: Found): string {
   return [
     failure.sentence,
@@ -83,6 +83,6 @@ function announced(
   { answers, rejected, unanswered, stallsMs, failure }: Outcome,
 ): string {
   const faults = steps.flatMap((step) => (step.do === 'fault' ? [step.fault] : []));
-  const counts = `${answers} answers, ${rejected} refused, ${unanswered} unanswered, ${Math.round(stallsMs)} ms slow`;
+  const counts = `${answers} responses, ${rejected} rejected, ${unanswered} without response, ${Math.round(stallsMs)} ms slow`;
   return `seed ${seed}: ${failure ? `WRONG: ${failure.sentence}` : 'right'}; ${counts}; ${faults.join(', ')}`;
 }

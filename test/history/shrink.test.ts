@@ -5,7 +5,7 @@ import { drawSteps } from './steps.ts';
 
 const numbers = [...Array(40).keys()];
 
-it('leaves what a failure needs, wherever it stands', async () => {
+it('keeps the elements that a failure needs, at any position', async () => {
   const needed = [3, 17, 38];
   let asked = 0;
   const fails = async (items: number[]) => {
@@ -16,7 +16,7 @@ it('leaves what a failure needs, wherever it stands', async () => {
   expect(asked).toBeLessThan(80);
 });
 
-it('ends when the time is over, with the shortest that failed', async () => {
+it('ends when the time is over, with the shortest failing list', async () => {
   let asked = 0;
   const fails = async (items: number[]) => ++asked > 0 && items.includes(39);
   const found = await shrink(numbers, fails, () => asked >= 3);
@@ -25,7 +25,7 @@ it('ends when the time is over, with the shortest that failed', async () => {
   expect(asked).toBe(3);
 });
 
-it('draws the same steps of the same seed, and none that are left out', () => {
+it('draws the same steps for the same seed, and no excluded ones', () => {
   const options = { without: ['prepare'], only: [] };
   const draw = (seed: number) => drawSteps(new Draw(seed, 0), options);
   expect(draw(5)).toEqual(draw(5));

@@ -1,6 +1,6 @@
 /**
- * The shortest list that still fails, by leaving out more and more of it (delta debugging, Zeller 1999). `fails` may be
- * asked only until `isOver`.
+ * Returns the shortest list that still fails, by omitting parts of it (delta debugging, Zeller 1999). `fails` is called
+ * only until `isOver`.
  */
 export async function shrink<T>(
   items: T[],

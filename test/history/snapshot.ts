@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import type { Snapshot } from './history.ts';
 import { hotelValue } from './judge.ts';
 
-/** Everything that answers are judged by, as `sql` sees it; those from `z` on are only there. */
+/** Reads the state with which responses are compared; hotels with ids from `z` on are only counted as present. */
 export async function snapshotOf(sql: Sql): Promise<Snapshot> {
   const hotels = await sql`
     select id, name, description, channel_id, registry_id::float8 as registry_id from public.hotels

@@ -2,13 +2,13 @@ import { request } from 'node:http';
 import type { Served, System } from './system.ts';
 
 const EVERY_MS = 100;
-/** What takes longer than this takes the processors of a machine that has others to do. */
+/** Duration from which a trivial operation counts as a stall. */
 const SLOW_MS = 150;
 const GIVE_UP_MS = 15_000;
 
 /**
- * Watches whether the machine keeps up: promises are those of a service that gets processors. Where this process, a
- * primary, PostgreSQL or Redis needs long for next to nothing, the bounds are those of a disturbance.
+ * Detects stalls of the machine, for which promises do not hold. If this process, a primary, PostgreSQL or Redis is slow in
+ * a trivial operation, the bounds are those of a fault.
  */
 export class Stalls {
   readonly #system: System;
@@ -16,7 +16,7 @@ export class Stalls {
   readonly #ticking: NodeJS.Timeout;
   #lastMs = performance.now();
   #slowUntilMs = 0;
-  /** for how long bounds were wider */
+  /** total time of widened bounds */
   totalMs = 0;
 
   constructor(system: System) {
@@ -38,7 +38,7 @@ export class Stalls {
     this.#try('Redis', this.#system.served, () => this.#system.redisClient.ping());
   }
 
-  /** One at a time; what fails says nothing about time. */
+  /** Runs one probe at a time; a failed one is ignored. */
   #try(what: string, served: Served[], ask: () => PromiseLike<unknown>): void {
     if (this.#busy.has(what)) return;
     this.#busy.add(what);

@@ -1,8 +1,8 @@
 import type { Draw } from '../../src/cli/seed/draw.ts';
 
-/** Hotels, channel ids and registry ids that there may be; a list of all fits on one page. */
+/** Number of possible hotels, channel ids and registry ids; a list of all fits on one page. */
 export const HOTELS = 48;
-/** Keys that change, beside two that do not. */
+/** Number of keys that change, beside two that do not. */
 export const KEYS = 6;
 
 export const WRITES = [
@@ -35,7 +35,7 @@ export const KEY_CHANGES = [
   'cross',
 ] as const;
 
-/** Faults, each with the longest time in ms that it is held, and how often it is drawn. */
+/** Faults, each with its maximum duration in ms and its weight. */
 export const FAULTS = {
   'redis killed': { longestMs: 3_000, weight: 2 },
   'redis saved': { longestMs: 0, weight: 2 },
@@ -72,10 +72,10 @@ export const FAULTS = {
 } as const;
 export type FaultName = keyof typeof FAULTS;
 
-/** What was heard of changes is remembered for 30 s. */
+/** Longer than the 30 s for which changes are kept. */
 const LONG_PAUSE_MS = 32_000;
 
-/** What makes another fault worth while, before it. */
+/** Fault that must precede another for it to have an effect. */
 const PREPARED_BY: Partial<Record<FaultName, FaultName>> = {
   'redis killed, back with what was saved': 'redis saved',
   'database restored in place': 'database saved',
@@ -83,7 +83,7 @@ const PREPARED_BY: Partial<Record<FaultName, FaultName>> = {
   'copy put in place': 'copy saved',
 };
 
-/** One step of an episode: it stands for itself, so that any may be left out. */
+/** Step of an episode. Steps are independent, so that any may be omitted. */
 export type Step =
   | { do: 'pause'; ms: number }
   | {
@@ -91,31 +91,31 @@ export type Step =
       write: (typeof WRITES)[number];
       as: (typeof WRITERS)[number];
       end: (typeof ENDS)[number];
-      /** how long its transaction stays open, beside the steps that follow */
+      /** time for which its transaction stays open, beside the following steps */
       holdMs: number;
       hotels: readonly number[];
-      /** stands in the name of what it writes */
+      /** part of the names that it writes */
       token: number;
     }
   | { do: 'key'; change: (typeof KEY_CHANGES)[number] | 'truncate'; key: number; other: number }
   | {
       do: 'fault';
       fault: FaultName;
-      /** the instance, where the fault is one of a single instance; 2: of both */
+      /** instance of a fault of a single one; 2: both */
       instance: number;
       forMs: number;
-      /** how far the wall clock is set */
+      /** step of the wall clock */
       hours: number;
     };
 
 export interface Options {
-  /** names of faults, writes, writers, ends and changes of keys that are not drawn */
+  /** names of excluded faults, writes, writers, ends and changes of keys */
   without: string[];
-  /** faults that are drawn; empty: all */
+  /** faults that may be drawn; empty: all */
   only: string[];
 }
 
-/** The steps of an episode, the same for the same draws. */
+/** Draws the steps of an episode. */
 export function drawSteps(draw: Draw, { without, only }: Options): Step[] {
   const faults = drawFaults(draw, { without, only });
   const steps: Step[] = [];
@@ -162,7 +162,7 @@ function drawFaults(draw: Draw, { without, only }: Options): Step[][] {
   const faults: Step[][] = [];
   for (let count = draw.between(2, 6); names.length > 0 && count > 0; count--) {
     const steps: Step[] = [faultStep(draw, draw.pick(names))];
-    // two at once are worth more than two
+    // two concurrent faults find more than two separate ones
     if (draw.chance(0.35))
       steps.push({ do: 'pause', ms: draw.below(1_500) }, faultStep(draw, draw.pick(names)));
     faults.push(steps);

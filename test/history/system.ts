@@ -16,7 +16,7 @@ import { insert, insertOthers, PLAIN_WRITER } from './writes.ts';
 
 const INSTANCES = 2;
 
-/** An instance with all that its answers are judged by. */
+/** Instance with the data that its responses are compared with. */
 export interface Served {
   instance: Instance;
   database: Database;
@@ -24,17 +24,17 @@ export interface Served {
   clock?: FakeClock;
 }
 
-/** What is tried in an episode: PostgreSQL, Redis and two instances of their own, and what answers are judged by. */
+/** System of an episode: PostgreSQL, Redis, two instances, and the histories. */
 export class System {
   readonly keys = new Keys();
   readonly served: Served[] = [];
-  /** the first is that of the two instances */
+  /** databases; the first is that of the two instances */
   readonly databases: Database[] = [];
   readonly redis: OwnServer;
   readonly redisUrl: string;
   readonly redisClient: Redis;
   primary: OwnServer;
-  /** of the service's login, and of the superuser; both follow the primary */
+  /** addresses for the service's login and the superuser; both follow the primary */
   url: string;
   ownerUrl: string;
   replica: { server: OwnServer; link: FaultProxy } | undefined;
@@ -53,7 +53,7 @@ export class System {
     closeAtEnd('client of Redis', async () => this.redisClient.disconnect());
   }
 
-  /** Starts what these steps need; all is stopped by `closeAll`. */
+  /** Starts the servers that these steps need; `closeAll` stops them. */
   static async start(steps: Step[], seed: number, say: (sentence: string) => void): Promise<System> {
     const [own, redis] = await Promise.all([ownPostgres(100), redisOf(say)]);
     const system = new System(own, redis);
@@ -66,7 +66,7 @@ export class System {
     await insertOthers(sql);
     system.databases.push(await Database.open(own.ownerUrl, 'postgres'));
     const draws = (fault: string) => steps.some((step) => step.do === 'fault' && step.fault === fault);
-    // a replica would have to be started with the same setting
+    // a replica would need the same setting
     if (draws('replica promoted')) await system.#addReplica();
     else if (steps.some((step) => step.do === 'write' && step.end === 'prepare'))
       await system.#allowPrepared(sql);
@@ -80,12 +80,12 @@ export class System {
     return system;
   }
 
-  /** Some clock may be set, so that keys expire whenever. */
+  /** True if some clock may be set, so that keys expire at any time. */
   get hasClocks(): boolean {
     return this.served.some(({ clock }) => clock !== undefined);
   }
 
-  /** Starts an instance on the database at `url` and the Redis of all. */
+  /** Starts an instance on the database at `url` and the shared Redis. */
   async serve(name: string, database: Database, url: string, clock?: FakeClock, place = this.served.length) {
     const [path, redisPath] = await Promise.all([FaultProxy.before(url), FaultProxy.before(this.redisUrl)]);
     const env = { WORKERS: place === 0 ? '2' : '1', DATABASE_TIMEOUT_MS: '1500', ...clock?.env };
@@ -96,7 +96,7 @@ export class System {
     return served;
   }
 
-  /** Does something as the superuser outside of the databases under test, which may have to be left alone. */
+  /** Runs `work` as the superuser outside the databases under test. */
   async asAdmin(work: (sql: Sql) => Promise<unknown>): Promise<void> {
     const sql = postgres(Object.assign(new URL(this.ownerUrl), { pathname: '/template1' }).href, {
       max: 1,
@@ -110,7 +110,7 @@ export class System {
     }
   }
 
-  /** The replica is the primary from now on, for the instances and for the writers. */
+  /** Makes the replica the primary for the instances and the writers. */
   follow(server: OwnServer): void {
     this.primary = server;
     const moved = (url: string) => Object.assign(new URL(url), { port: String(server.port) }).href;
@@ -121,7 +121,7 @@ export class System {
       database.moveTo(Object.assign(new URL(this.ownerUrl), { pathname: `/${database.name}` }).href);
   }
 
-  /** Servers of tests do not wait for their disk. Without durability a crash loses what seconds before were commits. */
+  /** Sets durability: without it, as in other tests, a crash would lose commits of the last seconds. */
   async #setDurability(sql: Sql, isDurable: boolean): Promise<void> {
     if (isDurable) await sql`alter database postgres set synchronous_commit = on`;
     else await sql`alter system set wal_writer_delay = '10s'`;
@@ -140,9 +140,9 @@ export class System {
   }
 }
 
-/** A Redis, outside of vitest too. */
+/** Starts a Redis, also outside of vitest. */
 async function redisOf(say: (sentence: string) => void): ReturnType<typeof ownRedis> {
   const program = await findRedisProgram(say);
-  if (!program) throw new Error('There is no Redis: install redis-server or valkey-server');
+  if (!program) throw new Error('No Redis was found: install redis-server or valkey-server');
   return ownRedis(program);
 }

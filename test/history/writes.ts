@@ -7,14 +7,14 @@ import { HOTELS, type Step } from './steps.ts';
 
 type WriteStep = Extract<Step, { do: 'write' }>;
 
-/** A role that has rights on the tables and nothing else. */
+/** Role with rights on the tables only. */
 export const PLAIN_WRITER = 'plain_writer';
 
 export const hotelId = (i: number) => `h${i}`;
 export const channelId = (i: number) => `C${i}`;
 export const registryId = (i: number) => 1_000 + i;
 
-/** What a hotel is inserted as: one in three is longer than the others. */
+/** Returns the row of a hotel; one in three is longer. */
 function rowOf(i: number, name: string) {
   const row = { id: hotelId(i), name, description: descriptionOf(i, name), images: [] };
   return { ...row, channel_id: channelId(i), registry_id: registryId(i) };
@@ -83,9 +83,9 @@ const WORK: Record<Exclude<WriteStep['write'], 'cross'>, Work> = {
     when not matched then insert (id, name, description) values (wanted, ${name}, ${`of ${name}`})`,
 };
 
-/** Hotels that are seldom asked for, so that caches lack most of them. */
+/** Hotels that are rarely requested, so that most are not cached. */
 const SELDOM = 600;
-/** Hotels that are not judged: what compares all that is cached takes longer than bounds are. */
+/** Number of hotels that are not checked: they make the comparison of the caches take longer than the bounds. */
 const OTHERS = 3_000;
 const channelsOf = (letter: string, count: number) =>
   Array.from({ length: count }, (_, i) => `${letter}${i}`);
@@ -99,7 +99,7 @@ export async function insertOthers(sql: Sql): Promise<void> {
       select lower(channel), 'other', channel from unnest(${channels}::text[]) as channel`;
 }
 
-/** Those that clash with others are left out. */
+/** Inserts hotels; those with a conflict are skipped. */
 export async function insert(sql: Sql, hotels: number[], name: string): Promise<void> {
   await sql`
     insert into public.hotels (id, name, description, images, channel_id, registry_id)
@@ -115,7 +115,7 @@ async function copy(sql: Sql, hotels: number[], name: string): Promise<void> {
   await pipeline(Readable.from(lines), into);
 }
 
-/** Two hotels take each other's id; where one does not exist, the other's is moved to nobody. */
+/** Swaps the ids of two hotels; if one does not exist, the other loses its id. */
 async function swap(sql: Sql, hotels: number[], column: 'channel_id' | 'registry_id'): Promise<void> {
   const ids = hotels.slice(0, 2).map(hotelId);
   const rows = await sql`
@@ -127,7 +127,7 @@ async function swap(sql: Sql, hotels: number[], column: 'channel_id' | 'registry
   }
 }
 
-/** One transaction inserts what another has changed and then deletes: the younger row has the smaller version. */
+/** Inserts in one transaction a hotel that another changed and then deletes: the younger row has the smaller version. */
 async function cross(database: Database, { holdMs }: WriteStep, hotel: number, name: string): Promise<void> {
   const id = hotelId(hotel);
   await crossing(
@@ -139,9 +139,7 @@ async function cross(database: Database, { holdMs }: WriteStep, hotel: number, n
   );
 }
 
-/**
- * `change` takes a row's lock, `insert` waits for it in another transaction, then the row is changed again and removed.
- */
+/** Runs `change`, which takes a row's lock, then `insert` in another transaction, which waits for it; changes and deletes the row again. */
 export async function crossing(
   database: Database,
   holdMs: number,
