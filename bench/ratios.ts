@@ -56,6 +56,8 @@ const PROMISED: Promised[] = [
   compare('metrics, request ids, logging: off / on', 'processor time', 'get', 'bare', 'service', 0.95, 0.98),
   probe('1000 cold ids: our time / the bare SQL query', 'cold', 3, 1.5),
   probe('a million hotels: page at 999,900 / page at 0', 'deep-page', 2, 1.2),
+  atLeast('batch of 1000: no local cache / one for a third of the hotels', 'partial-cache-batch', 0.9, 1.3),
+  atLeast('GET by id: no local cache / one for a third of the hotels', 'partial-cache-get', 0.95, 1.1),
   probe('event-loop delay p99 with 50 batches of 1000 at once, s', 'event-loop', 0.05, 0.05),
 ];
 
@@ -73,6 +75,10 @@ function compare(
 
 function probe(title: string, name: ProbeName, floor: number, aim: number): Promised {
   return { title, floor, aim, atMost: true, of: { probe: name } };
+}
+
+function atLeast(title: string, name: ProbeName, floor: number, aim: number): Promised {
+  return { title, floor, aim, of: { probe: name } };
 }
 
 /** Computes the ratios of a run from neighbouring measurements, round by round. Rows without figures are omitted. */

@@ -9,6 +9,7 @@ import { cold } from './probes/cold.ts';
 import { compression } from './probes/compression.ts';
 import { deepPage } from './probes/deep-page.ts';
 import { eventLoop } from './probes/event-loop.ts';
+import { partialCache } from './probes/partial-cache.ts';
 import type { Probe } from './probes/probe.ts';
 import { report } from './report.ts';
 import type { Results } from './results.ts';
@@ -65,6 +66,7 @@ export const PARTS = [
   'event-loop',
   'compression',
   'deep-page',
+  'partial-cache',
 ];
 
 /** Runs the benchmarks, writes bench/results and prints the tables. `shutdown` releases everything started. */
@@ -100,11 +102,11 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     const asked = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
     results.cells.push(...(await runScenario(world, scenario, asked, pace)));
   }
-  const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe>) => {
+  const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe | Probe[]>) => {
     if (!chosen(name, inQuick)) return;
     say(name);
     try {
-      results.probes.push(await run());
+      results.probes.push(...[await run()].flat());
     } catch (error) {
       results.sentences.push(`The probe ${name} failed: ${(error as Error).message}.`);
     }
@@ -124,6 +126,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     results.sweep = await sweep(world, targets, 2);
   }
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
+  await probe('partial-cache', false, () => partialCache(world, 5));
 
   const isWhole = !only && !options.beside && !rounds && hotels === USUAL_HOTELS;
   await write(results, out, isWhole ? (quick ? 'quick' : 'latest') : 'partial');

@@ -7,4 +7,4 @@ export interface Probe {
   theirs: number[];
 }
 
-export type ProbeName = 'cold' | 'deep-page' | 'event-loop';
+export type ProbeName = 'cold' | 'deep-page' | 'event-loop' | 'partial-cache-batch' | 'partial-cache-get';

@@ -97,8 +97,13 @@ export class LocalCache {
 
   /** Stores an entry; `isFromRedis` states its origin. */
   store(entry: Entry, isFromRedis: boolean): void {
+    this.storeBytes(entry.bytes, isFromRedis);
+  }
+
+  /** The same for the bytes of an entry that was checked. */
+  storeBytes(bytes: Uint8Array, isFromRedis: boolean): void {
     const nowMs = monotonicMs();
-    this.#arena.put(entry.bytes, nowMs, nowMs + REFRESH_MS * (0.5 + Math.random()), isFromRedis);
+    this.#arena.put(bytes, nowMs, nowMs + REFRESH_MS * (0.5 + Math.random()), isFromRedis);
   }
 
   storeAbsent(namespace: Namespace, key: string, isFromRedis: boolean): void {

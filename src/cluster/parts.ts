@@ -107,8 +107,15 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
   );
   const redisBatch =
     // with a cluster the reader does it: a reply of several nodes is not one
-    redisCache?.redis instanceof Redis && !local
-      ? new RedisBatchReader(redisCache.redis, redisCache.hotels, () => feedStatus.up, countAnswers)
+    redisCache?.redis instanceof Redis
+      ? new RedisBatchReader(
+          redisCache.redis,
+          redisCache.hotels,
+          local,
+          hotelChanges,
+          () => feedStatus.up,
+          countAnswers,
+        )
       : undefined;
   const hotelList = new HotelList(
     origin,

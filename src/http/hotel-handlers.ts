@@ -29,6 +29,9 @@ export interface Operations {
   batchByRegistry: PostRouteDefinition;
 }
 
+/** Fewer missed keys are looked up together with those of other requests. */
+const JOINED_AT_MOST = 100;
+
 /** Marks a hotel whose JSON hardly shrinks. */
 const NOT_WORTHWHILE = new Uint8Array(0);
 
@@ -131,7 +134,15 @@ export function operationsOn(
     const batchLookup = mayGather ? local?.gatherBody(namespace, body, view, mayLoad) : undefined;
     if (members) batchLookup?.retain(members, view);
     if (!mayLoad && !batchLookup) return NEEDS_LOAD;
-    if (batchLookup) return sendCompleted(exchange, namespace, answerOf(batchLookup), send);
+    if (batchLookup) {
+      const completed =
+        collection === null && batchLookup.misses > JOINED_AT_MOST
+          ? redisBatch?.complete(namespace, batchLookup, view, (answer) =>
+              sendCompleted(exchange, namespace, answer, send),
+            )
+          : undefined;
+      return completed ?? sendCompleted(exchange, namespace, answerOf(batchLookup), send);
+    }
     const relayed =
       collection === null
         ? redisBatch?.answer(namespace, body, view, (answer) =>

@@ -34,6 +34,7 @@ export interface ArenaWasm {
     wallMs: number,
   ): number;
   dropFromRedisSince(sinceMs: number, atMost: number): void;
+  hasRoom(): number;
   clear(): void;
   stats(): void;
 }

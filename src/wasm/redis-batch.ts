@@ -15,10 +15,21 @@ export interface RedisBatchWasm {
   readonly POINTERS_BYTES: Global;
   readonly REPLY: Global;
   readonly OUTPUT: Global;
+  readonly ELEMENTS: Global;
+  readonly HITS: Global;
+  readonly HITS_BYTES: Global;
   init(a: bigint, b: bigint, c: bigint, d: bigint): void;
   askFor(length: number, namespace: number, prefixLength: number): number;
+  askForElements(count: number, namespace: number, prefixLength: number): number;
   point(count: number, length: number, namespace: number, prefixLength: number): number;
-  beginStream(count: number, namespace: number, isFull: number, nowMs: number): void;
+  beginStream(
+    count: number,
+    namespace: number,
+    isFull: number,
+    nowMs: number,
+    hitsLength: number,
+    keeps: number,
+  ): void;
   chunkStart(): number;
   takeChunk(length: number): number;
   note(namespace: number, length: number, version: number): void;
@@ -26,4 +37,12 @@ export interface RedisBatchWasm {
   checksum(length: number): number;
 }
 
-export const instantiate = compileModule<RedisBatchWasm>(new URL('./redis-batch.wasm', import.meta.url));
+/** Imports of the module. `keepEntry` is called for each entry of a reply that the local cache may store. */
+export interface RedisBatchImports {
+  /** the file that declares it */
+  stream: { keepEntry(address: number, length: number): void };
+}
+
+export const instantiate = compileModule<RedisBatchWasm, RedisBatchImports>(
+  new URL('./redis-batch.wasm', import.meta.url),
+);

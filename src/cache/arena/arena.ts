@@ -200,6 +200,11 @@ export class CacheArena {
     this.#wasm.dropFromRedisSince(sinceMs, atMost);
   }
 
+  /** True until an entry that is stored first evicts another. */
+  get hasRoom(): boolean {
+    return this.#wasm.hasRoom() !== 0;
+  }
+
   /** Drops everything. */
   clear(): void {
     this.#wasm.clear();

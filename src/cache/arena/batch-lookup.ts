@@ -85,6 +85,23 @@ export class BatchLookup {
     return tags;
   }
 
+  /**
+   * Copies the keys that were missed to `at` of another memory, and to the table at `elements` their addresses, their lengths
+   * and, in the place of the ref, where in the output they belong. Needs OK.
+   */
+  copyMisses(bytes: Buffer, words: Uint32Array, at: number, elements: number): void {
+    for (let i = 0; i < this.misses; i++) {
+      const element = this.#elements + this.#words[this.#gaps + i * 2]! * 4;
+      const start = this.#words[element]!;
+      const length = this.#words[element + 1]!;
+      const word = elements / 4 + i * 4;
+      words[word] = at;
+      words[word + 1] = length;
+      words[word + 3] = this.#words[this.#gaps + i * 2 + 1]!;
+      for (let byte = start; byte < start + length; byte++) bytes[at++] = this.#bytes[byte]!;
+    }
+  }
+
   /** Copies the output with the missed keys and their places, for completion later. Requires OK. */
   takePartial(): PartialResponse {
     const keys: string[] = [];

@@ -1,14 +1,16 @@
 import type { View } from '../../hotels/entry.ts';
+import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { NUMBER } from '../../hotels/namespace.ts';
 import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
 import { PartialResponse } from '../partial-response.ts';
-import type { RedisBatchMemory } from './memory.ts';
+import type { KeepEntry, RedisBatchMemory } from './memory.ts';
 import type { Wanted } from './wanted.ts';
 
 /** Results of `takeChunk`. */
 const MORE = 0;
 const DONE = 1;
 const MINUS = 0x2d;
+const COMMA = 0x2c;
 /** Bytes copied at once: small enough to be read from the processor's cache, and little is copied past the reply. */
 const PIECE_BYTES = 65_536;
 
@@ -21,17 +23,23 @@ export class EntryStream implements ReplyReader {
   readonly #wanted: Wanted;
   readonly #view: View;
   readonly #done: (answer: Uint8Array | PartialResponse, hits: number) => void;
+  readonly #keep: KeepEntry | undefined;
   #begun = false;
   /** reads an error reply */
   #error: ValuesReader | undefined;
 
-  /** Takes the table and the callback for the response, whose bytes are valid until it returns, and its number of hotels. */
+  /**
+   * Takes the table and the callback for the response, whose bytes are valid until it returns, and its number of hotels.
+   * `keep` is given each entry that the local cache may store; its bytes are valid for the call.
+   */
   constructor(
     memory: RedisBatchMemory,
     wanted: Wanted,
     view: View,
     done: (answer: Uint8Array | PartialResponse, hits: number) => void,
+    keep?: KeepEntry,
   ) {
+    this.#keep = keep;
     this.#memory = memory;
     this.#wanted = wanted;
     this.#view = view;
@@ -82,8 +90,14 @@ export class EntryStream implements ReplyReader {
       return;
     }
     const { wasm, bytes } = this.#memory;
-    const { table, count, namespace } = this.#wanted;
+    const { table, count, namespace, hits } = this.#wanted;
     bytes.set(table, wasm.STREAMED.value);
-    wasm.beginStream(count, NUMBER[namespace], this.#view === 'full' ? 1 : 0, Date.now());
+    // each body of the hits ends with a comma: the last one in the place of the bracket
+    const hitsLength = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
+    hits.copy(bytes, wasm.HITS.value, 0, hitsLength);
+    if (hitsLength > 1) bytes[wasm.HITS.value + hitsLength - 1] = COMMA;
+    const isFull = this.#view === 'full' ? 1 : 0;
+    this.#memory.keep = this.#keep;
+    wasm.beginStream(count, NUMBER[namespace], isFull, Date.now(), hitsLength, this.#keep ? 1 : 0);
   }
 }

@@ -2,20 +2,29 @@ import { BufferPool } from '../../lib/buffer-pool.ts';
 import { instantiate, type RedisBatchWasm } from '../../wasm/redis-batch.ts';
 
 /** End of src/wasm/assembly/redis-batch/layout.ts. A page becomes resident when it is used. */
-const MEMORY_BYTES = 0x4500000;
+const MEMORY_BYTES = 0x5500000;
+
+/** Takes the address of an entry in the memory, and its length. */
+export type KeepEntry = (address: number, length: number) => void;
 
 /** Memory shared by the steps of a batch, and the buffers copied out of it between them. */
 export class RedisBatchMemory {
   readonly wasm: RedisBatchWasm;
   readonly bytes: Buffer;
   readonly words: Uint32Array;
+  /** takes the entries of the reply that is read, if the local cache may store them; the bytes are valid during the call */
+  keep: KeepEntry | undefined;
   /** space for a reply with pointers */
   readonly pointers: Buffer;
   /** a batch of 1000 has commands and tables of 30 to 60 kB */
-  readonly #pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024], 4 * 1024 * 1024);
+  readonly #pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024], 4 * 1024 * 1024);
 
   constructor() {
-    const { wasm, memory } = instantiate(MEMORY_BYTES);
+    const { wasm, memory } = instantiate(MEMORY_BYTES, {
+      stream: {
+        keepEntry: (address, length) => this.keep!(address, length),
+      },
+    });
     this.wasm = wasm;
     this.bytes = Buffer.from(memory.buffer);
     this.words = new Uint32Array(memory.buffer);
@@ -40,6 +49,11 @@ export class RedisBatchMemory {
   /** Returns a copy of the table. */
   takeWanted(): Buffer {
     return this.#pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(1)));
+  }
+
+  /** Returns a copy of the hotels of a batch that the local cache holds. */
+  copyHits(output: Uint8Array): Buffer {
+    return this.#pool.copy(output);
   }
 
   /** Takes back a copy, which must not be read afterwards. */

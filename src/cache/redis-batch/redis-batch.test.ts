@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import { PartialResponse } from '../partial-response.ts';
+import { RecentChanges } from '../recent-changes.ts';
 import { RedisBatchReader } from './redis-batch.ts';
 
 const BODY = Buffer.from('{"channel_ids":["a","nobody","b","a"]}');
@@ -24,6 +25,8 @@ async function leftAfter(...replies: string[]): Promise<readonly string[]> {
   const redisBatch = new RedisBatchReader(
     { ask } as never,
     { prefixOf: () => '1:' } as never,
+    undefined,
+    new RecentChanges(),
     () => true,
     (...answer) => counted.push(answer),
   );

@@ -1,15 +1,18 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
-import { type Namespace, NUMBER } from '../../hotels/namespace.ts';
+import { LETTER, type Namespace, NUMBER } from '../../hotels/namespace.ts';
 import type { Redis } from '../../redis/client.ts';
 import type { ReplyReader, Values } from '../../redis/reply-parser.ts';
 import { makeSeed } from '../../wasm/load.ts';
+import type { BatchLookup } from '../arena/batch-lookup.ts';
 import { writeKey } from '../arena/key-bytes.ts';
 import type { CountLookups } from '../count-lookups.ts';
-import { PartialResponse } from '../partial-response.ts';
+import type { LocalCache } from '../local-cache.ts';
+import type { PartialResponse } from '../partial-response.ts';
+import type { RecentChanges } from '../recent-changes.ts';
 import type { RedisHotelCache } from '../redis-hotel-cache.ts';
 import { EntryStream } from './entry-stream.ts';
-import { RedisBatchMemory } from './memory.ts';
+import { type KeepEntry, RedisBatchMemory } from './memory.ts';
 import { PointersReader } from './pointers-reader.ts';
 import { Wanted } from './wanted.ts';
 
@@ -18,11 +21,17 @@ const NOT_READ = -1;
 /** Half of the maximum time for which changes are kept: longer than any load takes. */
 const ROTATE_CHANGES_MS = 30_000;
 
+/**
+ * While the local cache is full, one of so many entries is stored. Most entries of large batches are evicted before their
+ * second use, and storing an entry takes half as long as reading it. Entries in frequent use are soon among the sample.
+ */
+const SAMPLED_ONE_OF = 4;
+
 /** Callback with the response; its bytes are valid until the call returns. */
 export type Finish = (answer: Uint8Array | PartialResponse) => void | Promise<void>;
 
 /**
- * Serves batches directly from the replies of Redis, for a service without a local cache. WebAssembly turns the body
+ * Serves batches, or what the local cache misses of them, directly from the replies of Redis. WebAssembly turns the keys
  * into the MGET of pointers, these into the MGET of entries, and these into the response, without an object for each
  * hotel. A miss, a stale pointer, a corrupt or outdated value stays a gap, which the reader fills.
  */
@@ -31,11 +40,24 @@ export class RedisBatchReader {
   readonly #cache: RedisHotelCache;
   readonly #isFeedUp: () => boolean;
   readonly #count: CountLookups;
+  readonly #local: LocalCache | undefined;
+  readonly #recent: RecentChanges;
   readonly #memory = new RedisBatchMemory();
   readonly #rotation: NodeJS.Timeout;
+  /** entries offered to the local cache */
+  #offered = 0;
 
-  /** While `isFeedUp` returns false, Redis may be outdated, so `answer` declines every batch. */
-  constructor(redis: Redis, redisCache: RedisHotelCache, isFeedUp: () => boolean, count: CountLookups) {
+  /** While `isFeedUp` returns false, Redis may be outdated, so every batch is declined. */
+  constructor(
+    redis: Redis,
+    redisCache: RedisHotelCache,
+    local: LocalCache | undefined,
+    recent: RecentChanges,
+    isFeedUp: () => boolean,
+    count: CountLookups,
+  ) {
+    this.#local = local;
+    this.#recent = recent;
     this.#redis = redis;
     this.#cache = redisCache;
     this.#isFeedUp = isFeedUp;
@@ -84,31 +106,74 @@ export class RedisBatchReader {
     return this.#answer(wanted, this.#memory.takeCommand(), view, finish);
   }
 
+  /**
+   * Completes the answer to a batch of which the local cache held a part: what Redis knows of the rest goes into the answer
+   * and into the local cache. Undefined: Redis is not to be asked, or a key is not plain.
+   */
+  complete(
+    namespace: 'channel' | 'registry',
+    lookup: BatchLookup,
+    view: View,
+    finish: Finish,
+  ): Promise<void> | undefined {
+    const { wasm, bytes, words } = this.#memory;
+    const { output } = lookup;
+    if (!this.#isFeedUp() || output.length > wasm.HITS_BYTES.value) return undefined;
+    lookup.copyMisses(bytes, words, wasm.INPUT.value, wasm.ELEMENTS.value);
+    const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
+    const count = wasm.askForElements(lookup.misses, NUMBER[namespace], prefixLength);
+    if (count === NOT_READ) return undefined;
+    const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), this.#memory.copyHits(output));
+    return this.#answer(wanted, this.#memory.takeCommand(), view, finish);
+  }
+
   async #answer(wanted: Wanted, command: Buffer, view: View, finish: Finish): Promise<void> {
+    const began = this.#recent.position;
     let pointed: Pointed | undefined;
     const pointers = new PointersReader(this.#memory, (values) => {
       pointed = this.#point(wanted, values);
     });
     await this.#ask(command, wanted.count, pointers);
-    if (!pointed) return finish(onlyGaps(wanted));
+    if (!pointed) return finish(wanted.partialResponse());
 
     const { absent } = pointed;
+    if (absent > 0) this.#storeAbsences(pointed.wanted, began);
     if (pointed.named === 0) {
       this.#count('redis', 'absent', absent);
-      return finish(onlyGaps(pointed.wanted));
+      return finish(pointed.wanted.partialResponse());
     }
     let finished: Promise<void> | undefined;
-    const stream = new EntryStream(this.#memory, pointed.wanted, view, (answer, hits) => {
+    const done = (answer: Uint8Array | PartialResponse, hits: number) => {
       this.#count('redis', 'absent', absent);
       this.#count('redis', 'hit', hits);
       finished = finishNow(finish, answer);
-    });
+    };
+    const keep = this.#local && this.#keeper(this.#local, began);
+    const stream = new EntryStream(this.#memory, pointed.wanted, view, done, keep);
     const isAnswered = await this.#ask(pointed.command, pointed.named, stream);
     // no entry has arrived: the reader loads and counts all of them
-    if (!isAnswered) return finish(onlyGaps(wanted));
+    if (!isAnswered) return finish(wanted.partialResponse());
     // only on this path: after a timeout the late reply is still read into the tables
     for (const { table } of [wanted, pointed.wanted]) this.#memory.giveBack(table);
+    if (wanted.hits !== EMPTY_ARRAY) this.#memory.giveBack(wanted.hits);
     return finished;
+  }
+
+  /** Stores entries of a load that began at this position of the recent changes: all, or a sample once others must go. */
+  #keeper(local: LocalCache, began: number): KeepEntry {
+    const { bytes } = this.#memory;
+    return (address, length) => {
+      if (++this.#offered % SAMPLED_ONE_OF !== 0 && !local.arena.hasRoom) return;
+      // each was compared with the changes of its own hotel; this tells of changes of all
+      if (this.#recent.mayStore('', began)) local.storeBytes(bytes.subarray(address, address + length), true);
+    };
+  }
+
+  #storeAbsences(wanted: Wanted, began: number): void {
+    const { namespace } = wanted;
+    for (const key of this.#local ? wanted.absences() : [])
+      if (this.#recent.mayStore(LETTER[namespace] + key, began))
+        this.#local!.storeAbsent(namespace, key, true);
   }
 
   #ask(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
@@ -116,14 +181,14 @@ export class RedisBatchReader {
   }
 
   /** Follows the pointers in the memory. */
-  #point({ namespace, count, table }: Wanted, { places }: Values): Pointed {
+  #point({ namespace, count, table, hits }: Wanted, { places }: Values): Pointed {
     const { wasm, bytes, words } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     words.set(places, wasm.PLACES.value / 4);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf('id'));
     const named = wasm.point(count, table.length, NUMBER[namespace], prefixLength);
     return {
-      wanted: new Wanted(namespace, count, this.#memory.takeWanted()),
+      wanted: new Wanted(namespace, count, this.#memory.takeWanted(), hits),
       named,
       absent: this.#memory.result(2),
       command: this.#memory.takeCommand(),
@@ -144,9 +209,4 @@ interface Pointed {
 /** Calls `finish`, so that its errors do not count as failures of Redis. */
 async function finishNow(finish: Finish, answer: Uint8Array | PartialResponse): Promise<void> {
   await finish(answer);
-}
-
-function onlyGaps(wanted: Wanted): PartialResponse {
-  const keys = wanted.gaps();
-  return new PartialResponse(EMPTY_ARRAY, keys, new Array(keys.length).fill(1));
 }

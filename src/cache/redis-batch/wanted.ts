@@ -1,16 +1,23 @@
-const RECORD_BYTES = 16;
+import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
+import { PartialResponse } from '../partial-response.ts';
+
+const RECORD_BYTES = 20;
 const GAP = 0xffffffff;
+const NOTHING = 0xfffffffe;
 
 /** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/wanted.ts. */
 export class Wanted {
   readonly namespace: 'channel' | 'registry';
   readonly count: number;
   readonly table: Buffer;
+  /** the array of the hotels that the local cache held */
+  readonly hits: Buffer;
 
-  constructor(namespace: 'channel' | 'registry', count: number, table: Buffer) {
+  constructor(namespace: 'channel' | 'registry', count: number, table: Buffer, hits: Buffer = EMPTY_ARRAY) {
     this.namespace = namespace;
     this.count = count;
     this.table = table;
+    this.hits = hits;
   }
 
   key(i: number): string {
@@ -20,10 +27,24 @@ export class Wanted {
 
   /** Returns the keys that Redis has not resolved. */
   gaps(): string[] {
-    const keys: string[] = [];
-    for (let i = 0; i < this.count; i++) {
-      if (this.table.readUInt32LE(i * RECORD_BYTES + 12) === GAP) keys.push(this.key(i));
-    }
-    return keys;
+    return this.#marked(GAP).map((i) => this.key(i));
+  }
+
+  /** The keys that no hotel carries, as far as this is known. */
+  absences(): string[] {
+    return this.#marked(NOTHING).map((i) => this.key(i));
+  }
+
+  /** The hits, with all of the gaps. */
+  partialResponse(): PartialResponse {
+    const places = this.#marked(GAP).map((i) => this.table.readUInt32LE(i * RECORD_BYTES + 16));
+    return new PartialResponse(this.hits, this.gaps(), places);
+  }
+
+  #marked(mark: number): number[] {
+    const found: number[] = [];
+    for (let i = 0; i < this.count; i++)
+      if (this.table.readUInt32LE(i * RECORD_BYTES + 12) === mark) found.push(i);
+    return found;
   }
 }

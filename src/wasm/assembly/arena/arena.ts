@@ -1,6 +1,6 @@
 /** Exports for src/cache/arena/arena.ts. The caller first writes keys and bodies to INPUT, and an entry to the output. */
 import { readBody } from '../batch-body/batch-body';
-import { evictions } from './eviction';
+import { evictions, hasRoomInMain } from './eviction';
 import { findFormOf, putFormOf } from './forms';
 import { gather, writeNarrow } from './gather';
 import { seedHash } from './hash';
@@ -87,6 +87,11 @@ export function dropFromRedisSince(sinceMs: f64, atMost: u32): void {
     forgetFromRedisSince(SMALL, sinceMs);
     forgetFromRedisSince(MAIN, sinceMs);
   }
+}
+
+/** Returns true until storing an entry first evicts another. */
+export function hasRoom(): bool {
+  return hasRoomInMain();
 }
 
 export function clear(): void {

@@ -89,7 +89,7 @@ function evictFromSmall(): void {
  * Returns true until the main ring, or the index, is first full, and after its oldest records were all dropped. The
  * space that single evictions leave free is less than 1/32.
  */
-function hasRoomInMain(): bool {
+export function hasRoomInMain(): bool {
   while (MAIN.used > 0 && kindOf(MAIN.tail) === DEAD) pop(MAIN);
   return freeIn(MAIN) > (MAIN.end - MAIN.start) >> 5 && !isCrowded(indexSlots >> 5);
 }

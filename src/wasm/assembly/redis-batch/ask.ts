@@ -13,6 +13,8 @@ const REGISTRY: u32 = 2;
 const NOT_READ: u32 = 0xffffffff;
 /** Number of digits that are always below 2^63. */
 const SURE_DIGITS: u32 = 18;
+/** Where bodies belong if there are no local hits: behind the bracket. */
+const FIRST_PLACE: u32 = 1;
 const TO: u8 = 0x3e;
 const NOBODY: u8 = 0x2d;
 
@@ -23,9 +25,15 @@ const NOBODY: u8 = 0x2d;
 export function askFor(length: u32, namespace: u32, prefixLength: u32): u32 {
   const count = readBody(length, namespace === REGISTRY);
   if (count < 0) return NOT_READ;
+  for (let i: u32 = 0; i < <u32>count; i++) store<u32>(ELEMENTS + <usize>i * ELEMENT_BYTES, FIRST_PLACE, 12);
+  return askForElements(count, namespace, prefixLength);
+}
+
+/** Does the same for `count` elements whose keys stand in the memory, each with its place among the local hits. */
+export function askForElements(count: u32, namespace: u32, prefixLength: u32): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
   let wanted: u32 = 0;
-  for (let i: u32 = 0; i < <u32>count; i++) {
+  for (let i: u32 = 0; i < count; i++) {
     const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
     const key: usize = load<u32>(element);
     const keyLength = load<u32>(element, 4);
@@ -36,6 +44,7 @@ export function askFor(length: u32, namespace: u32, prefixLength: u32): u32 {
       const place = ELEMENTS + <usize>wanted * ELEMENT_BYTES;
       store<u32>(place, <u32>key);
       store<u32>(place, keyLength, 4);
+      store<u32>(place, load<u32>(element, 12), 12);
       wanted++;
     }
   }
@@ -45,7 +54,7 @@ export function askFor(length: u32, namespace: u32, prefixLength: u32): u32 {
     const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
     const key: usize = load<u32>(element);
     const keyLength = load<u32>(element, 4);
-    setKey(SCRATCH, i, place, keyLength);
+    setKey(SCRATCH, i, place, keyLength, load<u32>(element, 12));
     memory.copy(SCRATCH + place, key, keyLength);
     place += keyLength;
     addKey(prefixLength, key, keyLength);

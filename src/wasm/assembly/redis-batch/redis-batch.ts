@@ -5,11 +5,13 @@ import { noteChange } from './changes';
 import { REPLY } from './layout';
 import { xxh64 } from './xxh64';
 
-export { GAPS, INPUT, INPUT_BYTES, RESULT } from '../arena/layout';
-export { askFor, point } from './ask';
+export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, RESULT } from '../arena/layout';
+export { askFor, askForElements, point } from './ask';
 export { rotateChanges } from './changes';
 export {
   COMMAND,
+  HITS,
+  HITS_BYTES,
   OUTPUT,
   PLACES,
   POINTERS,

@@ -4,7 +4,7 @@
  */
 
 import { GAPS, RESULT } from '../arena/layout';
-import { closeArray, endBody, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
+import { closeArray, endBody, GAP_BYTES, MAX_END_BYTES, writeGap } from '../array';
 import {
   BODY_LENGTH_AT,
   CHECKSUM_BYTES,
@@ -25,8 +25,8 @@ import {
   VERSION_AT,
 } from '../entry';
 import { hasChangedTo } from './changes';
-import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
-import { GAP, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
+import { HITS, OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
+import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
 import { xxh64 } from './xxh64';
 
 export const MORE: u32 = 0;
@@ -37,6 +37,9 @@ export const REJECTED: u32 = 2;
 const CR: u8 = 0x0d;
 const MINUS: u8 = 0x2d;
 const DAY_MS: f64 = 86_400_000;
+
+/** Offers the entry at an address to the local cache. */
+declare function keepEntry(entry: usize, length: u32): void;
 
 let namespace: u32 = 0;
 let isFull: bool = false;
@@ -49,20 +52,35 @@ let missing: i32 = -1;
 let output: usize = OUTPUT;
 let gaps: u32 = 0;
 let hits: u32 = 0;
+/** length of the local hits, and how many of their bytes are in the response */
+let hitsLength: u32 = 0;
+let hitsTaken: u32 = 0;
+/** entries are offered to the local cache */
+let keeps: bool = false;
 /** bytes at REPLY from earlier chunks */
 let kept: u32 = 0;
 /** bytes still to come of a value too large for the buffer */
 let skipped: u32 = 0;
 
-/** Prepares for the reply to the batch whose table of `wanted` records is at STREAMED. */
-export function beginStream(wanted: u32, ofNamespace: u32, full: bool, nowMs: f64): void {
+/** Prepares for the reply to the batch whose table of `wanted` records is at STREAMED, and whose local hits are at HITS. */
+export function beginStream(
+  wanted: u32,
+  ofNamespace: u32,
+  full: bool,
+  nowMs: f64,
+  ofHits: u32,
+  offers: bool,
+): void {
   namespace = ofNamespace;
   isFull = full;
   now = nowMs;
   count = wanted;
   next = 0;
   missing = -1;
-  output = openArray(OUTPUT);
+  output = OUTPUT;
+  hitsLength = ofHits;
+  hitsTaken = 0;
+  keeps = offers;
   gaps = 0;
   hits = 0;
   kept = 0;
@@ -117,6 +135,7 @@ export function takeChunk(length: u32): u32 {
     }
   }
   advance();
+  takeHits(hitsLength);
   store<u32>(RESULT, <u32>(end - at));
   store<u32>(RESULT, closeArray(OUTPUT, output), 4);
   store<u32>(RESULT, gaps, 8);
@@ -154,7 +173,16 @@ function advance(): void {
   }
 }
 
+/** Adds the local hits before this place to the response. */
+function takeHits(place: u32): void {
+  const length = place - hitsTaken;
+  memory.copy(output, HITS + hitsTaken, length);
+  output += length;
+  hitsTaken = place;
+}
+
 function addGap(number: u32): void {
+  takeHits(hitsPlaceOf(STREAMED, number));
   writeGap(GAPS + gaps * GAP_BYTES, number, <u32>(output - OUTPUT));
   gaps++;
 }
@@ -164,10 +192,13 @@ function add(entry: usize, length: u32): bool {
   if (!isWanted(entry, length)) return false;
   const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
   const copied = isFull ? bodyLength : load<u32>(entry, SHARED_LENGTH_AT);
-  if (copied + MAX_END_BYTES > OUTPUT_BYTES - <u32>(output - OUTPUT)) return false;
+  const needed = copied + MAX_END_BYTES + hitsLength - hitsTaken;
+  if (needed > OUTPUT_BYTES - <u32>(output - OUTPUT)) return false;
+  takeHits(hitsPlaceOf(STREAMED, next));
   memory.copy(output, entry + length - bodyLength, copied);
   output = endBody(output + copied, isFull);
   hits++;
+  if (keeps) keepEntry(entry, length);
   return true;
 }
 

@@ -1,10 +1,11 @@
 /**
- * Table of a batch: records of 16 bytes, followed by the texts. Offsets count from the table, so it can be moved.
+ * Table of a batch: records of 20 bytes, followed by the texts. Offsets count from the table, so it can be moved.
  *
  *     0  u32  offset of the key    4  u32  its length
  *     8  u32  offset of the id    12  u32  its length, or GAP or NOTHING
+ *    16  u32  offset in the local hits at which its body belongs
  */
-export const WANTED_BYTES: u32 = 16;
+export const WANTED_BYTES: u32 = 20;
 /** Marks, in the place of the id's length, a key that Redis does not resolve. */
 export const GAP: u32 = 0xffffffff;
 /** Marks a key of no hotel. */
@@ -22,15 +23,21 @@ export function idOf(table: usize, i: u32): usize {
   return table + load<u32>(table + i * WANTED_BYTES, 8);
 }
 
+/** Returns the offset in the local hits at which the body of a key belongs. */
+export function hitsPlaceOf(table: usize, i: u32): u32 {
+  return load<u32>(table + i * WANTED_BYTES, 16);
+}
+
 /** Returns the length of the id, or GAP or NOTHING. */
 export function idLengthOf(table: usize, i: u32): u32 {
   return load<u32>(table + i * WANTED_BYTES, 12);
 }
 
-export function setKey(table: usize, i: u32, place: u32, length: u32): void {
+export function setKey(table: usize, i: u32, place: u32, length: u32, hitsPlace: u32): void {
   store<u32>(table + i * WANTED_BYTES, place);
   store<u32>(table + i * WANTED_BYTES, length, 4);
   store<u32>(table + i * WANTED_BYTES, GAP, 12);
+  store<u32>(table + i * WANTED_BYTES, hitsPlace, 16);
 }
 
 export function setId(table: usize, i: u32, place: u32, length: u32): void {

@@ -1,0 +1,46 @@
+import { runScenario } from '../rounds.ts';
+import { SCENARIOS } from '../scenarios.ts';
+import { startService } from '../targets/service.ts';
+import { warm } from '../warm.ts';
+import { redisUrlOf, type World } from '../world.ts';
+import type { Probe } from './probe.ts';
+
+const REDIS_DATABASE = 6;
+const SECONDS = 2;
+/** Of a hotel in the local cache, beside its JSON: header, keys and index. */
+const OVERHEAD_BYTES = 250;
+
+/** A service whose local cache holds a third of the hotels beside one without a local cache: processor time a request, us. */
+export async function partialCache(world: World, rounds: number): Promise<Probe[]> {
+  const { hotels } = world;
+  const allBytes = hotels.reduce((sum, { fullBytes }) => sum + fullBytes + OVERHEAD_BYTES, 0);
+  const start = async (name: 'service' | 'service-redis', maxBytes: number, database: number) => {
+    const target = await startService(
+      { ...world.targetOptions, redisUrl: redisUrlOf(world.redis, database) },
+      { name, environment: { L1_MAX_BYTES: String(maxBytes) } },
+    );
+    world.shutdown.push(`${name} of ${maxBytes} bytes`, target.stop, 12_000);
+    await warm(target, world);
+    return target;
+  };
+  const pair = [
+    await start('service', Math.round(allBytes / 3), REDIS_DATABASE),
+    await start('service-redis', 0, REDIS_DATABASE + 1),
+  ];
+  const probes: Probe[] = [];
+  for (const [scenario, name] of [
+    ['batch-1000', 'partial-cache-batch'],
+    ['get', 'partial-cache-get'],
+  ] as const) {
+    const found = SCENARIOS.find((each) => each.name === scenario)!;
+    const [third, none] = await runScenario(world, found, pair, { rounds, seconds: SECONDS });
+    probes.push({
+      name,
+      what: `${found.title}, us: no local cache against one for a third of the hotels`,
+      ours: none!.rounds.map(({ processorUs }) => processorUs),
+      theirs: third!.rounds.map(({ processorUs }) => processorUs),
+    });
+  }
+  for (const target of pair) await target.stop();
+  return probes;
+}

@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'vitest';
+import type { Entry, View } from '../../hotels/entry.ts';
+import type { ReplyReader } from '../../redis/reply-parser.ts';
+import { hotel } from '../arena/arena.fixture.ts';
+import { ABSENT, MISS } from '../arena/arena.ts';
+import { LocalCache } from '../local-cache.ts';
+import { PartialResponse } from '../partial-response.ts';
+import { RecentChanges } from '../recent-changes.ts';
+import { RedisBatchReader } from './redis-batch.ts';
+
+const HOTELS = 300;
+const hotels = Array.from({ length: HOTELS }, (_, i) =>
+  hotel({
+    id: `h${i}`,
+    channel_id: `ch-${i}`,
+    registry_id: i % 3 ? String(i) : null,
+    description: 'é'.repeat(i),
+    version: 5,
+  }),
+);
+
+let state = 11;
+function random(below: number): number {
+  state = (state * 1_103_515_245 + 12_345) >>> 0;
+  return Math.floor((state / 2 ** 32) * below);
+}
+
+/** Where each hotel is known: in the local cache, in Redis, as absent in Redis, or in no cache. */
+type Place = 'local' | 'redis' | 'absent' | 'nowhere';
+
+function open(places: Place[]) {
+  const recent = new RecentChanges();
+  const local = new LocalCache(4 * 1024 ** 2, {
+    isFeedUp: () => true,
+    absentTtlMs: 60_000,
+    refresh: () => {},
+    counts: { hit: 0, absent: 0, miss: 0 },
+  });
+  for (const [i, place] of places.entries()) if (place === 'local') local.store(hotels[i]!, false);
+  const asked: number[] = [];
+  const around = { beforeReply: (_round: number) => {} };
+  /** Replies as Redis would, in pieces. */
+  const ask = async (command: Buffer, keys: number, reader: ReplyReader) => {
+    const names = command
+      .toString()
+      .split('\r\n')
+      .filter((line) => /^[ch]:/.test(line));
+    expect(names).toHaveLength(keys);
+    const values = names.map((name) => {
+      const i = Number(name.replace(/\D/g, ''));
+      if (name.startsWith('h:')) return hotels[i]!.bytes;
+      if (places[i] === 'redis') return Buffer.from(`>h${i}`);
+      return places[i] === 'absent' ? Buffer.from('-') : undefined;
+    });
+    const reply = Buffer.concat([
+      Buffer.from(`*${values.length}\r\n`),
+      ...values.flatMap((value) =>
+        value ? [Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')] : [Buffer.from('$-1\r\n')],
+      ),
+    ]);
+    asked.push(keys);
+    await Promise.resolve();
+    around.beforeReply(asked.length);
+    for (let at = 0; at < reply.length; ) {
+      const end = Math.min(reply.length, at + 1 + random(5_000));
+      expect(reader.take(reply.subarray(at, end), 0)).toBe(end === reply.length ? end - at : -1);
+      at = end;
+    }
+    reader.complete();
+    return true;
+  };
+  const prefixOf = (namespace: string) => (namespace === 'id' ? 'h:' : 'c:');
+  const reader = new RedisBatchReader(
+    { ask } as never,
+    { prefixOf } as never,
+    local,
+    recent,
+    () => true,
+    () => {},
+  );
+  const answer = async (numbers: number[], view: View) => {
+    const body = Buffer.from(JSON.stringify({ channel_ids: numbers.map((i) => `ch-${i}`) }));
+    const lookup = local.gatherBody('channel', body, view, true)!;
+    let text = '';
+    await reader.complete('channel', lookup, view, (given) => {
+      if (!(given instanceof PartialResponse)) text = Buffer.from(given).toString();
+      else
+        text = given
+          .complete(
+            given.keys.map((key) => byChannel(key, places)),
+            view,
+          )
+          .toString();
+    });
+    return text;
+  };
+  return { local, recent, asked, around, answer, close: () => reader.close() };
+}
+
+function byChannel(key: string, places: Place[]): Entry | null {
+  const i = Number(key.slice('ch-'.length));
+  return places[i] === 'absent' ? null : hotels[i]!;
+}
+
+function expected(numbers: number[], places: Place[], view: View): string {
+  const found = [...new Set(numbers)].filter((i) => places[i] !== 'absent');
+  return `[${found.map((i) => hotels[i]!.body(view)).join()}]`;
+}
+
+const PLACES: Place[] = ['local', 'redis', 'absent', 'nowhere'];
+
+describe('a batch that the local cache holds in part', () => {
+  it('is answered in the order asked, wherever each hotel is known', async () => {
+    for (let round = 0; round < 60; round++) {
+      // some rounds lack one place, or have one only
+      const chosen = PLACES.filter(() => random(3) > 0);
+      if (chosen.length === 0) continue;
+      const places = hotels.map(() => chosen[random(chosen.length)]!);
+      const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
+      const view = random(2) ? 'full' : 'narrow';
+      const { answer, close } = open(places);
+      expect(await answer(numbers, view)).toBe(expected(numbers, places, view));
+      close();
+    }
+  });
+
+  it('fills the local cache, which then holds all of it', async () => {
+    const places = hotels.map((_, i) => PLACES[i % 3]!);
+    const all = [...hotels.keys()];
+    const { answer, asked, local, close } = open(places);
+    expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
+    expect(asked).toEqual([HOTELS * (2 / 3), HOTELS / 3]);
+    for (const i of all) {
+      const ref = local.find('channel', `ch-${i}`);
+      if (places[i] === 'absent') expect(ref).toBe(ABSENT);
+      else expect(Buffer.from(local.arena.read(ref)).equals(hotels[i]!.bytes)).toBe(true);
+    }
+    const again = local.gatherBody(
+      'channel',
+      Buffer.from(JSON.stringify({ channel_ids: all.map((i) => `ch-${i}`) })),
+      'full',
+      true,
+    )!;
+    expect(again.misses).toBe(0);
+    close();
+  });
+
+  it('stores nothing that may have changed since it was asked for', async () => {
+    const places = hotels.map((_, i) => PLACES[1 + (i % 2)]!);
+    const all = [...hotels.keys()];
+    const { answer, around, recent, local, close } = open(places);
+    around.beforeReply = (round) => {
+      if (round === 1) recent.noteAll();
+    };
+    expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
+    for (const i of all) expect(local.find('channel', `ch-${i}`)).toBe(MISS);
+    close();
+  });
+
+  it('stores a sample while the local cache is full', async () => {
+    const places = hotels.map((): Place => 'redis');
+    const { answer, local, close } = open(places);
+    for (let i = 0; local.arena.hasRoom; i++)
+      local.store(hotel({ id: `other-${i}`, description: 'x'.repeat(1_000) }), false);
+    const { puts } = local.arena.stats();
+    await answer([...hotels.keys()], 'full');
+    expect(local.arena.stats().puts - puts).toBe(HOTELS / 4);
+    close();
+  });
+});
