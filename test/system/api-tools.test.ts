@@ -1,0 +1,140 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hotelAt, type SeededHotel } from '../../src/cli/seed/hotel.ts';
+import { type Answer, Client } from '../support/client.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needsInstalled } from '../support/needs.ts';
+import { ownPort } from '../support/own-port.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const SOURCE = join(import.meta.dirname, 'api-tools');
+const FOLDER = join(import.meta.dirname, '../../node_modules/.cache/api-tools');
+const HOTELS = 150;
+const execute = promisify(execFile);
+
+let service: Service;
+let hotels: SeededHotel[];
+
+/** Installs what the lock file says, unless it is there. */
+async function install(): Promise<void> {
+  const files = ['package.json', 'package-lock.json'];
+  const read = (folder: string) => Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
+  const installed = await readFile(join(FOLDER, 'node_modules/.installed'), 'utf8').catch(() => '');
+  const wanted = (await read(SOURCE)).join('');
+  if (installed === wanted) return;
+  await mkdir(FOLDER, { recursive: true });
+  for (const file of files) await cp(join(SOURCE, file), join(FOLDER, file));
+  await execute('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: FOLDER });
+  await writeFile(join(FOLDER, 'node_modules/.installed'), wanted);
+}
+
+await needsInstalled('Prism and Spectral', install);
+
+beforeAll(async () => {
+  const today = new Date().toISOString().slice(0, 10);
+  hotels = Array.from({ length: HOTELS }, (_, i) => hotelAt(i, 1, today));
+  service = await startService({ hotels: hotels as never });
+  const document = await service.get('/openapi.json', { key: 'none' });
+  await writeFile(join(FOLDER, 'openapi.json'), document.text);
+});
+
+it("Spectral's recommended rules find nothing in the document", async () => {
+  await writeFile(join(FOLDER, 'ruleset.yaml'), 'extends: ["spectral:oas"]\n');
+  const options = ['lint', '--ruleset', 'ruleset.yaml', '--format', 'json', '--quiet', 'openapi.json'];
+  const { stdout } = await execute(join(FOLDER, 'node_modules/.bin/spectral'), options, {
+    cwd: FOLDER,
+  }).catch((error: { stdout: string }) => error);
+  expect(JSON.parse(stdout)).toEqual([]);
+});
+
+describe('Prism, as a proxy that validates', () => {
+  let client: Client;
+  beforeAll(async () => {
+    const port = await ownPort();
+    const options = ['proxy', 'openapi.json', service.url, '--port', String(port)];
+    const prism = spawn(join(FOLDER, 'node_modules/.bin/prism'), options, { cwd: FOLDER });
+    const exited = once(prism, 'exit');
+    closeAtEnd('Prism', async () => {
+      prism.kill();
+      await exited;
+    });
+    for await (const line of createInterface(prism.stdout)) if (line.includes('listening')) break;
+    prism.stdout.resume();
+    prism.stderr.resume();
+    client = new Client(port, { full: service.fullKey, narrow: service.narrowKey });
+    closeAtEnd('client', async () => client.close());
+  });
+
+  /** What Prism found wrong with the response, or with a request that is right. */
+  function violationsOf(answer: Answer, status: number): unknown[] {
+    const found = JSON.parse(String(answer.headers['sl-violations'] ?? '[]')) as { location: string[] }[];
+    return found.filter(({ location }) => status < 400 || location[0] === 'response');
+  }
+
+  async function ask(
+    method: string,
+    path: string,
+    status: number,
+    { key, headers, body }: { key?: string; headers?: object; body?: string } = {},
+  ): Promise<void> {
+    const options = { method, ...(key && { key }), headers: { ...headers } as never };
+    const answer = await client.ask(path, options, body === undefined ? undefined : Buffer.from(body));
+    const said = [method, path, answer.status, violationsOf(answer, status)];
+    expect([...said, answer.status >= 400 && answer.text]).toEqual([
+      ...[method, path, status, []],
+      status >= 400 && expect.stringMatching(/^\{"error":"[^"]+"\}$|^$/),
+    ]);
+  }
+
+  it('finds nothing wrong with some 300 requests, and passes all on', async () => {
+    let asked = 0;
+    const count = async (...request: Parameters<typeof ask>) => {
+      asked++;
+      await ask(...request);
+    };
+    for (const [i, { id, channel_id, registry_id }] of hotels.slice(0, 40).entries()) {
+      const key = i % 3 === 0 ? 'narrow' : 'full';
+      await count('GET', `/hotels/${encodeURIComponent(id)}`, 200, { key });
+      if (channel_id !== null)
+        await count('GET', `/hotels/channel/${encodeURIComponent(channel_id)}`, 200, { key });
+      if (registry_id !== null) await count('GET', `/hotels/registry/${registry_id}`, 200);
+      await count('GET', `/hotels?limit=${1 + 2 * i}&offset=${4 * i}`, 200, { key });
+      const channel_ids = hotels.slice(i, 3 * i).flatMap((hotel) => hotel.channel_id ?? []);
+      await count('POST', '/hotels/channel/batch', 200, { key, body: JSON.stringify({ channel_ids }) });
+      const registry_ids = hotels
+        .slice(i, 3 * i)
+        .map((hotel, at) => (at % 2 ? hotel.registry_id : String(at)));
+      await count('POST', '/hotels/registry/batch', 200, {
+        body: JSON.stringify({ registry_ids: registry_ids.filter((each) => each !== null) }),
+      });
+      await count('GET', `/hotels/unknown-${i}`, 404, { key });
+    }
+    for (const path of ['/hotels', `/hotels/${hotels[0]!.id}`, '/hotels?limit=100', '/hotels/none']) {
+      for (const coding of ['gzip', 'br', 'identity'])
+        await count('GET', path, path === '/hotels/none' ? 404 : 200, {
+          headers: { 'accept-encoding': coding },
+        });
+      await count('GET', path, 401, { key: 'unknown' });
+    }
+    await count('GET', '/hotels/registry/1', 403, { key: 'narrow' });
+    await count('GET', '/hotels?registry_id=1', 403, { key: 'narrow' });
+    await count('GET', '/hotels?registry_id=1', 200);
+    await count('GET', '/hotels?limit=0', 400);
+    await count('GET', '/hotels?offset=-1', 400);
+    await count('GET', '/hotels/registry/x', 400);
+    for (const body of ['{}', '{"channel_ids":[1]}', '{"channel_ids":"x"}'])
+      await count('POST', '/hotels/channel/batch', 400, { body });
+    await count('POST', '/hotels/registry/batch', 400, { body: '{"registry_ids":[1.5]}' });
+    expect(asked).toBeGreaterThan(280);
+  });
+
+  it('finds nothing wrong with what has not changed', async () => {
+    for (const path of ['/hotels?limit=3', `/hotels/${hotels[0]!.id}`])
+      await ask('GET', path, 304, { headers: { 'if-none-match': '*' } });
+  });
+});
