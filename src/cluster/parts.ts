@@ -16,6 +16,7 @@ import { CollectionRepository } from '../collections/repository.ts';
 import { HotelList } from '../hotels/hotel-list.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { changesOperation } from '../http/changes-handler.ts';
+import { ConnectionTurnover } from '../http/connection-turnover.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer, type Server } from '../http/server.ts';
@@ -175,6 +176,19 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     onRejected: () => metrics.connectionRejected(),
   });
   shutdown.push('connections', () => server.close());
+  const traffic = {
+    get connections() {
+      return server.connections;
+    },
+    get answered() {
+      return pipeline.answered;
+    },
+  };
+  const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, traffic, () =>
+    metrics.connectionAged(),
+  );
+  pipeline.isDue = () => turnover.isDue();
+  shutdown.push('connection turnover', () => turnover.close());
   const redis = redisCache?.redis;
   return {
     ...{

@@ -20,6 +20,7 @@ describe('the configuration', () => {
     expect(readConfig(REQUIRED)).toEqual({
       ...REQUIRED,
       COMPRESSION: 'on',
+      CONNECTION_MAX_AGE_S: 300,
       DATABASE_DIRECT_URL: '',
       DATABASE_URL_FILE: '',
       DATABASE_DIRECT_URL_FILE: '',

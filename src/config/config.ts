@@ -111,6 +111,12 @@ export const Environment = Type.Object({
     description: 'Whether the service compresses. Off suits a proxy in front of it that compresses',
     default: 'on',
   }),
+  CONNECTION_MAX_AGE_S: whole(
+    'Mean age at which an answer tells a busy client connection to close, so that new instances get their share. 0: never',
+    300,
+    0,
+    86_400,
+  ),
   DRAIN_WAIT_MS: whole(
     'After SIGTERM: how long an instance that is not ready still accepts requests',
     3_000,

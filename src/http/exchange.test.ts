@@ -67,7 +67,7 @@ const exchangeFor = (headers: Record<string, string> = {}) => {
 beforeEach(() => {
   client = new Client();
   observer = {
-    closing: false,
+    tellsToClose: vi.fn<Observer['tellsToClose']>(() => false),
     compresses: true,
     sending: vi.fn<Observer['sending']>(),
     finished: vi.fn<Observer['finished']>(),

@@ -15,17 +15,18 @@ import {
   mayCompress,
 } from './compression.ts';
 import { closingOf, matches } from './etag.ts';
-import { Heads } from './head.ts';
+import { Heads, KEEP_ALIVE } from './head.ts';
 import type { Page } from './page.ts';
 import { newIds, ownId } from './request-id.ts';
 import { TickBudget } from './tick-budget.ts';
+import { type TraceContext, traceContextOf } from './trace-context.ts';
 import { giveBack, keep, type PendingWrite } from './write-backlog.ts';
 
 /** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
 
 const JSON_TYPE = 'application/json';
-const JSON_HEADERS = '\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key';
+const JSON_HEADERS = `\r\ncache-control: private, no-cache\r\nvary: accept-encoding, x-api-key${KEEP_ALIVE}`;
 /** Heads of the responses of all operations. */
 const JSON_HEADS = new Heads(JSON_TYPE, JSON_HEADERS);
 const ERROR_HEADS = new Map(
@@ -39,8 +40,8 @@ const CLOSE = '\r\nconnection: close';
 
 /** Observer of an exchange's end. */
 export interface Observer {
-  /** true: responses ask the client to close its connection */
-  readonly closing: boolean;
+  /** Called once for each response: true if it asks the client to close its connection. */
+  tellsToClose(): boolean;
   /** false: responses are never compressed */
   readonly compresses: boolean;
   /** Called if the client has not taken the whole response; `finished` follows. */
@@ -80,6 +81,7 @@ export class Exchange {
   #request: HttpRequest | undefined;
   #ifNoneMatch = '';
   #acceptEncoding: string | undefined;
+  #traceParent = '';
   /** set when it has been chosen */
   #encoding: Encoding | 'identity' | undefined;
   #over = false;
@@ -112,6 +114,11 @@ export class Exchange {
 
   get requestId(): string {
     return this.#idStart + this.#idEnd;
+  }
+
+  /** Returns the trace context of the caller, for the log. */
+  get trace(): TraceContext | undefined {
+    return traceContextOf(this.#request?.getHeader('traceparent') ?? this.#traceParent);
   }
 
   /** Returns the monotonic time in ms, read once for everything before the handler returns. */
@@ -162,6 +169,7 @@ export class Exchange {
     const request = this.#request!;
     if (this.method !== 'POST') this.#ifNoneMatch = request.getHeader('if-none-match');
     this.#acceptEncoding = request.getHeader('accept-encoding');
+    this.#traceParent = request.getHeader('traceparent');
     this.#request = undefined;
     this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
   }
@@ -294,7 +302,7 @@ export class Exchange {
     if (tag !== '') head.add('\r\netag: "').add(tag).add(closingOf(encoding));
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     head.add(headers).add(this.limitHeaders);
-    if (this.#observer.closing && !this.closesConnection) head.add(CLOSE);
+    if (!this.closesConnection && this.#observer.tellsToClose()) head.add(CLOSE);
     // one call writes the status line and all headers, because each call costs
     if (body === undefined) {
       response.writeStatus(head.bytes);

@@ -68,6 +68,12 @@ const STATUS_LINES: Record<number, string> = {
   503: '503 Service Unavailable',
 };
 
+/**
+ * The library closes a connection that is idle for 8 to 11.6 s. Clients that heed this header close theirs before, and
+ * so send no request on a connection that is closed at that moment.
+ */
+export const KEEP_ALIVE = '\r\nkeep-alive: timeout=7';
+
 /** Holds the heads of responses with the same headers, one for each status. */
 export class Heads {
   readonly #contentType: string;

@@ -1,6 +1,6 @@
 import { compress, type Encoding } from './compression.ts';
 import { tagOf } from './etag.ts';
-import { Heads } from './head.ts';
+import { Heads, KEEP_ALIVE } from './head.ts';
 
 /** Bytes of a response and the tag of its identity form. */
 interface Copy {
@@ -18,7 +18,7 @@ export class Page {
 
   /** `headers`: checked lines of this page, each after a line end. */
   constructor(contentType: string, headers: string, make: () => Buffer | Promise<Buffer>) {
-    this.heads = new Heads(contentType, `${headers}\r\nvary: accept-encoding`);
+    this.heads = new Heads(contentType, `${headers}\r\nvary: accept-encoding${KEEP_ALIVE}`);
     this.#make = make;
   }
 

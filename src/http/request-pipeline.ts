@@ -34,6 +34,8 @@ export class RequestPipeline implements Observer {
   readonly #admission = new Admission();
   /** set during shutdown: uWebSockets.js does not ask clients to close their connections */
   closing = false;
+  /** true for the answers after which a connection is to be replaced; set when the server is there */
+  isDue: () => boolean = () => false;
   readonly compresses: boolean;
   #unfinished = 0;
   #sending = 0;
@@ -158,6 +160,10 @@ export class RequestPipeline implements Observer {
       };
       this.#guard(this.#open(response, request, requests.at('other', counted)), serve, undefined);
     };
+  }
+
+  tellsToClose(): boolean {
+    return this.closing || this.isDue();
   }
 
   sending(): void {

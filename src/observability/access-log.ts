@@ -12,6 +12,8 @@ const LINES_PER_SECOND: Record<Unlogged, number> = { failed: 50, slow: 50, sampl
 /** Fields of a line about a request. They identify no person: neither address nor path is among them. */
 export interface LoggedRequest {
   readonly requestId: string;
+  /** of the caller */
+  readonly trace: { trace_id: string; span_id: string } | undefined;
   readonly route: Route;
   readonly method: CountedMethod;
   readonly principal: { readonly keyId: string } | undefined;
@@ -76,9 +78,10 @@ export class AccessLog {
       return;
     }
     this.#written[kind]++;
-    const { requestId, route, method, principal, fault } = request;
+    const { requestId, trace, route, method, principal, fault } = request;
     const line = {
       requestId,
+      ...trace,
       route,
       method,
       ...(status === 0 ? { aborted: true } : { status }),

@@ -38,6 +38,10 @@ export class Metrics {
     'hotel_api_requests_aborted_total',
     'Requests that ended without a response: the client disconnected, or the request must not be answered',
   );
+  readonly #connectionsAged = this.#counter(
+    'hotel_api_connections_aged_total',
+    'Answers that told a client to close its connection, because of CONNECTION_MAX_AGE_S',
+  );
   readonly #connectionsRejected = this.#counter(
     'hotel_api_connections_rejected_total',
     'Client connections closed at once, because the descriptors left are kept in reserve',
@@ -176,6 +180,10 @@ export class Metrics {
   /** Counts a rejected request. */
   rejected(reason: Rejection): void {
     this.#rejectedRequests.add(1, reason);
+  }
+
+  connectionAged(): void {
+    this.#connectionsAged.add(1);
   }
 
   connectionRejected(): void {

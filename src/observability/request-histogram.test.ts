@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
-import { RequestHistogram, ROUTES } from './request-histogram.ts';
+import { HTTP_ROUTES, RequestHistogram, ROUTES } from './request-histogram.ts';
 
 const GET = 'GET';
 const LIST = 'list';
@@ -88,8 +88,10 @@ describe('a histogram of requests', () => {
     expect(counts.every(({ value }) => value === 0)).toBe(true);
     expect(counts.map(({ labels }) => Object.values(labels).join(' ')).sort()).toEqual(
       [
-        ...['list', 'hotel', 'hotel_by_channel', 'hotel_by_registry', 'page'].map((route) => `${route} GET`),
-        ...['batch_by_channel', 'batch_by_registry'].map((route) => `${route} POST`),
+        ...(['list', 'hotel', 'hotel_by_channel', 'hotel_by_registry', 'changes', 'page'] as const).map(
+          (route) => `${HTTP_ROUTES[route]} GET`,
+        ),
+        ...(['batch_by_channel', 'batch_by_registry'] as const).map((route) => `${HTTP_ROUTES[route]} POST`),
       ]
         .flatMap((what) => [200, 500, 503].map((status) => `${what} ${status}`))
         .sort(),

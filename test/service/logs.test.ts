@@ -63,7 +63,11 @@ describe('a service that samples nothing', () => {
     await service.get('/hotels/private-id', { key: 'none' });
     await withoutRights(service, async () => {
       const answer = await service.get('/hotels/private-cold?limit=1', {
-        headers: { 'x-request-id': 'trace-500', 'x-forwarded-for': 'secret-header' },
+        headers: {
+          'x-request-id': 'trace-500',
+          'x-forwarded-for': 'secret-header',
+          traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+        },
       });
       expect(answer.status).toBe(500);
     });
@@ -75,6 +79,8 @@ describe('a service that samples nothing', () => {
       role: 'worker',
       pid: (await service.workerPids())[0],
       requestId: 'trace-500',
+      trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
+      span_id: '00f067aa0ba902b7',
       route: 'hotel',
       method: 'GET',
       status: 500,
