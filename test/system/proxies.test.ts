@@ -95,3 +95,22 @@ describe.each(Object.entries(RECIPES))('%s', (_, startProxy) => {
     for (let i = 0; i < 10; i++) await askBoth();
   });
 });
+
+it('each lets a client of /changes wait for longer than other requests may take', async () => {
+  const walked = (await service.get('/changes?limit=1000')).json() as { next: string };
+  // longer than the 10 s that the recipes allow for other requests
+  const path = (after: string) => `/changes?after=${encodeURIComponent(after)}&wait=12`;
+  const answers = await Promise.all(
+    Object.values(RECIPES).map(async (startProxy) => {
+      const client = clientOf(await startProxy([service.port], service.adminPort));
+      let { next } = walked;
+      for (;;) {
+        const answer = await client.ask(path(next), {});
+        const { changes, next: later } = answer.json() as { changes: object[]; next: string };
+        if (answer.status !== 200 || changes.length === 0) return answer.status;
+        next = later;
+      }
+    }),
+  );
+  expect(answers).toEqual(answers.map(() => 200));
+});
