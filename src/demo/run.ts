@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { createCollection } from '../cli/collections/collections.ts';
 import { createKey } from '../cli/keys.ts';
 import { DEFAULT_SEED, seed } from '../cli/seed.ts';
 import type { Shutdown } from '../lib/shutdown.ts';
@@ -20,6 +21,8 @@ export interface DemoOptions {
 }
 
 const DATABASE = 'hotels';
+/** Of three hotels, for the third key. */
+const COLLECTION = 'demo';
 const LOGIN = 'hotel_api';
 /** connections of a worker, the primary's and some spare: see DATABASE_POOL_SIZE */
 const CONNECTIONS_PER_WORKER = 12;
@@ -118,7 +121,17 @@ async function fill(
   const hotels = await owner<Examples['hotels']>`
     select id, channel_id as "channelId", registry_id::text as "registryId" from hotels
     where channel_id is not null and registry_id is not null order by id collate "C" limit 3`;
+  await createCollection(owner, COLLECTION, 'Demo');
+  await owner`insert into collection_hotels select ${COLLECTION}, unnest(${hotels.map(({ id }) => id)}::text[])`;
+  const ofCollection = await createKey(owner, {
+    ...{ name: 'demo, of a collection', scopes: [], expiresAt: null },
+    collection: COLLECTION,
+  });
   await close();
   const serviceUrl = Object.assign(new URL(ownerUrl), { username: LOGIN, password }).href;
-  return { serviceUrl, ownerUrl, fullKey: full.key, narrowKey: narrow.key, hotels: [...hotels] };
+  return {
+    ...{ serviceUrl, ownerUrl, fullKey: full.key, narrowKey: narrow.key },
+    collectionKey: ofCollection.key,
+    hotels: [...hotels],
+  };
 }

@@ -5,6 +5,7 @@ import type { FoundRedis } from './servers/redis.ts';
 export interface Examples {
   fullKey: string;
   narrowKey: string;
+  collectionKey: string;
   hotels: { id: string; channelId: string; registryId: string }[];
 }
 
@@ -40,7 +41,7 @@ export function screen(shown: Shown): string {
     `  Stores   PostgreSQL :${postgres.port} pid ${postgres.pid}, ${hotels} hotels; ${redisPart(redis)}`,
     `  Keys     x-api-key: ${examples.fullKey}  scope registry`,
     `           x-api-key: ${examples.narrowKey}  no scope`,
-    '# List, filter, one hotel by each of its ids, one with the other key, many',
+    '# List, filter, one hotel by each of its ids, by a key without scope, many; by a key of 3 hotels',
     curl('/hotels?limit=2'),
     curl(`/hotels?registry_id=${first!.registryId}`),
     curl(`/hotels/${first!.id}`),
@@ -49,6 +50,7 @@ export function screen(shown: Shown): string {
     curl(`/hotels/${first!.id}`, undefined, 'narrow'),
     curl('/hotels/channel/batch', { channel_ids: [first!.channelId, second!.channelId] }),
     curl('/hotels/registry/batch', { registry_ids: [Number(first!.registryId), second!.registryId] }),
+    curl('/hotels?limit=100', undefined, 'collection'),
     '# Next: watch it in another terminal, kill Redis, change a row, repeat a request',
     `${tools}/hotel-api check-freshness --url http://${api}`,
     ...(redis?.server ? [`kill -9 ${redis.server.pid}`] : []),

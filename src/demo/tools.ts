@@ -11,6 +11,7 @@ export async function makeTools(demo: {
   ownerUrl: string;
   fullKey: string;
   narrowKey: string;
+  collectionKey: string;
 }): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'hotel-'));
   const program = (file: string) =>
@@ -23,6 +24,7 @@ export async function makeTools(demo: {
   const put = (name: string, text: string, mode: number) => writeFile(join(folder, name), text, { mode });
   await put('key', `x-api-key: ${demo.fullKey}\n`, 0o600);
   await put('narrow', `x-api-key: ${demo.narrowKey}\n`, 0o600);
+  await put('collection', `x-api-key: ${demo.collectionKey}\n`, 0o600);
   await put('hotel-api', program('../main.ts'), 0o700);
   await put('sql', program('./sql.ts'), 0o700);
   return folder;

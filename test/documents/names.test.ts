@@ -2,6 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
+import { addCollectionCommands } from '../../src/cli/tree/collections.ts';
 import { addHotelCommands } from '../../src/cli/tree/hotels.ts';
 import { addKeyCommands } from '../../src/cli/tree/keys.ts';
 import { addOperationCommands } from '../../src/cli/tree/operation.ts';
@@ -90,6 +91,7 @@ describe('what the documents name is there', () => {
   it('commands and options of the command line', () => {
     const program = new Command('hotel-api');
     addKeyCommands(program);
+    addCollectionCommands(program);
     addHotelCommands(program);
     addOperationCommands(program);
     const declaredInMain = [...read('src/main.ts').matchAll(/\.command\('([\w-]+)'\)/g)].map(

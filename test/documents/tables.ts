@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { MEANINGS } from '../../src/api-docs/responses.ts';
+import { addCollectionCommands } from '../../src/cli/tree/collections.ts';
 import { addHotelCommands } from '../../src/cli/tree/hotels.ts';
 import { addKeyCommands } from '../../src/cli/tree/keys.ts';
 import { addOperationCommands } from '../../src/cli/tree/operation.ts';
@@ -129,6 +130,7 @@ function commands(): string {
   program.command('serve').description('run the service, as `npm start` does');
   program.command('migrate').description('bring the schema of the database to this release');
   addKeyCommands(program);
+  addCollectionCommands(program);
   addHotelCommands(program);
   addOperationCommands(program);
   const rows = program.commands.flatMap((command) =>

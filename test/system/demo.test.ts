@@ -119,11 +119,12 @@ describe('the demo', () => {
       '200 /hotels/htl',
       '200 /hotels/channel/batch',
       '200 /hotels/registry/batch',
+      '200 /hotels',
     ]);
     const answers = await Promise.all(curls.map(async (line) => JSON.parse((await shell(line)).output)));
     expect(
       answers.map((answer) => (Array.isArray(answer) ? answer.length : answer.registry_id === null)),
-    ).toEqual([2, 1, false, false, false, true, 2, 2]);
+    ).toEqual([2, 1, false, false, false, true, 2, 2, 3]);
 
     // what to try next, in its order, while it is watched
     const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
@@ -167,6 +168,7 @@ describe('the demo', () => {
       examples: {
         fullKey: key,
         narrowKey: key,
+        collectionKey: key,
         hotels: [1, 2].map((n) => ({
           id: `htl_0000000${n}`,
           channelId: `CH10000${n}`,

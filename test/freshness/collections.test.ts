@@ -1,0 +1,179 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
+import { freshDatabase } from '../support/database.ts';
+import { Everywhere, status } from '../support/everywhere.ts';
+import { inForm } from '../support/form.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { insertKey } from '../support/key.ts';
+import { needs } from '../support/needs.ts';
+import { FaultProxy } from '../support/proxy.ts';
+import { type Service, startService } from '../support/service.ts';
+import { Stage, type StagedWorker, until } from '../support/stage.ts';
+
+await needs('redis');
+
+const PATH = '/hotels/channel/C1';
+
+describe('a change of a collection is served everywhere within a second:', () => {
+  let service: Service;
+  let everywhere: Everywhere;
+  let proxy: FaultProxy;
+  let key: string;
+
+  beforeAll(async () => {
+    const database = await freshDatabase();
+    const path = await FaultProxy.before(database.url);
+    proxy = path;
+    const hotels = [1, 2, 3].map((n) => ({ id: `h${n}`, channel_id: `C${n}` }));
+    service = await startService({ workers: 2, database: { ...database, url: path.url }, hotels });
+    const beside = { database: service.database, redisDatabase: service.redisDatabase! };
+    everywhere = await Everywhere.of(service, await startService({ workers: 2, ...beside }));
+    await insertCollection(service.sql, 'c', ['h2']);
+    key = await insertKey(service.sql, [], 'c');
+  });
+
+  const seen = (expected: number, path = PATH) => everywhere.until(path, status(expected), 1_000, key);
+
+  it('a hotel that comes in and goes out, many times', async () => {
+    for (let round = 0; round < 10; round++) {
+      await addToCollection(service.sql, 'c', ['h1']);
+      await seen(200);
+      await seen(200, '/hotels/h1');
+      await removeFromCollection(service.sql, 'c', ['h1']);
+      await seen(404);
+      await seen(404, '/hotels/h1');
+    }
+  });
+
+  it('one among 100,000, within 5 s, and their removal', async () => {
+    await service.sql`insert into collection_hotels select 'c', 'x' || i from generate_series(1, 100000) as i
+      union all select 'c', 'h1'`;
+    await everywhere.until(PATH, status(200), 5_000, key);
+    await service.sql`delete from collection_hotels where hotel_id <> 'h2'`;
+    await everywhere.until(PATH, status(404), 5_000, key);
+    expect((await service.get('/hotels/h2', { key })).status).toBe(200);
+  });
+
+  it('a collection that is deleted and made again, and one that is truncated', async () => {
+    await addToCollection(service.sql, 'c', ['h1']);
+    await seen(200);
+    await service.sql`delete from collections where id = 'c'`;
+    await seen(404);
+    await insertCollection(service.sql, 'c', ['h1', 'h2']);
+    await seen(200);
+    await service.sql`truncate collection_hotels`;
+    await seen(404);
+    await addToCollection(service.sql, 'c', ['h1', 'h2']);
+    await seen(200);
+  });
+
+  it('also while Redis has lost all', async () => {
+    await seen(200);
+    await service.redis!.flushdb();
+    await removeFromCollection(service.sql, 'c', ['h1']);
+    await seen(404);
+    await addToCollection(service.sql, 'c', ['h1']);
+    await seen(200);
+  });
+
+  it('and where the feed and PostgreSQL are lost, no hotel is shown that went out', async () => {
+    await seen(200);
+    proxy.blackout();
+    await removeFromCollection(service.sql, 'c', ['h1']);
+    // the instance behind the proxy cannot know it: 503
+    await everywhere.until(PATH, ({ status: found }) => found === 404 || found === 503, 1_000, key);
+    expect((await service.get('/hotels/h2', { key })).status).toBe(503);
+    await proxy.heal();
+    await everywhere.until(PATH, status(404), 10_000, key);
+    await everywhere.until('/hotels/h2', status(200), 10_000, key);
+  });
+});
+
+describe('the members that a worker holds, raced by changes,', () => {
+  const ROUNDS = inForm(40, 200);
+  let stage: Stage;
+  let one: StagedWorker;
+  let round = 0;
+
+  beforeAll(async () => {
+    stage = await Stage.set();
+    one = stage.workers[0]!;
+  });
+
+  /** Has the worker hold the members; what it says of the hotel: undefined where it has to ask. */
+  const held = async (collection: string, hotel: string) => {
+    await until(() => one.collections.members(collection) !== undefined);
+    return one.collections.members(collection)!.has(hotel);
+  };
+  const repeat = async (race: (collection: string, hotel: string) => Promise<unknown>) => {
+    for (let i = 0; i < ROUNDS; i++) {
+      const [collection, hotel] = [`c${++round}`, `h${round}`];
+      await insertHotels(stage.sql, [{ id: hotel }]);
+      await insertCollection(stage.sql, collection, [hotel]);
+      await stage.settle();
+      await race(collection, hotel);
+    }
+  };
+
+  it.each([
+    ['before it is heard of', false],
+    ['after it was heard of', true],
+  ])('a load that began before a removal, and ends %s, shows nothing that went out', (_, isHeard) =>
+    repeat(async (collection, hotel) => {
+      one.afterQuery.shut();
+      one.collections.members(collection);
+      await until(() => one.afterQuery.waiting > 0);
+      await removeFromCollection(stage.sql, collection, [hotel]);
+      await stage.deliver();
+      if (isHeard) stage.receive();
+      one.afterQuery.open();
+      await stage.settle();
+      expect(await held(collection, hotel)).toBe(false);
+    }),
+  );
+
+  it('a look-up that began before a second change does not count', () =>
+    repeat(async (collection, hotel) => {
+      expect(await held(collection, hotel)).toBe(true);
+      one.afterQuery.shut();
+      await stage.sql`update collection_hotels set hotel_id = hotel_id where collection_id = ${collection}`;
+      await stage.deliver();
+      stage.receive();
+      await until(() => one.afterQuery.waiting > 0);
+      // it has read that the hotel is inside
+      expect(one.collections.members(collection)).toBeUndefined();
+      await removeFromCollection(stage.sql, collection, [hotel]);
+      await stage.deliver();
+      stage.receive();
+      expect(one.collections.members(collection)).toBeUndefined();
+      one.afterQuery.open();
+      expect(await held(collection, hotel)).toBe(false);
+    }));
+
+  it('a deletion of the collection while it is loaded leaves nothing', () =>
+    repeat(async (collection, hotel) => {
+      one.afterQuery.shut();
+      one.collections.members(collection);
+      await until(() => one.afterQuery.waiting > 0);
+      await stage.sql`delete from collections where id = ${collection}`;
+      await stage.deliver();
+      stage.receive();
+      one.afterQuery.open();
+      expect(await held(collection, hotel)).toBe(false);
+    }));
+
+  it('a key that is moved to another collection does not come back to the first', () =>
+    repeat(async (collection, hotel) => {
+      const key = await insertKey(stage.sql, [], collection);
+      one.afterQuery.shut();
+      const loading = one.apiKeys.load(key);
+      await until(() => one.afterQuery.waiting > 0);
+      await stage.sql`update api_keys set collection_id = 'other' where collection_id = ${collection}`;
+      await stage.deliver();
+      stage.receive();
+      one.afterQuery.open();
+      await loading;
+      expect((await one.apiKeys.load(key))?.collection).toBe('other');
+      expect(await held('other', hotel)).toBe(false);
+    }));
+});
