@@ -64,7 +64,7 @@ export class ChangeFeed {
 
   /** The page that needs no query: nothing was announced that the client lacks. Undefined: it has to be read. */
   upToDate({ token, view, collection }: Pick<Wish, 'token' | 'view' | 'collection'>): Page | undefined {
-    if (!token || token.walkedTo !== null || token.view !== view) return undefined;
+    if (!token?.isWhole || token.view !== view) return undefined;
     if (token.collection !== collection) return undefined;
     if (!this.#watch.isLast(token.history, token.position)) return undefined;
     return pageOf({ changes: [], next: token, more: false });
@@ -80,7 +80,7 @@ export class ChangeFeed {
     let { token } = wish;
     if (token && token.collection !== collection) return 'expired';
     // the client's hotels are of another view: it gets them all again, and the deletions since
-    if (token && token.view !== view) token = { ...token, view, walkedTo: '' };
+    if (token && token.view !== view) token = { ...token, view, walkedTo: '', isWhole: false };
     for (let round = 0; ; round++) {
       const known = token && this.upToDate({ token, view, collection });
       const page = known ?? (await this.#shared(token, limit, view, owner, collection));
@@ -155,7 +155,8 @@ export class ChangeFeed {
     const walkedTo = isLast ? null : changes.at(-1)!.id;
     // all of a single page comes from one snapshot
     const isBehind = token !== undefined && (position < state.position || state.isQueued);
-    return { changes, next: { history, position, view, walkedTo, collection }, more: !isLast || isBehind };
+    const more = !isLast || isBehind;
+    return { changes, next: { history, position, view, walkedTo, collection, isWhole: !more }, more };
   }
 
   /** A page of the log. */
@@ -170,12 +171,17 @@ export class ChangeFeed {
     const { changes, queued, state } = page;
     if (changes.length > limit) {
       const taken = changes.slice(0, limit);
-      return { changes: taken, next: { ...token, position: page.positions[limit - 1]! }, more: true };
+      return {
+        changes: taken,
+        next: { ...token, position: page.positions[limit - 1]!, isWhole: false },
+        more: true,
+      };
     }
-    if (page.scanned > limit) return { changes, next: { ...token, position: page.scannedTo }, more: true };
-    const next = { ...token, position: state.position };
-    if (changes.length + queued.length > limit || state.isTruncated) return { changes, next, more: true };
-    return { changes: [...changes, ...queued], next, more: false };
+    if (page.scanned > limit)
+      return { changes, next: { ...token, position: page.scannedTo, isWhole: false }, more: true };
+    const more = changes.length + queued.length > limit || state.isTruncated;
+    const next = { ...token, position: state.position, isWhole: !more };
+    return { changes: more ? changes : [...changes, ...queued], next, more };
   }
 }
 

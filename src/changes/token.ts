@@ -6,7 +6,7 @@ import { VIEWS, type View } from '../hotels/entry.ts';
 const FORMAT = 1;
 const CHECKSUM_CHARACTERS = 8;
 
-/** History, position, view, and where the walk by id is: the last id; null behind its end. */
+/** History, position, view, the last id of the walk or null behind its end, and whether there was no more. */
 const Fields = Compile(
   Type.Tuple([
     Type.Literal(FORMAT),
@@ -15,6 +15,7 @@ const Fields = Compile(
     Type.Integer({ minimum: 0, maximum: VIEWS.length - 1 }),
     Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
     Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
+    Type.Integer({ minimum: 0, maximum: 1 }),
   ]),
 );
 
@@ -33,10 +34,12 @@ export interface Token {
   walkedTo: string | null;
   /** the collection of the key that it was given to; null: none */
   collection: string | null;
+  /** The client holds one snapshot: there was no more when the token was given. */
+  isWhole: boolean;
 }
 
-export function writeToken({ history, position, view, walkedTo, collection }: Token): string {
-  const fields = [FORMAT, history, position, VIEWS.indexOf(view), walkedTo, collection];
+export function writeToken({ history, position, view, walkedTo, collection, isWhole }: Token): string {
+  const fields = [FORMAT, history, position, VIEWS.indexOf(view), walkedTo, collection, Number(isWhole)];
   const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
   return checksumOf(text) + text;
 }
@@ -48,8 +51,8 @@ export function readToken(written: string): Token | undefined {
   try {
     const fields = JSON.parse(Buffer.from(text, 'base64url').toString());
     if (!Fields.Check(fields)) return undefined;
-    const [, history, position, view, walkedTo, collection] = fields;
-    return { history, position, view: VIEWS[view]!, walkedTo, collection };
+    const [, history, position, view, walkedTo, collection, isWhole] = fields;
+    return { history, position, view: VIEWS[view]!, walkedTo, collection, isWhole: isWhole === 1 };
   } catch {
     return undefined;
   }

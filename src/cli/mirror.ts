@@ -1,0 +1,159 @@
+import { randomBytes } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createInterface } from 'node:readline/promises';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Failure } from '../lib/failure.ts';
+import { count, Progress } from './progress.ts';
+import { print } from './session.ts';
+
+const LIMIT = 1000;
+const WAIT_S = 30;
+/** Beyond what a request waits by its own wish. */
+const TIMEOUT_MS = 30_000;
+const ATTEMPTS = 8;
+const RETRIED = [408, 429, 500, 502, 503, 504];
+
+interface Page {
+  changes: { id: string; hotel: object | null }[];
+  next: string;
+  more: boolean;
+}
+
+/** A copy of all hotels in memory, as lines of NDJSON by id, and where it goes on. */
+interface Copy {
+  lines: Map<string, string>;
+  next: string | undefined;
+}
+
+/**
+ * `mirror URL FILE`: brings FILE up to date with the API, and with `follow` keeps it so until a signal ends it. FILE.next
+ * holds where it goes on; it is written after FILE, and to apply changes twice does no harm.
+ */
+export async function mirror(
+  url: string,
+  file: string,
+  options: { follow?: boolean; json?: boolean },
+): Promise<void> {
+  const key = process.env.HOTEL_API_KEY;
+  if (!key) throw new Failure('HOTEL_API_KEY must hold a valid key of the deployment');
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+    throw new Failure('URL must be an http or https address');
+  const base = url.replace(/\/+$/, '');
+  const stopping = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort());
+  let copy = await load(file);
+  const told = { requests: 0, changed: 0, removed: 0, begun_again: 0 };
+  const progress = new Progress('mirroring', 0, count('change'));
+  let isWritten = copy.next !== undefined;
+  try {
+    for (let more = true; more || options.follow; ) {
+      if (!more && !isWritten) {
+        await save(file, copy);
+        isWritten = true;
+      }
+      const waitS = options.follow && !more ? WAIT_S : 0;
+      const page = await ask(base, key, copy.next, waitS, stopping.signal);
+      if (stopping.signal.aborted) break;
+      told.requests++;
+      if (page === 'expired') {
+        told.begun_again++;
+        copy = { lines: new Map(), next: undefined };
+        more = true;
+        continue;
+      }
+      for (const { id, hotel } of page.changes) {
+        if (hotel) copy.lines.set(id, JSON.stringify(hotel));
+        else copy.lines.delete(id);
+        if (hotel) told.changed++;
+        else told.removed++;
+      }
+      copy.next = page.next;
+      more = page.more;
+      if (page.changes.length > 0 || told.requests === 1) isWritten = false;
+      progress.at(told.changed + told.removed);
+    }
+  } finally {
+    progress.stop();
+  }
+  // a copy that is not up to date is no copy of one moment, but all of it comes again
+  if (!stopping.signal.aborted || options.follow) await save(file, copy);
+  else throw new Failure('Interrupted: the file is as it was.');
+  const hotels = copy.lines.size;
+  print(options.json, { hotels, ...told, file }, `${count('hotel')(hotels)} in ${file}`);
+}
+
+async function load(file: string): Promise<Copy> {
+  const lines = new Map<string, string>();
+  const next = await readFile(`${file}.next`, 'utf8').catch(() => undefined);
+  if (next === undefined) return { lines, next };
+  try {
+    for await (const line of createInterface({ input: createReadStream(file) }))
+      lines.set(JSON.parse(line).id, line);
+  } catch {
+    // the file was removed or is another: it is copied anew
+    return { lines: new Map(), next: undefined };
+  }
+  return { lines, next: next.trim() };
+}
+
+/** Nobody finds half a copy under the name that was asked for. */
+async function save(file: string, { lines, next }: Copy): Promise<void> {
+  const partial = `${file}.${randomBytes(6).toString('hex')}.partial`;
+  const ids = [...lines.keys()].map((id) => Buffer.from(id)).sort(Buffer.compare);
+  try {
+    const text = Readable.from(
+      (function* () {
+        for (const id of ids) yield `${lines.get(id.toString())}\n`;
+      })(),
+    );
+    await pipeline(text, createWriteStream(partial, { flags: 'wx' }));
+    await rename(partial, file);
+    if (next === undefined) return;
+    await writeFile(partial, `${next}\n`, { flag: 'wx' });
+    await rename(partial, `${file}.next`);
+  } catch (error) {
+    await rm(partial, { force: true });
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new Failure(`cannot write ${file} (${code}): ${message}`);
+  }
+}
+
+/** The next page; 'expired' after 410. Retries what a later attempt may answer otherwise. Throws a `Failure`. */
+async function ask(
+  base: string,
+  key: string,
+  next: string | undefined,
+  waitS: number,
+  signal: AbortSignal,
+): Promise<Page | 'expired'> {
+  const after = next === undefined ? '' : `&after=${encodeURIComponent(next)}`;
+  const url = `${base}/changes?limit=${LIMIT}&wait=${waitS}${after}`;
+  for (let attempt = 1; ; attempt++) {
+    let fault: string;
+    let waitMs = 100 * 2 ** attempt * (1 + Math.random());
+    try {
+      const response = await fetch(url, {
+        headers: { 'x-api-key': key },
+        redirect: 'manual',
+        signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS + 1000 * waitS)]),
+      });
+      if (response.ok) return (await response.json()) as Page;
+      const text = await response.text();
+      const { status } = response;
+      if (status === 410) return 'expired';
+      fault = `${base} answers ${status} ${text.slice(0, 200)}`;
+      if (!RETRIED.includes(status)) throw new Failure(fault);
+      waitMs = Math.max(waitMs, 1000 * Number(response.headers.get('retry-after') ?? 0) || 0);
+    } catch (error) {
+      if (error instanceof Failure) throw error;
+      if (signal.aborted) return { changes: [], next: next ?? '', more: true };
+      const { message, cause } = error as Error;
+      fault = `${base}: ${(cause as Error | undefined)?.message ?? message}`;
+    }
+    if (attempt === ATTEMPTS) throw new Failure(fault);
+    await sleep(waitMs, undefined, { signal }).catch(() => {});
+  }
+}
