@@ -7,14 +7,14 @@ import { openDatabase } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';
 import { requireReadOnlyLogin } from './read-only-login.ts';
 
-/** How often the start is tried again while PostgreSQL is away or not migrated. */
+/** Interval of attempts while PostgreSQL is unavailable or not migrated. */
 const START_AGAIN_MS = 500;
-/** How long one attempt may take; by then several others are under way. */
+/** Timeout of one attempt; by then several others are in progress. */
 const START_DEADLINE_MS = 3_000;
 
 /**
- * Waits until PostgreSQL answers with this release's schema. Undefined: it is stopping. PostgreSQL is asked again while earlier attempts still wait: one on a path that is half open would never end,
- * and on a slow one it takes several round trips.
+ * Waits until PostgreSQL responds and has this release's schema. Returns undefined during shutdown. Attempts overlap:
+ * on a half-open path an attempt never ends, and on a slow one it takes several round trips.
  */
 export async function awaitDatabase(
   config: Config,
@@ -41,7 +41,9 @@ export async function awaitDatabase(
   return serves ? found.promise : undefined;
 }
 
-/** Throws unless the database has this release's schema and answers within the deadline, as the workers will ask it. */
+/**
+ * Throws unless the database has this release's schema and responds within the deadline, to the queries of workers.
+ */
 async function askDatabase(config: Config): Promise<HistoryPosition> {
   const pooled = config.DATABASE_DIRECT_URL !== '';
   const sql = openDatabase(config.DATABASE_URL, 1, {
@@ -53,7 +55,7 @@ async function askDatabase(config: Config): Promise<HistoryPosition> {
     await requireSchema(sql);
     if (pooled) await requireReadOnlyLogin(sql);
     const position = await readPosition(sql);
-    // what stands in Redis under the name that it has is another database's
+    // Redis holds values of another database under the name of this one
     return position.fault === null ? position : { ...position, generation: drawGeneration() };
   };
   try {

@@ -7,14 +7,14 @@ import { Events } from '../observability/events.ts';
 import { openLog } from '../observability/log.ts';
 import { type Dependency, Metrics } from '../observability/metrics.ts';
 
-/** What every process of an instance has. */
+/** Objects that every process of an instance has. */
 export class Base {
   readonly config: Config;
   readonly shutdown = new Shutdown();
   readonly metrics = new Metrics();
   readonly log: Logger;
   readonly events: Events;
-  /** of the database, from when it was first asked */
+  /** secret of the database, set after its first query */
   readonly secret = new MacSecret();
   readonly #onAddress: ((name: AddressName) => void)[] = [];
 
@@ -27,8 +27,8 @@ export class Base {
   }
 
   /**
-   * Calls back when the file of an address has changed: what is opened from then on uses the present address, and what is
-   * open may be renewed. An address that is malformed is reported and not used.
+   * Calls back when the file of an address has changed. Later connections use the present address, and open ones may
+   * be renewed. A malformed address is logged and not used.
    */
   onAddressChange(onChange: (name: AddressName) => void): void {
     this.#onAddress.push(onChange);
@@ -45,7 +45,7 @@ export class Base {
     for (const onChange of this.#onAddress) onChange(name);
   }
 
-  /** What a breaker is to tell: it is counted and logged. */
+  /** Counts and logs the state of a circuit breaker. */
   onBreaker(dependency: Dependency): (open: boolean, reason: string) => void {
     return (open, reason) => {
       this.metrics.breaker(dependency, open);

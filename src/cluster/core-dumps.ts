@@ -3,17 +3,17 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 /**
- * Linux writes no core file where the limit is 1 byte, and starts no handler of core files either; a limit of 0 it
- * ignores where such a handler (systemd-coredump, apport) is set.
+ * Limit in bytes. With a limit of 1 byte Linux writes no core file and starts no handler; with 0 it ignores the limit
+ * if a handler (systemd-coredump, apport) is set.
  */
 const NO_CORE_FILE = '1';
 
 /**
- * Keeps this process, and those that it starts from now on, from leaving core files: their memory holds the
- * passwords of the databases and the keys of clients. Returns why that could not be done; undefined: it is.
+ * Prevents core files of this process and of those it starts from now on: their memory holds passwords and keys of
+ * clients. Returns the reason if that failed, else undefined.
  */
 export async function forbidCoreDumps(): Promise<string | undefined> {
-  // elsewhere the limit is 0 unless somebody raises it
+  // on other systems the limit is 0 by default
   if (process.platform !== 'linux') return undefined;
   const limit = `--core=${NO_CORE_FILE}:${NO_CORE_FILE}`;
   try {

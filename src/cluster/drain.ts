@@ -2,10 +2,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { RequestPipeline } from '../http/request-pipeline.ts';
 import type { Server } from '../http/server.ts';
 
-/** A connection on which nothing was asked for this long may be closed when the worker stops. */
+/** Idle time after which a connection may be closed during shutdown. */
 const IDLE_MS = 500;
 
-/** Accepts nothing new; resolves when what is under way is answered and nobody asks for more, or after `timeoutMs`. */
+/**
+ * Stops accepting connections. Resolves when every request is answered and clients are idle, or after `timeoutMs`.
+ */
 export async function drain(pipeline: RequestPipeline, server: Server, timeoutMs: number): Promise<void> {
   pipeline.closing = true;
   server.stopAccepting();

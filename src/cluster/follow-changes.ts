@@ -8,19 +8,19 @@ import { loginOf } from '../redis/store.ts';
 import type { Base } from './base.ts';
 import { type OpenRedis, openRedis } from './open-redis.ts';
 
-/** The invalidator's writes are large, and nobody waits for them. */
+/** Minimum timeout of the invalidator's writes, which are large and in the background. */
 const LEAST_REDIS_TIMEOUT_MS = 500;
 
-/** An instance's part in telling of changes. */
+/** Parts of an instance that follow changes. */
 export interface Following {
   /** to be started */
   invalidator: Invalidator;
   listener: Listener;
-  /** undefined where there is none */
+  /** undefined without Redis */
   redis: OpenRedis['redis'] | undefined;
 }
 
-/** Opens the instance's ear for the change feed, its invalidator, and what these need. `history`: the present one. */
+/** Opens the change feed and the invalidator of an instance with their connections. `history`: the present one. */
 export function followChanges(
   base: Base,
   history: string,
@@ -50,7 +50,7 @@ export function followChanges(
       invalidator.suspect();
     },
   });
-  // the machine has slept, and none of its clocks but this one went on
+  // the machine has slept, and only this clock has advanced
   onClockStep((byMs) => byMs > 0 && listener.reopen());
   base.onAddressChange((name) => {
     if (name === 'REDIS_URL') redisCache?.redis.useLogin(loginOf(config.REDIS_URL));

@@ -4,39 +4,39 @@ import type { Config } from '../config/config.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 
-/** How the change feed stands when a worker starts. */
+/** State of the change feed when a worker starts. */
 export interface Feed {
-  /** the history of the database that it tells of */
+  /** the history of the database */
   history: string;
   generation: string;
-  /** when it was last heard, by the clock of the system; -Infinity: it is not heard at present */
+  /** wall-clock time of the last message; -Infinity while the feed is down */
   receivedAtMs: number;
-  /** what it said last of changes */
+  /** the last received position */
   position: FeedPosition | undefined;
 }
 
-/** What a worker needs to know to open its port. */
+/** Data that a worker needs to open its port. */
 export interface Start extends Feed {
   type: 'start';
   config: Config;
   documents: Documents;
-  /** of the database's history: never to be logged */
+  /** secret of the database's history, which is never logged */
   secret: Uint8Array;
-  /** its own, from 1, or that of the one whose place it takes */
+  /** number of the worker, from 1; a replacement has the number of the worker it replaces */
   number: number;
 }
 
-/** What the primary tells its workers. */
+/** Messages from the primary to a worker. */
 export type ToWorker =
-  /** what comes before it, but for `drain`, is not for the worker */
+  /** earlier messages, `drain` excepted, are not for this worker */
   | Start
-  /** `heardAtMs`: by the clock of the system, for a process that stood still reads it later */
+  /** `receivedAtMs`: wall-clock time, because a stalled process reads the message later */
   | { type: 'feed'; message: FeedMessage; receivedAtMs: number }
-  /** the connection of the change feed was lost and stands again */
+  /** the change feed has reconnected */
   | { type: 'reconnected' }
   /** changes may have been missed */
   | { type: 'reset' }
-  /** the database follows another history: nothing that is cached is true there */
+  /** the database follows another history: every cached value is invalid */
   | { type: 'history'; history: string; generation: string; secret: Uint8Array }
   | { type: 'report metrics' }
   | { type: 'grant'; grants: LeaseGrant[] }
@@ -44,14 +44,14 @@ export type ToWorker =
   | { type: 'grants of others'; grants: LeaseGrant[] }
   | { type: 'drain' };
 
-/** What a worker tells the primary. */
+/** Messages from a worker to the primary. */
 export type ToPrimary =
   /** waits for `start` */
   | { type: 'up' }
   | { type: 'listening' }
-  /** its metrics, once a second and when asked: also a sign of life */
+  /** its metrics, once a second and on request; also a sign that it is alive */
   | { type: 'metrics'; metrics: object[]; defaultMetrics: object[] | undefined }
-  /** wants to admit requests of limits that hold for all workers together; answered by `grant` */
+  /** requests leases of rate limits; answered by `grant` */
   | { type: 'ask'; asks: LeaseRequest[] }
-  /** cannot go on; the reason is for the log of the primary too */
+  /** the worker failed; the reason is for the primary's log too */
   | { type: 'failed'; reason: string };

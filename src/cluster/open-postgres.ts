@@ -6,14 +6,14 @@ import { type FeedPosition, Replica } from '../postgres/replica.ts';
 import { Replicas } from '../postgres/replicas.ts';
 import type { Base } from './base.ts';
 
-/** PostgreSQL as a worker reads it. */
+/** PostgreSQL for a worker. */
 export interface OpenPostgres {
   postgres: Postgres;
-  /** undefined where there are none */
+  /** undefined without replicas */
   replicas: Replicas | undefined;
 }
 
-/** Connects to PostgreSQL and its replicas. `told`: what was heard last of changes. */
+/** Connects to PostgreSQL and its replicas. `position`: the last received position. */
 export function openPostgres(base: Base, announced: () => FeedPosition | undefined): OpenPostgres {
   const { config, shutdown, metrics } = base;
   const open = (url: () => string, dependency: Dependency, timeoutMs: number) =>
@@ -21,7 +21,7 @@ export function openPostgres(base: Base, announced: () => FeedPosition | undefin
       () =>
         openDatabase(url(), config.DATABASE_POOL_SIZE, {
           kind: 'serve',
-          // the server counts too what it waits for this process: the deadline itself is kept here
+          // the server counts time that this process causes too; the deadline itself is kept here
           statementTimeoutMs: 2 * timeoutMs,
           pooled: config.DATABASE_DIRECT_URL !== '',
         }),
@@ -33,11 +33,11 @@ export function openPostgres(base: Base, announced: () => FeedPosition | undefin
   shutdown.push('PostgreSQL', () => postgres.close());
   const urls = replicaUrlsOf(config);
   if (urls.length === 0) return { postgres, replicas: undefined };
-  // who waited for one in vain asks the primary afterwards
+  // a read that a replica did not answer in time goes to the primary
   const timeoutMs = Math.ceil(config.DATABASE_TIMEOUT_MS / 2);
   const replicas = new Replicas(
     postgres,
-    // a replica that is added or taken away needs a restart
+    // adding or removing a replica needs a restart
     urls.map(
       (url, i) => new Replica(open(() => replicaUrlsOf(config)[i] ?? url, 'postgres_replica', timeoutMs)),
     ),

@@ -5,7 +5,7 @@ import { Redis } from '../redis/client.ts';
 import { RedisCluster } from '../redis/cluster/client.ts';
 import type { Base } from './base.ts';
 
-/** Redis, and what stands in it. */
+/** Redis and the caches in it. */
 export interface OpenRedis {
   redis: Redis | RedisCluster;
   hotels: RedisHotelCache;
@@ -13,8 +13,8 @@ export interface OpenRedis {
 }
 
 /**
- * Connects to the Redis of `REDIS_URL`, where several addresses are nodes of a cluster; undefined where it is empty.
- * `timeoutMs` is the deadline of a command.
+ * Connects to the Redis of `REDIS_URL`, several addresses of which are nodes of a cluster; returns undefined if it is
+ * empty. `timeoutMs` is the deadline of a command.
  */
 export function openRedis(base: Base, timeoutMs: number, onCall?: OnCall): OpenRedis | undefined {
   const { config, shutdown, metrics } = base;

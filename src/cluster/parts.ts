@@ -32,22 +32,22 @@ import { type OpenRedis, openRedis } from './open-redis.ts';
 
 const FORGET_EVERY_MS = 10_000;
 /**
- * When PostgreSQL is back the change feed follows within so long. Until then what is held is answered as before: to ask at
- * once for all that is older than 5 s, while Redis cannot be believed either, was more than PostgreSQL was given.
+ * Maximum time between the recovery of PostgreSQL and that of the change feed. Until then cached values are used as
+ * before: reloading everything older than 5 s at once would overload PostgreSQL.
  */
 const FEED_FOLLOWS_MS = 1_000;
 /**
- * Look-ups of keys of which nobody has heard, of all workers together: at most 48 in any second, for a second
- * meets six windows.
+ * Rate limit of lookups of unknown keys, over all workers: at most 48 in any second, because a second overlaps six
+ * windows.
  */
 const UNKNOWN_KEYS = { requests: 8, windowMs: 200 };
-/** Share of the local cache's bytes that ids of pages of the list may take beside it, and the least that they may. */
+/** Share of the local cache's bytes for page ids of the list, in addition to it, and the minimum. */
 const LIST_SHARE = 1 / 32;
 const LEAST_LIST_BYTES = 1024 ** 2;
-/** No key has such an id. */
+/** Id that no key has. */
 const UNKNOWN_KEYS_ID = 'guesses of keys';
 
-/** What the orders of the primary are carried out with. */
+/** Parts of a worker that execute the primary's messages. */
 export interface Parts extends OpenPostgres {
   redis: OpenRedis['redis'] | undefined;
   local: LocalCache | undefined;
@@ -64,8 +64,7 @@ export interface Parts extends OpenPostgres {
 }
 
 /**
- * Builds a worker from its parts; nothing listens yet. `documents` it shows to anybody; `ask` wants requests of limits
- * admitted by the primary.
+ * Builds a worker; its port is not open yet. `documents` are public pages; `ask` requests leases from the primary.
  */
 export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseRequest[]) => void): Parts {
   const { config, shutdown, metrics } = base;
@@ -83,7 +82,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     metrics.called('redis', seconds, succeeded),
   );
   const origin = new HotelRepository(replicas ?? postgres);
-  // while PostgreSQL is known to be away nobody could say more
+  // while PostgreSQL is unavailable no other tier can answer
   const isTrusted = (nowMs = monotonicMs()) =>
     feedStatus.isUp(nowMs) || postgres.wasOpenWithin(FEED_FOLLOWS_MS);
   const local =
@@ -107,7 +106,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     countAnswers,
   );
   const redisBatch =
-    // with a cluster the reader does it: a reply of several nodes is not one
+    // with a cluster, replies of several nodes are merged by the reader
     redisCache?.redis instanceof Redis
       ? new RedisBatchReader(
           redisCache.redis,

@@ -17,20 +17,23 @@ import { divideDescriptors } from './descriptors.ts';
 import { followChanges } from './follow-changes.ts';
 import { Workers } from './workers.ts';
 
-/** After this time without the first word of an invalidator the workers start all the same. */
+/** Timeout of the first message of an invalidator, after which the workers start without it. */
 const FEED_TIMEOUT_MS = 1_000;
-/** How long the invalidator waits for Redis before it starts without it. */
+/** Time that the invalidator waits for Redis at its start. */
 const REDIS_TIMEOUT_MS = 500;
-/** What the workers' own drain may take beyond its deadline. */
+/** Margin for the drain of the workers beyond its deadline. */
 const DRAIN_MARGIN_MS = 2_000;
-/** What the end of a worker takes that was killed when that was over. */
+/** Margin for the exit of a worker that was killed after it. */
 const KILL_MARGIN_MS = 1_000;
-/** npm passes a signal on that the terminal has sent us already: what comes so soon after the first is the same one. */
+/**
+ * Interval in which a repeated signal counts as the same one: npm forwards the signal that the terminal has already
+ * sent.
+ */
 const SAME_SIGNAL_MS = 500;
 
 /**
- * Runs one instance until a signal ends it: the admin port, the instance's ear for the change feed, its
- * invalidator (active in one instance of all) and the workers. Never returns; exits 0 when all ended in order.
+ * Runs one instance until a signal ends it: the admin port, the change feed, the invalidator (active in one of all
+ * instances) and the workers. Never returns; exits 0 if everything ended in order.
  */
 export async function runPrimary(given: Config): Promise<void> {
   const base = new Base(given, 'primary');

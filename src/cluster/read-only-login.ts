@@ -2,8 +2,8 @@ import type { Sql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
 
 /**
- * Throws a `Failure` where the login may write hotels or keys. Through a pooler a worker cannot lay rights down for the
- * time of its session, for it has none.
+ * Throws a `Failure` if the login may write hotels or keys. Through a pooler a worker cannot drop rights for a
+ * session.
  */
 export async function requireReadOnlyLogin(sql: Sql): Promise<void> {
   const rows = await sql<{ login: string; may_write: boolean }[]>`

@@ -1,29 +1,29 @@
 import { readFileSync } from 'node:fs';
 
-/** Workers report once a second; one that is silent for this long and gets nothing done is frozen. */
+/** Time without a report and without progress after which a worker counts as frozen. Workers report once a second. */
 export const FROZEN_MS = 2_500;
-/** One that is silent for this long, and that the system calls stopped, need not be waited for longer. */
+/** Time after which a silent worker that the system reports as stopped is ended. */
 export const STOPPED_MS = 1_500;
-/** What a start may take: on a busy machine it does not say a word for seconds. */
+/** Time for a start: on a busy machine a worker does not report for seconds. */
 export const START_MS = 12_500;
-/** One that used the processor for this long without a word does not come back: no request takes so much. */
+/** Processor time without a report after which a worker is ended: no request takes as long. */
 export const ENDLESS_MS = 10_000;
-/** Of a tick of /proc: USER_HZ is 100 on every Linux. */
+/** Length of a tick of /proc: USER_HZ is 100 on every Linux. */
 const MS_PER_TICK = 10;
 
-/** What the system tells of the main thread of a process. */
+/** State of the main thread of a process as the system reports it. */
 export interface MainThread {
-  /** by a signal */
+  /** stopped by a signal */
   stopped: boolean;
-  /** that it has used so far */
+  /** processor time used so far */
   processorMs: number;
 }
 
-/** Undefined where the system does not tell: it is not Linux, or the process has just ended. */
+/** Reads the state; undefined if the system does not report it: not Linux, or the process has just ended. */
 export function mainThreadOf(pid: number): MainThread | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/task/${pid}/stat`, 'utf8');
-    // pid (name, which may hold anything) state ppid …
+    // pid (name, which may contain anything) state ppid …
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return {
       stopped: fields[0] === 'T',
@@ -34,13 +34,13 @@ export function mainThreadOf(pid: number): MainThread | undefined {
   }
 }
 
-/** Tells a worker that does not speak because it is busy from one that will not speak again. */
+/** Distinguishes a busy worker that does not report from a frozen one. */
 export class LivenessWatch {
-  /** when it spoke last */
+  /** time of the last report */
   #sinceMs: number;
-  /** when it was last known to get something done */
+  /** last time at which the worker was known to make progress */
   #busyAtMs: number;
-  /** at the first look at this silence, and at the last one */
+  /** state at the first check of this silence and at the last one */
   #first: MainThread | undefined;
   #last: MainThread | undefined;
 
@@ -49,7 +49,7 @@ export class LivenessWatch {
     this.#busyAtMs = nowMs;
   }
 
-  /** It has spoken, or may have without being heard. */
+  /** Records a report, or that one may have been missed. */
   broken(nowMs: number): void {
     this.#sinceMs = nowMs;
     this.#busyAtMs = nowMs;
@@ -57,10 +57,13 @@ export class LivenessWatch {
     this.#last = undefined;
   }
 
-  /** True when the worker is to be ended. `limitMs`: how long it may get nothing done; `look` is asked in long silences only. */
-  isFinal(nowMs: number, limitMs: number, look: () => MainThread | undefined): boolean {
+  /**
+   * Returns true if the worker must be ended. `limitMs`: maximum time without progress; `read` is called in long
+   * silences only.
+   */
+  isFinal(nowMs: number, limitMs: number, read: () => MainThread | undefined): boolean {
     if (nowMs - this.#sinceMs <= STOPPED_MS) return false;
-    const main = look();
+    const main = read();
     if (main?.stopped) return true;
     this.#first ??= main;
     if (main && this.#last && main.processorMs > this.#last.processorMs) this.#busyAtMs = nowMs;

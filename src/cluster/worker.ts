@@ -11,18 +11,18 @@ import { drain } from './drain.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { buildWorker } from './parts.ts';
 
-/** How long the worker waits for Redis before it starts without it. */
+/** Time that the worker waits for Redis at its start. */
 const REDIS_TIMEOUT_MS = 500;
-/** Likewise for PostgreSQL: what is cached can be answered without it. */
+/** The same for PostgreSQL: cached hotels can be served without it. */
 const POSTGRES_TIMEOUT_MS = 300;
-/** How long the worker waits to learn which keys exist before it starts without. */
+/** Time that the worker waits for the list of existing keys at its start. */
 const PRELOAD_TIMEOUT_MS = 200;
 const PRELOAD_AGAIN_MS = 1_000;
 const REPORT_EVERY_MS = 1_000;
-/** What queries under way may take when the connections are replaced. */
+/** Time for running queries when the connections are replaced. */
 const RECONNECT_S = 1;
 
-/** Builds one worker and starts it; returns what carries out what the primary says from then on. */
+/** Builds and starts one worker; returns the function that executes the primary's messages. */
 function startWorker({ config, documents, number, secret, ...feed }: Start): (message: ToWorker) => void {
   const base = new Base(config, 'worker');
   base.secret.use(secret);
@@ -88,14 +88,14 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
       Promise.race([learnKeys(), wait(PRELOAD_TIMEOUT_MS)]),
       replicas?.connected(POSTGRES_TIMEOUT_MS),
     ]);
-    // it may have been told to end meanwhile
+    // the worker may have been asked to stop meanwhile
     if (pipeline.closing) return;
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     send({ type: 'listening' });
     hotelList.index.prepare();
   };
-  /** Answers what is under way, then ends the connections, the pools and the process. */
+  /** Answers pending requests, then closes the connections and pools and ends the process. */
   const end = async () => {
     logPositions.release();
     await drain(pipeline, server, config.DRAIN_TIMEOUT_MS);
@@ -120,7 +120,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
       case 'history':
         base.secret.use(message.secret);
         feedApplier.clear(message.history, message.generation);
-        // a connection may stand that leads to the server of before
+        // a connection to the previous server may be open
         postgres.reconnect(RECONNECT_S);
         replicas?.reconnect(RECONNECT_S);
         learnKeys();
@@ -155,7 +155,7 @@ function fail(error: unknown): void {
   setTimeout(() => process.exit(1), 50);
 }
 
-// signals are for the primary, which tells the workers what to do; without it there is nothing to do
+// signals are handled by the primary, which informs the workers; without a primary the worker ends
 process.on('SIGINT', () => {});
 process.on('SIGTERM', () => {});
 process.on('disconnect', () => process.exit(0));

@@ -8,41 +8,41 @@ import type { LeaseRequest } from '../rate-limit/rate-limit.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { FROZEN_MS, LivenessWatch, mainThreadOf, START_MS } from './silence.ts';
 
-/** A worker that lived this long was not ended by its start, whatever became of those before it. */
+/** Lifetime after which a worker's end is not attributed to its start. */
 const STEADY_MS = 10_000;
-/** The first to end is replaced at once; the pauses before those that follow begin with this one and double. */
+/** The first exit is followed by an immediate restart; later pauses begin with this one and double. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 const WATCH_EVERY_MS = 250;
-/** How long a scrape waits for the workers' present counts. */
+/** Maximum time that a scrape waits for the workers' present metrics. */
 const REPORT_TIMEOUT_MS = 500;
 
 type MetricsJson = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 interface WorkerHandle {
   worker: Worker;
-  /** from 1; whoever takes its place gets it too */
+  /** number from 1, kept by a replacement */
   number: number;
   startedAtMs: number;
   nextPauseMs: number;
   liveness: LivenessWatch;
-  /** its program is read */
+  /** its program is loaded */
   up: boolean;
   listening: boolean;
   metrics: MetricsJson;
   /** as of the last scrape */
   defaultMetrics: object[];
-  /** of those who wait for its present metrics */
+  /** scrapes that wait for its present metrics */
   reported: (() => void)[];
 }
 
-/** The workers of this instance: started, replaced when they end, counted together. */
+/** Starts the workers of this instance, replaces those that end, and sums their metrics. */
 export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
   readonly #startOf: (number: number) => Start;
   readonly #handles = new Map<number, WorkerHandle>();
-  /** counters of workers that have ended: of each, until they are summed in the first place */
+  /** metrics of ended workers, until they are summed */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
   readonly #rateLimits = new RateLimitCoordinator();
@@ -50,7 +50,7 @@ export class Workers {
   readonly #watch: NodeJS.Timeout;
   #watchedAtMs = performance.now();
 
-  /** Starts `count` workers; `startOf` is asked whenever one opens what it is to be told. */
+  /** Starts `count` workers; `startOf` is called for the start data of each. */
   constructor(count: number, startOf: (number: number) => Start, metrics: Metrics, events: Events) {
     this.#startOf = startOf;
     this.#metrics = metrics;
@@ -63,7 +63,7 @@ export class Workers {
     this.#watch = setInterval(() => this.#endFrozen(), WATCH_EVERY_MS);
   }
 
-  /** Workers that accept connections. */
+  /** Returns the number of workers that accept connections. */
   get listening(): number {
     return [...this.#handles.values()].filter(({ listening }) => listening).length;
   }
@@ -72,7 +72,7 @@ export class Workers {
     for (const { worker } of this.#handles.values()) send(worker, message);
   }
 
-  /** The metrics of all workers, those that have ended included, and `own`. */
+  /** Returns the metrics of all workers, ended ones included, and `own`. */
   async gather(own: () => Promise<object[][]>): Promise<string> {
     const asked = [...this.#handles.values()].map((handle) => {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -91,7 +91,7 @@ export class Workers {
     return Registry.aggregate([...(await own()), ...this.#legacy, ...all] as never).metrics();
   }
 
-  /** Tells every worker to finish; resolves when all have ended, or have been killed after `deadlineMs`. */
+  /** Asks every worker to finish; resolves when all have ended, or were killed after `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#watch);
@@ -108,7 +108,7 @@ export class Workers {
     for (const { worker } of this.#handles.values()) worker.process.kill('SIGKILL');
   }
 
-  /** `nextPauseMs`: how long the one that takes its place must wait, should it end at once. */
+  /** `nextPauseMs`: pause before its replacement if it ends at once. */
   #start(number: number, nextPauseMs: number): void {
     const worker = cluster.fork();
     const nowMs = performance.now();
@@ -179,10 +179,10 @@ export class Workers {
     }, restartInMs);
   }
 
-  /** A worker's counters outlive it; what it gauged does not. */
+  /** Keeps the counters of an ended worker, without its gauges. */
   #remember(metrics: MetricsJson): void {
     const counters = metrics.filter(({ type }) => String(type) === 'counter' || String(type) === 'histogram');
-    // counted from this turn on: a scrape that missed them would see its counters fall
+    // counted immediately: a scrape in between would see the counters fall
     this.#legacy.push(counters);
     this.#summing = this.#summing.then(async () => {
       const summed = this.#legacy.length;
@@ -200,7 +200,7 @@ export class Workers {
     const stoodStill = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
     this.#watchedAtMs = nowMs;
     for (const { worker, liveness, up } of this.#handles.values()) {
-      // a primary that slept itself has not read yet what the workers said meanwhile
+      // a primary that slept has not read the workers' messages yet
       if (stoodStill) liveness.broken(nowMs);
       const look = () => mainThreadOf(worker.process.pid!);
       if (liveness.isFinal(nowMs, up ? FROZEN_MS : START_MS, look)) worker.process.kill('SIGKILL');
@@ -208,7 +208,7 @@ export class Workers {
   }
 }
 
-/** A worker may have died a moment ago without our knowing: that is told by its exit, not here. */
+/** Sends to a worker that may have died; its exit event reports that. */
 function send(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => {});
 }

@@ -7,28 +7,28 @@ import { WaitQueue } from '../lib/wait-queue.ts';
 import { completed } from './connect.ts';
 
 /**
- * SQLSTATE classes and codes that say the server cannot be had: connection, login, resources, operator's intervention,
- * and a database that is renamed or closed while another is put in its place.
+ * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
+ * database that is renamed or closed during its replacement.
  */
 const UNAVAILABLE_CODES = /^(08|28|53|57P0|3D000|55000)/;
-/** Errors of postgres.js and of sockets that say the same. */
+/** Errors of postgres.js and of sockets with the same meaning. */
 const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
-/** Failures without a success after which it is left alone. */
+/** Consecutive failures that open the circuit breaker. */
 const FAILURES_TO_OPEN = 3;
-/** statement_timeout and lock_timeout: the server is there, this query was too slow */
+/** statement_timeout and lock_timeout: the server is available, the query was too slow */
 const TOO_SLOW = /^(57014|55P03)$/;
 
-/** A query that says whether hotels can be read. */
+/** Query that checks whether hotels can be read. */
 const PROBE = (sql: Sql) => sql`select from hotels limit 1`;
 
-/** What a query is for: hotels and keys; pages of the list; what no request waits for. */
+/** Purposes of queries: hotels and keys; pages of the list; background work. */
 export type Lane = 'load' | 'list' | 'background';
-/** The share of the connections that the queries of a lane may take, so that slow ones leave room for the others. */
+/** Maximum share of the connections for the queries of a lane, so that slow queries leave room for others. */
 const LANE_SHARES: Record<Lane, number> = { load: 1, list: 1 / 2, background: 1 / 4 };
-/** After such a part of the deadline without an answer the server is asked whether it is there. */
+/** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
 
-/** The queries of one lane. */
+/** Queries of one lane. */
 interface LaneState {
   readonly most: number;
   running: number;
@@ -36,10 +36,10 @@ interface LaneState {
 }
 
 /**
- * PostgreSQL as the workers read it: a bounded number of queries at once, a bounded queue before it, one
- * deadline for waiting and running, one breaker. What cannot be had in time is `Unavailable`; any other
- * error of a query is thrown as it is. The breaker opens when the server does not answer at all: a query that is late
- * while others are answered, or a ping is, counts for nothing.
+ * Queries PostgreSQL for a worker: a bounded number of concurrent queries, a bounded queue, one deadline for waiting
+ * and running, one circuit breaker. Queries that cannot be done in time throw `Unavailable`; other errors are thrown
+ * unchanged. The breaker opens if the server does not respond at all: a late query does not count while other
+ * queries, or a probe, are answered.
  */
 export class Postgres {
   readonly #open: () => Sql;
@@ -92,19 +92,19 @@ export class Postgres {
     return this.#breaker.open;
   }
 
-  /** True while PostgreSQL is known to be away, and for so long after. */
+  /** Returns true while the circuit breaker is open, and for this long after. */
   wasOpenWithin(ms: number): boolean {
     return this.#breaker.wasOpenWithin(ms);
   }
 
-  /** The change feed, which comes from PostgreSQL, has a connection again. */
+  /** Called when the change feed, which comes from PostgreSQL, has reconnected. */
   probeNow(): void {
     this.#breaker.probeNow();
   }
 
   /**
-   * Runs one query. Throws `Unavailable` at once when the breaker is open or the queue is full. Owners whose queries wait
-   * take turns; those that no owner is named for take theirs together.
+   * Runs one query. Throws `Unavailable` immediately if the breaker is open or the queue is full. Owners of waiting
+   * queries are served in turn; queries without an owner share one turn.
    */
   async query<T>(run: (sql: Sql) => PromiseLike<T>, owner = '', kind: Lane = 'load'): Promise<T> {
     if (this.#breaker.pendingProbe) await this.#breaker.pendingProbe;
@@ -152,9 +152,9 @@ export class Postgres {
       this.#breaker.succeeded();
       return result;
     } catch (error) {
-      // an answer of the server, be it an error, says that it is there
+      // a response, be it an error, shows that the server is available
       if (error instanceof Unavailable && error.cause) {
-        // a server that answered nobody for a whole deadline would not answer the next either
+        // a server that answered nothing for a whole deadline would not answer the next query
         const silent = error.cause instanceof DeadlineExceeded;
         this.#breaker.failed(error.message, silent ? FAILURES_TO_OPEN : 1);
       }
@@ -166,7 +166,7 @@ export class Postgres {
     }
   }
 
-  /** The rows of one query, by `query`. */
+  /** Runs one query like `query` and returns its rows. */
   rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
     return this.query(
       (sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }),
@@ -175,7 +175,7 @@ export class Postgres {
     );
   }
 
-  /** Opens all connections, or gives up after `timeoutMs`: who asks first shall not have to wait for them. */
+  /** Opens all connections, or stops waiting after `timeoutMs`, so that the first queries need not wait for them. */
   async connected(timeoutMs: number): Promise<void> {
     const asked = Array.from({ length: this.#limits.connections }, () => this.#sql`select`);
     await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
@@ -187,15 +187,15 @@ export class Postgres {
     await this.#sql.end({ timeout: 1 });
   }
 
-  /** Who has waited longer than this has too little time left: to be late then would be blamed on the server. */
+  /** Returns the wait in ms after which too little time is left: a timeout would be blamed on the server. */
   get #mostWaitMs(): number {
     return 0.75 * this.#limits.timeoutMs;
   }
 
-  /** A query that would only be refused when the time is over is refused now. */
+  /** Returns true if a new query would time out in the queue. */
   #isFull(waiting: WaitQueue<() => void>, owner: string, nowMs: number): boolean {
     const { queueLimit } = this.#limits;
-    // past the limit an owner below its share may still wait, but not without end where there are many
+    // beyond the limit, an owner below its share may still wait, up to a bound
     return (
       waiting.sizeBefore(owner) >= queueLimit ||
       waiting.length >= 2 * queueLimit ||
@@ -212,7 +212,7 @@ export class Postgres {
     }
   }
 
-  /** One attempt with a deadline of our own: postgres.js has none, and on a half-open path it would hang. */
+  /** Runs one attempt with a deadline of its own: postgres.js has none, and hangs on a half-open path. */
   async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, deadline: StallTolerantDeadline): Promise<T> {
     const sql = this.#sql;
     const startedAtMs = performance.now();
@@ -241,7 +241,7 @@ export class Postgres {
     }
   }
 
-  /** Asks whether the server is there, as long as queries run and none has been answered of late. */
+  /** Probes the server while queries run and none was answered recently. */
   #watch(): void {
     this.#watching ??= setTimeout(() => {
       this.#watching = undefined;
@@ -258,15 +258,15 @@ export class Postgres {
       completed(await PROBE(this.#sql));
       this.#answeredAtMs = performance.now();
     } catch {
-      // the queries that run will tell
+      // the running queries decide
     } finally {
       this.#pinging = false;
     }
   }
 
   /**
-   * Replaces all connections: after three late answers in a row, as a half-open path never says that it is dead, or where
-   * they may lead to another server than they should. Queries under way may take so long still.
+   * Replaces all connections, after three consecutive timeouts (a half-open path reports no error) or when they may
+   * lead to the wrong server. Running queries may take up to this time.
    */
   reconnect(finishWithinS = 0): void {
     const old = this.#sql;
@@ -274,7 +274,7 @@ export class Postgres {
     try {
       this.#sql = this.#open();
     } catch {
-      // a file that the address names cannot be read at this moment
+      // a file named by the address cannot be read at the moment
       return;
     }
     old.end({ timeout: finishWithinS }).catch(() => {});

@@ -1,30 +1,29 @@
 import postgres, { type Sql } from 'postgres';
 import { postgresTlsOf } from '../config/postgres-tls.ts';
 
-/** What connections are for; all but `operate` assume the role that cannot write. */
+/** Purposes of connections. All but `operate` assume the role that cannot write. */
 export type Purpose =
   /**
-   * the workers' queries: read only; `pooled`: through a pooler that hands its connections out for one transaction
-   * each, where no setting and no prepared statement would last, so that the login itself must be read only
+   * queries of the workers, read only; `pooled`: through a pooler in transaction mode, where settings and prepared
+   * statements do not last, so the login itself must be read only
    */
   | { kind: 'serve'; statementTimeoutMs: number; pooled: boolean }
   /** the active invalidator: holds a lock, takes changes off the queue */
   | { kind: 'invalidate'; onClose: () => void }
-  /** hears the change feed */
+  /** receives the change feed */
   | { kind: 'listen' }
-  /** the operator's command line */
+  /** the command line */
   | { kind: 'operate' };
 
-/** One-dimensional arrays of texts, and of bigints as digits; by the numbers that PostgreSQL has for them. */
+/** One-dimensional arrays of texts, and of bigints as digits, by their type numbers in PostgreSQL. */
 export const ARRAYS = {
   text: { to: 1009, from: [1009], serialize: writeArray, parse: readArray },
   bigint: { to: 1016, from: [1016], serialize: writeArray, parse: readArray },
 };
 
 /**
- * PostgreSQL looks after a silent client this often, and forgets one that is gone without a word after 25 s; by the
- * system's own settings it would keep the connection for two hours, and a service that has opened others meanwhile
- * would need twice as many.
+ * TCP keepalive of the server: it drops a client that disappeared after 25 s. By the system's defaults it would keep
+ * the connection for two hours, and a restarted service would need twice as many.
  */
 const KEEPALIVE = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp_keepalives_count: '3' };
 
@@ -32,9 +31,9 @@ const KEEPALIVE = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp
 const SERVING_ROLE = 'hotel_api_serve';
 
 /**
- * Opens a pool of at most `connections` to PostgreSQL; connects lazily. Nothing is pipelined, so a quick
- * query never waits behind a slow one on its connection: queue before the pool. A lost server is tried
- * again after 200 to 400 ms; queries fail meanwhile.
+ * Opens a pool of at most `connections` to PostgreSQL; connects lazily. Queries are not pipelined, so a fast query
+ * never waits behind a slow one on its connection: callers queue before the pool. A lost server is retried after 200
+ * to 400 ms; queries fail meanwhile.
  */
 export function openDatabase(address: string, connections: number, purpose: Purpose): Sql {
   const { kind } = purpose;
@@ -44,12 +43,13 @@ export function openDatabase(address: string, connections: number, purpose: Purp
     max: connections,
     max_pipeline: 1,
     max_lifetime: kind === 'serve' ? 1_800 : null,
-    // LISTEN has a connection of its own, which stays
+    // LISTEN has a permanent connection of its own
     idle_timeout: kind === 'listen' ? 2 : null,
     backoff: () => 0.2 + Math.random() * 0.2,
     connect_timeout: kind === 'operate' ? 30 : 2,
     onnotice: () => {},
-    // postgres.js 3.4 would ask for the types on each connection, and where it is lost meanwhile the rejection is
+    // postgres.js 3.4 would query the types on each connection, and a connection loss meanwhile ends the process with
+    // an unhandled rejection
     // nobody's and ends the process
     ...(kind !== 'operate' && { fetch_types: false, types: ARRAYS }),
     onclose: kind === 'invalidate' ? purpose.onClose : undefined,
@@ -71,7 +71,7 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         ...KEEPALIVE,
       };
     case 'invalidate':
-      // a process that is frozen or cut off must not keep the lock: it speaks every 500 ms or is ended
+      // a frozen or disconnected process must not keep the lock: it sends every 500 ms or its session ends
       return {
         role: SERVING_ROLE,
         idle_session_timeout: '1200',
@@ -79,7 +79,7 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         tcp_user_timeout: '1200',
         client_connection_check_interval: '500',
         statement_timeout: '10000',
-        // an ALTER TABLE that waits for others keeps it from comparing hotels, not from speaking
+        // a waiting ALTER TABLE prevents comparing hotels, not announcing
         lock_timeout: '300',
       };
     case 'listen':
@@ -104,11 +104,10 @@ function readArray(text: string): (string | null)[] {
 }
 
 /**
- * The rows of a result as PostgreSQL sent them; throws where it sent none at all. Of postgres.js 3.4:
- * - A query that is written between the error of a connection and its end is not told of either. When the connection
- *   stands again it is answered, with a result of no command and no rows: to us they would be hotels that do not exist.
- * - There are holes before the rows of a query that follows, on the same connection, one that failed after some of its
- *   rows had come (porsager/postgres, issues 1119 and 1181).
+ * Returns the rows of a result as PostgreSQL sent them; throws if it sent no result. With postgres.js 3.4, a query
+ * written between the error and the end of a connection gets a result without command and rows after the reconnect,
+ * which would read as absent hotels. A query that follows a failed one on the same connection may have holes before
+ * its rows (porsager/postgres, issues 1119 and 1181).
  */
 export function completed<Rows>(rows: Rows): Rows {
   const { length, count, command } = rows as { length?: number; count?: number; command?: string | null };
@@ -117,6 +116,6 @@ export function completed<Rows>(rows: Rows): Rows {
       code: 'CONNECTION_CLOSED',
     });
   if (!Array.isArray(rows) || length === count) return rows;
-  // filter passes over holes
+  // filter skips holes
   return rows.filter(() => true) as Rows;
 }

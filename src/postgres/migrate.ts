@@ -7,12 +7,12 @@ import { Failure } from '../lib/failure.ts';
 
 const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 const MINIMUM_SERVER = 150_000;
-/** pg_advisory_xact_lock: one starter at a time works on the schema of a database. */
+/** Key of pg_advisory_xact_lock: one process at a time migrates a database. */
 const LOCK = 0x686f74656c;
 const ATTEMPTS = 20;
 /**
- * How the name of a file says that older releases go on working when it is applied: `009-more.from-008.sql` leaves
- * alone whatever the releases of version 8 and later use. Without it only its own release and later ones work.
+ * Pattern of a migration that older releases tolerate: `009-more.from-008.sql` changes nothing that releases of
+ * version 8 and later use. Without the suffix only its own release and later ones work.
  */
 const WORKS_FROM = /\.from-(\d{3})\.sql$/;
 
@@ -29,11 +29,10 @@ interface Migration extends Applied {
 }
 
 /**
- * Applies the files `NNN-name.sql` of `directory` that the database lacks, in order, each in a transaction
- * of its own together with its row in `schema_migrations`. Any number may start at once: the first works,
- * the others wait and find it done. Migrations of newer releases that work with this one are left as they are.
- * Throws a `Failure` when the server is too old, the database is newer than this release can live with, or a file
- * was changed after it was applied.
+ * Applies the missing files `NNN-name.sql` of `directory` in order, each in a transaction together with its row in
+ * `schema_migrations`. Any number of processes may start at once: one migrates, the others wait. Migrations of newer
+ * releases that tolerate this one remain. Throws a `Failure` if the server is too old, the database is too new for
+ * this release, or an applied file has changed.
  */
 export async function migrate(
   sql: Sql,
@@ -49,23 +48,26 @@ export async function migrate(
   }
 }
 
-/** The version that this release brings a schema to. */
+/** Returns the version of the schema that this release needs. */
 export async function knownVersion(directory = SQL_DIRECTORY): Promise<number> {
   return lastOf(await readMigrations(directory));
 }
 
-/** The version that ordered migrations lead to. */
+/** Returns the last version of ordered migrations. */
 function lastOf(migrations: Applied[]): number {
   return migrations.at(-1)?.version ?? 0;
 }
 
-/** What the database's schema is made of, in the order of the versions; nothing when it was never migrated. */
+/** Reads the applied migrations in order of version; empty for a database that was never migrated. */
 async function appliedTo(sql: Sql): Promise<Applied[]> {
   const [found] = await sql`select to_regclass('schema_migrations') is not null as present`;
   return found!.present ? sql<Applied[]>`select version, name from schema_migrations order by version` : [];
 }
 
-/** For the service at its start: throws a `Failure` that says what to do unless this release works with server and schema. */
+/**
+ * Checks server and schema at the start of the service. Throws a `Failure` that says what to do unless this release
+ * works with them.
+ */
 export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promise<void> {
   const migrations = await readMigrations(directory);
   const expected = lastOf(migrations);
@@ -80,7 +82,7 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
           'Run, as a login that may grant the role: grant hotel_api_serve to LOGIN',
       );
     }
-    // The service connects in a role that the migrations make.
+    // the service connects as a role that the migrations create
     if (!/role "hotel_api_serve" does not exist/.test((error as Error).message)) throw error;
     applied = [];
   }
@@ -90,7 +92,7 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
       `The database's schema is at version ${version}, this release needs ${expected}. Run: hotel-api migrate`,
     );
   }
-  // of two that were made at the same time the one with the smaller number may come later
+  // of two branches, the migration with the smaller number may be applied later
   const lacking = migrations.find((migration) => !applied.some((row) => row.version === migration.version));
   if (lacking) throw new Failure(`The database's schema lacks sql/${lacking.name}. Run: hotel-api migrate`);
   const newer = applied.filter((row) => row.version > expected);
@@ -98,9 +100,12 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
   if (breaking) throw newerThanCode(version, expected, breaking.name);
 }
 
-/** In one transaction: waits for its turn, checks what is applied, applies the first file that is not. Returns its name. */
+/**
+ * Applies the first missing file in one transaction, after waiting for the lock and checking the applied ones.
+ * Returns its name.
+ */
 async function applyNext(transaction: TransactionSql, migrations: Migration[]): Promise<string | undefined> {
-  // A lock of the transaction and not of the session: it works behind PgBouncer and dies with its holder.
+  // a lock of the transaction, not of the session: it works behind PgBouncer and ends with its holder
   await transaction`select pg_advisory_xact_lock(${LOCK})`;
   await transaction`
     create table if not exists schema_migrations (
@@ -126,7 +131,7 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
   const present = new Set(rows.map(({ version }) => version));
   const next = migrations.find(({ version }) => !present.has(version));
   if (!next) return undefined;
-  // Functions that the file makes keep this path (`set search_path from current`).
+  // functions that the file creates keep this path (`set search_path from current`)
   await transaction`select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`;
   try {
     await transaction.unsafe(next.text).simple();
@@ -140,7 +145,7 @@ async function applyNext(transaction: TransactionSql, migrations: Migration[]): 
   return next.name;
 }
 
-/** Throws a `Failure` where two files have one number: the second would never be applied. */
+/** Throws a `Failure` if two files have the same number: the second would never be applied. */
 async function readMigrations(directory: string): Promise<Migration[]> {
   const names = (await readdir(directory)).filter((name) => /^\d{3}-.+\.sql$/.test(name)).sort();
   names.forEach((name, i) => {
@@ -167,7 +172,7 @@ async function requireServer(sql: Sql): Promise<void> {
   }
 }
 
-/** True of a migration that is newer than a release that knows versions up to `known`, and that it can live with. */
+/** Returns true for a newer migration that a release of version `known` tolerates. */
 function worksWith(known: number, { version, name }: Applied): boolean {
   const from = WORKS_FROM.exec(name)?.[1];
   return version > known && from !== undefined && Number(from) <= known;
@@ -180,7 +185,7 @@ function newerThanCode(found: number, known: number, breaking: string): Failure 
   );
 }
 
-/** Roles belong to the whole server, so the advisory lock of one database does not order two of them. */
+/** Roles belong to the whole server, so the lock of one database does not order two migrations. */
 function isRaceOverRoles(error: unknown): boolean {
   const { code, message, table_name } = error as { code?: string; message: string; table_name?: string };
   return (

@@ -1,15 +1,15 @@
 import { Unavailable } from '../errors.ts';
 import type { Lane, Postgres } from './client.ts';
 
-/** What this worker has heard last of changes: a replica is read only where it holds at least that. */
+/** Last received position: a replica is used only if it holds at least that. */
 export interface FeedPosition {
-  /** of the invalidator that told it */
+  /** term that announced it */
   term: string;
-  /** counts, in the term, what it told of changes */
+  /** number of announcements in the term */
   count: number;
 }
 
-/** How long a replica is left alone that was found behind, at first; twice as long each time it still is. */
+/** First pause after a replica was found behind; it doubles each time it still is. */
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
 
@@ -21,14 +21,14 @@ type GuardedRows<Row> = (
   Row;
 
 /**
- * One read replica. Each read asks, in the snapshot that it takes its rows from, whether the replica holds what the
- * worker has heard of; so it need not be one server: what stands behind a balancer or a pooler may do.
+ * Reads from one replica. Each read checks, in the snapshot of its rows, whether the replica has reached the position
+ * of the worker. A balancer or pooler in front of several servers is therefore allowed.
  */
 export class Replica {
   readonly #postgres: Postgres;
   #pauseMs = 0;
   #tryAtMs = -Infinity;
-  /** when it was last found to hold all that was told */
+  /** last time at which it held every announced change */
   #reachedAtMs = performance.now();
   #reached = true;
 
@@ -36,12 +36,12 @@ export class Replica {
     this.#postgres = postgres;
   }
 
-  /** For how long it has lacked something that was told; 0 while it does not. */
+  /** Returns the time in ms for which it has lacked an announced change; 0 if it lacks none. */
   get lagMs(): number {
     return this.#reached ? 0 : performance.now() - this.#reachedAtMs;
   }
 
-  /** False while it is left alone. After each pause one caller is sent to it, to find out. */
+  /** Returns false during a pause. After each pause one caller is sent to the replica as a probe. */
   mayBeAsked(): boolean {
     const nowMs = performance.now();
     if (this.#postgres.breakerOpen || nowMs < this.#tryAtMs) return false;
@@ -49,12 +49,15 @@ export class Replica {
     return true;
   }
 
-  /** Queries that wait for a connection. */
+  /** Returns the number of queries that wait for a connection. */
   get waiting(): number {
     return this.#postgres.waiting;
   }
 
-  /** The rows of one query, or undefined where the replica lacks what was told. Throws what `Postgres` does. */
+  /**
+   * Returns the rows of one query, or undefined if the replica lacks an announced change. Throws what `Postgres`
+   * throws.
+   */
   async rows<Row>(
     text: string,
     parameters: unknown[],
@@ -80,13 +83,13 @@ export class Replica {
       this.#tryAtMs = -Infinity;
       return rows[0]!.found ? rows : [];
     } catch (error) {
-      // a full queue says nothing of the replica
+      // a full queue says nothing about the replica
       if (!(error instanceof Unavailable && error.rejection === 'postgres_queue')) this.#behind(pausedMs);
       throw error;
     }
   }
 
-  /** Looks whether it holds what was told, for when nobody reads from it. */
+  /** Checks its position while no request reads from it. */
   async look(announced: FeedPosition): Promise<void> {
     if (this.#postgres.breakerOpen) this.#reached = false;
     else await this.rows('select 1', [], announced).catch(() => {});
@@ -106,7 +109,7 @@ export class Replica {
 
   #behind(pausedMs: number): void {
     this.#reached = false;
-    // of many that were under way only the first counts
+    // of several concurrent reads only the first counts
     if (pausedMs !== this.#pauseMs) return;
     this.#pauseMs = Math.min(Math.max(2 * pausedMs, FIRST_PAUSE_MS), LONGEST_PAUSE_MS);
     this.#tryAtMs = performance.now() + this.#pauseMs;
@@ -114,8 +117,8 @@ export class Replica {
 }
 
 /**
- * The query, with whether the replica has reached what the two parameters after its own name. All of a statement sees
- * one snapshot, which makes this exact; a position of the log that is asked for in the statement is later than it.
+ * Adds to a query whether the replica has reached the two parameters after its own. A statement has one snapshot,
+ * which makes this exact; a position queried in the statement is later than it.
  */
 function guarded(text: string, parameters: number): string {
   return `select mark.reached, read.* from (

@@ -1,15 +1,15 @@
 import type { Lane, Postgres } from './client.ts';
 import type { FeedPosition, Replica } from './replica.ts';
 
-/** How often each replica is looked at, whether or not it is read. */
+/** Interval of the checks of each replica, whether or not it is read. */
 const LOOK_EVERY_MS = 1_000;
 
-/** Where a read that a replica could have answered went; all but `answered` went to the primary. */
+/** Result of a read for which a replica was considered; all but `answered` went to the primary. */
 export type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
 
 /**
- * Reads from replicas in turn, and from the primary what they cannot answer: while the change feed is silent, where
- * the one whose turn it is lacks what was heard of, fails, or is left alone for that.
+ * Reads from replicas in turn. The primary answers while the change feed is down, and if the replica is behind, fails
+ * or is paused.
  */
 export class Replicas {
   readonly #primary: Postgres;
@@ -19,7 +19,7 @@ export class Replicas {
   readonly #looking: NodeJS.Timeout;
   #nextIndex = 0;
 
-  /** `told`: what was heard last, undefined while that is not known. */
+  /** `position`: the last received position, undefined while it is unknown. */
   constructor(
     primary: Postgres,
     replicas: Replica[],
@@ -36,17 +36,19 @@ export class Replicas {
     }, LOOK_EVERY_MS);
   }
 
-  /** Queries that wait for a connection, wherever. */
+  /** Returns the number of queries that wait for a connection to any server. */
   get waiting(): number {
     return this.#replicas.reduce((sum, { waiting }) => sum + waiting, this.#primary.waiting);
   }
 
-  /** For how long each replica has lacked something that was told, in the order of the configuration. */
+  /**
+   * Returns the time in ms for which each replica has lacked an announced change, in the order of the configuration.
+   */
   get lagsMs(): number[] {
     return this.#replicas.map(({ lagMs }) => lagMs);
   }
 
-  /** The rows of one query, which holds all that was heard of before. Throws what `Postgres` does. */
+  /** Returns the rows of one query, which include every change received before it. Throws what `Postgres` throws. */
   async rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
     const outcome = await this.#ask<Row>(text, parameters, owner, lane);
     if (typeof outcome !== 'string') {
@@ -73,7 +75,7 @@ export class Replicas {
     }
   }
 
-  /** Opens their connections, or gives up after `timeoutMs`. */
+  /** Opens the connections, or stops waiting after `timeoutMs`. */
   async connected(timeoutMs: number): Promise<void> {
     await Promise.all(this.#replicas.map((replica) => replica.connected(timeoutMs)));
   }

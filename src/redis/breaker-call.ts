@@ -2,7 +2,9 @@ import type { CircuitBreaker, OnCall } from '../lib/circuit-breaker.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { isUnavailable } from './store.ts';
 
-/** How Redis is called: what is away is left alone, what cannot be had in time is nothing, and every call is told of. */
+/**
+ * Calls Redis behind a circuit breaker: no call while it is open, undefined for a failure, and every call is counted.
+ */
 export class BreakerCall {
   readonly #timeoutMs: number;
   readonly #onCall: OnCall;
@@ -12,7 +14,7 @@ export class BreakerCall {
     this.#onCall = onCall;
   }
 
-  /** What a command comes to; undefined when it failed, or the breaker of its server is open. */
+  /** Returns the result of a command; undefined if it failed or the breaker of its server is open. */
   async call<T>(breaker: CircuitBreaker, command: () => Promise<T>): Promise<T | undefined> {
     if (breaker.open) return undefined;
     const startedAtMs = performance.now();
@@ -31,15 +33,15 @@ export class BreakerCall {
   }
 
   /**
-   * For what nobody waits for: whether Redis is away, reads find out. Not ioredis' commandTimeout, which calls answers
-   * late that wait unread in a busy process.
+   * Applies a deadline to background commands, which do not open the breaker. It replaces ioredis' commandTimeout,
+   * which reports unread responses as late in a busy process.
    */
   inTime<T>(command: Promise<T>): Promise<T> {
     return withDeadline(command, 2 * this.#timeoutMs);
   }
 }
 
-/** Resolves when `isReady`, or after `timeoutMs`: whether it is. */
+/** Waits until `isReady` returns true, or for `timeoutMs`. Returns its result. */
 export async function untilReady(isReady: () => boolean, timeoutMs: number): Promise<boolean> {
   const untilMs = performance.now() + timeoutMs;
   while (!isReady() && performance.now() < untilMs) await new Promise((resolve) => setTimeout(resolve, 10));

@@ -8,9 +8,9 @@ import { oversOf, refusalsOf, SET_EACH, STORE_NEWER } from './scripts.ts';
 import { clientOptions, type Login, type RedisStore, type Refusal, type Versioned } from './store.ts';
 import { ViewConnector } from './view-connector.ts';
 
-/** Scripts block the server: more keys than these go in several calls. */
+/** Maximum number of keys per script call, because scripts block the server. */
 const KEYS_PER_SCRIPT = 100;
-/** Calls of one script under way at once; more would make each wait for the others beyond its deadline. */
+/** Maximum number of concurrent calls of one script; more would make each wait beyond its deadline. */
 const SCRIPTS_AT_ONCE = 4;
 
 interface ScriptedClient extends Client {
@@ -18,7 +18,7 @@ interface ScriptedClient extends Client {
   setEach(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<null>;
 }
 
-/** One Redis server as the service uses it: values that carry versions, one deadline, one breaker. */
+/** Client of one Redis server: versioned values, one deadline, one circuit breaker. */
 export class Redis implements RedisStore {
   readonly #client: ScriptedClient;
   readonly #mget: MgetConnection;
@@ -27,7 +27,7 @@ export class Redis implements RedisStore {
   readonly #left = new LeftMarks();
   readonly #clients: Client[];
 
-  /** Connects to `url`; `onBreaker` is told when Redis is given up and when it is used again. */
+  /** Connects to `url`; `onBreaker` is called when the breaker opens and closes. */
   constructor(
     url: string,
     timeoutMs: number,
@@ -48,7 +48,7 @@ export class Redis implements RedisStore {
     this.#client.on('error', () => {});
     this.#breaker = new CircuitBreaker({
       probe: () => Promise.all([this.#call.inTime(this.#client.ping()), this.#mget.read(['probe'])]),
-      // one answer that is late is a hiccup, and while PostgreSQL is away Redis is all there is
+      // one late response is not an outage, and while PostgreSQL is unavailable Redis is the only tier
       failuresToOpen: 3,
       probeEveryMs: 200,
       onChange: onBreaker,
@@ -64,8 +64,8 @@ export class Redis implements RedisStore {
   }
 
   /**
-   * Sends an MGET of so many keys, whose reply `reader` reads; undefined when it was not answered. `onSent` is called
-   * when nobody looks at the command's bytes any more; not where it never was to be sent.
+   * Sends an MGET of this many keys, whose reply `reader` reads; returns undefined if it was not answered. `onSent`
+   * is called when the command's bytes are no longer needed, unless it was never to be sent.
    */
   ask(
     command: Uint8Array,
@@ -145,7 +145,10 @@ export class Redis implements RedisStore {
     this.#mget.close();
   }
 
-  /** Calls a script for some of the values at a time. Its answers, each with the place of the first value; undefined when one is missing. */
+  /**
+   * Calls a script for batches of the values. Returns its replies, each with the index of its first value; undefined
+   * if one is missing.
+   */
   async #inParts<Value, Answer>(
     values: Value[],
     call: (part: Value[]) => Promise<Answer>,

@@ -1,6 +1,6 @@
 /**
- * Leaves a mark and returns the one before it, with what identifies the server's data: the process, the history of its
- * replication, and how many keys it has evicted. A server that does not give INFO to scripts leaves these empty.
+ * Script that leaves a mark and returns the previous one, with the identity of the server's data: process,
+ * replication history and number of evicted keys. A server that denies INFO to scripts leaves these empty.
  */
 export const LEAVE_MARK = `
 local found = redis.call('getset', KEYS[1], ARGV[1])
@@ -15,24 +15,24 @@ return {
   read('stats', 'evicted_keys'),
 }`;
 
-/** What the script returns. */
+/** Result of the script. */
 export type MarkReply = [found: string | null, run: string, history: string, evicted: string];
 
 interface Left {
   value: string;
-  /** of the server that took it; '': unknown */
+  /** identity of the server that took it; '': unknown */
   server: string;
   evicted: number;
 }
 
-/** The marks that this process left, and where: so that an evicted mark is not taken for lost data. */
+/** Tracks the marks that this process left, so that an evicted mark does not count as lost data. */
 export class LeftMarks {
   readonly #byKey = new Map<string, Left>();
 
   /**
-   * Notes that `value` was left under a key, and returns what stood there before; null: nothing. A mark that this process
-   * left counts as found if the same server, with the same history, has evicted keys since: such a server has no older
-   * data, and what it evicted is read from PostgreSQL.
+   * Records that `value` was left under a key, and returns the previous mark; null: none. A mark of this process
+   * counts as found if the same server with the same history has evicted keys since: it has no older data, and
+   * evicted values are read from PostgreSQL.
    */
   left(key: string, value: string, [found, run, history, evictedText]: MarkReply): string | null {
     const before = this.#byKey.get(key);
@@ -45,7 +45,7 @@ export class LeftMarks {
   }
 }
 
-/** The eviction policy, from what INFO says of memory; undefined where memory is not limited. */
+/** Returns the eviction policy from the memory section of INFO; undefined if memory is not limited. */
 export function evictionPolicyOf(info: string): string | undefined {
   const [, limit] = /^maxmemory:(\d+)/m.exec(info) ?? [];
   const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? [];

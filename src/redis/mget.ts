@@ -4,8 +4,8 @@ import { silenceMs } from './store.ts';
 import { lookAtOnce } from './view-connector.ts';
 
 /**
- * What a key that was asked for adds to the deadline of all that wait behind it: eight batches of 1000 at once are
- * 8 MB, which take longer than a server may that is asked for one value.
+ * Time that each requested key adds to the deadline of the reads behind it: eight concurrent batches of 1000 are 8
+ * MB.
  */
 const MS_PER_KEY = 0.02;
 const ASCII = /^[\x00-\x7f]*$/;
@@ -15,30 +15,30 @@ interface PendingRead {
   askedAtMs: number;
   timeoutMs: number;
   reader: ReplyReader;
-  /** nobody waits any more, but the reply is still to be read */
+  /** the caller has timed out, but the reply is still to be read */
   isLate: boolean;
   answered: () => void;
   fail: (error: Error) => void;
 }
 
 /**
- * MGET on a connection of its own. ioredis makes the connection (address, TLS, AUTH, SELECT, retries); its reply
- * parser is left out, because it makes several objects for each value: an MGET of 1000 values of 1 kB took 2.1 ms of
- * processor time with it. Here who asks reads the reply as it arrives.
+ * Sends MGET on a connection of its own. ioredis makes the connection (address, TLS, AUTH, SELECT, retries). Its
+ * reply parser is not used, because it creates several objects per value: an MGET of 1000 values of 1 kB took 2.1 ms
+ * of processor time. Here the caller reads the reply as it arrives.
  */
 export class MgetConnection {
   readonly #client: Client;
   readonly #timeoutMs: number;
   #stream: Client['stream'] | undefined;
   #questions: PendingRead[] = [];
-  /** why it could not connect */
+  /** reason of the last failed connection */
   #lastError: string | undefined;
-  /** of all questions together */
+  /** of all pending reads */
   #keysAsked = 0;
-  /** bytes of the last reply: the next is likely as long */
+  /** bytes of the last reply, the estimate for the next */
   #expectedBytes = 0;
 
-  /** Takes over a client of ioredis that nobody else uses. */
+  /** Takes over a client of ioredis that has no other user. */
   constructor(client: Client, timeoutMs: number) {
     this.#client = client;
     this.#timeoutMs = timeoutMs;
@@ -54,25 +54,24 @@ export class MgetConnection {
   }
 
   /**
-   * What stands under the keys, each with `prefix` before it. Rejects after the deadline, which is the longer the
-   * more was asked for before.
+   * Reads the values of the keys, each with `prefix` before it. Rejects after the deadline, which grows with the keys
+   * requested before.
    */
   async read(keys: readonly string[], prefix = ''): Promise<Values> {
     return (await this.#readBy(mget, keys, prefix)).values;
   }
 
   /**
-   * The same by an MGET for each key, all of them sent at once. Of the keys of a batch hardly two share one of a
-   * cluster's 16384 slots; and where a slot is on its way to another node an MGET of two keys is refused altogether.
-   * Refused keys count as null.
+   * Reads the values by one MGET per key, sent together. Few keys of a batch share one of a cluster's 16384 slots,
+   * and an MGET of two keys of a migrating slot is rejected. Rejected keys count as null.
    */
   readEach(keys: readonly string[], prefix = ''): Promise<Pick<ValuesReader, 'values' | 'errorReplies'>> {
     return this.#readBy(mgetEach, keys, prefix, keys.length);
   }
 
   /**
-   * Sends a command that holds the MGET of so many keys; resolves when the reply was read. Rejects as `read` does.
-   * `onSent` is called when nobody looks at the command's bytes any more; not where it never was to be sent.
+   * Sends a command with the MGET of this many keys; resolves when the reply was read. Rejects as `read` does.
+   * `onSent` is called when the command's bytes are no longer needed, unless it was never to be sent.
    */
   ask(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
     const stream = this.#stream;
@@ -91,7 +90,7 @@ export class MgetConnection {
       answered: resolve,
       fail: reject,
     };
-    // where this process itself was busy the answer may be here unread: it is read before it is called late
+    // after a stall the reply may have arrived unread: it is read before the read times out
     let decision: NodeJS.Immediate | undefined;
     const timer = setTimeout(() => {
       decision = setImmediate(() => this.#late(question));
@@ -142,7 +141,7 @@ export class MgetConnection {
     for (const { fail } of this.#questions.splice(0)) fail(reason);
   }
 
-  /** The question keeps its place, so that the next reply is not taken for its own. */
+  /** A read that timed out keeps its place, so that the next reply is not taken for its own. */
   #late(question: PendingRead): void {
     question.isLate = true;
     question.fail(new Error(`Redis did not answer within ${Math.round(question.timeoutMs)} ms`));

@@ -2,7 +2,7 @@ const CR = 0x0d;
 const STAR = 0x2a;
 const DOLLAR = 0x24;
 const MINUS = 0x2d;
-/** A reply of which less than this comes at first is likely no longer. */
+/** First chunks below this size are likely the whole reply. */
 const SHORT_BYTES = 32_768;
 
 const NONE = Buffer.alloc(0);
@@ -10,18 +10,18 @@ const NONE = Buffer.alloc(0);
 /** Reads the reply to one MGET as it arrives. */
 export interface ReplyReader {
   /**
-   * Takes what has come, from a place on; the bytes hold until it returns. Returns the place behind the reply's last
-   * byte, -1 when more of it is to come. An error that it throws ends the connection.
+   * Reads received bytes from an offset; they are valid until it returns. Returns the offset behind the reply, or -1
+   * if more is to come. An error that it throws ends the connection.
    */
   take(chunk: Buffer, from: number): number;
-  /** Called at once when the reply is complete; what it throws is what `ask` rejects with. */
+  /** Called immediately when the reply is complete; what it throws is the rejection of `ask`. */
   complete(): void;
 }
 
-/** What an MGET found: values in the order of the keys, in one buffer and not an object each. */
+/** Values of an MGET in the order of the keys, in one buffer instead of an object each. */
 export class Values {
   readonly bytes: Buffer;
-  /** for each value where it begins in `bytes` and its length, -1 for null */
+  /** for each value its offset in `bytes` and its length, -1 for null */
   readonly places: readonly number[];
 
   constructor(bytes: Buffer, places: readonly number[]) {
@@ -37,23 +37,23 @@ export class Values {
     return this.places[2 * i + 1]! < 0;
   }
 
-  /** Where value i begins in `bytes`. */
+  /** Returns the offset of value i in `bytes`. */
   start(i: number): number {
     return this.places[2 * i]!;
   }
 
-  /** Behind its last byte. */
+  /** Returns the offset behind its last byte. */
   end(i: number): number {
     return this.places[2 * i]! + this.places[2 * i + 1]!;
   }
 
-  /** Value i: a view, not to be kept for long, as it keeps all others alive; null where there is none. */
+  /** Returns value i, or null. It is a view, which keeps all other values alive. */
   value(i: number): Buffer | null {
     return this.isNull(i) ? null : this.bytes.subarray(this.start(i), this.end(i));
   }
 }
 
-/** What stands under `count` keys, of which each part tells some: the value of its i-th key is that of key `at[i]`. */
+/** Merges the values of several replies: the value of the i-th key of a part is that of key `at[i]`. */
 export function joined(parts: { values: Values; at: readonly number[] }[], count: number): Values {
   const bytes = Buffer.allocUnsafeSlow(parts.reduce((sum, { values }) => sum + values.bytes.length, 0));
   const places: number[] = new Array(2 * count);
@@ -79,28 +79,28 @@ export interface ReadingOptions {
 
 /**
  * Finds the values of a reply and keeps it in one buffer. An error of Redis is thrown as a ReplyError when the reply
- * is complete. Where the number of `replies` is told, each to a command for one key, an error counts as null and
- * stands in `refusals`. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
+ * is complete. If the number of `replies` is given, each to a command for one key, an error counts as null and is
+ * recorded in `errorReplies`. Format: RESP2, redis.io/docs/latest/develop/reference/protocol-spec.
  */
 export class ValuesReader implements ReplyReader {
   readonly #expectedBytes: number;
   readonly #memory: Buffer;
-  /** the reply from #start to #end, not looked at from #at on: a view of what came first, then what it is kept in */
+  /** the reply from #start to #end, unread from #at: a view of the first chunk, later a copy */
   #reply: Buffer = NONE;
   #start = 0;
   #at = 0;
   #end = 0;
-  /** values that are still to come; -1 before the head */
+  /** values still to come; -1 before the head */
   #missing = -1;
   #repliesToCome: number;
   readonly #throws: boolean;
   readonly #places: number[] = [];
-  /** by their place, keys that were refused */
+  /** rejected keys, by index */
   readonly errorReplies: [place: number, error: Error][] = [];
 
   /**
-   * The reply is kept in `memory` if it fits, else in memory of its own. One that comes in parts is not copied again
-   * until it is longer than `expectedBytes`.
+   * Keeps the reply in `memory` if it fits, else in memory of its own. A reply in parts is not copied again until it
+   * is longer than `expectedBytes`.
    */
   constructor({ expectedBytes = 0, memory = NONE, replies }: ReadingOptions = {}) {
     this.#expectedBytes = expectedBytes;
@@ -109,12 +109,12 @@ export class ValuesReader implements ReplyReader {
     this.#throws = replies === undefined;
   }
 
-  /** Bytes of a reply that is complete. */
+  /** Returns the bytes of a complete reply. */
   get length(): number {
     return this.#at;
   }
 
-  /** Of a reply that is complete: its bytes alone, however many more were expected or came behind it. */
+  /** Returns the bytes of a complete reply alone, whatever was expected or arrived behind it. */
   get values(): Values {
     return new Values(this.#reply.subarray(0, this.#at), this.#places);
   }
@@ -130,7 +130,7 @@ export class ValuesReader implements ReplyReader {
     if (this.#throws && this.errorReplies[0]) throw this.errorReplies[0][1];
   }
 
-  /** How much of the first chunk is of this reply, and to be kept, is known when it was read. */
+  /** The part of the first chunk that belongs to this reply is known after it was read. */
   #takeFirst(chunk: Buffer, from: number): number {
     this.#reply = chunk;
     this.#start = from;
@@ -142,7 +142,7 @@ export class ValuesReader implements ReplyReader {
     return isComplete ? behind : -1;
   }
 
-  /** Reads what is there; true when the reply is complete. */
+  /** Reads the available bytes; returns true if the reply is complete. */
   #read(): boolean {
     while (this.#repliesToCome > 0) {
       if (this.#missing < 0 && !this.#takeHead()) return false;
@@ -153,7 +153,7 @@ export class ValuesReader implements ReplyReader {
     return true;
   }
 
-  /** Copies what came first, of which the bytes hold no longer. */
+  /** Copies the first chunk, whose bytes are valid no longer. */
   #keep(isComplete: boolean): void {
     const chunk = this.#reply;
     const start = this.#start;
@@ -177,7 +177,7 @@ export class ValuesReader implements ReplyReader {
     this.#end = needed;
   }
 
-  /** Takes the head of the reply; false when it is not all there. An error is a reply of its own. */
+  /** Reads the head of the reply; returns false if it is incomplete. An error is a reply of its own. */
   #takeHead(): boolean {
     if (this.#at >= this.#end) return false;
     const type = this.#reply[this.#at];
@@ -217,7 +217,9 @@ export class ValuesReader implements ReplyReader {
     return true;
   }
 
-  /** The number behind the type, and past the line's end; undefined, and nothing taken, when it is not all there. */
+  /**
+   * Reads the number behind the type, past the line's end; returns undefined, and reads nothing, if it is incomplete.
+   */
   #takeNumber(): number | undefined {
     const reply = this.#reply;
     const end = this.#end;
