@@ -78,8 +78,9 @@ describe('the docs page', () => {
 
   it.each(SCREENS)('fits %s and shows all operations', async (_, options) => {
     await open(options, async (page) => {
-      for (const id of OPERATIONS) expect(await page.locator(`#operations-${id}`).isVisible()).toBe(true);
-      expect(await page.locator('.opblock').count()).toBe(OPERATIONS.length);
+      const all = [...OPERATIONS, 'Mirror-listChanges'];
+      for (const id of all) expect(await page.locator(`#operations-${id}`).isVisible()).toBe(true);
+      expect(await page.locator('.opblock').count()).toBe(all.length);
       const { contentWidth, width, brightness } = await page.evaluate(MEASURE);
       expect(contentWidth).toBeLessThanOrEqual(width);
       if (options.colorScheme === 'dark') expect(brightness).toBeLessThan(60);
@@ -90,9 +91,17 @@ describe('the docs page', () => {
   it('guides from the key to the clients, with the examples as they are in their files', async () => {
     await open({}, async (page) => {
       const titles = await page.locator('#content h2').allTextContents();
-      expect(titles.slice(0, 11)).toEqual([
-        ...['Get a key', 'First call', 'Fields', 'Batches', 'Paging', 'Conditional requests'],
-        ...['Compression', 'Errors', 'Limits', 'Retries', 'Clients'],
+      expect(titles.slice(0, 12)).toEqual([
+        ...['Get a key', 'First call', 'Fields', 'Batches', 'Paging'],
+        ...[
+          'Mirror everything',
+          'Conditional requests',
+          'Compression',
+          'Errors',
+          'Limits',
+          'Retries',
+          'Clients',
+        ],
       ]);
       const shown = await page.locator('figure.code code').allTextContents();
       for (const file of ['client.ts', 'usage.ts', 'client.py'])
