@@ -1,7 +1,7 @@
 import { beforeAll, describe, it, type TestContext } from 'vitest';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
-import { type Fault, type FaultScenario, foundOut } from './fault-scenario.ts';
+import { afterDetection, type Fault, type FaultScenario } from './fault-scenario.ts';
 import { Fixture } from './service-fixture.ts';
 import { counter, failures } from './tally.ts';
 
@@ -13,23 +13,23 @@ beforeAll(async () => {
   fixture = await Fixture.open();
 });
 
-/** What is promised while both are away. */
+/** Checks the promises during an outage of both. */
 function localOnly(scenario: FaultScenario): FaultResult {
   const { during, all, firstColdMs } = scenario;
   const whole = counter(all);
-  // Redis comes back empty: what workers took from it lately is given up then, and read again
+  // Redis restarts empty: workers then drop what they took from it lately, and load it again
   const { p99Ms, unavailable } = counter(during, ['single', 'batch']);
-  const late = counter(foundOut(scenario), ['cold', 'unknown']);
+  const late = counter(afterDetection(scenario), ['cold', 'unknown']);
   return decision({
     answers: [
       [failures(whole) === 0, `${failures(whole)} requests failed`],
-      [late.unavailable > 0, 'nothing was refused'],
+      [late.unavailable > 0, 'no request was rejected'],
     ],
-    errorReplies: [[unavailable === 0, `${unavailable} requests for cached hotels were refused`]],
+    errorReplies: [[unavailable === 0, `${unavailable} requests for cached hotels were rejected`]],
     times: [
       [p99Ms <= 200, `p99 of cached hotels in the fault was ${p99Ms} ms`],
-      [late.p99Ms <= 100, `p99 of refusals was ${late.p99Ms} ms`],
-      [firstColdMs <= 2_000, `the first cold answer came after ${firstColdMs} ms`],
+      [late.p99Ms <= 100, `p99 of rejections was ${late.p99Ms} ms`],
+      [firstColdMs <= 2_000, `the first cold response came after ${firstColdMs} ms`],
     ],
   });
 }
@@ -39,7 +39,7 @@ const bothAre = async (context: TestContext, fault: Fault): Promise<FaultScenari
   return survive(context, fixture, { ...fault, prepare, dependency: 'postgres' }, localOnly);
 };
 
-describe('what a worker holds goes on being answered, and the rest is refused at once, while Redis and PostgreSQL', () => {
+describe('cached hotels are served, and other requests rejected at once, while Redis and PostgreSQL', () => {
   it('are killed', (context) =>
     bothAre(context, {
       name: 'both killed, restarted',

@@ -9,11 +9,11 @@ import { hotelBody, hotelRow } from './hotels.ts';
 const HOTELS = 1_000;
 const AT_ONCE = 20;
 const ROUNDS = 10;
-/** What others do on the machine can make anything late; what stands still by itself does so each time. */
+/** Other processes can delay a timer; a blocked event loop delays one in every attempt. */
 const ATTEMPTS = inForm(1, 3);
 const DELAY_S = 0.05;
 
-/** Processor time of the only worker so far, in ticks: of the thread of its event loop, and of all others. */
+/** Returns the processor time of the only worker in ticks: of its event-loop thread, and of all other threads. */
 async function ticksOf(service: Service): Promise<{ loop: number; others: number }> {
   const [pid] = await service.workerPids();
   const ticks = { loop: 0, others: 0 };
@@ -25,8 +25,8 @@ async function ticksOf(service: Service): Promise<{ loop: number; others: number
   return ticks;
 }
 
-/** Timers of the worker that were later than `DELAY_S` so far. */
-async function lateTurns(service: Service): Promise<number> {
+/** Returns how many timers of the worker were later than `DELAY_S` so far. */
+async function lateTimers(service: Service): Promise<number> {
   const turns = samplesOf(await service.metrics()).filter(
     ({ name, labels: { worker, le } }) =>
       name === 'hotel_api_event_loop_delay_seconds_bucket' &&
@@ -44,26 +44,26 @@ it('20 batches of 1000 at once are compressed off the event loop', async () => {
   const answer = `[${rows.map((_, i) => hotelBody(i)).join(',')}]`;
   const ask = () => service.post('/hotels/channel/batch', body, { headers: { 'accept-encoding': 'gzip' } });
   const askAll = () => Promise.all(Array.from({ length: AT_ONCE }, ask));
-  // cached, and compiled
+  // fills the cache and compiles the code
   await ask();
   await askAll();
 
   for (let attempt = 1; ; attempt++) {
-    const [ticksBefore, lateBefore] = [await ticksOf(service), await lateTurns(service)];
+    const [ticksBefore, lateBefore] = [await ticksOf(service), await lateTimers(service)];
     let rejected = 0;
     for (let round = 0; round < ROUNDS; round++) {
       for (const { status, headers, body: bytes } of await askAll()) {
-        // on a busy machine some would wait for too long
+        // on a busy machine some requests would wait too long
         if (status === 503 && rejected++ < (ROUNDS * AT_ONCE) / 2) continue;
         expect([status, headers['content-encoding']]).toEqual([200, 'gzip']);
         expect(gunzipSync(bytes).toString() === answer).toBe(true);
       }
     }
     const ticks = await ticksOf(service);
-    const late = (await lateTurns(service)) - lateBefore;
-    // gzip costs ten times what the answer itself does
+    const late = (await lateTimers(service)) - lateBefore;
+    // gzip takes ten times the time of the rest of the response
     expect(ticks.loop - ticksBefore.loop).toBeLessThan(ticks.others - ticksBefore.others);
     if (late === 0 || !judgesTimes) return;
-    expect(attempt, `${late} turns took more than ${DELAY_S} s`).toBeLessThan(ATTEMPTS);
+    expect(attempt, `${late} event-loop iterations took more than ${DELAY_S} s`).toBeLessThan(ATTEMPTS);
   }
 });

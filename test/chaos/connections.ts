@@ -1,20 +1,20 @@
 import { connect, type Socket } from 'node:net';
 
-/** An answer as it came. */
+/** Response as received. */
 export interface Reply {
   status: number;
   head: string;
   body: Buffer;
 }
 
-/** More idle connections are closed: they stay below the 10 s after which the server closes them. */
+/** Maximum number of idle connections, so that their idle time stays below the server's limit of 10 s. */
 const KEPT_IDLE = 32;
 const SILENT_MS = 10_000;
 const HEAD_END = Buffer.from('\r\n\r\n');
 
 /**
- * HTTP/1.1 connections to one port, cheap enough for a load that must not be what is slow: one request at a time on
- * each, and a new one whenever none is idle, so that no request waits for the answer to another.
+ * HTTP/1.1 connections to one port for a load generator: one request at a time on each, and a new connection whenever none
+ * is idle, so that no request waits for another.
  */
 export class Connections {
   readonly #port: number;
@@ -25,7 +25,7 @@ export class Connections {
     this.#port = port;
   }
 
-  /** Resolves with the answer, or with why there is none. */
+  /** Resolves with the response, or with the kind of failure. */
   ask(request: Buffer | string): Promise<Reply | 'lost' | 'silent'> {
     const connection = this.#idle.shift() ?? this.#open();
     return connection.ask(request).then((reply) => {
@@ -58,7 +58,7 @@ class Connection {
   #timer: NodeJS.Timeout | undefined;
   #chunks: Buffer[] = [];
   #received = 0;
-  /** of the answer, head included; Infinity before the head is all there */
+  /** length of the response including its head; Infinity before the head is complete */
   #expected = Infinity;
   #headLength = 0;
   #head = '';

@@ -14,7 +14,7 @@ await needs('redis');
 
 const PER_SECOND = 300;
 const HOTELS = 1_000;
-/** As in src/cluster/primary.ts. */
+/** The same as in src/cluster/primary.ts. */
 const SAME_SIGNAL_MS = 500;
 const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
 const bodies = rows.map((_, i) => hotelBody(i));
@@ -24,7 +24,7 @@ const batch = (from: number, count: number): Question => ({
   body: JSON.stringify({ channel_ids: rows.slice(from, from + count).map(({ channel_id }) => channel_id) }),
   answer: `[${bodies.slice(from, from + count).join(',')}]`,
 });
-/** Single hotels, batches of 100, and one of 1000 in 25: an answer of 1 MB is long on its way. */
+/** Single hotels, batches of 100, and one of 1000 in 25, whose response of 1 MB takes long to send. */
 const QUESTIONS: Question[] = Array.from({ length: 100 }, (_, i) => {
   if (i % 25 === 24) return batch(0, HOTELS);
   if (i % 5 === 4) return batch(7 * i, 100);
@@ -32,9 +32,9 @@ const QUESTIONS: Question[] = Array.from({ length: 100 }, (_, i) => {
 });
 
 describe('SIGTERM under 300 requests/s', () => {
-  it('cuts no answer, gives none of 5xx, and the exit is in order within 15 s', async (context) => {
+  it('cuts no response, causes no 5xx, and is followed by a clean exit within 15 s', async (context) => {
     const service = await startService({ workers: 2, hotels: rows, env: { DRAIN_WAIT_MS: '1000' } });
-    // a start under load, with nothing cached, is another matter
+    // the responses are cached first, because a cold start under load is another case
     for (const { path, body } of QUESTIONS) await (body ? service.post(path, body) : service.get(path));
     const load = new KeepAliveLoad({ port: service.port, key: service.fullKey }, PER_SECOND, QUESTIONS);
     await expect.poll(() => load.answered, { timeout: 60_000 }).toBeGreaterThan(PER_SECOND);
@@ -51,17 +51,17 @@ describe('SIGTERM under 300 requests/s', () => {
     expect(load.faults).toEqual([]);
     expect(exit).toEqual({ code: 0, signal: null, forced: false });
     expect(tookMs).toBeLessThan(promisedMs(15_000));
-    // it came under load, and the load saw it
+    // the signal came under load, and the load noticed it
     expect(load.rejected).toBeGreaterThan(0);
   });
 
-  it('comes at once when it is given twice', async () => {
+  it('exits at once on a second signal', async () => {
     const service = await startService({ workers: 2, hotels: rows, env: { DRAIN_WAIT_MS: '60000' } });
     const load = new KeepAliveLoad({ port: service.port, key: service.fullKey }, PER_SECOND, QUESTIONS);
     await expect.poll(() => load.answered, { timeout: 60_000 }).toBeGreaterThan(PER_SECOND / 3);
     const group = await groupOf(service.pid);
     process.kill(service.pid, 'SIGTERM');
-    // npm passes one signal on twice: what comes within half a second is the same, and counts from before it was told of
+    // a second signal within half a second of the first is ignored, because npm forwards each signal again
     await vi.waitUntil(() => service.logs().some((line) => line.includes('"msg":"stopping"')), {
       timeout: 60_000,
     });
@@ -76,7 +76,7 @@ describe('SIGTERM under 300 requests/s', () => {
 });
 
 describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 requests/s', () => {
-  it('are restarted one after the other without one failed request', async (context) => {
+  it('are restarted one after the other without a failed request', async (context) => {
     const database = await freshDatabase();
     const redisDatabase = await freshRedis();
     await insertHotels(database.sql, rows);
@@ -95,7 +95,7 @@ describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 re
         expect(await instance.exited).toEqual({ code: 0, signal: null, forced: false });
         slowestMs = Math.max(slowestMs, performance.now() - toldAtMs);
         instances[i] = await start({ port: instance.port, adminPort: instance.adminPort });
-        // nginx tries an instance again a second after it failed
+        // nginx retries an instance a second after a failure
         await sleep(1_000);
       }
     }

@@ -4,27 +4,27 @@ import { type Fault, type FaultScenario, run } from './fault-scenario.ts';
 import type { Fixture } from './service-fixture.ts';
 import { counter, failures } from './tally.ts';
 
-/** While the machine stands still for so long, who is asked gets no processor: deadlines pass, and queues fill. */
-const STOOD_STILL_MS = 60;
+/** Stall of the machine from which deadlines may pass and queues fill, so that rejections are excused. */
+const STALL_MS = 60;
 
 type Claim = [holds: boolean, otherwise: string];
 
-/** Sentences on what did not hold. */
+/** Messages about claims that did not hold. */
 export interface FaultResult {
-  /** nothing excuses it: wrong bytes, a cut connection, no answer at all */
+  /** without excuse: wrong bytes, a cut connection, no response */
   failed: string[];
-  /** a machine that stood still explains it: refusals, and how many were under way */
+  /** excused by a stall of the machine: rejections and numbers of lost requests */
   rejected: string[];
-  /** the machine may be what was slow */
+  /** times, for which the machine may be the cause */
   slow: string[];
 }
 
-/** Sentences on the claims that do not hold. */
+/** Returns the messages of claims that do not hold. */
 function broken(claims: Claim[] = []): string[] {
   return claims.filter(([holds]) => !holds).map(([, otherwise]) => otherwise);
 }
 
-/** Judges claims, sorted by what could excuse them; see `Verdict`. */
+/** Sorts the broken claims by their possible excuse; see `FaultResult`. */
 export function decision(claims: {
   answers?: Claim[];
   errorReplies?: Claim[];
@@ -38,9 +38,8 @@ export function decision(claims: {
 }
 
 /**
- * Brings a fault about under the load and lets `judge` say what did not hold. The course goes into the table, and the
- * test fails with the sentences of `judge`. The short form, for machines that others use too, does not judge times. It
- * does not judge refusals either where the machine stalled: deadlines pass then.
+ * Runs a fault under the load, adds the scenario to the table, and fails with the messages of `judge`. The short form, for
+ * shared machines, does not check times, and no rejections after a stall of the machine.
  */
 export async function survive(
   context: TestContext,
@@ -51,7 +50,7 @@ export async function survive(
   const scenario = await run(fixture, fault);
   survived(context, 'faults', fault.name, measuredOf(scenario));
   const { failed, rejected, slow } = judge(scenario);
-  const stalled = scenario.loadLateMs > STOOD_STILL_MS;
+  const stalled = scenario.loadLateMs > STALL_MS;
   const said = judgesTimes ? [...failed, ...rejected, ...slow] : [...failed, ...(stalled ? [] : rejected)];
   if (said.length === 0) return scenario;
   const announced = [
@@ -63,7 +62,7 @@ export async function survive(
   throw new Error(`${fault.name}: ${announced.join('; ')}\n${fixture.notable().join('\n')}`);
 }
 
-/** When requests ended otherwise than well, after the beginning. */
+/** Returns when requests failed or were rejected after the beginning. */
 function whenOf({ all, lastedMs }: FaultScenario): string[] {
   const beganMs = all[0]?.dueMs ?? 0;
   const odd = all.filter(({ outcome }) => outcome !== 'ok');
@@ -84,7 +83,7 @@ function measuredOf(scenario: FaultScenario): Row['measured'] {
     lasted: `${(scenario.lastedMs / 1_000).toFixed(1)} s`,
     requests: all.requests,
     'failed or wrong': failures(all),
-    'refused (503)': all.unavailable,
+    'rejected (503)': all.unavailable,
     'p50 in it': ms(during.p50Ms),
     'p99 in it': ms(during.p99Ms),
     '503 after at most': all.unavailable === 0 ? '' : ms(all.unavailableMaxMs),
@@ -93,5 +92,5 @@ function measuredOf(scenario: FaultScenario): Row['measured'] {
   };
 }
 
-/** A time in ms, in words. */
+/** Formats a time in ms. */
 export const ms = (value: number): string => `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;

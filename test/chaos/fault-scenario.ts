@@ -5,50 +5,50 @@ import type { Sample } from './sample.ts';
 import { type Fixture, isNormal } from './service-fixture.ts';
 
 export interface Fault {
-  /** as it stands in the table */
+  /** name in the table */
   name: string;
-  /** how long it lasts in each form, ms */
+  /** duration in each form, ms */
   shortMs: number;
   longMs: number;
-  /** what must be so before it begins */
+  /** preparation before the fault */
   prepare?: () => Promise<unknown>;
   begin: () => Promise<unknown> | unknown;
-  /** the repair; the fault is over when it resolves */
+  /** the repair; the fault has ended when it resolves */
   end: () => Promise<unknown> | unknown;
-  /** the one whose use is waited for afterwards */
+  /** dependency whose use is awaited afterwards */
   dependency?: 'redis' | 'postgres';
 }
 
-/** What happened in a fault and after it; times in ms. */
+/** Requests during a fault and after it; times in ms. */
 export interface FaultScenario {
   fault: string;
   lastedMs: number;
-  /** due while it lasted */
+  /** due during the fault */
   during: Sample[];
-  /** due from its beginning until all was normal again */
+  /** due from its beginning until the service was normal again */
   all: Sample[];
-  /** from the repair until the service's metrics show that it uses the dependency */
+  /** from the repair until the service's metrics show use of the dependency */
   usedAgainMs: number | undefined;
-  /** from the repair until the first answer that needs PostgreSQL */
+  /** from the repair until the first response that needs PostgreSQL */
   firstColdMs: number;
-  /** from the repair until the last request that was not answered as ever */
+  /** from the repair until the last abnormal response */
   normalMs: number;
-  /** how late the load's own process was at worst: what the machine, and not the service, was slow by */
+  /** maximum delay of the load generator: the machine's part in the delays */
   loadLateMs: number;
-  /** what was wrong or lost, in words */
+  /** descriptions of wrong and lost requests */
   faults: string[];
 }
 
-/** By then the breakers have found out, whose deadline is 500 ms for PostgreSQL. */
-const FOUND_OUT_MS = 800;
+/** Time for the circuit breakers to open; the deadline is 500 ms for PostgreSQL. */
+const DETECTED_MS = 800;
 
-/** What was due in the fault when the breakers had found out about it. */
-export function foundOut({ during }: FaultScenario): Sample[] {
-  const fromMs = during[0]!.dueMs + FOUND_OUT_MS;
+/** Returns the requests due in the fault after the circuit breakers had opened. */
+export function afterDetection({ during }: FaultScenario): Sample[] {
+  const fromMs = during[0]!.dueMs + DETECTED_MS;
   return during.filter(({ dueMs }) => dueMs >= fromMs);
 }
 
-/** Brings a fault about under the load, repairs it, and tells what happened until all was normal again. */
+/** Runs a fault under the load, repairs it, and reports until the service is normal again. */
 export async function run(
   fixture: Fixture,
   { name, shortMs, longMs, prepare, begin, end, dependency }: Fault,
@@ -86,7 +86,7 @@ export async function run(
   };
 }
 
-/** Waits until every process has the dependency back and a worker was answered by it. */
+/** Resolves when every process has closed its circuit breaker and a worker has used the dependency. */
 async function untilUsed(fixture: Fixture, tier: 'redis' | 'postgres', sinceMs: number): Promise<number> {
   const { service } = fixture;
   const answers = async () =>

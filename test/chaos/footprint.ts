@@ -1,7 +1,7 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import { descendantsOf } from '../../src/demo/servers/processes.ts';
 
-/** What the processes of a service hold: memory in bytes, and open descriptors but those of its clients' connections. */
+/** Memory of a service's processes in bytes, and their open descriptors without those of client connections. */
 export interface Footprint {
   atMs: number;
   processes: number;
@@ -9,12 +9,12 @@ export interface Footprint {
   descriptors: number;
 }
 
-/** As the kernel writes the state of a TCP connection of which both ends are open. */
+/** State of a TCP connection with both ends open, as the kernel prints it. */
 const ESTABLISHED = '01';
 
 /**
- * Looks at a process and all it started; undefined where the system does not tell (it is not Linux). How many
- * connections to `port` stand is for the clients to choose; one that they have left, and it has not, counts.
+ * Measures a process and its descendants; undefined if the system is not Linux. Open connections to `port` are not counted,
+ * unless the client has closed its end.
  */
 export async function footprintOf(pid: number, port: number, atMs: number): Promise<Footprint | undefined> {
   if (process.platform !== 'linux') return undefined;
@@ -31,13 +31,13 @@ export async function footprintOf(pid: number, port: number, atMs: number): Prom
       sum.rssBytes += 1024 * Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0);
       sum.processes++;
     } catch {
-      // it has ended in this moment
+      // it has exited meanwhile
     }
   }
   return sum;
 }
 
-/** The server's ends of the connections to a port, as their descriptors are named. Columns as in proc(5). */
+/** Returns the server's ends of the connections to a port by descriptor name. Columns as in proc(5). */
 async function socketsOf(port: number): Promise<Set<string>> {
   const tables = await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8')));
   const sockets = new Set<string>();
@@ -49,7 +49,7 @@ async function socketsOf(port: number): Promise<Set<string>> {
   return sockets;
 }
 
-/** The middle one of some values; 0 of none. */
+/** Returns the median of some values; 0 of none. */
 export function median(values: number[]): number {
   return [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
 }

@@ -1,11 +1,11 @@
 import { Connections, type Reply } from './connections.ts';
-import { hotelBody, nobody } from './hotels.ts';
+import { hotelBody, unknownId } from './hotels.ts';
 import { batchRequest, getRequest } from './requests.ts';
 import { KINDS, type Kind, type Mix, type Order, type Outcome, type Report, type Sample } from './sample.ts';
 
 /**
- * The process of the load. Requests are due at even distances, whatever became of those before, and each is counted
- * from the moment it was due. Every answer is compared byte by byte with what the contract says.
+ * Process of the load generator. Requests are due at a fixed rate, independent of earlier responses, and latencies count
+ * from the due time. Every response is compared byte by byte with the contract.
  */
 const BATCH = 100;
 const REPORT_EVERY_MS = 100;
@@ -67,7 +67,7 @@ function run(mix: Mix): void {
   send();
 }
 
-/** The kinds take turns in the proportion of the mix. */
+/** Picks the kinds in the proportion of the mix. */
 function pick(mix: Mix, credit: Mix, rate: number): Kind {
   let chosen: Kind = 'single';
   for (const kind of KINDS) {
@@ -113,13 +113,13 @@ function single(): Question {
 
 function fresh(): Question {
   const i = cold++;
-  if (cold >= order.hotels) throw new Error(`all ${order.hotels} hotels were asked for: give the load more`);
+  if (cold >= order.hotels) throw new Error(`all ${order.hotels} hotels were requested: configure more`);
   return one(i, false);
 }
 
 function absent(): Question {
   const i = unknown++;
-  const path = [nobody(i), `channel/${nobody(i)}`, `registry/${1_000_000_000 + i}`][i % 3];
+  const path = [unknownId(i), `channel/${unknownId(i)}`, `registry/${1_000_000_000 + i}`][i % 3];
   return { request: getRequest(order.key, path!), status: 404, body: NOT_FOUND };
 }
 

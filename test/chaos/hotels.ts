@@ -1,9 +1,9 @@
 import type { HotelRow } from '../support/hotel.ts';
 
-/** An id of a hotel that does not exist. */
-export const nobody = (i: number): string => `nobody-${i}`;
+/** Returns an id of no hotel. */
+export const unknownId = (i: number): string => `unknown-${i}`;
 
-/** The hotel of this number: about 1 kB of JSON; its certification never turns. */
+/** Returns the hotel of this number: about 1 kB of JSON; its certification never changes. */
 export function hotelRow(i: number): HotelRow {
   return {
     id: `chaos-${i}`,
@@ -29,7 +29,7 @@ export function hotelRow(i: number): HotelRow {
   };
 }
 
-/** The answer of the API for it, to a key that sees all: written out from the contract, not by the product's code. */
+/** Returns the API's body of it for a key with full scope, written from the contract independently of the service's code. */
 export function hotelBody(i: number): string {
   const { certified_from, certified_until, certification_url, channel_id, registry_id, ...rest } =
     hotelRow(i);

@@ -3,17 +3,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Question {
   path: string;
-  /** POST with this; GET without */
+  /** body of a POST; without it the request is a GET */
   body?: string;
-  /** the answer's body, exactly */
+  /** exact body of the response */
   answer: string;
 }
 
 const SLOWEST_MS = 10_000;
 
 /**
- * Clients as integrators have them: connections that are kept, and given up when an answer says so. Requests are due
- * at a fixed rate, whatever became of those before. Every answer is compared byte by byte.
+ * Clients like those of integrators: connections are kept alive, and closed when a response requires it. Requests are due at
+ * a fixed rate, independent of earlier responses. Every response is compared byte by byte.
  */
 export class KeepAliveLoad {
   readonly #agent = new Agent({ keepAlive: true, timeout: 5_000 });
@@ -22,9 +22,9 @@ export class KeepAliveLoad {
   readonly #waiting = new Set<Promise<void>>();
   #over = false;
   answered = 0;
-  /** requests that no server took: the connection was refused */
+  /** requests with a rejected connection */
   rejected = 0;
-  /** all others that were not answered as they must be, in words */
+  /** descriptions of all other failures */
   readonly faults: string[] = [];
 
   constructor(target: { port: number; key: string }, perSecond: number, questions: readonly Question[]) {
@@ -32,7 +32,7 @@ export class KeepAliveLoad {
     this.#running = this.#run(perSecond, questions);
   }
 
-  /** Asks nothing more and resolves when all is answered. */
+  /** Stops sending and resolves when all responses have arrived. */
   async stop(): Promise<void> {
     this.#over = true;
     await this.#running;
@@ -70,7 +70,7 @@ export class KeepAliveLoad {
       agent: this.#agent,
       timeout: SLOWEST_MS,
     });
-    outgoing.on('timeout', () => outgoing.destroy(new Error(`no answer within ${SLOWEST_MS} ms`)));
+    outgoing.on('timeout', () => outgoing.destroy(new Error(`no response within ${SLOWEST_MS} ms`)));
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'ECONNREFUSED')
         return fail(`${error.message}, connection used before: ${outgoing.reusedSocket}`);
@@ -80,12 +80,12 @@ export class KeepAliveLoad {
     outgoing.on('response', (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk) => chunks.push(chunk));
-      response.on('error', (error) => fail(`cut off: ${error.message}`));
+      response.on('error', (error) => fail(`truncated: ${error.message}`));
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString();
         if (response.statusCode !== 200) return fail(`${response.statusCode} ${text.slice(0, 100)}`);
         if (text !== answer)
-          return fail(`another answer, ${text.length} characters instead of ${answer.length}`);
+          return fail(`another response, ${text.length} characters instead of ${answer.length}`);
         this.answered++;
         resolve();
       });

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type Mix, type Order, type Report, type Sample, USUAL_MIX } from './sample.ts';
 
-/** Now, in ms since the epoch, on the clock of the samples; it never jumps. */
+/** Returns the time in ms since the epoch on the monotonic clock of the samples. */
 export const now = (): number => performance.timeOrigin + performance.now();
 
 export interface LoadOptions {
@@ -12,18 +12,18 @@ export interface LoadOptions {
   key: string;
   /** default: the 200 requests/s of the promise */
   mix?: Mix;
-  /** hotels 0 to `warm` are asked for again and again, those from there to `hotels` once each */
+  /** hotels 0 to `warm` are requested repeatedly, those from there to `hotels` once each */
   warm: number;
   hotels: number;
 }
 
-/** A checked open-loop load from a process of its own; see `generator.ts`. It is stopped at the file's end. */
+/** Load from a separate process, see `generator.ts`. It is stopped at the end of the file. */
 export class Load {
-  /** in the order in which they ended */
+  /** in the order of their completion */
   #samples: Sample[] = [];
-  /** what was wrong or lost, the first few of each tenth of a second */
+  /** wrong and lost requests, the first few of each tenth of a second */
   readonly faults: { atMs: number; what: string }[] = [];
-  /** how late the generator itself was, in ms: the machine's part in what is measured */
+  /** delays of the generator itself in ms: the machine's part in the measurements */
   #late: { atMs: number; ms: number }[] = [];
   #reportedMs = 0;
   readonly #child;
@@ -50,26 +50,26 @@ export class Load {
     return load;
   }
 
-  /** From now on so many of each kind. */
+  /** Sets the rates of the kinds. */
   mix(mix: Mix): void {
     this.#tell({ type: 'mix', mix });
   }
 
-  /** Waits until all that ended before now was reported. */
+  /** Resolves when all requests completed before now are reported. */
   async reported(): Promise<void> {
     const asked = now();
     while (this.#reportedMs < asked) {
-      if (this.#child.exitCode !== null) throw new Error('the load has ended');
+      if (this.#child.exitCode !== null) throw new Error('the load generator has exited');
       await sleep(10);
     }
   }
 
-  /** The requests that were due in this span and have ended. */
+  /** Returns the completed requests that were due in this span. */
   between(fromMs: number, toMs: number): Sample[] {
     return this.#samples.filter(({ dueMs }) => dueMs >= fromMs && dueMs < toMs);
   }
 
-  /** The longest time by which the generator itself was late in this span, in ms. */
+  /** Returns the maximum delay of the generator in this span, in ms. */
   latest(fromMs: number, toMs: number): number {
     return this.#late.reduce(
       (most, { atMs, ms }) => (atMs >= fromMs && atMs < toMs ? Math.max(most, ms) : most),
@@ -77,8 +77,8 @@ export class Load {
     );
   }
 
-  /** Forgets what was due before, for loads that go on for long. */
-  forget(beforeMs: number): void {
+  /** Drops the samples due before, for long loads. */
+  drop(beforeMs: number): void {
     this.#samples = this.#samples.filter(({ dueMs }) => dueMs >= beforeMs);
     this.#late = this.#late.filter(({ atMs }) => atMs >= beforeMs);
   }

@@ -9,10 +9,10 @@ import { Fixture } from './service-fixture.ts';
 await needs('redis-server');
 
 const CLIENTS = 50;
-/** One each, and room for one that others of the service send in the same moment. */
-const MOST_COMMANDS = 2;
+/** One of each, and one that the service itself may send at the same time. */
+const MAX_COMMANDS = 2;
 
-it('misses of one turn of the event loop join into one MGET and one query', async () => {
+it('misses of one event-loop iteration join into one MGET and one query', async () => {
   const { service, redis } = await Fixture.set({ workers: 1, hotels: CLIENTS + 1, warm: 1 });
   const commands = async () => ({
     mgets: Number(/^cmdstat_mget:calls=(\d+)/m.exec(await redis.client.info('commandstats'))?.[1] ?? 0),
@@ -21,7 +21,7 @@ it('misses of one turn of the event loop join into one MGET and one query', asyn
   const clients = Array.from({ length: CLIENTS }, () => new Connections(service.port));
   const ask = (path: (i: number) => string) =>
     Promise.all(clients.map((client, i) => client.ask(getRequest(service.fullKey, path(i)))));
-  // every connection stands, and the worker knows the key
+  // all connections are open, and the worker knows the key
   await ask(() => 'chaos-0');
 
   const before = await commands();
@@ -31,7 +31,7 @@ it('misses of one turn of the event loop join into one MGET and one query', asyn
     interval: 1,
     timeout: 60_000,
   });
-  // what is written waits in the kernel, and the worker finds all of it in its next turn
+  // the requests are buffered by the kernel, and the worker reads all of them in its next iteration
   const asking = ask((i) => `chaos-${i + 1}`);
   process.kill(worker, 'SIGCONT');
   const replies = await asking;
@@ -43,6 +43,6 @@ it('misses of one turn of the event loop join into one MGET and one query', asyn
   );
   for (const kind of ['mgets', 'queries'] as const) {
     expect(after[kind] - before[kind], kind).toBeGreaterThan(0);
-    expect(after[kind] - before[kind], kind).toBeLessThanOrEqual(MOST_COMMANDS);
+    expect(after[kind] - before[kind], kind).toBeLessThanOrEqual(MAX_COMMANDS);
   }
 });

@@ -4,10 +4,7 @@ import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { pathOf } from '../support/programs.ts';
 
-/**
- * nginx before instances of the service, by default as docs/operations/nginx-and-load-balancers.md sets it up. Returns
- * its port.
- */
+/** Starts nginx for instances of the service, by default with the settings of docs/operations/nginx-and-load-balancers.md. Returns its port. */
 export async function startNginx(
   ports: number[],
   configuration: typeof documented = documented,
@@ -21,7 +18,7 @@ export async function startNginx(
   return server.port;
 }
 
-/** All is left to nginx but the version of HTTP: the service does not speak 1.0. */
+/** nginx defaults except for the version of HTTP, because the service does not support 1.0. */
 export const byDefault = (port: number, ports: number[]): string => `
   upstream hotels { ${ports.map((each) => `server 127.0.0.1:${each};`).join(' ')} }
   server {
@@ -30,7 +27,7 @@ export const byDefault = (port: number, ports: number[]): string => `
   }
 `;
 
-/** The configuration that operators are given, with these instances in place of its own. */
+/** Configuration of the operators' documentation, with these instances. */
 export const documented = (port: number, ports: number[]): string => {
   const page = readFileSync(
     new URL('../../docs/operations/nginx-and-load-balancers.md', import.meta.url),

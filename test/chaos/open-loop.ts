@@ -8,35 +8,35 @@ export interface Address {
 
 export interface Request {
   bytes: Buffer;
-  /** of the answer with status 200, exactly */
+  /** exact body of the response with status 200 */
   body: Buffer;
 }
 
-/** What became of requests; times in ms from when they were due. */
+/** Results of requests; times in ms from when they were due. */
 export interface LoopResult {
   seconds: number;
   sent: number;
-  /** of the answers as they must be */
+  /** of the expected responses */
   acceptedMs: number[];
-  /** of the refusals: 503 in the contract's form */
+  /** of the rejections: 503 in the contract's form */
   rejectedMs: number[];
-  /** all others, in words */
+  /** descriptions of all other results */
   faults: string[];
-  /** how late requests were sent at worst: what this process, and not the service, was slow by */
+  /** maximum delay of sending: the part of this process in the delays */
   lateMs: number;
 }
 
-/** Of all connections: each looks at what came at once. */
+/** Buffer shared by all connections, which read it synchronously. */
 const received = Buffer.allocUnsafeSlow(262_144);
 const SILENT_MS = 10_000;
-/** At the start; more are opened whenever none is idle. */
+/** Connections at the start; more are opened whenever none is idle. */
 const CONNECTIONS = 64;
 const REJECTION = Buffer.from('{"error":"Service unavailable"}');
 
-/** Told of 'accepted', 'refused', or what was wrong. */
+/** Receives 'accepted', 'refused' or a fault. */
 type OnDone = (connection: Connection, outcome: string) => void;
 
-/** One request at a time; what comes is compared as it comes, and nothing of it is kept: 1 MB of answer is cheap. */
+/** Connection with one request at a time; bytes are compared as they arrive, without buffering. */
 class Connection {
   readonly #socket: Socket;
   readonly #onDone: OnDone;
@@ -87,7 +87,7 @@ class Connection {
       this.#takeBody(chunk);
       return;
     }
-    // a copy: the next chunk comes to the same place
+    // a copy, because the next chunk overwrites the buffer
     const bytes = Buffer.concat([this.#head, chunk]);
     const end = bytes.indexOf('\r\n\r\n');
     if (end < 0) {
@@ -103,7 +103,7 @@ class Connection {
   #judge(head: string): void {
     const status = Number(head.slice(9, 12));
     this.#expected = status === 200 ? this.#request!.body : REJECTION;
-    this.#outcome = status === 200 ? 'accepted' : 'refused';
+    this.#outcome = status === 200 ? 'accepted' : 'rejected';
     if (status !== 200 && status !== 503) this.#outcome = `status ${status}`;
     else if (status === 503 && !/\r\nretry-after: \d+/i.test(head)) this.#outcome = '503 without Retry-After';
     else if (/\r\nconnection: close/i.test(head)) this.#outcome = `${status} with Connection: close`;
@@ -116,7 +116,7 @@ class Connection {
 
   #takeBody(chunk: Buffer): void {
     const part = this.#expected.subarray(this.#at, this.#at + chunk.length);
-    if (!part.equals(chunk) && /^(accepted|refused)$/.test(this.#outcome)) this.#outcome = 'other bytes';
+    if (!part.equals(chunk) && /^(accepted|rejected)$/.test(this.#outcome)) this.#outcome = 'other bytes';
     this.#at += chunk.length;
     if (this.#at >= this.#expected.length) this.#finish(this.#outcome);
   }
@@ -128,8 +128,8 @@ class Connection {
 }
 
 /**
- * Requests at a fixed rate, whatever became of those before; a connection is opened whenever none is idle, and kept,
- * also by those who were refused.
+ * Sends requests at a fixed rate, independent of earlier responses. A connection is opened whenever none is idle, and kept,
+ * also after a rejection.
  */
 export async function openLoop(
   to: Address,
@@ -144,7 +144,7 @@ export async function openLoop(
     waiting--;
     const tookMs = performance.now() - connection.dueMs;
     if (outcome === 'accepted') result.acceptedMs.push(tookMs);
-    else if (outcome === 'refused') result.rejectedMs.push(tookMs);
+    else if (outcome === 'rejected') result.rejectedMs.push(tookMs);
     else result.faults.push(outcome);
     if (connection.usable) idle.push(connection);
     else all.delete(connection);
@@ -162,7 +162,7 @@ export async function openLoop(
       const dueMs = beganMs + (1_000 * result.sent) / options.perSecond;
       if (dueMs > nowMs) break;
       result.lateMs = Math.max(result.lateMs, nowMs - dueMs);
-      // in turns: one that was long idle writes more slowly, and so all shall be alike at every rate
+      // in turn: a connection idle for long writes more slowly, and all should be alike
       let connection = idle.shift();
       while (connection && !connection.usable) connection = idle.shift();
       connection ??= new Connection(to, done);
@@ -175,12 +175,12 @@ export async function openLoop(
   result.seconds = (performance.now() - beganMs) / 1_000;
   const untilMs = performance.now() + SILENT_MS;
   while (waiting > 0 && performance.now() < untilMs) await sleep(2);
-  if (waiting > 0) result.faults.push(`${waiting} requests without an answer after ${SILENT_MS} ms`);
+  if (waiting > 0) result.faults.push(`${waiting} requests without a response after ${SILENT_MS} ms`);
   for (const connection of all) connection.end();
   return result;
 }
 
-/** Each of `connections` asks again as soon as it has its answer, for `seconds`. */
+/** Sends the next request on each of `connections` after the response to the last, for `seconds`. */
 export async function closedLoop(
   to: Address,
   requests: readonly Request[],
@@ -196,7 +196,7 @@ export async function closedLoop(
   const done = (connection: Connection, outcome: string) => {
     const tookMs = performance.now() - connection.dueMs;
     if (outcome === 'accepted') result.acceptedMs.push(tookMs);
-    else if (outcome === 'refused') result.rejectedMs.push(tookMs);
+    else if (outcome === 'rejected') result.rejectedMs.push(tookMs);
     else result.faults.push(outcome);
     if (performance.now() < untilMs && connection.usable) ask(connection);
     else {
@@ -210,7 +210,7 @@ export async function closedLoop(
   return result;
 }
 
-/** The value below which this share of the values lies; 0 without any. */
+/** Returns the value below which this share of the values lies; 0 without any. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;

@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fixture } from './service-fixture.ts';
 
-/** A fault as the soak meets it, between faults of other kinds. */
+/** Fault of the soak test. */
 export interface Outage {
   name: string;
-  /** what it takes away; with a worker go its connections */
+  /** dependency or part that is unavailable; a worker's connections fail with it */
   away: 'redis' | 'postgres' | 'worker';
   begin: () => unknown;
-  /** the repair; the fault is over when it resolves */
+  /** the repair; the fault has ended when it resolves */
   end: () => unknown;
 }
 
-/** Every kind; `random` chooses among the workers. */
+/** Returns every kind of outage; `random` selects the workers. */
 export function everyOutage({ redis, postgres, service }: Fixture, random: () => number): Outage[] {
   const started = () => service.logs().filter((line) => line.includes('"worker started"')).length;
   let startedBefore = 0;

@@ -18,19 +18,16 @@ import { type Path, unpacedPath } from './unpaced.ts';
 const HOTELS = 3_000;
 const BATCH = 1_000;
 const SECONDS = inForm(3, 30);
-/** The load's own process stood still for so long: the machine was busy with other things. */
-const STOOD_STILL_MS = 40;
+/** Delay of the load generator from which the machine counts as busy. */
+const STALL_MS = 40;
 const ATTEMPTS = inForm(1, 3);
 const ACCEPTED_P99_MS = 800;
 const GROWN_MIB = 256;
-/** What is promised. */
+/** Promises under overload. */
 const PROMISED = { goodput: 0.9, rejectedP99Ms: 50 };
-/**
- * Where the worker waits longer than this for each second of its core, others of this machine take it away in the
- * middle of its turns, which no worker can make up for.
- */
+/** Maximum wait of the worker for a core in ms a second; beyond it other processes disturb the measurement. */
 const UNDISTURBED_MS = 100;
-/** Lines that a worker writes in a second on requests that failed; a second begins with the first line after a pause. */
+/** Maximum lines of log a second on failed requests; a second begins with the first line after a pause. */
 const LINES_PER_SECOND = 50;
 
 const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));
@@ -51,7 +48,7 @@ function batches(key: string): Request[] {
   });
 }
 
-/** Of the only worker: processor time, how long it waited for a core, and memory. */
+/** Returns of the only worker: processor time, wait for a core, and memory. */
 async function useOf(service: Service): Promise<{ cpuMs: number; waitedMs: number; rssMiB: number }> {
   const [pid] = await service.workerPids();
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
@@ -65,7 +62,7 @@ async function useOf(service: Service): Promise<{ cpuMs: number; waitedMs: numbe
   };
 }
 
-/** Answers for a second of the worker's processor time: what others take of the machine does not count. */
+/** Returns responses per second of the worker's processor time, which is independent of other processes. */
 async function goodput(service: Service, run: () => Promise<LoopResult>) {
   const before = await useOf(service);
   const result = await run();
@@ -79,7 +76,7 @@ async function goodput(service: Service, run: () => Promise<LoopResult>) {
   };
 }
 
-/** Asks the admin port on and on; resolves with the slowest answer and what was wrong when it is stopped. */
+/** Requests the admin port continuously; when stopped, resolves with the slowest response and the faults. */
 function watchAdmin(service: Service) {
   let over = false;
   const running = (async () => {
@@ -90,7 +87,7 @@ function watchAdmin(service: Service) {
       const beganMs = performance.now();
       const { status } = await service.admin(path);
       slowestMs = Math.max(slowestMs, performance.now() - beganMs);
-      if (status !== 200) faults.push(`${path} said ${status}`);
+      if (status !== 200) faults.push(`${path} returned ${status}`);
       await sleep(50);
     }
     return { slowestMs, faults };
@@ -102,10 +99,9 @@ function watchAdmin(service: Service) {
 }
 
 /**
- * Finds the rate that a worker carries by a closed loop, sends a multiple of it, and looks whether it is normal
- * afterwards. What an answer costs is compared with what it costs at half that rate. The long form tries again where the
- * machine was busy with other things, and does not judge where it was so each time. The short form judges answers and
- * memory, not times.
+ * Measures the capacity of a worker by a closed loop, sends a multiple of it, and checks the recovery. The cost of a response
+ * is compared with that at half the capacity. The long form repeats the test on a busy machine, and skips the check if it
+ * is always busy. The short form checks responses and memory, not times.
  */
 async function overload(
   context: TestContext,
@@ -133,14 +129,14 @@ async function overload(
     const share = (2 * under.perCpuSecond) / (before.perCpuSecond + after.perCpuSecond);
     const acceptedP99Ms = percentile(under.acceptedMs, 0.99);
     const rejectedP99Ms = percentile(under.rejectedMs, 0.99);
-    const disturbed = under.waitedMsPerSecond > UNDISTURBED_MS || under.lateMs > STOOD_STILL_MS;
+    const disturbed = under.waitedMsPerSecond > UNDISTURBED_MS || under.lateMs > STALL_MS;
     survived(context, 'load', name, {
-      'carried a second': Math.round(carried.perSecond),
-      'asked a second': Math.round(under.sent / under.seconds),
-      'answered a second': Math.round(under.perSecond),
+      'capacity a second': Math.round(carried.perSecond),
+      'sent a second': Math.round(under.sent / under.seconds),
+      'served a second': Math.round(under.perSecond),
       'for a second of processor time': `${Math.round(100 * share)} %`,
       'p99 of the accepted': ms(acceptedP99Ms),
-      'p99 of the refused': ms(rejectedP99Ms),
+      'p99 of the rejected': ms(rejectedP99Ms),
       'normal after': ms(normal),
       'congestion control': path.congestionControl,
       'waited for a core': `${Math.round(under.waitedMsPerSecond / 10)} %`,
@@ -150,11 +146,11 @@ async function overload(
     const { failed, rejected, slow } = decision({
       answers: [
         [faults.length === 0, `${faults.length} faults: ${[...new Set(faults)].slice(0, 5).join(', ')}`],
-        [under.rejectedMs.length > 0, 'nothing was refused'],
+        [under.rejectedMs.length > 0, 'no request was rejected'],
         [under.rssMiB - rssMiB < GROWN_MIB, `memory grew by ${under.rssMiB - rssMiB} MiB`],
       ],
       errorReplies: [
-        [before.rejectedMs.length === 0, `${before.rejectedMs.length} were refused without overload`],
+        [before.rejectedMs.length === 0, `${before.rejectedMs.length} were rejected without overload`],
       ],
       times: [
         [
@@ -162,7 +158,7 @@ async function overload(
           `goodput by processor time was ${share.toFixed(2)} of what it is without overload`,
         ],
         [acceptedP99Ms < ACCEPTED_P99_MS, `p99 of the accepted was ${ms(acceptedP99Ms)}`],
-        [rejectedP99Ms <= PROMISED.rejectedP99Ms, `p99 of the refused was ${ms(rejectedP99Ms)}`],
+        [rejectedP99Ms <= PROMISED.rejectedP99Ms, `p99 of the rejected was ${ms(rejectedP99Ms)}`],
         [normal <= 5_000, 'it was not normal within 5 s'],
         [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
       ],
@@ -179,7 +175,7 @@ async function overload(
   }
 }
 
-/** How long after the load a span of half a second comes in which nothing is refused or slow, in ms. */
+/** Returns the time after the load until half a second without rejections or slow responses, in ms. */
 async function untilNormal(to: Address, requests: Request[], perSecond: number): Promise<number> {
   const beganMs = performance.now();
   for (;;) {
@@ -190,7 +186,7 @@ async function untilNormal(to: Address, requests: Request[], perSecond: number):
   }
 }
 
-describe('a worker that is asked for more than it carries refuses the rest at once', () => {
+describe('an overloaded worker rejects excess requests at once', () => {
   let service: Service;
   let path: Path;
   let beganMs: number;
@@ -199,7 +195,7 @@ describe('a worker that is asked for more than it carries refuses the rest at on
     service = await startService({ hotels: rows, env: { L1_MAX_BYTES: '0', HOST: '0.0.0.0' } });
     const to = { host: path.host, port: service.port };
     beganMs = performance.now();
-    // into Redis; and the code that refuses is compiled as well as that which answers
+    // into Redis; it also compiles the code of responses and rejections
     const requests = batches(service.fullKey);
     await closedLoop(to, requests, { connections: 2, seconds: 1 });
     await openLoop(to, requests, { perSecond: 1_000, seconds: 2 });
@@ -207,14 +203,14 @@ describe('a worker that is asked for more than it carries refuses the rest at on
 
   for (const times of inForm([5], [2, 5])) {
     it(
-      `when batches of 1000 that Redis knows come ${times} times as fast`,
+      `with batches of 1000 in Redis at ${times} times its capacity`,
       (context) =>
         overload(context, `${times} times the load, batches of 1000 by Redis`, service, path, times),
       inForm(60_000, 300_000),
     );
   }
 
-  it('and says so in its metrics', async () => {
+  it('and counts them in its metrics', async () => {
     const rejected = await service.metric('hotel_api_requests_rejected_total', { reason: 'overload' });
     expect(rejected).toBeGreaterThan(0);
     const lines = service.logs().filter((line) => line.includes('request rejected')).length;

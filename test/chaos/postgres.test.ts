@@ -2,7 +2,7 @@ import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, it, type TestContext } from 'vitest';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
-import { type Fault, type FaultScenario, foundOut } from './fault-scenario.ts';
+import { afterDetection, type Fault, type FaultScenario } from './fault-scenario.ts';
 import { Fixture } from './service-fixture.ts';
 import { counter, failures } from './tally.ts';
 
@@ -13,58 +13,58 @@ const MAX_CONNECTIONS = 50;
 let fixture: Fixture;
 
 beforeAll(async () => {
-  // without a local cache what is cached is cached in Redis; both-away.test.ts is about what workers hold
-  // and Redis is not to be called away where the machine is busy: here it is all there is
+  // without a local cache Redis is the only cache; both-down.test.ts tests the local cache. The timeout of Redis is long,
+  // so that a busy machine does not open its circuit breaker.
   const env = { L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '400' };
   fixture = await Fixture.open({ env, maxConnections: MAX_CONNECTIONS });
 });
 
-/** What is promised while PostgreSQL is away: who asks for what is cached does not notice, others are refused. */
-function refusedOrUnnoticed(scenario: FaultScenario): FaultResult {
+/** Checks the promises during an outage of PostgreSQL: cached hotels are served, other requests rejected. */
+function cachedOrRejected(scenario: FaultScenario): FaultResult {
   const { during, all, firstColdMs, normalMs } = scenario;
   const whole = counter(all);
   const cached = counter(all, ['single', 'batch']);
   const { p50Ms } = counter(during, ['single', 'batch']);
-  const { p99Ms } = counter(foundOut(scenario), ['single', 'batch']);
+  const { p99Ms } = counter(afterDetection(scenario), ['single', 'batch']);
   return decision({
     answers: [[failures(whole) === 0, `${failures(whole)} requests failed`]],
     errorReplies: [
-      [cached.unavailable === 0, `${cached.unavailable} requests for cached hotels were refused`],
+      [cached.unavailable === 0, `${cached.unavailable} requests for cached hotels were rejected`],
     ],
     times: [
-      // what may have changed is asked for until PostgreSQL is known to be away
+      // hotels that may have changed are loaded until the circuit breaker of PostgreSQL opens
       [p50Ms <= 50, `the median for cached hotels in the fault was ${p50Ms} ms`],
-      [p99Ms <= 200, `p99 of cached hotels was ${p99Ms} ms when PostgreSQL was known to be away`],
-      [whole.maxMs <= 800, `an answer took ${whole.maxMs} ms`],
-      [firstColdMs <= 2_000, `the first cold answer came after ${firstColdMs} ms`],
-      [normalMs <= 2_000, `all was normal after ${normalMs} ms`],
+      [p99Ms <= 200, `p99 of cached hotels was ${p99Ms} ms after the circuit breaker had opened`],
+      [whole.maxMs <= 800, `a response took ${whole.maxMs} ms`],
+      [firstColdMs <= 2_000, `the first cold response came after ${firstColdMs} ms`],
+      [normalMs <= 2_000, `the service was normal after ${normalMs} ms`],
     ],
   });
 }
 
-/** The same where PostgreSQL could be asked all the time. */
+/** Checks the promises while PostgreSQL is reachable. */
 function unnoticed(scenario: FaultScenario): FaultResult {
   const { unavailable } = counter(scenario.all);
   const { rejected } = decision({
-    errorReplies: [[unavailable === 0, `${unavailable} requests were refused`]],
+    errorReplies: [[unavailable === 0, `${unavailable} requests were rejected`]],
   });
-  return { ...refusedOrUnnoticed(scenario), rejected };
+  return { ...cachedOrRejected(scenario), rejected };
 }
 
 const postgresIs = async (
   context: TestContext,
   fault: Omit<Fault, 'dependency'>,
-  judge = refusedOrUnnoticed,
+  judge = cachedOrRejected,
 ): Promise<FaultScenario> => {
   const prepare = () => fixture.inRedis();
   return survive(context, fixture, { ...fault, prepare, dependency: 'postgres' }, judge);
 };
 
-/** Ends every connection of the service but those of the superuser; a row for each. */
+/** Ends all connections of the service; returns a row for each. */
 const terminateAll = (sql: Sql) => sql`
   select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'hotel-api %'`;
 
-describe('who asks for what is cached does not notice, and others are refused at once, while PostgreSQL', () => {
+describe('cached hotels are served, and other requests rejected at once, while PostgreSQL', () => {
   it('is frozen', (context) =>
     postgresIs(context, {
       name: 'PostgreSQL frozen',
@@ -74,7 +74,7 @@ describe('who asks for what is cached does not notice, and others are refused at
       end: () => fixture.postgres.server.thaw(),
     }));
 
-  it('is killed and started again', (context) =>
+  it('is killed and restarted', (context) =>
     postgresIs(context, {
       name: 'PostgreSQL killed, restarted',
       shortMs: 2_000,
@@ -83,7 +83,7 @@ describe('who asks for what is cached does not notice, and others are refused at
       end: () => fixture.postgres.server.restart(),
     }));
 
-  it('is gone from the far end of every connection', (context) =>
+  it('has lost the far end of every connection', (context) =>
     postgresIs(context, {
       name: 'PostgreSQL half-open: every connection dead, new ones good',
       shortMs: 2_000,
@@ -92,7 +92,7 @@ describe('who asks for what is cached does not notice, and others are refused at
       end: () => {},
     }));
 
-  it('cannot be reached: connections stand and nothing passes', (context) =>
+  it('is unreachable: connections stay open and no byte passes', (context) =>
     postgresIs(context, {
       name: 'PostgreSQL half-open: black hole',
       shortMs: 2_000,
@@ -115,7 +115,7 @@ describe('who asks for what is cached does not notice, and others are refused at
     });
   });
 
-  it('has no connection left to give', (context) => {
+  it('has no free connection', (context) => {
     const thieves: Sql[] = [];
     const takesOne = (): Promise<boolean> => {
       const thief = postgres(fixture.postgres.url, { max: 1, onnotice: () => {}, fetch_types: false });
@@ -130,7 +130,7 @@ describe('who asks for what is cached does not notice, and others are refused at
       shortMs: 2_000,
       longMs: 5_000,
       begin: async () => {
-        // one after the other: a crowd that goes on asking would take the processors as well
+        // sequentially, because concurrent attempts would take the processors as well
         do {
           while (await takesOne());
         } while ((await terminateAll(fixture.postgres.sql)).length > 0);
@@ -151,7 +151,7 @@ describe('who asks for what is cached does not notice, and others are refused at
   });
 });
 
-describe('nobody notices that PostgreSQL', () => {
+describe('no request fails while PostgreSQL', () => {
   it('has a locked row', (context) => {
     const owner = postgresAsOwner();
     return postgresIs(
@@ -169,6 +169,6 @@ describe('nobody notices that PostgreSQL', () => {
   });
 });
 
-/** One connection of its own, for a transaction that stays open. */
+/** Opens a separate connection for a transaction that stays open. */
 const postgresAsOwner = (): Sql =>
   postgres(fixture.service.database.ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.05 });

@@ -15,17 +15,17 @@ let fixture: Fixture;
 let repeating: NodeJS.Timeout;
 
 beforeAll(async () => {
-  // a local cache that holds a part of what is asked for: Redis is needed all the time
+  // the local cache holds only a part of the hotels, so Redis is always needed
   fixture = await Fixture.open({ env: { L1_MAX_BYTES: String(1024 ** 2) } });
 });
 
-/** What is promised while Redis is away: nobody notices. */
+/** Checks the promises during an outage of Redis: no request fails. */
 function unnoticed({ during, all, usedAgainMs }: FaultScenario): FaultResult {
   const whole = counter(all);
   const { p99Ms } = counter(during);
   return decision({
     answers: [[failures(whole) === 0, `${failures(whole)} requests failed`]],
-    errorReplies: [[whole.unavailable === 0, `${whole.unavailable} requests were refused`]],
+    errorReplies: [[whole.unavailable === 0, `${whole.unavailable} requests were rejected`]],
     times: [
       [p99Ms <= 200, `p99 in the fault was ${p99Ms} ms`],
       [usedAgainMs! <= 2_000, `Redis was used again after ${usedAgainMs} ms`],
@@ -36,7 +36,7 @@ function unnoticed({ during, all, usedAgainMs }: FaultScenario): FaultResult {
 const redisIs = (context: TestContext, fault: Omit<Fault, 'dependency'>): Promise<FaultScenario> =>
   survive(context, fixture, { ...fault, dependency: 'redis' }, unnoticed);
 
-describe('nobody notices that Redis', () => {
+describe('no request fails while Redis', () => {
   it('is frozen', (context) =>
     redisIs(context, {
       name: 'Redis frozen',
@@ -46,7 +46,7 @@ describe('nobody notices that Redis', () => {
       end: () => fixture.redis.server.thaw(),
     }));
 
-  it('is killed and starts again empty', (context) =>
+  it('is killed and restarts empty', (context) =>
     redisIs(context, {
       name: 'Redis killed, restarted empty',
       shortMs: 800,
@@ -55,7 +55,7 @@ describe('nobody notices that Redis', () => {
       end: () => fixture.redis.server.restart(),
     }));
 
-  it('takes 200 ms longer for each answer', (context) =>
+  it('replies 200 ms later', (context) =>
     redisIs(context, {
       name: 'Redis +200 ms',
       shortMs: 1_000,
@@ -64,17 +64,17 @@ describe('nobody notices that Redis', () => {
       end: () => fixture.redis.proxy.heal(),
     }));
 
-  it('is gone from the far end of every connection', (context) =>
+  it('has lost the far end of every connection', (context) =>
     redisIs(context, {
       name: 'Redis half-open: every connection dead, new ones good',
-      // in less the invalidator, which asks little, would not have missed an answer often enough to give Redis up
+      // in less time the invalidator, which sends few commands, would not open its circuit breaker
       shortMs: 3_000,
       longMs: 5_000,
       begin: () => fixture.redis.proxy.strand(),
       end: () => {},
     }));
 
-  it('cannot be reached: connections stand and nothing passes', (context) =>
+  it('is unreachable: connections stay open and no byte passes', (context) =>
     redisIs(context, {
       name: 'Redis half-open: black hole',
       shortMs: 1_500,
@@ -95,7 +95,7 @@ describe('nobody notices that Redis', () => {
     });
   });
 
-  it('starts again from a snapshot and answers LOADING meanwhile', (context) => {
+  it('restarts from a snapshot and replies LOADING meanwhile', (context) => {
     const loadingMs = inForm(1_000, 5_000);
     return redisIs(context, {
       name: 'Redis answers LOADING',
@@ -125,7 +125,7 @@ describe('nobody notices that Redis', () => {
     });
   });
 
-  it('is a replica for a while and answers READONLY', (context) =>
+  it('is a replica for a while and replies READONLY', (context) =>
     redisIs(context, {
       name: 'Redis answers READONLY',
       shortMs: 1_000,
@@ -137,7 +137,7 @@ describe('nobody notices that Redis', () => {
       end: () => fixture.redis.client.replicaof('NO', 'ONE'),
     }));
 
-  it('answers OOM to whoever writes', (context) =>
+  it('replies OOM to writes', (context) =>
     redisIs(context, {
       name: 'Redis answers OOM (maxmemory, noeviction)',
       shortMs: 1_000,
@@ -149,7 +149,7 @@ describe('nobody notices that Redis', () => {
       end: () => fixture.redis.client.config('SET', 'maxmemory', '0'),
     }));
 
-  it('evicts what is cached because its memory is full', async (context) => {
+  it('evicts cached hotels because its memory is full', async (context) => {
     const { client } = fixture.redis;
     const evicted = async () => Number(/evicted_keys:(\d+)/.exec(await client.info('stats'))![1]);
     const before = await evicted();
@@ -181,10 +181,10 @@ describe('nobody notices that Redis', () => {
       end: () => clearInterval(repeating),
     }));
 
-  it('holds poison, which is counted and replaced', async (context) => {
+  it('holds corrupt values, which are counted and replaced', async (context) => {
     const counted = () => fixture.service.metric('hotel_api_redis_invalid_values_total');
     const before = await counted();
-    // what FLUSHALL took has been noticed, and given up, when the invalidator's sign of life is there again
+    // the loss by FLUSHALL has been handled when the invalidator's write marker exists again
     await expect.poll(async () => (await fixture.redis.client.keys('*:beat')).length).toBe(1);
     let poison = new Map<string, Buffer>();
     await redisIs(context, {
@@ -197,7 +197,7 @@ describe('nobody notices that Redis', () => {
       end: () => {},
     });
     await expect.poll(counted, { timeout: 60_000, interval: 200 }).toBeGreaterThan(before + 10);
-    // every hotel of the load is asked for by somebody whose local cache does not have it
+    // a worker without it in its local cache has requested every hotel of the load
     const { generation } = await readPosition(fixture.postgres.sql);
     const names = [...poison.keys()].filter((name) => name.startsWith(`${generation}:h:`) && isWarm(name));
     expect(names.length).toBeGreaterThan(0);
@@ -214,7 +214,7 @@ describe('nobody notices that Redis', () => {
 const isWarm = (name: string): boolean =>
   Number(/:chaos-(\d+)$/.exec(name)?.[1] ?? Infinity) < fixture.hotels.warm;
 
-/** Overwrites all but the invalidator's sign of life: that it is lost would be noticed before any value is read. */
+/** Overwrites all values except the invalidator's write marker, whose loss would be handled before any value is read. */
 async function poisonAll(client: Redis): Promise<Map<string, Buffer>> {
   const poison = new Map<string, Buffer>();
   let last: Buffer = Buffer.from('nothing');

@@ -1,9 +1,9 @@
-/** A GET of the path behind `/hotels/`, as bytes on a connection. */
+/** Returns the bytes of a GET for the path behind `/hotels/`. */
 export function getRequest(key: string, path: string): string {
   return `GET /hotels/${path} HTTP/1.1\r\nHost: chaos\r\nX-Api-Key: ${key}\r\n\r\n`;
 }
 
-/** A batch request for the hotels of these numbers. */
+/** Returns the bytes of a batch request for the hotels of these numbers. */
 export function batchRequest(key: string, namespace: 'channel' | 'registry', numbers: number[]): string {
   const body = JSON.stringify(
     namespace === 'channel'

@@ -1,61 +1,61 @@
-/** What the load asks for. */
+/** Kinds of requests of the load. */
 export const KINDS = [
-  /** one hotel that was asked for before, by any of its ids */
+  /** one hotel that was requested before, by any of its ids */
   'single',
-  /** 100 hotels that were asked for before */
+  /** 100 hotels that were requested before */
   'batch',
-  /** one hotel that nobody has asked for yet */
+  /** one hotel that was never requested */
   'cold',
-  /** an id that no hotel carries and nobody has asked for yet */
+  /** an id without a hotel that was never requested */
   'unknown',
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
 export const OUTCOMES = [
-  /** the right status with the right bytes */
+  /** expected status and bytes */
   'ok',
   /** 503 in the contract's form, with Retry-After */
   'unavailable',
-  /** any other answer */
+  /** any other response */
   'wrong',
-  /** the connection ended before the answer was complete, or could not be made */
+  /** connection closed before the response was complete, or not established */
   'lost',
-  /** nothing came for 10 s */
+  /** no response for 10 s */
   'silent',
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** One request of the load; times in ms since the epoch. */
+/** Request of the load; times in ms since the epoch. */
 export interface Sample {
   kind: Kind;
   outcome: Outcome;
-  /** when it was due, whenever it could be sent: waiting for the sender counts */
+  /** due time, regardless of delays of the sender */
   dueMs: number;
-  /** from then to the end of the answer */
+  /** time from then to the end of the response */
   tookMs: number;
 }
 
-/** How many requests of each kind a second. */
+/** Requests a second of each kind. */
 export type Mix = Record<Kind, number>;
 
-/** The load of the promise: 200 requests/s. */
+/** Load of the promise: 200 requests/s. */
 export const USUAL_MIX: Mix = { single: 110, batch: 40, cold: 25, unknown: 25 };
 
-/** What the load's process is told. */
+/** Settings of the load generator's process. */
 export type Order =
   | {
       type: 'start';
       port: number;
       key: string;
       mix: Mix;
-      /** hotels 0 to `warm` are asked for again and again, those from there to `hotels` once each */
+      /** hotels 0 to `warm` are requested repeatedly, those from there to `hotels` once each */
       warm: number;
       hotels: number;
     }
   | { type: 'mix'; mix: Mix }
   | { type: 'stop' };
 
-/** What it tells, ten times a second. */
+/** Report of the load generator, ten times a second. */
 export type Report =
   | { type: 'samples'; samples: Sample[]; faults: string[]; late: number[]; at: number }
   | { type: 'stopped' };

@@ -14,13 +14,13 @@ import { batchRequest } from './requests.ts';
 import type { Mix, Sample } from './sample.ts';
 
 export interface FixtureOptions {
-  /** beside the addresses of the proxies */
+  /** in addition to the addresses of the proxies */
   env?: Record<string, string>;
   /** default 2 */
   workers?: number;
-  /** hotels that are cached when the load begins; default 2,000 */
+  /** number of hotels cached when the load begins; default 2,000 */
   warm?: number;
-  /** all hotels; those beyond `warm` are asked for once each, 25 a second; default 6,000 */
+  /** number of hotels; those beyond `warm` are requested once each, 25 a second; default 6,000 */
   hotels?: number;
   /** default: the 200 requests/s of the promise; false: no load */
   mix?: Mix | false;
@@ -29,16 +29,16 @@ export interface FixtureOptions {
 }
 
 const INSERTED_AT_ONCE = 2_000;
-/** So many connections meet each of two workers, but once in 32,768. */
+/** Number of connections that reach each of two workers, except with a probability of 2^-15. */
 const WARMING_CONNECTIONS = 16;
 const BATCH = 1_000;
 
-/** The service on a Redis and a PostgreSQL of its own, each behind a proxy, under a checked load. */
+/** The service on its own Redis and PostgreSQL, each behind a proxy, under a checked load. */
 export class Fixture {
   readonly service: Service;
-  /** `url` and `client` go round the proxy */
+  /** `url` and `client` bypass the proxy */
   readonly redis: { server: OwnServer; proxy: FaultProxy; url: string; client: Redis };
-  /** `sql`, the superuser's, and `url`, the service's, go round the proxy */
+  /** `sql`, of the superuser, and `url`, of the service, bypass the proxy */
   readonly postgres: { server: OwnServer; proxy: FaultProxy; url: string; sql: Sql };
   readonly #options: FixtureOptions;
   readonly #serviceOptions: ServiceOptions;
@@ -58,7 +58,7 @@ export class Fixture {
     this.#options = options;
   }
 
-  /** Starts it all, fills the caches and begins the load. Everything is stopped at the file's end. */
+  /** Starts everything, fills the caches and begins the load. All is stopped at the end of the file. */
   static async open(options: FixtureOptions = {}): Promise<Fixture> {
     const fixture = await Fixture.set(options);
     await fixture.warm();
@@ -66,7 +66,7 @@ export class Fixture {
     return fixture;
   }
 
-  /** The servers, the hotels and the service, and no load. */
+  /** Starts the servers and the service, with hotels and without a load. */
   static async set(options: FixtureOptions): Promise<Fixture> {
     const [redisServer, postgresServer] = await Promise.all([
       ownRedis(),
@@ -83,7 +83,7 @@ export class Fixture {
     });
     client.on('error', () => {});
     const sql = postgres(postgresServer.ownerUrl, { max: 2, onnotice: () => {}, backoff: () => 0.05 });
-    closeAtEnd('clients of the stand', async () => {
+    closeAtEnd('clients of the fixture', async () => {
       client.disconnect();
       await sql.end({ timeout: 1 });
     });
@@ -96,7 +96,7 @@ export class Fixture {
         Array.from({ length: count }, (_, j) => hotelRow(i + j)),
       );
     }
-    // the invalidator would write them all to Redis: nothing would be cold
+    // otherwise the invalidator would write all hotels to Redis, and none would be cold
     await sql`delete from hotel_api_changes`;
     await sql`analyze`;
 
@@ -114,7 +114,7 @@ export class Fixture {
       env: {
         DATABASE_URL: postgresProxy.url,
         REDIS_URL: redisProxy.url,
-        // the default: faults last long enough to be noticed by it
+        // the default, so that faults exceed it
         DATABASE_TIMEOUT_MS: '500',
         ...options.env,
       },
@@ -128,7 +128,7 @@ export class Fixture {
     );
   }
 
-  /** A second instance on the same servers. */
+  /** Starts a second instance on the same servers. */
   another(options: Partial<ServiceOptions>): Promise<Service> {
     return startService({ ...this.#serviceOptions, ...options });
   }
@@ -148,7 +148,7 @@ export class Fixture {
     this.#load = Load.start({ port, key, ...(mix && { mix }), ...this.hotels });
   }
 
-  /** Has every worker asked for every hotel that is to be cached, by either id. */
+  /** Requests every hotel to be cached from every worker, by either id. */
   async warm(): Promise<void> {
     const { port, fullKey } = this.service;
     const { warm } = this.hotels;
@@ -158,7 +158,7 @@ export class Fixture {
         const numbers = Array.from({ length: Math.min(BATCH, warm - i) }, (_, j) => i + j);
         for (const namespace of ['channel', 'registry'] as const) {
           let reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
-          // a busy machine refuses batches that would wait for long
+          // a busy machine rejects batches that would wait too long
           for (
             let attempt = 1;
             typeof reply !== 'string' && reply.status === 503 && attempt < 20;
@@ -177,7 +177,7 @@ export class Fixture {
     }
   }
 
-  /** Has every hotel that is to be cached stand in Redis, under each of its ids. Without local caches. */
+  /** Waits until Redis holds every hotel to be cached under each of its ids; for a service without local caches. */
   async inRedis(): Promise<void> {
     const missing = async () => {
       const { generation } = await readPosition(this.postgres.sql);
@@ -191,14 +191,14 @@ export class Fixture {
     await this.#untilNone(missing, 'Redis lacks');
   }
 
-  /** Has every worker hold every hotel that is to be cached in its local cache. */
+  /** Waits until every worker holds every hotel to be cached in its local cache. */
   async inWorkers(): Promise<void> {
     const misses = () =>
       this.service.metric('hotel_api_cache_answers_total', { tier: 'local', answer: 'miss' });
     await this.#untilNone(async () => {
       const before = await misses();
       await this.warm();
-      // those of the load go on meanwhile
+      // the misses of the load continue meanwhile
       return Math.floor(((await misses()) - before) / this.hotels.warm);
     }, 'the workers lack');
   }
@@ -213,7 +213,7 @@ export class Fixture {
     }
   }
 
-  /** The last that the service said, but for the requests that it refused. */
+  /** Returns the last log lines of the service except rejected requests. */
   notable(): string[] {
     return this.service
       .logs()
@@ -221,7 +221,7 @@ export class Fixture {
       .slice(-25);
   }
 
-  /** Resolves at the end of a span of `spanMs` in which all was answered as it should be; throws when none comes. */
+  /** Resolves after a span of `spanMs` with normal responses only; throws after `timeoutMs`. */
   async calm(spanMs = 500, timeoutMs = 10_000): Promise<void> {
     const beganMs = now();
     for (;;) {
@@ -241,10 +241,10 @@ export class Fixture {
   }
 }
 
-/** The slowest that an answer may be where nothing is broken. */
+/** Maximum latency without faults. */
 const NORMAL_MS = 200;
 
-/** True of a request that was answered as if nothing were broken. */
+/** Returns true for a request with a normal response. */
 export function isNormal({ outcome, tookMs }: Sample): boolean {
   return outcome === 'ok' && tookMs <= NORMAL_MS;
 }

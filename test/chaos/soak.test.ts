@@ -14,43 +14,43 @@ import { counter } from './tally.ts';
 
 await needs('redis-server');
 
-/** 20 minutes; SOAK_S sets another time, in seconds. */
+/** Duration: 20 minutes; SOAK_S sets another in seconds. */
 const LASTS_MS = inForm(12_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));
-/** The faults of a run, their order and their times; SOAK_SEED repeats them. */
+/** Seed of the faults, their order and their times; SOAK_SEED repeats them. */
 const SEED = Number(process.env.SOAK_SEED ?? randomInt(2 ** 31));
-/** By then all is normal again after a repair. */
+/** Time after a repair until the service is normal again. */
 const RECOVERY_MS = 2_000;
-/** Longer than any deadline: 503 comes within 800 ms; on a busy machine whoever waits for one is late too. */
+/** Longer than any deadline: 503 is sent within 800 ms. */
 const SLOWEST_MS = promisedMs(800);
-/** 99 of 100 answers between faults. */
+/** Bound of the 99th percentile between faults. */
 const NORMAL_MS = 200;
-/** A request that is silent for longer is given up by the load: all that were due before have ended. */
+/** Longer than the time limit of the load generator, so that all earlier requests have ended. */
 const SETTLED_MS = 11_000;
-/** Around the first request that should not have ended so, what the service said is told for so long. */
-const SAID_WITHIN_MS = 10_000;
-/** By then the load has told how late it was. */
+/** Span of the service's log that is printed around the first unexpected result. */
+const LOGGED_WITHIN_MS = 10_000;
+/** Time until the load generator has reported its delay. */
 const REPORTED_MS = 200;
 
 let fixture: Fixture;
 
 beforeAll(async () => {
   fixture = await Fixture.open({
-    // full within seconds, so that what grows later is no cache
+    // full within seconds, so that later growth is not the cache
     env: { L1_MAX_BYTES: String(8 * 1024 ** 2) },
-    // those of a half-open path are forgotten after 25 s, and until then count twice
+    // connections of a half-open path count twice until their keep-alive fails after 25 s
     maxConnections: 120,
     hotels: inForm(4_000, 6_000 + Math.ceil((USUAL_MIX.cold * 1.5 * LASTS_MS) / 1_000)),
   });
 });
 
-/** The usual mix, so many times; what is asked for once stays as it is, for there are only so many hotels. */
+/** Multiplies the usual mix; requests for cold hotels keep their rate, because hotels are limited. */
 const times = (factor: number): Mix => ({
   ...USUAL_MIX,
   single: factor * USUAL_MIX.single,
   batch: factor * USUAL_MIX.batch,
 });
 
-/** The largest multiple of the usual load that is answered as ever, on this machine beside the load itself. */
+/** Returns the largest multiple of the usual load that is served normally on this machine. */
 async function capacity(): Promise<number> {
   let carried = 1;
   for (let factor = 2; factor <= 32; factor *= 1.5) {
@@ -69,7 +69,7 @@ async function capacity(): Promise<number> {
 }
 
 it(
-  'through random faults nothing grows, nothing wrong is answered, and nothing fails between the faults',
+  'random faults cause no growth, no wrong response, and no failure between the faults',
   async (context) => {
     const carried = inForm(1, 0) || (await capacity());
     const factor = Math.max(1, carried / 3);
@@ -101,7 +101,7 @@ it(
         oddAtMs ??= dueMs;
       }
       judgedMs = toMs;
-      fixture.load.forget(toMs);
+      fixture.load.drop(toMs);
     };
 
     const footprints: Footprint[] = [];
@@ -111,10 +111,10 @@ it(
       await sleep(inForm(200, 2_000 + 4_000 * random()));
       const footprint = await footprintOf(fixture.service.pid, fixture.service.port, now());
       if (footprint) footprints.push(footprint);
-      // the short form takes them in turn, to meet many
+      // the short form takes them in turn, to run many
       const at = inForm(anyOf + windows.length, Math.floor(random() * outages.length)) % outages.length;
       const { name, away, begin, end } = outages[at]!;
-      // what another fault took from the caches stands there again
+      // refills the caches after another fault
       if (away === 'postgres') await fixture.warm();
       const window = { name, away, fromMs: now(), toMs: Infinity };
       windows.push(window);
@@ -133,7 +133,7 @@ it(
     await fixture.calm();
     const endMs = now();
     fixture.load.mix({ single: 0, batch: 0, cold: 0, unknown: 0 });
-    // what is still silent is given up by then
+    // silent requests time out meanwhile
     await sleep(inForm(500, SETTLED_MS));
     await fixture.load.reported();
     judge(endMs);
@@ -143,14 +143,14 @@ it(
     const grew = (of: (footprint: Footprint) => number, typical: (values: number[]) => number) =>
       quarter === 0 ? 0 : typical(part(3).map(of)) / typical(part(1).map(of)) - 1;
     const rss = grew(({ rssBytes }) => rssBytes, median);
-    // those of a half-open path stand for up to 25 s beside the ones that replace them; what is never closed stays in the least
+    // connections of a half-open path stay open for up to 25 s; only the minimum shows a leak
     const descriptors = grew(
       (footprint) => footprint.descriptors,
       (values) => Math.min(...values),
     );
     const lastedS = (endMs - beganMs) / 1_000;
     const p99Ms = outside.getValueAtPercentile(99) / 1_000;
-    const fault = `soak: ${windows.length} random faults at ${Math.round(requests / lastedS)} requests/s, a third of what was carried`;
+    const fault = `soak: ${windows.length} random faults at ${Math.round(requests / lastedS)} requests/s, a third of the capacity`;
     survived(context, 'faults', fault, {
       lasted: `${Math.round(lastedS)} s`,
       requests,
@@ -163,7 +163,7 @@ it(
       seed: SEED,
     });
     const seen = fixture.load.faults.slice(-5).map(({ what }) => what);
-    const said = oddAtMs === undefined ? '' : saidAround(oddAtMs);
+    const said = oddAtMs === undefined ? '' : loggedAround(oddAtMs);
     const announced = `SOAK_SEED=${SEED}; seen: ${seen}; the service said:\n${said}`;
     expect(odd.slice(0, 20), announced).toEqual([]);
     if (judgesTimes) expect(p99Ms).toBeLessThanOrEqual(NORMAL_MS);
@@ -175,11 +175,11 @@ it(
   LASTS_MS + 120_000,
 );
 
-/** What the service logged in the seconds before and after, of its own affairs and not of requests. */
-function saidAround(atMs: number): string {
+/** Returns the service's log of the seconds before and after, without requests. */
+function loggedAround(atMs: number): string {
   const isNear = (line: string): boolean => {
     const { time, requestId } = JSON.parse(line);
-    return requestId === undefined && Math.abs(Date.parse(time) - atMs) < SAID_WITHIN_MS;
+    return requestId === undefined && Math.abs(Date.parse(time) - atMs) < LOGGED_WITHIN_MS;
   };
   const lines = fixture.service.logs().filter((line) => line.startsWith('{'));
   return lines.filter(isNear).join('\n');
@@ -193,9 +193,9 @@ interface Window {
 }
 
 /**
- * Whether a request may have ended so, in the windows of these faults: what has to be asked for may be refused, what
- * caches hold only where it is not PostgreSQL alone that is away; and what a worker had in hand is lost. A right answer
- * may not come later than any deadline, but for what lay before a frozen worker.
+ * Returns true if these faults excuse the result of a request. A cold request may be rejected, a cached one only if more than
+ * PostgreSQL is unavailable. Requests in progress at a failed worker are lost. A correct response must meet the deadline,
+ * except for requests at a frozen worker.
  */
 function isExcused({ kind, outcome, tookMs }: Sample, windows: Window[], loadLateMs: number): boolean {
   const byWorker = windows.some(({ away }) => away === 'worker');

@@ -15,12 +15,12 @@ const CLIENTS = 500;
 const ENTRIES = 10_000;
 const WINDOW_MS = 1_000;
 
-/** Keys that were asked for at PostgreSQL. */
+/** Returns the number of keys loaded from PostgreSQL. */
 const loads = (service: Service): Promise<number> =>
   service.metric('hotel_api_cache_answers_total', { tier: 'postgres' });
 
-describe('500 clients that ask for one id in the moment in which it has expired', () => {
-  it('cost one query of each worker at most', async (context) => {
+describe('500 clients that request one id when it has just expired', () => {
+  it('cause at most one query of each worker', async (context) => {
     const database = await freshDatabase();
     const redisDatabase = await freshRedis();
     const proxy = await FaultProxy.before(database.url);
@@ -29,7 +29,7 @@ describe('500 clients that ask for one id in the moment in which it has expired'
       database,
       redisDatabase,
       hotels: [hotelRow(1)],
-      // Redis alone holds it, for a second
+      // only Redis holds it, for a second
       env: { DATABASE_URL: proxy.url, L1_MAX_BYTES: '0', REDIS_TTL_S: '1', ABSENT_TTL_S: '1' },
     });
     const connections = new Connections(service.port);
@@ -39,12 +39,12 @@ describe('500 clients that ask for one id in the moment in which it has expired'
     for (const [path, answer] of [
       ['chaos-1', hotelBody(1)],
       ['channel/CH-1', hotelBody(1)],
-      ['nobody', '{"error":"Hotel not found"}'],
+      ['unknown', '{"error":"Hotel not found"}'],
     ] as const) {
-      // every worker has it, on as many connections as will be asked on
+      // every worker has it, on as many connections as will be used
       await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
       await expect.poll(() => service.redis!.dbsize(), { timeout: 60_000 }).toBeLessThanOrEqual(1);
-      // long enough for all of them to come before the first is answered
+      // long enough for all requests to arrive before the first response
       proxy.delay(100);
       const before = await loads(service);
       const replies = await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
@@ -64,8 +64,8 @@ describe('500 clients that ask for one id in the moment in which it has expired'
 });
 
 /**
- * Fills the caches with all entries in one instant, asks for them again and again until `forMs` after the first came
- * from PostgreSQL a second time, and compares the busiest second with the mean.
+ * Fills the caches with all entries at once, requests them repeatedly until `forMs` after the first was loaded again, and
+ * compares the busiest second with the mean.
  */
 async function evenly(
   context: TestContext,
@@ -79,7 +79,7 @@ async function evenly(
     workers: 1,
     ...options,
   });
-  // what the invalidator had to write is written
+  // the invalidator has written its changes
   await expect
     .poll(() => service.sql`select from hotel_api_changes`.then(({ length }) => length), { timeout: 60_000 })
     .toBe(0);
@@ -91,7 +91,7 @@ async function evenly(
   };
   if (options.redis !== false) {
     await sweep();
-    // the invalidator finds that it is empty, and has all given up that was stored until then
+    // the invalidator detects that it is empty, and has all earlier values dropped
     const generation = async () => (await readPosition(service.sql)).generation;
     const before = await generation();
     await service.redis!.flushdb();
@@ -137,13 +137,13 @@ async function evenly(
   }
   survived(context, 'load', name, {
     'ids a second, mean': Math.round(mean),
-    'ids a second, most': Math.round(most),
+    'ids a second, maximum': Math.round(most),
   });
   expect(span.at(-1)!.loads).toBeGreaterThan(ENTRIES);
   expect(most / mean).toBeLessThanOrEqual(2);
 }
 
-describe('10,000 entries that were stored in one instant are loaded again at an even rate', () => {
+describe('10,000 entries stored at once are reloaded at an even rate', () => {
   it('from Redis', async (context) => {
     const ttlS = 20;
     await evenly(

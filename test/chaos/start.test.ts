@@ -15,7 +15,7 @@ beforeAll(async () => {
   fixture = await Fixture.set({ hotels: 200, warm: 100 });
 });
 
-/** Starting Node takes a third of it, and three times as long where others use the machine. */
+/** Starting Node takes a third of it, and three times as long on a busy machine. */
 const READY_MS = promisedMs(2_000);
 const OUTAGE_MS = () => inForm(1_000, 5_000);
 const POLL = { interval: 10, timeout: 60_000 };
@@ -25,7 +25,7 @@ interface Outage {
   end: () => Promise<unknown> | unknown;
 }
 
-/** Starts a second instance while something is away, repairs it, and measures how long readiness takes from there, ms. */
+/** Starts a second instance during an outage, repairs it, and returns the time from the repair to readiness, ms. */
 async function readyAfter(fault: Outage, readyMeanwhile: boolean): Promise<number> {
   await fault.begin();
   let service: Service | undefined;
@@ -65,12 +65,12 @@ async function startWhile(
 
 describe('a service that starts while', () => {
   for (const [sentence, dependency, fault] of [
-    ['PostgreSQL refuses connections', 'postgres', 'reject'],
+    ['PostgreSQL rejects connections', 'postgres', 'reject'],
     ['PostgreSQL is behind a black hole', 'postgres', 'blackout'],
-    ['Redis refuses connections', 'redis', 'reject'],
+    ['Redis rejects connections', 'redis', 'reject'],
     ['Redis is behind a black hole', 'redis', 'blackout'],
   ] as const) {
-    it(`${sentence} lives, and is ready within 2 s of the time from which it can serve`, (context) => {
+    it(`${sentence} is alive, and is ready within 2 s of the time from which it can serve`, (context) => {
       const { proxy } = fixture[dependency];
       return startWhile(
         context,
@@ -81,11 +81,11 @@ describe('a service that starts while', () => {
     });
   }
 
-  it('the connections that it makes die half-open likewise', async (context) => {
+  it('its new connections become half-open', async (context) => {
     let stranding: NodeJS.Timeout;
     await startWhile(
       context,
-      'start while every connection to PostgreSQL dies half-open',
+      'start while every connection to PostgreSQL becomes half-open',
       {
         begin: () => {
           fixture.postgres.proxy.blackout();

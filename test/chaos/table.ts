@@ -10,7 +10,7 @@ const RESULTS = fileURLToPath(new URL('./results', import.meta.url));
 
 type Judged = Row & { held: string };
 
-/** Prints what was survived, and writes it, where all was tried, to results/: long.json and long.md. */
+/** Reporter that prints the table of results, and writes it to results/ (long.json and long.md) if all tests ran. */
 export default class SurvivalTable implements Reporter {
   async onTestRunEnd(modules: readonly TestModule[]): Promise<void> {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
@@ -33,17 +33,17 @@ export default class SurvivalTable implements Reporter {
   }
 }
 
-/** How many files of tests the long form has. */
+/** Number of test files of the long form. */
 const testFiles = (): number => globSync(LONG_TESTS).length;
 
-/** False where it was left out by a filter; one that is not judged says why. */
+/** Returns false for a test excluded by a filter; a test without a result states the reason. */
 function wasTried(test: TestCase): boolean {
   const result = test.result();
   return result.state !== 'skipped' || result.note !== undefined;
 }
 
 function heldOf(result: TestResult): string {
-  if (result.state === 'skipped') return `not judged: ${result.note}`;
+  if (result.state === 'skipped') return `not checked: ${result.note}`;
   return result.state === 'passed' ? 'yes' : 'no';
 }
 

@@ -1,14 +1,14 @@
 import { build } from 'hdr-histogram-js';
 import { KINDS, type Kind, OUTCOMES, type Outcome, type Sample } from './sample.ts';
 
-/** What became of requests; times in ms from when they were due. */
+/** Results of requests; times in ms from when they were due. */
 export type Tally = Record<Outcome, number> & {
   requests: number;
-  /** of the answers, whatever they said */
+  /** of the responses with any status */
   p50Ms: number;
   p99Ms: number;
   maxMs: number;
-  /** the longest that a client waited for its 503; 0 without any */
+  /** maximum latency of a 503; 0 without any */
   unavailableMaxMs: number;
 };
 
@@ -30,5 +30,5 @@ export function counter(samples: readonly Sample[], kinds: readonly Kind[] = KIN
   return { ...counts, requests, unavailableMaxMs, p50Ms: at(50), p99Ms: at(99), maxMs: at(100) };
 }
 
-/** Requests that got no answer, or one that the contract does not know; a 503 is none of them. */
+/** Returns the number of requests without a response, or with one outside the contract, to which 503 belongs. */
 export const failures = ({ wrong, lost, silent }: Tally): number => wrong + lost + silent;

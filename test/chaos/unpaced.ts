@@ -5,7 +5,7 @@ import { closeAtEnd } from '../support/left-behind.ts';
 
 const run = promisify(execFile);
 const HOST = '127.0.0.2';
-/** What Linux does unless told otherwise. */
+/** Linux's default. */
 const UNPACED = 'cubic';
 
 export interface Path {
@@ -14,9 +14,9 @@ export interface Path {
 }
 
 /**
- * An address of the loopback to which the kernel sends without pacing. BBR paces by timers: who was refused in a few
- * bytes is taken for slow, and the next megabyte to it goes out in portions, for which the worker that sent it pays.
- * Where the machine has BBR and does not let us give an address another one, that is what remains.
+ * Returns a loopback address to which the kernel sends without pacing. BBR paces by timers: it takes a client that received a
+ * few bytes for slow, and sends the next megabyte in portions, at the cost of the worker. If the machine uses BBR and the
+ * setting cannot be changed, it remains.
  */
 export async function unpacedPath(): Promise<Path> {
   const congestionControl = (

@@ -11,19 +11,19 @@ import { counter, failures } from './tally.ts';
 
 await needs('redis-server');
 
-/** Starting Node takes half of the second, and three times as long where others use the machine. */
+/** Starting Node takes half of the second, and three times as long on a busy machine. */
 const KILLED_MS = inForm(2_000, 1_000);
 const FROZEN_MS = inForm(4_000, 3_000);
-/** At 200 requests/s each takes a few ms; what is sent in the instant of the death is lost too. */
+/** At 200 requests/s each takes a few ms; requests sent at the time of the exit are lost too. */
 const A_FEW = 10;
-/** The load and this process do not see the same instant. */
+/** Tolerance between the clocks of the load generator and this process. */
 const AN_INSTANT_MS = 20;
 
 let fixture: Fixture;
 let victim: number;
 
 beforeAll(async () => {
-  // those of workers that were killed stay for a moment
+  // connections of killed workers remain for a moment
   fixture = await Fixture.open({ maxConnections: 120 });
 });
 
@@ -42,13 +42,13 @@ const linesOf = (msg: string): Line[] =>
     .map((line): Line => JSON.parse(line))
     .filter((line) => line.msg === msg);
 
-/** Resolves when another worker listens than those that did when so many had been told of. */
+/** Resolves when a worker has started after this number of starts. */
 async function replaced(startedBefore: number): Promise<void> {
   for (const untilMs = now() + 20_000; started() <= startedBefore && now() < untilMs; ) await sleep(5);
 }
 const started = (): number => linesOf('worker started').length;
 
-/** What is promised when a worker ends: what it had in hand is lost, the rest is answered, and soon it is replaced. */
+/** Checks the promises for the exit of a worker: requests in progress are lost, others served, and it is soon replaced. */
 const lost =
   (replacedWithinMs: number, inHand: number) =>
   (scenario: FaultScenario): FaultResult => {
@@ -59,11 +59,11 @@ const lost =
     );
     return decision({
       answers: [
-        [whole.wrong + whole.silent === 0, 'requests were answered otherwise than well'],
+        [whole.wrong + whole.silent === 0, 'requests had wrong responses or none'],
         [late.length === 0, `${late.length} requests were lost after it was replaced`],
       ],
       errorReplies: [
-        [whole.unavailable === 0, `${whole.unavailable} requests were refused`],
+        [whole.unavailable === 0, `${whole.unavailable} requests were rejected`],
         [whole.lost <= inHand, `${whole.lost} requests were lost`],
       ],
       times: [
@@ -72,22 +72,22 @@ const lost =
     });
   };
 
-/** The same of one that is frozen: what comes to it is in its hand too, but the other worker's share is not. */
+/** Checks the same for a frozen worker, which also holds new requests of its share. */
 function lostByOne(scenario: FaultScenario): FaultResult {
   const { during } = scenario;
   const well = during.filter(isNormal).length;
   const { rejected, ...rest } = lost(FROZEN_MS, during.length)(scenario);
   const others = decision({
     errorReplies: [
-      [well >= during.length / 3, `of ${during.length} requests only ${well} were answered as ever`],
+      [well >= during.length / 3, `of ${during.length} requests only ${well} were served normally`],
     ],
   });
   return { ...rest, rejected: [...rejected, ...others.rejected] };
 }
 
 /**
- * Resolves with the process of a worker that is none of these when it runs its program: who stops it before stops the
- * primary too, which waits to hear whether that could be started.
+ * Resolves with the pid of a new worker once it runs its program. Stopping it earlier would also stop the primary, which
+ * waits for the result of its start.
  */
 async function begun(old: number[]): Promise<number> {
   const programOf = (pid: number) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => undefined);
@@ -99,28 +99,28 @@ async function begun(old: number[]): Promise<number> {
   }
 }
 
-/** Kills every worker but one as soon as it is there, until told to end. */
+/** Kills every other worker as soon as it exists, until told to stop. */
 async function killAllBut(kept: number, goOn: () => boolean): Promise<void> {
   while (goOn()) {
     for (const pid of await fixture.service.workerPids()) {
       try {
         if (pid !== kept) process.kill(pid, 'SIGKILL');
       } catch {
-        // it has ended in this moment
+        // it has exited meanwhile
       }
     }
     await sleep(20);
   }
 }
 
-/** Waits until two workers run and the load is answered as ever. */
+/** Waits until two workers run and the load is served normally. */
 async function twoWorkers(): Promise<number[]> {
   await expect.poll(() => fixture.service.workerPids(), { timeout: 60_000 }).toHaveLength(2);
   await fixture.calm();
   return fixture.service.workerPids();
 }
 
-/** The fault lasts until another worker listens. */
+/** Runs a fault that lasts until another worker has started. */
 const aWorker = (
   context: TestContext,
   name: string,
@@ -147,16 +147,16 @@ describe('a worker that', () => {
     ['killed', 'SIGKILL'],
     ['aborted', 'SIGABRT'],
   ] as const)(
-    'is %s loses what it had in hand, and is replaced within a second',
+    'is %s loses its requests in progress, and is replaced within a second',
     async ([ended, signal], context) => {
       await aWorker(context, `worker ${ended}`, signal, lost(KILLED_MS, A_FEW));
     },
   );
 
-  it('is frozen is ended and replaced within three', (context) =>
+  it('is frozen is killed and replaced within three', (context) =>
     aWorker(context, 'worker frozen', 'SIGSTOP', lostByOne));
 
-  it('is frozen before its first word is ended and replaced within three', async (context) => {
+  it('is frozen before its first message is killed and replaced within three', async (context) => {
     let before = 0;
     await survive(
       context,
@@ -178,7 +178,7 @@ describe('a worker that', () => {
     );
   });
 
-  it('dies at once on every start is retried with growing pauses, and the others go on', async (context) => {
+  it('exits at every start is restarted with growing pauses, while the others serve', async (context) => {
     let dying = false;
     let killing: Promise<void>;
     let endedBefore = 0;
@@ -203,7 +203,7 @@ describe('a worker that', () => {
       lost(Infinity, A_FEW),
     );
     const ends = linesOf('worker exited').slice(endedBefore);
-    // how many there are depends on the pause that earlier deaths have led to
+    // their number depends on the pause after earlier exits
     expect(ends.length).toBeGreaterThan(inForm(1, 3));
     expect(ends.every(({ signal }) => signal === 'SIGKILL')).toBe(true);
     const pauses = ends.slice(1, -1).map(({ restartInMs }) => restartInMs);

@@ -6,11 +6,11 @@ import { judgesTimes } from '../support/form.ts';
 import { withoutTriggers } from '../support/triggers.ts';
 
 const HOTELS = 100_000;
-/** A writer that pays too much does so in each of them; what else the machine does, it does not. */
+/** Number of rounds; a cost of the triggers appears in each, other load of the machine does not. */
 const ROUNDS = 6;
 const LIMIT = 1.5;
 
-/** How long it took, in ms. */
+/** Returns the duration of the update in ms. */
 async function update(sql: Sql): Promise<number> {
   const beganMs = performance.now();
   await sql`update hotels set room_count = coalesce(room_count, 0) + 1`;
@@ -24,9 +24,9 @@ it.runIf(judgesTimes)(
     await seed(sql, HOTELS, { seed: 1, today: '2026-01-01' });
     const bestMs: [without: number, withTriggers: number] = [Infinity, Infinity];
     const ratio = () => bestMs[1] / bestMs[0];
-    // the first fills the caches, two are compared at least, and more while the limit is exceeded
+    // the first round fills the caches; at least two are compared, and more while the limit is exceeded
     for (let round = 0; round <= ROUNDS && !(round > 2 && ratio() < LIMIT); round++) {
-      // by turns, so that what else the machine does hits both
+      // alternately, so that other load affects both
       for (const which of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
         await sql`vacuum hotels`;
         await sql`truncate hotel_api_changes`;
