@@ -22,7 +22,7 @@ beforeAll(async () => {
   pids = await workersOf(service, 2);
 });
 
-/** What any client of the proxy may send without a key. */
+/** Requests that any client of the proxy may send without a key. */
 const HOSTILE = [
   'GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello',
   'GET /hotels HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n',
@@ -31,7 +31,7 @@ const HOSTILE = [
   `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n${'x'.repeat(500_000)}`,
 ];
 
-/** The status of the answer; 0 for none. */
+/** Resolves with the status of the response; 0 for none. */
 function send(port: number, request: string): Promise<number> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' });
@@ -51,7 +51,7 @@ describe('behind nginx, a keyless client that sends bodies with GET', () => {
     ['by default', byDefault],
     ['as documented', documented],
   ] as const)(
-    'is answered 400 each time, and no request of others fails: set %s',
+    'receives 400 each time, and no request of others fails: set %s',
     async ([set, configuration], context) => {
       const port = await startNginx([service.port, service.port], configuration);
       const bystander = new Bystander({ port, fullKey: service.fullKey }, IDS);

@@ -1,20 +1,20 @@
-/** The thread of a bystander: asks from the message `start` on, until `stop`, and then tells what it met. */
+/** Thread of a bystander: sends requests from the message `start` until `stop`, and then reports. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { Client } from '../support/client.ts';
 
 const PER_SECOND = 100;
 
-/** What it is told at its start. */
+/** Settings of the thread. */
 export interface Around {
   port: number;
   fullKey: string;
   ids: string[];
 }
 
-/** What a client of good will met in a while. */
+/** Observations of a bystander. */
 export interface Experience {
   requests: number;
-  /** answers that were not what was asked for */
+  /** unexpected responses */
   wrong: string[];
   p90Ms: number;
   p99Ms: number;

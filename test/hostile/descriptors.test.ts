@@ -10,11 +10,11 @@ import { workersOf } from './memory.ts';
 const LIMIT = 512;
 const WORKERS = 2;
 const HOTELS = 200;
-/** More than two workers with such a limit can hold, however the system spreads them. */
+/** More connections than two workers with this limit can hold, however the system distributes them. */
 const IDLE = inForm(1_500, 4_000);
 const ESTABLISHED = 16;
 
-/** Connections that say nothing; those that the service closes are opened again, as a hostile client does. */
+/** Idle connections; those that the service closes are opened again, as a hostile client would do. */
 class IdleConnections {
   readonly #sockets = new Set<Socket>();
   readonly #port: number;
@@ -33,7 +33,7 @@ class IdleConnections {
     socket.on('close', () => {
       this.#sockets.delete(socket);
       this.closed++;
-      // a fifth of a second later: the test's own processor is not what is attacked
+      // delayed by a fifth of a second, so that the test does not saturate its own processor
       if (this.#isOpening) setTimeout(() => this.#isOpening && this.#open(), 200).unref();
     });
   }
@@ -44,7 +44,7 @@ class IdleConnections {
   }
 }
 
-/** Asks one connection after the other, each kept alive; a connection that is refused fails. */
+/** Sends requests over established keep-alive connections; fails if one is rejected. */
 function establish(service: Service): { ask(path: string): Promise<number>[]; end(): void } {
   const agents = Array.from({ length: ESTABLISHED }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
   const ask = (agent: Agent, path: string) =>
@@ -64,7 +64,7 @@ function establish(service: Service): { ask(path: string): Promise<number>[]; en
   };
 }
 
-it('more idle connections than there are descriptors end no worker, and those that stand are answered', async (context) => {
+it('more idle connections than descriptors end no worker, and established connections are served', async (context) => {
   const service = await startService({
     workers: WORKERS,
     hotels: [...Array.from({ length: HOTELS }, (_, i) => ({ id: `h${i}` })), { id: 'never-asked-before' }],
@@ -99,8 +99,8 @@ it('more idle connections than there are descriptors end no worker, and those th
   survived(context, 'hostile clients', `${IDLE} idle connections, again and again, at ${LIMIT} descriptors`, {
     "others' failures": answers.failed,
     "others' p99 ms": times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]!.toFixed(1),
-    'workers ended': ended,
-    'connections refused': rejected,
+    'workers exited': ended,
+    'connections rejected': rejected,
     'most descriptors': descriptors,
   });
   expect(answers.failed).toBe(0);
@@ -112,7 +112,7 @@ it('more idle connections than there are descriptors end no worker, and those th
   expect(ended).toBe(0);
   expect((await service.workerPids()).sort()).toEqual(pids);
 
-  // the descriptors in reserve are enough for a whole pool to be opened anew
+  // the reserved descriptors suffice to reopen a whole pool
   await service.sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()`;

@@ -12,7 +12,7 @@ import type { Misses } from './misses-thread.ts';
 const BATCH = '/hotels/channel/batch';
 const CACHED = 1_000;
 const UNCACHED = inForm(600, 4_000);
-/** Batches that a key which floods has under way at once. */
+/** Concurrent batches of a flooding key. */
 const FLOODING = 16;
 const SECONDS = inForm(3, 20);
 
@@ -37,7 +37,7 @@ beforeAll(async () => {
   expect((await service.post(BATCH, cached, { key: others[0]! })).json()).toHaveLength(CACHED);
 });
 
-/** Clients of keys that ask for ids that no hotel has, until they are stopped; answers by status, of each key. */
+/** Starts clients of keys that request unknown ids until they are stopped; returns responses by status, of each key. */
 async function flood(...keys: string[]): Promise<() => Promise<Record<string, number>[]>> {
   const threads = keys.map((key) => {
     const workerData: Misses = { port: service.port, key, clients: FLOODING };
@@ -58,7 +58,7 @@ async function flood(...keys: string[]): Promise<() => Promise<Record<string, nu
 
 let uncached = 0;
 
-/** A cached batch and, as long as there are some, an uncached hotel, again and again: answers by status, and how long they took. */
+/** Repeatedly requests a cached batch and, while there are some, an uncached hotel; returns responses by status and their times. */
 async function ask(ms: number): Promise<{ statuses: Record<string, number>; p99Ms: number }> {
   const statuses: Record<string, number> = {};
   const times: number[] = [];
@@ -75,7 +75,7 @@ async function ask(ms: number): Promise<{ statuses: Record<string, number>; p99M
   return { statuses, p99Ms: times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]! };
 }
 
-it('a key that floods with batches of unknown ids has nothing of another rejected', async (context) => {
+it('a flood of batches of unknown ids causes no rejection for another key', async (context) => {
   const quiet = await ask(inForm(300, 3_000));
   const stop = await flood(others[1]!);
   await sleep(500);
@@ -85,8 +85,8 @@ it('a key that floods with batches of unknown ids has nothing of another rejecte
   survived(context, 'hostile clients', `${FLOODING} batches of 1000 unknown ids at once, of one key`, {
     "others' failures": Object.values(failed).reduce((sum, count) => sum + count, 0),
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
-    'workers ended': await service.metric('hotel_api_worker_restarts_total'),
-    'its own answers': JSON.stringify(flooded),
+    'workers exited': await service.metric('hotel_api_worker_restarts_total'),
+    'its own responses': JSON.stringify(flooded),
   });
   if (process.env.DEBUG) console.log(context.task.meta, meanwhile);
   expect(failed).toEqual({});
@@ -95,7 +95,7 @@ it('a key that floods with batches of unknown ids has nothing of another rejecte
   if (judgesTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
 }, 120_000);
 
-it('two keys that flood alike are answered alike', async (context) => {
+it('two equally flooding keys are served equally', async (context) => {
   const stop = await flood(others[1]!, others[2]!);
   await sleep(SECONDS * 1_000);
   const [a, b] = await stop();
@@ -109,18 +109,18 @@ it('two keys that flood alike are answered alike', async (context) => {
     },
   );
   if (process.env.DEBUG) console.log(a, b);
-  // on a busy machine few batches are answered
+  // on a busy machine few batches are served
   const tolerance = inForm(0.3, 0.15);
   expect(Math.abs(share - 0.5)).toBeLessThan(tolerance);
 }, 120_000);
 
-it('a key that fills the queue for PostgreSQL has no load of another refused', async () => {
+it('a key that fills the queue for PostgreSQL causes no rejection for another', async () => {
   const small = await startService({
     hotels: [{ id: 'u0' }],
     env: { DATABASE_POOL_SIZE: '1', DATABASE_QUEUE_LIMIT: '4', DATABASE_TIMEOUT_MS: '10000' },
   });
   const [flooding, other] = [await insertKey(small.sql, []), await insertKey(small.sql, [])];
-  // the keys are known from now on
+  // the keys are cached from now on
   for (const key of [flooding, other]) expect((await small.get('/hotels/u0', { key })).status).toBe(200);
   const rejected = () => small.metric('hotel_api_requests_rejected_total', { reason: 'postgres_queue' });
   let batches: Promise<Answer>[] = [];
@@ -131,7 +131,7 @@ it('a key that fills the queue for PostgreSQL has no load of another refused', a
       const ids = Array.from({ length: 200 }, (_, j) => `nobody-${i}-${j}`);
       return small.post(BATCH, { channel_ids: ids }, { key: flooding });
     });
-    // one is under way, and four may wait
+    // one query runs, and four may wait
     await expect.poll(rejected, { timeout: 10_000 }).toBe(12 - 5);
     single = small.get('/hotels/nobody', { key: other });
     const waiting = () => small.metric('hotel_api_postgres_queries_waiting');

@@ -10,10 +10,10 @@ import { type Service, startService } from '../support/service.ts';
 
 const POLL = { timeout: 10_000, interval: 20 };
 
-/** A login that may connect to the database and has no other right. */
+/** Login that may connect to the database and has no other right. */
 let stranger: Sql;
 let service: Service;
-/** What the stranger heard on the feed's channel. */
+/** Messages that the stranger received on the feed's channel. */
 const received: string[] = [];
 
 beforeAll(async () => {
@@ -37,7 +37,7 @@ const rejected = () => service.metric('hotel_api_feed_messages_rejected_total');
 const feedResets = () => service.metric('hotel_api_feed_resets_total');
 const workerRestarts = () => service.metric('hotel_api_worker_restarts_total');
 
-/** Sends these as the stranger; nothing of it was believed, and nothing was lost by it. */
+/** Sends these as the stranger, and checks that all are ignored and no change is lost. */
 async function sendInVain(payloads: string[]): Promise<void> {
   const [before, resets, restarts] = [await rejected(), await feedResets(), await workerRestarts()];
   for (const payload of payloads) await stranger.notify(FEED_CHANNEL, payload);
@@ -50,15 +50,15 @@ async function sendInVain(payloads: string[]): Promise<void> {
 }
 
 describe('a login of PostgreSQL that may only connect', () => {
-  it('cannot read the secret, nor tell as the service does', async () => {
+  it('cannot read the secret or sign messages', async () => {
     await expect(stranger`select secret from hotel_api_secrets`).rejects.toMatchObject({ code: '42501' });
     await expect(stranger`select hotel_api_draw_secret()`).rejects.toMatchObject({ code: '42501' });
   });
 
-  it('does not end a worker by messages that are none', () =>
+  it('cannot end a worker by malformed messages', () =>
     sendInVain(['{"h":5}', '', '{', 'null', '[]', '\u0001'.repeat(100), 'x'.repeat(7_999)]));
 
-  it('cannot have another generation of Redis believed', async () => {
+  it('cannot announce another generation of Redis', async () => {
     await expect.poll(() => received.length, POLL).toBeGreaterThan(0);
     const { client } = service.redisDatabase!;
     const message = readUnverified(received.at(-1)!)!;
@@ -72,7 +72,7 @@ describe('a login of PostgreSQL that may only connect', () => {
     expect((await service.get('/hotels/h')).json().name).not.toBe('false');
   });
 
-  it('cannot have what was told before told again', async () => {
+  it('cannot replay a message', async () => {
     await service.sql`update hotels set name = 'told' where id = 'h'`;
     await expect
       .poll(() => received.filter((payload) => readUnverified(payload)?.h).length, POLL)
@@ -84,7 +84,7 @@ describe('a login of PostgreSQL that may only connect', () => {
     expect(await feedResets()).toBe(resets);
   });
 
-  it('asks for messages as an instance does, and nothing comes of it', async () => {
+  it('has no effect by requests of an instance', async () => {
     for (const payload of ['', 'speak', 'x'.repeat(7_999)]) await stranger.notify(REQUEST_CHANNEL, payload);
     await sendInVain([]);
   });

@@ -1,23 +1,23 @@
 import { connect } from 'node:net';
 
 /**
- * A process that sends requests as fast as it is told, pipelined on a few connections, and counts the answers by
- * status. It is told once, and tells what it met when the time is over.
+ * Process that sends requests at a fixed rate, pipelined on a few connections, and counts the responses by status. It
+ * receives its settings once, and reports at the end.
  */
 export interface Flood {
   port: number;
   perSecond: number;
   seconds: number;
-  /** one after the other, and again from the first */
+  /** sent in order, repeatedly */
   requests: string[];
-  /** more than one where the answers are made in the turn in which a request is read */
+  /** above one only if responses are made in the same event-loop iteration */
   pipelined: number;
   connections: number;
 }
 
 export interface Flooded {
   sent: number;
-  /** answers by status */
+  /** responses by status */
   answers: Record<string, number>;
   /** connections that the server closed */
   closed: number;
@@ -32,7 +32,7 @@ async function run({ port, perSecond, seconds, requests, pipelined, connections 
   const met: Flooded = { sent: 0, answers: {}, closed: 0, tookMs: 0 };
   const beganMs = performance.now();
   const untilMs = beganMs + seconds * 1_000;
-  /** how many may have been sent by now */
+  /** number of requests that may have been sent by now */
   const due = () => ((performance.now() - beganMs) * perSecond) / 1_000;
   const client = (): Promise<void> =>
     new Promise((resolve) => {
@@ -63,7 +63,7 @@ async function run({ port, perSecond, seconds, requests, pipelined, connections 
         const found = [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)];
         for (const [, status] of found) met.answers[status!] = (met.answers[status!] ?? 0) + 1;
         const last = found.at(-1);
-        // the start of an answer may be cut
+        // the start of a response may be truncated
         tail = text.slice(Math.max(text.length - 11, last ? last.index + 12 : 0));
         waiting -= found.length;
         if (waiting <= 0) setImmediate(send);

@@ -17,7 +17,7 @@ let bystander: Bystander;
 beforeEach(async () => {
   service = await startService({ workers: 2, hotels: [{ id: 'h1', channel_id: 'CH-1' }] });
   await workersOf(service, 2);
-  // every worker has looked the good key up
+  // every worker has cached the valid key
   await (await Everywhere.of(service)).get('/hotels/h1');
   bystander = new Bystander(service, ['h1']);
   await bystander.watch(500);
@@ -25,13 +25,13 @@ beforeEach(async () => {
 
 const get = (key: string) => `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key: ${key}\r\n\r\n`;
 
-/** Keys looked up outside of a worker so far, by tier. */
+/** Returns the keys looked up outside the workers so far, by tier. */
 async function lookups(): Promise<{ redis: number; postgres: number }> {
   const count = (tier: string) => service.metric('hotel_api_key_lookups_total', { tier });
   return { redis: await count('redis'), postgres: await count('postgres') };
 }
 
-it('20,000 forged keys a second are refused without one look-up, and nobody else minds', async (context) => {
+it('20,000 forged keys a second are rejected without a look-up, and others are unaffected', async (context) => {
   const forged = Array.from({ length: 20_000 }, () => {
     const key = makeKey();
     return get(key.slice(0, -1) + (key.endsWith('0') ? '1' : '0'));
@@ -64,10 +64,10 @@ it('20,000 forged keys a second are refused without one look-up, and nobody else
   expectUnharmed(quiet, meanwhile);
 });
 
-it('5000 keys that were never given out are looked up once a minute, at most 50 a second, and nobody else minds', async (context) => {
+it('5000 unknown keys are looked up once a minute, at most 50 a second, and others are unaffected', async (context) => {
   const guesses = Array.from({ length: 5_000 }, () => get(makeKey()));
   const quiet = await bystander.watch(inForm(1_000, 5_000));
-  // good, though no worker has met them: they must not suffer from the guesses
+  // valid, but not cached: their first use must work beside the unknown keys
   const idle = await Promise.all(Array.from({ length: 10 }, () => insertKey(service.sql, [])));
   const before = await lookups();
   const beganMs = performance.now();
@@ -81,7 +81,7 @@ it('5000 keys that were never given out are looked up once a minute, at most 50 
     connections: 128,
   });
   const rejected = (async () => {
-    // a key that is made in the middle of it is good within a second
+    // a key created meanwhile is accepted within a second
     const answers: number[] = [];
     for (const key of idle) {
       await new Promise((resolve) => setTimeout(resolve, (1_000 * SECONDS) / (idle.length + 2)));
@@ -102,7 +102,7 @@ it('5000 keys that were never given out are looked up once a minute, at most 50 
   const after = await lookups();
   const lastedS = (performance.now() - beganMs) / 1_000;
   const good = idle.length + 1;
-  // each worker asks for itself
+  // each worker looks up by itself
   const guessed = {
     redis: after.redis - before.redis - 2 * good,
     postgres: after.postgres - before.postgres - good,
@@ -124,17 +124,17 @@ it('5000 keys that were never given out are looked up once a minute, at most 50 
     expect(guessed[tier]).toBeGreaterThan(0);
   }
   expectUnharmed(quiet, meanwhile);
-  // a flood of guesses is no flood of lines: 50 a second of each worker
+  // the log is limited too: 50 lines a second of each worker
   const lines = service.logs().filter((line) => /"status":503/.test(line));
   expect(lines.length).toBeLessThanOrEqual(2 * 50 * (Math.ceil(lastedS) + 1));
 });
 
-it('one guess is looked up once, however often it is asked with, and a limit on guesses is told as 503', async () => {
+it('an unknown key is looked up once for any number of requests, and the limit on unknown keys yields 503', async () => {
   const guess = makeKey();
   const before = await lookups();
   for (let i = 0; i < 50; i++) expect((await service.get('/hotels/h1', { key: guess })).status).toBe(401);
   const after = await lookups();
-  // once in each worker that was met
+  // once in each worker reached
   expect(after.redis - before.redis).toBeLessThanOrEqual(2);
   expect(after.postgres - before.postgres).toBeLessThanOrEqual(2);
   const beganMs = performance.now();

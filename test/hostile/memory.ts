@@ -2,14 +2,14 @@ import { readFile } from 'node:fs/promises';
 import { vi } from 'vitest';
 import type { Service } from '../support/service.ts';
 
-/** Resident memory of the largest of these processes in MiB, now and, with `peak`, the most it ever was. */
+/** Returns the resident memory of the largest of these processes in MiB, now or, with `peak`, its maximum. */
 export async function residentMiB(pids: number[], peak = false): Promise<number> {
   const field = peak ? /VmHWM:\s+(\d+)/ : /VmRSS:\s+(\d+)/;
   const each = pids.map(async (pid) => Number(field.exec(await readFile(`/proc/${pid}/status`, 'utf8'))![1]));
   return Math.max(...(await Promise.all(each))) / 1024;
 }
 
-/** The workers, all of them: a service is ready with the first. */
+/** Returns the pids of all workers, because a service is ready with the first. */
 export async function workersOf(service: Service, count: number): Promise<number[]> {
   const listening = () => service.logs().filter((line) => line.includes('"msg":"listening"')).length;
   await vi.waitUntil(() => listening() >= count, { timeout: 60_000 });

@@ -1,4 +1,4 @@
-/** The thread of clients of one key that ask for batches of ids that no hotel has, each time others, from the first message until the second. */
+/** Thread of clients of one key that request batches of new unknown ids, from the first message until the second. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Client } from '../support/client.ts';
@@ -6,7 +6,7 @@ import { Client } from '../support/client.ts';
 export interface Misses {
   port: number;
   key: string;
-  /** batches under way at once */
+  /** concurrent batches */
   clients: number;
 }
 
@@ -14,7 +14,7 @@ const IDS = 1_000;
 
 const { port, key, clients }: Misses = workerData;
 const client = new Client(port, { full: key, narrow: '' });
-/** answers by status */
+/** responses by status */
 const answers: Record<string, number> = {};
 const prefix = key.slice(-4);
 let made = 0;
@@ -26,7 +26,7 @@ async function flood(): Promise<void> {
     const body = Buffer.from(JSON.stringify({ channel_ids: ids }));
     const { status } = await client.ask('/hotels/channel/batch', { method: 'POST' }, body);
     answers[status] = (answers[status] ?? 0) + 1;
-    // a rejected batch is not sent again in the same instant
+    // a rejected batch is not repeated at once
     if (status !== 200) await sleep(5);
   }
 }

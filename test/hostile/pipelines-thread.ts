@@ -1,4 +1,4 @@
-/** The thread of a client that pipelines requests without a key on many connections, until it is told to stop. */
+/** Thread of a client that pipelines requests without a key on many connections, until it is stopped. */
 import { connect, type Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 
@@ -9,13 +9,13 @@ export interface Pipelines {
   request: string;
 }
 
-/** What became of them. */
+/** Result of the thread. */
 export interface Piped {
   sent: number;
   answered: number;
   /** connections that the server closed */
   closed: number;
-  /** of these, those whose last answer said so */
+  /** closed connections whose last response announced it */
   announced: number;
 }
 

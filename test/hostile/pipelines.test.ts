@@ -37,7 +37,7 @@ async function startPipelines(): Promise<() => Promise<Piped>> {
   };
 }
 
-it('32 keyless connections that pipeline 16 Mbit/s are cut off, no request of others fails, no worker ends', async (context) => {
+it('32 keyless connections that pipeline 16 Mbit/s are closed, no request of others fails, no worker exits', async (context) => {
   const bystander = new Bystander(service, IDS);
   await bystander.watch(500);
   const quiet = await bystander.watch(inForm(1_000, 10_000));
@@ -59,11 +59,11 @@ it('32 keyless connections that pipeline 16 Mbit/s are cut off, no request of ot
   expect(piped.closed).toBeGreaterThan(0);
   expect(meanwhile.wrong).toEqual([]);
   expect((await service.workerPids()).sort()).toEqual(pids);
-  // how long a turn takes depends on who else wants the processor
+  // the duration of an iteration depends on other processes
   if (judgesTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
 });
 
-it('two hundred requests behind one another are answered, all of them', async () => {
+it('two hundred pipelined requests are all served', async () => {
   const answers = await service.raw(
     REQUEST.repeat(199) + REQUEST.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
   );

@@ -26,8 +26,8 @@ const made = (rateLimit: typeof LIMIT | null) =>
   createKey(service.sql, { name: 'limited', scopes: [], expiresAt: null, rateLimit });
 
 /**
- * Asks `perSecond` times a second over so many connections: the answers by status, how many were 200 before the windows
- * of these seconds were over, and how many may have been: on a busy machine one connection hardly asks that often.
+ * Sends `perSecond` requests a second over this many connections. Returns the responses by status, the number of 200 in the
+ * windows of these seconds, and its bound: on a busy machine one connection may not reach the rate.
  */
 async function load(key: string, perSecond: number, connections: number, seconds = SECONDS) {
   const agent = new Agent({ keepAlive: true, maxSockets: connections, maxTotalSockets: connections });
@@ -35,7 +35,7 @@ async function load(key: string, perSecond: number, connections: number, seconds
   const statuses: Record<string, number> = {};
   let admitted = 0;
   let firstMs = Infinity;
-  /** by their window */
+  /** by window */
   const answered: number[] = new Array(1 + seconds).fill(0);
   const ask = () =>
     new Promise<void>((resolve, reject) => {
@@ -53,7 +53,7 @@ async function load(key: string, perSecond: number, connections: number, seconds
       });
       outgoing.end();
     });
-  // the key's first window begins with its first request, and the others follow
+  // the key's first window begins with its first request
   firstMs = performance.now();
   await ask();
   await sleep(LIMIT.windowMs);
@@ -88,7 +88,7 @@ describe.concurrent('a limit of 200 requests a second over two workers', () => {
     40_000,
   );
 
-  it('refuses nothing to who stays below it', async () => {
+  it('rejects no request below it', async () => {
     const { key } = await made(LIMIT);
     const { statuses, asked } = await load(key, 150, 8);
     expect(statuses).toEqual({ 200: asked });
@@ -105,7 +105,7 @@ describe.concurrent('a limit of 200 requests a second over two workers', () => {
   });
 });
 
-describe('what a limited key is told', () => {
+describe('the headers of a limited key', () => {
   const POLICY = /^"default";q=(\d+);w=(\d+)$/;
   const STATE = /^"default";r=(\d+);t=(\d+)$/;
   const limitsOf = ({ headers }: Answer) => ({
@@ -113,7 +113,7 @@ describe('what a limited key is told', () => {
     state: STATE.exec(String(headers.ratelimit))?.slice(1).map(Number),
   });
 
-  it('is its policy and what is left, with every answer', async () => {
+  it('state the policy and the remaining requests in every response', async () => {
     const { key } = await made({ requests: 50, windowMs: 60_000 });
     let left = 51;
     for (const path of [
@@ -135,7 +135,7 @@ describe('what a limited key is told', () => {
     expect([head.status, limitsOf(head).policy]).toEqual([200, [50, 60]]);
   });
 
-  it('never grows within a window, over whatever connections it asks', async () => {
+  it('never grows within a window, over any connections', async () => {
     const { key } = await made({ requests: 300, windowMs: 60_000 });
     const left: number[] = [];
     let t = 60;
@@ -152,7 +152,7 @@ describe('what a limited key is told', () => {
     expect(new Set(left).size).toBeGreaterThan(20);
   });
 
-  it('when nothing is left is 429 in the one shape of errors, and when to come back', async () => {
+  it('state the time to retry in a 429 of the common error form', async () => {
     const { key } = await made({ requests: 3, windowMs: 60_000 });
     for (let i = 0; i < 3; i++) expect((await service.get('/hotels/h1', { key })).status).toBe(200);
     const asked = [
@@ -172,13 +172,13 @@ describe('what a limited key is told', () => {
       expect(answer.headers['retry-after']).toBe(String(state![1]));
       expect(state![1]).toBeGreaterThan(50);
     }
-    // unknown paths and wrong methods need no key, so they count for none
+    // unknown paths and wrong methods need no key, so they do not count
     expect((await service.get('/nowhere', { key })).status).toBe(404);
     const rejected = await service.metric('hotel_api_requests_rejected_total', { reason: 'rate_limit' });
     expect(rejected).toBeGreaterThan(0);
   });
 
-  it('is nothing where there is no limit, nor to who is not known', async () => {
+  it('are absent without a limit, and for unknown keys', async () => {
     const { key } = await made(null);
     for (const answer of [
       await service.get('/hotels/h1', { key }),
@@ -188,7 +188,7 @@ describe('what a limited key is told', () => {
   });
 });
 
-it('a limit that is set, changed or taken away is in force in every worker within a second', async () => {
+it('a limit that is set, changed or removed is in force in every worker within a second', async () => {
   const { id, key } = await made(null);
   const policies = async () => {
     const answers = await Promise.all(Array.from({ length: 12 }, () => service.get('/hotels/h1', { key })));

@@ -17,7 +17,7 @@ const BASE = '/v1';
 
 let service: Service;
 
-/** Core files of this process's children are allowed from here on, as far as this user may allow them. */
+/** Allows core files of this process's children, as far as this user may. */
 async function allowCoreFiles(soft: string): Promise<boolean> {
   return run('prlimit', ['--pid', String(process.pid), `--core=${soft}:`]).then(
     () => true,
@@ -43,7 +43,7 @@ afterAll(async () => {
   if (coresAllowed) await allowCoreFiles('0');
 });
 
-/** What must not be told: none of these texts stands in what the service says. */
+/** Returns the texts that must not appear in any output of the service. */
 function secretsOf(one: Service): Record<string, string> {
   return {
     'a key': one.fullKey,
@@ -54,7 +54,7 @@ function secretsOf(one: Service): Record<string, string> {
 
 function expectUntold(where: string, text: string, secrets: Record<string, string>): void {
   for (const [what, secret] of Object.entries(secrets))
-    expect(text.includes(secret), `${what} stands in ${where}`).toBe(false);
+    expect(text.includes(secret), `${what} appears in ${where}`).toBe(false);
 }
 
 describe('keys and passwords', () => {
@@ -65,7 +65,7 @@ describe('keys and passwords', () => {
     Object.assign(secrets, secretsOf(service));
     const guess = makeKey();
     const late = await insertKey(service.sql, []);
-    Object.assign(secrets, { 'a guess': guess, 'a key that is met while its table is away': late });
+    Object.assign(secrets, { 'an unknown key': guess, 'a key used while its table is missing': late });
     expect(Object.values(secrets).every((secret) => secret.length >= 16)).toBe(true);
     const ask = async (path: string, key: string, more: object = {}) =>
       said.push(JSON.stringify(await service.get(BASE + path, { key, ...more }).catch(String)));
@@ -83,7 +83,7 @@ describe('keys and passwords', () => {
       await ask('/hotels/h1', key, { headers: { 'x-request-id': `${key}?` } });
       said.push(JSON.stringify(await service.post(`${BASE}/hotels/channel/batch`, key, { key })));
     }
-    // what nobody foresees is logged with its stack
+    // an unexpected error is logged with its stack
     await service.sql`revoke select on hotels, api_keys from hotel_api_serve`;
     for (const key of [service.fullKey, late]) {
       await ask('/hotels/h3', key);
@@ -92,12 +92,12 @@ describe('keys and passwords', () => {
     await service.sql`grant select on hotels, api_keys to hotel_api_serve`;
   });
 
-  it('are in no answer', () => {
+  it('are in no response', () => {
     expect(said.length).toBeGreaterThan(40);
     expectUntold('an answer', said.join('\n'), secrets);
   });
 
-  it('are in no log, though faults are logged with their stacks', () => {
+  it('are in no log, although errors are logged with their stacks', () => {
     const log = service.logs().join('\n');
     expect(log).toContain('request failed');
     expectUntold('the log', log, secrets);
@@ -114,7 +114,7 @@ describe('keys and passwords', () => {
     }
   });
 
-  it('that are wrong are not told either, by a service that cannot begin for them', async () => {
+  it('that are wrong are not printed by a service that cannot start', async () => {
     const wrong = { 'a wrong password of PostgreSQL': 'Sesame-0pen-PG', 'one of Redis': 'Sesame-0pen-RD' };
     const [postgres, redis] = Object.values(wrong);
     const address = new URL(service.database.url);
@@ -142,25 +142,22 @@ describe('keys and passwords', () => {
 });
 
 describe('a core file', () => {
-  it.runIf(process.platform === 'linux')(
-    'is left by no worker that is aborted, nor by any after it',
-    async () => {
-      const before = await coreFiles();
-      const [victim] = await service.workerPids();
-      process.kill(victim!, 'SIGABRT');
-      await expect
-        .poll(() => service.logs().join('\n'), { timeout: 60_000 })
-        .toContain(`"workerPid":${victim},"code":null,"signal":"SIGABRT"`);
-      await expect.poll(async () => (await service.workerPids()).length, { timeout: 60_000 }).toBe(2);
-      const left = (await coreFiles()).filter((name) => !before.includes(name));
-      for (const name of left) await rm(`${ROOT}/${name}`);
-      expect(left).toEqual([]);
-      for (const pid of [service.pid, ...(await service.workerPids())])
-        expect(await readFile(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size +1 +1 /m);
-    },
-  );
+  it.runIf(process.platform === 'linux')('is left by no aborted worker, nor by its successors', async () => {
+    const before = await coreFiles();
+    const [victim] = await service.workerPids();
+    process.kill(victim!, 'SIGABRT');
+    await expect
+      .poll(() => service.logs().join('\n'), { timeout: 60_000 })
+      .toContain(`"workerPid":${victim},"code":null,"signal":"SIGABRT"`);
+    await expect.poll(async () => (await service.workerPids()).length, { timeout: 60_000 }).toBe(2);
+    const left = (await coreFiles()).filter((name) => !before.includes(name));
+    for (const name of left) await rm(`${ROOT}/${name}`);
+    expect(left).toEqual([]);
+    for (const pid of [service.pid, ...(await service.workerPids())])
+      expect(await readFile(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size +1 +1 /m);
+  });
 
-  it('is left where nothing forbids it: else the claim above says nothing', async (context) => {
+  it('is left without the limit, which proves that the test above can fail', async (context) => {
     const pattern = await readFile('/proc/sys/kernel/core_pattern', 'utf8').catch(() => '|');
     if (!coresAllowed || !/^core/.test(pattern)) context.skip('core files are not written here');
     const before = await coreFiles();
@@ -190,7 +187,7 @@ describe('line ends', () => {
   const NAMES =
     /^(content-type|cache-control|vary|x-request-id|etag|link|allow|retry-after|connection|content-length|content-encoding|ratelimit|ratelimit-policy|transfer-encoding|date): /i;
 
-  it('that a client sends get into no header of an answer, whatever it hides them in', async () => {
+  it('of a client appear in no header of a response, in any encoding', async () => {
     const requests = EVIL.flatMap((evil) => {
       const key = `x-api-key: ${service.fullKey}\r\n`;
       const head = `Host: a\r\nConnection: close\r\n${key}`;
@@ -214,7 +211,7 @@ describe('line ends', () => {
         answered++;
         const [status, ...lines] = answer.slice(0, answer.indexOf('\r\n\r\n')).split('\r\n');
         expect(status).toMatch(/^HTTP\/1\.1 [2345]\d\d [\x20-\x7e]+$/);
-        // the library's own refusals have their own headers
+        // rejections by the library have their own headers
         if (/^HTTP\/1\.1 (431|505)/.test(status!) || !/x-request-id/.test(answer)) return;
         for (const line of lines) {
           expect(line.toLowerCase(), request).toMatch(LINE);
@@ -226,7 +223,7 @@ describe('line ends', () => {
     expect(answered).toBeGreaterThan(requests.length / 2);
   });
 
-  it('get into no log: each of its lines is one JSON object, of our making', () => {
+  it('appear in no log: each line is one JSON object of the service', () => {
     const lines = service.logs();
     expect(lines.filter((line) => line.includes('"msg":"request"')).length).toBeGreaterThan(50);
     for (const line of lines) {

@@ -14,7 +14,7 @@ interface Function {
   forPublic: boolean;
 }
 
-/** A value of each type that arguments have. */
+/** Value of each argument type. */
 const VALUES: Record<string, string> = {
   text: "'x'",
   integer: '100',
@@ -27,7 +27,7 @@ const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b78
 
 let database: FreshDatabase;
 let functions: Function[];
-/** a login of the serving role, and one that may write hotels and keys; both may make temporary tables */
+/** a login of the serving role, and one that may write hotels and keys; both may create temporary tables */
 let server: Sql;
 let writer: Sql;
 
@@ -57,8 +57,8 @@ beforeAll(async () => {
 });
 
 /**
- * Makes a temporary table in the place of each relation of the schema, with triggers and a default that would do what
- * the owner may and the login may not, and functions of the names that the schema's functions use.
+ * Creates a temporary table for each relation of the schema, with triggers and a default that would use the owner's rights,
+ * and functions with the names that the schema's functions use.
  */
 async function shadowAll(sql: Sql): Promise<void> {
   const relations = await database.sql<{ name: string; kind: string; columns: string }[]>`
@@ -90,7 +90,7 @@ async function shadowAll(sql: Sql): Promise<void> {
     create function pg_temp.encode(bytea, text) returns text language sql return 'captured'`);
 }
 
-/** Neither a key was made nor a hotel changed behind the login's rights, and no temporary table took what was noted. */
+/** Checks that no key was created, no hotel changed without rights, and that no temporary table captured a change. */
 async function expectNothingCaptured(sql: Sql): Promise<void> {
   expect(await database.sql`select from api_keys where id = 'stolen'`).toHaveLength(0);
   const temporary = await sql<{ name: string }[]>`
@@ -99,7 +99,7 @@ async function expectNothingCaptured(sql: Sql): Promise<void> {
   for (const { name } of temporary) expect(await sql`select from ${sql(`pg_temp.${name}`)}`).toHaveLength(0);
 }
 
-describe('temporary tables and functions do not take the place of the schema’s:', () => {
+describe('temporary tables and functions do not replace those of the schema:', () => {
   it('in no function of the schema that the serving role may call', async () => {
     await shadowAll(server);
     await writer`update public.hotels set name = 'changed' where id = 'a'`;
@@ -109,7 +109,7 @@ describe('temporary tables and functions do not take the place of the schema’s
     )) {
       const values = types.map((type) => VALUES[type]).join(', ');
       const rows = await server.unsafe(`select public.${name}(${values})`).catch((error) => {
-        // no right to call it, or an exception of its own
+        // missing rights, or an exception of the function
         expect(['42501', 'P0001'], `${name}: ${error}`).toContain(error.code);
       });
       if (rows) called.push(`${name} ${returns}`);
@@ -122,7 +122,7 @@ describe('temporary tables and functions do not take the place of the schema’s
     await expectNothingCaptured(server);
   });
 
-  it('in no trigger, whichever fires', async () => {
+  it('in no trigger', async () => {
     await shadowAll(writer);
     await writer`insert into public.hotels (id, name) values ('c', 'C')`;
     await writer`update public.hotels set id = 'd' where id = 'c'`;
@@ -150,7 +150,7 @@ describe('temporary tables and functions do not take the place of the schema’s
     const ofOwner = functions.filter(({ definer }) => definer);
     expect(ofOwner.length).toBeGreaterThan(5);
     for (const { name, settings, body, forPublic } of ofOwner) {
-      expect(forPublic, `${name} may be called by everybody`).toBe(false);
+      expect(forPublic, `${name} may be called by PUBLIC`).toBe(false);
       if (settings === null) expect(body.match(/(?<!\.)\b(?:nextval|regclass)\b/), name).toBeNull();
       else expect(settings, name).toEqual(['search_path=public, pg_temp']);
     }
@@ -161,7 +161,7 @@ describe('temporary tables and functions do not take the place of the schema’s
   });
 });
 
-it('each change is noted once, whether the session replicates or not', async () => {
+it('each change is noted once, also in a session with the replication role', async () => {
   const { sql } = await freshDatabase();
   const noted = (role: string, statement: string) =>
     sql.begin(async (session) => {

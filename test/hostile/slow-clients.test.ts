@@ -8,7 +8,7 @@ import { Bystander, expectUnharmed } from './bystander.ts';
 import { residentMiB, workersOf } from './memory.ts';
 
 const HOTELS = 1_000;
-/** What a worker may keep of answers that nobody takes, and what allocators may hold beyond. */
+/** Memory that a worker may use for unsent responses, and overhead of allocators. */
 const KEPT_MIB = 256;
 const SLACK_MIB = 128;
 const CLOSED_WITHIN_MS = promisedMs(15_000);
@@ -35,7 +35,7 @@ beforeAll(async () => {
     return `POST /hotels/channel/batch HTTP/1.1\r\n${head}Content-Length: ${body.length}\r\n\r\n${body}`;
   };
   [batch, hugeBatch] = [batchOf(mega), batchOf(huge)];
-  // several at once, so on as many connections, until no worker has to ask for any: both have it all in memory then
+  // several at once, on as many connections, until every worker has all hotels in memory
   for (const asked of [mega, huge]) {
     const body = { channel_ids: asked.map(({ channel_id }) => channel_id) };
     const some = () =>
@@ -47,17 +47,17 @@ beforeAll(async () => {
   }
 });
 
-/** Many sockets; says how many the server still holds open. */
+/** Set of sockets; reports those that the server still holds open. */
 class Crowd {
   readonly #sockets: { socket: Socket; kind: string }[] = [];
-  /** of those that were closed, the longest time it took */
+  /** longest time until a connection was closed */
   longestMs = 0;
 
   constructor() {
     closeAtEnd('crowd', async () => this.leave());
   }
 
-  /** Connects and writes; `then` is what the client goes on with. */
+  /** Connects and writes; `then` is the further behaviour of the client. */
   add(kind: string, bytes: string, then: (socket: Socket) => void): void {
     const socket = connect({ port: service.port, host: '127.0.0.1' });
     this.#sockets.push({ socket, kind });
@@ -72,7 +72,7 @@ class Crowd {
     });
   }
 
-  /** Those that are open yet. */
+  /** Connections still open. */
   get open(): string[] {
     return this.#sockets.filter(({ socket }) => !socket.closed).map(({ kind }) => kind);
   }
@@ -99,7 +99,7 @@ const readSlowly = (socket: Socket) => {
 
 const connections = (): Promise<number> => service.metric('hotel_api_connections');
 
-it('500 clients that dribble, 260 that hardly read and 1000 that leave are gone within 15 s, and nobody else minds', async (context) => {
+it('500 slow senders, 260 slow readers and 1000 aborts are disconnected within 15 s, and others are unaffected', async (context) => {
   const bystander = new Bystander(service, ['mega-1', 'mega-2', 'huge-3']);
   await bystander.watch(500);
   const quiet = await bystander.watch(inForm(3_000, 10_000));
@@ -130,7 +130,7 @@ it('500 clients that dribble, 260 that hardly read and 1000 that leave are gone 
     readers.add('reads 1 kB/s', batch, readSlowly);
     await sleep(10);
   }
-  // more than the kernel takes for a client: the rest is in the worker
+  // more than the kernel buffers for a client: the rest is in the worker
   for (let i = 0; i < 60; i++) {
     readers.add('reads 1 kB/s of much', hugeBatch, readSlowly);
     await sleep(25);
@@ -149,7 +149,7 @@ it('500 clients that dribble, 260 that hardly read and 1000 that leave are gone 
 
   const untilMs = openedMs + CLOSED_WITHIN_MS;
   while (performance.now() < untilMs) {
-    // those who do not read do not see that they were left, but the server knows
+    // clients that do not read miss the disconnect, but the server counts it
     if (slow.open.length === 0 && (await connections()) <= before + 10) break;
     await sleep(100);
   }
@@ -174,7 +174,7 @@ it('500 clients that dribble, 260 that hardly read and 1000 that leave are gone 
 it.each([
   ['a length', `Content-Length: ${2 ** 20}`],
   ['chunks', 'Transfer-Encoding: chunked'],
-])('a batch with %s that arrives a byte a second is answered 408, and disconnected', async (_, framing) => {
+])('a batch with %s that arrives a byte a second receives 408 and is disconnected', async (_, framing) => {
   const socket = connect({ port: service.port, host: '127.0.0.1' });
   closeAtEnd('a slow client', async () => void socket.destroy());
   let text = '';

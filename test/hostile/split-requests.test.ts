@@ -27,7 +27,7 @@ beforeAll(async () => {
   });
   pidsBefore = await workersOf(service, 2);
   linesBefore = service.logs().length;
-  // both workers know the key and the hotels, so that answers are made in the turn in which a request is read
+  // both workers have cached the key and the hotels, so responses are made in the iteration in which a request is read
   const ids = Array.from({ length: HOTELS }, (_, i) => `CH-${i}`);
   await Promise.all(
     Array.from({ length: 16 }, () => service.post('/hotels/channel/batch', { channel_ids: ids })),
@@ -37,7 +37,7 @@ beforeAll(async () => {
 interface Request {
   text: string;
   requestId: string;
-  /** of the hotels in the answer, in order; undefined: it is one hotel */
+  /** of the hotels in the response, in order; undefined: a single hotel */
   ids: string[];
 }
 
@@ -64,7 +64,7 @@ function requestFor(random: () => number): Request {
   return { text: `${start}Transfer-Encoding: chunked\r\n\r\n${written}0\r\n\r\n`, requestId, ids };
 }
 
-/** One connection on which answers are read one after the other, by their lengths. */
+/** Connection whose responses are read in order, by their lengths. */
 class Line {
   readonly #socket: Socket;
   #bytes = Buffer.alloc(0);
@@ -84,12 +84,12 @@ class Line {
     });
   }
 
-  /** Writes; resolves when the kernel has it. */
+  /** Writes; resolves when the kernel has the bytes. */
   write(text: string): Promise<void> {
     return new Promise((resolve) => this.#socket.write(text, 'latin1', () => resolve()));
   }
 
-  /** The next answer; undefined when the connection closed before it was whole. */
+  /** Reads the next response; undefined if the connection closed before it was complete. */
   async read(): Promise<{ head: string; body: string } | undefined> {
     for (;;) {
       const end = this.#bytes.indexOf('\r\n\r\n');
@@ -106,7 +106,7 @@ class Line {
     }
   }
 
-  /** What came and was not read. */
+  /** Unread bytes. */
   get rest(): string {
     return this.#bytes.toString('latin1');
   }
@@ -116,7 +116,7 @@ class Line {
   }
 }
 
-/** What is wrong with an answer to this request; undefined: it is the right one. */
+/** Returns the fault of the response to this request; undefined if it is right. */
 function faultOf(
   { requestId, ids }: Request,
   { head, body }: { head: string; body: string },
@@ -141,12 +141,12 @@ async function expectWell(): Promise<void> {
   ).toEqual([]);
 }
 
-/** So many connections meet each of two workers, but once in 32,768. */
+/** Number of connections that reach each of two workers, except with a probability of 2^-15. */
 const CHECKERS = 16;
 
 /**
- * Returns a function that resolves when every worker has read what was written to it before: witnesses that came later
- * are answered, twice, for what comes with a connection is read a turn after that is accepted.
+ * Returns a function that resolves when every worker has read all bytes written before. Later connections must have two
+ * responses, because the first bytes of a connection are read one iteration after it is accepted.
  */
 function watchReading(): () => Promise<void> {
   const lines = Array.from({ length: CHECKERS }, () => new Line());
@@ -171,7 +171,7 @@ describe('a request in two parts', () => {
   ];
 
   it.each(kinds)(
-    'is answered, or refused and closed, wherever it is cut: %s',
+    'is served, or rejected and closed, for a cut at any byte: %s',
     async (_, request) => {
       const length = request().text.length;
       const rejected: string[] = [];
@@ -199,7 +199,7 @@ describe('a request in two parts', () => {
               return;
             }
             if (fault === undefined && answer) {
-              // the connection is in step: a second request is answered too
+              // the connection is in step: a second request is served too
               const next = request();
               await line.write(next.text);
               const second = await line.read();
@@ -207,7 +207,7 @@ describe('a request in two parts', () => {
               line.leave();
               return;
             }
-            // the library's own refusal, of a version that it has not read whole
+            // the library rejects a version that it has not read completely
             expect(asked.text.slice(0, cut), fault).toMatch(/^[A-Z]+ \S* ?H?T?T?P?\/?1?\.?1?\r?$/);
             rejected.push(asked.text.slice(0, cut).split(' ').at(-1)!);
             expect(line.rest + (answer?.head ?? '')).not.toContain('200 OK');
@@ -224,7 +224,7 @@ describe('a request in two parts', () => {
 });
 
 it(
-  'answers are never mixed between clients, however their requests are cut and whoever leaves',
+  'responses are never mixed between clients, for any cuts of requests and with aborts',
   async (context) => {
     const requests = inForm(150, 2_000);
     const faults: string[] = [];
@@ -234,7 +234,7 @@ it(
       let line = new Line();
       for (let i = 0; i < requests; i++) {
         const asked = requestFor(random);
-        // not within the request line, where the library refuses some cuts
+        // not within the request line, where the library rejects some cuts
         const from = asked.text.indexOf('\r\n') + 2;
         let at = 0;
         for (let parts = Math.floor(random() * 4); parts > 0; parts--) {
@@ -288,7 +288,7 @@ describe('a GET with a body', () => {
     ['an empty id', 'GET /hotels/'],
     ['a path of a POST', 'GET /hotels/channel/batch'],
     ['HEAD of an unknown path', 'HEAD /nowhere'],
-  ])('is closed, and what stands in it is not answered: %s', async (_, start) => {
+  ])('closes the connection, and its body is not read as a request: %s', async (_, start) => {
     const smuggled = `GET /hotels/h7 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
     for (const framing of [`Content-Length: ${smuggled.length}`, 'Transfer-Encoding: chunked']) {
       const answer = await service.raw(
@@ -300,7 +300,7 @@ describe('a GET with a body', () => {
   });
 
   it.each(['PUT', 'DELETE', 'OPTIONS', 'PATCH', 'POST'])(
-    'of another method is refused, and its body is not taken for a request: %s',
+    'of another method is rejected, and its body is not read as a request: %s',
     async (method) => {
       const smuggled = `GET /hotels/h7 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
       const answers = ['/hotels/h1', '/nowhere'].map((path) =>

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Flood, Flooded } from './flood.ts';
 
-/** Runs a flood in a process of its own, to its end. */
+/** Runs a flood in a separate process until its end. */
 export async function startFlood(flood: Flood): Promise<Flooded> {
   const child = fork(fileURLToPath(new URL('./flood.ts', import.meta.url)), { execArgv: [] });
   const exited = once(child, 'exit');

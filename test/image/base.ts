@@ -13,8 +13,8 @@ const RELEASE = 'trixie';
 const DEBOOTSTRAP_TIMEOUT_MS = 420_000;
 
 /**
- * Commits an image that stands for the official one of Node, which is out of reach here: the same Debian by
- * debootstrap, this process's Node, and the npm of this machine, in the same places.
+ * Commits a substitute for the official image of Node, which is unreachable here: the same Debian by debootstrap, this
+ * process's Node, and the npm of this machine, at the same paths.
  */
 export async function commitBase(buildah: Buildah, name: string): Promise<void> {
   const debian = await bootstrapDebian();
@@ -34,7 +34,7 @@ export async function commitBase(buildah: Buildah, name: string): Promise<void> 
   await buildah.run('commit', '--rm', container, name);
 }
 
-/** The archive of a Debian, made once. Its packages are verified by the keys of Debian. */
+/** Returns the archive of a Debian, created once. Its packages are verified by the keys of Debian. */
 async function bootstrapDebian(): Promise<string> {
   const archive = join(CACHE, `debian-${RELEASE}-${process.arch}.tar`);
   const isThere = await access(archive).then(
@@ -46,7 +46,7 @@ async function bootstrapDebian(): Promise<string> {
   const work = await mkdtemp(join(CACHE, 'debootstrap-'));
   try {
     const root = join(work, 'root');
-    // libatomic1 is what Node's image adds for Node
+    // Node's image adds libatomic1
     const options = ['--variant=minbase', '--include=ca-certificates,libatomic1'];
     await run((await findProgram(['debootstrap']))!, [...options, RELEASE, root, ...(await readMirror())], {
       timeout: DEBOOTSTRAP_TIMEOUT_MS,
@@ -68,7 +68,7 @@ async function bootstrapDebian(): Promise<string> {
   return archive;
 }
 
-/** Where this machine has its Debian packages from; nothing where it does not say: debootstrap knows one. */
+/** Returns the machine's Debian mirror; empty if unknown, then debootstrap uses its default. */
 async function readMirror(): Promise<string[]> {
   const read = (path: string) => readFile(path, 'utf8').catch(() => '');
   const lines =

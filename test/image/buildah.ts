@@ -10,7 +10,7 @@ const run = promisify(execFile);
 const TIMEOUT_MS = 420_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
 
-/** What an image says of how it is run; the names are those of Docker's format. */
+/** Run configuration of an image, with the names of Docker's format. */
 export interface ImageConfig {
   User: string;
   WorkingDir: string;
@@ -28,7 +28,7 @@ export interface BuildOptions {
   args: Record<string, string>;
 }
 
-/** Builds images without a container engine, in a storage of its own that is removed at the end of the file. */
+/** Builds images without a container engine, in a separate storage that is removed at the end of the file. */
 export class Buildah {
   readonly #folder: string;
   readonly #ending = new AbortController();
@@ -45,7 +45,7 @@ export class Buildah {
     return buildah;
   }
 
-  /** Runs a command of buildah to its end. Rejects with what it printed when it fails. */
+  /** Runs a command of buildah. Rejects with its output if it fails. */
   async run(...args: string[]): Promise<string> {
     const storage = ['--root', join(this.#folder, 'storage'), '--runroot', join(this.#folder, 'run')];
     const { stdout } = await run('buildah', [...storage, '--storage-driver', 'vfs', ...args], {
@@ -59,14 +59,14 @@ export class Buildah {
     return stdout;
   }
 
-  /** Builds the Dockerfile of a folder and returns the image's id. Its base has to be in the storage. */
+  /** Builds the Dockerfile of a folder and returns the image's id. Its base must be in the storage. */
   async build({ context, args }: BuildOptions): Promise<string> {
     const { stdout: cache } = await run('npm', ['config', 'get', 'cache']);
     const idFile = join(this.#folder, 'id');
     await this.run(
       'build',
       ...['--isolation', 'chroot', '--pull-never', '--format', 'docker', '--iidfile', idFile],
-      // npm reaches its registry as on this machine; the folders are there in the base, and stay empty in the image
+      // npm uses its registry as on this machine; the folders exist in the base, and stay empty in the image
       ...['-v', `${join(this.#folder, 'npm')}:/usr/local/etc:ro`, '-v', `${cache.trim()}:/mnt`],
       ...Object.entries(args).flatMap(([name, value]) => ['--build-arg', `${name}=${value}`]),
       context,
@@ -74,7 +74,7 @@ export class Buildah {
     return (await readFile(idFile, 'utf8')).trim();
   }
 
-  /** The image's configuration, and the folder that holds its root file system. */
+  /** Returns the image's configuration, and the folder of its root file system. */
   async unpack(image: string): Promise<{ config: ImageConfig; root: string }> {
     const { Docker } = JSON.parse(await this.run('inspect', '--type', 'image', image));
     const container = (await this.run('from', '--pull-never', image)).trim();

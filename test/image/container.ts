@@ -7,15 +7,15 @@ export interface Run {
   workdir: string;
   /** uid:gid; all capabilities are dropped */
   user: string;
-  /** true: nothing in it can be written */
+  /** true: the file system is read-only */
   readOnly: boolean;
 }
 
 const DEVICES = ['null', 'zero', 'random', 'urandom'];
 
 /**
- * The command that runs another in the root file system `root` alone: in a mount namespace of its own, as that user,
- * without a way to gain rights. Every step replaces the process, so signals that are sent to it reach the command.
+ * Returns the command that runs another in the root file system `root`: in its own mount namespace, as that user, without
+ * ways to gain rights. Every step replaces the process, so signals reach the command.
  */
 export function commandIn(root: string, run: Run): [file: string, ...args: string[]] {
   const [uid, gid] = run.user.split(':');
@@ -25,7 +25,7 @@ export function commandIn(root: string, run: Run): [file: string, ...args: strin
     `mount --rbind /proc ${root}/proc`,
     ...DEVICES.map((name) => `mount --bind /dev/${name} ${root}/dev/${name}`),
     ...(run.readOnly ? [`mount -o remount,bind,ro ${root}`] : []),
-    // the environment of the machine is not that of the image
+    // the machine's environment does not apply to the image
     `exec chroot ${root} /bin/sh -c 'cd "$0" && exec "$@"' "$@"`,
   ];
   const drop = ['--clear-groups', '--no-new-privs', '--inh-caps=-all', '--bounding-set=-all'];
@@ -36,7 +36,7 @@ export function commandIn(root: string, run: Run): [file: string, ...args: strin
   ];
 }
 
-/** Runs a command in `root` to its end. Rejects with what it printed when it fails. */
+/** Runs a command in `root`. Rejects with its output if it fails. */
 export async function runIn(root: string, run: Run): Promise<string> {
   const [file, ...args] = commandIn(root, run);
   const { stdout } = await promisify(execFile)(file, args, { env: run.env }).catch(

@@ -18,10 +18,10 @@ import { serveOfficialLayout } from './official-layout.ts';
 await needs('redis', 'root', 'buildah', 'debootstrap', 'unshare');
 
 const CONTEXT = fileURLToPath(new URL('../..', import.meta.url));
-/** Debian is made once, and takes most of it. */
+/** The first build also creates the Debian base, which takes most of the time. */
 const BUILD_TIMEOUT_MS = 600_000;
 const MAX_APP_BYTES = 80 * 1024 ** 2;
-/** Every component is under one of these, which allow it to be passed on with the image. */
+/** Licences of the components, which allow redistribution in the image. */
 const LICENCES = ['Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'CC-BY-4.0', 'ISC', 'MIT', 'Unlicense'];
 
 const read = (path: string) => readFile(join(CONTEXT, path), 'utf8');
@@ -31,7 +31,7 @@ const manifest: {
   dependencies: Record<string, string>;
   devDependencies: Record<string, string>;
 } = JSON.parse(await read('package.json'));
-/** The tag of the base image, without a digest. */
+/** Tag of the base image, without a digest. */
 const tag = /^ARG NODE=([^@\s]+)/m.exec(dockerfile)![1]!;
 
 let buildah: Buildah;
@@ -40,9 +40,9 @@ let root: string;
 let env: Record<string, string>;
 
 const build = (args: Record<string, string> = {}) =>
-  // the base that is made here has no digest
+  // the substitute base has no digest
   buildah.build({ context: CONTEXT, args: { NODE: tag, ...args } });
-/** How the image says it is run, with what the cluster adds: a root file system that cannot be written. */
+/** Returns the image's run configuration with a read-only root file system, as in the cluster. */
 const asRun = (argv: string[], more: Record<string, string> = {}): Run => ({
   command: argv as Run['command'],
   env: { ...env, ...more },
@@ -122,7 +122,7 @@ describe('the image', () => {
       ).toContain(integrity);
       expect(LICENCES, name).toContain(licenses[0]!.license.id);
     }
-    // installed under another name, but known by its own
+    // installed under an alias, listed under its own name
     expect(components.find(({ name }) => name === 'uWebSockets.js')!.purl).toBe(
       `pkg:npm/${manifest.dependencies['uWebSockets.js']!.replace('npm:', '')}`,
     );
@@ -175,16 +175,16 @@ describe('the image', () => {
     for (const place of ['/app/x', '/tmp/x', '/usr/local/bin/x']) {
       await expect(runIn(root, asRun(['touch', place]))).rejects.toThrow('Read-only file system');
     }
-    // and where the file system may be written, they are not this user's
+    // on a writable file system, the files belong to another user
     await expect(runIn(root, { ...asRun(['touch', '/app/src/main.ts']), readOnly: false })).rejects.toThrow(
       'Permission denied',
     );
   });
 
-  it('serves as its user with a read-only root: GET, batch, health, and an orderly end', async () => {
+  it('serves as its user with a read-only root: GET, batch, health, and a clean exit', async () => {
     const service = await startService({
       command: commandIn(root, asRun([...config.Entrypoint, ...config.Cmd])),
-      // the image has a uWebSockets.js of its own
+      // the image has its own uWebSockets.js
       env: { ...env, NODE_OPTIONS: '' },
       workers: 2,
       hotels: [{ id: 'h1', name: 'One', channel_id: 'c1' }],
@@ -202,10 +202,10 @@ describe('the image', () => {
     const health = asRun(config.Healthcheck.Test.slice(1), { ADMIN_PORT: String(service.adminPort) });
     expect(await runIn(root, health)).toBe('ok\n');
     expect(await service.stop()).toMatchObject({ code: 0 });
-    await expect(runIn(root, health)).rejects.toThrow('Does the service run');
+    await expect(runIn(root, health)).rejects.toThrow('Is the service running');
   });
 
-  it('hears the signals as process 1', async () => {
+  it('handles signals as process 1', async () => {
     const { url } = await freshDatabase();
     const adminPort = await ownPort();
     const [file, ...args] = commandIn(root, asRun([...config.Entrypoint, ...config.Cmd]));
@@ -236,14 +236,14 @@ describe('the image', () => {
     expect(await exited).toEqual([0, null]);
   });
 
-  it('brings the operator’s commands: migrate', async () => {
+  it('contains the operator’s commands: migrate', async () => {
     const { ownerUrl } = await freshDatabase();
     const migrate = asRun([...config.Entrypoint, 'migrate', '--json'], { DATABASE_URL: ownerUrl });
     expect(JSON.parse(await runIn(root, migrate))).toMatchObject({ applied: [] });
   });
 
   it(
-    'takes another uWebSockets.js by a build argument, and none of another hash than the one given',
+    'installs another uWebSockets.js by a build argument, and rejects a wrong hash',
     async () => {
       const { url, integrity } = await serveOfficialLayout();
       const wrong = integrity.replace(/.{4}$/, 'AA==');

@@ -14,7 +14,7 @@ const REPACK = fileURLToPath(new URL('../../node_modules/uWebSockets.js', import
 const EXPORTS = ['App', 'SSLApp', 'us_listen_socket_close', 'us_socket_local_port', '_cfg', 'getParts'];
 
 /**
- * Lays a package out as the official releases are: a CommonJS module, and a wrapper with named exports over it. Its
+ * Creates a package with the layout of the official releases: a CommonJS module, and a wrapper with named exports. Its
  * binary is that of the lock file.
  */
 export async function layOut(): Promise<string> {
@@ -37,7 +37,7 @@ export async function layOut(): Promise<string> {
   return folder;
 }
 
-/** Serves the archive of such a package on the loopback. `integrity` is its hash as npm writes it. */
+/** Serves the archive of such a package on the loopback. `integrity` is its hash in npm's format. */
 export async function serveOfficialLayout(): Promise<{ url: string; integrity: string }> {
   const folder = await layOut();
   const options = { cwd: folder };

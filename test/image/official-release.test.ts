@@ -5,7 +5,7 @@ import { startService } from '../support/service.ts';
 import { installUws, uwsEnvironment } from '../support/uws.ts';
 import { layOut } from './official-layout.ts';
 
-it('services run on another uWebSockets.js where the tests are told to, and take from it what official releases have', async () => {
+it('services of tests run on the uWebSockets.js that is configured, with the layout of official releases', async () => {
   const { folder, release } = await installUws(await layOut());
   closeAtEnd('another uWebSockets.js', release);
   const service = await startService({ hotels: [{ id: 'h1', name: 'One' }], env: uwsEnvironment(folder) });

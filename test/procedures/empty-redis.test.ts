@@ -13,13 +13,13 @@ const POLL = { interval: 20, timeout: 60_000 };
 await needs('bash', 'redis-cli', 'redis-server');
 
 describe('Redis', () => {
-  it('is emptied under load: no request fails, nothing old is answered, and it fills again', async () => {
+  it('is emptied under load: no request fails, no response is stale, and it fills again', async () => {
     const { url } = await ownRedis();
     const client = new Redis(url, { protocol: 2 });
     closeAtEnd('client of Redis', async () => client.disconnect());
     const redisDatabase = { url, client, release: async () => {} };
     const service = await startService({ redisDatabase, hotels: ROWS });
-    // this one asks Redis for everything
+    // a service without local cache reads every hotel from Redis
     const bare = await startService({
       database: service.database,
       redisDatabase,

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { MAIN } from '../cli/program.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 
-/** Somebody at a shell, in a folder of their own, with `hotel-api` on the PATH and these variables. */
+/** Shell of an operator in a new folder, with `hotel-api` on the PATH and these variables. */
 export class Operator {
   readonly folder: string;
   readonly #environment: NodeJS.ProcessEnv;
@@ -17,7 +17,7 @@ export class Operator {
     this.#environment = environment;
   }
 
-  /** `main`: the command line of another release than this one. */
+  /** Creates the shell; `main` is the command line of another release. */
   static async set(variables: Record<string, string>, main = MAIN): Promise<Operator> {
     const folder = await mkdtemp(join(tmpdir(), 'operator-'));
     closeAtEnd('folder', () => rm(folder, { recursive: true, force: true }));
@@ -32,7 +32,7 @@ export class Operator {
     });
   }
 
-  /** Types these lines, as docs/operations/runbook.md shows them. What was printed; throws with it when a command failed. */
+  /** Runs these lines of docs/operations/runbook.md. Returns the output; throws with it if a command failed. */
   async types(commands: string, variables: Record<string, string> = {}): Promise<string> {
     const { code, stdout, stderr } = await this.tries(commands, variables);
     if (code !== 0) throw new Error(`exit code ${code}:\n${stdout}${stderr}`);

@@ -2,10 +2,10 @@ import { hotelBody, hotelRow } from '../chaos/hotels.ts';
 import type { Question } from '../chaos/keep-alive-load.ts';
 
 const HOTELS = 300;
-/** Half of them hotels that are asked for; the others are known to nobody's cache. */
+/** Hotels: the first half is requested; the others are in no cache. */
 export const ROWS = Array.from({ length: 2 * HOTELS }, (_, i) => hotelRow(i));
 
-/** Single hotels, and batches of 100. */
+/** Requests of single hotels and of batches of 100. */
 export const QUESTIONS: Question[] = Array.from({ length: HOTELS }, (_, i) => {
   if (i % 5 !== 4) return { path: `/hotels/chaos-${i}`, answer: hotelBody(i) };
   const numbers = Array.from({ length: 100 }, (_, j) => (i + j) % HOTELS);
@@ -16,5 +16,5 @@ export const QUESTIONS: Question[] = Array.from({ length: HOTELS }, (_, i) => {
   };
 });
 
-/** Ids that no question asks for. */
+/** Ids that are never requested. */
 export const COLD_IDS = ROWS.slice(HOTELS).map(({ id }) => id);

@@ -6,7 +6,7 @@ import { closeAtEnd } from '../support/left-behind.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A release that differs from this one by further migrations, by file name. Returns the path of its command line. */
+/** Creates a release with further migrations, by file name. Returns the path of its command line. */
 export async function makeRelease(migrations: Record<string, string>): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'release-'));
   closeAtEnd('release', () => rm(folder, { recursive: true, force: true }));

@@ -48,9 +48,9 @@ describe('PostgreSQL', () => {
   it.each([
     ['beside the present database and put in its place', BESIDE],
     ['in its place', IN_PLACE],
-    ['in its place, rows alone, and no trigger tells of them', ROWS_ALONE],
+    ['in its place, rows alone, without triggers', ROWS_ALONE],
   ])(
-    'is restored %s under running instances: they answer what it holds, and changes of it within 1 s',
+    'is restored %s under running instances: they serve its content, and later changes within 1 s',
     async (_, restoring) => {
       const server = await ownPostgres(100, programs);
       const urlOf = (url: string, name: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;
@@ -71,7 +71,7 @@ describe('PostgreSQL', () => {
         redisDatabase: { url: redisUrl, client, release: async () => {} },
       };
       const service = await startService({ ...around, workers: 2 });
-      // this one asks Redis for everything
+      // a service without local cache reads every hotel from Redis
       const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
       const everywhere = await Everywhere.of(service, bare);
       const operator = await Operator.set({
@@ -81,7 +81,7 @@ describe('PostgreSQL', () => {
       });
       await operator.types('pg_dump --format=custom --file=hotels.dump "$OWNER_URL"');
 
-      // after it much happens, Redis being lost too: versions and generations go on, and are told to all
+      // versions and generations must continue after further changes and a loss of Redis
       const generation = async () =>
         (await sql`select generation from hotel_api_feed_position`)[0]!.generation;
       for (let round = 0; round < 3; round++) {

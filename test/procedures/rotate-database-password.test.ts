@@ -13,7 +13,7 @@ import { COLD_IDS, QUESTIONS, ROWS } from './questions.ts';
 const POLL = { interval: 20, timeout: 60_000 };
 await needs('bash', 'psql', 'nginx', 'redis');
 
-/** Two logins of this test alone; roles belong to the whole server. */
+/** Creates two logins for this test; roles belong to the whole server. */
 async function twoLogins() {
   const database = await freshDatabase();
   const suffix = randomBytes(4).toString('hex');
@@ -31,7 +31,7 @@ async function twoLogins() {
 }
 
 describe('the password of the service at PostgreSQL', () => {
-  it('is rotated by two logins in turns without a failed request', async () => {
+  it('is rotated with two alternating logins without a failed request', async () => {
     const { database, logins, urlOf } = await twoLogins();
     const redisDatabase = await freshRedis();
     const [current, next] = logins;
@@ -62,7 +62,7 @@ SQL`,
       expect(await instance.stop()).toMatchObject({ code: 0 });
       const fresh = await start(urlOf(next, password), instance);
       instances[i] = fresh;
-      // nginx tries an instance again some time after it failed
+      // nginx retries an instance some time after a failure
       const answered = () => fresh.metric('hotel_api_request_duration_seconds_count', { route: 'hotel' });
       await expect.poll(answered, POLL).toBeGreaterThan(0);
     }
@@ -80,7 +80,7 @@ SQL`,
     expect(load.rejected).toBe(0);
   });
 
-  it('when it is changed under a running service: connections go on; without them what is cached is answered, the rest 503', async () => {
+  it('is changed under a running service: connections persist; without them cached hotels are served, others yield 503', async () => {
     const { database, logins, urlOf } = await twoLogins();
     const url = urlOf(logins[0], 'first');
     const service = await startService({ database, redis: false, env: { DATABASE_URL: url } });

@@ -3,7 +3,7 @@ import { Everywhere, status } from '../support/everywhere.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 
-it('a key is rotated with a grace time, and the old one ended before that is over', async () => {
+it('a key is rotated with a grace time, and the old one is revoked before it ends', async () => {
   const service = await startService({ workers: 2, hotels: [{ id: 'a' }] });
   const everywhere = await Everywhere.of(service);
   const operator = await Operator.set({ DATABASE_URL: service.database.ownerUrl });
@@ -23,10 +23,10 @@ it('a key is rotated with a grace time, and the old one ended before that is ove
   await everywhere.until('/hotels/a', status(200), 1_000, created.key);
   await everywhere.until('/hotels/a', status(200), 0, old.key);
   expect(await operator.types('hotel-api keys list')).toMatch(
-    new RegExp(`^${old.id} .*rotated to ${created.id}, works until 2`, 'm'),
+    new RegExp(`^${old.id} .*rotated to ${created.id}, valid until 2`, 'm'),
   );
 
-  // all use the new one: the old one need not wait for its end
+  // all clients use the new key, so the old one need not wait for its expiry
   await operator.types('hotel-api keys revoke "$KEY_ID"', { KEY_ID: old.id });
   await everywhere.until('/hotels/a', status(401), 1_000, old.key);
   await everywhere.until('/hotels/a', status(200), 0, created.key);

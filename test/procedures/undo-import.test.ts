@@ -15,14 +15,14 @@ const HOTELS = Array.from({ length: 200 }, (_, i) => ({
 await needs('bash', 'psql');
 
 describe('a bad import', () => {
-  it('is undone by the export made before it: changed, added and lost hotels are as they were', async () => {
+  it('is undone by an earlier export: changed, added and deleted hotels are restored', async () => {
     const service = await startService({ workers: 2, hotels: HOTELS });
     const everywhere = await Everywhere.of(service);
     const operator = await Operator.set({ DATABASE_URL: service.database.ownerUrl });
     const bodies = await Promise.all(HOTELS.map(async ({ id }) => (await service.get(`/hotels/${id}`)).text));
 
     await operator.types('hotel-api export before.ndjson.gz');
-    // changes, swaps of channel ids, hotels that come, and with --delete-missing hotels that go
+    // changes, swapped channel ids, added hotels, and with --delete-missing deleted hotels
     const bad = HOTELS.slice(50).map((hotel, i) => ({
       ...hotel,
       name: 'Wrong',

@@ -17,7 +17,7 @@ const names = await readdir(fileURLToPath(new URL('../../sql', import.meta.url))
 const present = Number(names.sort().at(-1)!.slice(0, 3));
 const numbered = (version: number): string => String(version).padStart(3, '0');
 
-/** The usual first half of a change of the schema: whatever this release uses stays. */
+/** Usual first half of a schema change: it keeps everything that this release uses. */
 const EXPAND = {
   [`${numbered(present + 1)}-chains.from-${numbered(present)}.sql`]: `
     set local lock_timeout = '2s';
@@ -25,7 +25,7 @@ const EXPAND = {
     alter table api_keys add column note text not null default '';
     create table chains (id text primary key);`,
 };
-/** The second half: what no release since the first half uses is gone. */
+/** Second half: it removes parts that no release since the first half uses. */
 const CONTRACT = {
   [`${numbered(present + 2)}-no-notes.from-${numbered(present + 1)}.sql`]:
     'alter table api_keys drop column note',
@@ -38,7 +38,7 @@ const reasons = (service: Service): string[] =>
     .filter((line) => line.includes('dependency not ready'))
     .map((line) => JSON.parse(line).reason);
 
-it('an upgrade with a migration, and the way back, fail no request; a release that cannot live with the schema says so', async () => {
+it('an upgrade with a migration, and the rollback, fail no request; a release that does not support the schema reports it', async () => {
   const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
   const newer = await makeRelease(EXPAND);
   const owner = { DATABASE_URL: database.ownerUrl };
@@ -71,10 +71,10 @@ it('an upgrade with a migration, and the way back, fail no request; a release th
   const before = load.answered;
   await expect.poll(() => load.answered, POLL).toBeGreaterThan(before + 100);
 
-  // the way back: its migrate has nothing to do, and a new instance of the old release takes over
+  // rollback: its migrate has nothing to do, and a new instance of the old release takes over
   await young.stop();
   expect(await ofOld.types('hotel-api migrate')).toBe(
-    `The schema is at version ${present + 1}, newer than this release (${present}), which works with it.\n`,
+    `The schema is at version ${present + 1}, newer than this release (${present}), which supports it.\n`,
   );
   const back = await startService(beside);
   await database.sql`update hotels set name = 'back again' where id = 'chaos-500'`;
@@ -83,7 +83,7 @@ it('an upgrade with a migration, and the way back, fail no request; a release th
   expect(load.faults).toEqual([]);
   expect(load.rejected).toBe(0);
 
-  // one step further there is no way back to this release, but to the one between
+  // after the next step, rollback is only possible to the release between
   const newest = await makeRelease({ ...EXPAND, ...CONTRACT });
   await (await Operator.set(owner, newest)).types('hotel-api migrate');
   const sentence =
@@ -95,6 +95,6 @@ it('an upgrade with a migration, and the way back, fail no request; a release th
   });
   const tooOld = await startService({ ...beside, awaitReady: false });
   await expect.poll(() => reasons(tooOld), POLL).toEqual([sentence]);
-  expect(await ofNew.types('hotel-api migrate')).toContain('which works with it');
+  expect(await ofNew.types('hotel-api migrate')).toContain('which supports it');
   await expect.poll(isReady(await startService(ofRelease(newer))), POLL).toBe(true);
 });
