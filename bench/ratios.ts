@@ -16,6 +16,8 @@ interface Promised {
 
 interface Compared {
   scenario: string;
+  /** the scenario of theirs, if it is another */
+  theirScenario?: string;
   /** processor time a request: theirs / ours; rate, requests a second: ours / theirs. Above 1, ours is better. */
   by: 'processor time' | 'rate';
   theirs: TargetName;
@@ -56,6 +58,11 @@ const PROMISED: Promised[] = [
   compare('metrics, request ids, logging: off / on', 'processor time', 'get', 'bare', 'service', 0.95, 0.98),
   probe('1000 cold ids: our time / the bare SQL query', 'cold', 3, 1.5),
   probe('a million hotels: page at 999,900 / page at 0', 'deep-page', 2, 1.2),
+  beside('get', 'get-go', 'GET by id as Go asks: uncompressed', 0.8, 0.95),
+  beside('get', 'get-node', 'GET by id as Node asks: uncompressed', 0.8, 0.95),
+  beside('get', 'get-python', 'GET by id as Python asks: uncompressed', 0.8, 0.95),
+  beside('batch-20', 'page-20', 'list of 20: batch of 20', 0.8, 1),
+  beside('batch-100', 'page-100', 'list of 100: batch of 100', 0.8, 1),
   atLeast('batch of 1000: no local cache / one for a third of the hotels', 'partial-cache-batch', 0.9, 1.3),
   atLeast('GET by id: no local cache / one for a third of the hotels', 'partial-cache-get', 0.95, 1.1),
   probe('event-loop delay p99 with 50 batches of 1000 at once, s', 'event-loop', 0.05, 0.05),
@@ -81,6 +88,18 @@ function atLeast(title: string, name: ProbeName, floor: number, aim: number): Pr
   return { title, floor, aim, of: { probe: name } };
 }
 
+/** One scenario of the service beside another one of it. */
+function beside(
+  theirScenario: string,
+  scenario: string,
+  title: string,
+  floor: number,
+  aim: number,
+): Promised {
+  const of: Compared = { scenario, theirScenario, by: 'processor time', theirs: 'service', ours: 'service' };
+  return { title, floor, aim, of };
+}
+
 /** Computes the ratios of a run from neighbouring measurements, round by round. Rows without figures are omitted. */
 export function ratiosOf(results: Results): Ratio[] {
   return PROMISED.flatMap(({ title, floor, aim, atMost = false, of }) => {
@@ -100,11 +119,16 @@ function ofProbe({ probes }: Results, name: ProbeName): Measured {
   return { rounds: found ? found.ours.map((ours, i) => ours / found.theirs[i]!) : [] };
 }
 
-function ofCells(cells: Cell[], { scenario, by, theirs, ours }: Compared): Measured {
-  const roundsOf = (target: string) =>
-    cells.find((cell) => cell.scenario === scenario && cell.target === target)?.rounds ?? [];
-  const [left, right] = [roundsOf(theirs), roundsOf(ours)];
-  if (left.length === 0 || right.length === 0) return { rounds: [] };
+function ofCells(
+  cells: Cell[],
+  { scenario, theirScenario = scenario, by, theirs, ours }: Compared,
+): Measured {
+  const roundsOf = (name: string, target: string) =>
+    cells.find((cell) => cell.scenario === name && cell.target === target)?.rounds ?? [];
+  const rounds = Math.min(roundsOf(theirScenario, theirs).length, roundsOf(scenario, ours).length);
+  const left = roundsOf(theirScenario, theirs).slice(0, rounds);
+  const right = roundsOf(scenario, ours).slice(0, rounds);
+  if (rounds === 0) return { rounds: [] };
   const rate = ({ requests, seconds }: Round) => requests / seconds;
   const byRate = right.map((round, i) => rate(round) / rate(left[i]!));
   const byProcessorTime = right.map((round, i) => left[i]!.processorUs / round.processorUs);

@@ -42,6 +42,9 @@ const IN_TURN: TargetName[] = [
   'nginx-redis',
 ];
 
+/** Duration in which each hotel of a compressed scenario is requested more than twice. */
+const COMPRESSED_WARM_UP_S = 4;
+
 /** Runs one scenario on all targets in rounds: each target once a round. */
 export async function runScenario(
   { folder, tools, say, hotels, keys }: World,
@@ -70,7 +73,7 @@ export async function runScenario(
   for (const target of chosen) {
     if (target.answerWith) await target.answerWith(constant);
     else await verify(target, calls);
-    await load(target, 1, 0);
+    await load(target, calls[0]!.mayBeCompressed && scenario.small ? COMPRESSED_WARM_UP_S : 1, 0);
   }
   const inTurn = [...chosen.entries()].sort(
     ([, a], [, b]) => IN_TURN.indexOf(a.name) - IN_TURN.indexOf(b.name),
