@@ -13,7 +13,7 @@ import { ownPort } from '../support/own-port.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs, within } from '../support/stall-detector.ts';
 
-/** For what must come; where a time is promised it stands there. */
+/** Polling without a promise of time. */
 const POLL = { interval: 20, timeout: 60_000 };
 const BODY = JSON.stringify({ channel_ids: ['C'] });
 
@@ -68,7 +68,7 @@ async function openSlow(service: Service) {
   return { ...connection, finish: () => connection.socket.write(BODY.slice(5)) };
 }
 
-/** Resolves when nobody accepts connections on the public port. */
+/** Resolves when the public port accepts no connections. */
 async function untilClosed(service: Service): Promise<void> {
   const isOpen = () =>
     new Promise<boolean>((resolve) => {
@@ -88,7 +88,7 @@ describe('the workers', () => {
     service = await startService({ redis: false, workers: 3, hotels: HOTELS });
   });
 
-  it('each answer requests', async () => {
+  it('all serve requests', async () => {
     await expect.poll(() => linesOf(service, 'worker started').length, POLL).toBe(3);
     const seen = new Set<string>();
     const ask = async () => seen.add(await answerer(service)).size;
@@ -97,7 +97,7 @@ describe('the workers', () => {
   });
 
   it.each(['SIGKILL', 'SIGABRT'] as const)(
-    'are replaced within a second when one ends by %s',
+    'are replaced within a second when one exits by %s',
     async (signal) => {
       const before = await service.workerPids();
       const [victim] = before;
@@ -123,7 +123,7 @@ describe('the workers', () => {
     },
   );
 
-  it('go on when the whole service was frozen for longer than a worker may be; one that freezes is replaced within 4 s', async () => {
+  it('survive a freeze of the whole service; a single frozen worker is replaced within 4 s', async () => {
     await service.ready();
     // a report was heard of each
     await service.metrics();
@@ -148,7 +148,7 @@ describe('the workers', () => {
     expect(ended().at(-1)).toMatchObject({ workerPid: victim, signal: 'SIGKILL' });
   });
 
-  it('may die in the moment in which the primary speaks to them', async () => {
+  it('may exit while the primary sends them a message', async () => {
     await service.ready();
     // on a connection that is open already: the primary reads the question before it reads of the deaths
     await service.metrics();
@@ -164,8 +164,8 @@ describe('the workers', () => {
   });
 });
 
-describe('a worker whose event loop is busy for longer than it may be frozen', () => {
-  it('goes on', async () => {
+describe('a worker whose event loop is busy for longer than the time limit of a frozen one', () => {
+  it('is not replaced', async () => {
     const hook = fileURLToPath(new URL('../support/spin-hook.ts', import.meta.url));
     const env = { NODE_OPTIONS: `--import=${hook}` };
     const service = await startService({ workers: 2, redis: false, hotels: HOTELS, env });
@@ -180,7 +180,7 @@ describe('a worker whose event loop is busy for longer than it may be frozen', (
 });
 
 describe('a worker that cannot start', () => {
-  it('is tried again after growing pauses, the log says why, and it starts when it can', async () => {
+  it('is restarted after growing pauses, with the reason in the log, and starts when it can', async () => {
     const service = await startService({ redis: false, hotels: HOTELS });
     process.kill((await service.workerPids())[0]!, 'SIGKILL');
     const thief = createServer();
@@ -211,8 +211,8 @@ describe('a worker that cannot start', () => {
   });
 });
 
-describe('a worker that is told to end while it starts', () => {
-  it('ends without having opened its port', async () => {
+describe('a worker that receives the order to drain during its start', () => {
+  it('exits without having opened its port', async () => {
     // PostgreSQL that says nothing: the worker waits for it before it would listen, and longer when it ends
     const silent = createServer((socket) => socket.on('error', () => {}));
     silent.listen(0, '127.0.0.1');
@@ -249,14 +249,14 @@ describe('a worker that is told to end while it starts', () => {
   });
 });
 
-describe('the end', () => {
+describe('the exit', () => {
   it.each([
     ['SIGTERM to the primary', 'SIGTERM', 1],
     ['SIGINT to the primary', 'SIGINT', 1],
     ['SIGTERM to all processes', 'SIGTERM', -1],
     ['SIGINT to all processes, as Ctrl-C sends it', 'SIGINT', -1],
   ] as const)(
-    'upon %s is in order: all that is under way is answered, nothing is left',
+    'on %s is clean: requests in progress are served, and no process is left',
     async (_, signal, target) => {
       const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
       const slow = await openSlow(service);
@@ -283,7 +283,7 @@ describe('the end', () => {
     },
   );
 
-  it('is told before it comes: not ready, while requests are still accepted', async () => {
+  it('is announced: not ready, while requests are still accepted', async () => {
     const waitMs = 2_500;
     const env = { DRAIN_WAIT_MS: String(waitMs) };
     const service = await startService({ redis: false, hotels: HOTELS, env });
@@ -304,7 +304,7 @@ describe('the end', () => {
     expect(performance.now() - toldAtMs).toBeGreaterThan(waitMs);
   });
 
-  it('does not wait for ever for a request: after its deadline it comes', async () => {
+  it('does not wait for a request beyond its deadline', async () => {
     const service = await startService({ redis: false, hotels: HOTELS, env: { DRAIN_TIMEOUT_MS: '300' } });
     const slow = await openSlow(service);
     process.kill(service.pid, 'SIGTERM');
@@ -313,7 +313,7 @@ describe('the end', () => {
     expect(slow.received()).toBe('');
   });
 
-  it('is forced by a second signal, but not by the same one come twice, as npm passes it on', async () => {
+  it('is forced by a second signal, but not by a duplicate, as npm forwards it', async () => {
     // what comes within 500 ms is the same one; on a busy machine we may be later than that
     const twice = async (): Promise<Service> => {
       const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
@@ -336,7 +336,7 @@ describe('the end', () => {
     expect(await runningOf(group)).toEqual([]);
   });
 
-  it('of a primary that is killed is that of its workers', async () => {
+  it('of a killed primary is followed by that of its workers', async () => {
     const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
     const group = await groupOf(service.pid);
     process.kill(service.pid, 'SIGKILL');
@@ -344,7 +344,7 @@ describe('the end', () => {
     expect(await runningOf(group)).toEqual([]);
   });
 
-  it('comes at once for a service that waits for its database', async () => {
+  it('is immediate for a service that waits for its database', async () => {
     const service = await startService({
       redis: false,
       awaitReady: false,

@@ -5,7 +5,7 @@ import { freshDatabase } from '../support/database.ts';
 const LONG_LIVED: Purpose[] = [{ kind: 'serve', statementTimeoutMs: 500, pooled: false }, { kind: 'listen' }];
 
 it.each(LONG_LIVED)(
-  'PostgreSQL forgets a connection to $kind within 25 s when the client is gone without a word',
+  'PostgreSQL closes a connection to $kind within 25 s after its client disappeared',
   async (purpose) => {
     const { url } = await freshDatabase();
     const sql = openDatabase(url, 1, purpose);

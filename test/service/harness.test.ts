@@ -10,7 +10,7 @@ import { startService } from '../support/service.ts';
 await needs('redis');
 
 describe('the databases of a test', () => {
-  test('are migrated, and the login of the service can read and not write', async () => {
+  test('are migrated, and the login of the service can read but not write', async () => {
     const { sql, url } = await freshDatabase();
     await insertHotels(sql, [
       { registry_id: 9_007_199_254_740_991n, certified_from: '2026-01-31' },
@@ -56,7 +56,7 @@ describe('a test file fails', () => {
 });
 
 describe('a service', () => {
-  test('is the real binary, and is asked as a client would', async () => {
+  test('is the real program, and receives requests like those of a client', async () => {
     const service = await startService({
       workers: 2,
       hotels: [{ id: 'a', channel_id: 'C', registry_id: 7 }],
@@ -79,7 +79,7 @@ describe('a service', () => {
     expect(service.logs().join('\n')).toContain('"stopped"');
   });
 
-  test('that cannot start fails the test with what it printed', async () => {
+  test('that cannot start fails the test with its output', async () => {
     await expect(startService({ redis: false, env: { WORKERS: 'many' } })).rejects.toThrow(
       /ended with code \d.*WORKERS must be/s,
     );

@@ -76,13 +76,13 @@ async function wrongOffsets(): Promise<number[]> {
 }
 
 describe('deep pages', () => {
-  it('are those of the order of bytes, whatever characters the ids are made of', async () => {
+  it('follow the order of bytes, for ids of any characters', async () => {
     // by the first the marks are set, in the background
     expect(await wrongOffsets()).toEqual([]);
     await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
   });
 
-  it('hold every hotel once when they are walked through', async () => {
+  it('contain every hotel once in a full traversal', async () => {
     const walked: string[] = [];
     for (let offset = 0; ; offset += LIMIT) {
       const page = await pageAt(offset);
@@ -108,7 +108,7 @@ describe('deep pages', () => {
     ['two inserts in one statement', () => insertHotels(service.sql, [{ id: freshId() }, { id: freshId() }])],
     ['an update of nothing that moves', () => service.sql`update hotels set name = 'y' where id like 'a%'`],
     [
-      'a hotel that is given another id',
+      'a change of an id',
       () =>
         service.sql`update hotels set id = '😀renamed' where id = (select min(id collate "C") from hotels)`,
     ],
@@ -127,7 +127,7 @@ describe('deep pages', () => {
     await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
   });
 
-  it('are pages of the list while hotels come and go, and exact within a second of the end of that', async () => {
+  it('are pages of the list during inserts and deletes, and exact within a second of their end', async () => {
     const ids = await allIds();
     let over = false;
     let pages = 0;

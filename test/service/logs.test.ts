@@ -13,7 +13,7 @@ import { type Service, startService } from '../support/service.ts';
 
 const POLL = { interval: 20, timeout: 60_000 };
 const HOTELS = [{ id: 'private-id', channel_id: 'PRIVATE-CHANNEL', registry_id: 70_707_070 }];
-/** What a client sends that must never be logged. */
+/** Data of a client that must never be logged. */
 const PRIVATE = /private|PRIVATE|70707070|limit|127\.0\.0\.1|secret-header/;
 
 interface Line {
@@ -99,7 +99,7 @@ describe('a service that samples nothing', () => {
     expect(JSON.stringify(line)).not.toMatch(PRIVATE);
   });
 
-  it('counts what a flood of failures keeps from being written: nothing is lost in silence', async () => {
+  it('counts the lines that a flood of failures suppresses', async () => {
     const FLOOD = 500;
     const before = requestLines(service).length;
     const suppressed = () =>
@@ -128,7 +128,7 @@ describe('a service that samples nothing', () => {
 });
 
 describe('a service that samples all', () => {
-  it('writes one line for each request, with no trace of what was asked or by whom', async () => {
+  it('writes one line for each request, without data of the client', async () => {
     const service = await startService({
       redis: false,
       workers: 2,
@@ -169,7 +169,7 @@ describe('a service that samples all', () => {
 });
 
 describe('a request', () => {
-  it('that is slow has a line, and one that is refused has its reason', async () => {
+  it('logs a slow request, and the reason of a rejected one', async () => {
     const database = await freshDatabase();
     const path = await FaultProxy.before(database.url);
     const service = await startService({
@@ -204,7 +204,7 @@ describe('a request', () => {
   });
 });
 
-describe('a log that nobody reads', () => {
+describe('a log without a reader', () => {
   const LINES = 20_000;
   const log = new URL('../../src/observability/log.ts', import.meta.url).href;
 
@@ -221,7 +221,7 @@ describe('a log that nobody reads', () => {
     return child;
   }
 
-  it('keeps no process waiting: lines wait up to a bound, and those beyond are counted', async () => {
+  it('blocks no process: lines are buffered up to a bound, and further ones counted', async () => {
     const child = logging('setTimeout(() => {}, 60_000);');
     const [said] = await once(child.stderr!, 'data');
     expect(`${said}`).toBe('logged');
@@ -243,7 +243,7 @@ describe('a log that nobody reads', () => {
     expect(printed.length).toBeGreaterThan(1024 ** 2);
   });
 
-  it('and is read when its process ends has all that it kept, whole', async () => {
+  it('contains all buffered lines if it is read when the process exits', async () => {
     const child = logging('process.exit(0);');
     await once(child.stderr!, 'data');
     const printed = await text(child.stdout!);
@@ -257,7 +257,7 @@ describe('a log that nobody reads', () => {
   });
 });
 
-it.skipIf(withoutTerminal)('on a terminal the log is for people', async () => {
+it.skipIf(withoutTerminal)('the log on a terminal is human-readable', async () => {
   const database = await freshDatabase();
   const lines: string[] = [];
   const terminal = await runGuarded(

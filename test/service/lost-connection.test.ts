@@ -46,7 +46,7 @@ async function opened(purpose: Purpose) {
   return { proxy, sql: openDatabase(proxy.url, CONNECTIONS, purpose) };
 }
 
-it('a query of a worker whose connection is lost fails, and never finds nothing', async () => {
+it('a query of a worker on a lost connection fails, and never yields an empty result', async () => {
   const { proxy, sql } = await opened({ kind: 'serve', statementTimeoutMs: 5_000, pooled: false });
   const limits = { connections: 2 * CONNECTIONS, queueLimit: 1_000, timeoutMs: 5_000 };
   for (let round = 0; round < ROUNDS; round++) {
@@ -63,7 +63,7 @@ it('a query of a worker whose connection is lost fails, and never finds nothing'
   await sql.end({ timeout: 0 });
 });
 
-it('nor does one by which the invalidator compares', async () => {
+it('nor does a query of the invalidator for a comparison', async () => {
   const { proxy, sql } = await opened({ kind: 'invalidate', onClose: () => {} });
   const ask = async () => (await readHotels(sql, IDS)).size;
   for (let round = 0; round < ROUNDS; round++) {

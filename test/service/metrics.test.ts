@@ -60,19 +60,19 @@ describe('the admin port', () => {
     expect(await head.text()).toBe('');
   });
 
-  it('knows nothing else', async () => {
+  it('has no other paths', async () => {
     for (const path of ['/', '/hotels', '/livez/', '/metrics/json', '/openapi.json', '//livez', '/%6civez'])
       expect((await ask(path)).status).toBe(404);
   });
 
-  it('is only read', async () => {
+  it('rejects other methods', async () => {
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
       const answer = await ask('/livez', method);
       expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     }
   });
 
-  it('gives an exposition in which each sample belongs to a described metric', async () => {
+  it('returns an exposition in which each sample belongs to a described metric', async () => {
     const text = await service.metrics();
     const described = new Map(
       [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, type]) => [name!, type!]),
@@ -143,7 +143,7 @@ describe('requests', () => {
     await expect.poll(async () => rise(before, await requestsOf(service)), POLL).toEqual(expected);
   });
 
-  it('stand in the buckets of a histogram, from 100 µs up', async () => {
+  it('are in the buckets of a histogram, from 100 µs up', async () => {
     const samples = samplesOf(await service.metrics()).filter(({ name }) => name.startsWith(REQUESTS));
     const series = new Map<string, Sample[]>();
     for (const sample of samples) {
@@ -154,7 +154,7 @@ describe('requests', () => {
     expect(series.size).toBeGreaterThan(15);
     for (const [name, all] of series)
       if (all.every(({ value }) => value === 0)) {
-        // there before the first of them
+        // present before the first request
         expect(name).toMatch(/ (200|500|503)$/);
         series.delete(name);
       }
@@ -171,7 +171,7 @@ describe('requests', () => {
     }
   });
 
-  it('of a hundred odd paths and methods add no more than a few series', async () => {
+  it('of a hundred unknown paths and methods add only a few series', async () => {
     const own = async () =>
       samplesOf(await service.metrics()).filter(({ name }) => name.startsWith('hotel_api_'));
     const before = (await own()).length;
@@ -236,7 +236,7 @@ describe('requests', () => {
     expect(text).not.toMatch(/[0-9a-f]{32}/);
   });
 
-  it('stand beside the metrics of each process as prom-client names them', async () => {
+  it('are exported beside the metrics of each process with the names of prom-client', async () => {
     const samples = samplesOf(await service.metrics());
     for (const name of [
       'process_cpu_seconds_total',
@@ -251,12 +251,12 @@ describe('requests', () => {
       expect([...workers].sort(), name).toEqual(['1', '2', '3', 'primary']);
       for (const { value } of found) expect(value, name).toBeGreaterThanOrEqual(0);
     }
-    // each of its own process, neither summed nor averaged
+    // one of each process, neither summed nor averaged
     const memory = samples.filter(({ name }) => name === 'process_resident_memory_bytes');
     for (const { value } of memory) expect(value).toBeLessThan(2 ** 30);
   });
 
-  it('that dead workers have answered stay counted, at every moment', async () => {
+  it('of exited workers stay counted at all times', async () => {
     const total = await totalOf(service);
     const before = await service.workerPids();
     for (const pid of before) process.kill(pid, 'SIGKILL');
@@ -278,7 +278,7 @@ describe('requests', () => {
     await expect.poll(() => totalOf(service), POLL).toBe(total + 1);
   });
 
-  it('are counted alike in concurrent scrapes', async () => {
+  it('are counted equally in concurrent scrapes', async () => {
     await service.ready();
     await service.metrics();
     const total = await totalOf(service);
@@ -289,7 +289,7 @@ describe('requests', () => {
   });
 });
 
-describe('keys that are looked up', () => {
+describe('looked-up keys', () => {
   let service: Service;
 
   beforeAll(async () => {
@@ -312,7 +312,7 @@ describe('keys that are looked up', () => {
 
   const channels = (...places: number[]) =>
     service.post('/hotels/channel/batch', { channel_ids: places.map((i) => `CHANNEL-SECRET-${i}`) });
-  it('are counted by the tiers that were asked and by what each said', async () => {
+  it('are counted by tier and result', async () => {
     // Redis loses all it had, so that PostgreSQL is asked; at the start it may have been given up already
     const givenUp = () => service.logs().filter((line) => line.includes('Redis cache invalidated')).length;
     const before = givenUp();
@@ -346,7 +346,7 @@ describe('keys that are looked up', () => {
     });
   });
 
-  it('are hits and absences of Redis when a change has put them there', async () => {
+  it('are hits and absences of Redis after a change has stored them', async () => {
     await service.sql`update hotels set name = 'Changed' where id = 'hotel-secret-11'`;
     await service.sql`delete from hotels where id = 'hotel-secret-12'`;
     await expect
@@ -362,7 +362,7 @@ describe('keys that are looked up', () => {
     await expectRise(() => service.get('/hotels/hotel-secret-12'), { 'local absent': 1 });
   });
 
-  it('that no hotel can carry are answered by the worker alone', async () => {
+  it('that no hotel can have are answered by the worker alone', async () => {
     await expectRise(() => service.get('/hotels/registry/99999999999999999999'), { 'local miss': 1 });
   });
 });

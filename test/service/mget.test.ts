@@ -40,13 +40,13 @@ describe('values from Redis', () => {
     ({ connection } = await connectTo(redis.url));
   });
 
-  test('come in the order of the keys, null where there is none', async () => {
+  test('arrive in the order of the keys, null for missing ones', async () => {
     await redis.client.mset({ one: '1', two: '2' });
     expect(await texts(connection.read(['two', 'none', 'one', 'two']))).toEqual(['2', null, '1', '2']);
     expect(await texts(connection.read(['none']))).toEqual([null]);
   });
 
-  test('may hold every byte, and what looks like a reply', async () => {
+  test('may contain all bytes, including those of a reply', async () => {
     const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const alike = Buffer.from('\r\n*1\r\n$-1\r\n-ERR no\r\n');
     await redis.client.mset('every byte', everyByte, 'alike', alike);
@@ -58,19 +58,19 @@ describe('values from Redis', () => {
     expect(await texts(connection.read(['empty', 'none', 'empty']))).toEqual(['', null, '']);
   });
 
-  test('are null where something else than a string stands', async () => {
+  test('are null for values of other types', async () => {
     await redis.client.rpush('list', 'a');
     await redis.client.set('string', 'b');
     expect(await texts(connection.read(['list', 'string']))).toEqual([null, 'b']);
   });
 
-  test('are found under keys of any letters', async () => {
+  test('are found under keys of any characters', async () => {
     const keys = ['Hôtel', '東京ホテル', '🏨', 'a b\r\nc', '', 'plain'];
     for (const key of keys) await redis.client.set(key, `of ${key}`);
     expect(await texts(connection.read(keys))).toEqual(keys.map((key) => `of ${key}`));
   });
 
-  test('are all there when they are 1000 of 1 kB', async () => {
+  test('are complete for 1000 values of 1 kB', async () => {
     const keys = Array.from({ length: 1_000 }, (_, i) => `many:${i}`);
     const stored = keys.map(() => randomBytes(1_024));
     await redis.client.mset(keys.flatMap((key, i) => [key, stored[i]!]));
@@ -79,7 +79,7 @@ describe('values from Redis', () => {
     expect(Buffer.concat(list(values) as Buffer[]).equals(Buffer.concat(stored))).toBe(true);
   });
 
-  test('go to the read that asked for them, however many ask at once', async () => {
+  test('belong to their read, for any number of concurrent reads', async () => {
     const counts = Array.from({ length: 50 }, (_, i) => (i * 37) % 50);
     const keysOf = (count: number) => Array.from({ length: count + 1 }, (_, i) => `at once:${count}:${i}`);
     await redis.client.mset(counts.flatMap(keysOf).flatMap((key) => [key, key.repeat(20)]));
@@ -104,7 +104,7 @@ describe('values from Redis', () => {
     expect(kept!.equals(stored[0]!)).toBe(true);
   });
 
-  test('a read without keys is refused, and the next one is answered', async () => {
+  test('a read without keys is rejected, and the next one succeeds', async () => {
     await redis.client.set('one', '1');
     const [rejected, answered] = await Promise.allSettled([
       connection.read([]),
@@ -172,7 +172,7 @@ describe('on the wire', () => {
       expect(await settled).toMatchObject(ANSWERS);
     }
 
-    test('several in one chunk are taken apart', () => expectAnswersFrom([STREAM]));
+    test('several in one chunk are separated', () => expectAnswersFrom([STREAM]));
 
     test('they may be cut in two at any byte', async () => {
       for (let cut = 1; cut < STREAM.length; cut++) {
@@ -180,9 +180,9 @@ describe('on the wire', () => {
       }
     });
 
-    test('they may come byte by byte', () => expectAnswersFrom([...STREAM]));
+    test('they may arrive byte by byte', () => expectAnswersFrom([...STREAM]));
 
-    test('a read is answered when its reply is whole, though the next one is not', async () => {
+    test('a read resolves when its reply is complete, although the next one is not', async () => {
       const [first, second] = [await ask('a'), await ask('b')];
       const [one, two] = [reply('first'), reply('second')];
       await send(one + two.slice(0, 9));
@@ -192,7 +192,7 @@ describe('on the wire', () => {
     });
   });
 
-  test('an error reply rejects with the name ReplyError, and the next read is answered', async () => {
+  test('an error reply rejects with the name ReplyError, and the next read succeeds', async () => {
     const { values } = await ask('a');
     await send('-LOADING Redis is loading the dataset in memory\r\n');
     await expect(values).rejects.toMatchObject({
@@ -203,7 +203,7 @@ describe('on the wire', () => {
     expect(server.connections).toBe(1);
   });
 
-  test('a late reply is never taken for the next one', async () => {
+  test('a late reply is never used for the next read', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     const late = await ask('late');
     const halfLate = await ask('half late');
@@ -220,13 +220,13 @@ describe('on the wire', () => {
     expect(server.connections).toBe(1);
   });
 
-  test('an answered read leaves no timer behind', async () => {
+  test('a completed read leaves no timer', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     await expectAnswers();
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('a connection that is silent for more than two deadlines is given up and made anew', async () => {
+  test('a connection silent for more than two deadlines is closed and reopened', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     const before = server.connections;
     for (let deadline = 1; deadline <= 2; deadline++) {
@@ -248,7 +248,7 @@ describe('on the wire', () => {
     expect(server.connections).toBe(before + 1);
   });
 
-  test('a connection cut inside a reply rejects all that was asked, and works after the reconnect', async () => {
+  test('a connection closed inside a reply rejects all pending reads, and works after the reconnect', async () => {
     const [first, second, third] = [await ask('a'), await ask('b'), await ask('c', 'd')];
     await send(reply('first'));
     await send(reply('a value of some length').slice(0, 12));
@@ -276,7 +276,7 @@ describe('on the wire', () => {
     await expectAnswers();
   });
 
-  test('close() ends the connection and what was asked on it, for good', async () => {
+  test('close() ends the connection and its pending reads permanently', async () => {
     const own = await connectTo(server.url);
     const before = server.connections;
     const values = own.connection.read(['a']);

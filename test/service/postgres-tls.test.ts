@@ -81,19 +81,19 @@ describe('a connection to PostgreSQL', () => {
     expect(await ask('sslmode=disable')).toBe('28000');
   });
 
-  it('with require is encrypted, whoever the server is, unless a root certificate is named', async () => {
+  it('with require is encrypted without verification of the server, unless a root certificate is named', async () => {
     expect(await ask('sslmode=require', { host: '127.0.0.1' })).toBe('encrypted');
     expect(await ask(`sslmode=require&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
     expect(await ask(`sslmode=require&${strange()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
   });
 
-  it('with verify-ca wants a certificate of the authority, for any host', async () => {
+  it('with verify-ca requires a certificate of the authority, for any host', async () => {
     expect(await ask(`sslmode=verify-ca&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
     expect(await ask(`sslmode=verify-ca&${strange()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
     expect(await ask('sslmode=verify-ca')).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
   });
 
-  it('with verify-full wants a certificate for the host too, be it an IP address', async () => {
+  it('with verify-full requires a certificate for the host too, also for an IP address', async () => {
     expect(await ask(`sslmode=verify-full&${root()}`)).toBe('encrypted');
     expect(await ask(`sslmode=verify-full&${root()}`, { host: '127.0.0.1' })).toBe(
       'ERR_TLS_CERT_ALTNAME_INVALID',
@@ -105,12 +105,12 @@ describe('a connection to PostgreSQL', () => {
     expect(await ask(`sslmode=verify-full&${root()}`, { user: 'by_certificate' })).toBe('28000');
   });
 
-  it('ignores channel_binding, which addresses of providers hold', async () => {
+  it('ignores channel_binding, which addresses of providers contain', async () => {
     expect(await ask(`sslmode=verify-full&${root()}&channel_binding=require`)).toBe('encrypted');
   });
 });
 
-it('the service runs on verify-full, and says why it does not start where the certificate is not accepted', async () => {
+it('the service runs with verify-full, and reports why it does not start if the certificate is rejected', async () => {
   const sql = postgres(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`, { max: 2 });
   const database = { name: 'postgres', url, ownerUrl, sql, drop: async () => {} };
   const localhost = url.replace('127.0.0.1', 'localhost');

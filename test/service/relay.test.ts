@@ -71,12 +71,12 @@ async function askedOf(tier: string, answer: string): Promise<number> {
 const seeds = Array.from({ length: 60 }, (_, i) => i + 1);
 
 describe('batches without a local cache', () => {
-  it('are answered right, however many are asked at once, cold and warm', async () => {
+  it('are right for any number of concurrent batches, cold and warm', async () => {
     await Promise.all(seeds.map(askDrawn));
     await Promise.all(seeds.map(askDrawn));
   });
 
-  it('come out of Redis alone once it knows the hotels', async () => {
+  it('are served by Redis alone once it holds the hotels', async () => {
     const all = Array.from({ length: 900 }, (_, i) => i).filter((i) => i % 89 !== 0);
     const ask = () => service.post('/hotels/channel/batch', { channel_ids: all.map(channelOf) });
     const nothingMissed = async () => {
@@ -91,7 +91,7 @@ describe('batches without a local cache', () => {
     expect((await ask()).json().length).toBe(all.length);
   });
 
-  it('are answered right while the connections to Redis are cut again and again', async () => {
+  it('are right while the connections to Redis are repeatedly closed', async () => {
     const statuses: number[] = [];
     const done = Promise.all(
       Array.from({ length: 6 }, async (_, lane) => {
@@ -110,7 +110,7 @@ describe('batches without a local cache', () => {
     expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
   });
 
-  it('do not believe Redis where a change was heard of', async () => {
+  it('ignore values of Redis that are older than a received change', async () => {
     const ask = async () =>
       (await service.post('/hotels/channel/batch', { channel_ids: ['CH-1', 'CH-2'] })).json();
     await ask();

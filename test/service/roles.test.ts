@@ -39,7 +39,7 @@ function databaseOf(name: string, login: string): FreshDatabase {
   return { name, url: url.href, ownerUrl: superuser, sql: connect(superuser), drop: async () => {} };
 }
 
-it('one login, which is no superuser, makes the role, migrates and serves', async () => {
+it('one login, which is no superuser, creates the role, migrates and serves', async () => {
   const database = databaseOf('of_owner', 'owner');
   await migrate(connect(database.url));
   const service = await startService({ database, redis: false, hotels: [{ id: 'h1' }] });
@@ -47,7 +47,7 @@ it('one login, which is no superuser, makes the role, migrates and serves', asyn
   await service.stop();
 });
 
-it('a login that may not assume the role is told what to run, and serves when that was done', async () => {
+it('a login that may not assume the role gets the command to run, and serves afterwards', async () => {
   const database = databaseOf('of_owner', 'stranger');
   const service = await startService({ database, redis: false, awaitReady: false });
   await expect

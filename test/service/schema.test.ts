@@ -16,7 +16,7 @@ beforeAll(async () => {
   closeAtEnd('login of the service', () => service.end());
 });
 
-it('a database that lacks a migration from between is not served on, and gets it by the next migrate', async () => {
+it('a database that lacks a migration in between is rejected by the service, and gets it by the next migrate', async () => {
   const { sql } = database;
   const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
   closeAtEnd('migrations', () => rm(folder, { recursive: true }));
@@ -30,7 +30,7 @@ it('a database that lacks a migration from between is not served on, and gets it
   await requireSchema(service, folder);
 });
 
-it('the service takes changes off the queue by one function alone', async () => {
+it('the service removes changes from the queue by one function only', async () => {
   await expect(service`delete from hotel_api_changes`).rejects.toMatchObject({ code: '42501' });
   expect(await service`select * from hotel_api_drain(0, 0, 0)`).toEqual([]);
 });

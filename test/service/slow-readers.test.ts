@@ -41,7 +41,7 @@ async function askAndPause(service: Service) {
   return { isWhole, goOn: () => socket.resume(), closed };
 }
 
-describe('while a client takes its answer slowly', () => {
+describe('while a client reads its response slowly', () => {
   let service: Service;
 
   beforeEach(async () => {
@@ -59,7 +59,7 @@ describe('while a client takes its answer slowly', () => {
       .filter((sample) => sample.name === name && (!route || sample.labels.http_route === route))
       .reduce((sum, { value }) => sum + value, 0);
 
-  it('its request is no longer in progress, and its time does not count as ours', async () => {
+  it('its request is no longer in progress, and the time of sending is not counted', async () => {
     const sum = () => sampleOf('hotel_api_request_duration_seconds_sum', '/hotels/channel/batch');
     const count = () => sampleOf('hotel_api_request_duration_seconds_count', '/hotels/channel/batch');
     const before = await sum();
@@ -76,7 +76,7 @@ describe('while a client takes its answer slowly', () => {
     );
   });
 
-  it('a service that ends waits until it has it', async () => {
+  it('a stopping service waits until it has received the response', async () => {
     const reader = await askAndPause(service);
     process.kill(service.pid, 'SIGTERM');
     // three times as long as a connection may be idle then

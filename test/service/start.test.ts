@@ -65,8 +65,8 @@ async function take(): Promise<{ port: number; release: () => Promise<void> }> {
   return { port, release };
 }
 
-describe('a service whose PostgreSQL is away at the start', () => {
-  it('lives and is not ready, and is ready within 2 s of its coming', async () => {
+describe('a service whose PostgreSQL is unavailable at the start', () => {
+  it('is alive and not ready, and becomes ready within 2 s of its start', async () => {
     const database = await freshDatabase();
     const proxy = await later(database.url);
     const service = await startService({
@@ -89,7 +89,7 @@ describe('a service whose PostgreSQL is away at the start', () => {
     expect(reasonsOf(service)).toHaveLength(1);
   });
 
-  it('is not ready without its database, says what to do without the schema, and is ready within 2 s of the migration', async () => {
+  it('is not ready without its database, reports what to do without the schema, and is ready within 2 s of the migration', async () => {
     const { sql, ownerUrl, name } = await freshDatabase();
     const missing = `test_${randomBytes(6).toString('hex')}`;
     const missingUrl = ownerUrl.replace(name, missing);
@@ -122,8 +122,8 @@ describe('a service whose PostgreSQL is away at the start', () => {
   });
 });
 
-describe('a service whose Redis is away at the start', () => {
-  it('is ready without it, and uses it within 2 s of its coming', async () => {
+describe('a service whose Redis is unavailable at the start', () => {
+  it('is ready without it, and uses it within 2 s of its start', async () => {
     const redisDatabase = await freshRedis();
     const proxy = await later(redisDatabase.url);
     const hotels = Array.from({ length: 500 }, (_, i) => ({ id: `h${i}` }));
@@ -143,7 +143,7 @@ describe('a service whose Redis is away at the start', () => {
 });
 
 describe('a malformed environment', () => {
-  it('ends the start with exit code 2, every fault named at once and no secret printed', async () => {
+  it('ends the start with exit code 2, all faults at once, and no secret', async () => {
     const { code, stdout, stderr } = await run('serve', {
       DATABASE_URL: 'mysql://user:hunter2@host/db',
       REDIS_URL: 'http://:hunter2@host',
@@ -165,7 +165,7 @@ describe('a malformed environment', () => {
     ['DATABASE_URL', 'postgres://user:hunter2%@host/db'],
     ['DATABASE_REPLICA_URLS', 'postgres://user:hunter2%@host/db'],
     ['REDIS_URL', 'redis://:hunter/2@host'],
-  ])('ends it too where %s cannot be read as an address', async (name, address) => {
+  ])('ends the start if %s is not a valid address', async (name, address) => {
     const { code, stdout, stderr } = await run('serve', {
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
       [name]: address,
@@ -175,15 +175,15 @@ describe('a malformed environment', () => {
     expect(stderr).not.toContain('hunter');
   });
 
-  it('that lacks the address of PostgreSQL says so', async () => {
+  it('without the address of PostgreSQL is reported', async () => {
     const { code, stderr } = await run('serve', {});
     expect(code).toBe(2);
     expect(stderr).toMatch(/^hotel-api: DATABASE_URL is required: .*postgres:\/\/\S+\n$/);
   });
 });
 
-describe('a port that is taken', () => {
-  it('ends the start with a sentence where it is that of the admin port', async () => {
+describe('a port in use', () => {
+  it('ends the start with a message if it is the admin port', async () => {
     const { port } = await take();
     const { code, stderr } = await run('serve', {
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
@@ -199,7 +199,7 @@ describe('a port that is taken', () => {
     );
   });
 
-  it('keeps the service from being ready where it is the public one: it says so, and listens when it can', async () => {
+  it('keeps the service from being ready if it is the public one, until the port is free', async () => {
     const { port, release } = await take();
     const service = await startService({ redis: false, awaitReady: false, env: { PORT: String(port) } });
     const said = () => service.logs().find((line) => line.includes('worker failed'));
@@ -229,7 +229,7 @@ describe('a service in a folder of any name', () => {
 });
 
 describe('npm start', () => {
-  it('passes on the SIGTERM that is meant for the service', async () => {
+  it('forwards SIGTERM to the service', async () => {
     const service = await startService({ redis: false, command: ['npm', 'start'] });
     process.kill(service.pid, 'SIGTERM');
     await service.exited;
@@ -266,7 +266,7 @@ describe('the role of the service', () => {
     expect(await sql`select id, name from hotels`).toEqual([{ id: 'a', name: 'Hotel a' }]);
   });
 
-  it('is assumed, read only, by every query for clients, even where the service logs in as a superuser', async () => {
+  it('is assumed, read-only, by every query for clients, even if the service logs in as a superuser', async () => {
     const database = await freshDatabase();
     const { sql, ownerUrl } = database;
     // each row is shown to those alone who ask in the way that its id says: a superuser would see both

@@ -27,7 +27,7 @@ describe('a small run', () => {
   afterAll(() => rm(folder, { recursive: true }));
 
   it(
-    'measures the service beside the limit, and keeps what it measured',
+    'measures the service beside the limit, and writes the results',
     async () => {
       const small = [
         '--quick',
@@ -82,7 +82,7 @@ describe('a small run', () => {
     PATIENCE_MS,
   );
 
-  it('begins with nothing where a name or a count is wrong', async () => {
+  it('rejects a wrong name or count before it starts', async () => {
     const wrong = [
       ['--only', 'nothing'],
       ['--beside', 'service'],

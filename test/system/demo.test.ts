@@ -99,7 +99,7 @@ function shell(line: string): Promise<{ output: string; failed: boolean }> {
 }
 
 describe('the demo', () => {
-  test('shows commands that work when pasted, and a Ctrl-C leaves no process and no file', async () => {
+  test('prints commands that work when pasted, and leaves no process and no file after Ctrl-C', async () => {
     // npm itself would leave compiled code of its own in the folder
     const demo = await startDemo(['npm', 'run', 'demo', '--'], { NODE_DISABLE_COMPILE_CACHE: '1' });
     const commands = demo.screen.filter((line) => /^(curl|kill) |^\/.*hotel-\w{6}\//.test(line));
@@ -185,7 +185,7 @@ describe('the demo', () => {
     expect(rows + 1).toBeLessThanOrEqual(24);
   });
 
-  test('leaves nothing behind when it is killed', async () => {
+  test('leaves no process and no file when it is killed', async () => {
     const demo = await startDemo([process.execPath, MAIN]);
     const processes = await descendantsOf(demo.pid);
     expect(processes.length).toBeGreaterThan(6);
@@ -194,7 +194,7 @@ describe('the demo', () => {
     expect(await leftOf(demo, processes)).toEqual([]);
   });
 
-  test('ends all when the service dies, and says so', async () => {
+  test('stops everything with a message when the service exits', async () => {
     const demo = await startDemo([process.execPath, MAIN]);
     const processes = await descendantsOf(demo.pid);
     process.kill(Number(/workers?, pid (\d+)/.exec(demo.screen.join('\n'))![1]), 'SIGKILL');
@@ -214,7 +214,7 @@ describe('the demo', () => {
     expect(await leftOf(demo, processes)).toEqual([]);
   });
 
-  test('refuses a port that was asked for and is taken', async () => {
+  test('rejects a requested port that is in use', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as { port: number };

@@ -20,7 +20,7 @@ const changedHistory = (service: Service) =>
   service.logs().filter((line) => line.includes('database history changed')).length;
 
 describe('a replica that lacks the last changes is promoted', () => {
-  it('and every instance serves what it holds, and what changes there, without a hand', async () => {
+  it('and every instance serves its content and later changes without an operator', async () => {
     const primary = await ownPostgres(100);
     const sql = postgres(primary.ownerUrl, { max: 2, onnotice: () => {} });
     closeAtEnd('the test on the primary', () => sql.end({ timeout: 1 }));
@@ -118,7 +118,7 @@ describe('a copy of the database on the same Redis', () => {
 });
 
 describe('what was served is in the table after a crash of a server with synchronous_commit = off', () => {
-  it('whether it was told or only read', async () => {
+  it('whether it was announced or only read', async () => {
     const { server, url, ownerUrl } = await ownPostgres(50);
     const sql = postgres(ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
     closeAtEnd('the test on PostgreSQL', () => sql.end({ timeout: 1 }));

@@ -20,7 +20,7 @@ async function peakOf(pid: number): Promise<number> {
   }
 }
 
-test('of 100,000 lines with four wrong ones 99,996 are imported and the four are handed back; again changes nothing', async () => {
+test('of 100,000 lines with four wrong ones 99,996 are imported and four are written to a file; a repetition changes nothing', async () => {
   const program = await Program.set();
   const file = join(program.folder, 'many.ndjson');
   const bad = [

@@ -95,7 +95,7 @@ const kill = (child: ReturnType<Program['start']>['child']) => {
   return once(child, 'close');
 };
 
-test('an import that is killed while it reads goes on where it was, and nothing of it was seen before', async () => {
+test('an import killed while it reads is resumed, and none of it was visible before', async () => {
   const { signal } = await interruptWhere('reading', kill);
   expect(signal).toBe('SIGKILL');
   const before = await staged();
@@ -105,14 +105,14 @@ test('an import that is killed while it reads goes on where it was, and nothing 
   await goesOn(before);
 });
 
-test('one that is killed while it merges reads no line again', async () => {
+test('an import killed while it merges reads no line again', async () => {
   await interruptWhere('merging', kill);
   expect(await sql()`select 1 from hotels limit 1`).toHaveLength(0);
   expect(await staged()).toBe(HOTELS);
   await goesOn(HOTELS);
 });
 
-test('Ctrl-C ends it in order, and it goes on where it was', async () => {
+test('Ctrl-C ends an import cleanly, and it is resumed', async () => {
   const { code, signal, stdout, stderr } = await interruptWhere('reading', (child) => child.kill('SIGINT'));
   expect({ code, signal, stdout }).toEqual({ code: 1, signal: null, stdout: '' });
   expect(stderr).toContain('The lines read so far are kept: run the same command again to resume.\n');
@@ -120,7 +120,7 @@ test('Ctrl-C ends it in order, and it goes on where it was', async () => {
   await goesOn(await staged());
 });
 
-test('a connection that is lost while it reads costs no line that was staged', async () => {
+test('a connection lost while it reads loses no staged line', async () => {
   const { code, stderr } = await interruptWhere(
     'reading',
     (_, backend) => sql()`select pg_terminate_backend(${backend})`,
@@ -130,7 +130,7 @@ test('a connection that is lost while it reads costs no line that was staged', a
   await goesOn(await staged());
 });
 
-test('another content is another import, and one that nobody went on with is forgotten after a week', async () => {
+test('another content is another import, and an interrupted import is dropped after a week', async () => {
   await interruptWhere('merging', kill);
   expect(await tables()).toHaveLength(1);
   const other = '{"id":"a","name":"A"}\n';
@@ -144,13 +144,13 @@ test('another content is another import, and one that nobody went on with is for
   expect(await tables()).toHaveLength(0);
 });
 
-test('a dry run that was interrupted changed nothing, and an import goes on with what it has read', async () => {
+test('an interrupted dry run changes nothing, and an import uses its staged lines', async () => {
   const { signal } = await interruptWhere('reading', kill, ['--dry-run']);
   expect(signal).toBe('SIGKILL');
   await goesOn(await staged());
 });
 
-test('of two that import the same file at once each line is taken once, and none fails but by telling of the other', async () => {
+test('two concurrent imports of the same file take each line once, and fail only by naming the other', async () => {
   const outcomes = await Promise.all([1, 2].map(() => program.run(['import', 'hotels.ndjson'])));
   const finished = outcomes.filter(({ stdout }) => stdout !== '');
   expect(finished.length).toBeGreaterThan(0);
@@ -162,7 +162,7 @@ test('of two that import the same file at once each line is taken once, and none
   expect(await tables()).toHaveLength(0);
 });
 
-test('an error that the server tells when all is written ends the import', async () => {
+test('a server error after all lines are sent ends the import', async () => {
   // a trigger that fires at the end of the copy: by then every row is sent
   await sql().unsafe(`
     create or replace function note_line() returns trigger language plpgsql as $$

@@ -135,7 +135,7 @@ const WRITINGS: Writing[] = [
   },
 ];
 
-describe('100,000 hotels are seen everywhere within 5 s of their commit, with no request failed or refused:', () => {
+describe('100,000 hotels are visible everywhere within 5 s of their commit, with no request failed or rejected:', () => {
   it.each(WRITINGS)(
     '$what',
     async ({ what, write, asked }) => {
@@ -164,7 +164,7 @@ describe('100,000 hotels are seen everywhere within 5 s of their commit, with no
   );
 });
 
-it('one that is rolled back is never seen', async () => {
+it('a rolled-back import is never visible', async () => {
   const before = (await everywhere.post('/hotels/channel/batch', { channel_ids: spread() }))[0]!.json()[0]
     .room_count;
   const asking = load();

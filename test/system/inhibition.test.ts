@@ -54,12 +54,12 @@ it('an outage of PostgreSQL pages once, and hides neither another deployment nor
   ]);
 });
 
-it('where nothing is scraped, nothing else is told of that deployment', async () => {
+it('a deployment that is not scraped has no other alert', async () => {
   const all = rules.flatMap(({ alert: name }) => (name ? [alert(name)] : []));
   expect(await notifiedOf(all)).toEqual(['HotelApiAbsent production']);
 });
 
-it('the rules name alerts that there are', () => {
+it('the rules name existing alerts', () => {
   const names = rules.flatMap(({ alert: name }) => name ?? []);
   for (const { source_matchers, target_matchers } of configuration.inhibit_rules)
     for (const text of [...source_matchers, ...target_matchers]) {

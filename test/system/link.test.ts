@@ -120,7 +120,7 @@ async function crash(): Promise<void> {
 const log = (what: string, ms: number) => console.log(`${what}: seen everywhere after ${Math.round(ms)} ms`);
 
 describe('a change is served by every worker', () => {
-  it('when every backend that listens is terminated, again and again', async () => {
+  it('when every listening backend is repeatedly terminated', async () => {
     freshness.allowAge(UNLINKED_MS);
     for (let round = 0; round < 10; round++) {
       const name = `v${++n}`;
@@ -135,7 +135,7 @@ describe('a change is served by every worker', () => {
     }
   });
 
-  it('when the feed of an instance is half-open, while all else of it reaches PostgreSQL', async () => {
+  it('when the feed of an instance is half-open, while its other connections work', async () => {
     freshness.allowAge(UNLINKED_MS);
     await haveLead(first);
     proxy.blackout('hotel-api listen');
@@ -186,7 +186,7 @@ describe('a change is served by every worker', () => {
     }
   });
 
-  it('when the backends that listen are frozen: the link is half-open and says nothing', async () => {
+  it('when the listening backends are frozen: the link is half-open and silent', async () => {
     freshness.allowAge(UNLINKED_MS);
     const frozen = await backends('listen');
     for (const pid of frozen) process.kill(pid, 'SIGSTOP');
@@ -224,7 +224,7 @@ describe('a change is served by every worker', () => {
     ['the active', () => second],
     ['the other', () => first],
   ])(
-    'when %s instance is cut off from PostgreSQL without a word: it serves what it has, and is right when it is back',
+    'when %s instance is cut off from PostgreSQL without notice: it serves its caches, and is right after the reconnect',
     async (_, leader) => {
       freshness.allowAge(Number.POSITIVE_INFINITY);
       await haveLead(leader());
@@ -246,7 +246,7 @@ describe('a change is served by every worker', () => {
     },
   );
 
-  it('when the instance of the active invalidator is frozen, and goes on later as if it were the active one', async () => {
+  it('when the instance of the active invalidator is frozen, and later continues as if it were still active', async () => {
     freshness.allowAge(UNLINKED_MS);
     const [active, standby] = await roles();
     const others = await Everywhere.of(standby);
@@ -264,7 +264,7 @@ describe('a change is served by every worker', () => {
     await expect.poll(async () => (await roles())[0].port, { timeout: 60_000 }).toBe(standby.port);
   });
 
-  it('when PostgreSQL crashes and restarts in the middle', async () => {
+  it('when PostgreSQL crashes and restarts meanwhile', async () => {
     freshness.allowAge(UNLINKED_MS);
     const [pid] = await backends('invalidate');
     const name = `v${++n}`;

@@ -44,7 +44,7 @@ function throughPooler(): Sql {
 }
 
 describe('behind PgBouncer in transaction mode', () => {
-  it('all six operations are answered over and over, by connections that everybody shares', async () => {
+  it('all six operations are served repeatedly over shared connections', async () => {
     const seventh = expect.objectContaining({ id: 'h07', channel_id: 'CH-7' });
     for (let round = 0; round < 5; round++) {
       const answers = await Promise.all([
@@ -62,7 +62,7 @@ describe('behind PgBouncer in transaction mode', () => {
     }
   });
 
-  it('the workers hold no more connections to PostgreSQL than the pooler lends', async () => {
+  it('the workers use no more connections to PostgreSQL than the pooler has', async () => {
     const held = async () => {
       const [row] = await database.sql<{ count: number }[]>`
         select count(*)::integer from pg_stat_activity
@@ -75,7 +75,7 @@ describe('behind PgBouncer in transaction mode', () => {
     expect(count).toBeLessThanOrEqual(POOL_SIZE);
   });
 
-  it('a change is seen everywhere within a second', async () => {
+  it('a change is visible everywhere within a second', async () => {
     await database.sql`update hotels set name = 'Changed' where id = 'h09'`;
     await everywhere.until('/hotels/h09', named('Changed'));
   });
@@ -86,7 +86,7 @@ describe('behind PgBouncer in transaction mode', () => {
     await expect(sql`delete from api_keys`).rejects.toThrow(/permission denied/);
   });
 
-  it('the commands go round it', async () => {
+  it('the commands bypass it', async () => {
     const env = {
       PATH: process.env.PATH,
       // nobody listens there
@@ -99,7 +99,7 @@ describe('behind PgBouncer in transaction mode', () => {
     expect(JSON.parse(stdout).applied).toEqual([]);
   });
 
-  it('is used again after it was killed', async () => {
+  it('is used again after it was killed and restarted', async () => {
     await pooler.server.kill();
     await expect.poll(async () => (await service.get('/hotels/h10')).status, POLL).toBe(503);
     await pooler.server.restart();
@@ -108,7 +108,7 @@ describe('behind PgBouncer in transaction mode', () => {
 });
 
 describe('a login that may write', () => {
-  it('is refused behind a pooler, where the service cannot lay its rights down', async () => {
+  it('is rejected behind a pooler, where the service cannot drop its rights', async () => {
     const owner = await startPgBouncer(database.ownerUrl, POOL_SIZE);
     const other = await startService({
       database,

@@ -56,7 +56,7 @@ it.each(['hostname', 'ip'])(
   },
 );
 
-it('nodes with a certificate of an unknown authority are not used, and the log holds the error of TLS', async () => {
+it('nodes with a certificate of an unknown authority are not used, and the log contains the TLS error', async () => {
   const service = await startService({
     hotels: HOTELS,
     redis: false,

@@ -143,7 +143,7 @@ async function underLoad(work: (nextAnswer: () => Promise<void>) => Promise<unkn
 }
 
 describe('a Redis Cluster', () => {
-  it('answers a batch from every node, with one round trip to each for pointers and one for hotels', async () => {
+  it('serves a batch from every node, with one round trip to each for pointers and one for hotels', async () => {
     await seen(await change());
     await warm();
     // one that nobody else asks, not the checker of freshness either
@@ -176,7 +176,7 @@ describe('a Redis Cluster', () => {
     for (let i = 0; i < 5; i++) await seen(await change());
   });
 
-  it('goes on answering out of Redis while slots are on their way, and after', async () => {
+  it('serves from Redis during and after a move of slots', async () => {
     await seen(await change());
     await warm();
     const [from, to] = cluster.masters as Nodes;
@@ -212,7 +212,7 @@ describe('a Redis Cluster', () => {
     await seen(await change());
   });
 
-  it('fails over to a replica that lacks the last change, and nobody sees what was before it', async () => {
+  it('fails over to a replica that lacks the last change, and no response is stale', async () => {
     await seen(await change());
     await warm();
     const [master, replica] = [cluster.masters[1]!, cluster.replicas[1]!];
@@ -239,7 +239,7 @@ describe('a Redis Cluster', () => {
     await replicates(master.admin);
   });
 
-  it('goes on while one of its masters hangs: the others answer, and one breaker opens', async () => {
+  it('continues while one of its masters hangs: the others reply, and one circuit breaker opens', async () => {
     freshness.allowAge(1_500);
     await warm();
     const [master] = cluster.masters.slice(2) as [ClusterNode];
@@ -281,7 +281,7 @@ describe('a Redis Cluster', () => {
     await expect.poll(() => service.metrics(), POLL).toMatch(/hotel_api_breaker_open{dependency="redis"} 0/);
   });
 
-  it('loses a change by a fail-over while another master is away for good, and nobody sees what was before', async () => {
+  it('loses a change by a fail-over while another master is lost, and no response is stale', async () => {
     freshness.allowAge(2_000);
     const [away, awayReplica] = [cluster.masters[2]!, cluster.replicas[2]!];
     const [master, replica] = [cluster.masters[1]!, cluster.replicas[1]!];
@@ -328,7 +328,7 @@ describe('a Redis Cluster', () => {
     await newcomer.stop();
   });
 
-  it('needs every right that the file grants, and no other', async () => {
+  it('needs exactly the rights that the file grants', async () => {
     const nodes = cluster.nodes.filter(({ admin: { status } }) => status === 'ready');
     for (const { admin } of nodes) {
       const denied = ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));

@@ -60,7 +60,7 @@ it('Redis is used over TLS, as an ACL user, where NODE_EXTRA_CA_CERTS names its 
   expect(await service.metrics()).toMatch(/breaker_openings_total{dependency="redis"} 0/);
 });
 
-it('a server of an authority that nobody named is not trusted: PostgreSQL answers, and the log says why', async () => {
+it('a server of an unknown authority is not trusted: PostgreSQL is read, and the log contains the reason', async () => {
   const service = await startService({
     hotels: HOTELS,
     redis: false,
@@ -74,7 +74,7 @@ it('a server of an authority that nobody named is not trusted: PostgreSQL answer
   expect(service.logs().join('\n')).not.toContain(PASSWORD);
 });
 
-it('its password stands in no answer, no metric and no line of the trace log, while it is there and when it goes', async () => {
+it('its password is in no response, no metric and no line of the trace log, before and during an outage', async () => {
   const service = await startService({
     hotels: HOTELS,
     redis: false,

@@ -85,7 +85,7 @@ const pause = () => behind`select pg_wal_replay_pause()`;
 const resume = () => behind`select pg_wal_replay_resume()`;
 
 describe('a replica that keeps up', () => {
-  it('answers all six operations', async () => {
+  it('serves all six operations', async () => {
     await replicaIsRead();
     const before = await reads();
     // one after the other: what is asked for at once is read at once
@@ -111,7 +111,7 @@ describe('a replica that keeps up', () => {
     expect(after.answered).toBeGreaterThanOrEqual(before.answered! + 6);
   });
 
-  it('says what is not there', async () => {
+  it('serves absences', async () => {
     await replicaIsRead();
     expect((await everywhere.get('/hotels/nowhere')).map(({ status }) => status)).toEqual(
       Array(16).fill(404),
@@ -121,14 +121,14 @@ describe('a replica that keeps up', () => {
     );
   });
 
-  it('serves pages deep in the list, counted there too', async () => {
+  it('serves deep pages of the list, with counts from the replica', async () => {
     await replicaIsRead();
     await expect
       .poll(async () => (await everywhere.get('/hotels?limit=1&offset=900')).map(({ text }) => text), POLL)
       .toEqual(Array(16).fill(expect.stringContaining('"id":"h0900"')));
   });
 
-  it('goes on being read while hotels change all the time', async () => {
+  it('is read while hotels change continuously', async () => {
     const before = await reads();
     const untilMs = performance.now() + POLL.timeout;
     const answered = async () => (await reads()).answered! - before.answered!;
@@ -140,7 +140,7 @@ describe('a replica that keeps up', () => {
     expect(await answered()).toBeGreaterThan(10);
   });
 
-  it('never answers with less than was told, however closely it follows', async () => {
+  it('never serves a state older than announced, however small its lag', async () => {
     await service.sql`create table race (n integer not null)`;
     await service.sql`insert into race values (0)`;
     const pool = new Postgres(
@@ -195,7 +195,7 @@ describe('a replica that keeps up', () => {
 });
 
 describe('a replica that lags', () => {
-  it('is never asked for what was changed, inserted or deleted, nor for anything else', async () => {
+  it('is not read for changed, inserted, deleted or other hotels', async () => {
     await replicaIsRead();
     await pause();
     await service.sql`update hotels set name = 'New' where id = 'h0010'`;
@@ -230,7 +230,7 @@ describe('a replica that lags', () => {
   });
 });
 
-describe('a replica that goes away under load', () => {
+describe('a replica that becomes unavailable under load', () => {
   it.each([
     ['killed', () => replica.kill(), () => replica.restart()],
     ['frozen', () => replica.freeze(), () => replica.thaw()],
@@ -264,8 +264,8 @@ describe('a replica that goes away under load', () => {
   });
 });
 
-describe('a replica that follows no longer', () => {
-  it('is left alone for good once it was made a primary of its own', async () => {
+describe('a replica that no longer follows', () => {
+  it('is never read again after its promotion', async () => {
     await replicaIsRead();
     await behind`select pg_promote()`;
     await behind`update hotels set name = 'Written elsewhere' where id = 'h0020'`;

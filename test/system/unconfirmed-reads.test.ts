@@ -59,7 +59,7 @@ async function expectNew({ everywhere, key }: Scene): Promise<void> {
   for (const answer of await everywhere.get('/hotels/h0', key)) expect(answer.status).toBe(401);
 }
 
-describe('what is read from Redis while the primary stands still does not outlive it:', () => {
+describe('values read from Redis while the primary is frozen are dropped afterwards:', () => {
   let redis: Redis;
   let server: OwnServer;
   let service: Service;
@@ -77,7 +77,7 @@ describe('what is read from Redis while the primary stands still does not outliv
   /** What puts back what Redis holds at present. */
   const ways: [string, () => Promise<() => Promise<void>>][] = [
     [
-      'Redis is killed and comes back with an old dump',
+      'Redis is killed and restarts with an old dump',
       async () => {
         await redis.save();
         return async () => {
@@ -128,7 +128,7 @@ describe('the wall clock of a service is set', () => {
     ['back by 3 hours', -10_800_000],
     ['forward by 3 hours', 10_800_000],
   ])(
-    '%s while the change feed is silent, and what changes then is answered anew after 5 s',
+    '%s while the change feed is silent, and changes of that time are visible after 5 s',
     async (_, byMs) => {
       const clock = await FakeClock.make(library!);
       const scene = await warm(await startService({ workers: WORKERS, hotels, env: clock.env }));
