@@ -49,7 +49,10 @@ export class FeedApplier {
     if (message.l || wasSilent) this.#suspectRedis();
     for (const [id, version, channelId, registryId] of message.h ?? []) {
       this.#changed('id', id, version);
-      if (message.m) pageIndex.moved(id);
+      if (message.m) {
+        pageIndex.moved(id);
+        this.#parts.collections.hotelMoved(id);
+      }
       if (channelId !== null) this.#changed('channel', channelId, 0);
       if (registryId !== null) this.#changed('registry', registryId, 0);
     }
@@ -63,6 +66,7 @@ export class FeedApplier {
       hotelChanges.noteAll();
       reader.forgetAllLoads();
       local?.clear();
+      this.#parts.collections.forget();
       pageIndex.forget();
     }
     if (message.t?.includes('keys')) {

@@ -88,8 +88,15 @@ export class Collections {
     return found.map((hotel) => (hotel && members.has(hotel.id) ? hotel : null));
   }
 
+  /** The ids of the collection at `offset`, at most `limit`, if they are held. */
+  heldPage(collection: string, offset: number, limit: number): Page | undefined {
+    return this.#listed(collection)?.list.held(offset, limit);
+  }
+
   /** The ids of the collection at `offset`, at most `limit`. */
   async page(collection: string, offset: number, limit: number, owner: string): Promise<Page> {
+    const held = this.#listed(collection);
+    if (held) return held.list.page(offset, limit);
     const ids = await this.#options.repository.idsFrom(collection, offset, limit + 1, owner);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
@@ -108,6 +115,16 @@ export class Collections {
         () => held.isDropped && this.#drop(held),
         () => this.#drop(held),
       );
+  }
+
+  /** A hotel with this id came into being or was deleted. */
+  hotelMoved(id: string): void {
+    for (const held of this.#held.values()) held.moved(id);
+  }
+
+  /** The collection where its members are known, and with them all changes of its list. */
+  #listed(collection: string): HeldCollection | undefined {
+    return this.members(collection) && this.#held.get(collection);
   }
 
   /** Any member of any collection may have changed. */

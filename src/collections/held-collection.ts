@@ -1,7 +1,10 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
+import { PageIndex } from '../hotels/page-index.ts';
 import { IdSet } from './id-set.ts';
 import type { CollectionRepository } from './repository.ts';
 
+/** Ids of pages that are held for one collection. */
+const MAX_LIST_BYTES = 512 * 1024;
 /** Ids read by one query: 5 ms of the event loop. */
 const IDS_PER_QUERY = 5_000;
 /** Changed ids that are looked up by one query. */
@@ -23,11 +26,14 @@ export class HeldCollection {
   #isLookingUp = false;
   #isDropped = false;
   usedAtMs: number;
+  /** the list of its hotels; forgotten with the members */
+  readonly list: PageIndex;
 
   constructor(id: string, repository: CollectionRepository, nowMs: number) {
     this.id = id;
     this.#repository = repository;
     this.usedAtMs = nowMs;
+    this.list = new PageIndex(repository.listOf(id), MAX_LIST_BYTES);
   }
 
   /** The members, as far as the change feed has told; undefined while they are not known. */
@@ -70,9 +76,17 @@ export class HeldCollection {
 
   /** Hotels with these ids came in or went out. Returns what fails with `Unavailable` where they cannot be looked up. */
   async changed(ids: readonly string[]): Promise<void> {
-    for (const id of ids) this.#changed.set(id, ++this.#changes);
+    for (const id of ids) {
+      this.#changed.set(id, ++this.#changes);
+      this.list.moved(id);
+    }
     if (this.#changed.size > MAX_CHANGED) this.drop();
     await this.#lookUpChanged();
+  }
+
+  /** A hotel with this id came into being or was deleted. */
+  moved(id: string): void {
+    if (this.members?.has(id) !== false) this.list.moved(id);
   }
 
   async #lookUpChanged(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Postgres } from '../postgres/client.ts';
 import type { Replicas } from '../postgres/replicas.ts';
+import { CollectionIds } from './collection-ids.ts';
 
 /** The members of the collection $1. In sessions without foreign keys, members may outlive their collection. */
 const MEMBERS = `collection_hotels as member where collection_id = $1
@@ -11,6 +12,11 @@ export class CollectionRepository {
 
   constructor(postgres: Postgres | Replicas) {
     this.#postgres = postgres;
+  }
+
+  /** The list of the hotels in the collection. */
+  listOf(collection: string): CollectionIds {
+    return new CollectionIds(this.#postgres, collection);
   }
 
   /** How many members the collection has, whether or not these hotels exist. */

@@ -41,7 +41,7 @@ export function screen(shown: Shown): string {
     `  Stores   PostgreSQL :${postgres.port} pid ${postgres.pid}, ${hotels} hotels; ${redisPart(redis)}`,
     `  Keys     x-api-key: ${examples.fullKey}  scope registry`,
     `           x-api-key: ${examples.narrowKey}  no scope`,
-    '# List, filter, one hotel by each of its ids, by a key without scope, many; by a key of 3 hotels',
+    '# List, filter, one hotel by each id, by a key without scope, many, a collection',
     curl('/hotels?limit=2'),
     curl(`/hotels?registry_id=${first!.registryId}`),
     curl(`/hotels/${first!.id}`),

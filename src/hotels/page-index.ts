@@ -16,6 +16,9 @@ const MAX_WAIT_MS = 1_000;
 const TRY_AGAIN_MS = 250;
 const MAX_FAILURES = 20;
 
+/** The list in PostgreSQL. */
+export type ListSource = Pick<HotelRepository, 'idsFrom' | 'idsBetween' | 'marksAfter' | 'countBetween'>;
+
 /** A page of the list: ids in byte order, and whether more come after it. */
 export interface Page {
   ids: readonly string[];
@@ -31,7 +34,7 @@ export interface Page {
  * whatever order it was heard, and no query grows with the table.
  */
 export class PageIndex {
-  readonly #repository: HotelRepository;
+  readonly #repository: ListSource;
   readonly #tryAgainMs: number;
   readonly #blocks: IdBlocks<Stretch>;
   #stretches = new Stretches();
@@ -42,7 +45,7 @@ export class PageIndex {
   #progress = Promise.withResolvers<void>();
   #waiting = 0;
 
-  constructor(origin: HotelRepository, maxBytes: number, tryAgainMs = TRY_AGAIN_MS) {
+  constructor(origin: ListSource, maxBytes: number, tryAgainMs = TRY_AGAIN_MS) {
     this.#repository = origin;
     this.#tryAgainMs = tryAgainMs;
     this.#blocks = new IdBlocks(maxBytes);

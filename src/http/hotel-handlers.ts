@@ -167,7 +167,8 @@ export function operationsOn(
     // a hotel deleted between the two lookups is left out
     const sendPage = (page: Page) =>
       sendList(exchange, 'id', page.ids, linkHeader(`${address}/hotels`, limit, offset, page));
-    const held = collection === null ? hotelList.held(offset, limit) : undefined;
+    const held =
+      collection === null ? hotelList.held(offset, limit) : collections.heldPage(collection, offset, limit);
     if (held) return sendPage(held);
     const page =
       collection === null
