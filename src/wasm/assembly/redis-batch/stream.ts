@@ -175,6 +175,7 @@ function advance(): void {
 
 /** Adds the local hits before this place to the response. */
 function takeHits(place: u32): void {
+  if (place === hitsTaken) return;
   const length = place - hitsTaken;
   memory.copy(output, HITS + hitsTaken, length);
   output += length;
