@@ -1,3 +1,4 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
 import { freshDatabase } from '../support/database.ts';
@@ -105,6 +106,16 @@ describe('the members that a worker holds, raced by changes,', () => {
     await until(() => one.collections.members(collection) !== undefined);
     return one.collections.members(collection)!.has(hotel);
   };
+  /** Begins a load, which stops when the members are read: the first query has counted them. */
+  const beginLoad = async (collection: string) => {
+    one.afterQuery.shut();
+    one.collections.members(collection);
+    await until(() => one.afterQuery.waiting > 0);
+    one.afterQuery.open();
+    one.afterQuery.shut();
+    await nextTick();
+    await until(() => one.afterQuery.waiting > 0);
+  };
   const repeat = async (race: (collection: string, hotel: string) => Promise<unknown>) => {
     for (let i = 0; i < ROUNDS; i++) {
       const [collection, hotel] = [`c${++round}`, `h${round}`];
@@ -120,9 +131,7 @@ describe('the members that a worker holds, raced by changes,', () => {
     ['after it was heard of', true],
   ])('a load that began before a removal, and ends %s, shows nothing that went out', (_, isHeard) =>
     repeat(async (collection, hotel) => {
-      one.afterQuery.shut();
-      one.collections.members(collection);
-      await until(() => one.afterQuery.waiting > 0);
+      await beginLoad(collection);
       await removeFromCollection(stage.sql, collection, [hotel]);
       await stage.deliver();
       if (isHeard) stage.receive();
@@ -152,9 +161,7 @@ describe('the members that a worker holds, raced by changes,', () => {
 
   it('a deletion of the collection while it is loaded leaves nothing', () =>
     repeat(async (collection, hotel) => {
-      one.afterQuery.shut();
-      one.collections.members(collection);
-      await until(() => one.afterQuery.waiting > 0);
+      await beginLoad(collection);
       await stage.sql`delete from collections where id = ${collection}`;
       await stage.deliver();
       stage.receive();
