@@ -29,6 +29,8 @@ export async function startService(
         ADMIN_HOST: '127.0.0.1',
         ADMIN_PORT: String(adminPort),
         WORKERS: '1',
+        // the load generators keep their connections
+        CONNECTION_MAX_AGE_S: '0',
         LOG_LEVEL: 'info',
         DRAIN_WAIT_MS: '0',
         ...options.environment,

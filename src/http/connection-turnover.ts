@@ -1,9 +1,4 @@
-/** Fewer answers than these never lie between two that close: a new connection costs about as much as four answers. */
-const LEAST_ANSWERS = 100;
 const MEASURE_EVERY_MS = 1_000;
-/** How much of the measured rate is that of the last second. */
-const NEWEST = 0.2;
-
 interface Traffic {
   /** that are open */
   readonly connections: number;
@@ -13,9 +8,9 @@ interface Traffic {
 
 /**
  * Tells some answers to close their connection, so that connections last for a given time on the average and new
- * instances get their share. uWebSockets.js has no state for a connection that an answer could ask. Instead every n-th
- * answer of a worker closes, with n from the rate of answers and the number of connections. The busier a connection is,
- * the sooner it moves; an idle one is closed by the library.
+ * instances get their share. uWebSockets.js has no state for a connection that an answer could ask. Instead as many
+ * answers close each second as there are connections, divided by the age. The busier a connection is, the sooner it
+ * moves; an idle one is closed by the library.
  */
 export class ConnectionTurnover {
   readonly #maxAgeS: number;
@@ -24,6 +19,8 @@ export class ConnectionTurnover {
   readonly #timer: NodeJS.Timeout | undefined;
   /** answers until the next that closes */
   #left = Infinity;
+  /** connections that may be closed now; at most those of one second */
+  #credit = 0;
   #answered = 0;
   #answersPerS = 0;
 
@@ -38,7 +35,8 @@ export class ConnectionTurnover {
   /** To be asked once for each answer: true if its connection is to be closed. */
   isDue(): boolean {
     if (--this.#left > 0) return false;
-    this.#draw(this.#meanAnswers);
+    this.#credit--;
+    this.#draw();
     this.#onClose();
     return true;
   }
@@ -47,24 +45,18 @@ export class ConnectionTurnover {
     clearInterval(this.#timer);
   }
 
-  get #meanAnswers(): number {
-    return Math.max(
-      LEAST_ANSWERS,
-      (this.#answersPerS * this.#maxAgeS) / Math.max(1, this.#traffic.connections),
-    );
-  }
-
   #measure(): void {
-    const { answered } = this.#traffic;
-    this.#answersPerS += NEWEST * (answered - this.#answered - this.#answersPerS);
+    const { answered, connections } = this.#traffic;
+    this.#answersPerS = answered - this.#answered;
     this.#answered = answered;
-    const mean = this.#meanAnswers;
-    // not drawn anew each second, or the next that closes would never come
-    if (this.#left > 1.5 * mean) this.#draw(mean);
+    const perSecond = connections / this.#maxAgeS;
+    this.#credit = Math.min(this.#credit + perSecond, Math.max(1, perSecond));
+    if (this.#left === Infinity) this.#draw();
   }
 
-  /** Spread, so that the instances that answer alike do not close alike. */
-  #draw(mean: number): void {
-    this.#left = Math.ceil(mean * (0.5 + Math.random()));
+  /** Spreads what is to be closed over the answers of a second. */
+  #draw(): void {
+    this.#left =
+      this.#credit < 1 ? Infinity : 1 + Math.floor((Math.random() * this.#answersPerS) / this.#credit);
   }
 }

@@ -42,7 +42,11 @@ it('a connection that is in use is told to close at its age, and the next answer
 });
 
 it('by default an answer says how long the connection may be idle, and none of the first thousands closes it', async () => {
-  const service = await startService({ hotels: [{ id: 'h1' }], redis: false });
+  const service = await startService({
+    hotels: [{ id: 'h1' }],
+    redis: false,
+    env: { CONNECTION_MAX_AGE_S: '300' },
+  });
   const { ask, ports } = keepingClient(service);
   for (let i = 0; i < 2_000; i++) {
     const { headers } = await ask();

@@ -72,6 +72,8 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         WORKERS: String(options.workers ?? 1),
         LOG_LEVEL: 'info',
         DRAIN_WAIT_MS: '0',
+        // a test that counts connections keeps its own
+        CONNECTION_MAX_AGE_S: '0',
         ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
         ...inForm<Record<string, string>>(PATIENT, {}),
         ...options.env,
