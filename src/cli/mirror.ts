@@ -11,7 +11,7 @@ import { print } from './session.ts';
 
 const LIMIT = 1000;
 const WAIT_S = 30;
-/** Beyond what a request waits by its own wish. */
+/** Timeout in addition to the requested wait. */
 const TIMEOUT_MS = 30_000;
 const ATTEMPTS = 8;
 const RETRIED = [408, 429, 500, 502, 503, 504];
@@ -22,15 +22,15 @@ interface Page {
   more: boolean;
 }
 
-/** A copy of all hotels in memory, as lines of NDJSON by id, and where it goes on. */
+/** Copy of all hotels in memory, as lines of NDJSON by id, and the position of the next change. */
 interface Copy {
   lines: Map<string, string>;
   next: string | undefined;
 }
 
 /**
- * `mirror URL FILE`: brings FILE up to date with the API, and with `follow` keeps it so until a signal ends it. FILE.next
- * holds where it goes on; it is written after FILE, and to apply changes twice does no harm.
+ * Runs `mirror URL FILE`: updates FILE from the API, and with `follow` keeps it current until a signal. FILE.next contains
+ * the next position; it is written after FILE, because changes may be applied twice.
  */
 export async function mirror(
   url: string,
@@ -78,7 +78,7 @@ export async function mirror(
   } finally {
     progress.stop();
   }
-  // a copy that is not up to date is no copy of one moment, but all of it comes again
+  // an incomplete copy mixes several states, and the following changes correct it
   if (!stopping.signal.aborted || options.follow) await save(file, copy);
   else throw new Failure('Interrupted: the file is as it was.');
   const hotels = copy.lines.size;
@@ -93,13 +93,13 @@ async function load(file: string): Promise<Copy> {
     for await (const line of createInterface({ input: createReadStream(file) }))
       lines.set(JSON.parse(line).id, line);
   } catch {
-    // the file was removed or is another: it is copied anew
+    // the file was removed or replaced: it is copied again
     return { lines: new Map(), next: undefined };
   }
   return { lines, next: next.trim() };
 }
 
-/** Nobody finds half a copy under the name that was asked for. */
+/** Writes a file that appears under its name when it is complete. */
 async function save(file: string, { lines, next }: Copy): Promise<void> {
   const partial = `${file}.${randomBytes(6).toString('hex')}.partial`;
   const ids = [...lines.keys()].map((id) => Buffer.from(id)).sort(Buffer.compare);
@@ -121,7 +121,7 @@ async function save(file: string, { lines, next }: Copy): Promise<void> {
   }
 }
 
-/** The next page; 'expired' after 410. Retries what a later attempt may answer otherwise. Throws a `Failure`. */
+/** Returns the next page, or 'expired' after 410. Retries temporary errors. Throws a `Failure`. */
 async function ask(
   base: string,
   key: string,

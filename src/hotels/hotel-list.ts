@@ -4,25 +4,25 @@ import type { HotelRepository } from './repository.ts';
 
 export type { Page } from './page-index.ts';
 
-/** The order of all hotels. */
+/** List of all hotels in byte order of their ids. */
 export class HotelList {
   readonly index: PageIndex;
   readonly #repository: HotelRepository;
   readonly #isFeedUp: () => boolean;
 
-  /** What is held, at most `maxBytes` of ids, is used only while `isLinked`: else hotels may have come and gone unheard. */
+  /** Caches at most `maxBytes` of ids, which are used only while `isFeedUp` returns true. */
   constructor(origin: HotelRepository, isFeedUp: () => boolean, maxBytes: number) {
     this.#repository = origin;
     this.#isFeedUp = isFeedUp;
     this.index = new PageIndex(origin, maxBytes);
   }
 
-  /** The ids at `offset`, at most `limit`, if they are held. */
+  /** Returns at most `limit` ids at `offset`, if they are cached. */
   held(offset: number, limit: number): Page | undefined {
     return this.#isFeedUp() ? this.index.held(offset, limit) : undefined;
   }
 
-  /** The ids at `offset`, at most `limit`. Throws `Unavailable`. */
+  /** Returns at most `limit` ids at `offset`. Throws `Unavailable`. */
   async page(offset: number, limit: number): Promise<Page> {
     if (this.#isFeedUp()) return this.index.page(offset, limit);
     if (offset > MAX_SKIP)

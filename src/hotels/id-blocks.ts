@@ -1,11 +1,11 @@
-/** What a string takes beside its letters, with its place in an array. */
+/** Bytes of a string beside its characters, with its place in an array. */
 const STRING_BYTES = 40;
 const BYTES_PER_UNIT = 2;
 
-/** The ids of stretches of the list, within a budget of bytes: those that were not read for longest are evicted. */
+/** Cache of the ids of stretches within a budget of bytes; the least recently read are evicted. */
 export class IdBlocks<Stretch> {
   readonly #maxBytes: number;
-  /** the last read at the end */
+  /** in the order of their last read */
   readonly #blocks = new Map<Stretch, { ids: readonly string[]; bytes: number }>();
   #bytes = 0;
 

@@ -4,34 +4,33 @@ import { IdBlocks } from './id-blocks.ts';
 import type { HotelRepository } from './repository.ts';
 import { type Stretch, Stretches } from './stretches.ts';
 
-/** Marks that one query looks for: it passes so many strides of ids, and must end within its deadline. */
+/** Number of marks that one query finds; it must end within its deadline. */
 const MARKS_PER_QUERY = 50;
-/** Stretches that one query counts. */
+/** Number of stretches that one query counts. */
 const COUNTS_PER_QUERY = 50;
-/** A query on the way of a request passes so many ids at most: 20,000 take about 3 ms. */
+/** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
 export const MAX_SKIP = 20_000;
-/** A request waits so long for positions that are being counted. */
+/** Maximum time that a request waits for positions that are being counted. */
 const MAX_WAIT_MS = 1_000;
-/** After a failure the counting goes on from where it was. */
+/** Pause after a failure, before the counting is resumed. */
 const TRY_AGAIN_MS = 250;
 const MAX_FAILURES = 20;
 
 /** The list in PostgreSQL. */
 export type ListSource = Pick<HotelRepository, 'idsFrom' | 'idsBetween' | 'marksAfter' | 'countBetween'>;
 
-/** A page of the list: ids in byte order, and whether more come after it. */
+/** Page of the list: ids in byte order, and whether more follow. */
 export interface Page {
   ids: readonly string[];
   more: boolean;
-  /** all hotels of the list, where that is known without a query */
+  /** number of hotels in the list, if it is known without a query */
   total?: number | undefined;
 }
 
 /**
- * Where in the list a position is, and which ids stand there. The list is divided into stretches of 200 ids or so; how
- * many each has is known, and the ids of those that were read last are held. An insert or a delete makes just its
- * stretch doubtful, which is counted or read again before its next use. So pages are exact for all that was heard of, in
- * whatever order it was heard, and no query grows with the table.
+ * Index of the list by position. The list is divided into stretches of about 200 ids, with their counts and the ids of
+ * those read last. An insert or a delete invalidates its stretch only, which is counted or read again before its next
+ * use. Pages are exact for all received changes, in any order, and no query grows with the table.
  */
 export class PageIndex {
   readonly #repository: ListSource;
@@ -39,7 +38,7 @@ export class PageIndex {
   readonly #blocks: IdBlocks<Stretch>;
   #stretches = new Stretches();
   readonly #loading = new Map<Stretch, { tick: number; ids: Promise<string[]> }>();
-  /** ids that moved while a stretch is being divided */
+  /** ids inserted or deleted while a stretch is being divided */
   #moved: string[] | undefined;
   #isSettling = false;
   #progress = Promise.withResolvers<void>();
@@ -52,23 +51,23 @@ export class PageIndex {
     this.#progress.promise.catch(() => {});
   }
 
-  /** Of the ids that are held. */
+  /** Bytes of the cached ids. */
   get heldBytes(): number {
     return this.#blocks.bytes;
   }
 
-  /** Divides the list in the background where that is not done: a million hotels take some seconds. */
+  /** Divides the list in the background, once: a million hotels take some seconds. */
   prepare(): void {
     if (!this.#isSettling) void this.#settle();
   }
 
-  /** A hotel with this id came or went. */
+  /** Handles the insert or delete of a hotel with this id. */
   moved(id: string): void {
     this.#moved?.push(id);
     this.#blocks.drop(this.#stretches.moved(id));
   }
 
-  /** Anything may have moved. */
+  /** Invalidates the whole index. */
   forget(): void {
     const { tick } = this.#stretches;
     this.#stretches = new Stretches();
@@ -77,7 +76,7 @@ export class PageIndex {
     this.#blocks.clear();
   }
 
-  /** The page at `offset` if all of it is held. */
+  /** Returns the page at `offset` if all of it is cached. */
   held(offset: number, limit: number): Page | undefined {
     const stretches = this.#stretches;
     const { stretch, skip } = stretches.at(offset);
@@ -96,7 +95,7 @@ export class PageIndex {
     return { ids, more: false, total: stretches.total };
   }
 
-  /** The page at `offset`. Throws `Unavailable`, also where positions cannot be counted in time. */
+  /** Returns the page at `offset`. Throws `Unavailable`, also if positions cannot be counted in time. */
   async page(offset: number, limit: number): Promise<Page> {
     const { tick, firstLong } = this.#stretches;
     if (firstLong) this.prepare();
@@ -111,12 +110,12 @@ export class PageIndex {
         throw new Unavailable('the positions of the list are being counted', {
           rejection: 'postgres_timeout',
         });
-      // where a stretch was replaced meanwhile the others are looked at at once
+      // if a stretch was replaced meanwhile, the others are tried at once
       if (this.#stretches.has(stretch)) await this.#nextProgress(untilMs);
     }
   }
 
-  /** Undefined: a stretch was replaced meanwhile, or is too long. */
+  /** Returns undefined if a stretch was replaced meanwhile, or is too long. */
   async #read(stretch: Stretch, skip: number, limit: number): Promise<Page | undefined> {
     const stretches = this.#stretches;
     const ids: string[] = [];
@@ -136,7 +135,7 @@ export class PageIndex {
     return { ids: ids.slice(0, limit), more: ids.length > limit, total: stretches.total };
   }
 
-  /** The ids of a stretch; undefined where it is too long. Throws `Unavailable`. */
+  /** Returns the ids of a stretch; undefined if it is too long. Throws `Unavailable`. */
   async #load(each: Stretch): Promise<string[] | undefined> {
     const stretches = this.#stretches;
     let loading = this.#loading.get(each);
@@ -162,7 +161,7 @@ export class PageIndex {
     return undefined;
   }
 
-  /** Resolves when something more is known; rejects where PostgreSQL cannot say it. */
+  /** Resolves after the next count; rejects if PostgreSQL is unavailable. */
   async #nextProgress(untilMs: number): Promise<void> {
     this.#waiting++;
     const { promise } = this.#progress;
@@ -177,7 +176,7 @@ export class PageIndex {
     }
   }
 
-  /** Divides what is long, and counts what is doubtful while requests wait for it, by one bounded query after the other. */
+  /** Divides long stretches, and counts invalid ones while requests wait for them, by sequential bounded queries. */
   async #settle(): Promise<void> {
     this.#isSettling = true;
     for (let failures = 0; failures <= MAX_FAILURES; ) {
@@ -237,7 +236,7 @@ export class PageIndex {
   }
 }
 
-/** The mark of a stretch and that of the next one. */
+/** Returns the mark of a stretch and that of the next one. */
 function boundsOf(stretches: Stretches, each: Stretch): [from: string | null, to: string | null] {
   return [each.mark?.toString() ?? null, stretches.after(each)?.mark?.toString() ?? null];
 }

@@ -11,7 +11,7 @@ const WHERE = {
   registry: 'registry_id = any($1::bigint[])',
 } as const;
 
-/** It stands after all ids: none is longer than 255 characters. */
+/** Sorts after all ids, which have at most 255 characters. */
 const AFTER_ALL = 'repeat(chr(1114111), 256)';
 
 /** Hotels in PostgreSQL, encoded as they are read. */
@@ -38,7 +38,7 @@ export class HotelRepository {
     return rows.map((row) => encodeHotel(row, nowMs));
   }
 
-  /** Ids of the list, ordered by their bytes, after passing `skip` ids from `mark` on (null: from the start). Throws `Unavailable`. */
+  /** Returns ids of the list in byte order, after skipping `skip` ids from `mark` on (null: the start). Throws `Unavailable`. */
   async idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
     const from = mark === null ? '' : 'where id collate "C" >= $3';
     const rows = await this.#postgres.rows<{ id: string }>(
@@ -50,7 +50,7 @@ export class HotelRepository {
     return rows.map(({ id }) => id);
   }
 
-  /** The first `most` ids from `from` (null: the start) to before `to` (null: the end), in order. Throws `Unavailable`. */
+  /** Returns the first `most` ids from `from` (null: the start) to before `to` (null: the end), in order. Throws `Unavailable`. */
   async idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
     const rows = await this.#postgres.rows<{ id: string }>(
       `select id from hotels where id collate "C" >= coalesce($1, '') and id collate "C" < coalesce($2, ${AFTER_ALL})
@@ -63,8 +63,8 @@ export class HotelRepository {
   }
 
   /**
-   * At most `most` ids at a distance of `stride` from one another, the first `stride` after `mark` (null: after
-   * the start). Fewer than `most`: there are no more. Throws `Unavailable`.
+   * Returns at most `most` ids at a distance of `stride` from one another, the first `stride` after `mark` (null: the
+   * start). Fewer than `most` means that there are no more. Throws `Unavailable`.
    */
   async marksAfter(mark: string | null, stride: number, most: number): Promise<string[]> {
     const first =
@@ -87,8 +87,8 @@ export class HotelRepository {
   }
 
   /**
-   * How many hotels have ids from each of `from` (null: the start) to before the one of `to` (null: the end); at most `most`
-   * of each are counted. Throws `Unavailable`.
+   * Counts the hotels with ids from each of `from` (null: the start) to before the one of `to` (null: the end), each up to
+   * `most`. Throws `Unavailable`.
    */
   async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {
     const rows = await this.#postgres.rows<{ count: number }>(

@@ -1,22 +1,22 @@
-/** Hotels between two marks at first. */
+/** Initial number of hotels between two marks. */
 const FIRST_STRIDE = 200;
-/** Past so many stretches each two become one: they take 4 MiB, however many hotels there are. */
+/** Maximum number of stretches, which take 4 MiB; beyond it each two are merged. */
 const MAX_STRETCHES = 20_000;
-/** A stretch of more than so many strides is long. */
+/** Number of strides beyond which a stretch is long. */
 const LONG_STRIDES = 5;
 
-/** A part of the list: the hotels whose ids stand from its mark to before the mark of the next one. */
+/** Part of the list: the hotels with ids from its mark to before the mark of the next one. */
 export interface Stretch {
   /** null: before all ids */
   readonly mark: Buffer | null;
   index: number;
-  /** as it was counted last */
+  /** the last count */
   count: number;
-  /** the tick before the query that counted it; -1: it has not been counted */
+  /** tick before the query that counted it; -1: never counted */
   countedAt: number;
-  /** the tick at which a hotel came or went here last */
+  /** tick of the last insert or delete in it */
   movedAt: number;
-  /** it is too long to be read or counted by one query; only the marks within it can be looked for */
+  /** it is too long to be read or counted by one query, and must be divided */
   isLong: boolean;
 }
 
@@ -26,15 +26,15 @@ const stretch = (mark: Buffer | null, fields: Partial<Stretch> = {}): Stretch =>
 });
 
 /**
- * The list in stretches, with the number of hotels of each. An insert or a delete makes the count of its stretch
- * doubtful. Time is counted in ticks, one for each hotel that moves: a query that began at a tick, or later, has seen all
- * that was heard of at that tick.
+ * The list in stretches, with the number of hotels of each. An insert or a delete invalidates the count of its stretch.
+ * Time is counted in ticks, one for each insert or delete: a query that began at a tick, or later, has seen all changes
+ * received by that tick.
  */
 export class Stretches {
   stride = FIRST_STRIDE;
   tick = 0;
   #all: Stretch[] = [];
-  /** hotels before each stretch; right up to the place #summed */
+  /** number of hotels before each stretch; valid up to the place #summed */
   #sums = new Float64Array(1);
   #summed = 0;
   readonly #isSuspect = new Set<Stretch>();
@@ -44,19 +44,19 @@ export class Stretches {
     this.#put([stretch(null, { isLong: true })]);
   }
 
-  /** A stretch of more hotels than this is long. */
+  /** Number of hotels beyond which a stretch is long. */
   get maxCount(): number {
     return LONG_STRIDES * this.stride;
   }
 
-  /** The first of the long ones, behind which no position is known. */
+  /** First long stretch, behind which no position is known. */
   get firstLong(): Stretch | undefined {
     let first: Stretch | undefined;
     for (const each of this.#long) if (!first || each.index < first.index) first = each;
     return first;
   }
 
-  /** All hotels; undefined while a count is doubtful or missing. */
+  /** Number of all hotels; undefined while a count is invalid or missing. */
   get total(): number | undefined {
     if (this.#long.size > 0 || this.#isSuspect.size > 0) return undefined;
     const last = this.#all.length - 1;
@@ -64,7 +64,7 @@ export class Stretches {
     return this.#sums[last]! + this.#all[last]!.count;
   }
 
-  /** False for one that has been replaced since. */
+  /** Returns false for a stretch that has been replaced. */
   has(each: Stretch): boolean {
     return this.#all[each.index] === each;
   }
@@ -73,7 +73,7 @@ export class Stretches {
     return this.#all[each.index + 1];
   }
 
-  /** The stretch of an offset, or the last before it whose position is known, and how many ids to pass in it. */
+  /** Returns the stretch of an offset, or the last before it with a known position, and the number of ids to skip in it. */
   at(offset: number): { stretch: Stretch; skip: number } {
     let low = 0;
     let high = this.firstLong?.index ?? this.#all.length - 1;
@@ -86,19 +86,19 @@ export class Stretches {
     return { stretch: this.#all[low]!, skip: offset - this.#sums[low]! };
   }
 
-  /** True when all stretches before this one were counted after this tick, or nothing has moved there since. */
+  /** Returns true if all stretches before this one were counted after this tick, or are unchanged since. */
   isExactBefore(each: Stretch, tick: number): boolean {
     for (const { index, countedAt } of this.#isSuspect)
       if (index < each.index && countedAt < tick) return false;
     return true;
   }
 
-  /** Those whose counts are doubtful, at most `most`, first those that have been so for longest. */
+  /** Returns at most `most` stretches with invalid counts, the longest invalid ones first. */
   doubtful(most: number): Stretch[] {
     return [...this.#isSuspect].sort((a, b) => a.countedAt - b.countedAt || a.index - b.index).slice(0, most);
   }
 
-  /** A hotel with this id came or went; returns the stretch where it stands or stood. */
+  /** Handles the insert or delete of a hotel with this id; returns its stretch. */
   moved(id: string): Stretch {
     const found = this.#all[this.#indexOf(Buffer.from(id))]!;
     found.movedAt = ++this.tick;
@@ -106,7 +106,7 @@ export class Stretches {
     return found;
   }
 
-  /** A query that began at `tick` counted so many hotels; true when that still holds, and is not too many. */
+  /** Handles the count of a query that began at `tick`; returns true if it is still valid, and not too large. */
   counted(each: Stretch, count: number, tick: number): boolean {
     if (!this.has(each) || each.isLong) return false;
     if (count > this.maxCount) {
@@ -124,8 +124,8 @@ export class Stretches {
   }
 
   /**
-   * Divides a long stretch at ids that stand `stride` hotels apart, the first as far from its mark; `isWhole`: there are no
-   * more of them in it. `moved`: the ids that moved since the query began. Returns false when it has been replaced.
+   * Divides a long stretch at ids that are `stride` hotels apart, the first at that distance from its mark. `isWhole`: it
+   * contains no more of them. `moved`: the ids inserted or deleted since the query began. Returns false if it was replaced.
    */
   divide(each: Stretch, marks: Buffer[], stride: number, isWhole: boolean, moved: string[]): boolean {
     if (!this.has(each)) return false;
@@ -141,7 +141,7 @@ export class Stretches {
     return true;
   }
 
-  /** Makes one of each two, but for the long ones. */
+  /** Merges each two stretches, except long ones. */
   #thin(): void {
     this.stride *= 2;
     const thinned: Stretch[] = [];
@@ -180,7 +180,7 @@ export class Stretches {
     this.#summed = Math.max(this.#summed, index);
   }
 
-  /** The last stretch whose mark is not after the id. */
+  /** Returns the last stretch whose mark is not after the id. */
   #indexOf(id: Buffer): number {
     let low = 0;
     let high = this.#all.length - 1;
