@@ -180,6 +180,48 @@ it.each([
   PATIENCE_MS,
 );
 
+it.each([
+  [
+    'TypeScript',
+    process.execPath,
+    ['--no-warnings', '--input-type=module', '-e'],
+    `import { HotelApi } from './client.ts';
+     const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY });
+     const mirror = await api.mirror();
+     const copied = mirror.hotels.size;
+     mirror.hotels.delete('hotel 1/ä');
+     await api.mirror(mirror);
+     console.log(copied, mirror.hotels.size);
+     mirror.next = EXPIRED;
+     await api.mirror(mirror);
+     console.log(mirror.hotels.size);`,
+  ],
+  [
+    'Python',
+    'python3',
+    ['-c'],
+    `import os
+from client import HotelApi
+api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"])
+copy = api.mirror()
+copied = len(copy["hotels"])
+del copy["hotels"]["hotel 1/ä"]
+api.mirror(copy)
+print(copied, len(copy["hotels"]))
+copy["next"] = EXPIRED
+api.mirror(copy)
+print(len(copy["hotels"]))`,
+  ],
+])(
+  'mirror() in %s copies all hotels, goes on, and begins again after 410',
+  async (_, program, options, script) => {
+    const { next } = (await service.get('/changes?limit=1000')).json();
+    await service.sql`update hotel_api_change_log_state set position = position + 1, oldest = position + 1`;
+    const printed = await run(program, [...options, script.replace('EXPIRED', JSON.stringify(next))]);
+    expect(printed).toBe(`${HOTELS} ${HOTELS - 1}\n${HOTELS}\n`);
+  },
+);
+
 describe('the examples with curl', () => {
   it('work as they stand, to the last page', async () => {
     const printed = await run('sh', ['curl.sh']);

@@ -61,6 +61,33 @@ class HotelApi:
             following = re.search(r'<[^>]*(/hotels\?[^>]*)>; rel="next"', link)
             path = following and following[1]
 
+    def mirror(self, copy=None, wait_s=0):
+        """Copies all hotels, or brings a copy up to date: {"hotels": {id: hotel}, "next": token}, to be stored as it is.
+
+        Waits up to wait_s, at most half of the timeout, where nothing has changed yet. A copy that is too old begins again.
+        """
+        copy = copy or {"hotels": {}, "next": None}
+        hotels, token, more = copy["hotels"], copy["next"], True
+        wait = int(min(wait_s, self._timeout_s / 2))
+        while more:
+            after = "&after=" + urllib.parse.quote(token) if token else ""
+            try:
+                text, _ = self._ask(f"/changes?limit=1000&wait={wait}{after}", _is_page)
+            except HotelApiError as error:
+                if error.code != "token_expired":
+                    raise
+                hotels, token = {}, None
+                continue
+            page = json.loads(text)
+            for change in page["changes"]:
+                if change["hotel"]:
+                    hotels[change["id"]] = change["hotel"]
+                else:
+                    hotels.pop(change["id"], None)
+            token, more = page["next"], page["more"]
+        copy.update(hotels=hotels, next=token)
+        return copy
+
     def hotels_by_channel_ids(self, ids):
         """However many hotels, in the order of the ids; ids without a hotel are left out."""
         return self._batches(ids, "/hotels/channel/batch", "channel_ids")
@@ -152,6 +179,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def _is_hotel(body):
     return isinstance(body, dict) and isinstance(body.get("id"), str)
+
+
+def _is_page(body):
+    return isinstance(body, dict) and isinstance(body.get("changes"), list)
 
 
 def _is_list(body):

@@ -42,6 +42,18 @@ export interface HotelApiOptions {
   cacheChars?: number;
 }
 
+/** A copy of all hotels by id, and the token with which it goes on. Store both to go on later. */
+export interface Mirror {
+  hotels: Map<string, Hotel>;
+  next?: string | undefined;
+}
+
+interface ChangePage {
+  changes: { id: string; hotel: Hotel | null }[];
+  next: string;
+  more: boolean;
+}
+
 /** Thrown for a response that is no success. */
 export class HotelApiError extends Error {
   readonly status: number;
@@ -81,6 +93,8 @@ const RETRIED = [408, 429, 500, 502, 503, 504];
 const isHotel: Check = (body) => typeof (body as Hotel | null)?.id === 'string';
 const isList: Check = (body) => Array.isArray(body) && body.every(isHotel);
 
+const isPage: Check = (body) => Array.isArray((body as ChangePage | null)?.changes);
+
 export class HotelApi {
   readonly #options: Required<HotelApiOptions>;
   /** the last answers by path, the one that was not used for longest first */
@@ -115,6 +129,32 @@ export class HotelApi {
       const next: string | undefined = /<([^>]*)>; rel="next"/.exec(page.link)?.[1];
       path = next?.slice(next.lastIndexOf('/hotels?'));
     }
+  }
+
+  /**
+   * Copies all hotels, or brings a copy up to date; waits up to `waitS` seconds, at most half of the timeout, where nothing
+   * has changed yet. A copy that is too old begins again, in another map.
+   */
+  async mirror(mirror: Mirror = { hotels: new Map() }, waitS = 0): Promise<Mirror> {
+    const wait = Math.floor(Math.min(waitS, this.#options.timeoutMs / 2000));
+    let { hotels, next } = mirror;
+    for (let more = true; more; ) {
+      const after = next === undefined ? '' : `&after=${encodeURIComponent(next)}`;
+      try {
+        const answer = await this.#ask(`/changes?limit=1000&wait=${wait}${after}`, {}, isPage);
+        const page = JSON.parse(answer.text) as ChangePage;
+        for (const { id, hotel } of page.changes) {
+          if (hotel) hotels.set(id, hotel);
+          else hotels.delete(id);
+        }
+        ({ next, more } = page);
+      } catch (error) {
+        if (!(error instanceof HotelApiError && error.code === 'token_expired')) throw error;
+        hotels = new Map();
+        next = undefined;
+      }
+    }
+    return Object.assign(mirror, { hotels, next });
   }
 
   /** However many hotels, in the order of the ids; ids without a hotel are left out. */
