@@ -33,16 +33,16 @@ const table = {
 
 export type ErrorCode = keyof typeof table;
 
-/** Headers of errors beside their code, by status. */
+/** Headers of errors besides their code, by status. */
 const HEADERS: Record<number, string> = {
   401: '\r\nwww-authenticate: ApiKey',
   415: '\r\naccept-encoding: identity',
   503: '\r\nretry-after: 1',
 };
 
-/** An error as it goes out: HTTP status, headers and JSON body. */
+/** An error response: HTTP status, headers and JSON body. */
 export interface PublicError {
-  /** the value of `x-error-code`, in snake_case */
+  /** value of `x-error-code`, in snake_case */
   readonly code: string;
   readonly status: number;
   readonly sentence: string;
@@ -62,7 +62,7 @@ export const publicErrors = Object.fromEntries(
   }),
 ) as Readonly<Record<ErrorCode, PublicError>>;
 
-/** Why requests are refused, as they are counted. */
+/** Reasons of rejected requests, as they are counted. */
 export const REJECTIONS = [
   'overload',
   'rate_limit',
@@ -74,7 +74,9 @@ export const REJECTIONS = [
 ] as const;
 export type Rejection = (typeof REJECTIONS)[number];
 
-/** Thrown where an answer cannot be had in time because a dependency is away or the queue is full: 503. */
+/**
+ * Error of a request that cannot be answered in time, because a dependency is unavailable or a queue is full: 503.
+ */
 export class Unavailable extends Error {
   override name = 'Unavailable';
   readonly rejection: Rejection;

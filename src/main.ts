@@ -55,7 +55,7 @@ addHotelCommands(program);
 addOperationCommands(program);
 pointToHelp(program);
 
-// The reader of a pipe may go before all is printed, as `head` does.
+// The reader of a pipe may close it before everything is printed, as `head` does.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit(error.code === 'EPIPE' ? DONE : FAILED);
 });
@@ -64,7 +64,7 @@ try {
   await program.parseAsync();
 } catch (error) {
   if (error instanceof Error && error.name === 'CommanderError') {
-    // Commander has printed the help or the fault already.
+    // Commander has already printed the help or the error.
     process.exitCode = (error as Error & { exitCode: number }).exitCode === 0 ? DONE : WRONG_USAGE;
   } else {
     const { lines, exitCode } = explainError(
@@ -73,7 +73,7 @@ try {
     );
     const prefix = styleText('red', 'hotel-api:', { stream: process.stderr });
     for (const line of lines) process.stderr.write(`${prefix} ${printable(line)}\n`);
-    // A server that is still busy with a statement of ours would keep the process until it is done with it.
+    // A server that is still executing a statement would keep the process until its end.
     process.exit(exitCode);
   }
 }

@@ -5,18 +5,18 @@ import { fileURLToPath } from 'node:url';
 
 const LIBRARY = import.meta.resolve('swagger-ui-dist/package.json');
 
-/** Files of ours that the documentation loads, by their names. */
+/** Own files of the documentation, by name. */
 export const OWN = { 'page.css': ownFile('page.css'), 'page.js': ownFile('page.js') };
 
-/** Where the documentation's files are: the address names their bytes, so they may be kept for ever. */
+/** Path of the documentation's files. It names their content, so they may be cached forever. */
 export const ASSETS = `/docs/assets/${versionOf(Object.values(OWN))}`;
 
-/** A file of the library that shows the reference. */
+/** Reads a file of the library that shows the reference. */
 export function readLibraryFile(name: string): Promise<Buffer> {
   return readFile(fileURLToPath(new URL(name, LIBRARY)));
 }
 
-/** Of our bytes and the library's version, which stands for its bytes. */
+/** Hash of the own files and of the library's version. */
 function versionOf(own: Buffer[]): string {
   const versions = Buffer.concat([...own, readFileSync(fileURLToPath(LIBRARY))]);
   return hash('sha1', versions, 'base64url').slice(0, 12);

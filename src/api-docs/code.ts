@@ -1,9 +1,9 @@
-/** Text as HTML. */
+/** Escapes text for HTML. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"]/g, (mark) => `&#${mark.charCodeAt(0)};`);
 }
 
-/** Comments, strings and words that a reader's eye looks for; enough for the languages of the examples. */
+/** Comments, strings and keywords of the languages of the examples. */
 const MARKS: Record<string, RegExp> = {
   ts: /(?<c>\/\/.*|\/\*[\s\S]*?\*\/)|(?<s>'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|"(?:\\.|[^"\\\n])*")|(?<k>\b(?:async|await|break|catch|class|const|export|extends|for|from|function|if|import|let|new|of|private|readonly|return|super|this|throw|try|type|while|yield)\b)/g,
   py: /(?<c>#.*|"""[\s\S]*?""")|(?<s>f?"(?:\\.|[^"\\\n])*"|f?'(?:\\.|[^'\\\n])*')|(?<k>\b(?:and|as|class|def|del|except|for|from|if|import|in|is|None|not|or|raise|return|self|try|while|with|yield)\b)/g,
@@ -11,7 +11,7 @@ const MARKS: Record<string, RegExp> = {
   json: /(?<s>"(?:\\.|[^"\\\n])*")/g,
 };
 
-/** Code as HTML, with its comments, strings and words marked. */
+/** Converts code to HTML with marked comments, strings and keywords. */
 export function highlight(code: string, language: string): string {
   let html = '';
   let at = 0;

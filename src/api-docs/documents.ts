@@ -2,7 +2,7 @@ import { ASSETS } from './assets.ts';
 import { renderGuide } from './guide.ts';
 import { type Deployment, openApiDocument } from './openapi.ts';
 
-/** What is written of a deployment, once, for all its workers: they start sooner without what it is written with. */
+/** Writes the documents of a deployment once for all workers, which start faster without the libraries for it. */
 export interface Documents {
   /** JSON */
   openApi: string;

@@ -1,9 +1,8 @@
 import type { Hotel } from '../hotels/hotel.ts';
 
 /**
- * Two hotels for the examples of the document, as a key with the `registry` scope sees them. Hotels with these ids
- * are among those that `seed` makes, so the examples can be tried on the demo, too.
- * `year` is the one in which the first is shown to be certified.
+ * Returns two hotels for the examples of the document, as a key with the `registry` scope sees them. `seed` generates
+ * hotels with these ids, so the examples work on the demo. `year`: a year in which the first is certified.
  */
 export function exampleHotels(year: number): [certified: Hotel, sparse: Hotel] {
   const certified: Hotel = {

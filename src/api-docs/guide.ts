@@ -10,10 +10,10 @@ import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
 import { MEANINGS } from './responses.ts';
 import { plain } from './schemas.ts';
 
-/** Where the address stands that a reader's own browser knows better. */
+/** Placeholder for the address, which the reader's browser replaces. */
 const SOME_ORIGIN = 'https://hotels.example.com';
 
-/** What the table of the fields shows of a schema. */
+/** Parts of a schema that the table of fields shows. */
 interface FieldSchema {
   type: string | string[];
   format?: string;
@@ -25,7 +25,7 @@ interface FieldSchema {
   description: string;
 }
 
-/** The page of the guide and the reference, as HTML. Its style and scripts are below `assetsPath`. */
+/** Renders the guide and the reference as HTML. Its styles and scripts are below `assetsPath`. */
 export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, assetsPath: string): string {
   const address = (publicUrl || SOME_ORIGIN) + basePath;
   const values: Record<string, string | number> = {
@@ -62,7 +62,7 @@ function example(file: string, section: string, basePath: string): string {
   return figure(`<a href="${basePath}/docs/examples/${file}">${file}</a>`, highlight(shown.trim(), language));
 }
 
-/** What stands in an example between a line `## name` and the next of that kind. */
+/** Returns the part of an example between a line `## name` and the next such line. */
 export function sectionOf(file: string, name: string): string {
   const section = readExample(file)
     .split(/^## /m)
@@ -75,7 +75,7 @@ function figure(title: string, code: string): string {
   return `<figure class="code"><figcaption>${title}</figcaption><pre tabindex="0"><code>${code}</code></pre></figure>`;
 }
 
-/** The fields of a hotel, with their bounds as the schema has them. */
+/** Renders the fields of a hotel with the bounds of their schemas. */
 function fieldTable(): string {
   const rows = Object.entries(plain(Hotel).properties as Record<string, FieldSchema>).map(([name, field]) => {
     const { type, format, minLength = 0, maxLength, minimum, maximum, multipleOf, description } = field;
@@ -97,7 +97,7 @@ function fieldTable(): string {
   return `<table><thead><tr>${head.join('')}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }
 
-/** Text as HTML, in which what stands between backticks is code. */
+/** Converts text to HTML; parts between backticks become code. */
 function inCode(text: string): string {
   return escapeHtml(text).replace(/`([^`]+)`/g, '<code>$1</code>');
 }

@@ -3,20 +3,20 @@ import { parameters, paths } from './operations.ts';
 import { headers } from './responses.ts';
 import { bodySchemas } from './schemas.ts';
 
-/** What the document tells of this deployment. */
+/** Properties of this deployment that the document states. */
 export interface Deployment {
-  /** stands before every path */
+  /** precedes every path */
   basePath: string;
-  /** scheme and host by which clients reach it; empty: those by which they got the document */
+  /** scheme and host for clients; empty: those by which they loaded the document */
   publicUrl: string;
-  /** who gives out keys; empty: not said */
+  /** contact for keys; empty: none */
   supportEmail: string;
 }
 
-/** The interface's version: that of the specification, whatever the release. */
+/** Version of the interface: that of the specification, independent of the release. */
 export const INTERFACE_VERSION = '1.0.0';
 
-/** The OpenAPI 3.1 document of the API, as JSON. */
+/** Writes the OpenAPI 3.1 document of the API as JSON. */
 export function openApiDocument({ basePath, publicUrl, supportEmail }: Deployment): string {
   return JSON.stringify({
     openapi: '3.1.0',

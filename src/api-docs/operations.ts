@@ -15,7 +15,7 @@ const firstChanges = (hotels: Hotel[]) => ({
   more: false,
 });
 
-/** Parameters that several operations have, by their names in the document. */
+/** Parameters of several operations, by their names in the document. */
 export const parameters = {
   RequestId: {
     name: 'x-request-id',
@@ -34,7 +34,7 @@ export const parameters = {
 const REQUEST_ID = { $ref: '#/components/parameters/RequestId' };
 const IF_NONE_MATCH = { $ref: '#/components/parameters/IfNoneMatch' };
 
-/** The paths of the document with the seven operations; the examples are about these two hotels. */
+/** Returns the paths of the document with the seven operations; the examples use these two hotels. */
 export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): Json {
   const single = {
     scoped: { summary: 'With the registry scope', value: certified },

@@ -3,7 +3,7 @@ import { ASSETS, OWN, readLibraryFile } from './assets.ts';
 import type { Documents } from './documents.ts';
 import { EXAMPLES, readExample } from './example-files.ts';
 
-/** Nothing is loaded, sent or framed but from and to the service itself. */
+/** Content security policy: everything is loaded from, sent to and framed by the service itself. */
 const SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -20,7 +20,7 @@ const FOR_EVER = '\r\ncache-control: public, max-age=31536000, immutable\r\nx-co
 const CSS = 'text/css; charset=utf-8';
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 
-/** What anybody may see, by path: the OpenAPI document, the documentation, and what that loads. */
+/** Returns the public pages by path: the OpenAPI document, the documentation and its files. */
 export function pagesOf(documents: Documents): Map<string, Page> {
   const guide = new Page(
     'text/html; charset=utf-8',

@@ -12,16 +12,16 @@ import {
 } from '../http/query.ts';
 import { WELL_FORMED } from '../http/request-id.ts';
 
-/** A hotel id or channel id in a path: longer ones than a hotel can have match nothing. */
+/** A hotel id or channel id in a path. An id longer than any hotel's matches nothing. */
 export const PathId = Type.String({ minLength: 1 });
-/** A registry id: any integer is one, those beyond 64 bits match nothing. */
+/** A registry id: any integer; those beyond 64 bits match nothing. */
 export const RegistryId = Type.Integer({ format: 'int64' });
-/** A registry id where it stands as text. */
+/** A registry id as text. */
 export const RegistryIdText = Type.String({ pattern: INTEGER.source });
 
 export const RequestId = Type.String({ pattern: WELL_FORMED.source });
 
-/** The parameters of a list request. */
+/** Parameters of a list request. */
 export const ListParameters = Type.Object({
   limit: Type.Integer({
     minimum: MIN_LIMIT,
@@ -43,7 +43,7 @@ export const ListParameters = Type.Object({
   ),
 });
 
-/** The parameters of a request for changes. */
+/** Parameters of a request for changes. */
 export const ChangesParameters = Type.Object({
   after: Type.Optional(
     Type.String({

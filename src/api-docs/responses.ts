@@ -21,14 +21,14 @@ const rateLimitPolicy = header(
   { type: 'string' },
   '"default";q=100;w=1',
 );
-/** The same where a key may have no limit. */
+/** Marks a header as optional, because a key may have no rate limit. */
 const ifLimited = (of: typeof rateLimit) => ({
   ...of,
   description: `${of.description}. Absent if the key has no limit`,
   required: false,
 });
 
-/** The headers of answers, by their names in the document. */
+/** Headers of responses, by their names in the document. */
 export const headers = {
   RequestId: header(
     'The `x-request-id` of the request if it was well-formed, else a generated one. Quote it in fault reports',
@@ -100,7 +100,7 @@ export const headers = {
 const refs = (...names: [sent: string, name: keyof typeof headers][]) =>
   Object.fromEntries(names.map(([sent, name]) => [sent, ref('headers', name)]));
 const OF_ALL = refs(['x-request-id', 'RequestId'], ['Cache-Control', 'CacheControl'], ['Vary', 'Vary']);
-/** Every request with a good key counts, whatever its answer. */
+/** Headers of every request with a valid key. */
 const OF_KEYS = refs(['RateLimit', 'RateLimitIfLimited'], ['RateLimit-Policy', 'RateLimitPolicyIfLimited']);
 const OF_BODIES = refs(['Content-Encoding', 'ContentEncoding']);
 const OF_GET = refs(['ETag', 'ETag']);
@@ -109,7 +109,7 @@ const OF_CHANGES = refs(['Link', 'NextLink']);
 const OF_EVERY_ERROR = refs(['x-error-code', 'ErrorCode']);
 const OF_BATCH_ERRORS = refs(['x-error-position', 'ErrorPosition']);
 
-/** What an operation answers with when all is well. */
+/** Describes the successful response of an operation. */
 export function success(
   kind: 'list' | 'single' | 'batch' | 'changes',
   examples: Record<string, { summary: string; value: unknown }>,
@@ -144,7 +144,7 @@ export function success(
   };
 }
 
-/** What a GET answers with to those who have it already. */
+/** Describes the 304 of a GET. */
 export function notModified(kind: 'list' | 'single' | 'changes'): object {
   return {
     description: 'Nothing has changed: `If-None-Match` names the current representation',
@@ -158,7 +158,7 @@ export function notModified(kind: 'list' | 'single' | 'changes'): object {
   };
 }
 
-/** What the error statuses mean. */
+/** Descriptions of the error statuses. */
 export const MEANINGS: Record<number, string> = {
   400: 'The request or a value in it is malformed; the message says which',
   401: 'The key is missing, unknown, revoked or expired',
@@ -183,10 +183,10 @@ const OF_ERRORS: Record<number, object> = {
   ),
   503: refs(['Retry-After', 'RetryAfter']),
 };
-/** What any operation may answer with, whatever it is asked. */
+/** Errors of every operation. */
 const ANY_STATUS = [401, 429, 500, 503];
 
-/** The responses with the errors of these codes, and with those that any operation may give, by status. */
+/** Returns the responses for these errors and those of every operation, by status. */
 export function failures(codes: ErrorCode[]): Record<string, object> {
   const all = Object.keys(publicErrors) as ErrorCode[];
   const own = Map.groupBy(codes, (code) => publicErrors[code].status);

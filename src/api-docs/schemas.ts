@@ -36,7 +36,7 @@ const ErrorResponse = Type.Object({
   error: Type.String({ minLength: 1, description: 'Message that says what is wrong' }),
 });
 
-/** The schemas of the bodies, by their names in the document. */
+/** Schemas of the bodies, by their names in the document. */
 export function bodySchemas(): Record<string, Json> {
   const hotel = plain(Hotel) as { properties: { images: Json } };
   hotel.properties.images.items = { $ref: '#/components/schemas/Image' };
@@ -58,7 +58,7 @@ export function bodySchemas(): Record<string, Json> {
   };
 }
 
-/** A schema as plain JSON, in which `anyOf: [a type, null]` has become a pair of types: tools show that better. */
+/** Converts a schema to plain JSON. `anyOf: [a type, null]` becomes a pair of types, which tools display better. */
 export function plain(schema: object): Json {
   return JSON.parse(JSON.stringify(schema), (_, value) => {
     const [first, second, ...rest] = (value?.anyOf ?? []) as (Json | undefined)[];

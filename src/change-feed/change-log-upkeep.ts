@@ -1,25 +1,25 @@
-/** A piece of the log is deleted this often while there is more to delete. */
+/** Interval of deletions while more rows are to be deleted. */
 const PRUNE_AGAIN_MS = 1_000;
 const PRUNE_EVERY_MS = 60_000;
-/** What PostgreSQL rejected, a lock that was not had in time for one, is tried again after this time. */
+/** Pause after an error of PostgreSQL, for example a lock timeout. */
 const RETRY_MS = 1_000;
-/** What `hotel_api_prune_change_log` deletes in one call at most. */
+/** Maximum number of rows that `hotel_api_prune_change_log` deletes per call. */
 const PIECE = 1_000;
 
-/** Knows when the change log needs more than the changes that are written to it: see sql/007-change-log.sql. */
+/** Decides when the change log needs maintenance: see sql/007-change-log.sql. */
 export class ChangeLogUpkeep {
-  /** the day whose flips the log holds */
+  /** the day whose changes of certification are logged */
   #loggedDay = '';
   #flipsFromMs = -Infinity;
   #pruneFromMs = performance.now() + PRUNE_EVERY_MS * Math.random();
 
-  /** The day in UTC, as YYYY-MM-DD, whose flips of `certified` are to be logged now; undefined: none is. */
+  /** Returns the day (UTC, YYYY-MM-DD) whose changes of `certified` must be logged now; undefined: none. */
   get dayToLog(): string | undefined {
     const today = new Date().toISOString().slice(0, 10);
     return today === this.#loggedDay || performance.now() < this.#flipsFromMs ? undefined : today;
   }
 
-  /** Notes that flips of this day were logged; false: not all of them yet. */
+  /** Records that the changes of this day were logged; false: not all of them. */
   logged(day: string, all: boolean): void {
     if (all) this.#loggedDay = day;
   }
@@ -32,7 +32,7 @@ export class ChangeLogUpkeep {
     return performance.now() >= this.#pruneFromMs;
   }
 
-  /** Notes how many rows were deleted; undefined: it failed. */
+  /** Records the number of deleted rows; undefined: the deletion failed. */
   pruned(rows: number | undefined): void {
     const isMore = rows === undefined || rows === PIECE;
     this.#pruneFromMs = performance.now() + (isMore ? PRUNE_AGAIN_MS : PRUNE_EVERY_MS);

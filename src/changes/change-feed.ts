@@ -5,19 +5,19 @@ import { writePage } from './page-body.ts';
 import type { PositionWatch, Wait } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';
 
-/** Changes that are committed get their positions within about 30 ms; a page waits for them so long at most. */
+/** Maximum time that a page waits for positions of committed changes, which takes about 30 ms. */
 const SETTLE_MS = 250;
-/** Answers without changes that are not the last are passed over, so many at most. */
+/** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
-/** What a client asks for. */
+/** Request of a client. */
 export interface Wish {
   /** undefined: the beginning */
   token: Token | undefined;
   limit: number;
   waitMs: number;
   view: View;
-  /** of the key; null: it sees all hotels */
+  /** collection of the key; null: all hotels */
   collection: string | null;
   /** the API key, by whose share queries wait */
   owner: string;
@@ -27,16 +27,16 @@ export interface Wish {
 export interface Client {
   readonly over: boolean;
   whenMade(done: () => void): void;
-  /** The time until now was spent waiting, as the client wished. */
+  /** Records that the time until now was waiting that the client asked for. */
   waited(): void;
 }
 
 /** A page of changes as it is sent. */
 export interface Page {
   body: Buffer;
-  /** where the client goes on */
+  /** token of the next page */
   next: Token;
-  /** `next` as it stands in the body */
+  /** `next` as it is in the body */
   written: string;
 }
 
@@ -47,14 +47,14 @@ interface Read {
 }
 
 /**
- * Answers mirrors. A client that applies the pages in order holds every hotel in its present state, as of the snapshot
- * of the last page that says there are no more: the walk by id holds those that have not changed since it began, the log
- * tells of all others, and what is committed without a position comes along.
+ * Serves mirrors. A client that applies the pages in order holds every hotel in its present state, as of the snapshot
+ * of the last page with `more` false. The walk by id returns unchanged hotels, the log the others, and committed
+ * changes without a position are added.
  */
 export class ChangeFeed {
   readonly #log: ChangeLog;
   readonly #watch: PositionWatch;
-  /** reads under way: clients that ask for the same page share it */
+  /** reads in flight: clients that request the same page share it */
   readonly #reads = new Map<string, Promise<Page & Read>>();
 
   constructor(log: ChangeLog, watch: PositionWatch) {
@@ -62,7 +62,7 @@ export class ChangeFeed {
     this.#watch = watch;
   }
 
-  /** The page that needs no query: nothing was announced that the client lacks. Undefined: it has to be read. */
+  /** Returns the page without a query if no change was announced beyond the client's position; else undefined. */
   upToDate({ token, view, collection }: Pick<Wish, 'token' | 'view' | 'collection'>): Page | undefined {
     if (!token?.isWhole || token.view !== view) return undefined;
     if (token.collection !== collection) return undefined;
@@ -71,15 +71,15 @@ export class ChangeFeed {
   }
 
   /**
-   * The next page; 'expired': the client has to begin again. Waits for the first change where there is none yet. Throws
-   * `Unavailable`.
+   * Returns the next page; 'expired': the client must begin again. Waits for the first change if there is none.
+   * Throws `Unavailable`.
    */
   async page(wish: Wish, client: Client): Promise<Page | 'expired'> {
     const { limit, view, collection, owner } = wish;
     const untilMs = performance.now() + wish.waitMs;
     let { token } = wish;
     if (token && token.collection !== collection) return 'expired';
-    // the client's hotels are of another view: it gets them all again, and the deletions since
+    // the client has seen another view: it gets all hotels again, and the deletions since
     if (token && token.view !== view) token = { ...token, view, walkedTo: '', isWhole: false };
     for (let round = 0; ; round++) {
       const known = token && this.upToDate({ token, view, collection });
@@ -134,7 +134,7 @@ export class ChangeFeed {
       : this.#readHotels(token, limit, view, owner, collection);
   }
 
-  /** A page of the walk by id. */
+  /** Returns a page of the walk by id. */
   async #readHotels(
     token: Token | undefined,
     limit: number,
@@ -153,13 +153,13 @@ export class ChangeFeed {
     const isLast = hotels.length <= limit;
     const { history, position } = token ?? state;
     const walkedTo = isLast ? null : changes.at(-1)!.id;
-    // all of a single page comes from one snapshot
+    // all hotels of a single page come from one snapshot
     const isBehind = token !== undefined && (position < state.position || state.isQueued);
     const more = !isLast || isBehind;
     return { changes, next: { history, position, view, walkedTo, collection, isWhole: !more }, more };
   }
 
-  /** A page of the log. */
+  /** Returns a page of the log. */
   async #readChanges(token: Token, limit: number, owner: string): Promise<Read> {
     let page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
     check(token, page.state);
@@ -185,7 +185,7 @@ export class ChangeFeed {
   }
 }
 
-/** What a token stands for is no longer remembered. */
+/** Error for a token that is no longer remembered. */
 class Expired extends Error {}
 
 function check(token: Token, state: LogState): void {

@@ -4,26 +4,26 @@ import type { Entry } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import type { Postgres } from '../postgres/client.ts';
 
-/** Most changes of a page. */
+/** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
-/** In the queries as a number: PostgreSQL plans for the limit that it knows, and would read whole tables for another. */
+/** A literal in the queries: PostgreSQL plans for a known limit, and would read whole tables for a parameter. */
 const MOST_ROWS = MAX_CHANGES + 1;
 
-/** How the change log stands in the snapshot that a page was read from. */
+/** State of the change log in the snapshot of a page. */
 export interface LogState {
   /** the history of the database */
   history: string;
-  /** of the last change */
+  /** position of the last change */
   position: number;
-  /** before it the log is not complete */
+  /** position from which the log is complete */
   oldest: number;
-  /** changes of hotels are committed that have no position yet */
+  /** committed changes of hotels have no position yet */
   isQueued: boolean;
   /** one of them is a TRUNCATE */
   isTruncated: boolean;
 }
 
-/** A hotel in its present state; null: it is gone. */
+/** A hotel in its present state; null: deleted. */
 export interface Change {
   id: string;
   hotel: Entry | null;
@@ -33,13 +33,13 @@ export interface Change {
 export interface LogPage {
   state: LogState;
   changes: Change[];
-  /** of each of `changes` */
+  /** positions of `changes` */
   positions: number[];
-  /** changes that have no position yet, in their present state too */
+  /** changes without a position, in their present state too */
   queued: Change[];
-  /** how many changes were looked at, told or not */
+  /** number of scanned changes, those outside of the collection included */
   scanned: number;
-  /** of the last of them */
+  /** position of the last scanned change */
   scannedTo: number;
 }
 
@@ -56,12 +56,15 @@ const STATE = `select concat_ws(
   ) as words
   from hotel_api_change_log_state as log, hotel_api_feed_position as told`;
 
-/** The same for a key of a collection: the log of memberships may be complete from a later position on. */
+/** The same for a key of a collection, whose log of memberships may be complete from a later position on. */
 const STATE_OF_COLLECTIONS = STATE.replace('log.oldest', 'greatest(log.oldest, log.oldest_of_collections)')
   .replace("'hotels_truncated'))", "'hotels_truncated', 'members', 'collections_truncated'))")
   .replace("kind = 'hotels_truncated'", "kind in ('hotels_truncated', 'collections_truncated')");
 
-/** $1: a position, $2: the most changes. What is not in `hotels` is gone. The queue counts where the log has no more. */
+/**
+ * $1: a position, $2: the maximum number of changes. A hotel missing in `hotels` is deleted. The queue counts where
+ * the log ends.
+ */
 const CHANGES_AFTER = `with page as materialized (
     select id, position from (
       select id, position from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
@@ -82,7 +85,7 @@ const CHANGES_AFTER = `with page as materialized (
   left join lateral (select ${HOTEL_COLUMNS} from hotels where id = change.changed_id limit 1) as hotel on true
   order by change.position nulls last`;
 
-/** $1: an id, $2: the most hotels. */
+/** $1: an id, $2: the maximum number of hotels. */
 const HOTELS_AFTER = `select state.words, hotel.*
   from (${STATE}) as state
   left join (
@@ -93,13 +96,13 @@ const HOTELS_AFTER = `select state.words, hotel.*
   ) as hotel on true
   order by hotel.id collate "C"`;
 
-/** $3: the collection. Its members, as far as it exists. */
+/** $3: the collection, whose members are returned as far as they exist. */
 const IS_MEMBER = `exists (select from collections where id = $3)
   and exists (select from collection_hotels where collection_id = $3 and hotel_id = `;
 
 /**
- * The same for a key of the collection $3. Changes of hotels that are outside are scanned and not told: `is_told` is false.
- * A change of membership is told, whatever the hotel is now.
+ * The same for a key of the collection $3. Changes of hotels outside are scanned and marked: `is_told` is false. A
+ * change of membership is returned, whatever the state of the hotel.
  */
 const CHANGES_OF_COLLECTION = `with page as materialized (
     select id, position, of_members from (
@@ -150,18 +153,18 @@ type Row = { words: string } & (HotelRow | { id: null });
 type ChangeRow = Row & { changed_id: string | null; log_position: number | null; is_told?: boolean };
 
 /**
- * The change log in PostgreSQL. The rows of hotels and those of the log come from one snapshot, so a hotel is at least as
+ * Reads the change log in PostgreSQL. Rows of hotels and of the log come from one snapshot, so a hotel is at least as
  * new as its position.
  */
 export class ChangeLog {
   readonly #postgres: Postgres;
 
-  /** The primary: a replica may lack what another one has already shown. */
+  /** Uses the primary: a replica may lack a change that another one has already returned. */
   constructor(postgres: Postgres) {
     this.#postgres = postgres;
   }
 
-  /** At most `limit` changes after `position`. Throws `Unavailable`. */
+  /** Reads at most `limit` changes after `position`. Throws `Unavailable`. */
   async changesAfter(
     position: number,
     limit: number,
@@ -193,7 +196,7 @@ export class ChangeLog {
     return page;
   }
 
-  /** At most `limit` hotels whose ids come after `id`, in byte order. Throws `Unavailable`. */
+  /** Reads at most `limit` hotels with ids after `id`, in byte order. Throws `Unavailable`. */
   async hotelsAfter(id: string, limit: number, owner: string, collection: string | null): Promise<WalkPage> {
     const rows = await (collection === null
       ? this.#postgres.rows<Row>(HOTELS_AFTER, [id, limit], owner)
@@ -205,7 +208,7 @@ export class ChangeLog {
   }
 }
 
-/** `dayMs`: begin of the day (epoch ms) as of which hotels are certified. */
+/** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */
 function stateOf(rows: Row[]): { state: LogState; dayMs: number } {
   if (rows.length === 0) throw new Unavailable('the change log has no state');
   const [history, position, oldest, day, isQueued, isTruncated] = rows[0]!.words.split(' ');

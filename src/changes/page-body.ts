@@ -4,10 +4,10 @@ import type { Change } from './change-log.ts';
 const START = '{"changes":[';
 const NULL = 'null';
 
-/** The JSON of an answer, in memory of its own. */
+/** Assembles the JSON of a page, in memory of its own. */
 export function writePage(changes: Change[], view: View, next: string, more: boolean): Buffer {
   const end = `],"next":"${next}","more":${more}}`;
-  // a comma goes before each but the first
+  // a comma precedes each but the first
   const heads = changes.map(({ id }, i) => `${i === 0 ? '' : ','}{"id":${JSON.stringify(id)},"hotel":`);
   let length = START.length + end.length;
   for (const [i, { hotel }] of changes.entries())

@@ -1,4 +1,7 @@
-/** So many of those that wait go on in one iteration of the event loop: other requests are answered in between. */
+/**
+ * Maximum number of waiting clients that continue in one event-loop iteration, so that other requests are answered in
+ * between.
+ */
 const WOKEN_AT_ONCE = 100;
 
 interface Waiter {
@@ -7,23 +10,23 @@ interface Waiter {
   wake: () => void;
 }
 
-/** Something that is waited for. */
+/** A wait in progress. */
 export interface Wait {
   over: Promise<void>;
-  /** Ends it now. */
+  /** Ends the wait. */
   cancel: () => void;
 }
 
-/** Knows up to which position the change log was announced to this worker, and wakes those that wait for a later one. */
+/** Tracks the last announced position in the change log, and wakes waits for a later one. */
 export class PositionWatch {
   readonly #isLinked: () => boolean;
   #history = '';
-  /** undefined: not known yet */
+  /** undefined: unknown */
   #position: number | undefined;
   readonly #waiters = new Set<Waiter>();
   #isReleased = false;
 
-  /** `isLinked`: false when positions may have been announced that this worker does not know. */
+  /** `isFeedUp`: false if this worker may have missed an announcement. */
   constructor(isFeedUp: () => boolean) {
     this.#isLinked = isFeedUp;
   }
@@ -32,25 +35,25 @@ export class PositionWatch {
     return this.#waiters.size;
   }
 
-  /** Positions up to which nothing that was announced lies beyond this one; 0 where that is not known. */
+  /** Returns the position up to which every announcement is known; 0 if unknown. */
   behind(position: number): number {
     return Math.max(0, (this.#position ?? position) - position);
   }
 
-  /** The last position, as it was announced. */
+  /** Returns the last announced position. */
   announced(position: number): void {
     this.#position = position;
     this.#wake((waiter) => waiter.position < position);
   }
 
-  /** From now on positions are those of this history. */
+  /** Uses positions of this history from now on. */
   follow(history: string): void {
     this.#history = history;
     this.#position = undefined;
     this.#wake(() => true);
   }
 
-  /** True where no change after this position was announced. */
+  /** Returns true if no change after this position was announced. */
   isLast(history: string, position: number): boolean {
     return (
       this.#position !== undefined &&
@@ -60,7 +63,7 @@ export class PositionWatch {
     );
   }
 
-  /** Waits until a later position is announced, at most so long. */
+  /** Waits for the announcement of a later position, at most for this time. */
   laterThan(position: number, timeoutMs: number): Wait {
     const isKnown = this.#position !== undefined && this.#position > position;
     if (isKnown || this.#isReleased || timeoutMs <= 0) return { over: Promise.resolve(), cancel: () => {} };
@@ -75,7 +78,7 @@ export class PositionWatch {
     return { over: promise, cancel: end };
   }
 
-  /** Ends every wait, also those that are still to begin: the worker ends. */
+  /** Ends every wait, later ones included, when the worker ends. */
   release(): void {
     this.#isReleased = true;
     this.#wake(() => true);

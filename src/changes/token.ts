@@ -6,7 +6,7 @@ import { VIEWS, type View } from '../hotels/entry.ts';
 const FORMAT = 1;
 const CHECKSUM_CHARACTERS = 8;
 
-/** History, position, view, the last id of the walk or null behind its end, and whether there was no more. */
+/** History, position, view, the last id of the walk or null after its end, and whether there was no more. */
 const Fields = Compile(
   Type.Tuple([
     Type.Literal(FORMAT),
@@ -20,21 +20,21 @@ const Fields = Compile(
 );
 
 /**
- * What a client holds that has applied all answers up to here. It names only what the client has seen, and no right
- * comes with it, so it is not signed: its checksum finds what is damaged or made up.
+ * State of a client that has applied all pages up to this token. It names only what the client has seen and grants no
+ * right, so it is not signed. Its checksum detects damaged or invented tokens.
  */
 export interface Token {
   /** the history of the database that `position` belongs to */
   history: string;
-  /** in the change log: the client holds all changes up to it, or will at the end of the walk */
+  /** position in the change log: the client holds all changes up to it, or will at the end of the walk */
   position: number;
-  /** as which the client has seen the hotels */
+  /** view in which the client has seen the hotels */
   view: View;
-  /** the last id that the walk by id has come to, '' before the first; null: the walk is over */
+  /** the last id of the walk, '' before the first; null: the walk is over */
   walkedTo: string | null;
-  /** the collection of the key that it was given to; null: none */
+  /** collection of the key; null: none */
   collection: string | null;
-  /** The client holds one snapshot: there was no more when the token was given. */
+  /** whether the client holds one snapshot: `more` was false */
   isWhole: boolean;
 }
 
@@ -44,7 +44,7 @@ export function writeToken({ history, position, view, walkedTo, collection, isWh
   return checksumOf(text) + text;
 }
 
-/** Reads a token; undefined for what this API never gave. */
+/** Decodes a token; undefined if this API never issued it. */
 export function readToken(written: string): Token | undefined {
   const text = written.slice(CHECKSUM_CHARACTERS);
   if (text === '' || checksumOf(text) !== written.slice(0, CHECKSUM_CHARACTERS)) return undefined;

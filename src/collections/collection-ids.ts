@@ -2,14 +2,14 @@ import type { ListSource } from '../hotels/page-index.ts';
 import type { Postgres } from '../postgres/client.ts';
 import type { Replicas } from '../postgres/replicas.ts';
 
-/** It stands after all ids: none is longer than 255 characters. */
+/** Sorts after all ids, which have at most 255 characters. */
 const AFTER_ALL = 'repeat(chr(1114111), 256)';
 const ID = 'hotel_id collate "C"';
-/** The hotels of the collection $1. */
+/** Query of the hotels in the collection $1. */
 const VISIBLE = `collection_hotels where collection_id = $1
   and exists (select from hotels where id = hotel_id) and exists (select from collections where id = $1)`;
 
-/** The list of the hotels in one collection, in PostgreSQL, as the page index reads it. All methods throw `Unavailable`. */
+/** Reads the hotels of one collection from PostgreSQL for its page index. All methods throw `Unavailable`. */
 export class CollectionIds implements ListSource {
   readonly #postgres: Postgres | Replicas;
   readonly #collection: string;

@@ -7,40 +7,40 @@ import { HeldCollection } from './held-collection.ts';
 import type { IdSet } from './id-set.ts';
 import type { CollectionRepository } from './repository.ts';
 
-/** After a load that failed, or found no room, the next one begins so much later. */
+/** Pause after a load that failed or found no room. */
 const RETRY_MS = 1_000;
-/** What a collection takes beside its ids. */
+/** Bytes of a collection besides its ids. */
 const OVERHEAD_BYTES = 1_024;
-/** Ids of several requests that are asked for by one query. */
+/** Maximum number of ids, of several requests, in one query. */
 const MAX_JOINED = 2_000;
 
 export interface CollectionsOptions {
   repository: CollectionRepository;
-  /** memory for the members of all collections */
+  /** bytes for the members of all collections */
   maxBytes: number;
-  /** false where changes of a second ago may not have been heard of */
+  /** false if changes older than a second may have been missed */
   isFresh: (nowMs: number) => boolean;
 }
 
-/** What has been done since the worker began. */
+/** Counts since the start of the worker. */
 export interface CollectionCounts {
   loads: number;
   evictions: number;
-  /** queries for the members among some ids, while these were not held */
+  /** queries for members among some ids, of collections that were not held */
   queries: number;
 }
 
 /**
- * Which hotels the keys of collections see. The members of the collections in use are held in memory, and kept up to date by
- * the change feed. Where they are not held, or the feed is silent, PostgreSQL is asked for those of a request. Without an
- * answer `Unavailable` is thrown.
+ * Decides which hotels the keys of collections see. The members of used collections are held in memory and updated by
+ * the change feed. If they are not held, or the feed is down, PostgreSQL is queried per request. Without an answer
+ * `Unavailable` is thrown.
  */
 export class Collections {
   readonly #options: CollectionsOptions;
   readonly #held = new Map<string, HeldCollection>();
   readonly #waiting: HeldCollection[] = [];
   readonly #asking = new Map<string, { ids: Set<string>; members: Promise<Set<string>> }>();
-  /** collections that cannot be held at present, and when that is tried again */
+  /** collections that cannot be held at present, and the time of the next attempt */
   readonly #retryAtMs = new Map<string, number>();
   #isLoading = false;
   readonly counts: CollectionCounts = { loads: 0, evictions: 0, queries: 0 };
@@ -49,7 +49,7 @@ export class Collections {
     this.#options = options;
   }
 
-  /** Collections whose members are held or being loaded. */
+  /** Returns the number of collections whose members are held or being loaded. */
   get size(): number {
     return this.#held.size;
   }
@@ -64,7 +64,7 @@ export class Collections {
     return bytes;
   }
 
-  /** The members of a collection where they are known; else they are loaded in the background. */
+  /** Returns the members of a collection if they are known, else begins to load them. */
   members(collection: string, nowMs = monotonicMs()): IdSet | undefined {
     if (!this.#options.isFresh(nowMs)) return undefined;
     const held = this.#held.get(collection);
@@ -76,24 +76,24 @@ export class Collections {
     return held.members;
   }
 
-  /** True when the hotel is in the collection, whether or not it exists. */
+  /** Returns true if the hotel is in the collection, whether or not it exists. */
   async has(collection: string, id: string, owner: string): Promise<boolean> {
     return (await this.#membersAmong(collection, [id], owner)).has(id);
   }
 
-  /** The hotels with null in the place of those that are outside of the collection. */
+  /** Replaces hotels outside of the collection by null. */
   async visibleOf(collection: string, found: Found[], owner: string): Promise<Found[]> {
     const ids = found.flatMap((hotel) => (hotel ? [hotel.id] : []));
     const members = this.members(collection) ?? (await this.#membersAmong(collection, ids, owner));
     return found.map((hotel) => (hotel && members.has(hotel.id) ? hotel : null));
   }
 
-  /** The ids of the collection at `offset`, at most `limit`, if they are held. */
+  /** Returns at most `limit` ids of the collection from `offset`, if its members are held. */
   heldPage(collection: string, offset: number, limit: number): Page | undefined {
     return this.#listed(collection)?.list.held(offset, limit);
   }
 
-  /** The ids of the collection at `offset`, at most `limit`. */
+  /** Returns at most `limit` ids of the collection from `offset`. */
   async page(collection: string, offset: number, limit: number, owner: string): Promise<Page> {
     const held = this.#listed(collection);
     if (held) return held.list.page(offset, limit);
@@ -101,7 +101,7 @@ export class Collections {
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 
-  /** Hotels came into a collection or went out; null: any collection, any hotels. */
+  /** Applies additions to and removals from a collection; null: any collection, any hotels. */
   changed(collection: string | null, ids: readonly string[] | null): void {
     if (collection === null) {
       this.forget();
@@ -117,17 +117,17 @@ export class Collections {
       );
   }
 
-  /** A hotel with this id came into being or was deleted. */
+  /** Applies the creation or deletion of a hotel with this id. */
   hotelMoved(id: string): void {
     for (const held of this.#held.values()) held.moved(id);
   }
 
-  /** The collection where its members are known, and with them all changes of its list. */
+  /** Returns the collection if its members and all changes of its list are known. */
   #listed(collection: string): HeldCollection | undefined {
     return this.members(collection) && this.#held.get(collection);
   }
 
-  /** Any member of any collection may have changed. */
+  /** Drops all members, because any may have changed. */
   forget(): void {
     for (const held of this.#held.values()) held.drop();
     this.#held.clear();
@@ -151,7 +151,7 @@ export class Collections {
     if (!this.#isLoading) void this.#loadWaiting();
   }
 
-  /** Loads one after the other. */
+  /** Loads one collection after the other. */
   async #loadWaiting(): Promise<void> {
     this.#isLoading = true;
     for (let held = this.#waiting.shift(); held; held = this.#waiting.shift()) {
@@ -168,7 +168,7 @@ export class Collections {
     this.#isLoading = false;
   }
 
-  /** Evicts those that were not used for longest until there is room for so many bytes; false where there cannot be. */
+  /** Evicts the least recently used collections until these bytes are free; returns false if that is impossible. */
   #makeRoom(bytes: number, taker: HeldCollection): boolean {
     const { maxBytes } = this.#options;
     if (bytes + OVERHEAD_BYTES > maxBytes) return false;
@@ -181,7 +181,7 @@ export class Collections {
     return true;
   }
 
-  /** Those of the ids that are members, by one query for all requests of an event-loop iteration. */
+  /** Returns the members among the ids, by one query for all requests of an event-loop iteration. */
   #membersAmong(collection: string, ids: readonly string[], owner: string): Promise<Set<string>> {
     let asking = this.#asking.get(collection);
     if (!asking || asking.ids.size + ids.length > MAX_JOINED) {
@@ -192,7 +192,7 @@ export class Collections {
         this.counts.queries++;
         return new Set(await this.#options.repository.membersAmong(collection, [...asked], owner));
       });
-      // each of those that wait for it hears of its failure
+      // each waiting request receives the failure
       members.catch(() => {});
       asking = { ids: asked, members };
       this.#asking.set(collection, asking);

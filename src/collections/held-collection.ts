@@ -3,30 +3,30 @@ import { PageIndex } from '../hotels/page-index.ts';
 import { IdSet } from './id-set.ts';
 import type { CollectionRepository } from './repository.ts';
 
-/** Ids of pages that are held for one collection. */
+/** Bytes for page ids of one collection. */
 const MAX_LIST_BYTES = 512 * 1024;
-/** Ids read by one query: 5 ms of the event loop. */
+/** Ids per query: 5 ms of the event loop. */
 const IDS_PER_QUERY = 5_000;
-/** Changed ids that are looked up by one query. */
+/** Changed ids per query. */
 const CHANGED_PER_QUERY = 1_000;
-/** Past so many changes that are not looked up yet, all of the collection is read again. */
+/** Number of pending changes above which the whole collection is reloaded. */
 const MAX_CHANGED = 10_000;
 
 /**
- * The members of one collection in the memory of a worker. They are read from PostgreSQL in pieces. A member that changes
- * meanwhile or later is looked up again; until then the members count as unknown.
+ * Holds the members of one collection in memory. They are read from PostgreSQL in pieces. Members that change are
+ * looked up again; until then the members count as unknown.
  */
 export class HeldCollection {
   readonly id: string;
   readonly #repository: CollectionRepository;
   #ids: IdSet | undefined;
-  /** ids that changed and are not looked up since, each with the number of its change */
+  /** changed ids that are to be looked up, each with the number of its change */
   readonly #changed = new Map<string, number>();
   #changes = 0;
   #isLookingUp = false;
   #isDropped = false;
   usedAtMs: number;
-  /** the list of its hotels; forgotten with the members */
+  /** the list of its hotels, dropped together with the members */
   readonly list: PageIndex;
 
   constructor(id: string, repository: CollectionRepository, nowMs: number) {
@@ -36,7 +36,7 @@ export class HeldCollection {
     this.list = new PageIndex(repository.listOf(id), MAX_LIST_BYTES);
   }
 
-  /** The members, as far as the change feed has told; undefined while they are not known. */
+  /** Returns the members according to the change feed; undefined while they are unknown. */
   get members(): IdSet | undefined {
     return this.#changed.size === 0 ? this.#ids : undefined;
   }
@@ -49,13 +49,13 @@ export class HeldCollection {
     return this.#isDropped;
   }
 
-  /** Ends all work on it: it is out of date, or evicted. */
+  /** Ends all work on the collection, because it is outdated or evicted. */
   drop(): void {
     this.#isDropped = true;
     this.#ids = undefined;
   }
 
-  /** Reads all members. `reserve`: whether so many bytes may be taken. Returns false where they may not. Throws `Unavailable`. */
+  /** Reads all members. `reserve`: whether these bytes may be used. Returns false if not. Throws `Unavailable`. */
   async load(reserve: (bytes: number) => boolean): Promise<boolean> {
     const count = await this.#repository.count(this.id);
     if (this.#isDropped) return true;
@@ -74,7 +74,7 @@ export class HeldCollection {
     return true;
   }
 
-  /** Hotels with these ids came in or went out. Returns what fails with `Unavailable` where they cannot be looked up. */
+  /** Applies additions and removals of these hotels. Rejects with `Unavailable` if they cannot be looked up. */
   async changed(ids: readonly string[]): Promise<void> {
     for (const id of ids) {
       this.#changed.set(id, ++this.#changes);
@@ -84,13 +84,13 @@ export class HeldCollection {
     await this.#lookUpChanged();
   }
 
-  /** A hotel with this id came into being or was deleted. */
+  /** Applies the creation or deletion of a hotel with this id. */
   moved(id: string): void {
     if (this.members?.has(id) !== false) this.list.moved(id);
   }
 
   async #lookUpChanged(): Promise<void> {
-    // while all are read the changed ones wait
+    // changed ids wait until all members are read
     if (this.#isLookingUp || !this.#ids) return;
     this.#isLookingUp = true;
     try {

@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 
 const WORDS_PER_SLOT = 3;
 const BYTES_PER_SLOT = 4 * WORDS_PER_SLOT;
-/** At this load a look-up of what is not in the set compares 13 slots that stand in a row, a fifth of a microsecond. */
+/** Maximum load: the lookup of a missing id compares 13 consecutive slots, 0.2 µs. */
 const LOAD = 0.8;
 const MAX_LOAD = 0.9;
 const MIN_SLOTS = 64;
-/** Longest id in UTF-8: 255 characters. */
+/** Maximum length of an id in UTF-8: 255 characters. */
 const MAX_ID_BYTES = 1020;
 
 const scratch = Buffer.alloc(MAX_ID_BYTES);
-/** The hash of the last id: its three words. */
+/** The hash of the last id as three words. */
 const hash = new Uint32Array(WORDS_PER_SLOT);
 const seeds = randomBytes(16);
 const [SEED_0, SEED_1, SEED_2, SEED_3] = [0, 4, 8, 12].map((at) => seeds.readInt32LE(at)) as [
@@ -21,21 +21,21 @@ const [SEED_0, SEED_1, SEED_2, SEED_3] = [0, 4, 8, 12].map((at) => seeds.readInt
 ];
 
 /**
- * A set of ids in 15 bytes an id, whatever their length: of each it holds 96 bits of a hash with a random seed. That any of a
- * million ids outside of it is taken for one of a million inside has a probability of 1e-17.
+ * Set of ids in 15 bytes per id, whatever their length: 96 bits of a hash with a random seed each. The probability
+ * that any of a million ids outside is taken for one of a million inside is 1e-17.
  */
 export class IdSet {
   #slots: number;
   #words: Uint32Array;
   #size = 0;
 
-  /** `expected`: ids that it holds without being enlarged. */
+  /** `expected`: number of ids that it holds without growing. */
   constructor(expected: number) {
     this.#slots = slotsFor(expected);
     this.#words = new Uint32Array(WORDS_PER_SLOT * this.#slots);
   }
 
-  /** The memory that a set of so many ids takes. */
+  /** Returns the bytes of a set of this many ids. */
   static bytesFor(expected: number): number {
     return BYTES_PER_SLOT * slotsFor(expected);
   }
@@ -53,7 +53,7 @@ export class IdSet {
     return length > 0 && this.hasBytes(scratch, 0, length);
   }
 
-  /** The same of an id in UTF-8, at a place in `bytes`. */
+  /** The same for an id in UTF-8 at an offset of `bytes`. */
   hasBytes(bytes: Uint8Array, start: number, end: number): boolean {
     hashBytes(bytes, start, end);
     return this.#words[this.#find()] !== 0;
@@ -78,7 +78,7 @@ export class IdSet {
     let hole = this.#find();
     if (words[hole] === 0) return;
     this.#size--;
-    // those behind move up, so that none is looked for past an empty slot
+    // later entries move up, so that no lookup passes an empty slot
     for (let at = this.#next(hole); words[at] !== 0; at = this.#next(at)) {
       const home = this.#homeOf(words[at]!);
       const distance = (from: number) => (from <= at ? at - from : at - from + words.length);
@@ -89,7 +89,7 @@ export class IdSet {
     words.fill(0, hole, hole + WORDS_PER_SLOT);
   }
 
-  /** The place of the slot that holds the hash, or of the empty one where it belongs. */
+  /** Returns the index of the slot with the hash, or of the empty slot where it belongs. */
   #find(): number {
     const words = this.#words;
     const first = hash[0]!;
@@ -127,7 +127,7 @@ function slotsFor(expected: number): number {
   return Math.max(MIN_SLOTS, Math.ceil(expected / LOAD));
 }
 
-/** Writes an id to `scratch`; returns its length in bytes, 0 where it is longer than any id. */
+/** Writes an id to `scratch`; returns its length in bytes, 0 if it is longer than any id. */
 function write(id: string): number {
   const { length } = id;
   if (length > MAX_ID_BYTES) return 0;
@@ -144,7 +144,7 @@ function write(id: string): number {
 
 const encoder = new TextEncoder();
 
-/** MurmurHash3 x86-128 of some bytes, of which 96 bits go to `hash`; the first word is never 0, which means empty. */
+/** Computes MurmurHash3 x86-128 and keeps 96 bits in `hash`; the first word is never 0, which means empty. */
 function hashBytes(bytes: Uint8Array, start: number, end: number): void {
   let h1 = SEED_0;
   let h2 = SEED_1;

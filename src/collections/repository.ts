@@ -2,11 +2,13 @@ import type { Postgres } from '../postgres/client.ts';
 import type { Replicas } from '../postgres/replicas.ts';
 import { CollectionIds } from './collection-ids.ts';
 
-/** The members of the collection $1. In sessions without foreign keys, members may outlive their collection. */
+/**
+ * Query of the members of the collection $1. In sessions without foreign keys, members may outlive their collection.
+ */
 const MEMBERS = `collection_hotels as member where collection_id = $1
   and exists (select from collections where id = $1)`;
 
-/** Collections of hotels in PostgreSQL. All methods throw `Unavailable`. */
+/** Reads collections from PostgreSQL. All methods throw `Unavailable`. */
 export class CollectionRepository {
   readonly #postgres: Postgres | Replicas;
 
@@ -14,12 +16,12 @@ export class CollectionRepository {
     this.#postgres = postgres;
   }
 
-  /** The list of the hotels in the collection. */
+  /** Returns the list of the hotels in the collection. */
   listOf(collection: string): CollectionIds {
     return new CollectionIds(this.#postgres, collection);
   }
 
-  /** How many members the collection has, whether or not these hotels exist. */
+  /** Counts the members, whether or not these hotels exist. */
   async count(collection: string): Promise<number> {
     const [row] = await this.#postgres.rows<{ count: number }>(
       `select count(*)::float8 as count from ${MEMBERS}`,
@@ -28,7 +30,7 @@ export class CollectionRepository {
     return row!.count;
   }
 
-  /** Members whose ids stand after `mark` ('': from the start) in the order of their bytes, at most `limit`. */
+  /** Returns at most `limit` members after `mark` ('': from the start) in byte order. */
   membersAfter(collection: string, mark: string, limit: number): Promise<string[]> {
     return this.#ids(
       `${MEMBERS} and hotel_id collate "C" > $2 order by hotel_id collate "C" limit $3`,
@@ -37,12 +39,12 @@ export class CollectionRepository {
     );
   }
 
-  /** Those of the ids that are members, in any order. */
+  /** Returns the members among the ids, in any order. */
   membersAmong(collection: string, ids: readonly string[], owner = ''): Promise<string[]> {
     return this.#ids(`${MEMBERS} and hotel_id = any($2::text[])`, [collection, ids], owner);
   }
 
-  /** Ids of the hotels in the collection, ordered by their bytes, after passing `skip` of them. */
+  /** Returns ids of the hotels in the collection in byte order, after skipping `skip` of them. */
   idsFrom(collection: string, skip: number, limit: number, owner: string): Promise<string[]> {
     return this.#ids(
       `${MEMBERS} and exists (select from hotels where id = hotel_id) order by hotel_id collate "C" offset $2 limit $3`,

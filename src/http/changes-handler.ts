@@ -5,7 +5,7 @@ import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, parseQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
-/** `GET /changes`. `basePath` stands before the path of the Link header. */
+/** Creates the handler of `GET /changes`. `basePath` precedes the path of the Link header. */
 export function changesOperation(
   feed: ChangeFeed,
   basePath: string,

@@ -4,13 +4,12 @@ import { Histogram } from './histogram.ts';
 import { CallbackMetric, register } from './metric.ts';
 
 const DELAY_BOUNDS = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2] as const;
-/** How often the delay is sampled: in an idle process 50 timers a second take 0.35% of a core. */
+/** Sampling interval of the delay: in an idle process 50 timers per second take 0.35 % of a core. */
 const SAMPLE_MS = 50;
 
 /**
- * Adds how the event loop of a process fares; default-metrics.ts has the rest. `worker`: its number
- * from 1, which whoever takes its place gets too, or `primary`. A loop is in use for as many seconds a second as a
- * rate of its active seconds says.
+ * Registers the event-loop metrics of a process; default-metrics.ts registers the others. `worker`: its number from
+ * 1, which a replacement keeps, or `primary`. The rate of the active seconds is the utilisation of the loop.
  */
 export function watchProcess(registry: Registry, worker: string): void {
   const labels = { worker };

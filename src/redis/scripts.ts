@@ -1,12 +1,11 @@
 import type { Refusal, Versioned } from './store.ts';
 
 /**
- * Stores versioned values: KEYS the keys, ARGV[1] the longest time to live in ms, then one value a key, then for each key
- * (or for none) the version that may be replaced although it is newer, or an empty text. Every value
- * begins with a checksum, by which it lives down to half as long (see `lifetimeMs`), and carries a magic number at
- * byte 4 and its version as a little-endian double at byte 8; what stands there
- * with a larger version stays, anything that is no such value is replaced. Returns of each that was refused the place
- * (from 1) and the version that stands there.
+ * Script that stores versioned values. KEYS: the keys. ARGV[1]: the maximum lifetime in ms. Then one value per key,
+ * then per key (or for none) the newer version that may be replaced, or an empty text. A value begins with a
+ * checksum, which spreads its lifetime (see `lifetimeMs`), and has a magic number at byte 4 and its version as a
+ * little-endian double at byte 8. A stored value with a larger version stays; anything else is replaced. Returns the
+ * index (from 1) and the stored version of each rejected value.
  */
 export const STORE_NEWER = `
 local refused = {}
@@ -29,8 +28,8 @@ end
 return refused`;
 
 /**
- * Sets KEYS; ARGV[1] is NX where only those are set that have no value yet, then come a value and its time to live in ms for
- * each. A command for each key would take the client ten times as long.
+ * Script that sets KEYS. ARGV[1] is NX to set only missing keys; then a value and its lifetime in ms per key.
+ * Separate commands would take the client ten times as long.
  */
 export const SET_EACH = `
 for i = 1, #KEYS do
@@ -38,12 +37,12 @@ for i = 1, #KEYS do
   else redis.call('set', KEYS[i], ARGV[2 * i], 'PX', ARGV[2 * i + 1]) end
 end`;
 
-/** The last arguments of STORE_NEWER; none where nothing newer may be replaced. */
+/** Returns the last arguments of STORE_NEWER; none if no newer value may be replaced. */
 export function oversOf(values: Versioned[]): string[] {
   return values.some(([, , over]) => over !== undefined) ? values.map(([, , over = '']) => over) : [];
 }
 
-/** What the script answered for values of which the first had this place. */
+/** Decodes a reply of the script for values of which the first had this index. */
 export function refusalsOf(answer: (number | string)[], start: number): Refusal[] {
   return Array.from({ length: answer.length / 2 }, (_, i) => [
     start + Number(answer[2 * i]) - 1,

@@ -1,56 +1,50 @@
 import type { Values } from './reply-parser.ts';
 
-/** A value to be stored; `over`: the version that it may replace although that is newer, as text. */
+/** A value to be stored; `over`: the newer version that it may replace, as text. */
 export type Versioned = [key: string, value: Buffer, over?: string | undefined];
 
-/** A value that was refused, by its place, and the newer version that stands there. */
+/** A rejected value, by its index, and the newer version in Redis. */
 export type Refusal = [place: number, stands: string];
 
-/**
- * The cache that all instances share, as the service uses it: one server or a cluster of them. Nothing here throws:
- * what is away finds nothing and takes nothing, and says so by undefined.
- */
+/** Interface of the shared cache: one server or a cluster. No method throws: a failure is reported as undefined. */
 export interface RedisStore {
-  /** Resolves when the first connections stand, or after `timeoutMs` without them: whether they do. */
+  /** Resolves when the first connections are open, or after `timeoutMs`; returns whether they are. */
   connected(timeoutMs: number): Promise<boolean>;
-  /** What stands under the keys, each with `prefix` before it; undefined when nothing of it could be asked. */
+  /** Reads the values of the keys, each with `prefix` before it; undefined if none could be read. */
   readMany(keys: readonly string[], prefix: string): Promise<Values | undefined>;
   /**
-   * Stores versioned values unless a newer one stands there (see scripts.ts), for half of `ttlMs` to all of it.
-   * Returns those that were refused; undefined when not all were sent.
+   * Stores versioned values unless Redis holds newer ones (see scripts.ts), for half of `ttlMs` to all of it. Returns
+   * the rejected ones; undefined if not all were sent.
    */
   storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined>;
-  /** Sets texts, where `onlyIfNone` only those that have no value yet. Returns undefined when not all were sent. */
+  /** Sets texts, with `onlyIfNone` only missing keys. Returns undefined if not all were sent. */
   setMany(
     values: [key: string, value: string | Buffer, ttlMs: number][],
     onlyIfNone: boolean,
   ): Promise<true | undefined>;
-  /**
-   * Removes keys: for values that are no values of ours, whatever version they claim to have. Returns undefined when
-   * not all was done.
-   */
+  /** Removes keys with invalid values, whatever version they claim. Returns undefined if not all were removed. */
   remove(keys: string[]): Promise<true | undefined>;
-  /** Some of the keys that match a pattern, and the cursor for the next: '0' at the start and when all were seen. */
+  /** Returns some of the keys that match a pattern, and the next cursor: '0' at the start and at the end. */
   scan(cursor: string, pattern: string, count: number): Promise<[cursor: string, keys: string[]] | undefined>;
   /**
-   * Leaves a mark behind all that was written before. Returns whether the mark before it was still there (or was evicted), or such a one
-   * as `isKept` says: then nothing that was written before that one is lost. Undefined when it could not be left.
+   * Leaves a marker behind every earlier write. Returns whether the previous marker was still there (or was evicted),
+   * or one that `isKept` accepts: then no write before it is lost. Undefined if it could not be left.
    */
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined>;
-  /** What is evicted when memory is full, as Redis names it; undefined where memory is not limited or the answer is not known. */
+  /** Returns the eviction policy as Redis names it; undefined if memory is not limited or the policy is unknown. */
   evictionPolicy(): Promise<string | undefined>;
-  /** Uses another user and password for the connections that are made from now on. */
+  /** Uses another user and password for later connections. */
   useLogin(login: Login): void;
   close(): void;
 }
 
-/** How a connection logs in. */
+/** Login of a connection. */
 export interface Login {
   username: string | undefined;
   password: string | undefined;
 }
 
-/** The login of an address; the addresses of a cluster have the same. */
+/** Returns the login of an address; all addresses of a cluster have the same. */
 export function loginOf(addresses: string): Login {
   const { username, password } = new URL(addresses.split(',')[0]!.trim());
   return {
@@ -59,26 +53,29 @@ export function loginOf(addresses: string): Login {
   };
 }
 
-/** Replies of a server that can answer nothing at present. */
+/** Error replies of a server that cannot serve any command at present. */
 const UNAVAILABLE_CODES = /^(LOADING|MASTERDOWN|CLUSTERDOWN|NOAUTH|WRONGPASS)/;
 
-/** Whether an error speaks of the server; one that refuses a command (READONLY, OOM, NOPERM) gives good answers to others. */
+/**
+ * Returns whether an error concerns the whole server; one that rejects a command (READONLY, OOM, NOPERM) serves
+ * others.
+ */
 export function isUnavailable({ name, message }: Error): boolean {
   return name !== 'ReplyError' || UNAVAILABLE_CODES.test(message);
 }
 
-/** Between two attempts to reach a server. */
+/** Pause between two attempts to connect. */
 const MAX_RETRY_MS = 500;
 
 /**
- * How long a connection may owe an answer and say nothing before it is given up, in ms: longer than the deadline of any
- * command, and short enough that Redis is used again within 2 s where nothing but the connection is dead.
+ * Time in ms for which a connection may owe a response in silence before it is closed: longer than the deadline of
+ * any command, and short enough for a recovery within 2 s from a dead connection.
  */
 export function silenceMs(timeoutMs: number): number {
   return Math.max(1_000, 2 * timeoutMs);
 }
 
-/** How the clients of Redis behave, whatever they are for: what cannot be had at once is not waited for. */
+/** Options of every client of Redis: a command without a connection fails immediately. */
 export function clientOptions(timeoutMs: number) {
   return {
     protocol: 2 as const,
@@ -88,9 +85,9 @@ export function clientOptions(timeoutMs: number) {
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     enableReadyCheck: true,
-    // a server that reads its snapshot is asked again, whatever it thinks how long that takes
+    // a server that loads its snapshot is retried, whatever remaining time it reports
     maxLoadingRetryTime: MAX_RETRY_MS,
-    // CLIENT SETINFO is a right that nothing else needs, and one that not every version can grant alone
+    // CLIENT SETINFO would need a right that nothing else needs and that some versions cannot grant alone
     disableClientInfo: true,
     retryStrategy: retryAfterMs,
   };

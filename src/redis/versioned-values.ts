@@ -1,35 +1,35 @@
 import type { RedisStore } from './store.ts';
 
-/** Names that one step of a walk looks at. */
+/** Keys per step of a walk. */
 const SCAN_COUNT = 250;
 
-/** How long values are shared, and who is told of those that are not sound. */
+/** Lifetimes of shared values, and a callback for invalid ones. */
 export interface RedisCacheOptions {
-  /** at most */
+  /** maximum */
   ttlMs: number;
-  /** of what says that there is nothing; at most */
+  /** maximum for values that state an absence */
   absentTtlMs: number;
   onInvalidValue: () => void;
 }
 
-/** How values of one kind stand in Redis. */
+/** Encoding of values of one kind. */
 export interface Codec<Value> {
-  /** what their names begin with behind the generation */
+  /** letter of their keys after the generation */
   letter: string;
   keyOf(value: Value): string;
-  /** With a head as `STORE_NEWER` reads it; `prefix` stands before the key in its name. */
+  /** Encodes with a head as `STORE_NEWER` reads it; `prefix` precedes the key in Redis. */
   encode(value: Value, prefix: string): Buffer;
   /**
-   * Reads the bytes from `start` to `end`, which may stay a view. Undefined for what is damaged, foreign or of another
-   * key; null for what is of no use and no fault.
+   * Decodes the bytes from `start` to `end`, possibly as a view. Undefined for a corrupt or foreign value, or one of
+   * another key; null for a valid value that is not usable.
    */
   decode(key: string, bytes: Buffer, start: number, end: number, prefix: string): Value | null | undefined;
 }
 
-/** Newer versions that stand in the place of values that were to be stored, as text and by key. */
+/** Newer versions in Redis that rejected values, as text and by key. */
 export type Standing = ReadonlyMap<string, string>;
 
-/** Values that carry a version, in Redis under `<generation>:<letter><key>`. An older one never replaces a newer. */
+/** Stores versioned values in Redis under `<generation>:<letter><key>`. An older value never replaces a newer one. */
 export class VersionedValues<Value> {
   readonly #redis: RedisStore;
   readonly #codec: Codec<Value>;
@@ -42,12 +42,15 @@ export class VersionedValues<Value> {
     this.#sharing = sharing;
   }
 
-  /** From now on only values of this generation are read and written. */
+  /** Selects the generation whose values are read and written. */
   useGeneration(generation: string): void {
     this.#prefix = `${generation}:${this.#codec.letter}`;
   }
 
-  /** What stands under each key; undefined: nothing that is sound. Views the reply: not to be kept. */
+  /**
+   * Reads the values of the keys; undefined for a missing or invalid one. The values view the reply and must not be
+   * kept.
+   */
   async read(keys: string[]): Promise<(Value | undefined)[]> {
     const prefix = this.#prefix;
     const found = await this.#redis.readMany(keys, prefix);
@@ -60,14 +63,14 @@ export class VersionedValues<Value> {
       return value ?? undefined;
     });
     for (const _ of invalid) this.#sharing.onInvalidValue();
-    // it goes before the right one comes: it might claim a version that none exceeds
+    // it is removed before the valid one is stored, because it may claim any version
     if (invalid.length > 0) this.#redis.remove(invalid);
     return values;
   }
 
   /**
-   * Stores values unless Redis holds newer ones. Those of `over` are replaced: by key, the version that was found to be
-   * wrong. Returns what was refused; undefined when Redis did not take all of it.
+   * Stores values unless Redis holds newer ones. `over` names by key the wrong versions to be replaced. Returns the
+   * rejected ones; undefined if Redis did not take all others.
    */
   async store(values: Value[], ttlMs = this.#sharing.ttlMs, over?: Standing): Promise<Standing | undefined> {
     const { keyOf, encode } = this.#codec;
@@ -81,14 +84,14 @@ export class VersionedValues<Value> {
     return rejected && new Map(rejected.map(([place, stands]) => [keyOf(values[place]!), stands]));
   }
 
-  /** Some of the keys that Redis holds something under, and the cursor for the next; undefined: it does not answer. */
+  /** Returns some of the keys in Redis and the next cursor; undefined if Redis does not respond. */
   async walk(cursor: string): Promise<[cursor: string, keys: string[]] | undefined> {
     const prefix = this.#prefix;
     const found = await this.#redis.scan(cursor, `${prefix}*`, SCAN_COUNT);
     return found && [found[0], found[1].map((name) => name.slice(prefix.length))];
   }
 
-  /** Sets values for so long where Redis holds nothing. */
+  /** Sets values with these lifetimes where Redis holds none. */
   async storeIfNone(values: [value: Value, ttlMs: number][]): Promise<void> {
     const { keyOf, encode } = this.#codec;
     await this.#redis.setMany(

@@ -1,29 +1,28 @@
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { AbstractConnector, type RedisOptions } from 'ioredis';
 
-/** What a read takes at most: few reads for a batch of 1000, and what was read is still in the processor's cache. */
+/** Maximum size of a read: few reads for a batch of 1000, and the bytes are still in the processor's cache. */
 const BUFFER_BYTES = 262_144;
-/** As ioredis has it. */
+/** ioredis' default. */
 const DISCONNECT_TIMEOUT_MS = 2_000;
 const looksAtOnce = new WeakSet<object>();
 
 /**
- * From now on `data` events of the stream carry views of one buffer, where a ViewConnector made it: who listens looks
- * at them at once.
+ * Declares that the listener of the stream's `data` events reads the bytes immediately. The events of a
+ * ViewConnector's stream then carry views of one buffer.
  */
 export function lookAtOnce(stream: object): void {
   looksAtOnce.add(stream);
 }
 
 /**
- * Connects as ioredis does (but by TCP only, without TLS), and reads into one buffer that is used again. Otherwise each
- * read of a socket allocates 64 KiB: for batches of 1000 that is a megabyte each, and the garbage collector, which
- * counts these, took half of the processor time.
+ * Connects as ioredis does (by TCP only, without TLS) and reads into one reused buffer. Otherwise each read allocates
+ * 64 KiB, a megabyte per batch of 1000, and the garbage collector took half of the processor time.
  */
 export class ViewConnector extends AbstractConnector {
   readonly #options: TcpNetConnectOpts;
 
-  /** Takes what ioredis made of its options. */
+  /** Takes the options that ioredis has prepared. */
   constructor(options: unknown) {
     const { host, port, family, disconnectTimeout } = options as RedisOptions;
     super(disconnectTimeout ?? DISCONNECT_TIMEOUT_MS);

@@ -20,14 +20,14 @@ import { type ClusterCredentials, Masters } from './masters.ts';
 import { connectorReporting } from './reporting-connector.ts';
 import { WriteMarkers } from './write-markers.ts';
 
-/** What moves or fails is noticed by those who ask for it; this is for what nobody asks for. */
+/** Interval of refreshes of the slot map. Requests detect most changes earlier. */
 const REFRESH_SLOTS_MS = 5_000;
 const REDIRECTIONS = 4;
 
 /**
- * A Redis Cluster as the service uses it. Keys carry no hash tags, so that a batch spreads over all nodes: what is read
- * is asked of each node at once, in one round trip, and a node that is away takes only its own keys with it. ioredis
- * keeps the map of the slots, and sends again what a node says that another has.
+ * Client of a Redis Cluster. Keys have no hash tags, so a batch spreads over all nodes. Reads go to each node at
+ * once, in one round trip, and an unavailable node affects its own keys only. ioredis keeps the slot map and follows
+ * redirections.
  */
 export class RedisCluster implements RedisStore {
   readonly #cluster: Cluster;
@@ -39,8 +39,8 @@ export class RedisCluster implements RedisStore {
   readonly #timeoutMs: number;
 
   /**
-   * Connects to the cluster of which `urls` are some nodes; user, password and kind of connection are those of the
-   * first. `onBreaker` is told when the first node is given up, and when the last is used again.
+   * Connects to the cluster of which `urls` are some nodes; user, password and TLS are those of the first.
+   * `onBreaker` is called when the first node's breaker opens and when the last one closes.
    */
   constructor(
     urls: string[],
@@ -118,7 +118,7 @@ export class RedisCluster implements RedisStore {
     return answers && true;
   }
 
-  /** Walks through one master after the other; one that goes meanwhile is passed over. */
+  /** Walks through one master after the other; one that disappears meanwhile is skipped. */
   async scan(
     cursor: string,
     pattern: string,
@@ -138,7 +138,7 @@ export class RedisCluster implements RedisStore {
     return [next ? `${next.name} 0` : '0', found[1]];
   }
 
-  /** Leaves one for each master, and looks at each: see marks.ts. */
+  /** Leaves a marker in each master and checks the previous ones: see write-markers.ts. */
   async mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
     const marking = this.#markers.next(key, this.#masters.ends(), this.#cluster.slots);
     if (marking.marks.length === 0) return undefined;
@@ -160,7 +160,7 @@ export class RedisCluster implements RedisStore {
     this.#masters.useLogin(login);
   }
 
-  /** That of a node whose policy is unsuitable for marks, if there is one. */
+  /** Returns an eviction policy that is unsuitable for markers, if a node has one. */
   async evictionPolicy(): Promise<string | undefined> {
     const policies = await Promise.all(
       this.#masters.all.map(async (master) => {
@@ -178,7 +178,7 @@ export class RedisCluster implements RedisStore {
     this.#cluster.disconnect();
   }
 
-  /** A key whose slot is on its way: null where it is not found in time. */
+  /** Reads a key of a migrating slot: null if it is not found in time. */
   async #readElsewhere(key: string): Promise<Buffer | null> {
     try {
       const [value] = await withDeadline(this.#cluster.mgetBuffer(key), this.#timeoutMs);
@@ -226,7 +226,7 @@ function credentialsOf(addresses: URL[]): ClusterCredentials {
 }
 
 /**
- * Accepts a certificate for the name of the node, or for a host of `REDIS_URL`: managed clusters announce IP addresses
+ * Accepts a certificate for the name of the node or for a host of `REDIS_URL`: managed clusters announce IP addresses
  * behind one certificate for the name of the cluster.
  */
 function identityCheck(addresses: URL[]): typeof checkServerIdentity {

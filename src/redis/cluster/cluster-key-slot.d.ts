@@ -1,4 +1,4 @@
 declare module 'cluster-key-slot' {
-  /** The slot of a key, 0 to 16383. */
+  /** Returns the slot of a key, 0 to 16383. */
   export default function slotOf(key: string): number;
 }

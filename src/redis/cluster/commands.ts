@@ -4,15 +4,15 @@ import type { BreakerCall } from '../breaker-call.ts';
 import { STORE_NEWER } from '../scripts.ts';
 import type { Master, Masters } from './masters.ts';
 
-/** How the script is named; who does not know it yet is sent it whole. */
+/** Hash of the script; a node that does not know it is sent the script. */
 export const STORE_NEWER_SHA1 = hash('sha1', STORE_NEWER);
-/** Commands of one call under way at once; more would make each wait for the others beyond its deadline. */
+/** Maximum number of concurrent commands of one call; more would make each wait beyond its deadline. */
 const COMMANDS_AT_ONCE = 1_000;
 
-/** One key, and what is done to it. */
+/** A key and the command for it. */
 export type Command = [key: string, name: string, ...args: (string | number | Buffer)[]];
 
-/** Commands for many keys at once, each sent to the node that has its key. */
+/** Sends commands for many keys at once, each to the node that has its key. */
 export class Commands {
   readonly #cluster: Cluster;
   readonly #masters: Masters;
@@ -24,7 +24,7 @@ export class Commands {
     this.#call = call;
   }
 
-  /** Sends commands, all those for one node at once. Their answers; undefined when not all were done. */
+  /** Sends commands, those of one node together. Returns the replies; undefined if not all were executed. */
   async send(commands: Command[]): Promise<unknown[] | undefined> {
     const answers: unknown[] = [];
     for (let start = 0; start < commands.length; start += COMMANDS_AT_ONCE) {
@@ -63,7 +63,7 @@ export class Commands {
     );
   }
 
-  /** Sends by itself what a node did not do because another is to do it, or because it did not know the script yet. */
+  /** Sends a command alone after a redirection, or because the node did not know the script. */
   async #sendAgain([, name, ...args]: Command, error: Error): Promise<unknown> {
     if (isWithoutScript(error)) return this.#sendScript(args);
     if (!/^(MOVED|ASK|TRYAGAIN) /.test(error.message)) throw error;
@@ -75,7 +75,7 @@ export class Commands {
     }
   }
 
-  /** `args`: those of the call by name. */
+  /** `args`: arguments of the script call. */
   #sendScript(args: (string | number | Buffer)[]): Promise<unknown> {
     return this.#cluster.call('eval', STORE_NEWER, ...args.slice(1));
   }

@@ -1,4 +1,4 @@
-/** Several breakers that are told of as one: when the first of them opens, and when the last closes. */
+/** Reports several circuit breakers as one: open with the first that opens, closed with the last that closes. */
 export class JointBreaker {
   readonly #onChange: (open: boolean, reason: string) => void;
   readonly #open = new Set<string>();
@@ -7,7 +7,7 @@ export class JointBreaker {
     this.#onChange = onChange;
   }
 
-  /** The breaker of this name has opened or closed, or is no more. */
+  /** Records that the breaker of this name has opened, closed or been removed. */
   changed(name: string, open: boolean, reason: string): void {
     const wasOpen = this.#open.size > 0;
     if (open) this.#open.add(name);

@@ -7,7 +7,7 @@ import { clientOptions, isUnavailable, type Login } from '../store.ts';
 import { ViewConnector } from '../view-connector.ts';
 import { JointBreaker } from './joint-breaker.ts';
 
-/** How every node is reached: a cluster has one user and one kind of connection. */
+/** Credentials of every node: a cluster has one user and one kind of connection. */
 export interface ClusterCredentials {
   username?: string;
   password?: string;
@@ -16,17 +16,17 @@ export interface ClusterCredentials {
 
 /** A node that has slots. */
 export interface Master {
-  /** host:port, as ioredis names it in its slots */
+  /** host:port, as ioredis names it in its slot map */
   readonly name: string;
-  /** for reading */
+  /** connection for reading */
   readonly client: Client;
   readonly mget: MgetConnection;
   readonly breaker: CircuitBreaker;
 }
 
 /**
- * The masters of a cluster, as ioredis' map of the slots has them, each with a connection for reading and a breaker of
- * its own: while one is away the others go on answering.
+ * Holds the masters of a cluster according to ioredis' slot map, each with a connection for reading and a circuit
+ * breaker of its own. While one is unavailable, the others are used.
  */
 export class Masters {
   readonly #cluster: Cluster;
@@ -35,12 +35,12 @@ export class Masters {
   readonly #call: BreakerCall;
   readonly #joint: JointBreaker;
   readonly #byName = new Map<string, Master>();
-  /** for when none is known */
+  /** breaker for the time without a known master */
   readonly #unknown: CircuitBreaker;
   #lastError = 'no node of the cluster has answered yet';
   #closed = false;
 
-  /** `onBreaker` is told when the first of them is given up, and when the last is used again. */
+  /** `onBreaker` is called when the first breaker opens and when the last one closes. */
   constructor(
     cluster: Cluster,
     credentials: ClusterCredentials,
@@ -59,7 +59,7 @@ export class Masters {
     cluster.on('refresh', () => this.#follow());
     // without a listener each failed connection would be printed; the breakers report instead
     cluster.on('error', () => {});
-    // a node that is lost may have a successor
+    // a lost node may have a successor
     cluster.on('-node', () => this.refresh());
   }
 
@@ -67,7 +67,7 @@ export class Masters {
     return [...this.#byName.values()];
   }
 
-  /** The map of the slots is known, and every one of them can be read from. */
+  /** Returns true if the slot map is known and every master can be read. */
   get ready(): boolean {
     return (
       this.#cluster.status === 'ready' && this.#byName.size > 0 && this.all.every(({ mget }) => mget.ready)
@@ -75,8 +75,8 @@ export class Masters {
   }
 
   /**
-   * Does what is to be done for keys at each of their masters at once. Returns for each whether it was done; keys that
-   * nobody has, as far as is known, count as one more that was not.
+   * Runs an action for keys at each of their masters concurrently. Returns for each whether it succeeded; keys
+   * without a known master count as one more failure.
    */
   each(
     keys: readonly string[],
@@ -97,7 +97,7 @@ export class Masters {
     );
   }
 
-  /** The connection for everything but reading. Throws while there is none. */
+  /** Returns the connection for commands other than reads. Throws while there is none. */
   clientOf({ name }: Master): Client {
     const client = this.#cluster
       .nodes('all')
@@ -106,7 +106,7 @@ export class Masters {
     return client;
   }
 
-  /** Notes why a node cannot be reached, for the log. */
+  /** Records for the log why a node cannot be reached. */
   connectionFailed({ message }: Error): void {
     this.#lastError = message;
   }
@@ -116,12 +116,12 @@ export class Masters {
     for (const { client } of this.all) Object.assign(client.options, login);
   }
 
-  /** Has the map of the slots read anew; ioredis does so now and then, and where it was sent elsewhere. */
+  /** Refreshes the slot map; ioredis does so periodically and after redirections. */
   refresh(): void {
     if (this.#cluster.status === 'ready') this.#cluster.refreshSlotsCache(() => {});
   }
 
-  /** By name, the lowest and the highest slot of each. */
+  /** Returns by name the lowest and the highest slot of each master. */
   ends(): Map<string, [lowest: number, highest: number]> {
     const ends = new Map<string, [number, number]>();
     this.#cluster.slots.forEach((names, slot) => {
@@ -139,7 +139,7 @@ export class Masters {
     for (const master of this.all) this.#drop(master);
   }
 
-  /** The places of the keys that each master has; undefined: nobody as far as is known. */
+  /** Returns the indexes of the keys of each master; undefined: those without a known master. */
   #grouped(keys: readonly string[]): Map<Master | undefined, number[]> {
     const places = new Map<Master | undefined, number[]>();
     keys.forEach((key, place) => {
@@ -157,7 +157,7 @@ export class Masters {
     return this.#byName.get(name) ?? this.#open(name);
   }
 
-  /** The map of the slots has been read. */
+  /** Applies a refreshed slot map. */
   #follow(): void {
     if (this.#closed) return;
     const named = this.ends();
@@ -180,7 +180,7 @@ export class Masters {
       // a replica may have its slots now
       this.refresh();
       const { errorReplies } = await mget.readEach(['probe']);
-      // that the key is another's is as good an answer
+      // a redirection also shows that the node responds
       for (const [, error] of errorReplies) if (isUnavailable(error)) throw error;
     });
     const master = { name, client, mget, breaker };

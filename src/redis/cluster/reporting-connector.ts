@@ -2,12 +2,12 @@ import { connect as connectByTcp, isIP, type Socket } from 'node:net';
 import { connect as connectByTls, type TLSSocket } from 'node:tls';
 import { AbstractConnector, type RedisOptions } from 'ioredis';
 
-/** As ioredis has it. */
+/** ioredis' default. */
 const DISCONNECT_TIMEOUT_MS = 2_000;
 
 /**
- * Makes a connector for the nodes of a cluster that calls back with the error of each connection that fails. ioredis
- * reads the slots on connections of its own, and reports of one that fails only that it is closed.
+ * Creates a connector for nodes of a cluster that calls back with the error of each failed connection. ioredis reads
+ * the slot map on connections of its own, and reports only that they are closed.
  */
 export function connectorReporting(
   onError: (error: Error) => void,

@@ -1,6 +1,6 @@
 import slotOf from 'cluster-key-slot';
 
-/** Where one mark is to be left. */
+/** Place of one marker. */
 interface WriteMarker {
   slot: number;
   /** a key that hashes to the slot */
@@ -8,23 +8,23 @@ interface WriteMarker {
   master: string | undefined;
 }
 
-/** Marks to be left together. */
+/** Markers to be left together. */
 export interface Marking {
   marks: WriteMarker[];
   masters: string[];
 }
 
-/** Where the marks of a cluster stand, and whether they prove that no master has lost anything. */
+/** Tracks the markers in a cluster, and whether they prove that no master has lost a write. */
 export class WriteMarkers {
-  /** by slot, the smallest number that hashes to it, as far as was looked for */
+  /** by slot, the smallest number that hashes to it, as far as searched */
   readonly #tags: number[] = [];
   #nextTag = 0;
-  /** where the last marks were left; undefined before the first */
+  /** places of the last markers; undefined before the first */
   #last: Set<number> | undefined;
 
   /**
-   * What is to be left now: a mark in the lowest and in the highest slot of each master, so that slots that move one
-   * by one leave it one of the two; and one where the last were left, wherever these slots are now.
+   * Returns the next markers: in the lowest and the highest slot of each master, so that slots that move one by one
+   * leave one of them; and at the places of the last markers, wherever these slots are now.
    */
   next(key: string, ends: Map<string, [lowest: number, highest: number]>, slots: string[][]): Marking {
     const wanted = new Set([...[...ends.values()].flat(), ...(this.#last ?? [])]);
@@ -37,9 +37,9 @@ export class WriteMarkers {
   }
 
   /**
-   * The marks have been left; `kept`: for each whether the last one was still there. Returns whether that is so of all
-   * that had been left, and every master has one of them: a replica that was behind when it took its master's place has
-   * lost the mark with what stood before it. What a master without a mark has lost is not known.
+   * Records that the markers were left; `kept`: for each, whether the previous one was still there. Returns whether
+   * all previous markers were kept and every master has one of them. A delayed replica that replaced its master has
+   * lost the marker and the writes before it. The losses of a master without a marker are unknown.
    */
   left({ marks, masters }: Marking, kept: boolean[]): boolean {
     const last = this.#last;
