@@ -3,7 +3,7 @@ import { publicErrors } from './errors.ts';
 
 it('every public error has a status, and a body of JSON with its sentence alone', () => {
   for (const { status, sentence, body } of Object.values(publicErrors)) {
-    expect([400, 401, 403, 404, 405, 408, 413, 415, 429, 500, 503]).toContain(status);
+    expect([400, 401, 403, 404, 405, 408, 410, 413, 415, 429, 500, 503]).toContain(status);
     expect(JSON.parse(body.toString())).toEqual({ error: sentence });
     expect(sentence).toMatch(/^[A-Z][^\n]*[^.]$|^[a-z_]+ must [^\n]*[^.]$/);
   }
@@ -31,6 +31,9 @@ it('the codes are published names, which never change', () => {
   expect(Object.values(publicErrors).map(({ code }) => code)).toEqual([
     'registry_id_not_integer',
     'limit_out_of_bounds',
+    'changes_limit_out_of_bounds',
+    'wait_out_of_bounds',
+    'after_not_token',
     'offset_out_of_bounds',
     'body_not_json',
     'channel_ids_missing',
@@ -46,6 +49,7 @@ it('the codes are published names, which never change', () => {
     'path_not_found',
     'method_not_allowed',
     'body_too_slow',
+    'token_expired',
     'body_too_large',
     'content_encoding_not_supported',
     'too_many_requests',

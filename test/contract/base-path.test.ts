@@ -47,7 +47,7 @@ describe('a base path', () => {
     const paths = [...String(headers.link).matchAll(/<([^>]*)>/g)].map(
       ([, target]) => new URL(target!, service.url).pathname,
     );
-    expect(paths).toEqual(new Array(3).fill('/data/v1/hotels'));
+    expect(paths).toEqual(new Array(4).fill('/data/v1/hotels'));
   });
 
   it('does not hide which methods a path knows', async () => {

@@ -92,7 +92,7 @@ describe('check-freshness', () => {
   it('is refused without a valid key', async () => {
     const { code, stderr } = await check('hk_wrong');
     expect(code).toBe(1);
-    expect(stderr).toMatch(/answers 401/);
+    expect(stderr).toMatch(/responded with 401/);
   });
 
   describe('fails where nothing was compared', () => {
@@ -107,7 +107,7 @@ describe('check-freshness', () => {
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
       const { code, stdout, stderr } = await check('hk_any', { url });
       await stop();
-      expect(stderr).toMatch(/nothing was compared: all \d+ requests were refused \(503\)/);
+      expect(stderr).toMatch(/nothing was compared: all \d+ requests were rejected \(503\)/);
       expect(code).toBe(1);
       expect(JSON.parse(stdout)).toMatchObject({ answers: 0, changes: 0, stale: [] });
     });
@@ -118,7 +118,7 @@ describe('check-freshness', () => {
         const { code, stderr } = await check(service.fullKey, nothing);
         expect([code, stderr]).toEqual([
           1,
-          expect.stringContaining('nothing was compared: there is no hotel'),
+          expect.stringContaining('nothing was compared: there are no hotels'),
         ]);
       }
     });
@@ -131,7 +131,7 @@ describe('check-freshness', () => {
     try {
       const { code, stdout, stderr } = await check(service.fullKey);
       expect(code).toBe(1);
-      expect(JSON.parse(stdout).stale.join()).toMatch(/committed and not told/);
+      expect(JSON.parse(stdout).stale.join()).toMatch(/committed change was not announced/);
       expect(JSON.parse(stdout).stale.join()).toMatch(/hotel h\d+: older than \d+ ms/);
       expect(stderr).toMatch(/times older than promised/);
     } finally {

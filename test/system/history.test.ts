@@ -5,7 +5,7 @@ import { needs } from '../support/needs.ts';
 
 await needs('redis-server');
 
-const SECONDS = Number(process.env.HISTORY_SECONDS ?? 300);
+const SECONDS = Number(process.env.HISTORY_SECONDS ?? 120);
 const SEED = Number(process.env.HISTORY_SEED ?? randomInt(1_000_000));
 const SHRINK_SECONDS = 180;
 /** An episode that has begun is not cut off; see its deadline. */
