@@ -21,6 +21,8 @@ const VALUES: Record<string, string> = {
   bigint: '100',
   jsonb: "'[]'",
   date: "'2020-01-01'",
+  'text[]': "'{a}'",
+  boolean: 'false',
 };
 
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
@@ -107,6 +109,7 @@ describe('temporary tables and functions do not replace those of the schema:', (
     for (const { name, returns, arguments: types } of functions.filter(
       ({ returns }) => returns !== 'trigger',
     )) {
+      for (const type of types) expect(Object.keys(VALUES)).toContain(type);
       const values = types.map((type) => VALUES[type]).join(', ');
       const rows = await server.unsafe(`select public.${name}(${values})`).catch((error) => {
         // missing rights, or an exception of the function
