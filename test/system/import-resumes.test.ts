@@ -171,7 +171,7 @@ test('a server error after all lines are sent ends the import', async () => {
     code: 1,
     stdout: '',
     stderr: expect.stringMatching(
-      /^hotel-api: PostgreSQL refused \(53100\): no room\. Nothing was changed\.\n$/,
+      /^hotel-api: PostgreSQL rejected the statement \(53100\): no room\. Nothing was changed\.\n$/,
     ),
   });
 });
