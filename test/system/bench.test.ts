@@ -66,7 +66,7 @@ describe('a small run', () => {
         sweep: [],
         probes: [],
         compression: [],
-        freshness: [],
+        witness: [],
       });
       for (const { rounds } of results.cells) {
         for (const { requests, seconds, processorUs, p50Us, p99Us } of rounds) {
@@ -109,7 +109,7 @@ describe('a server under test', () => {
 
   it.each([
     ['what PostgreSQL holds', 200, json, undefined, 0],
-    ['other bytes of the same length', 200, json.replace('A', 'B'), /not what PostgreSQL holds/, 0],
+    ['other bytes of the same length', 200, json.replace('A', 'B'), /differs from PostgreSQL/, 0],
     ['fewer bytes', 200, json.slice(1), /bytes instead of/, 20],
     ['another status', 503, json, /status 503 instead of 200/, 20],
   ])('that answers %s is seen', async (_, status, body, reason, faultCount) => {
