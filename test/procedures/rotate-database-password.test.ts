@@ -63,7 +63,8 @@ SQL`,
       const fresh = await start(urlOf(next, password), instance);
       instances[i] = fresh;
       // nginx retries an instance some time after a failure
-      const answered = () => fresh.metric('hotel_api_request_duration_seconds_count', { http_route: '/hotels/{id}' });
+      const answered = () =>
+        fresh.metric('hotel_api_request_duration_seconds_count', { http_route: '/hotels/{id}' });
       await expect.poll(answered, POLL).toBeGreaterThan(0);
     }
     await operator.types(
