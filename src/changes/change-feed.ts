@@ -7,8 +7,17 @@ import { type Token, writeToken } from './token.ts';
 
 /** Maximum time that a page waits for positions of committed changes, which takes about 30 ms. */
 const SETTLE_MS = 250;
+/** Maximum wait while the change feed is down: changes are not announced then. */
+const FEED_DOWN_WAIT_MS = 500;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
+
+/** What a key may see. */
+export interface Rights {
+  readonly view: View;
+  /** null: all hotels */
+  readonly collection: string | null;
+}
 
 /** Request of a client. */
 export interface Wish {
@@ -21,6 +30,8 @@ export interface Wish {
   collection: string | null;
   /** the API key, by whose share queries wait */
   owner: string;
+  /** reads what the key may see after a wait; null: the key is revoked or has expired */
+  rights: () => Promise<Rights | null>;
 }
 
 /** A client that waits for the answer. */
@@ -71,11 +82,13 @@ export class ChangeFeed {
   }
 
   /**
-   * Returns the next page; 'expired': the client must begin again. Waits for the first change if there is none.
-   * Throws `Unavailable`.
+   * Returns the next page; 'expired': the client must begin again; 'unauthorized': the key lost its validity during the
+   * wait. Waits for the first change if there is none. Throws `Unavailable`.
    */
-  async page(wish: Wish, client: Client): Promise<Page | 'expired'> {
-    const { limit, view, collection, owner } = wish;
+  async page(wish: Wish, client: Client): Promise<Page | 'expired' | 'unauthorized'> {
+    const { limit, collection, owner } = wish;
+    let { view } = wish;
+    let empty: Page | undefined;
     const untilMs = performance.now() + wish.waitMs;
     let { token } = wish;
     if (token && token.collection !== collection) return 'expired';
@@ -83,7 +96,14 @@ export class ChangeFeed {
     if (token && token.view !== view) token = { ...token, view, walkedTo: '', isWhole: false };
     for (let round = 0; ; round++) {
       const known = token && this.upToDate({ token, view, collection });
-      const page = known ?? (await this.#shared(token, limit, view, owner, collection));
+      const page =
+        known ??
+        (await this.#shared(token, limit, view, owner, collection).catch((error) => {
+          // many clients wake together: a client that waited gets its empty page again
+          if (empty && error instanceof Unavailable) return empty;
+          throw error;
+        }));
+      if (page === empty) return page;
       if (page === 'expired') return page;
       token = page.next;
       if (known === undefined) {
@@ -93,11 +113,22 @@ export class ChangeFeed {
       }
       const restMs = untilMs - performance.now();
       if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
-      const wait: Wait = this.#watch.laterThan(token.position, restMs);
+      const wait: Wait = this.#watch.laterThan(
+        token.position,
+        this.#watch.isUp ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS),
+      );
       client.whenMade(wait.cancel);
       await wait.over;
       client.waited();
       if (client.over) return page;
+      const rights = await wish.rights();
+      if (rights === null) return 'unauthorized';
+      if (rights.collection !== collection) return 'expired';
+      empty = page;
+      if (rights.view === view) continue;
+      view = rights.view;
+      empty = undefined;
+      token = { ...token, view, walkedTo: '', isWhole: false };
     }
   }
 
@@ -179,7 +210,7 @@ export class ChangeFeed {
     }
     if (page.scanned > limit)
       return { changes, next: { ...token, position: page.scannedTo, isWhole: false }, more: true };
-    const more = changes.length + queued.length > limit || state.isTruncated;
+    const more = page.isCut || changes.length + queued.length > limit || state.isTruncated;
     const next = { ...token, position: state.position, isWhole: !more };
     return { changes: more ? changes : [...changes, ...queued], next, more };
   }

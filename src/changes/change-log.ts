@@ -39,6 +39,8 @@ export interface LogPage {
   queued: Change[];
   /** number of scanned changes, those outside of the collection included */
   scanned: number;
+  /** the queue holds more changes than were read */
+  isCut: boolean;
   /** position of the last scanned change */
   scannedTo: number;
 }
@@ -75,7 +77,8 @@ const CHANGES_AFTER = `with page as materialized (
     where kind in ('hotels', 'hotels_removed') and (select count(*) from page) < $2
     limit $2
   )
-  select state.words, change.changed_id, change.position::float8 as log_position, hotel.*
+  select state.words, (select count(*) from queued) >= $2 as is_cut, change.changed_id,
+    change.position::float8 as log_position, hotel.*
   from (${STATE}) as state
   left join (
     select id as changed_id, position from page
@@ -122,8 +125,8 @@ const CHANGES_OF_COLLECTION = `with page as materialized (
       and (select count(*) from page) < $2
     limit $2
   )
-  select state.words, change.changed_id, change.position::float8 as log_position, change.of_members or member.found as is_told,
-    hotel.*
+  select state.words, (select count(*) from queued) >= $2 as is_cut, change.changed_id,
+    change.position::float8 as log_position, change.of_members or member.found as is_told, hotel.*
   from (${STATE_OF_COLLECTIONS}) as state
   left join (
     select id as changed_id, position, of_members from page
@@ -150,7 +153,12 @@ const HOTELS_OF_COLLECTION = `select state.words, hotel.*
   order by hotel.id collate "C"`;
 
 type Row = { words: string } & (HotelRow | { id: null });
-type ChangeRow = Row & { changed_id: string | null; log_position: number | null; is_told?: boolean };
+type ChangeRow = Row & {
+  changed_id: string | null;
+  log_position: number | null;
+  is_cut: boolean;
+  is_told?: boolean;
+};
 
 /**
  * Reads the change log in PostgreSQL. Rows of hotels and of the log come from one snapshot, so a hotel is at least as
@@ -177,7 +185,7 @@ export class ChangeLog {
     const { state, dayMs } = stateOf(rows);
     const page: LogPage = {
       ...{ state, changes: [], positions: [], queued: [] },
-      ...{ scanned: 0, scannedTo: position },
+      ...{ scanned: 0, scannedTo: position, isCut: rows[0]!.is_cut },
     };
     for (const row of rows) {
       if (row.changed_id === null) continue;

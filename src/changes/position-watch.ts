@@ -31,6 +31,11 @@ export class PositionWatch {
     this.#isLinked = isFeedUp;
   }
 
+  /** Returns false if announcements may be missed. */
+  get isUp(): boolean {
+    return this.#isLinked();
+  }
+
   get waiting(): number {
     return this.#waiters.size;
   }

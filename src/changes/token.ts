@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import { VIEWS, type View } from '../hotels/entry.ts';
+import { mayExist } from '../hotels/namespace.ts';
 
 const FORMAT = 1;
 const CHECKSUM_CHARACTERS = 8;
@@ -52,6 +53,7 @@ export function readToken(written: string): Token | undefined {
     const fields = JSON.parse(Buffer.from(text, 'base64url').toString());
     if (!Fields.Check(fields)) return undefined;
     const [, history, position, view, walkedTo, collection, isWhole] = fields;
+    if (walkedTo !== null && walkedTo !== '' && !mayExist('id', walkedTo)) return undefined;
     return { history, position, view: VIEWS[view]!, walkedTo, collection, isWhole: isWhole === 1 };
   } catch {
     return undefined;

@@ -167,7 +167,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
   const address = config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...operationsOn(local, redisBatch, reader, hotelList, collections, address),
-    changes: changesOperation(changeFeed, address),
+    changes: changesOperation(changeFeed, address, apiKeys),
   };
   const maxConnections = divideDescriptors(config).connections;
   const server = openServer(operations, pipeline, pagesOf(documents), config.BASE_PATH, {

@@ -1,4 +1,4 @@
-import type { Postgres } from '../postgres/client.ts';
+import type { Lane, Postgres } from '../postgres/client.ts';
 import type { Replicas } from '../postgres/replicas.ts';
 import { CollectionIds } from './collection-ids.ts';
 
@@ -50,12 +50,13 @@ export class CollectionRepository {
       `${MEMBERS} and exists (select from hotels where id = hotel_id) order by hotel_id collate "C" offset $2 limit $3`,
       [collection, skip, limit],
       owner,
+      'list',
     );
   }
 
-  async #ids(from: string, parameters: unknown[], owner: string): Promise<string[]> {
+  async #ids(from: string, parameters: unknown[], owner: string, lane?: Lane): Promise<string[]> {
     const text = `select hotel_id as id from ${from}`;
-    const rows = await this.#postgres.rows<{ id: string }>(text, parameters, owner);
+    const rows = await this.#postgres.rows<{ id: string }>(text, parameters, owner, lane);
     return rows.map(({ id }) => id);
   }
 }

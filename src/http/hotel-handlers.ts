@@ -11,6 +11,7 @@ import { EMPTY_ARRAY, joinBodies } from '../hotels/json-array.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import { readBatch } from './batch-body.ts';
+import type { ChangesInput } from './changes-handler.ts';
 import { compressNow, type Encoding, isWorthwhile, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { listTagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
@@ -20,7 +21,7 @@ import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 
 /** Operations of the contract, called by the pipeline. */
 export interface Operations {
-  changes: GetRouteDefinition<Map<string, string | undefined>>;
+  changes: GetRouteDefinition<ChangesInput>;
   list: GetRouteDefinition<Map<string, string | undefined>>;
   hotel: GetRouteDefinition<string>;
   hotelByChannel: GetRouteDefinition<string>;

@@ -1,4 +1,7 @@
+import { hash } from 'node:crypto';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
+import { insertKey } from '../support/key.ts';
 import { Mirror } from '../support/mirror.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -227,6 +230,16 @@ describe('what is wrong with a request', () => {
       expect((await service.get(`/changes?after=${cut}`)).status).toBe(400);
   });
 
+  it('a token made up with an id that no hotel can have', async () => {
+    const { next } = (await service.get('/changes?limit=1')).json();
+    const fields = JSON.parse(Buffer.from(next.slice(8), 'base64url').toString());
+    fields[4] = 'a\0';
+    const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
+    const checksum = hash('sha256', `change token ${text}`, 'base64url').slice(0, 8);
+    const answer = await service.get(`/changes?after=${checksum}${text}`);
+    expect([answer.status, answer.json()]).toEqual([400, { error: NO_TOKEN }]);
+  });
+
   it('takes the largest and the smallest values, and ignores what it does not know', async () => {
     expect((await service.get('/changes?limit=1000&wait=0&since=yesterday')).status).toBe(200);
     expect((await service.get('/changes?limit=1&limit=x')).json().changes).toHaveLength(1);
@@ -252,6 +265,24 @@ describe('wait', () => {
       false,
     ]);
     expect(await service.metric('hotel_api_changes_waiting')).toBe(0);
+  });
+
+  it('ends with 401 if the key is revoked meanwhile, and with 410 if it gets a collection', async () => {
+    for (const [change, status] of [
+      [service.sql`revoked_at = now()`, 401],
+      [service.sql`collection_id = 'none'`, 410],
+    ] as const) {
+      const key = await insertKey(service.sql, []);
+      const { next } = (await service.get('/changes?limit=1000', { key })).json();
+      const waiting = service.get(`/changes?wait=30&after=${next}`, { key });
+      await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
+      await service.sql`update api_keys set ${change} where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+      await expect
+        .poll(() => service.get('/hotels', { key }).then((answer) => answer.text))
+        .not.toContain('h1');
+      await service.sql`update hotels set name = 'not shown' where id = 'h4'`;
+      expect((await waiting).status).toBe(status);
+    }
   });
 
   it('is answered empty where nothing changes', async () => {
