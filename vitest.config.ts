@@ -8,7 +8,15 @@ const DOCUMENTS = 'test/documents/*.test.ts';
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['src/**/*.test.ts', DOCUMENTS], sequence: { groupOrder: 1 } } },
+      {
+        test: {
+          name: 'unit',
+          include: ['src/**/*.test.ts', DOCUMENTS],
+          // a bound that only a hang exceeds, also on a busy machine
+          testTimeout: 120_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
       {
         test: {
           name: 'service',

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { median } from './figures.ts';
 import { type Round, runScenario } from './rounds.ts';
@@ -9,7 +10,7 @@ import { SCENARIOS } from './scenarios.ts';
 import { startService } from './targets/service.ts';
 import type { Target } from './targets/target.ts';
 import { warm } from './warm.ts';
-import { startWorld, type World } from './world.ts';
+import { makeDatabase, startWorld, type World } from './world.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const HOTELS = 100_000;
@@ -37,17 +38,21 @@ export async function compareCommits(
   const say = (sentence: string) => console.error(sentence);
   const world = await startWorld(HOTELS, { wrk: true, nginx: false }, shutdown, say);
   say(world.cores.sentence);
-  const roots = [a, b].map((commit, i) => checkOut(commit, join(world.folder, `tree-${i}`)));
+  const trees: { root: string; databaseUrl: string }[] = [];
+  for (const [i, commit] of [a, b].entries()) {
+    const root = checkOut(commit, join(world.folder, `tree_${i}`));
+    trees.push({ root, databaseUrl: await databaseOf(root, world) });
+  }
   console.log(`A = ${a}, B = ${b}; processor time a request in us; B / A below 1: B is cheaper\n`);
   for (const [mode, environment] of [
     ['local cache', {}],
     ['Redis only', { L1_MAX_BYTES: '0' }],
   ] as const) {
     const pair: Target[] = [];
-    for (const [i, root] of roots.entries()) {
+    for (const [i, { root, databaseUrl }] of trees.entries()) {
       const redisUrl = `redis://127.0.0.1:${world.redis.port}/${FIRST_REDIS_DATABASE + i}`;
       const target = await startService(
-        { ...world.targetOptions, redisUrl },
+        { ...world.targetOptions, databaseUrl, redisUrl },
         { name: i === 0 ? 'service' : 'service-redis', root, environment },
       );
       shutdown.push(`${mode} ${i}`, target.stop, 12_000);
@@ -81,16 +86,29 @@ async function comparePair(
   }
 }
 
-/** Checks out a commit into a folder, with the packages of the working tree if the lockfiles are equal, else its own. */
-function checkOut(commit: string, folder: string): string {
+/** Returns the database of the world or, if the tree needs another schema, makes one with the same hotels and keys. */
+export async function databaseOf(root: string, world: World): Promise<string> {
+  const directory = join(root, 'sql/');
+  const [own, needed] = [ROOT, root].map((each) => readdirSync(join(each, 'sql')).sort());
+  if (isDeepStrictEqual(own, needed)) return world.targetOptions.databaseUrl;
+  const { sql, databaseUrl } = await makeDatabase(world, basename(root), world.hotels.length, directory);
+  const keys = await world.sql`select id, name, key_sha256, scopes from api_keys`;
+  await sql`insert into api_keys ${sql(keys)}`;
+  return databaseUrl;
+}
+
+/** Checks out a commit into a folder, with the packages of the working tree if it depends on the same, else its own. */
+export function checkOut(commit: string, folder: string): string {
   if (commit === '.') return ROOT;
   const maxBuffer = 256 * 1024 * 1024;
   const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, maxBuffer });
   mkdirSync(folder);
   // unlike a work tree, an archive leaves nothing in the repository if the run is killed
   execFileSync('tar', ['-x', '-C', folder], { input: git('archive', commit) });
-  const same = git('diff', '--stat', commit, '--', 'package-lock.json').length === 0;
-  if (same) symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  const dependenciesOf = (root: string) =>
+    JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).dependencies;
+  if (isDeepStrictEqual(dependenciesOf(folder), dependenciesOf(ROOT)))
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   else execFileSync('npm', ['ci', '--silent'], { cwd: folder, stdio: 'inherit' });
   return folder;
 }

@@ -10,7 +10,6 @@ export interface Cores {
 }
 
 /**
-/**
  * Pins this process and its later children to all cores except core 0, which the servers under test use. Where pinning is
  * impossible, all share all cores, and the sentence says so.
  */

@@ -19,3 +19,9 @@ export function significant(value: number): string {
 export function whole(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
+
+/** Returns the value below which this share of the values lies; Infinity without any. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Infinity;
+}

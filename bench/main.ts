@@ -1,7 +1,8 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { parseWhole } from '../src/cli/arguments.ts';
+import { parseWhole } from '../src/cli/common/arguments.ts';
 import { Shutdown } from '../src/lib/shutdown.ts';
 import { compareCommits } from './compare.ts';
+import { runMirror } from './mirror.ts';
 import { PARTS, PEERS, runBenchmarks, USUAL_HOTELS } from './run.ts';
 import { QUEUE_ROWS, runSizing } from './sizing.ts';
 
@@ -35,7 +36,7 @@ program
   .command('compare')
   .description('compare two commits of the service, interleaved, and report changes beyond the noise')
   .argument('<a>', 'a commit, branch or tag')
-  .argument('<b>', 'another; "." is the working tree as it stands')
+  .argument('<b>', 'another; "." is the working tree')
   .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 1_000), 7)
   .option('--only <scenarios>', 'comma-separated (default: the main ones)', parseNames(PARTS))
   .action((a, b, { rounds, only }) => finish(compareCommits(a, b, rounds, only, shutdown)));
@@ -44,6 +45,14 @@ program
   .description('measure the memory of hotels in every tier, for the sizing tables')
   .option('--hotels <n>', 'number of hotels', parseWhole(QUEUE_ROWS, 10_000_000), 50_000)
   .action(({ hotels }) => finish(runSizing(hotels, shutdown, console.error)));
+program
+  .command('mirror')
+  .description('measure what mirrors cost: the first copy, pages of changes, waiting clients, writers')
+  .option('--hotels <n>', 'number of hotels', parseWhole(100_000, 10_000_000), 1_000_000)
+  .option('--clients <n>', 'number of waiting clients', parseWhole(1, 100_000), 5_000)
+  .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 7), 5)
+  .option('--before <commit>', 'commit whose schema the writers are compared with')
+  .action((options) => finish(runMirror(options, shutdown, console.error)));
 await program.parseAsync();
 
 async function finish(work: Promise<void>): Promise<void> {

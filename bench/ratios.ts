@@ -1,7 +1,9 @@
 import { median } from './figures.ts';
+import { SIZES } from './probes/compressed-gets.ts';
 import type { ProbeName } from './probes/probe.ts';
 import type { Results } from './results.ts';
 import type { Cell, Round } from './rounds.ts';
+import { CLIENTS } from './scenarios.ts';
 import type { TargetName } from './targets/target.ts';
 
 /** Target of the project for a ratio: a floor that must hold and an aim. */
@@ -58,13 +60,26 @@ const PROMISED: Promised[] = [
   compare('metrics, request ids, logging: off / on', 'processor time', 'get', 'bare', 'service', 0.95, 0.98),
   probe('1000 cold ids: our time / the bare SQL query', 'cold', 3, 1.5),
   probe('a million hotels: page at 999,900 / page at 0', 'deep-page', 2, 1.2),
-  beside('get', 'get-go', 'GET by id as Go asks: uncompressed', 0.8, 0.95),
-  beside('get', 'get-node', 'GET by id as Node asks: uncompressed', 0.8, 0.95),
-  beside('get', 'get-python', 'GET by id as Python asks: uncompressed', 0.8, 0.95),
+  ...SIZES.flatMap((size) =>
+    CLIENTS.flatMap(([client, accept]) => {
+      const title = `GET of ${size / 1000} kB, \`${accept}\``;
+      const scenario = `get-${size}-${client}`;
+      return [
+        beside(`get-${size}`, scenario, `${title}: uncompressed`, 0.8, 0.95),
+        beside(`get-${size}-go`, scenario, `${title}: nginx with gzip`, 2.5, 4, 'nginx'),
+      ];
+    }),
+  ),
+  beside('before-batch-1000-go', 'before-batch-1000-go', 'batch of 1000, gzip: before', 1.3, 2, 'before'),
   beside('batch-20', 'page-20', 'list of 20: batch of 20', 0.8, 1),
   beside('batch-100', 'page-100', 'list of 100: batch of 100', 0.8, 1),
+  beside('before-page-20-go', 'before-page-20-go', 'list of 20, gzip: before', 2, 5, 'before'),
   atLeast('batch of 1000: no local cache / one for a third of the hotels', 'partial-cache-batch', 0.9, 1.3),
+  atLeast('the same, Zipf', 'partial-cache-zipf', 0.9, 1.3),
   atLeast('GET by id: no local cache / one for a third of the hotels', 'partial-cache-get', 0.95, 1.1),
+  probe('GET by id: a key of a collection / one without', 'collection-get', 1.2, 1),
+  probe('batch of 1000: a key of a collection / one without', 'collection-batch', 1.4, 1),
+  probe('list of 20: a key of a collection / one without', 'collection-list', 1.3, 1),
   probe('event-loop delay p99 with 50 batches of 1000 at once, s', 'event-loop', 0.05, 0.05),
 ];
 
@@ -88,15 +103,16 @@ function atLeast(title: string, name: ProbeName, floor: number, aim: number): Pr
   return { title, floor, aim, of: { probe: name } };
 }
 
-/** One scenario of the service beside another one of it. */
+/** One scenario of the service beside another one, of it or of another server. */
 function beside(
   theirScenario: string,
   scenario: string,
   title: string,
   floor: number,
   aim: number,
+  theirs: TargetName = 'service',
 ): Promised {
-  const of: Compared = { scenario, theirScenario, by: 'processor time', theirs: 'service', ours: 'service' };
+  const of: Compared = { scenario, theirScenario, by: 'processor time', theirs, ours: 'service' };
   return { title, floor, aim, of };
 }
 

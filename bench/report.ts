@@ -20,13 +20,12 @@ export function report(results: Results): string {
     'server\'s processes a request, user and system, from /proc/PID/stat. "busy": of one core; where it is marked with ~',
     'the server was not the bottleneck; its processor time is then more reliable than its rate.',
   ];
-  for (const scenario of SCENARIOS) {
-    const cells = results.cells.filter((cell) => cell.scenario === scenario.name);
-    if (cells.length === 0) continue;
-    lines.push('', scenario.title, header(), ...cells.map(row));
+  for (const [name, cells] of Map.groupBy(results.cells, ({ scenario }) => scenario)) {
+    const title = SCENARIOS.find((scenario) => scenario.name === name)?.title ?? name;
+    lines.push('', title, header(), ...cells.map(row));
   }
-  if (results.witness.length > 0)
-    lines.push('', 'The same by autocannon', header(), ...results.witness.map(row));
+  if (results.autocannon.length > 0)
+    lines.push('', 'The same by autocannon', header(), ...results.autocannon.map(row));
   if (results.sweep.length > 0) lines.push('', ...sweepTable(results));
   for (const { what, ours, theirs } of results.probes)
     lines.push(
@@ -63,7 +62,7 @@ function row({ target, scenario, rounds }: Cell): string {
 }
 
 function sweepTable({ sweep }: Results): string[] {
-  const lines = ['Open loop: requests are due at a fixed rate, latency from the moment they were due'];
+  const lines = ['Open loop: requests are due at a fixed rate, latency from the due time'];
   for (const scenario of new Set(sweep.map((point) => point.scenario))) {
     lines.push(
       `  ${scenario.padEnd(30)}${['due/s', 'p50 us', 'p99 us', 'faults'].map((name) => name.padStart(10)).join('')}`,
@@ -91,7 +90,7 @@ function compressionTable({ compression }: Results): string[] {
 
 function ratioTable(ratios: Ratio[]): string[] {
   return [
-    'Ratios to what the title names. By processor time a request: theirs / ours; by rate: ours / theirs; above 1, ours is',
+    'Ratios to the named target. By processor time a request: theirs / ours; by rate: ours / theirs; above 1, ours is',
     'better. "other": the same by the other measure.',
     `  ${''.padEnd(56)}${'by'.padEnd(16)}${['ratio', 'from', 'to', 'floor', 'aim', 'other', 'verdict'].map((name) => name.padStart(9)).join('')}`,
     ...ratios.map(({ title, by = '', value, rounds, floor, aim, atMost, other, decision }) => {

@@ -16,6 +16,6 @@ export interface Results {
   sweep: SweepPoint[];
   probes: Probe[];
   compression: Compression[];
-  /** autocannon, to confirm our own generator */
-  witness: Cell[];
+  /** main scenarios by autocannon, to confirm the generator */
+  autocannon: Cell[];
 }

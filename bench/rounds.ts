@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Call, LoadResult } from './load/call.ts';
 import { closedLoop } from './load/closed.ts';
-import { headBytesOf } from './load/connection.ts';
+import { ask } from './load/connection.ts';
 import { writeCalls, wrkLoop } from './load/wrk.ts';
 import { processorTimeMs } from './processor-time.ts';
 import type { Scenario } from './scenarios.ts';
@@ -36,68 +36,101 @@ const IN_TURN: TargetName[] = [
   'fastify',
   'nginx',
   'limit',
+  'before',
   'service',
   'bare',
   'service-redis',
   'nginx-redis',
 ];
 
-/** Duration in which each hotel of a compressed scenario is requested more than twice. */
-const COMPRESSED_WARM_UP_S = 4;
+/** Number of small responses that a service compresses in a second; each hotel is requested twice before it is measured. */
+const COMPRESSED_PER_SECOND = 5_000;
 
 /** Runs one scenario on all targets in rounds: each target once a round. */
-export async function runScenario(
-  { folder, tools, say, hotels, keys }: World,
+export function runScenario(
+  world: World,
   scenario: Scenario,
   targets: Target[],
   pace: Pace,
 ): Promise<Cell[]> {
-  const chosen = targets.filter(({ name }) => !scenario.without?.includes(name));
-  const calls = scenario.calls({ hotels, keys });
-  const constant = Math.round(calls.reduce((sum, { bodyBytes }) => sum + bodyBytes, 0) / calls.length);
-  const file = join(folder, scenario.name);
-  const wrk = scenario.small ? tools.wrk : undefined;
-  if (wrk) await writeCalls(file, calls);
+  return runInterleaved(
+    world,
+    targets.map((target) => ({ scenario, target })),
+    pace,
+  );
+}
 
-  const callsOf = (target: Target): Call[] =>
-    target.name === 'limit' ? calls.map(({ bytes }) => ({ bytes, status: 200, bodyBytes: constant })) : calls;
-  const load = async (target: Target, seconds: number, from: number): Promise<LoadResult> => {
-    const own = callsOf(target);
-    const options = { connections: scenario.connections, seconds, from };
-    if (!wrk) return closedLoop(target.port, own, options);
-    const headBytes = await headBytesOf(target.port, own[from % own.length]!);
-    return wrkLoop(wrk, target.port, own, { ...options, file, headBytes });
-  };
-
-  const cells = chosen.map((target): Cell => ({ scenario: scenario.name, target: target.name, rounds: [] }));
-  for (const target of chosen) {
+/** Runs scenarios on targets in rounds: each pair once a round, except where the target does not support the scenario. */
+export async function runInterleaved(
+  world: World,
+  pairs: { scenario: Scenario; target: Target }[],
+  pace: Pace,
+): Promise<Cell[]> {
+  const prepared = new Map<Scenario, Prepared>();
+  const cells: { cell: Cell; target: Target; of: Prepared }[] = [];
+  for (const { scenario, target } of pairs) {
+    if (scenario.without?.includes(target.name)) continue;
+    const of = prepared.get(scenario) ?? (await prepare(world, scenario));
+    prepared.set(scenario, of);
+    const { calls, constant } = of;
     if (target.answerWith) await target.answerWith(constant);
     else await verify(target, calls);
-    await load(target, calls[0]!.mayBeCompressed && scenario.small ? COMPRESSED_WARM_UP_S : 1, 0);
+    const compressed = calls[0]!.mayBeCompressed && scenario.small;
+    await of.load(target, compressed ? Math.ceil(calls.length / COMPRESSED_PER_SECOND) : 1, 0);
+    cells.push({ cell: { scenario: scenario.name, target: target.name, rounds: [] }, target, of });
   }
-  const inTurn = [...chosen.entries()].sort(
-    ([, a], [, b]) => IN_TURN.indexOf(a.name) - IN_TURN.indexOf(b.name),
-  );
+  const inTurn = cells.toSorted((a, b) => IN_TURN.indexOf(a.target.name) - IN_TURN.indexOf(b.target.name));
   for (let round = 0; round < pace.rounds; round++) {
     // alternates the direction, so that drift affects all targets equally
-    for (const [i, target] of round % 2 === 0 ? inTurn : inTurn.toReversed()) {
+    for (const { cell, target, of } of round % 2 === 0 ? inTurn : inTurn.toReversed()) {
+      if (prepared.size > 1) await target.answerWith?.(of.constant);
       const missesBefore = target.adminPort ? await readMisses(target) : 0;
       const beforeMs = await processorTimeMs(target.pid);
       const beganAtMs = performance.now();
       // each round begins elsewhere, so that it does not hit what the last has just read
-      const result = await load(target, pace.seconds, Math.floor((calls.length * (round + 1)) / 7));
+      const result = await of.load(target, pace.seconds, Math.floor((of.calls.length * (round + 1)) / 7));
       const wallMs = performance.now() - beganAtMs;
       const spentMs = (await processorTimeMs(target.pid)) - beforeMs;
-      cells[i]!.rounds.push({
+      cell.rounds.push({
         ...result,
         processorUs: (spentMs * 1000) / result.requests,
         busy: spentMs / Math.min(wallMs, result.seconds * 1000),
         ...(target.adminPort && { localMisses: (await readMisses(target)) - missesBefore }),
       });
-      for (const fault of result.faults) say(`  ${scenario.name}, ${target.name}: ${fault}`);
+      for (const fault of result.faults) world.say(`  ${cell.scenario}, ${target.name}: ${fault}`);
     }
   }
-  return cells;
+  return cells.map(({ cell }) => cell);
+}
+
+/** Requests of a scenario. */
+interface Prepared {
+  calls: Call[];
+  /** mean size of the responses */
+  constant: number;
+  load(target: Target, seconds: number, from: number): Promise<LoadResult>;
+}
+
+async function prepare(
+  { folder, tools, hotels, keys }: World,
+  { name, calls: callsOf, small, connections }: Scenario,
+): Promise<Prepared> {
+  const calls = callsOf({ hotels, keys });
+  const constant = Math.round(calls.reduce((sum, { bodyBytes }) => sum + bodyBytes, 0) / calls.length);
+  const ofLimit = calls.map(({ bytes }) => ({ bytes, status: 200, bodyBytes: constant }));
+  const file = join(folder, name);
+  const wrk = small ? tools.wrk : undefined;
+  if (wrk) await writeCalls(file, calls);
+  const load = async (target: Target, seconds: number, from: number): Promise<LoadResult> => {
+    const own = target.name === 'limit' ? ofLimit : calls;
+    const options = { connections, seconds, from };
+    if (!wrk) return closedLoop(target.port, own, options);
+    // lengths of compressed responses are not checked
+    const isChecked = !calls[0]!.mayBeCompressed;
+    const headBytes = isChecked ? (await ask(target.port, own[from % own.length]!)).headBytes : 0;
+    return wrkLoop(wrk, target.port, own, { ...options, file, headBytes });
+  };
+  return { calls, constant, load };
 }
 
 function readMisses(target: Target): Promise<number> {

@@ -4,8 +4,12 @@ import { cpus, release } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Shutdown } from '../src/lib/shutdown.ts';
+import { checkWithAutocannon } from './autocannon-check.ts';
 import { plotProcessorTime, plotSweep } from './plot.ts';
+import { before } from './probes/before.ts';
 import { cold } from './probes/cold.ts';
+import { collection } from './probes/collection.ts';
+import { compressedGets } from './probes/compressed-gets.ts';
 import { compression } from './probes/compression.ts';
 import { deepPage } from './probes/deep-page.ts';
 import { eventLoop } from './probes/event-loop.ts';
@@ -13,7 +17,7 @@ import { partialCache } from './probes/partial-cache.ts';
 import type { Probe } from './probes/probe.ts';
 import { report } from './report.ts';
 import type { Results } from './results.ts';
-import { type Pace, runScenario } from './rounds.ts';
+import { type Cell, type Pace, runInterleaved } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { sweep } from './sweep.ts';
 import { startNginx } from './targets/nginx.ts';
@@ -21,7 +25,6 @@ import { startFastify, startLimit } from './targets/peers.ts';
 import { startService } from './targets/service.ts';
 import { type Target, type TargetName, TITLES } from './targets/target.ts';
 import { warm } from './warm.ts';
-import { witness } from './witness.ts';
 import { startWorld, type World } from './world.ts';
 
 const MILLION = 1_000_000;
@@ -32,9 +35,10 @@ const BARE = new URL('./targets/bare-service.mjs', import.meta.url).href;
 /** Scenarios with target ratios: they run longer, and are part of `--quick`. */
 const PROMISED = ['get', 'batch-1000'];
 const QUICK = ['get', 'batch-10', 'batch-1000'];
-const PACE: Record<'quick' | 'usual' | 'promised', Pace> = {
+const PACE: Record<'quick' | 'usual' | 'grouped' | 'promised', Pace> = {
   quick: { rounds: 3, seconds: 1 },
-  usual: { rounds: 3, seconds: 2 },
+  usual: { rounds: 3, seconds: 1 },
+  grouped: { rounds: 5, seconds: 1 },
   promised: { rounds: 12, seconds: 1 },
 };
 
@@ -55,18 +59,21 @@ export interface RunOptions {
 }
 
 /** Names for `--beside`. */
-export const PEERS = Object.keys(TITLES).filter((name) => name !== 'service');
+export const PEERS = Object.keys(TITLES).filter((name) => name !== 'service' && name !== 'before');
 
 /** Names for `--only`. */
 export const PARTS = [
   ...SCENARIOS.map(({ name }) => name),
   'sweep',
-  'witness',
+  'autocannon',
   'cold',
   'event-loop',
   'compression',
+  'compressed-gets',
+  'before',
   'deep-page',
   'partial-cache',
+  'collection',
 ];
 
 /** Runs the benchmarks, writes bench/results and prints the tables. `shutdown` releases everything started. */
@@ -93,20 +100,26 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   }
 
   const results = emptyResults(world, quick);
-  for (const scenario of scenarios) {
-    const { name } = scenario;
-    say(scenario.title);
-    const usual = PACE[quick ? 'quick' : PROMISED.includes(name) ? 'promised' : 'usual'];
-    const pace = { ...usual, rounds: rounds ?? usual.rounds };
+  const paceOf = (name: keyof typeof PACE) => {
+    const usual = PACE[quick ? 'quick' : name];
+    return { ...usual, rounds: rounds ?? usual.rounds };
+  };
+  for (const [name, group] of Map.groupBy(scenarios, ({ name, group = name }) => group)) {
+    say(group.map(({ title }) => title).join(', '));
+    const pace = paceOf(PROMISED.includes(name) ? 'promised' : group.length > 1 ? 'grouped' : 'usual');
     // the cost of observability is measured in one scenario
     const asked = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
-    results.cells.push(...(await runScenario(world, scenario, asked, pace)));
+    const pairs = group.flatMap((scenario) => asked.map((target) => ({ scenario, target })));
+    results.cells.push(...(await runInterleaved(world, pairs, pace)));
   }
-  const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe | Probe[]>) => {
+  const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe | (Probe | Cell)[]>) => {
     if (!chosen(name, inQuick)) return;
     say(name);
     try {
-      results.probes.push(...[await run()].flat());
+      for (const each of [await run()].flat()) {
+        if ('scenario' in each) results.cells.push(each);
+        else results.probes.push(each);
+      }
     } catch (error) {
       results.sentences.push(`The probe ${name} failed: ${(error as Error).message}.`);
     }
@@ -117,15 +130,18 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     say('compression');
     results.compression = compression(world);
   }
-  if (chosen('witness', false)) {
-    say('witness: autocannon');
-    results.witness = await witness(world, targets, 2);
+  if (chosen('autocannon', false)) {
+    say('the main scenarios by autocannon');
+    results.autocannon = await checkWithAutocannon(world, targets, 2);
   }
   if (chosen('sweep', false)) {
     say('sweep: open loop at fixed rates');
     results.sweep = await sweep(world, targets, 2);
   }
+  await probe('compressed-gets', false, () => compressedGets(world, paceOf('usual')));
+  await probe('before', false, () => before(world, paceOf('grouped')));
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
+  await probe('collection', false, () => collection(world, service, 5));
   await probe('partial-cache', false, () => partialCache(world, 5));
 
   const isWhole = !only && !options.beside && !rounds && hotels === USUAL_HOTELS;
@@ -137,7 +153,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
 /** Starts the targets, the service first. */
 async function startTargets(world: World, beside: string[]): Promise<Target[]> {
   const { targetOptions: around, tools, shutdown } = world;
-  const starts: Record<TargetName, () => Promise<Target>> = {
+  const starts: Record<Exclude<TargetName, 'before'>, () => Promise<Target>> = {
     service: () => startService(around, { name: 'service' }),
     'service-redis': () =>
       startService(around, { name: 'service-redis', environment: { L1_MAX_BYTES: '0' } }),
@@ -173,17 +189,17 @@ function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results 
     meanHotelBytes: hotels.reduce((sum, { fullBytes }) => sum + fullBytes, 0) / hotels.length,
     sentences: [
       cores.sentence,
-      'Small answers are asked for by wrk, larger ones by a generator of our own over plain sockets (autocannon carries',
-      'two thirds of its rate and would be the limit; it stands beside as a witness). The peers send content-type,',
-      'content-length and what their servers add; the service and the limit send also ETag, Cache-Control, Vary and',
-      'x-request-id.',
+      'Requests with small responses are sent by wrk, others by a generator over plain sockets. autocannon reaches two',
+      'thirds of its rate and would be the bottleneck; it repeats the main scenarios as a check. The peers send',
+      'content-type, content-length and the headers of their servers; the service and the limit also send ETag,',
+      'Cache-Control, Vary and x-request-id.',
       ...tools.sentences,
     ],
     cells: [],
     sweep: [],
     probes: [],
     compression: [],
-    witness: [],
+    autocannon: [],
   };
 }
 

@@ -13,6 +13,8 @@ export interface Scenario {
   connections: number;
   /** targets that do not support it */
   without?: TargetName[];
+  /** scenarios of one group are compared with each other, and interleaved */
+  group?: string;
   calls: (around: Known) => Call[];
 }
 
@@ -25,8 +27,8 @@ const SEED = 7;
 /** At most the concurrency of key look-ups: further unknown keys would first be rejected with 503. */
 const UNKNOWN_KEYS = 8;
 const NO_LIST: TargetName[] = ['nginx', 'nginx-redis'];
-/** Targets without compression. */
-const NO_COMPRESSION: TargetName[] = ['nginx', 'nginx-redis', 'fastify', 'limit', 'bare'];
+/** Targets without compression, or of no interest for pages beside batches. */
+const PEERS: TargetName[] = ['nginx', 'nginx-redis', 'fastify', 'limit'];
 
 /** Accept-Encoding of the default clients of three languages. */
 export const CLIENTS = [
@@ -37,7 +39,7 @@ export const CLIENTS = [
 const TITLES_OF_CLIENTS = { go: 'Go', node: 'Node', python: 'Python' };
 /** Number of hotels that are requested compressed: few enough that the warm-up requests each of them twice. */
 const COMPRESSED_HOTELS = 20_000;
-/** Number of pages of the list that are requested in turn. */
+/** Number of pages of the list that are requested one after the other. */
 const PAGES = 50;
 
 /** All scenarios, in the order in which they are run and shown. */
@@ -97,7 +99,7 @@ export const SCENARIOS: Scenario[] = [
       title: `GET by id, as ${TITLES_OF_CLIENTS[client]} asks`,
       small: true,
       connections: 64,
-      without: NO_COMPRESSION,
+      without: PEERS,
       calls: ({ hotels, keys }) =>
         [...shuffled(hotels.length, randomFrom(SEED))]
           .slice(0, COMPRESSED_HOTELS)
@@ -105,7 +107,7 @@ export const SCENARIOS: Scenario[] = [
     }),
   ),
   batch(10, 5_000, 32),
-  batch(100, 1_000, 16),
+  { ...batch(100, 1_000, 16), group: 'pages of 100' },
   batch(1000, 200, 8),
   {
     ...batch(1000, 200, 8, false),
@@ -118,35 +120,38 @@ export const SCENARIOS: Scenario[] = [
       ...usual,
       name: `batch-1000-${client}`,
       title: `batch of 1000, as ${TITLES_OF_CLIENTS[client]} asks`,
-      without: NO_COMPRESSION,
+      without: PEERS,
       calls: (known) => usual.calls(known).map((call) => accepting(accept, call)),
     };
   }),
   {
     name: 'page-20',
+    group: 'pages of 20',
     title: 'list of 20',
     small: false,
     connections: 32,
-    without: NO_LIST,
+    without: PEERS,
     calls: (known) => pages(known, 20),
   },
   {
     name: 'page-20-go',
+    group: 'pages of 20',
     title: 'list of 20, as Go requests it',
     small: false,
     connections: 32,
-    without: NO_LIST,
+    without: PEERS,
     calls: (known) => pages(known, 20).map((call) => accepting('gzip', call)),
   },
   {
     name: 'page-100',
+    group: 'pages of 100',
     title: 'list of 100',
     small: false,
     connections: 16,
-    without: NO_LIST,
+    without: PEERS,
     calls: (known) => pages(known, 100),
   },
-  batch(20, 5_000, 32),
+  { ...batch(20, 5_000, 32), group: 'pages of 20', without: PEERS },
   {
     name: 'page-start',
     title: 'list, 100 at offset 0',
@@ -194,7 +199,14 @@ export function withChannel(hotels: ExpectedHotel[]): ExpectedHotel[] {
     .filter(({ channelId }) => channelId !== null);
 }
 
-function batch(size: number, count: number, connections: number, scoped = true): Scenario {
+/** Returns the scenario of batches of distinct hotels, drawn uniformly or by Zipf's law. */
+export function batch(
+  size: number,
+  count: number,
+  connections: number,
+  scoped = true,
+  byZipf = false,
+): Scenario {
   return {
     name: `batch-${size}`,
     title: `batch of ${size} by channel id`,
@@ -204,9 +216,10 @@ function batch(size: number, count: number, connections: number, scoped = true):
       const random = randomFrom(SEED + size);
       const named = withChannel(hotels);
       const wanted = Math.min(size, named.length);
+      const draw = byZipf ? zipf(named.length, random) : () => Math.floor(random() * named.length);
       return Array.from({ length: count }, () => {
         const chosen = new Set<ExpectedHotel>();
-        while (chosen.size < wanted) chosen.add(named[Math.floor(random() * named.length)]!);
+        while (chosen.size < wanted) chosen.add(named[draw()]!);
         return batchOf([...chosen], scoped ? keys.full : keys.narrow, scoped);
       });
     },

@@ -1,7 +1,8 @@
+import { request } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { isDeepStrictEqual } from 'node:util';
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
-import type { Call } from './load/call.ts';
-import { ask } from './load/connection.ts';
+import { type Call, parseCall } from './load/call.ts';
 import type { Target } from './targets/target.ts';
 
 const SAMPLE = 12;
@@ -10,13 +11,29 @@ const SAMPLE = 12;
 export async function verify(target: Target, calls: Call[]): Promise<void> {
   for (let i = 0; i < Math.min(SAMPLE, calls.length); i++) {
     const call = calls[Math.floor((i * calls.length) / SAMPLE) % calls.length]!;
-    const request = call.bytes.toString('latin1').split('\r\n')[0];
-    const body = await ask(target.port, call).catch((error: Error) => {
-      throw new Error(`${target.name}, ${request}: ${error.message}`);
+    const line = call.bytes.toString('latin1').split('\r\n')[0];
+    const body = await bodyOf(target.port, call).catch((error: Error) => {
+      throw new Error(`${target.name}, ${line}: ${error.message}`);
     });
     if (call.body && !isDeepStrictEqual(JSON.parse(decoded(body).toString()), call.body()))
-      throw new Error(`${target.name}, ${request}: the response differs from PostgreSQL`);
+      throw new Error(`${target.name}, ${line}: the response differs from PostgreSQL`);
   }
+}
+
+/** Returns the body of the response as sent, of a known length or in chunks; throws on another status or length. */
+export async function bodyOf(port: number, call: Call): Promise<Buffer> {
+  const { body: sent = '', ...options } = parseCall(call);
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  request({ host: '127.0.0.1', port, agent: false, ...options }, (response) => {
+    const { statusCode: status } = response;
+    if (status === call.status) buffer(response).then(resolve, reject);
+    else reject(new Error(`status ${status} instead of ${call.status}`));
+  })
+    .on('error', reject)
+    .end(sent);
+  const body = await promise;
+  if (call.mayBeCompressed || body.length === call.bodyBytes) return body;
+  throw new Error(`${body.length} bytes instead of ${call.bodyBytes}`);
 }
 
 /** Returns the uncompressed body. */

@@ -85,11 +85,15 @@ export function redisUrlOf({ port }: { port: number }, database: number): string
   return `redis://127.0.0.1:${port}/${database}`;
 }
 
-/** Creates a database of this release with hotels, and the login of the service, replacing an existing one. */
+/**
+ * Creates a database with hotels, and the login of the service, replacing an existing one. The schema is that of this
+ * release, or of another one whose migrations are in `directory`.
+ */
 export async function makeDatabase(
   { postgres, shutdown }: Pick<World, 'postgres' | 'shutdown'>,
   name: string,
   hotels: number,
+  directory?: string,
 ): Promise<{ sql: Sql; databaseUrl: string }> {
   const admin = openDatabase(postgres.url('postgres'), 1, { kind: 'operate' });
   const sql = openDatabase(postgres.url(name), 2, { kind: 'operate' });
@@ -97,7 +101,7 @@ export async function makeDatabase(
     Promise.all([admin.end({ timeout: 0 }), sql.end({ timeout: 0 })]),
   );
   await admin`create database ${admin(name)}`;
-  await migrate(sql);
+  await migrate(sql, directory);
   const password = randomBytes(16).toString('hex');
   await admin.unsafe(`drop role if exists ${LOGIN}_${name}`);
   await admin.unsafe(`create role ${LOGIN}_${name} login password '${password}' in role hotel_api_serve`);
@@ -114,7 +118,7 @@ export async function makeDatabase(
 }
 
 /** Stores a hotel's JSON for the peers under both of its keys: one look-up an id, the best case for them. */
-async function fillPeers(url: string, hotels: ExpectedHotel[]): Promise<void> {
+export async function fillPeers(url: string, hotels: ExpectedHotel[]): Promise<void> {
   const redis = new Redis(url);
   for (let from = 0; from < hotels.length; from += 500) {
     const values: string[] = [];

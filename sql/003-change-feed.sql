@@ -1,15 +1,20 @@
--- The change feed: every statement that changes a hotel or a key leaves what it changed in a queue, in the same
--- transaction. The active invalidator looks at the queue 40 times a second. Writers send no NOTIFY: a transaction
--- that has sent one cannot be prepared, and all that have sent one commit one after the other.
--- One row holds up to 1000 changes: writers pay for a few wide rows, not for one a hotel.
+-- The change feed: each statement that changes a hotel or a key records the change in a queue, in the same transaction.
+-- The active invalidator polls the queue 40 times a second. Writers send no NOTIFY: it would forbid to prepare their
+-- transactions and would serialize their commits. A row of the queue holds up to 1000 changes, so that writers insert a
+-- few wide rows instead of one per hotel.
 
 create table hotel_api_changes (
-  kind text not null check (kind in ('hotels', 'hotels_removed', 'hotels_truncated', 'keys', 'keys_truncated')),
-  -- hotel ids, or sha256 of keys in hexadecimal
+  -- 'hotels', 'hotels_removed', 'hotels_truncated', 'keys', 'keys_truncated';
+  -- 'members': hotels that came into a collection or went out; 'collections': collections that were created, renamed or
+  -- deleted; 'collections_truncated': any collection may have changed
+  kind text not null check (kind ~ '^[a-z_]+$'),
+  -- ids of hotels or collections, or sha256 of keys in hexadecimal
   ids text[] not null,
-  -- the version of each; of what was removed, the version that it had
+  -- of members
+  collection_id text,
+  -- the version of each; for a removed row its last version
   versions bigint[] not null,
-  -- what each hotel carries since, so that nobody has to read it to tell of it; empty for removals and keys
+  -- the present ids of each hotel, so that they can be announced without reading it; empty for removals and keys
   channel_ids text[] not null default '{}',
   registry_ids bigint[] not null default '{}',
   -- inserts and deletes move the positions of the list, updates do not
@@ -17,11 +22,12 @@ create table hotel_api_changes (
   committed_after timestamptz not null default clock_timestamp()
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
--- Triggers run with the rights and the search_path of their function's owner: a writer has neither. `migrate` sets
--- the path to this schema and then pg_temp, and `from current` keeps it. PostgreSQL would otherwise look for
--- tables in pg_temp first, where every login may make some.
+-- Triggers run with the rights and the search_path of their function's owner: writers have neither. `migrate` sets the
+-- path to this schema and then pg_temp, and `from current` keeps it. PostgreSQL would otherwise search pg_temp first,
+-- where every login may create tables.
 
--- Called once a row, so it qualifies its names instead: to set a path takes longer than to draw the version.
+-- This function runs once per row. It qualifies its names instead, because setting a path takes longer than drawing the
+-- version.
 do $do$
 begin
   execute format($sql$
@@ -33,8 +39,7 @@ begin
   $sql$, format('%I.hotel_api_versions', current_schema()));
 end $do$;
 
--- Notes the one row of a row trigger. An UPDATE may change the primary key: the old id is then gone, and the queue
--- must say so.
+-- Records the row of a row trigger. An UPDATE may change the primary key; the old id is then recorded as removed.
 create function hotel_api_note_hotel() returns trigger
   language plpgsql security definer set search_path from current as $$
 declare
@@ -66,7 +71,7 @@ begin
   return null;
 end $$;
 
--- The same for deleted rows.
+-- Does the same for deleted rows.
 create function hotel_api_note_removed_hotels() returns trigger
   language plpgsql security definer set search_path from current as $$
 begin
@@ -87,7 +92,7 @@ begin
   return null;
 end $$;
 
--- Notes the one row of a row trigger.
+-- Records the row of a row trigger.
 create function hotel_api_note_key() returns trigger
   language plpgsql security definer set search_path from current as $$
 begin
@@ -132,8 +137,8 @@ create trigger hotel_api_truncated after truncate on api_keys
   for each statement execute function hotel_api_note_truncate('keys_truncated');
 
 -- Sessions with session_replication_role = replica fire none of the above: the apply of logical replication, some
--- restores. Apply fires no statement triggers at all, but for TRUNCATE. These fire in such sessions alone, so a
--- change is noted once and an ordinary statement does not pay for each row.
+-- restores. Apply fires no statement triggers except for TRUNCATE. The following triggers fire in such sessions only, so
+-- a change is recorded once, and ordinary statements do not run a trigger per row.
 create trigger hotel_api_replicated after insert or update or delete on hotels
   for each row execute function hotel_api_note_hotel();
 create trigger hotel_api_replicated after insert or update or delete on api_keys
@@ -145,11 +150,10 @@ alter table hotels enable always trigger hotel_api_truncated;
 alter table api_keys enable always trigger hotel_api_version;
 alter table api_keys enable always trigger hotel_api_truncated;
 
--- Takes changes off the queue for the caller's
--- transaction (rolled back, they are back): up to max_rows, and no more once they hold max_changes. It writes them to
--- the change log (007-change-log.sql), and reads the
--- rows that the changes are about afterwards, so these are never older. Each row of the result holds one of the three.
--- The hotels of more than max_hotels changes are not read; keys are, unless max_hotels is negative.
+-- Takes changes off the queue in the caller's transaction; a rollback restores them. It takes up to max_rows rows, and
+-- no more once they hold max_changes. It writes them to the change log (006-change-log.sql). It reads the changed rows
+-- afterwards, so these are never older than the changes. Each row of the result holds a change, a hotel or a key.
+-- Hotels are not read if more than max_hotels changed. Keys are read unless max_hotels is negative.
 create function hotel_api_drain(max_rows integer, max_changes integer, max_hotels integer)
   returns table (change hotel_api_changes, hotel hotels, key api_keys)
   language plpgsql security definer set search_path from current as $$
@@ -160,6 +164,7 @@ declare
   member_collections text[] := '{}';
   member_hotels text[] := '{}';
   collections_truncated boolean := false;
+  collections_changed boolean := false;
 begin
   for change in
     with locked as materialized (
@@ -181,16 +186,18 @@ begin
       member_hotels := member_hotels || change.ids;
     elsif change.kind = 'collections_truncated' then
       collections_truncated := true;
+    elsif change.kind = 'collections' then
+      collections_changed := true;
     elsif change.kind = 'keys' then
       key_hashes := key_hashes || change.ids;
     end if;
   end loop;
-  -- each statement here sees all that was committed when it began
+  -- each statement of a function sees everything that was committed when it began
   hotel_ids := array(select distinct id from unnest(hotel_ids) as id);
   if cardinality(hotel_ids) > 0 or was_truncated then
     perform hotel_api_log_changes(hotel_ids, was_truncated);
   end if;
-  if cardinality(member_hotels) > 0 or collections_truncated then
+  if cardinality(member_hotels) > 0 or collections_truncated or collections_changed then
     perform hotel_api_log_members(member_collections, member_hotels, collections_truncated);
   end if;
   if cardinality(hotel_ids) between 1 and max_hotels then

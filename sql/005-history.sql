@@ -1,28 +1,28 @@
--- The history of this database. Caches hold what was read in one history, and nothing of it is true in another: in a
--- copy of the database, in what was restored from a dump or a snapshot, on a replica that was promoted before it had
--- the last changes. Each begins a history of its own, with random names that no other one repeats.
+-- The history of this database. Cached values are valid in one history only. A copy of the database, a restored dump or
+-- snapshot, and a replica that was promoted without the last changes each begin another history, with random names that
+-- are never repeated.
 
--- 488 random bits of the server's own generator.
+-- Draws 488 random bits from the server's generator.
 create function hotel_api_draw_secret() returns bytea language sql volatile
   return sha256(
     uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
       || uuid_send(gen_random_uuid())
   );
 
--- 72 of them, as text.
+-- Draws 72 random bits as text.
 create function hotel_api_draw_name() returns text language sql volatile
   return translate(encode(substr(hotel_api_draw_secret(), 1, 9), 'base64'), '+/', '-_');
 
--- What the instances alone know. It signs the messages of the change feed, which any login could forge otherwise, and
--- the values of keys in Redis. Each history has its own. A dump holds it too.
+-- The secret that only the instances know. It signs the messages of the change feed, which any login could forge
+-- otherwise, and the values of keys in Redis. Each history has its own. A dump contains it.
 create table hotel_api_secrets (
   secret bytea not null check (octet_length(secret) = 32),
   is_the_only_row boolean primary key default true check (is_the_only_row)
 );
 insert into hotel_api_secrets values (hotel_api_draw_secret());
 
--- What no copy of the database shares: its number on the server, the server's and that of the timeline. A managed
--- server may not tell all of them, and a replica never tells its timeline.
+-- Identifies this database among its copies: its number on the server, the server's identifier, and the timeline. A
+-- managed server may hide some of them, and a replica always hides its timeline.
 create function hotel_api_place() returns text
   language plpgsql security definer set search_path from current as $$
 declare
@@ -41,23 +41,23 @@ begin
   return place;
 end $$;
 
--- Where the change feed stands in the history. The active invalidator writes this row in the transaction that tells
+-- Position of the change feed in the history. The active invalidator writes this row in the transaction that announces
 -- changes, after the changes were committed. A replica replays commits in their order, so a snapshot that shows this
--- row shows those changes too.
+-- row also shows those changes.
 create table hotel_api_feed_position (
   history text not null default hotel_api_draw_name(),
-  -- why the history began
+  -- reason for the history
   reason text not null default 'the schema was created',
-  -- Keys in Redis begin with it. A new one is drawn whenever Redis may have missed or lost a change: what stands under
-  -- the older ones is never read again and expires.
+  -- Prefix of the keys in Redis. A new one is drawn whenever Redis may have missed or lost a change. Values under earlier
+  -- prefixes are never read again and expire.
   generation text not null default hotel_api_draw_name(),
-  -- the term that may tell
+  -- the term that may announce changes
   leader text not null default '',
-  -- the last term that told something, which one of the history it was, and how many messages it had told by then
+  -- the last term that announced changes, its number in the history, and the number of its messages so far
   term text not null default '',
   number bigint not null default 0,
   count bigint not null default 0,
-  -- where this row was written, in which transaction, and how far versions had come: a restored row shows itself
+  -- place, transaction and last version at which this row was written, which reveal that the row was restored
   place text not null default hotel_api_place(),
   written_by xid8 not null default pg_current_xact_id(),
   version bigint not null default 0,
@@ -65,7 +65,7 @@ create table hotel_api_feed_position (
 );
 insert into hotel_api_feed_position default values;
 
--- Null while the row goes on from where it was written; else what befell it.
+-- Returns the reason why a new history must begin; null: the row is as it was written.
 create function hotel_api_history_fault() returns text
   language sql volatile security definer set search_path from current as $$
   select case
@@ -76,7 +76,7 @@ create function hotel_api_history_fault() returns text
   from hotel_api_feed_position
 $$;
 
--- For every instance: where the feed stands, with the secret of the history.
+-- For every instance: the position of the feed with the secret of the history.
 create function hotel_api_position()
   returns table (history text, reason text, generation text, term text, number bigint, count bigint, secret bytea, fault text)
   language sql volatile security definer set search_path from current as $$
@@ -84,9 +84,9 @@ create function hotel_api_position()
   from hotel_api_feed_position as t, hotel_api_secrets as s
 $$;
 
--- Begins a history, unless the present one is another than `ended`. Versions go on above all that were ever cached: 2^32
--- above the sequence and above `heard`, as long as doubles hold them and a half.
-create function hotel_api_begin_history(ended text, why text, heard bigint) returns void
+-- Begins a history if the present one is still `ended`. Versions continue above all cached ones: 2^32 above the sequence
+-- and above `received`, as long as a double holds them with a half.
+create function hotel_api_begin_history(ended text, why text, received bigint) returns void
   language plpgsql security definer set search_path from current as $$
 declare
   next bigint;
@@ -95,7 +95,7 @@ begin
   if not found then
     return;
   end if;
-  select greatest(last_value, heard) + 4294967296 into next from hotel_api_versions;
+  select greatest(last_value, received) + 4294967296 into next from hotel_api_versions;
   if next < 4503599627370496 then
     perform setval('hotel_api_versions', next);
   end if;
@@ -106,10 +106,12 @@ begin
     place = default, written_by = default, version = (select last_value from hotel_api_versions);
 end $$;
 
--- Begins a term of the invalidator; from now on no other can tell. Returns where it goes on from. What the leader heard
--- last of a history tells whether the row has gone back: the term would hide that by going on.
+-- Begins a term of the invalidator; from then on no other term can announce changes. Returns the position that it
+-- continues. The last position that the leader received shows whether the row has gone back. The term would hide that by
+-- writing the row.
 create function hotel_api_begin_term(
-  new_leader text, heard_version bigint, heard_history text, heard_number bigint, heard_term text, heard_count bigint
+  new_leader text, received_version bigint, received_history text, received_number bigint, received_term text,
+  received_count bigint
 ) returns setof hotel_api_feed_position
   language plpgsql security definer set search_path from current as $$
 declare
@@ -120,49 +122,50 @@ begin
   fault := coalesce(
     hotel_api_history_fault(),
     (
-      select 'it has lost what was told' from hotel_api_feed_position
-      where history = heard_history
-        and (number < heard_number or number = heard_number and (term <> heard_term or count < heard_count))
+      select 'it has lost announced changes' from hotel_api_feed_position
+      where history = received_history
+        and (number < received_number or number = received_number and (term <> received_term or count < received_count))
     )
   );
   if fault is not null then
-    perform hotel_api_begin_history(history, fault, heard_version) from hotel_api_feed_position;
+    perform hotel_api_begin_history(history, fault, received_version) from hotel_api_feed_position;
   end if;
   update hotel_api_feed_position set leader = new_leader, written_by = default;
   return query select * from hotel_api_feed_position;
 end $$;
 
--- For the active invalidator, in every transaction that sends messages: notes that its term has told so many, and the
--- generation, where they are others than before. Throws where the term is over or the row is not as the term left it.
+-- For the active invalidator, in every transaction that sends messages: records the number of messages that its term has
+-- announced, and the generation, if they have changed. Throws if the term has ended or another wrote the row.
 create function hotel_api_announce(
-  teller text, session_pid integer, told_before bigint, told bigint, told_generation text
+  announcing_term text, session_pid integer, announced_before bigint, announced bigint, new_generation text
 ) returns void
   language plpgsql security definer set search_path from current as $$
 declare
   was hotel_api_feed_position;
 begin
   select * into was from hotel_api_feed_position;
-  if was.leader is distinct from teller or (case was.term when teller then was.count else 0 end) <> told_before
-    -- a session keeps its place
+  if was.leader is distinct from announcing_term
+    or (case was.term when announcing_term then was.count else 0 end) <> announced_before
+    -- the place of a session never changes, so it is not compared
     or not exists (
       select from hotel_api_feed_position where xmin = written_by::xid and version <= (select last_value from hotel_api_versions)
     )
   then
     raise exception 'another term or another history has begun';
   end if;
-  -- a driver that reconnects sends this outside of the transaction that drained the queue
+  -- after a reconnect the driver would run this outside of the transaction that drained the queue
   if pg_backend_pid() <> session_pid then
     raise exception 'the session of the term has ended';
   end if;
-  if told > told_before or told_generation <> was.generation then
+  if announced > announced_before or new_generation <> was.generation then
     update hotel_api_feed_position set
-      generation = told_generation, term = teller, number = number + (term <> teller)::integer, count = told,
-      written_by = default, version = (select last_value from hotel_api_versions);
+      generation = new_generation, term = announcing_term, number = number + (term <> announcing_term)::integer,
+      count = announced, written_by = default, version = (select last_value from hotel_api_versions);
   end if;
 end $$;
 
--- What is told must not be lost, and what a query shows may be cached before it is told. So a transaction that changes a
--- hotel or a key is on disk before any other sees it, whatever synchronous_commit says.
+-- Announced changes must not be lost, and rows may be cached before their change is announced. A transaction that changes
+-- a hotel or a key is therefore durable before it is visible, whatever synchronous_commit says.
 create function hotel_api_commit_durably() returns trigger
   language plpgsql security definer set search_path from current as $$
 begin

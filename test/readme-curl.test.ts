@@ -25,7 +25,7 @@ beforeAll(async () => {
   service = await startService({ database, redis: false });
 });
 
-it('the README asks for each of the six operations', () => {
+it('the README requests each of the six operations', () => {
   expect(lines).toHaveLength(6);
   for (const line of lines) expect(line).toContain('http://127.0.0.1:8080/hotels');
 });

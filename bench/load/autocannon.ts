@@ -1,6 +1,6 @@
 import autocannon from 'autocannon';
-import type { Call, LoadResult } from './call.ts';
-import { LoadCounter } from './tally.ts';
+import { type Call, type LoadResult, parseCall } from './call.ts';
+import { LoadCounter } from './load-counter.ts';
 
 /** Maximum number of requests in the list, which each connection builds and sends from its beginning. */
 const REQUESTS = 2_000;
@@ -23,7 +23,7 @@ export async function autocannonLoop(
     url: `http://127.0.0.1:${port}`,
     connections: options.connections,
     duration: options.seconds,
-    requests: chosen.map(({ bytes }) => parse(bytes)),
+    requests: chosen.map(parseCall),
   });
   run.on('response', (_client: unknown, got: number, bytes: number, milliseconds: number) => {
     const fault = got !== status ? `status ${got}` : bytes < shortest ? `${bytes} bytes` : undefined;
@@ -31,14 +31,4 @@ export async function autocannonLoop(
   });
   await run;
   return counter.result((performance.now() - beganAtMs) / 1000);
-}
-
-function parse(bytes: Buffer) {
-  const [head, body] = bytes.toString().split('\r\n\r\n') as [string, string];
-  const [first, ...lines] = head.split('\r\n') as [string, ...string[]];
-  const [method, path] = first.split(' ') as ['GET' | 'POST', string];
-  const headers = Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
-  delete headers.host;
-  delete headers['content-length'];
-  return { method, path, headers, ...(body && { body }) };
 }

@@ -27,6 +27,17 @@ export function requestBytes({ path, key, json }: Ask): Buffer {
   return Buffer.from(`${head}content-type: application/json\r\ncontent-length: ${length}\r\n\r\n${json}`);
 }
 
+/** Returns the parts of a request for a client that writes its own host and length. */
+export function parseCall({ bytes }: Call) {
+  const [head, body] = bytes.toString().split('\r\n\r\n') as [string, string];
+  const [first, ...lines] = head.split('\r\n') as [string, ...string[]];
+  const [method, path] = first.split(' ') as ['GET' | 'POST', string];
+  const headers = Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
+  delete headers.host;
+  delete headers['content-length'];
+  return { method, path, headers, ...(body && { body }) };
+}
+
 /** Result of a load run. Latencies are in microseconds, of requests with the expected response. */
 export interface LoadResult {
   requests: number;

@@ -1,6 +1,6 @@
 import type { Call, LoadResult } from './call.ts';
 import { Connection } from './connection.ts';
-import { LoadCounter } from './tally.ts';
+import { LoadCounter } from './load-counter.ts';
 
 const MAX_FAULTS = 100;
 

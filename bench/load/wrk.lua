@@ -1,4 +1,4 @@
--- Sends the requests of a file in turn, beginning at a place of it. Arguments: file, place.
+-- Sends the requests of a file in order, from a position in it. Arguments: file, position.
 -- The file holds for each request its length in decimal, a line end, and its bytes.
 local requests, count, at = {}, 0, 0
 

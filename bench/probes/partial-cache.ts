@@ -1,12 +1,12 @@
 import { runScenario } from '../rounds.ts';
-import { SCENARIOS } from '../scenarios.ts';
+import { batch, SCENARIOS } from '../scenarios.ts';
 import { startService } from '../targets/service.ts';
 import { warm } from '../warm.ts';
 import { redisUrlOf, type World } from '../world.ts';
 import type { Probe } from './probe.ts';
 
 const REDIS_DATABASE = 6;
-const SECONDS = 2;
+const SECONDS = 1;
 /** Of a hotel in the local cache, beside its JSON: header, keys and index. */
 const OVERHEAD_BYTES = 250;
 
@@ -28,11 +28,13 @@ export async function partialCache(world: World, rounds: number): Promise<Probe[
     await start('service-redis', 0, REDIS_DATABASE + 1),
   ];
   const probes: Probe[] = [];
+  const zipf = { ...batch(1000, 400, 8, true, true), name: 'batch-1000-zipf', title: 'batch of 1000, Zipf' };
   for (const [scenario, name] of [
     ['batch-1000', 'partial-cache-batch'],
+    [zipf.name, 'partial-cache-zipf'],
     ['get', 'partial-cache-get'],
   ] as const) {
-    const found = SCENARIOS.find((each) => each.name === scenario)!;
+    const found = [...SCENARIOS, zipf].find((each) => each.name === scenario)!;
     const [third, none] = await runScenario(world, found, pair, { rounds, seconds: SECONDS });
     probes.push({
       name,

@@ -7,4 +7,13 @@ export interface Probe {
   theirs: number[];
 }
 
-export type ProbeName = 'cold' | 'deep-page' | 'event-loop' | 'partial-cache-batch' | 'partial-cache-get';
+export type ProbeName =
+  | 'cold'
+  | 'collection-batch'
+  | 'collection-get'
+  | 'collection-list'
+  | 'deep-page'
+  | 'event-loop'
+  | 'partial-cache-batch'
+  | 'partial-cache-zipf'
+  | 'partial-cache-get';

@@ -1,10 +1,10 @@
--- The OpenResty way: bodies as strings in lrucache before Redis; a batch is one MGET of what lrucache lacks.
--- A key without the scope has strings of its own. Loaded once a worker; see nginx.ts for what it is given.
+-- Peer as an OpenResty developer would write it: bodies as strings in lrucache before Redis; a batch is one MGET of
+-- the missing ones. Keys without the scope have separate strings. Loaded once a worker; nginx.ts passes its settings.
 local settings = ...
 local redis = require "nginx.redis"
 local cjson = require "cjson.safe"
 
--- for each view and prefix a cache of its own, so that an id is the key as it stands
+-- a separate cache for each view and prefix, so that the id is its key
 local lrucache = settings.lru and require "resty.lrucache"
 local function caches()
   if not lrucache then return {} end
@@ -14,7 +14,7 @@ local full, narrow = { full = true, caches = caches() }, { full = false, caches 
 local views = { [settings.full_key] = full, [settings.narrow_key] = narrow }
 local TTL = 3600
 
-local function refuse(status, sentence)
+local function reject(status, sentence)
   local body = '{"error":"' .. sentence .. '"}'
   ngx.status = status
   ngx.header.content_type = "application/json"
@@ -25,7 +25,7 @@ end
 
 local function view_of_key()
   local view = views[ngx.var.http_x_api_key or ""]
-  if not view then return refuse(401, "Unauthorized") end
+  if not view then return reject(401, "Unauthorized") end
   return view
 end
 
@@ -50,7 +50,7 @@ local function one(prefix, id)
   local body = cache and cache:get(id)
   if not body then
     body = mget({ prefix .. id })[1]
-    if body == ngx.null then return refuse(404, "Hotel not found") end
+    if body == ngx.null then return reject(404, "Hotel not found") end
     body = seen_by(view, body)
     if cache then cache:set(id, body, TTL) end
   end
@@ -64,7 +64,7 @@ local function batch()
   ngx.req.read_body()
   local asked = cjson.decode(ngx.req.get_body_data() or "")
   local ids = asked and asked.channel_ids
-  if type(ids) ~= "table" then return refuse(400, "Request body must include a `channel_ids` array") end
+  if type(ids) ~= "table" then return reject(400, "Request body must include a `channel_ids` array") end
   local cache = view.caches["hotel:channel:"]
   local bodies, missing, places = {}, {}, {}
   for i = 1, #ids do

@@ -45,13 +45,13 @@ const MODULES_LOADED = ['ndk_http_module', 'ngx_http_lua_module']
   .map((name) => `load_module ${MODULES}/${name}.so;`)
   .join('\n');
 
-/** Starts nginx with one worker; without `lru` it reads every hotel from Redis. */
-export async function startNginx(around: TargetOptions, lru: boolean): Promise<Target> {
+/** Starts nginx with one worker; without `lru` it reads every hotel from Redis, and `gzip` compresses at its default level. */
+export async function startNginx(around: TargetOptions, lru: boolean, gzip = false): Promise<Target> {
   const program = (await findProgram(['nginx']))!;
   const server = await startOnFreePort(async (port) => {
     const http = async (folder: string) => {
       await copyFile(LUA, join(folder, 'hotels.lua'));
-      return configuration(around, { port, lru, folder });
+      return configuration(around, { port, lru, gzip, folder });
     };
     const order = await orderNginx(program, http, MODULES_LOADED);
     return { ...order, command: pinned(around.pin, ...order.command) };
@@ -63,12 +63,13 @@ export async function startNginx(around: TargetOptions, lru: boolean): Promise<T
 
 function configuration(
   { peerRedisUrl, keys }: TargetOptions,
-  { port, lru, folder }: { port: number; lru: boolean; folder: string },
+  { port, lru, gzip, folder }: { port: number; lru: boolean; gzip: boolean; folder: string },
 ): string {
   const redis = new URL(peerRedisUrl);
   return `
   server_tokens off;
   default_type application/json;
+  ${gzip ? 'gzip on; gzip_comp_level 1; gzip_types application/json;' : ''}
   keepalive_requests 1000000000;
   client_max_body_size 1m;
   client_body_buffer_size 128k;

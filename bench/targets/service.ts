@@ -31,6 +31,8 @@ export async function startService(
         WORKERS: '1',
         // the load generators keep their connections
         CONNECTION_MAX_AGE_S: '0',
+        // each scenario fills the caches that it needs
+        WARMUP_TIMEOUT_MS: '0',
         LOG_LEVEL: 'info',
         DRAIN_WAIT_MS: '0',
         ...options.environment,

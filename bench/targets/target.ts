@@ -22,6 +22,7 @@ export const TITLES = {
   'nginx-redis': 'nginx + Lua, Redis only',
   limit: 'the limit: a constant body',
   bare: 'this service, nothing observed',
+  before: 'this service, before it was made faster',
 };
 
 /** Environment of the servers under test. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { highlight } from './code.ts';
 
-/** What a browser shows of the HTML. */
+/** Returns the text that a browser shows for the HTML. */
 const shown = (html: string) =>
   html.replace(/<[^>]*>/g, '').replace(/&#(\d+);/g, (_, code) => String.fromCharCode(code));
 

@@ -27,7 +27,8 @@ export function openApiDocument({ basePath, publicUrl, supportEmail }: Deploymen
       description:
         'A read-only API. Every operation requires an API key in the header `x-api-key`. A key without the `registry` scope ' +
         'sees `registry_id` as null. `HEAD` is `GET` without the body. Every error has the body `{"error": "…"}` ' +
-        'and a code in the header `x-error-code`. ' +
+        'and a code in the header `x-error-code`; what is not HTTP/1.1, or has more than 4 KiB of headers, gets 400, 431 or ' +
+        '505 in HTML, without a code. ' +
         'Checks run in this order: path and method, key, rate limit, scope, values, existence. Responses may gain fields.',
       license: { name: 'MIT', identifier: 'MIT' },
       contact: { name: 'The operator of the service', ...(supportEmail && { email: supportEmail }) },

@@ -6,7 +6,7 @@ import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
 import type { KeyRow, VersionedKey } from './key-record.ts';
 
-/** The tiers behind the key cache, as they answer at present; what is put on hold answers when it is let go. */
+/** The tiers behind the key cache with their present content; a tier on hold answers after its release. */
 class Tiers {
   readonly rows = new Map<string, KeyRow>();
   readonly redis = new Map<string, VersionedKey>();
@@ -45,7 +45,7 @@ class Tiers {
   readonly postgres = {
     query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
       this.asked.postgres++;
-      if (this.postgresDown) throw new Unavailable('PostgreSQL is away');
+      if (this.postgresDown) throw new Unavailable('PostgreSQL is unavailable');
       const rows = await run({
         unsafe: async (_: string, parameters?: [string]) =>
           parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.heads,
@@ -97,13 +97,13 @@ beforeEach(() => {
 afterEach(realClocks);
 
 describe('a key', () => {
-  it('that is malformed or mistyped is refused without any look-up', () => {
+  it('is rejected without a lookup if it is malformed or mistyped', () => {
     const slip = key.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A'));
     for (const text of ['', 'hk_', 'x', key.toLowerCase(), `${key}x`, slip])
       expect(apiKeys.find(text)).toBeNull();
   });
 
-  it('that is well-formed is asked for once and then known', async () => {
+  it('is looked up once if it is well-formed', async () => {
     tiers.put(key, { scopes: ['registry'] });
     expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
@@ -116,7 +116,7 @@ describe('a key', () => {
     expect(await apiKeys.load(key)).toMatchObject({ view: 'narrow' });
   });
 
-  it('has each look-up counted by tier and answer', async () => {
+  it('has each lookup counted by tier and answer', async () => {
     tiers.put(key);
     apiKeys.find(key);
     await apiKeys.load(key);
@@ -129,20 +129,20 @@ describe('a key', () => {
     });
   });
 
-  it('that is asked for many times at once is looked up once', async () => {
+  it('is looked up once for concurrent requests', async () => {
     tiers.put(key);
     await Promise.all(Array.from({ length: 100 }, () => apiKeys.load(key)));
     expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
   });
 
-  it('that Redis knows is not asked for in PostgreSQL', async () => {
+  it('is not read from PostgreSQL if Redis has it', async () => {
     tiers.put(key);
     await apiKeys.load(key);
     expect(await cacheWith(tiers.redisCache).load(key)).toMatchObject({ keyId: 'key_a' });
     expect(tiers.asked).toEqual({ redis: 2, postgres: 1 });
   });
 
-  it('of which a newer version was heard of is not believed to Redis', async () => {
+  it('is not taken from Redis if the feed has announced a newer version', async () => {
     tiers.put(key, { version: 5, revoked: true });
     tiers.redis.set(hashOf(key), {
       version: 4,
@@ -159,7 +159,7 @@ describe('a key', () => {
     expect(await apiKeys.load(key)).toBeNull();
   });
 
-  it('is not believed to Redis where the table held a newer version when the worker started', async () => {
+  it('is not taken from Redis if the table had a newer version when the worker started', async () => {
     tiers.put(key, { version: 5, revoked: true });
     tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 5 }];
     await apiKeys.preload();
@@ -177,7 +177,7 @@ describe('a key', () => {
     expect(await apiKeys.load(key)).toBeNull();
   });
 
-  it('is not looked for in Redis while changes may go unheard, nor where there is no Redis', async () => {
+  it('is not read from Redis while the feed is down, nor without Redis', async () => {
     tiers.put(key);
     tiers.feedUp = false;
     await apiKeys.load(key);
@@ -186,14 +186,14 @@ describe('a key', () => {
     expect(tiers.asked).toEqual({ redis: 0, postgres: 2 });
   });
 
-  it('that is revoked is refused, and known to be', async () => {
+  it('is rejected without another lookup after it was revoked', async () => {
     tiers.put(key, { revoked: true });
     expect(await apiKeys.load(key)).toBeNull();
     expect(apiKeys.find(key)).toBeNull();
   });
 
-  it('is refused from the moment it expires, known or not', async () => {
-    // the monotonic clock goes on meanwhile
+  it('is rejected from the moment it expires, cached or not', async () => {
+    // the monotonic clock runs meanwhile
     tiers.put(key, { expires_at_ms: Date.now() + 600_000 });
     expect(await apiKeys.load(key)).not.toBeNull();
     vi.setSystemTime(Date.now() + 400_000);
@@ -204,32 +204,32 @@ describe('a key', () => {
   });
 });
 
-describe('a guess', () => {
-  it('is remembered as unknown, and forgotten after a while', async () => {
+describe('an unknown key', () => {
+  it('is cached as unknown for a limited time', async () => {
     expect(await apiKeys.load(key)).toBeNull();
     expect(apiKeys.find(key)).toBeNull();
     vi.setSystemTime(Date.now() + 60_001);
     expect(apiKeys.find(key)).toBeUndefined();
   });
 
-  it('does not push out the keys that are known, however many come', async () => {
+  it('never evicts a known key, however many there are', async () => {
     tiers.put(key);
     await apiKeys.load(key);
     for (let i = 0; i < 6_000; i++) await apiKeys.load(`guess ${i}`);
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
-    // the first of them went: the table is bounded
+    // the first of them was evicted: the table is bounded
     tiers.asked.redis = 0;
     await apiKeys.load('guess 0');
     expect(tiers.asked.redis).toBe(1);
   });
 });
 
-describe('while too many guesses are made', () => {
+describe('beyond the limit of unknown keys', () => {
   beforeEach(() => {
     tiers.mayLookUp = false;
   });
 
-  it('one more is not looked up, nor is it held to be unknown', async () => {
+  it('a further key is neither looked up nor cached as unknown', async () => {
     tiers.put(key);
     await expect(apiKeys.load(key)).rejects.toThrow(/too many keys/);
     expect(tiers.asked).toEqual({ redis: 0, postgres: 0 });
@@ -237,7 +237,7 @@ describe('while too many guesses are made', () => {
     expect(await apiKeys.load(key)).not.toBeNull();
   });
 
-  it('the answer may take its time, and many who ask with one key are one guess', async () => {
+  it('concurrent requests with one key count once, however long the lookup takes', async () => {
     tiers.mayLookUp = Promise.resolve(true);
     const asked = vi.spyOn(tiers, 'mayLookUp', 'get');
     expect(await Promise.all([apiKeys.load(key), apiKeys.load(key)])).toEqual([null, null]);
@@ -247,7 +247,7 @@ describe('while too many guesses are made', () => {
     await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many keys/);
   });
 
-  it('a few wait until they may be looked up, the others are told at once', async () => {
+  it('a few keys wait for their lookup, and the others are rejected at once', async () => {
     const waiting = Array.from({ length: 32 }, () => apiKeys.load(makeKey()));
     const one = apiKeys.load(key);
     await expect(one).rejects.toThrow(/too many keys/);
@@ -257,14 +257,14 @@ describe('while too many guesses are made', () => {
     expect(tiers.asked.postgres).toBe(32);
   });
 
-  it('one that waits is looked up when the change feed tells of it', async () => {
+  it('a waiting key is looked up when the change feed announces it', async () => {
     tiers.put(key);
     const loading = apiKeys.load(key);
     apiKeys.drop(hashOf(key), 1);
     expect(await loading).not.toBeNull();
   });
 
-  it('a key that is known is asked for again all the same', async () => {
+  it('a known key is still refreshed', async () => {
     tiers.put(key);
     tiers.mayLookUp = true;
     await apiKeys.load(key);
@@ -273,13 +273,13 @@ describe('while too many guesses are made', () => {
     expect(await apiKeys.load(key)).not.toBeNull();
   });
 
-  it('so is a new one of which the change feed has told', async () => {
+  it('a new key that the change feed has announced is still looked up', async () => {
     tiers.put(key);
     apiKeys.drop(hashOf(key), 1);
     expect(await apiKeys.load(key)).not.toBeNull();
   });
 
-  it('so is one that was in the table when the worker started', async () => {
+  it('a key that was in the table when the worker started is still looked up', async () => {
     tiers.put(key);
     tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 1 }];
     await apiKeys.preload();
@@ -289,7 +289,7 @@ describe('while too many guesses are made', () => {
 });
 
 describe('a change', () => {
-  it('makes the key be asked for again', async () => {
+  it('causes another lookup of the key', async () => {
     tiers.put(key);
     await apiKeys.load(key);
     tiers.put(key, { revoked: true, version: 2 });
@@ -300,7 +300,7 @@ describe('a change', () => {
     expect(await apiKeys.load(key)).toBeNull();
   });
 
-  it('that is heard of during a look-up keeps its outcome from being remembered, here and in Redis', async () => {
+  it('during a lookup prevents its result from being cached, here and in Redis', async () => {
     tiers.put(key);
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
@@ -314,7 +314,7 @@ describe('a change', () => {
     expect(tiers.redis.size).toBe(0);
   });
 
-  it('that is heard of during a look-up is seen by who asks after it', async () => {
+  it('during a lookup is visible to later requests', async () => {
     tiers.put(key);
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
@@ -330,7 +330,7 @@ describe('a change', () => {
     expect(apiKeys.find(key)).toBeNull();
   });
 
-  it('that may have been missed makes every key be asked for again, guesses too', async () => {
+  it('that may have been missed causes another lookup of every key, unknown ones too', async () => {
     const guess = makeKey();
     tiers.put(key);
     await apiKeys.load(key);
@@ -341,7 +341,7 @@ describe('a change', () => {
   });
 });
 
-describe('while nobody can be asked', () => {
+describe('while Redis and PostgreSQL are unavailable', () => {
   beforeEach(async () => {
     tiers.put(key, { expires_at_ms: Date.now() + 60_000 });
     await apiKeys.load(key);
@@ -349,7 +349,7 @@ describe('while nobody can be asked', () => {
     tiers.postgresDown = true;
   });
 
-  it('a key that is known goes on being accepted, and is not asked for at every request', async () => {
+  it('a known key is still accepted, without a lookup for each request', async () => {
     recent.noteAll();
     apiKeys.markAllStale();
     tiers.feedUp = false;
@@ -361,7 +361,7 @@ describe('while nobody can be asked', () => {
   });
 
   it.each([
-    ['that is doubted is asked for again after a second, though the feed is back', true],
+    ['that is stale is looked up again after a second, although the feed is back', true],
     ['of which Redis alone knew is asked for again after a second', false],
   ])('a key %s', async (_, isKnown) => {
     tiers.put(key, { revoked: true, version: 2 });
@@ -383,7 +383,7 @@ describe('while nobody can be asked', () => {
     expect(apiKeys.find(key)).toBeNull();
   });
 
-  it('a doubt that comes while a key is believed for want of an answer is asked about at once', async () => {
+  it('a key that becomes stale while it is accepted without an answer is looked up at once', async () => {
     apiKeys.markAllStale();
     await apiKeys.load(key);
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
@@ -391,18 +391,18 @@ describe('while nobody can be asked', () => {
     expect(apiKeys.find(key)).toBeUndefined();
   });
 
-  it('a key that has expired is refused all the same', async () => {
+  it('an expired key is still rejected', async () => {
     recent.noteAll();
     apiKeys.markAllStale();
     vi.setSystemTime(Date.now() + 60_001);
     expect(await apiKeys.load(key)).toBeNull();
   });
 
-  it('a key that is not known cannot be judged', async () => {
+  it('an unknown key is answered with 503', async () => {
     await expect(apiKeys.load(makeKey())).rejects.toThrow(Unavailable);
   });
 
-  it('a failure is not remembered', async () => {
+  it('a failure is not cached', async () => {
     const other = makeKey();
     await apiKeys.load(other).catch(() => {});
     tiers.postgresDown = false;
@@ -411,7 +411,7 @@ describe('while nobody can be asked', () => {
   });
 });
 
-it('a key is read again in the background after 30 s, and answered meanwhile by what is known', async () => {
+it('a key is refreshed in the background after 30 s, and the cached key is used meanwhile', async () => {
   tiers.put(key);
   await apiKeys.load(key);
   vi.setSystemTime(Date.now() + 30_001);
@@ -422,16 +422,16 @@ it('a key is read again in the background after 30 s, and answered meanwhile by 
   expect(tiers.asked.postgres).toBe(2);
 });
 
-it('while the feed is silent no key is believed for longer than 5 s', async () => {
+it('while the feed is silent no cached key is used for longer than 3.3 s', async () => {
   tiers.put(key);
   await apiKeys.load(key);
   tiers.feedUp = false;
   expect(apiKeys.find(key)).not.toBeNull();
-  vi.setSystemTime(Date.now() + 5_001);
+  vi.setSystemTime(Date.now() + 3_301);
   expect(apiKeys.find(key)).toBeUndefined();
 });
 
-describe('a key of which PostgreSQL says nothing for a while', () => {
+describe('a key for which PostgreSQL does not respond for a while', () => {
   const answer = Promise.withResolvers<void>();
 
   beforeEach(async () => {
@@ -441,7 +441,7 @@ describe('a key of which PostgreSQL says nothing for a while', () => {
     tiers.held = answer.promise;
   });
 
-  it('goes on being accepted where it is known, until the answer comes', async () => {
+  it('is accepted if it is cached, until the answer arrives', async () => {
     apiKeys.markAllStale();
     tiers.put(key, { revoked: true, version: 2 });
     expect(apiKeys.find(key)).toBeUndefined();
@@ -451,14 +451,14 @@ describe('a key of which PostgreSQL says nothing for a while', () => {
     await vi.waitFor(() => expect(apiKeys.find(key)).toBeNull());
   });
 
-  it('is waited for where it was dropped meanwhile', async () => {
+  it('is waited for if it was dropped meanwhile', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
     apiKeys.markAllStale();
     tiers.put(key, { revoked: true, version: 2 });
-    const judged = apiKeys.load(key);
+    const loaded = apiKeys.load(key);
     apiKeys.drop(hashOf(key), 1);
     setTimeout(resolve, 300);
-    expect(await judged).toBeNull();
+    expect(await loaded).toBeNull();
   });
 });

@@ -1,3 +1,4 @@
+import { FEED_DOWN_FRESH_MS } from '../cache/local-cache.ts';
 import type { RecentChanges } from '../cache/recent-changes.ts';
 import { Unavailable } from '../errors.ts';
 import { monotonicMs, wallAt } from '../lib/clock.ts';
@@ -23,8 +24,6 @@ export interface LookupCounts {
  * lost one.
  */
 const FRESH_MS = 30_000;
-/** Age after which a key is not used without a reload while the change feed is down. */
-const FEED_DOWN_FRESH_MS = 5_000;
 /** Maximum time that a request with a known key waits for a reload. A later result counts from then on. */
 const REVALIDATION_TIMEOUT_MS = 150;
 /** Interval between reloads of a known key while no tier responds. */

@@ -18,7 +18,7 @@ const key: VersionedKey = {
 };
 const unknown: VersionedKey = { version: 0, record: null };
 
-describe('a key as Redis holds it', () => {
+describe('a key in Redis', () => {
   it.each([
     [key],
     [unknown],
@@ -28,7 +28,7 @@ describe('a key as Redis holds it', () => {
         record: { ...key.record!, scopes: [], expiresAtMs: null, revoked: true, rateLimit: null },
       },
     ],
-  ])('comes back as it was: %o', (versioned) => {
+  ])('is decoded as it was encoded: %o', (versioned) => {
     expect(decodeKey(NAME, encodeKey(NAME, versioned, secret), secret)).toEqual(versioned);
   });
 
@@ -36,24 +36,24 @@ describe('a key as Redis holds it', () => {
     ['under the name of another key', `g:k:${'cd'.repeat(32)}`, secret],
     ['in another generation', `h:k:${SHA256}`, secret],
     ['with another secret', NAME, new MacSecret()],
-  ])('is nothing %s', (_, name, own) => {
+  ])('is invalid %s', (_, name, own) => {
     expect(decodeKey(name, encodeKey(NAME, key, secret), own)).toBeUndefined();
   });
 
-  it('is nothing when any bit of it has flipped, or it was cut or made longer', () => {
-    const sound = encodeKey(NAME, key, secret);
-    for (let bit = 0; bit < 8 * sound.length; bit++) {
-      const damaged = Buffer.from(sound);
+  it('is invalid after any bit flip, and if it is truncated or extended', () => {
+    const valid = encodeKey(NAME, key, secret);
+    for (let bit = 0; bit < 8 * valid.length; bit++) {
+      const damaged = Buffer.from(valid);
       damaged[bit >> 3]! ^= 1 << (bit & 7);
       expect(decodeKey(NAME, damaged, secret)).toBeUndefined();
     }
-    for (let length = 0; length < sound.length; length++) {
-      expect(decodeKey(NAME, sound.subarray(0, length), secret)).toBeUndefined();
+    for (let length = 0; length < valid.length; length++) {
+      expect(decodeKey(NAME, valid.subarray(0, length), secret)).toBeUndefined();
     }
-    expect(decodeKey(NAME, Buffer.concat([sound, Buffer.from(' ')]), secret)).toBeUndefined();
+    expect(decodeKey(NAME, Buffer.concat([valid, Buffer.from(' ')]), secret)).toBeUndefined();
   });
 
-  it('carries its version where the script that compares versions looks for it', () => {
+  it('has its version where the script that compares versions reads it', () => {
     const bytes = encodeKey(NAME, key, secret);
     expect(bytes.readDoubleLE(8)).toBe(key.version);
     expect(bytes.subarray(4, 8)).toEqual(encodeKey(NAME, unknown, secret).subarray(4, 8));
@@ -64,7 +64,7 @@ it.each([
   [null, null, null],
   [200, 1, { requests: 200, windowMs: 1_000 }],
   [6_000, 60, { requests: 6_000, windowMs: 60_000 }],
-])('a row is read by its names, with a limit of %s in %s s', (requests, seconds, rateLimit) => {
+])('a row is read by its column names, with a limit of %s in %s s', (requests, seconds, rateLimit) => {
   const row = {
     sha256: SHA256,
     id: 'key_a',
@@ -89,7 +89,7 @@ it.each([
   });
 });
 
-it('what an earlier release has written is told from what is damaged', () => {
+it('a value of an earlier release is distinguished from a corrupt one', () => {
   const former = encodeKey(NAME, key, secret);
   former.write('HEK1', 4, 'latin1');
   expect(decodeKey(NAME, former, secret)).toBeUndefined();

@@ -1,7 +1,7 @@
 import { MAC_BYTES, type MacSecret } from '../lib/mac.ts';
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
 
-/** What is known of a key, as PostgreSQL says it; `null` fields of time mean never. */
+/** Record of a key in PostgreSQL; `null` in a time means never. */
 export interface KeyRecord {
   id: string;
   scopes: string[];
@@ -80,7 +80,7 @@ export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): Versi
   return { version: bytes.readDoubleLE(8), record: JSON.parse(bytes.toString('utf8', RECORD_AT)) };
 }
 
-/** What the code of a value is computed of: of the name the length too, so that nothing moves from one part to another. */
+/** Input of the code of a value. It contains the length of the name, so that no byte moves from one part to another. */
 function signed(name: string, bytes: Buffer): string {
   return `${name.length}:${name}${bytes.toString('latin1', 4, MAC_AT)}${bytes.toString('latin1', RECORD_AT)}`;
 }

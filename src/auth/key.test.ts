@@ -8,7 +8,7 @@ const digit = fc.constantFrom(...DIGITS);
 const random = fc.string({ unit: digit, minLength: 32, maxLength: 32 });
 const made = fc.constant(undefined).map(makeKey);
 
-/** The checksum by the format's description, in big integers. */
+/** Computes the checksum as the format describes it, in big integers. */
 function checksumOf(text: string): string {
   let digits = '';
   for (let rest = BigInt(crc32(text)); rest > 0n; rest /= 62n) digits = DIGITS[Number(rest % 62n)] + digits;
@@ -16,14 +16,14 @@ function checksumOf(text: string): string {
 }
 
 describe('a key', () => {
-  it('that is made is well-formed, and no two are alike', () => {
+  it('is well-formed and unique', () => {
     const keys = Array.from({ length: 2_000 }, makeKey);
     for (const key of keys) expect(key).toMatch(/^hk_[0-9A-Za-z]{38}$/);
     expect(keys.every(isWellFormed)).toBe(true);
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  it('favours no character', () => {
+  it('contains every character equally often', () => {
     const keys = Array.from({ length: 2_000 }, makeKey);
     const counts = new Map<string, number>();
     for (const key of keys)
@@ -34,7 +34,7 @@ describe('a key', () => {
       expect(Math.abs((counts.get(character) ?? 0) - expected)).toBeLessThan(expected / 4);
   });
 
-  it('is well-formed exactly when it ends in the checksum of what stands before', () => {
+  it('is well-formed exactly if it ends with the checksum of the rest', () => {
     fc.assert(
       fc.property(random, fc.string({ unit: digit, minLength: 6, maxLength: 6 }), (characters, ending) => {
         const body = `hk_${characters}`;
@@ -51,11 +51,11 @@ describe('a key', () => {
     `hk_${'a'.repeat(31)}`,
     `hk_${'a'.repeat(33)}`,
     `hk_${'a'.repeat(31)}-`,
-  ])('is refused for its form, though its checksum is right: %j', (body) => {
+  ])('is rejected for its form, although its checksum is right: %j', (body) => {
     expect(isWellFormed(body + checksumOf(body))).toBe(false);
   });
 
-  it('is refused when one character is another', () => {
+  it('is rejected if one character differs', () => {
     fc.assert(
       fc.property(
         made,
@@ -69,7 +69,7 @@ describe('a key', () => {
     );
   });
 
-  it('is refused when two neighbours change places', () => {
+  it('is rejected if two neighbouring characters are swapped', () => {
     fc.assert(
       fc.property(made, fc.integer({ min: 3, max: 33 }), (key, place) => {
         fc.pre(key[place] !== key[place + 1]);
@@ -89,11 +89,11 @@ describe('a key', () => {
     ['another prefix', makeKey().replace('hk_', 'sk_')],
     ['a full-width digit', makeKey().replace(/.$/, '１')],
     ['two keys', `${makeKey()}, ${makeKey()}`],
-  ])('is not: %s', (_, text) => {
+  ])('is not %s', (_, text) => {
     expect(isWellFormed(text)).toBe(false);
   });
 
-  it('is not, by chance, any other text', () => {
+  it('is not any other text by chance', () => {
     fc.assert(fc.property(fc.string(), (text) => !isWellFormed(text)));
     fc.assert(
       fc.property(
@@ -110,7 +110,7 @@ describe('the hash of a key', () => {
     expect(hashOf('')).toBe('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855');
   });
 
-  it('holds nothing of the key', () => {
+  it('contains no part of the key', () => {
     fc.assert(
       fc.property(made, (key) => {
         expect(hashOf(key)).toMatch(/^[0-9a-f]{64}$/);

@@ -27,9 +27,9 @@ export class RedisKeyCache {
   readonly #values: VersionedValues<RedisKeyValues>;
   readonly #absentTtlMs: number;
 
-  constructor(redis: RedisStore, sharing: RedisCacheOptions, secret: MacSecret) {
-    this.#values = new VersionedValues(redis, codecBy(secret), sharing);
-    this.#absentTtlMs = sharing.absentTtlMs;
+  constructor(redis: RedisStore, options: RedisCacheOptions, secret: MacSecret) {
+    this.#values = new VersionedValues(redis, codecBy(secret), options);
+    this.#absentTtlMs = options.absentTtlMs;
   }
 
   /** Selects the generation whose keys are read and written. */

@@ -10,8 +10,11 @@ import { type BatchLookup, OK } from './arena/batch-lookup.ts';
  * times that, to spread the load. The change feed keeps entries current; this bounds the effect of a lost change.
  */
 const REFRESH_MS = 900_000;
-/** Maximum age of an entry while the change feed is down. */
-const FEED_DOWN_FRESH_MS = 5_000;
+/**
+ * Maximum age of an entry, or of an API key, while the change feed is down. A silence is detected after 1.5 s, and until then Redis may have
+ * supplied values that were outdated. Together with the lag of a change this is less than 5 s.
+ */
+export const FEED_DOWN_FRESH_MS = 3_300;
 /** Maximum age of an entry while the change feed is up. */
 const MAX_AGE_MS = 3_600_000;
 /** Maximum number of entries dropped one by one; beyond it, dropping everything is faster. */

@@ -1,6 +1,6 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import { type Entry, readEntry } from '../hotels/entry.ts';
-import { LETTER, type Namespace } from '../hotels/namespace.ts';
+import { LETTER, mayExist, type Namespace } from '../hotels/namespace.ts';
 import { lifetimeMs } from '../redis/lifetime.ts';
 import type { RedisStore } from '../redis/store.ts';
 import {
@@ -149,6 +149,27 @@ export class RedisHotelCache {
   /** Returns some of the hotel ids in Redis and the cursor of the next call; undefined if Redis does not reply. */
   walk(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
     return this.#entries.walk(cursor);
+  }
+
+  /** Stores one of the lists of ids in use. */
+  async storeHotIds(place: number, ids: string[]): Promise<void> {
+    await this.#redis.setMany([[this.#hotIdsKey(place), JSON.stringify(ids), this.#options.ttlMs]], false);
+  }
+
+  /** Returns one of the lists of ids in use; an empty one if Redis has none, or a corrupt one. */
+  async hotIds(place: number): Promise<string[]> {
+    const text = (await this.#redis.readMany([this.#hotIdsKey(place)], ''))?.value(0)?.toString();
+    try {
+      const ids: unknown = text && JSON.parse(text);
+      return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string' && mayExist('id', id)) : [];
+    } catch {
+      this.#options.onInvalidValue();
+      return [];
+    }
+  }
+
+  #hotIdsKey(place: number): string {
+    return `${this.#prefix}hot:${place}`;
   }
 
   /** Stores for a short time that no hotel has these keys, unless Redis holds newer pointers. */

@@ -3,10 +3,10 @@ const PRUNE_AGAIN_MS = 1_000;
 const PRUNE_EVERY_MS = 60_000;
 /** Pause after an error of PostgreSQL, for example a lock timeout. */
 const RETRY_MS = 1_000;
-/** Maximum number of rows that `hotel_api_prune_change_log` deletes per call. */
+/** Number of rows from which on a call of `hotel_api_prune_change_log` may have left some. */
 const PIECE = 1_000;
 
-/** Decides when the change log needs maintenance: see sql/007-change-log.sql. */
+/** Decides when the change log needs maintenance: see sql/006-change-log.sql. */
 export class ChangeLogUpkeep {
   /** the day whose changes of certification are logged */
   #loggedDay = '';
@@ -34,7 +34,7 @@ export class ChangeLogUpkeep {
 
   /** Records the number of deleted rows; undefined: the deletion failed. */
   pruned(rows: number | undefined): void {
-    const isMore = rows === undefined || rows === PIECE;
+    const isMore = rows === undefined || rows >= PIECE;
     this.#pruneFromMs = performance.now() + (isMore ? PRUNE_AGAIN_MS : PRUNE_EVERY_MS);
   }
 }

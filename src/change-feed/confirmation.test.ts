@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Confirmation } from './confirmation.ts';
 
-/** Hears a message every 500 ms from one moment to another; returns when the last one behind a silence came. */
+/** Receives a message every 500 ms from one time to another; returns the time of the last one after a silence. */
 function hearEach500(confirmation: Confirmation, fromMs: number, toMs: number, isKept = true) {
   let silenceMs: number | undefined;
   for (let nowMs = fromMs; nowMs <= toMs; nowMs += 500)
@@ -10,7 +10,7 @@ function hearEach500(confirmation: Confirmation, fromMs: number, toMs: number, i
 }
 
 describe('reads from Redis', () => {
-  it('are confirmed 5 s later by messages that came without a silence', () => {
+  it('are confirmed after 5 s of messages without a silence', () => {
     const confirmation = new Confirmation(0);
     hearEach500(confirmation, 500, 4_500);
     expect(confirmation.confirmedMs).toBe(-Infinity);
@@ -18,7 +18,7 @@ describe('reads from Redis', () => {
     expect(confirmation.confirmedMs).toBe(55_000);
   });
 
-  it('are not confirmed by messages that come in a burst behind a silence, until 5 s later', () => {
+  it('are not confirmed by a burst after a silence, until 5 s later', () => {
     const confirmation = new Confirmation(0);
     hearEach500(confirmation, 500, 20_000);
     const burst = Array.from({ length: 24 }, (_, i) => confirmation.receive(true, 32_000 + i));
@@ -30,7 +30,7 @@ describe('reads from Redis', () => {
     expect(confirmation.confirmedMs).toBe(32_000);
   });
 
-  it('are not confirmed while the invalidator cannot look for its marker, nor for 5 s after', () => {
+  it('are not confirmed while the invalidator cannot find its marker, nor for 5 s afterwards', () => {
     const confirmation = new Confirmation(0);
     hearEach500(confirmation, 500, 20_000);
     hearEach500(confirmation, 20_500, 40_000, false);

@@ -4,10 +4,10 @@ import { Continuity, Numbering } from './continuity.ts';
 import { type Changes, type FeedMessage, type HotelChange, type Place, payloadsOf } from './messages.ts';
 
 const NOTHING: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
-/** The id of a hotel that fills a message. */
+/** Id of a hotel that fills a message. */
 const FILLING = 'x'.repeat(5_000);
 
-/** The invalidators, one after the other, and what PostgreSQL holds of what they told. */
+/** The invalidators, one after the other, and their announcements in PostgreSQL. */
 class Feed {
   #told: Place = ['', 0];
   #term = '';
@@ -19,7 +19,7 @@ class Feed {
     this.#numbering = new Numbering(this.#term, this.#told);
   }
 
-  /** What is sent together: changes in so many messages, or a sign of life where there are none. */
+  /** Sends changes in this number of messages together, or a heartbeat for 0. */
   send(parts: number, lost = false): FeedMessage[] {
     const hotels = Array.from({ length: parts }, (): HotelChange => [FILLING, 1, null, null]);
     const frame = { e: this.#term, o: this.#terms, b: null, ...(lost && { l: true as const }) };
@@ -29,7 +29,7 @@ class Feed {
     return payloads.map((payload) => JSON.parse(payload));
   }
 
-  /** The session of the term ends before what it was about to tell is committed. */
+  /** Ends the session of the term before its announcement is committed. */
   sendInVain(): void {
     const announced = this.#told;
     this.send(2);
@@ -40,7 +40,7 @@ class Feed {
 let feed: Feed;
 let continuity: Continuity;
 
-/** Hears these; whether nothing was told before each of them that was not heard. */
+/** Receives these messages; returns for each whether nothing announced before it was missed. */
 const receive = (messages: FeedMessage[]) => messages.map((message) => continuity.receive(message));
 
 beforeEach(() => {
@@ -51,14 +51,14 @@ beforeEach(() => {
   expect(receive(feed.send(2))).toEqual([true, true]);
 });
 
-describe('nothing was missed', () => {
-  it('where each message follows the one before, over terms too', () => {
+describe('no change was missed', () => {
+  it('if each message follows the one before, also across terms', () => {
     expect(receive([...feed.send(0), ...feed.send(3), ...feed.send(0)])).not.toContain(false);
     feed.begin();
     expect(receive([...feed.send(1), ...feed.send(0)])).toEqual([true, true]);
   });
 
-  it('where only signs of life were, or nothing', () => {
+  it('if only heartbeats are missing, or nothing', () => {
     continuity.breakOff();
     feed.send(0);
     expect(receive(feed.send(0))).toEqual([true]);
@@ -66,7 +66,7 @@ describe('nothing was missed', () => {
     expect(receive(feed.send(2))).toEqual([true, true]);
   });
 
-  it('where another term has begun meanwhile, and has told nothing, or tells it now', () => {
+  it('if another term has begun meanwhile and has announced nothing, or announces changes with this message', () => {
     continuity.breakOff();
     feed.sendInVain();
     feed.begin();
@@ -79,8 +79,8 @@ describe('nothing was missed', () => {
   });
 });
 
-describe('something may have been missed', () => {
-  it('where changes were told, or that Redis had lost some', () => {
+describe('a change may have been missed', () => {
+  it('if changes or a loss in Redis were announced', () => {
     continuity.breakOff();
     feed.send(1);
     expect(receive(feed.send(0))).toEqual([false]);
@@ -89,7 +89,7 @@ describe('something may have been missed', () => {
     expect(receive(feed.send(0))).toEqual([false]);
   });
 
-  it('where the connection broke between two of several that were sent together', () => {
+  it('if the connection broke between two messages that were sent together', () => {
     const [first, , third] = feed.send(3);
     continuity.receive(first!);
     continuity.breakOff();
@@ -99,7 +99,7 @@ describe('something may have been missed', () => {
     expect(receive(feed.send(0))).toEqual([false]);
   });
 
-  it('where another term has told changes, at its begin or later', () => {
+  it('if another term has announced changes, in its first message or later', () => {
     for (const announced of [[1], [0, 1, 0]]) {
       continuity.breakOff();
       feed.begin();
@@ -108,7 +108,7 @@ describe('something may have been missed', () => {
     }
   });
 
-  it('where PostgreSQL has lost what was told, and tells it again', () => {
+  it('if PostgreSQL has lost an announcement and repeats it', () => {
     continuity.breakOff();
     feed = new Feed();
     feed.begin();
@@ -117,7 +117,7 @@ describe('something may have been missed', () => {
     expect(receive(feed.send(2))).toEqual([false, true]);
   });
 
-  it('where a number is left out without a reconnect', () => {
+  it('if a number is missing without a reconnect', () => {
     feed.send(1);
     expect(receive(feed.send(0))).toEqual([false]);
   });
@@ -128,7 +128,7 @@ const step = fc.oneof(
   fc.constantFrom('break' as const, 'begin' as const, 'in vain' as const),
 );
 
-it('whatever happens, changes that were not heard do not stay unknown', () => {
+it('after any sequence of events, no missed change remains unnoticed', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const feed = new Feed();
@@ -145,7 +145,7 @@ it('whatever happens, changes that were not heard do not stay unknown', () => {
         } else {
           const messages = feed.send(step.send, step.lost);
           messages.forEach((message, i) => {
-            // of those sent together the connection takes the first ones with it, or the last
+            // of messages sent together the connection loses the first ones or the last ones
             if (step.received % 2 === 0 ? i < step.received : i > step.received) {
               const complete = continuity.receive(message);
               if (missed) expect(complete).toBe(false);

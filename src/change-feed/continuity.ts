@@ -6,7 +6,7 @@ export class Numbering implements Numberer {
   #n = 0;
   /** the last message that announced changes, of this term or an earlier one */
   #last: Place;
-  #toldCount = 0;
+  #announcedCount = 0;
 
   /** `before`: the content of `hotel_api_feed_position` when the term begins. */
   constructor(term: string, before: Place) {
@@ -21,14 +21,14 @@ export class Numbering implements Numberer {
 
   /** Returns the next content of `hotel_api_feed_position`. */
   get announcedCount(): number {
-    return this.#toldCount;
+    return this.#announcedCount;
   }
 
   next(count: number, announce: boolean): Numbers[] {
     // the first message of a term covers all announcements before it
-    if (announce || this.#n === 0) this.#toldCount = this.#n + count;
+    if (announce || this.#n === 0) this.#announcedCount = this.#n + count;
     return Array.from({ length: count }, () => {
-      const numbers = { n: ++this.#n, w: this.#toldCount, p: this.#last };
+      const numbers = { n: ++this.#n, w: this.#announcedCount, p: this.#last };
       if (announce) this.#last = [this.#term, this.#n];
       return numbers;
     });

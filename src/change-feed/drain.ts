@@ -140,8 +140,8 @@ export async function beginAndDrain(
         break;
     }
   }
-  const isWithdrawn = !readsRows || hotels.size > MAX_REPLACED;
-  const entries = isWithdrawn ? storeTombstones(hotels) : presentState(hotels, presentHotels);
+  const isReplacedByTombstones = !readsRows || hotels.size > MAX_REPLACED;
+  const entries = isReplacedByTombstones ? storeTombstones(hotels) : presentState(hotels, presentHotels);
   const changedKeys = Array.from(keys, ([sha256, version]): [string, VersionedKey] => [
     sha256,
     presentKeys.get(sha256) ?? { version: versionOfRemoved(version), record: null },

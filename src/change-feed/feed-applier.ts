@@ -79,7 +79,7 @@ export class FeedApplier {
   reset(): void {
     const { feedStatus, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } = this.#parts;
     feedStatus.lost();
-    metrics.feedReset();
+    metrics.feedResets.inc();
     hotelChanges.noteAll();
     keyChanges.noteAll();
     reader.forgetAllLoads();

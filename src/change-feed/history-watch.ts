@@ -97,7 +97,7 @@ export class HistoryWatch {
     let position = await readPosition(sql);
     const goesOn = position.history === this.#history;
     const isBack = goesOn && (this.#isBack || (received !== undefined && isBefore(position, received)));
-    const fault = position.fault ?? (isBack ? 'it has lost what was told' : null);
+    const fault = position.fault ?? (isBack ? 'it has lost announced changes' : null);
     if (fault !== null) {
       await beginHistory(sql, position.history, fault, this.#largestVersion);
       position = await readPosition(sql);
@@ -111,7 +111,7 @@ export class HistoryWatch {
     this.#received = undefined;
     this.#isBack = false;
     secret.use(position.secret);
-    metrics.historyChanged();
+    metrics.historyChanges.inc();
     events.historyChanged(position.history, position.reason);
     onHistory(position);
   }

@@ -49,8 +49,14 @@ export async function readPosition(sql: Sql): Promise<HistoryPosition> {
   return position;
 }
 
-/** Returns true if the database is before the position of this message, which it announced: it has gone back. */
-export function isBefore({ number, term, count }: HistoryPosition, { o, e, w }: FeedMessage): boolean {
+/**
+ * Returns true if the database is before the position of this message, which it announced: it has gone back.
+ * `hotel_api_begin_term` compares in the same way.
+ */
+export function isBefore(
+  { number, term, count }: Pick<HistoryPosition, 'number' | 'term' | 'count'>,
+  { o, e, w }: Pick<FeedMessage, 'o' | 'e' | 'w'>,
+): boolean {
   return number < o || (number === o && (term !== e || count < w));
 }
 

@@ -26,7 +26,7 @@ export class Lag {
   received(count: number): void {
     for (let first = this.#unreceived[0]; first && first.count <= count; first = this.#unreceived[0]) {
       this.#unreceived.shift();
-      this.#metrics.freshnessLag((performance.now() - first.sinceMs) / 1000);
+      this.#metrics.freshnessLag.observe((performance.now() - first.sinceMs) / 1000);
     }
   }
 }

@@ -148,7 +148,7 @@ export class Listener {
   /** Rejects a message of another login or another history. A lost message is detected by the number of the next. */
   #reject(): void {
     this.#history.suspect();
-    this.#options.metrics.feedMessageRejected();
+    this.#options.metrics.feedMessagesRejected.inc();
     if (monotonicMs() < this.#rejectsQuietlyUntilMs) return;
     this.#rejectsQuietlyUntilMs = monotonicMs() + REPORT_REJECTED_EVERY_MS;
     this.#options.events.feedMessageRejected();

@@ -19,7 +19,7 @@ const LONGEST_PAYLOAD_BYTES = 7_999;
 
 const LONGEST_GENERATION = Number.MAX_SAFE_INTEGER.toString(36);
 
-/** The messages as the invalidator sends them, with the longest frame that there can be. */
+/** Encodes messages like the invalidator, with the longest possible frame. */
 function payloads(changes: Changes): string[] {
   const e = 'x'.repeat(8);
   const most = Number.MAX_SAFE_INTEGER;
@@ -36,7 +36,7 @@ const messagesOf = (changes: Changes, after = 'a'): FeedMessage[] => {
   );
 };
 
-/** As long as the schema allows: 255 characters, of 1 to 6 bytes each in JSON. */
+/** Texts of the maximum length: 255 characters, of 1 to 6 bytes each in JSON. */
 const id = fc.oneof(
   fc.string({ unit: 'binary', minLength: 1, maxLength: 255 }),
   fc.constantFrom('\u0001'.repeat(255), '"'.repeat(255), '😀'.repeat(255), '中'.repeat(255), 'a'.repeat(255)),
@@ -61,7 +61,7 @@ const changes = fc.record({
   movesPositions: fc.boolean(),
 });
 
-/** The changes of each collection together again. */
+/** Joins the changes of each collection. */
 function joined(announced: MemberChange[]): MemberChange[] {
   const byCollection = new Map<string | null, string[] | null>();
   for (const [collection, ids] of announced)
@@ -69,8 +69,8 @@ function joined(announced: MemberChange[]): MemberChange[] {
   return [...byCollection];
 }
 
-describe('what the invalidator tells', () => {
-  it('fits into notifications whatever the ids, and nothing of it is lost or out of order', () => {
+describe('the messages of the invalidator', () => {
+  it('fit into notifications with any ids, complete and in order', () => {
     fc.assert(
       fc.property(changes, (all) => {
         const announced = payloads(all);
@@ -82,14 +82,14 @@ describe('what the invalidator tells', () => {
         expect(messages.flatMap(({ k = [] }) => k)).toEqual(all.keys);
         expect(joined(messages.flatMap(({ c = [] }) => c))).toEqual(all.members);
         expect(messages.flatMap(({ t = [] }) => t)).toEqual(all.truncated);
-        // each message stands alone: those with hotels that came or went must all say that positions moved
+        // each message is read alone, so all messages with inserted or deleted hotels must state that positions moved
         for (const { h, m } of messages) if (h) expect(m ?? false).toBe(all.movesPositions);
       }),
       { numRuns: 60 },
     );
   });
 
-  it('is few messages for many changes', () => {
+  it('are few for many changes', () => {
     const hotels = Array.from(
       { length: 4_000 },
       (_, i): HotelChange => [`hotel-${i}`, i, `CH-${i}`, String(i)],
@@ -97,17 +97,17 @@ describe('what the invalidator tells', () => {
     expect(messagesOf({ ...NOTHING, hotels }).length).toBeLessThan(30);
   });
 
-  it('is one message without changes where there are none: a sign of life', () => {
+  it('are a single heartbeat if there are no changes', () => {
     expect(messagesOf(NOTHING)).toEqual([{ e: 'e', o: 3, n: 1, w: 1, p: ['d', 7], g: 'a', b: null }]);
   });
 
-  it('says that a table was truncated', () => {
+  it('announce that a table was truncated', () => {
     expect(messagesOf({ ...NOTHING, truncated: ['hotels'], movesPositions: true })).toMatchObject([
       { t: ['hotels'] },
     ]);
   });
 
-  it('is numbered, and names a new generation only when all changes are told', () => {
+  it('are numbered, and the last one names the new generation', () => {
     const hotels = Array.from({ length: 500 }, (_, i): HotelChange => [`hotel-${i}`, i, `CH-${i}`, null]);
     const messages = messagesOf({ ...NOTHING, hotels, truncated: ['keys'] }, 'b');
     expect(messages.map(({ n }) => n)).toEqual(messages.map((_, i) => i + 1));

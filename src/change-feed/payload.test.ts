@@ -18,13 +18,13 @@ const FULL: FeedMessage = {
 const read = (value: unknown) => readPayload(signed(JSON.stringify(value), SECRET), SECRET);
 
 describe('a payload', () => {
-  it('is read where it is signed and has the schema of a message', () => {
+  it('is decoded if it is signed and matches the schema of a message', () => {
     expect(read(MESSAGE)).toEqual(MESSAGE);
     expect(read(FULL)).toEqual(FULL);
     expect(read({ ...FULL, added: 'later' })).toMatchObject(FULL);
   });
 
-  it('is unsigned with one character changed, with the secret of another database, and without a code', () => {
+  it('is unsigned with one character changed, with the secret of another database, or without a code', () => {
     const payload = signed(JSON.stringify(FULL), SECRET);
     fc.assert(
       fc.property(fc.nat(payload.length - 1), fc.string({ minLength: 1, maxLength: 1 }), (at, character) => {
@@ -57,7 +57,7 @@ describe('a payload', () => {
     expect(readPayload(signed(json, SECRET), SECRET)).toBe('malformed');
   });
 
-  it('never makes the reader throw, signed or not', { timeout: 30_000 }, () => {
+  it('never causes an exception, signed or not', { timeout: 30_000 }, () => {
     const outcome = (payload: string) => {
       const message = readPayload(payload, SECRET);
       return typeof message === 'string' ? message : 'message';

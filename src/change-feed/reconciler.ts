@@ -14,7 +14,7 @@ const STEP_MS = 1_000;
 /** Number of recent changes that a step compares once more. */
 const MAX_RECENT = 500;
 
-/** What Redis holds of the keys of a step, and the next cursor. */
+/** Values in Redis for the keys of a step, and the next cursor. */
 interface Held {
   hotelCursor: string;
   keyCursor: string;

@@ -11,26 +11,26 @@ const NOTHING = {
 const A_HOTEL = { ...NOTHING, entries: [encodeAbsence('h1', 1)] };
 const A_KEY = { ...NOTHING, keys: [['00', { version: 1, record: null }] as [string, VersionedKey]] };
 
-/** Where every write is taken; of the marks that are left comes what `marks` says, one after the other. */
+/** Accepts every write; `marks` are the results of leaving a mark, one after the other. */
 function writerTo(marks: (boolean | undefined)[]): RedisWriter {
   const redis = { mark: async () => marks.shift() };
   const stores = { redis, hotels: { fill: async () => [] }, keys: { fill: async () => [] } };
-  return new RedisWriter(stores as never, 'd', 'term', 'the last beat');
+  return new RedisWriter(stores as never, 'd', 'term', 'the last marker');
 }
 
-it('while a node of a cluster is away every change is in doubt, also one that the others have taken', async () => {
+it('while a node of a cluster is unavailable every change is suspect, even if the other nodes took it', async () => {
   const writer = writerTo([true, undefined, undefined, undefined, undefined, true, true]);
   const suspicions: (string | undefined)[] = [];
   for (const drained of [A_HOTEL, NOTHING, NOTHING, A_HOTEL, A_KEY, NOTHING, A_HOTEL])
     suspicions.push((await writer.write(drained)).suspect);
   expect(suspicions).toEqual([
     undefined,
-    // it went away: what it holds is given up once, and not while nothing changes
+    // it became unavailable: the generation ends once, and not while nothing changes
     'it does not answer',
     undefined,
     'it does not answer',
     'it does not answer',
-    // it is back
+    // it is available again
     'it is not known what it missed',
     undefined,
   ]);

@@ -9,7 +9,7 @@ import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
 
 /** Key of the marker that the active invalidator leaves after every write. */
-const MARKER = 'beat';
+const MARKER = 'marker';
 /** Separates the name of the term from its count in a marker. */
 const COUNTED = ':';
 /**
@@ -96,8 +96,8 @@ export class RedisWriter {
       entries.length > 0 ? this.#hotels.fill(entries, claimed.hotels) : NOTHING,
       keys.length > 0 ? this.#keys.fill(keys, claimed.keys) : NOTHING,
     ]);
-    const [hotels, refusedKeys] = await withDeadline(taking, WRITE_MS).catch(() => []);
-    return hotels && refusedKeys && { hotels, keys: refusedKeys };
+    const [hotels, rejectedKeys] = await withDeadline(taking, WRITE_MS).catch(() => []);
+    return hotels && rejectedKeys && { hotels, keys: rejectedKeys };
   }
 
   async #write({ entries, keys, changes }: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {

@@ -4,6 +4,7 @@ import type { Change, ChangeLog, LogState } from './change-log.ts';
 import { writePage } from './page-body.ts';
 import type { PositionWatch, Wait } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';
+import { WakeFilter } from './wake-filter.ts';
 
 /** Maximum time that a page waits for positions of committed changes, which takes about 30 ms. */
 const SETTLE_MS = 250;
@@ -65,20 +66,35 @@ interface Read {
 export class ChangeFeed {
   readonly #log: ChangeLog;
   readonly #watch: PositionWatch;
+  readonly #wakeFilter: WakeFilter;
   /** reads in flight: clients that request the same page share it */
   readonly #reads = new Map<string, Promise<Page & Read>>();
 
   constructor(log: ChangeLog, watch: PositionWatch) {
     this.#log = log;
     this.#watch = watch;
+    this.#wakeFilter = new WakeFilter(log);
+  }
+
+  /** Returns the number of positions that the client has not seen; undefined during the walk, or before it. */
+  behind(token: Token | undefined): number | undefined {
+    return token?.walkedTo === null ? this.#watch.behind(token.position) : undefined;
   }
 
   /** Returns the page without a query if no change was announced beyond the client's position; else undefined. */
   upToDate({ token, view, collection }: Pick<Wish, 'token' | 'view' | 'collection'>): Page | undefined {
-    if (!token?.isWhole || token.view !== view) return undefined;
-    if (token.collection !== collection) return undefined;
-    if (!this.#watch.isLast(token.history, token.position)) return undefined;
+    if (!token || !this.isUpToDate(token, view, collection)) return undefined;
     return pageOf({ changes: [], next: token, more: false });
+  }
+
+  /** Returns true if no change was announced beyond the position of a client that holds one snapshot. */
+  isUpToDate(token: Token, view: View, collection: string | null): boolean {
+    return (
+      token.isWhole &&
+      token.view === view &&
+      token.collection === collection &&
+      this.#watch.isLast(token.history, token.position)
+    );
   }
 
   /**
@@ -89,13 +105,16 @@ export class ChangeFeed {
     const { limit, collection, owner } = wish;
     let { view } = wish;
     let empty: Page | undefined;
+    /** of a mirror that the announced changes do not concern */
+    let unconcerned: Page | undefined;
     const untilMs = performance.now() + wish.waitMs;
     let { token } = wish;
     if (token && token.collection !== collection) return 'expired';
     // the client has seen another view: it gets all hotels again, and the deletions since
     if (token && token.view !== view) token = { ...token, view, walkedTo: '', isWhole: false };
     for (let round = 0; ; round++) {
-      const known = token && this.upToDate({ token, view, collection });
+      const known = unconcerned ?? (token && this.upToDate({ token, view, collection }));
+      unconcerned = undefined;
       const page =
         known ??
         (await this.#shared(token, limit, view, owner, collection).catch((error) => {
@@ -125,11 +144,28 @@ export class ChangeFeed {
       if (rights === null) return 'unauthorized';
       if (rights.collection !== collection) return 'expired';
       empty = page;
-      if (rights.view === view) continue;
+      if (rights.view === view) {
+        unconcerned = await this.#unconcerned(token);
+        if (unconcerned) token = unconcerned.next;
+        continue;
+      }
       view = rights.view;
       empty = undefined;
       token = { ...token, view, walkedTo: '', isWhole: false };
     }
+  }
+
+  /** Returns an empty page if no change after the token concerns its collection. */
+  async #unconcerned(token: Token): Promise<Page | undefined> {
+    if (token.collection === null || !token.isWhole || this.isUpToDate(token, token.view, token.collection))
+      return undefined;
+    const position = await this.#wakeFilter.unconcernedUpTo(token).catch((error) => {
+      if (error instanceof Unavailable) return undefined;
+      throw error;
+    });
+    return position === undefined
+      ? undefined
+      : pageOf({ changes: [], next: { ...token, position }, more: false });
   }
 
   async #shared(
@@ -182,12 +218,16 @@ export class ChangeFeed {
     if (token) check(token, state);
     const changes = hotels.slice(0, limit);
     const isLast = hotels.length <= limit;
-    const { history, position } = token ?? state;
+    const { history, position, isOrphaned } = token ?? state;
     const walkedTo = isLast ? null : changes.at(-1)!.id;
     // all hotels of a single page come from one snapshot
     const isBehind = token !== undefined && (position < state.position || state.isQueued);
     const more = !isLast || isBehind;
-    return { changes, next: { history, position, view, walkedTo, collection, isWhole: !more }, more };
+    return {
+      changes,
+      next: { history, position, view, walkedTo, collection, isOrphaned, isWhole: !more },
+      more,
+    };
   }
 
   /** Returns a page of the log. */
@@ -221,6 +261,7 @@ class Expired extends Error {}
 
 function check(token: Token, state: LogState): void {
   if (token.history !== state.history || token.position < state.oldest) throw new Expired();
+  if (token.isOrphaned !== state.isOrphaned) throw new Expired();
   // the database has gone back, and its history is about to end
   if (token.position > state.position) throw new Unavailable('the change log is behind the token');
 }

@@ -1,13 +1,17 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import { encodeHotel } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import type { Postgres } from '../postgres/client.ts';
+import type { Token } from './token.ts';
 
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
 /** A literal in the queries: PostgreSQL plans for a known limit, and would read whole tables for a parameter. */
 const MOST_ROWS = MAX_CHANGES + 1;
+/** Rows that one event-loop iteration encodes, in 2 ms. */
+const ROWS_AT_ONCE = 100;
 
 /** State of the change log in the snapshot of a page. */
 export interface LogState {
@@ -21,6 +25,8 @@ export interface LogState {
   isQueued: boolean;
   /** one of them is a TRUNCATE */
   isTruncated: boolean;
+  /** the collection has members but does not exist */
+  isOrphaned: boolean;
 }
 
 /** A hotel in its present state; null: deleted. */
@@ -51,17 +57,35 @@ export interface WalkPage {
   hotels: Change[];
 }
 
-const STATE = `select concat_ws(
-    ' ', told.history, log.position, log.oldest, to_char(log.day, 'YYYY-MM-DD'),
-    (exists (select from hotel_api_changes where kind in ('hotels', 'hotels_removed', 'hotels_truncated')))::integer,
-    (exists (select from hotel_api_changes where kind = 'hotels_truncated'))::integer
+const stateQuery = (
+  oldest: string,
+  kinds: string,
+  truncations: string,
+  isOrphaned: string,
+) => `select concat_ws(
+    ' ', told.history, log.position, ${oldest}, to_char(log.day, 'YYYY-MM-DD'),
+    (exists (select from hotel_api_changes where kind in (${kinds}, ${truncations})))::integer,
+    (exists (select from hotel_api_changes where kind in (${truncations})))::integer, (${isOrphaned})::integer
   ) as words
   from hotel_api_change_log_state as log, hotel_api_feed_position as told`;
 
-/** The same for a key of a collection, whose log of memberships may be complete from a later position on. */
-const STATE_OF_COLLECTIONS = STATE.replace('log.oldest', 'greatest(log.oldest, log.oldest_of_collections)')
-  .replace("'hotels_truncated'))", "'hotels_truncated', 'members', 'collections_truncated'))")
-  .replace("kind = 'hotels_truncated'", "kind in ('hotels_truncated', 'collections_truncated')");
+const STATE = stateQuery('log.oldest', "'hotels', 'hotels_removed'", "'hotels_truncated'", 'false');
+
+/**
+ * Members without their collection are hidden. They are there after a write for which foreign keys were off, and their
+ * appearance or disappearance is in no log.
+ */
+const isOrphaned = (collection: string) =>
+  `not exists (select from collections where id = ${collection})
+    and exists (select from collection_hotels where collection_id = ${collection})`;
+
+/** The same for a key of the collection $3, whose log of memberships may be complete from a later position on. */
+const STATE_OF_COLLECTIONS = stateQuery(
+  'greatest(log.oldest, log.oldest_of_collections)',
+  "'hotels', 'hotels_removed', 'members'",
+  "'hotels_truncated', 'collections_truncated'",
+  isOrphaned('$3'),
+);
 
 /**
  * $1: a position, $2: the maximum number of changes. A hotel missing in `hotels` is deleted. The queue counts where
@@ -152,6 +176,34 @@ const HOTELS_OF_COLLECTION = `select state.words, hotel.*
   ) as hotel on true
   order by hotel.id collate "C"`;
 
+/**
+ * Of the mirrors of collections ($1: collections, $2: positions, $3: whether orphaned) returns those that changes
+ * after their positions concern, by number. A hotel that changed concerns the collections that it is in; more changes
+ * than a page concern all.
+ */
+const CONCERNED = `with changed as materialized (
+    select id, position from (
+      select id, position from hotel_api_change_log where position > (select min(position) from unnest($2::bigint[]) as position)
+      order by position limit ${MOST_ROWS}
+    ) as first_rows
+  )
+  select state.words, array(
+    select mirror.number from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality
+      as mirror (collection, position, is_orphaned, number)
+    where (select count(*) from changed) = ${MOST_ROWS}
+      or mirror.is_orphaned::boolean <> (${isOrphaned('mirror.collection')})
+      or exists (
+        select from hotel_api_member_log as member
+        where member.collection_id = mirror.collection and member.position > mirror.position
+      )
+      or exists (
+        select from changed where changed.position > mirror.position and exists (
+          select from collection_hotels where collection_id = mirror.collection and hotel_id = changed.id
+        )
+      )
+  )::text[] as concerned
+  from (${STATE_OF_COLLECTIONS.replaceAll('$3', 'null')}) as state`;
+
 type Row = { words: string } & (HotelRow | { id: null });
 type ChangeRow = Row & {
   changed_id: string | null;
@@ -180,14 +232,15 @@ export class ChangeLog {
     collection: string | null,
   ): Promise<LogPage> {
     const rows = await (collection === null
-      ? this.#postgres.rows<ChangeRow>(CHANGES_AFTER, [position, limit], owner)
-      : this.#postgres.rows<ChangeRow>(CHANGES_OF_COLLECTION, [position, limit, collection], owner));
+      ? this.#rows<ChangeRow>(CHANGES_AFTER, [position, limit], owner)
+      : this.#rows<ChangeRow>(CHANGES_OF_COLLECTION, [position, limit, collection], owner));
     const { state, dayMs } = stateOf(rows);
     const page: LogPage = {
       ...{ state, changes: [], positions: [], queued: [] },
       ...{ scanned: 0, scannedTo: position, isCut: rows[0]!.is_cut },
     };
-    for (const row of rows) {
+    for (const [i, row] of rows.entries()) {
+      if (i % ROWS_AT_ONCE === ROWS_AT_ONCE - 1) await nextTick();
       if (row.changed_id === null) continue;
       if (row.log_position !== null) {
         page.scanned++;
@@ -204,28 +257,53 @@ export class ChangeLog {
     return page;
   }
 
+  /**
+   * Returns the collections among those of the tokens that changes after the tokens concern, and the state up to which
+   * none concerns the others. Throws `Unavailable`.
+   */
+  async concerned(tokens: Token[]): Promise<{ state: LogState; concerned: Token[] }> {
+    const parameters = [
+      tokens.map(({ collection }) => collection),
+      tokens.map(({ position }) => String(position)),
+      tokens.map((token) => String(token.isOrphaned)),
+    ];
+    const rows = await this.#rows<Row & { concerned: string[] }>(CONCERNED, parameters, '');
+    const { state } = stateOf(rows);
+    const numbers = new Set(rows[0]!.concerned.map(Number));
+    const isPast = ({ history, position }: Token) => history !== state.history || position < state.oldest;
+    return { state, concerned: tokens.filter((token, i) => numbers.has(i + 1) || isPast(token)) };
+  }
+
   /** Reads at most `limit` hotels with ids after `id`, in byte order. Throws `Unavailable`. */
   async hotelsAfter(id: string, limit: number, owner: string, collection: string | null): Promise<WalkPage> {
     const rows = await (collection === null
-      ? this.#postgres.rows<Row>(HOTELS_AFTER, [id, limit], owner)
-      : this.#postgres.rows<Row>(HOTELS_OF_COLLECTION, [id, limit, collection], owner));
+      ? this.#rows<Row>(HOTELS_AFTER, [id, limit], owner)
+      : this.#rows<Row>(HOTELS_OF_COLLECTION, [id, limit, collection], owner));
     const { state, dayMs } = stateOf(rows);
     const hotels: Change[] = [];
-    for (const row of rows) if (row.id !== null) hotels.push({ id: row.id, hotel: encodeHotel(row, dayMs) });
+    for (const [i, row] of rows.entries()) {
+      if (i % ROWS_AT_ONCE === ROWS_AT_ONCE - 1) await nextTick();
+      if (row.id !== null) hotels.push({ id: row.id, hotel: encodeHotel(row, dayMs) });
+    }
     return { state, hotels };
+  }
+
+  #rows<Row>(text: string, parameters: unknown[], owner: string): Promise<Row[]> {
+    return this.#postgres.rows<Row>(text, parameters, owner, 'changes');
   }
 }
 
 /** `dayMs`: beginning of the day (epoch ms) that decides about `certified`. */
 function stateOf(rows: Row[]): { state: LogState; dayMs: number } {
   if (rows.length === 0) throw new Unavailable('the change log has no state');
-  const [history, position, oldest, day, isQueued, isTruncated] = rows[0]!.words.split(' ');
+  const [history, position, oldest, day, isQueued, isTruncated, orphaned] = rows[0]!.words.split(' ');
   const state = {
     history: history!,
     position: Number(position),
     oldest: Number(oldest),
     isQueued: isQueued === '1',
     isTruncated: isTruncated === '1',
+    isOrphaned: orphaned === '1',
   };
   return { state, dayMs: Date.parse(day!) };
 }

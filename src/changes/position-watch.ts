@@ -40,7 +40,7 @@ export class PositionWatch {
     return this.#waiters.size;
   }
 
-  /** Returns the position up to which every announcement is known; 0 if unknown. */
+  /** Returns the number of announced positions after this one; 0 if unknown. */
   behind(position: number): number {
     return Math.max(0, (this.#position ?? position) - position);
   }

@@ -7,7 +7,7 @@ import { mayExist } from '../hotels/namespace.ts';
 const FORMAT = 1;
 const CHECKSUM_CHARACTERS = 8;
 
-/** History, position, view, the last id of the walk or null after its end, and whether there was no more. */
+/** History, position, view, last id of the walk (null after its end), collection, and two booleans as 0 or 1. */
 const Fields = Compile(
   Type.Tuple([
     Type.Literal(FORMAT),
@@ -16,6 +16,7 @@ const Fields = Compile(
     Type.Integer({ minimum: 0, maximum: VIEWS.length - 1 }),
     Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
     Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
+    Type.Integer({ minimum: 0, maximum: 1 }),
     Type.Integer({ minimum: 0, maximum: 1 }),
   ]),
 );
@@ -35,12 +36,16 @@ export interface Token {
   walkedTo: string | null;
   /** collection of the key; null: none */
   collection: string | null;
+  /** whether the collection had members but did not exist */
+  isOrphaned: boolean;
   /** whether the client holds one snapshot: `more` was false */
   isWhole: boolean;
 }
 
-export function writeToken({ history, position, view, walkedTo, collection, isWhole }: Token): string {
-  const fields = [FORMAT, history, position, VIEWS.indexOf(view), walkedTo, collection, Number(isWhole)];
+export function writeToken(token: Token): string {
+  const { history, position, view, walkedTo, collection, isOrphaned, isWhole } = token;
+  const flags = [Number(isWhole), Number(isOrphaned)];
+  const fields = [FORMAT, history, position, VIEWS.indexOf(view), walkedTo, collection, ...flags];
   const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
   return checksumOf(text) + text;
 }
@@ -52,9 +57,10 @@ export function readToken(written: string): Token | undefined {
   try {
     const fields = JSON.parse(Buffer.from(text, 'base64url').toString());
     if (!Fields.Check(fields)) return undefined;
-    const [, history, position, view, walkedTo, collection, isWhole] = fields;
+    const [, history, position, view, walkedTo, collection, isWhole, isOrphaned] = fields;
     if (walkedTo !== null && walkedTo !== '' && !mayExist('id', walkedTo)) return undefined;
-    return { history, position, view: VIEWS[view]!, walkedTo, collection, isWhole: isWhole === 1 };
+    const flags = { isOrphaned: isOrphaned === 1, isWhole: isWhole === 1 };
+    return { history, position, view: VIEWS[view]!, walkedTo, collection, ...flags };
   } catch {
     return undefined;
   }

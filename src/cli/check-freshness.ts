@@ -1,14 +1,49 @@
+import type { Command } from 'commander';
 import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
+import { parseDuration, parseWhole } from './common/arguments.ts';
+import { examples } from './common/help.ts';
+import { directDatabaseUrl, print } from './common/session.ts';
+import { ChangesFollower } from './freshness/changes-follower.ts';
 import { FreshnessChecker } from './freshness/checker.ts';
 import { ServiceClient } from './freshness/service-client.ts';
-import { directDatabaseUrl, print } from './session.ts';
 
 /** Maximum number of faults that are printed. */
 const SHOWN = 10;
 
+/** Adds `check-freshness`. */
+export function addCommand(program: Command): void {
+  program
+    .command('check-freshness')
+    .description(
+      'compare a running deployment, GET /changes included, with PostgreSQL while both change; read-only',
+    )
+    .requiredOption('--url <url>', 'base address of the API, including BASE_PATH')
+    .option('--for <duration>', 'duration: 30s, 10m, 1h', parseDuration, 30)
+    .option(
+      '--connections <n>',
+      'connections to the API: several per worker, so that each worker is checked',
+      parseWhole(1, 1_000),
+      16,
+    )
+    .option('--promise-ms <ms>', 'maximum age of an answer', parseWhole(1, 3_600_000), 1_000)
+    .option(
+      '--json',
+      'print one JSON document: {"answers","changes","lag_ms","mirror_changes","mirror_lag_ms","stale"}',
+    )
+    .addHelpText(
+      'after',
+      `
+HOTEL_API_KEY is the API key. Lag is the time from the notification of a commit by PostgreSQL until a
+connection returns the change; one more client follows GET /changes. The exit code is 1 if an answer was older than
+promised, or nothing could be compared.
+${examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url http://localhost:8080', 'HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m --json')}`,
+    )
+    .action(checkFreshness);
+}
+
 /** Runs `check-freshness`. Throws a `Failure` if an answer was older than promised, or if none could be compared. */
-export async function checkFreshness(options: {
+async function checkFreshness(options: {
   url: string;
   /** duration in seconds */
   for: number;
@@ -23,25 +58,30 @@ export async function checkFreshness(options: {
     throw new Failure('--url must be an http or https address');
   const sql = openDatabase(databaseUrl, 4, { kind: 'serve', statementTimeoutMs: 10_000, pooled: false });
   const listener = openDatabase(databaseUrl, 1, { kind: 'listen' });
+  const mirror = new ServiceClient(options.url, key);
   const clients = Array.from({ length: options.connections }, () => new ServiceClient(options.url, key));
   try {
-    const checker = new FreshnessChecker(sql, listener, clients, () => options.promiseMs);
-    const { answers, rejected, changes, lagsMs, stale } = await checker.run(
-      AbortSignal.timeout(options.for * 1_000),
-    );
-    const sorted = lagsMs.toSorted((a, b) => a - b);
-    const at = (share: number) => {
-      const lagMs = sorted[Math.floor(share * (sorted.length - 1))];
-      return lagMs === undefined ? null : Math.round(lagMs * 10) / 10;
-    };
-    const lag = { median: at(0.5), p99: at(0.99), max: at(1) };
+    const follower = new ChangesFollower(sql, mirror);
+    const checker = new FreshnessChecker(sql, listener, clients, () => options.promiseMs, follower);
+    const signal = AbortSignal.timeout(options.for * 1_000);
+    const [report] = await Promise.all([checker.run(signal), follower.run(key, signal)]);
+    const { answers, rejected, changes, stale } = report;
+    const lag = lagOf(report.lagsMs);
+    const mirrorLag = lagOf(report.mirrorLagsMs);
     const measured =
       changes === 0
         ? 'no change reached every connection meanwhile, so there is no lag to report'
-        : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms`;
+        : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms; in GET /changes: longest ${mirrorLag.max} ms`;
     print(
       options.json,
-      { answers, changes, lag_ms: lag, stale },
+      {
+        answers,
+        changes,
+        lag_ms: lag,
+        mirror_changes: report.mirrorLagsMs.length,
+        mirror_lag_ms: mirrorLag,
+        stale,
+      },
       `${answers} answers compared; ${measured}.`,
     );
     if (stale.length > 0) {
@@ -56,7 +96,17 @@ export async function checkFreshness(options: {
       );
     }
   } finally {
-    for (const client of clients) client.close();
+    for (const client of [mirror, ...clients]) client.close();
     await Promise.all([sql.end({ timeout: 2 }), listener.end({ timeout: 2 })]);
   }
+}
+
+/** Returns the median, the 99th percentile and the maximum, rounded to a tenth of a ms; null without values. */
+function lagOf(lagsMs: number[]): Record<'median' | 'p99' | 'max', number | null> {
+  const sorted = lagsMs.toSorted((a, b) => a - b);
+  const at = (share: number) => {
+    const lagMs = sorted[Math.floor(share * (sorted.length - 1))];
+    return lagMs === undefined ? null : Math.round(lagMs * 10) / 10;
+  };
+  return { median: at(0.5), p99: at(0.99), max: at(1) };
 }

@@ -1,8 +1,20 @@
+import type { Command } from 'commander';
 import { readConfig, redact } from '../config/config.ts';
-import { print } from './session.ts';
+import { examples } from './common/help.ts';
+import { print } from './common/session.ts';
+
+/** Adds `config`. */
+export function addCommand(program: Command): void {
+  program
+    .command('config')
+    .description('print the effective configuration without its secrets')
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', examples('hotel-api config', 'hotel-api config --json'))
+    .action(showConfig);
+}
 
 /** Runs `config`: prints the effective configuration as environment variables, with passwords replaced. */
-export function showConfig({ json }: { json?: boolean }): void {
+function showConfig({ json }: { json?: boolean }): void {
   const shown = redact(readConfig(process.env));
   const lines = Object.entries(shown).map(([name, value]) => `${name}=${value}`);
   print(json, shown, lines.join('\n'));

@@ -4,17 +4,43 @@ import { rename, rm } from 'node:fs/promises';
 import { PassThrough, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
+import type { Command } from 'commander';
 import type { Sql } from 'postgres';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import { Failure } from '../lib/failure.ts';
-import { count, Progress } from './progress.ts';
-import { print, withDatabase } from './session.ts';
+import { examples } from './common/help.ts';
+import { count, Progress } from './common/progress.ts';
+import { print, withDatabase } from './common/session.ts';
 
 /** Hotels read and written at a time; memory does not grow with the table. */
 const ROWS = 1_000;
 
+/** Adds `export`. */
+export function addCommand(program: Command): void {
+  program
+    .command('export')
+    .description('write all hotels of one moment as NDJSON, ordered by id, as import reads it')
+    .argument('[file]', 'the file to write, or - for standard output', '-')
+    .option('--gzip', 'compress the output; a file whose name ends in .gz is always compressed')
+    .option('--json', 'print one JSON document: {"exported","file"}; needs a file')
+    .addHelpText(
+      'after',
+      examples(
+        'hotel-api export hotels.ndjson.gz',
+        'hotel-api export | grep \'"country_code":"PT"\' > portugal.ndjson',
+      ),
+    )
+    .action(async (file, options, command: Command) => {
+      if (file === '-' && options.json)
+        command.error('error: --json needs a file, because standard output carries the hotels', {
+          exitCode: 2,
+        });
+      await exportHotels(file, options);
+    });
+}
+
 /** Runs `export [FILE]` (`-`: standard output, without `json`): writes one snapshot of all hotels as NDJSON, ordered by id. */
-export async function exportHotels(file: string, options: { gzip?: boolean; json?: boolean }): Promise<void> {
+async function exportHotels(file: string, options: { gzip?: boolean; json?: boolean }): Promise<void> {
   const toOutput = file === '-';
   // unique to this run: another may export to the same file
   const partial = `${file}.${randomBytes(6).toString('hex')}.partial`;
@@ -37,7 +63,7 @@ export async function exportHotels(file: string, options: { gzip?: boolean; json
 }
 
 /** Returns a hotel as a line: the fields of the API except the derived `certified`; registry ids keep all digits. */
-export function lineOf({ version: _, registry_id: registryId, images, ...fields }: HotelRow): string {
+function lineOf({ version: _, registry_id: registryId, images, ...fields }: HotelRow): string {
   const shown = images.map(({ url, caption }) => ({ url, caption: caption ?? null }));
   const text = JSON.stringify({ ...fields, images: shown });
   return `${text.slice(0, -1)},"registry_id":${registryId}}\n`;

@@ -1,13 +1,26 @@
 import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
+import type { Command } from 'commander';
 import { readConfig } from '../config/config.ts';
 import { Failure } from '../lib/failure.ts';
-import { print } from './session.ts';
+import { examples } from './common/help.ts';
+import { print } from './common/session.ts';
 
 const DEADLINE_MS = 2_000;
 
+/** Adds `health`. */
+export function addCommand(program: Command): void {
+  program
+    .command('health')
+    .description('check on the admin port whether the service on this machine is ready, within 2 seconds')
+    .option('--live', 'check whether the process is alive (/livez) instead of ready (/readyz)')
+    .option('--json', 'print one JSON document: {"url","status"}')
+    .addHelpText('after', examples('hotel-api health', 'ADMIN_PORT=9191 hotel-api health --live'))
+    .action(health);
+}
+
 /** Runs `health`: requests the admin port of this machine. Throws a `Failure` unless it responds with 200 within 2 seconds. */
-export async function health({ live, json }: { live?: boolean; json?: boolean }): Promise<void> {
+async function health({ live, json }: { live?: boolean; json?: boolean }): Promise<void> {
   const { ADMIN_HOST, ADMIN_PORT: port } = readConfig({
     ADMIN_HOST: process.env.ADMIN_HOST,
     ADMIN_PORT: process.env.ADMIN_PORT,

@@ -1,13 +1,20 @@
 import { randomBytes } from 'node:crypto';
+import type { Command } from 'commander';
 import type { Row, Sql, TransactionSql } from 'postgres';
 import { hashOf, makeKey } from '../auth/key.ts';
 import { Failure } from '../lib/failure.ts';
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
+import { requireCollection } from './collections/members.ts';
+import { collectScope, parseDuration, parseExpiry, parseRateLimit, parseText } from './common/arguments.ts';
+import { examples } from './common/help.ts';
+import { oneLine } from './common/printable.ts';
+import { print, withDatabase } from './common/session.ts';
 
+const DAY_S = 86_400;
 const UNITS = { 1000: 's', 60000: 'm', 3600000: 'h' };
 
 /** New key as printed once. `expires_at` is an ISO time in UTC or null. */
-export interface NewKey {
+interface NewKey {
   id: string;
   name: string;
   key: string;
@@ -20,7 +27,7 @@ export interface NewKey {
 }
 
 /** Key in a list. Times are ISO, in UTC. */
-export interface ListedKey {
+interface ListedKey {
   id: string;
   name: string;
   scopes: string[];
@@ -35,6 +42,112 @@ export interface ListedKey {
   rotated_to: string | null;
   /** `rotated`: still valid, until `expires_at` */
   state: 'active' | 'rotated' | 'expired' | 'revoked';
+}
+
+/** Adds `keys` and its commands. */
+export function addCommand(program: Command): void {
+  const keys = program
+    .command('keys')
+    .description('create, list, limit, revoke and rotate API keys')
+    .addHelpText(
+      'after',
+      examples('hotel-api keys create --name "Acme Travel" --scope registry', 'hotel-api keys list'),
+    );
+
+  keys
+    .command('create')
+    .description('create a key and print it once; only its hash is stored')
+    .requiredOption('--name <name>', 'name of the key holder', parseText(200))
+    .option('--scope <scope>', 'additional scope: registry (may be repeated)', collectScope, [])
+    .option(
+      '--expires <time>',
+      'a date (00:00 UTC) or an ISO time; by default the key never expires',
+      (text) => parseExpiry(text),
+    )
+    .option(
+      '--rate-limit <rate>',
+      'rate limit per instance: 200/s, 6000/m, 100000/h; by default none',
+      parseRateLimit,
+      null,
+    )
+    .option('--collection <id>', 'collection whose hotels the key sees; by default it sees all hotels')
+    .option(
+      '--json',
+      'print one JSON document: {"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one',
+    )
+    .addHelpText(
+      'after',
+      examples(
+        'hotel-api keys create --name "Acme Travel"',
+        'hotel-api keys create --name "Acme Travel" --scope registry --expires 2030-01-31',
+        'hotel-api keys create --name ci --expires 2030-01-31T12:00:00Z --json',
+        'hotel-api keys create --name trial --rate-limit 200/s',
+        'hotel-api keys create --name "Acme Travel" --collection acme',
+      ),
+    )
+    .action(create);
+
+  keys
+    .command('list')
+    .description('list all keys with their state, without the keys and their hashes')
+    .option('--json', 'print one JSON document: an array of keys')
+    .addHelpText('after', examples('hotel-api keys list', 'hotel-api keys list --json'))
+    .action(list);
+
+  keys
+    .command('revoke')
+    .description('revoke a key permanently; in force everywhere within one second')
+    .argument('<id>', 'the id that create and list print')
+    .option('--json', 'print one JSON document: {"id","name","revoked_at","rotated_to"}')
+    .addHelpText('after', examples('hotel-api keys revoke key_Ab3dEf6hIj9k'))
+    .action(revoke);
+
+  keys
+    .command('limit')
+    .description('set the rate limit of a key; in force everywhere within one second')
+    .argument('<id>', 'the id that create and list print')
+    .argument('<rate>', '200/s, 6000/m or 100000/h per instance, or none', parseRateLimit)
+    .option('--json', 'print one JSON document: {"id","name","rate_limit"}')
+    .addHelpText(
+      'after',
+      examples('hotel-api keys limit key_Ab3dEf6hIj9k 200/s', 'hotel-api keys limit key_Ab3dEf6hIj9k none'),
+    )
+    .action(limit);
+
+  keys
+    .command('rotate')
+    .description(
+      'create a successor with the same name, scopes, rate limit, collection and expiry; the old key works until the grace time ends',
+    )
+    .argument('<id>', 'the id of the old key')
+    .option(
+      '--grace <duration>',
+      'how long the old key remains valid: 90s, 15m, 24h, 7d',
+      parseDuration,
+      DAY_S,
+    )
+    .option('--json', 'print one JSON document about the new key, as create does')
+    .addHelpText(
+      'after',
+      examples('hotel-api keys rotate key_Ab3dEf6hIj9k', 'hotel-api keys rotate key_Ab3dEf6hIj9k --grace 7d'),
+    )
+    .action(rotate);
+}
+
+async function create(options: {
+  name: string;
+  scope: string[];
+  expires?: string;
+  rateLimit: RateLimit | null;
+  collection?: string;
+  json?: boolean;
+}): Promise<void> {
+  const { name, scope, expires = null, rateLimit, collection, json } = options;
+  const key = await withDatabase(async (sql) => {
+    if (collection !== undefined) await requireCollection(sql, collection);
+    return createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit, collection });
+  });
+  print(json, key, describe(key));
 }
 
 /** Creates a key and stores its hash. Only the return value contains the key itself. */
@@ -69,41 +182,88 @@ export async function createKey(
   };
 }
 
-/** Returns all keys, oldest first. */
-export async function listKeys(sql: Sql): Promise<ListedKey[]> {
-  const rows = await sql`
-    select id, name, scopes, created_at, expires_at, revoked_at, rotated_to, collection_id, ${limitColumns(sql)},
-      case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
-        when rotated_to is not null then 'rotated' else 'active' end as state
-    from api_keys order by created_at, id`;
-  return rows.map((row) => ({
-    id: row.id,
-    name: row.name,
-    scopes: row.scopes,
-    created_at: iso(row.created_at)!,
-    expires_at: iso(row.expires_at),
-    revoked_at: iso(row.revoked_at),
-    rate_limit: written(limitOf(row)),
-    collection: row.collection_id,
-    rotated_to: row.rotated_to,
-    state: row.state,
-  }));
+function describe({ id, name, key, scopes, expires_at, rate_limit, collection }: NewKey): string {
+  return [
+    `id       ${id}`,
+    `name     ${name}`,
+    `scopes   ${scopes.join(', ') || 'none'}`,
+    `expires  ${expires_at ?? 'never'}`,
+    ...(rate_limit ? [`limit    ${rate_limit}`] : []),
+    ...(collection === undefined ? [] : [`sees     collection ${oneLine(collection)}`]),
+    `key      ${key}`,
+    '',
+    'The key is shown only now: only its hash is stored.',
+  ].join('\n');
 }
 
-/** Revokes a key; revoking it again changes nothing. Throws a `Failure` for an unknown id. */
-export async function revokeKey(
-  sql: Sql,
-  id: string,
-): Promise<{ id: string; name: string; revoked_at: string; rotated_to: string | null }> {
-  await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null`;
-  const [row] = await sql`select name, revoked_at, rotated_to from api_keys where id = ${id}`;
-  if (!row) throw unknownKey(id);
-  return { id, name: row.name, revoked_at: iso(row.revoked_at)!, rotated_to: row.rotated_to };
+async function list({ json }: { json?: boolean }): Promise<void> {
+  const rows = await withDatabase(
+    (sql) => sql`
+      select *, case when revoked_at <= now() then 'revoked' when expires_at <= now() then 'expired'
+        when rotated_to is not null then 'rotated' else 'active' end as state
+      from api_keys order by created_at, id`,
+  );
+  const keys = rows.map(
+    (row): ListedKey => ({
+      id: row.id,
+      name: row.name,
+      scopes: row.scopes,
+      created_at: iso(row.created_at)!,
+      expires_at: iso(row.expires_at),
+      revoked_at: iso(row.revoked_at),
+      rate_limit: written(limitOf(row)),
+      collection: row.collection_id,
+      rotated_to: row.rotated_to,
+      state: row.state,
+    }),
+  );
+  print(
+    json,
+    keys,
+    keys.length === 0 ? 'There are no keys yet. Create one: hotel-api keys create --name NAME' : table(keys),
+  );
+}
+
+function table(keys: ListedKey[]): string {
+  const rows = keys.map((key) => [
+    key.id,
+    oneLine(key.name),
+    key.scopes.join(',') || '-',
+    key.rate_limit ?? '-',
+    key.collection === null ? 'all hotels' : oneLine(key.collection),
+    key.created_at.slice(0, 19),
+    key.expires_at?.slice(0, 19) ?? 'never',
+    key.state === 'rotated' ? `rotated to ${key.rotated_to}, valid until ${key.expires_at}` : key.state,
+  ]);
+  rows.unshift('ID,NAME,SCOPES,RATE LIMIT,COLLECTION,CREATED (UTC),EXPIRES (UTC),STATE'.split(','));
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const padded = rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column]!)));
+  return padded.map((row) => row.join('  ').trimEnd()).join('\n');
+}
+
+/** Revokes a key; revoking it again changes nothing. */
+async function revoke(id: string, { json }: { json?: boolean }): Promise<void> {
+  const row = await withDatabase(async (sql) => {
+    await sql`update api_keys set revoked_at = now() where id = ${id} and revoked_at is null`;
+    const [found] = await sql`select name, revoked_at, rotated_to from api_keys where id = ${id}`;
+    return found ?? unknownKey(id);
+  });
+  const revoked = { id, name: row.name, revoked_at: iso(row.revoked_at), rotated_to: row.rotated_to };
+  const successor = revoked.rotated_to
+    ? `\nIt was rotated to ${revoked.rotated_to}, which remains valid unless it is revoked too.`
+    : '';
+  print(json, revoked, `Key ${id} (${revoked.name}) was revoked at ${revoked.revoked_at}.${successor}`);
+}
+
+async function limit(id: string, rateLimit: RateLimit | null, { json }: { json?: boolean }): Promise<void> {
+  const limited = await withDatabase((sql) => limitKey(sql, id, rateLimit));
+  const now = limited.rate_limit ? `may be used ${limited.rate_limit}` : 'may be used without limit';
+  print(json, limited, `Key ${id} (${limited.name}) ${now}.`);
 }
 
 /** Sets the rate limit of a key; null removes it. Throws a `Failure` for an unknown id. */
 export async function limitKey(
-  sql: Sql,
+  sql: Sql | TransactionSql,
   id: string,
   rateLimit: RateLimit | null,
 ): Promise<{ id: string; name: string; rate_limit: string | null }> {
@@ -111,65 +271,56 @@ export async function limitKey(
     update api_keys set rate_limit_requests = ${rateLimit?.requests ?? null},
       rate_limit_window_s = ${rateLimit && rateLimit.windowMs / 1000}
     where id = ${id} returning name`;
-  if (!row) throw unknownKey(id);
-  return { id, name: row.name, rate_limit: written(rateLimit) };
+  return { id, name: (row ?? unknownKey(id)).name, rate_limit: written(rateLimit) };
 }
 
 /**
- * Creates a key with the name, scopes, rate limit, collection and expiry of the old one, which remains valid for `graceS`
+ * Creates a key with the name, scopes, rate limit, collection and expiry of the old one, which remains valid for `grace`
  * seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not current.
  */
-export async function rotateKey(
-  sql: Sql,
-  id: string,
-  graceS: number,
-): Promise<{ created: NewKey; replaced: string; replaced_expires_at: string }> {
-  return sql.begin(async (transaction) => {
-    const [old] = await transaction`
-      select name, scopes, expires_at, rotated_to, collection_id, ${limitColumns(transaction)}, revoked_at is not null as revoked,
-        coalesce(expires_at <= now(), false) as expired
-      from api_keys where id = ${id} for update`;
-    if (!old) throw unknownKey(id);
-    if (old.revoked) throw new Failure(`Key ${id} is revoked. Create a new one: hotel-api keys create`);
-    if (old.rotated_to)
-      throw new Failure(
-        `Key ${id} was already rotated. Rotate its successor: hotel-api keys rotate ${old.rotated_to}`,
-      );
-    if (old.expired)
-      throw new Failure(
-        `Key ${id} expired at ${iso(old.expires_at)}. Create a new one: hotel-api keys create`,
-      );
-    const created = await createKey(transaction, {
-      name: old.name,
-      scopes: old.scopes,
-      expiresAt: iso(old.expires_at),
-      rateLimit: limitOf(old),
-      collection: old.collection_id,
-    });
-    const [row] = await transaction`
-      update api_keys
-      set rotated_to = ${created.id}, expires_at = least(expires_at, now() + ${graceS} * interval '1 second')
-      where id = ${id} returning expires_at`;
-    return { created, replaced: id, replaced_expires_at: iso(row!.expires_at)! };
-  });
+async function rotate(id: string, { grace, json }: { grace: number; json?: boolean }): Promise<void> {
+  const [created, validUntil] = await withDatabase((sql) =>
+    sql.begin(async (transaction) => {
+      const [found] = await transaction`
+        select *, revoked_at is not null as revoked, coalesce(expires_at <= now(), false) as expired
+        from api_keys where id = ${id} for update`;
+      const old = found ?? unknownKey(id);
+      if (old.revoked) throw new Failure(`Key ${id} is revoked. Create a new one: hotel-api keys create`);
+      if (old.rotated_to)
+        throw new Failure(
+          `Key ${id} was already rotated. Rotate its successor: hotel-api keys rotate ${old.rotated_to}`,
+        );
+      if (old.expired)
+        throw new Failure(
+          `Key ${id} expired at ${iso(old.expires_at)}. Create a new one: hotel-api keys create`,
+        );
+      const successor = await createKey(transaction, {
+        name: old.name,
+        scopes: old.scopes,
+        expiresAt: iso(old.expires_at),
+        rateLimit: limitOf(old),
+        collection: old.collection_id,
+      });
+      const [row] = await transaction`
+        update api_keys
+        set rotated_to = ${successor.id}, expires_at = least(expires_at, now() + ${grace} * interval '1 second')
+        where id = ${id} returning expires_at`;
+      return [successor, iso(row!.expires_at)] as const;
+    }),
+  );
+  print(json, created, `${describe(created)}\n\nThe old key ${id} remains valid until ${validUntil}.`);
 }
 
-function limitColumns(sql: Sql | TransactionSql) {
-  return sql`rate_limit_requests, rate_limit_window_s`;
+function limitOf({ rate_limit_requests: requests, rate_limit_window_s: windowS }: Row): RateLimit | null {
+  return requests === null ? null : { requests, windowMs: 1000 * windowS };
 }
 
-function limitOf({ rate_limit_requests, rate_limit_window_s }: Row): RateLimit | null {
-  return rate_limit_requests === null
-    ? null
-    : { requests: rate_limit_requests, windowMs: 1000 * rate_limit_window_s };
+function written(rateLimit: RateLimit | null): string | null {
+  return rateLimit && `${rateLimit.requests}/${UNITS[rateLimit.windowMs as keyof typeof UNITS]}`;
 }
 
-function written(limit: RateLimit | null): string | null {
-  return limit && `${limit.requests}/${UNITS[limit.windowMs as keyof typeof UNITS]}`;
-}
-
-function unknownKey(id: string): Failure {
-  return new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
+function unknownKey(id: string): never {
+  throw new Failure(`There is no key with the id ${JSON.stringify(id)}. List them: hotel-api keys list`);
 }
 
 function iso(time: Date | null): string | null {

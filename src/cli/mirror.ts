@@ -5,9 +5,11 @@ import { createInterface } from 'node:readline/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
 import { Failure } from '../lib/failure.ts';
-import { count, Progress } from './progress.ts';
-import { print } from './session.ts';
+import { examples } from './common/help.ts';
+import { count, Progress } from './common/progress.ts';
+import { print } from './common/session.ts';
 
 const LIMIT = 1000;
 const WAIT_S = 30;
@@ -15,9 +17,11 @@ const WAIT_S = 30;
 const TIMEOUT_MS = 30_000;
 const ATTEMPTS = 8;
 const RETRIED = [408, 429, 500, 502, 503, 504];
+/** Maximum of a server's Retry-After that is followed. */
+const MAX_RETRY_AFTER_S = 60;
 
 interface Page {
-  changes: { id: string; hotel: object | null }[];
+  changes: { id: string; hotel: { id: string } | null }[];
   next: string;
   more: boolean;
 }
@@ -28,11 +32,32 @@ interface Copy {
   next: string | undefined;
 }
 
+/** Adds `mirror`. */
+export function addCommand(program: Command): void {
+  program
+    .command('mirror')
+    .description('copy all hotels of a running API into a file of NDJSON, or bring such a copy up to date')
+    .argument('<url>', 'base address of the API, including BASE_PATH')
+    .argument('<file>', 'the file to write; FILE.next holds where the next call goes on')
+    .option('--follow', 'keep the file up to date until Ctrl-C')
+    .option(
+      '--json',
+      'print one JSON document: {"hotels","requests","changed","removed","begun_again","file"}',
+    )
+    .addHelpText(
+      'after',
+      `
+HOTEL_API_KEY is the API key. The copy is held in memory meanwhile: about 2 GB for a million hotels.
+${examples('HOTEL_API_KEY=hk_… hotel-api mirror http://localhost:8080 hotels.ndjson', 'HOTEL_API_KEY=hk_… hotel-api mirror https://api.example/v1 hotels.ndjson --follow')}`,
+    )
+    .action(mirror);
+}
+
 /**
  * Runs `mirror URL FILE`: updates FILE from the API, and with `follow` keeps it current until a signal. FILE.next contains
  * the next position; it is written after FILE, because changes may be applied twice.
  */
-export async function mirror(
+async function mirror(
   url: string,
   file: string,
   options: { follow?: boolean; json?: boolean },
@@ -140,13 +165,14 @@ async function ask(
         redirect: 'manual',
         signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS + 1000 * waitS)]),
       });
-      if (response.ok) return (await response.json()) as Page;
       const text = await response.text();
       const { status } = response;
+      if (response.ok) return readPage(text, base);
       if (status === 410) return 'expired';
       fault = `${base} answers ${status} ${text.slice(0, 200)}`;
       if (!RETRIED.includes(status)) throw new Failure(fault);
-      waitMs = Math.max(waitMs, 1000 * Number(response.headers.get('retry-after') ?? 0) || 0);
+      const retryAfterS = Number(response.headers.get('retry-after') ?? 0) || 0;
+      waitMs = Math.max(waitMs, 1000 * Math.min(retryAfterS, MAX_RETRY_AFTER_S));
     } catch (error) {
       if (error instanceof Failure) throw error;
       if (signal.aborted) return { changes: [], next: next ?? '', more: true };
@@ -156,4 +182,20 @@ async function ask(
     if (attempt === ATTEMPTS) throw new Failure(fault);
     await sleep(waitMs, undefined, { signal }).catch(() => {});
   }
+}
+
+/** Reads the body of a page. Throws a `Failure` for anything else, so that no other server's response replaces the copy. */
+function readPage(text: string, base: string): Page {
+  try {
+    const page = JSON.parse(text) as Page;
+    const isSound = page.changes.every(
+      ({ id, hotel }) => typeof id === 'string' && (hotel === null || hotel.id === id),
+    );
+    if (isSound && typeof page.next === 'string' && typeof page.more === 'boolean') return page;
+  } catch {
+    // no JSON, or other fields
+  }
+  throw new Failure(
+    `${base} answers 200 with no page of changes. Check the address: it ends before /changes`,
+  );
 }

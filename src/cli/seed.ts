@@ -1,7 +1,12 @@
+import type { Command } from 'commander';
 import type { Sql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
-import { copyIn, copyRow } from './copy.ts';
-import { hotelAt, type SeededHotel } from './seed/hotel.ts';
+import { parseDay, parseWhole } from './common/arguments.ts';
+import { copyIn, copyRow } from './common/copy.ts';
+import { examples } from './common/help.ts';
+import { count, Progress } from './common/progress.ts';
+import { print, withDatabase } from './common/session.ts';
+import type { SeededHotel } from './seed/hotel.ts';
 
 const BATCH = 500;
 
@@ -17,6 +22,8 @@ export async function seed(
   count: number,
   options: { seed: number; today: string; ifEmpty?: boolean; onProgress?: (hotels: number) => void },
 ): Promise<number> {
+  // its cities take 100 MB, which no other command needs
+  const { hotelAt } = await import('./seed/hotel.ts');
   const inserted = await sql.begin(async (transaction) => {
     await transaction`set local statement_timeout = 0`;
     await transaction`lock table hotels in share row exclusive mode`;
@@ -46,4 +53,54 @@ export async function seed(
   });
   await sql`analyze hotels`;
   return inserted;
+}
+
+/** Adds `seed`. */
+export function addCommand(program: Command): void {
+  program
+    .command('seed')
+    .description(
+      'fill an empty table with generated hotels in real cities; the same seed and day give the same hotels',
+    )
+    .requiredOption('--hotels <n>', 'number of hotels', parseWhole(1, 100_000_000))
+    .option('--seed <s>', 'seed of the generator', parseWhole(0, 2_147_483_647), DEFAULT_SEED)
+    .option('--if-empty', 'do nothing and succeed when the table holds hotels')
+    .option('--today <date>', 'the day that certification periods refer to (default: today, UTC)', parseDay)
+    .option('--json', 'print one JSON document: {"inserted","seed","today"}')
+    .addHelpText(
+      'after',
+      examples(
+        'hotel-api seed --hotels 20000',
+        'hotel-api seed --hotels 1000000 --seed 7 --today 2026-01-01',
+      ),
+    )
+    .action(runSeed);
+}
+
+/** Runs `seed --hotels N`. */
+async function runSeed(options: {
+  hotels: number;
+  seed: number;
+  today?: string;
+  ifEmpty?: boolean;
+  json?: boolean;
+}): Promise<void> {
+  const { hotels, today = new Date().toISOString().slice(0, 10) } = options;
+  const progress = new Progress('seeding', hotels, count('hotel'));
+  const startedAtMs = performance.now();
+  let inserted: number;
+  try {
+    inserted = await withDatabase((sql) =>
+      seed(sql, hotels, { ...options, today, onProgress: (done) => progress.at(done) }),
+    );
+  } finally {
+    progress.stop();
+  }
+  const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
+  const result = { inserted, seed: options.seed, today };
+  print(
+    options.json,
+    result,
+    `${inserted} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`,
+  );
 }

@@ -24,6 +24,8 @@ export interface Start extends Feed {
   secret: Uint8Array;
   /** number of the worker, from 1; a replacement has the number of the worker it replaces */
   number: number;
+  /** maximum time of the warm-up; 0 for a replacement that no worker stands in for */
+  warmUpMs: number;
 }
 
 /** Messages from the primary to a worker. */

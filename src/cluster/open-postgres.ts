@@ -42,7 +42,7 @@ export function openPostgres(base: Base, announced: () => FeedPosition | undefin
       (url, i) => new Replica(open(() => replicaUrlsOf(config)[i] ?? url, 'postgres_replica', timeoutMs)),
     ),
     announced,
-    (outcome) => metrics.replicaRead(outcome),
+    (outcome) => metrics.replicaReads.inc({ outcome }),
   );
   shutdown.push('replicas', () => replicas.close());
   return { postgres, replicas };

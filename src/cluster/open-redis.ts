@@ -26,14 +26,14 @@ export function openRedis(base: Base, timeoutMs: number, onCall?: OnCall): OpenR
       ? new Redis(urls[0]!, timeoutMs, onBreaker, onCall)
       : new RedisCluster(urls, timeoutMs, onBreaker, onCall);
   shutdown.push('Redis', () => redis.close());
-  const sharing = {
+  const options = {
     ttlMs: config.REDIS_TTL_S * 1000,
     absentTtlMs: config.ABSENT_TTL_S * 1000,
-    onInvalidValue: () => metrics.invalidValue(),
+    onInvalidValue: () => metrics.invalidValues.inc(),
   };
   return {
     redis,
-    hotels: new RedisHotelCache(redis, sharing),
-    keys: new RedisKeyCache(redis, sharing, base.secret),
+    hotels: new RedisHotelCache(redis, options),
+    keys: new RedisKeyCache(redis, options, base.secret),
   };
 }

@@ -1,11 +1,12 @@
-import type { Documents } from '../api-docs/documents.ts';
 import { pagesOf } from '../api-docs/pages.ts';
 import { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { CountLookups } from '../cache/count-lookups.ts';
+import { HotIds } from '../cache/hot-ids.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
 import { RecentChanges } from '../cache/recent-changes.ts';
 import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
+import { WarmUp } from '../cache/warm-up.ts';
 import { FeedApplier } from '../change-feed/feed-applier.ts';
 import { FeedStatus } from '../change-feed/feed-status.ts';
 import { ChangeFeed } from '../changes/change-feed.ts';
@@ -23,10 +24,11 @@ import { openServer, type Server } from '../http/server.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
-import type { LeaseRequest } from '../rate-limit/rate-limit.ts';
+import { type LeaseRequest, UNKNOWN_KEYS_ID } from '../rate-limit/rate-limit.ts';
 import { Redis } from '../redis/client.ts';
 import type { Base } from './base.ts';
 import { divideDescriptors } from './descriptors.ts';
+import type { Start } from './messages.ts';
 import { type OpenPostgres, openPostgres } from './open-postgres.ts';
 import { type OpenRedis, openRedis } from './open-redis.ts';
 
@@ -44,13 +46,14 @@ const UNKNOWN_KEYS = { requests: 8, windowMs: 200 };
 /** Share of the local cache's bytes for page ids of the list, in addition to it, and the minimum. */
 const LIST_SHARE = 1 / 32;
 const LEAST_LIST_BYTES = 1024 ** 2;
-/** Id that no key has. */
-const UNKNOWN_KEYS_ID = 'guesses of keys';
 
 /** Parts of a worker that execute the primary's messages. */
 export interface Parts extends OpenPostgres {
   redis: OpenRedis['redis'] | undefined;
   local: LocalCache | undefined;
+  hotIds: HotIds | undefined;
+  /** undefined: the local cache is disabled */
+  warmUp: WarmUp | undefined;
   hotelList: HotelList;
   collections: Collections;
   apiKeys: ApiKeyCache;
@@ -64,9 +67,13 @@ export interface Parts extends OpenPostgres {
 }
 
 /**
- * Builds a worker; its port is not open yet. `documents` are public pages; `ask` requests leases from the primary.
+ * Builds a worker; its port is not open yet. `ask` requests leases from the primary.
  */
-export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseRequest[]) => void): Parts {
+export function buildWorker(
+  base: Base,
+  { documents, number }: Pick<Start, 'documents' | 'number'>,
+  ask: (asks: LeaseRequest[]) => void,
+): Parts {
   const { config, shutdown, metrics } = base;
   const feedStatus = new FeedStatus();
   const hotelChanges = new RecentChanges();
@@ -117,6 +124,15 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
           countAnswers,
         )
       : undefined;
+  const hotIds = local && redisCache && new HotIds(redisCache.hotels, local.arena);
+  const warmUp =
+    local &&
+    new WarmUp({
+      ...{ local, reader, repository: origin, hotIds, redisBatch, number, workers: config.WORKERS },
+      isFeedUp: () => feedStatus.up,
+      slowMs: config.DATABASE_TIMEOUT_MS / 2,
+      isStopping: () => pipeline.closing,
+    });
   const hotelList = new HotelList(
     origin,
     isTrusted,
@@ -127,7 +143,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     maxBytes: config.COLLECTIONS_MAX_BYTES,
     isFresh: (nowMs) => feedStatus.isFresh(nowMs),
   });
-  const limiter = new RateLimiter(config.WORKERS, ask);
+  const limiter = new RateLimiter(config.WORKERS, ask, config.RATE_LIMIT_SCOPE === 'redis');
   const apiKeys = new ApiKeyCache({
     redisCache: redisCache?.keys,
     postgres,
@@ -160,19 +176,27 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
   const accessLog = new AccessLog(base.log, {
     sample: config.ACCESS_LOG_SAMPLE,
     slowMs: config.ACCESS_LOG_SLOW_MS,
-    onSuppressed: (kind) => metrics.lineSuppressed(kind),
+    onSuppressed: (kind) => metrics.linesSuppressed.inc({ kind }),
   });
   shutdown.push('access log', () => accessLog.close());
-  const pipeline = new RequestPipeline(apiKeys, limiter, metrics, accessLog, config.COMPRESSION === 'on');
+  const pipeline: RequestPipeline = new RequestPipeline(
+    apiKeys,
+    limiter,
+    metrics,
+    accessLog,
+    config.COMPRESSION === 'on',
+  );
   const address = config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...operationsOn(local, redisBatch, reader, hotelList, collections, address),
-    changes: changesOperation(changeFeed, address, apiKeys),
+    changes: changesOperation(changeFeed, address, apiKeys, (positions) =>
+      metrics.changesBehind.observe(positions),
+    ),
   };
   const maxConnections = divideDescriptors(config).connections;
   const server = openServer(operations, pipeline, pagesOf(documents), config.BASE_PATH, {
     maxConnections,
-    onRejected: () => metrics.connectionRejected(),
+    onRejected: () => metrics.connectionsRejected.inc(),
   });
   shutdown.push('connections', () => server.close());
   const traffic = {
@@ -184,7 +208,7 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
     },
   };
   const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, traffic, () =>
-    metrics.connectionAged(),
+    metrics.connectionsAged.inc(),
   );
   pipeline.isDue = () => turnover.isDue();
   shutdown.push('connection turnover', () => turnover.close());
@@ -195,6 +219,8 @@ export function buildWorker(base: Base, documents: Documents, ask: (asks: LeaseR
       replicas,
       redis,
       local,
+      hotIds,
+      warmUp,
       hotelList: hotelList,
       collections,
       apiKeys: apiKeys,

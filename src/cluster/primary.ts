@@ -6,15 +6,15 @@ import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
 import { Failure } from '../lib/failure.ts';
-import { DefaultMetrics } from '../observability/default-metrics.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
-import { watchProcess } from '../observability/process-metrics.ts';
+import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
 import { awaitDatabase } from './await-database.ts';
 import { Base } from './base.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
 import { divideDescriptors } from './descriptors.ts';
 import { followChanges } from './follow-changes.ts';
+import { watchEvictionPolicy } from './watch-eviction-policy.ts';
 import { Workers } from './workers.ts';
 
 /** Timeout of the first message of an invalidator, after which the workers start without it. */
@@ -40,8 +40,8 @@ export async function runPrimary(given: Config): Promise<void> {
   const { config, shutdown, metrics, events } = base;
   let workers: Workers | undefined;
   watchProcess(metrics.registry, 'primary');
-  const defaults = new DefaultMetrics('primary');
-  const ownMetrics = async () => [await metrics.registry.getMetricsAsJSON(), await defaults.read()];
+  const readDefaults = defaultMetrics('primary');
+  const ownMetrics = async () => [await metrics.registry.getMetricsAsJSON(), await readDefaults()];
   watchInstance(metrics.registry, config.WORKERS, () => workers?.listening ?? 0);
   let stopping = false;
   let signalledAtMs = -Infinity;
@@ -75,7 +75,7 @@ export async function runPrimary(given: Config): Promise<void> {
   const descriptors = divideDescriptors(config);
   if (descriptors.isLow) events.fewDescriptors(descriptors.limit, descriptors.connections);
   const admin = await openAdmin(config.ADMIN_HOST, config.ADMIN_PORT, {
-    isReady: () => !stopping && workers !== undefined && workers.listening > 0,
+    isReady: () => !stopping && workers !== undefined && workers.ready,
     metrics: () =>
       workers
         ? workers.gather(ownMetrics)
@@ -109,8 +109,7 @@ export async function runPrimary(given: Config): Promise<void> {
     },
   });
   await redis?.connected(REDIS_TIMEOUT_MS);
-  const policy = await redis?.evictionPolicy();
-  if (policy && !policy.startsWith('volatile-')) events.evictionPolicyUnsuitable(policy);
+  if (redis) shutdown.push('eviction policy', watchEvictionPolicy(redis, events));
   invalidator.start();
   const patientUntilMs = performance.now() + FEED_TIMEOUT_MS;
   while (!listener.isUp && performance.now() < patientUntilMs) await wait(10);
@@ -123,9 +122,10 @@ export async function runPrimary(given: Config): Promise<void> {
   });
   workers = new Workers(
     config.WORKERS,
-    (number) => ({
+    (number, mayWarmUp) => ({
       type: 'start',
       number,
+      warmUpMs: mayWarmUp ? config.WARMUP_TIMEOUT_MS : 0,
       config,
       documents,
       history,
@@ -136,6 +136,9 @@ export async function runPrimary(given: Config): Promise<void> {
     }),
     metrics,
     events,
+    config.RATE_LIMIT_SCOPE === 'redis' && redis
+      ? (name, use) => redis.countWindow(`${generation}:l:${name}`, use)
+      : undefined,
   );
   const drainMs = config.DRAIN_TIMEOUT_MS + DRAIN_MARGIN_MS;
   shutdown.push('workers', () => workers!.stop(drainMs), drainMs + KILL_MARGIN_MS);

@@ -18,7 +18,7 @@ beforeEach(() => {
   silence = new LivenessWatch(nowMs);
 });
 
-/** How long it takes until the worker is ended, at most `untilMs`; it uses this share of the time. */
+/** Returns the time until the worker is killed, at most `untilMs`; it uses this share of a processor. */
 function endedAfterMs(share: number, untilMs = 100_000, tellsNothing = false): number {
   const beganMs = nowMs;
   while (nowMs - beganMs < untilMs) {
@@ -30,22 +30,25 @@ function endedAfterMs(share: number, untilMs = 100_000, tellsNothing = false): n
   return Number.POSITIVE_INFINITY;
 }
 
-describe('a worker that is silent', () => {
-  it('and gets nothing done is ended when it has been for too long', () => {
+describe('a silent worker', () => {
+  it('is killed after too long a time without progress', () => {
     expect(endedAfterMs(0)).toBe(FROZEN_MS + LOOK_EVERY_MS);
   });
 
-  it('and of which the system tells nothing is ended likewise', () => {
+  it('is killed likewise if the system reports nothing about it', () => {
     expect(endedAfterMs(1, 100_000, true)).toBe(FROZEN_MS + LOOK_EVERY_MS);
   });
 
-  it.each([1, 0.5, 0.05])('and uses %d of a processor is not, until it has used too much of it', (share) => {
-    const ms = endedAfterMs(share, 1_000_000);
-    expect(ms).toBeGreaterThan(ENDLESS_MS / share);
-    expect(ms).toBeLessThan(STOPPED_MS + 2 * LOOK_EVERY_MS + ENDLESS_MS / share + 500 / share);
-  });
+  it.each([1, 0.5, 0.05])(
+    'that uses %d of a processor is killed only after it has used too much of it',
+    (share) => {
+      const ms = endedAfterMs(share, 1_000_000);
+      expect(ms).toBeGreaterThan(ENDLESS_MS / share);
+      expect(ms).toBeLessThan(STOPPED_MS + 2 * LOOK_EVERY_MS + ENDLESS_MS / share + 500 / share);
+    },
+  );
 
-  it('may be busy again and again when it speaks in between', () => {
+  it('may be busy repeatedly if it sends messages in between', () => {
     for (let i = 0; i < 10; i++) {
       expect(endedAfterMs(1, 8_000)).toBe(Number.POSITIVE_INFINITY);
       silence.broken(nowMs);
@@ -53,14 +56,14 @@ describe('a worker that is silent', () => {
     expect(endedAfterMs(0)).toBe(FROZEN_MS + LOOK_EVERY_MS);
   });
 
-  it('is ended when it freezes after having been busy', () => {
+  it('is killed when it freezes after a busy time', () => {
     endedAfterMs(1, 5_000);
     const used: MainThread = { stopped: false, processorMs: 700 + 5_000 };
     expect(silence.isFinal(nowMs + FROZEN_MS, FROZEN_MS, () => used)).toBe(false);
     expect(silence.isFinal(nowMs + FROZEN_MS + 1, FROZEN_MS, () => used)).toBe(true);
   });
 
-  it('and stopped is ended without further delay', () => {
+  it('that is stopped is killed without further delay', () => {
     const stopped = () => ({ stopped: true, processorMs: 0 });
     expect(silence.isFinal(nowMs + STOPPED_MS, FROZEN_MS, stopped)).toBe(false);
     expect(silence.isFinal(nowMs + STOPPED_MS + 1, FROZEN_MS, stopped)).toBe(true);
@@ -78,6 +81,6 @@ it.runIf(process.platform === 'linux')(
   },
 );
 
-it('of a process that is not there nothing is told', () => {
+it('a missing process yields no state', () => {
   expect(mainThreadOf(2 ** 30)).toBeUndefined();
 });

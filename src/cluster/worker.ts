@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { WarmUpResult } from '../cache/warm-up.ts';
 import { onClockStep, systemMs } from '../lib/clock.ts';
-import { DefaultMetrics } from '../observability/default-metrics.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
-import { watchProcess } from '../observability/process-metrics.ts';
+import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
 import { loginOf } from '../redis/store.ts';
 import { Base } from './base.ts';
 import { drain } from './drain.ts';
@@ -19,20 +19,31 @@ const POSTGRES_TIMEOUT_MS = 300;
 const PRELOAD_TIMEOUT_MS = 200;
 const PRELOAD_AGAIN_MS = 1_000;
 const REPORT_EVERY_MS = 1_000;
+/** Mean interval in which an instance leaves ids in use for instances that start. */
+const LEAVE_HOT_IDS_MS = 60_000;
 /** Time for running queries when the connections are replaced. */
 const RECONNECT_S = 1;
 
 /** Builds and starts one worker; returns the function that executes the primary's messages. */
-function startWorker({ config, documents, number, secret, ...feed }: Start): (message: ToWorker) => void {
+function startWorker({
+  config,
+  documents,
+  number,
+  secret,
+  warmUpMs,
+  ...feed
+}: Start): (message: ToWorker) => void {
   const base = new Base(config, 'worker');
   base.secret.use(secret);
   const { shutdown, metrics, events } = base;
-  const parts = buildWorker(base, documents, (asks) => send({ type: 'ask', asks }));
+  const parts = buildWorker(base, { documents, number }, (asks) => send({ type: 'ask', asks }));
   const {
     postgres,
     replicas,
     redis,
     local,
+    hotIds,
+    warmUp,
     hotelList,
     collections,
     apiKeys,
@@ -51,14 +62,15 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
     if (name === 'DATABASE_REPLICA_URLS') replicas?.reconnect(RECONNECT_S);
   });
 
-  const defaults = new DefaultMetrics(String(number));
+  const readDefaults = defaultMetrics(String(number));
   const report = async (isScraped = false) => {
-    const defaultMetrics = isScraped ? await defaults.read() : undefined;
-    send({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON(), defaultMetrics });
+    const ofProcess = isScraped ? await readDefaults() : undefined;
+    send({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON(), defaultMetrics: ofProcess });
   };
   const reporting = setInterval(() => report(), REPORT_EVERY_MS);
   shutdown.push('reports', () => clearInterval(reporting));
 
+  let warmedUp: WarmUpResult | undefined;
   let learning: NodeJS.Timeout | undefined;
   shutdown.push('learning of keys', () => clearTimeout(learning));
   const learnKeys = () =>
@@ -75,6 +87,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
       postgres,
       limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
       arena: local?.arena,
+      warmUp: () => warmedUp,
       waiters: logPositions,
       collections,
       feedStatus: feedStatus,
@@ -82,18 +95,34 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
     });
     logPositions.follow(feed.history);
     feedApplier.useGeneration(feed.generation);
-    await Promise.all([
+    const [isRedisUp = true] = await Promise.all([
       redis?.connected(REDIS_TIMEOUT_MS),
       postgres.connected(POSTGRES_TIMEOUT_MS),
       Promise.race([learnKeys(), wait(PRELOAD_TIMEOUT_MS)]),
       replicas?.connected(POSTGRES_TIMEOUT_MS),
     ]);
+    // without its Redis, an instance must not load the more from PostgreSQL
+    if (warmUp && warmUpMs > 0 && isRedisUp) {
+      warmedUp = await warmUp.run(warmUpMs);
+      events.warmedUp(warmedUp);
+    }
     // the worker may have been asked to stop meanwhile
     if (pipeline.closing) return;
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     send({ type: 'listening' });
     hotelList.index.prepare();
+    leaveHotIds(Math.random());
+  };
+  let leaving: NodeJS.Timeout | undefined;
+  shutdown.push('ids in use', () => clearTimeout(leaving));
+  /** Leaves the ids in use after this share of the interval, and again after each. */
+  const leaveHotIds = (share: number) => {
+    if (!hotIds) return;
+    leaving = setTimeout(
+      () => hotIds.leave().then(() => leaveHotIds(1)),
+      share * config.WORKERS * LEAVE_HOT_IDS_MS,
+    );
   };
   /** Answers pending requests, then closes the connections and pools and ends the process. */
   const end = async () => {
@@ -115,7 +144,7 @@ function startWorker({ config, documents, number, secret, ...feed }: Start): (me
         feedApplier.apply(message.message, systemMs() - message.receivedAtMs);
         break;
       case 'reconnected':
-        postgres.probeNow();
+        postgres.feedReconnected();
         break;
       case 'history':
         base.secret.use(message.secret);

@@ -4,7 +4,8 @@ import { Registry } from 'prom-client';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
-import type { LeaseRequest } from '../rate-limit/rate-limit.ts';
+import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
+import { type CountWindow, SharedCoordinator } from '../rate-limit/shared-coordinator.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
 import { FROZEN_MS, LivenessWatch, mainThreadOf, START_MS } from './silence.ts';
 
@@ -40,18 +41,30 @@ interface WorkerHandle {
 export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
-  readonly #startOf: (number: number) => Start;
+  readonly #startOf: (number: number, mayWarmUp: boolean) => Start;
   readonly #handles = new Map<number, WorkerHandle>();
   /** metrics of ended workers, until they are summed */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
   readonly #rateLimits = new RateLimitCoordinator();
+  readonly #sharedLimits: SharedCoordinator | undefined;
+  #isReady = false;
   #stopping = false;
   readonly #watch: NodeJS.Timeout;
   #watchedAtMs = performance.now();
 
-  /** Starts `count` workers; `startOf` is called for the start data of each. */
-  constructor(count: number, startOf: (number: number) => Start, metrics: Metrics, events: Events) {
+  /**
+   * Starts `count` workers; `startOf` is called for the start data of each. A worker may not warm up if none accepts
+   * connections any more. `countWindow` counts rate limits over all instances.
+   */
+  constructor(
+    count: number,
+    startOf: (number: number, mayWarmUp: boolean) => Start,
+    metrics: Metrics,
+    events: Events,
+    countWindow?: CountWindow,
+  ) {
+    this.#sharedLimits = countWindow && new SharedCoordinator(this.#rateLimits, countWindow);
     this.#startOf = startOf;
     this.#metrics = metrics;
     this.#events = events;
@@ -66,6 +79,12 @@ export class Workers {
   /** Returns the number of workers that accept connections. */
   get listening(): number {
     return [...this.#handles.values()].filter(({ listening }) => listening).length;
+  }
+
+  /** Returns true if workers accept connections and the first ones have all warmed up. */
+  get ready(): boolean {
+    this.#isReady ||= [...this.#handles.values()].every(({ listening }) => listening);
+    return this.#isReady && this.listening > 0;
   }
 
   broadcast(message: ToWorker): void {
@@ -130,7 +149,17 @@ export class Workers {
   }
 
   #grant(handle: WorkerHandle, asks: LeaseRequest[]): void {
-    const grants = asks.map((ask) => this.#rateLimits.grant(handle.number, ask));
+    if (this.#sharedLimits) {
+      void this.#sharedLimits.grant(handle.number, asks).then((grants) => this.#pass(handle, grants));
+      return;
+    }
+    this.#pass(
+      handle,
+      asks.map((ask) => this.#rateLimits.grant(handle.number, ask)),
+    );
+  }
+
+  #pass(handle: WorkerHandle, grants: LeaseGrant[]): void {
     const shared = grants.filter((grant) => grant.shared);
     if (shared.length > 0)
       for (const other of this.#handles.values())
@@ -143,7 +172,7 @@ export class Workers {
     handle.up = true;
     switch (message.type) {
       case 'up':
-        send(handle.worker, this.#startOf(handle.number));
+        send(handle.worker, this.#startOf(handle.number, !this.#isReady || this.listening > 0));
         break;
       case 'listening':
         handle.listening = true;
@@ -168,7 +197,7 @@ export class Workers {
     this.#handles.delete(handle.worker.id);
     this.#reported(handle);
     if (this.#stopping) return;
-    this.#metrics.workerRestarted();
+    this.#metrics.workerRestarts.inc();
     this.#remember(handle.metrics);
     const steady = performance.now() - handle.startedAtMs >= STEADY_MS;
     const restartInMs = steady ? 0 : handle.nextPauseMs;

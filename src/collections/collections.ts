@@ -2,6 +2,7 @@ import { setImmediate as nextTick } from 'node:timers/promises';
 import type { Found } from '../hotels/entry.ts';
 import type { Page } from '../hotels/hotel-list.ts';
 import { mayExist } from '../hotels/namespace.ts';
+import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { HeldCollection } from './held-collection.ts';
 import type { IdSet } from './id-set.ts';
@@ -90,13 +91,13 @@ export class Collections {
 
   /** Returns at most `limit` ids of the collection from `offset`, if its members are held. */
   heldPage(collection: string, offset: number, limit: number): Page | undefined {
-    return this.#listed(collection)?.list.held(offset, limit);
+    return this.#listOf(collection)?.held(offset, limit);
   }
 
   /** Returns at most `limit` ids of the collection from `offset`. */
   async page(collection: string, offset: number, limit: number, owner: string): Promise<Page> {
-    const held = this.#listed(collection);
-    if (held) return held.list.page(offset, limit);
+    const list = this.#listOf(collection);
+    if (list) return list.page(offset, limit);
     const ids = await this.#options.repository.idsFrom(collection, offset, limit + 1, owner);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
@@ -122,9 +123,9 @@ export class Collections {
     for (const held of this.#held.values()) held.moved(id);
   }
 
-  /** Returns the collection if its members and all changes of its list are known. */
-  #listed(collection: string): HeldCollection | undefined {
-    return this.members(collection) && this.#held.get(collection);
+  /** Returns the list of a collection if its members and all their changes are known. */
+  #listOf(collection: string): PageIndex | undefined {
+    return this.members(collection) && this.#held.get(collection)?.list;
   }
 
   /** Drops all members, because any may have changed. */

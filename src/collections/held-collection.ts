@@ -3,8 +3,10 @@ import { PageIndex } from '../hotels/page-index.ts';
 import { IdSet } from './id-set.ts';
 import type { CollectionRepository } from './repository.ts';
 
-/** Bytes for page ids of one collection. */
+/** Maximum bytes for page ids of one collection. */
 const MAX_LIST_BYTES = 512 * 1024;
+/** Bytes of the longest page id. */
+const PAGE_ID_BYTES = 600;
 /** Ids per query: 5 ms of the event loop. */
 const IDS_PER_QUERY = 5_000;
 /** Changed ids per query. */
@@ -25,15 +27,14 @@ export class HeldCollection {
   #changes = 0;
   #isLookingUp = false;
   #isDropped = false;
+  #list: PageIndex | undefined;
+  #reserved = 0;
   usedAtMs: number;
-  /** the list of its hotels, dropped together with the members */
-  readonly list: PageIndex;
 
   constructor(id: string, repository: CollectionRepository, nowMs: number) {
     this.id = id;
     this.#repository = repository;
     this.usedAtMs = nowMs;
-    this.list = new PageIndex(repository.listOf(id), MAX_LIST_BYTES);
   }
 
   /** Returns the members according to the change feed; undefined while they are unknown. */
@@ -41,8 +42,14 @@ export class HeldCollection {
     return this.#changed.size === 0 ? this.#ids : undefined;
   }
 
+  /** Returns the list of its hotels; it lacks changes while `members` is undefined. */
+  get list(): PageIndex | undefined {
+    return this.#list;
+  }
+
+  /** Bytes of its members, and those that its page ids may take. */
   get bytes(): number {
-    return this.#ids?.bytes ?? 0;
+    return Math.max(this.#reserved, (this.#ids?.bytes ?? 0) + (this.#list?.maxBytes ?? 0));
   }
 
   get isDropped(): boolean {
@@ -53,13 +60,18 @@ export class HeldCollection {
   drop(): void {
     this.#isDropped = true;
     this.#ids = undefined;
+    this.#list = undefined;
   }
 
   /** Reads all members. `reserve`: whether these bytes may be used. Returns false if not. Throws `Unavailable`. */
   async load(reserve: (bytes: number) => boolean): Promise<boolean> {
     const count = await this.#repository.count(this.id);
     if (this.#isDropped) return true;
-    if (!reserve(IdSet.bytesFor(count))) return false;
+    const listBytes = Math.min(MAX_LIST_BYTES, PAGE_ID_BYTES * (count + 1));
+    const bytes = IdSet.bytesFor(count) + listBytes;
+    if (!reserve(bytes)) return false;
+    this.#reserved = bytes;
+    this.#list = new PageIndex(this.#repository.listOf(this.id), listBytes);
     const ids = new IdSet(count);
     for (let mark = ''; ; ) {
       const piece = await this.#repository.membersAfter(this.id, mark, IDS_PER_QUERY);
@@ -78,7 +90,7 @@ export class HeldCollection {
   async changed(ids: readonly string[]): Promise<void> {
     for (const id of ids) {
       this.#changed.set(id, ++this.#changes);
-      this.list.moved(id);
+      this.#list?.moved(id);
     }
     if (this.#changed.size > MAX_CHANGED) this.drop();
     await this.#lookUpChanged();
@@ -86,7 +98,7 @@ export class HeldCollection {
 
   /** Applies the creation or deletion of a hotel with this id. */
   moved(id: string): void {
-    if (this.members?.has(id) !== false) this.list.moved(id);
+    if (this.members?.has(id) !== false) this.#list?.moved(id);
   }
 
   async #lookUpChanged(): Promise<void> {

@@ -19,6 +19,8 @@ describe('the configuration', () => {
   it('requires only the address of PostgreSQL', () => {
     expect(readConfig(REQUIRED)).toEqual({
       ...REQUIRED,
+      RATE_LIMIT_SCOPE: 'instance',
+      WARMUP_TIMEOUT_MS: 5_000,
       COMPRESSION: 'on',
       CONNECTION_MAX_AGE_S: 300,
       DATABASE_DIRECT_URL: '',
@@ -114,6 +116,8 @@ describe('the configuration', () => {
     ['DATABASE_REPLICA_URLS', 'postgres://a/d,b', 'DATABASE_REPLICA_URLS is malformed'],
     ['DATABASE_REPLICA_URLS', 'postgres://a/d,', 'DATABASE_REPLICA_URLS is malformed'],
     ['REDIS_URL', 'http://h', 'REDIS_URL is malformed'],
+    ['RATE_LIMIT_SCOPE', 'redis', 'RATE_LIMIT_SCOPE=redis needs REDIS_URL'],
+    ['RATE_LIMIT_SCOPE', 'all', 'RATE_LIMIT_SCOPE must be one of instance, redis'],
     ['REDIS_URL', 'redis://a,b', 'REDIS_URL is malformed'],
     ['REDIS_URL', 'redis://a,', 'REDIS_URL is malformed'],
     ['REDIS_URL', 'redis://a,rediss://b', 'REDIS_URL is malformed'],

@@ -102,7 +102,7 @@ export const Environment = Type.Object({
     3_072 * MIB,
   ),
   COLLECTIONS_MAX_BYTES: whole(
-    'Memory of a worker for the members of the collections in use: 15 bytes per hotel. 0: every request asks PostgreSQL',
+    'Memory of a worker for the members of the collections in use: 13 bytes per hotel. 0: every request asks PostgreSQL',
     64 * MIB,
     0,
     1_024 * MIB,
@@ -112,10 +112,21 @@ export const Environment = Type.Object({
     default: 'on',
   }),
   CONNECTION_MAX_AGE_S: whole(
-    'Mean age at which an answer tells a busy client connection to close, so that new instances get their share. 0: never',
+    'Mean age at which a busy client connection is closed by a response, so that new instances get their share. 0: never',
     300,
     0,
     86_400,
+  ),
+  RATE_LIMIT_SCOPE: Type.Enum(['instance', 'redis'], {
+    description:
+      'Whether each instance applies the rate limits of keys by itself, or all instances together, counted in Redis',
+    default: 'instance',
+  }),
+  WARMUP_TIMEOUT_MS: whole(
+    'Maximum time that an instance fills its local caches before it is ready. 0: it starts with empty caches',
+    5_000,
+    0,
+    60_000,
   ),
   DRAIN_WAIT_MS: whole(
     'After SIGTERM: how long an instance that is not ready still accepts requests',
@@ -163,6 +174,8 @@ export function readConfig(variables: NodeJS.ProcessEnv): Config {
     faults.add(explain('/L1_MAX_BYTES', config));
   if (config.PORT === config.ADMIN_PORT)
     faults.add('PORT and ADMIN_PORT must differ: the admin port is not for the public');
+  if (config.RATE_LIMIT_SCOPE === 'redis' && !config.REDIS_URL)
+    faults.add('RATE_LIMIT_SCOPE=redis needs REDIS_URL: the counts are in Redis');
   for (const [name, fault] of faultsOfAddresses(config, paths)) faults.add(`${name} is malformed: ${fault}`);
   if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
   return Object.freeze(config);

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { Command } from 'commander';
-import { parseWhole } from '../cli/arguments.ts';
+import { parseWhole } from '../cli/common/arguments.ts';
 import { Shutdown } from '../lib/shutdown.ts';
 import { runDemo } from './run.ts';
 

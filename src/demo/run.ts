@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { createCollection } from '../cli/collections/collections.ts';
+import { createCollection } from '../cli/collections.ts';
 import { createKey } from '../cli/keys.ts';
 import { DEFAULT_SEED, seed } from '../cli/seed.ts';
 import type { Shutdown } from '../lib/shutdown.ts';

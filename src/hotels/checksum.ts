@@ -1,7 +1,10 @@
 import { PAGE_BYTES } from '../wasm/load.ts';
 import { instantiate } from '../wasm/redis-batch.ts';
 
-const { wasm, memory } = instantiate(6 * 1024 ** 2, { stream: { keepEntry: () => {} } });
+const { wasm, memory } = instantiate(6 * 1024 ** 2, {
+  ask: { isVisible: () => 0 },
+  stream: { keepEntry: () => {} },
+});
 const start = wasm.REPLY.value;
 let bytes = new Uint8Array(memory.buffer);
 

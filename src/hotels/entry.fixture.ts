@@ -3,6 +3,30 @@ import type { Entry, View } from './entry.ts';
 import type { HotelRow } from './row.ts';
 
 export const DAY_MS = 86_400_000;
+/** Fields of the specification's table, in its order. */
+export const FIELDS = [
+  'id',
+  'name',
+  'description',
+  'address',
+  'postal_code',
+  'city',
+  'country_code',
+  'latitude',
+  'longitude',
+  'language',
+  'star_rating',
+  'room_count',
+  'website_url',
+  'email',
+  'images',
+  'certified',
+  'certified_from',
+  'certified_until',
+  'certification_url',
+  'channel_id',
+  'registry_id',
+];
 export const VIEWS: View[] = ['full', 'narrow'];
 
 export const wellFormed = (constraints: fc.StringConstraints) =>

@@ -1,35 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodeAbsence, encodeHotel, versionOfRemoved } from './encode.ts';
-import { jsonOf, row, rowAtMoment, VIEWS, wellFormed, wireOf } from './entry.fixture.ts';
+import { FIELDS, jsonOf, row, rowAtMoment, VIEWS, wellFormed, wireOf } from './entry.fixture.ts';
 import { readEntry } from './entry.ts';
 import { Hotel } from './hotel.ts';
 import type { HotelRow } from './row.ts';
-
-/** Fields of the specification's table, in its order. */
-const FIELDS = [
-  'id',
-  'name',
-  'description',
-  'address',
-  'postal_code',
-  'city',
-  'country_code',
-  'latitude',
-  'longitude',
-  'language',
-  'star_rating',
-  'room_count',
-  'website_url',
-  'email',
-  'images',
-  'certified',
-  'certified_from',
-  'certified_until',
-  'certification_url',
-  'channel_id',
-  'registry_id',
-];
 
 it('the schema of a hotel has the fields of the specification, in their order, each required', () => {
   expect(Object.keys(Hotel.properties)).toEqual(FIELDS);

@@ -3,8 +3,8 @@ import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
 /**
  * Hotel of the API, field by field, in the order of a response. Rows and entries derive their types from it, the
- * importer its bounds, the API documentation its descriptions. The constraints of the table (sql/001-hotels.sql,
- * sql/006-valid-rows.from-005.sql) have the same bounds.
+ * importer its bounds, the API documentation its descriptions. The constraints of the table (sql/001-hotels.sql) have
+ * the same bounds.
  */
 /** Maximum number of photos of a hotel. */
 export const MAX_IMAGES = 3;

@@ -2,11 +2,11 @@ import { Unavailable } from '../errors.ts';
 
 const byBytes = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** The list as PostgreSQL would answer for it: a sorted array of ids. Answers are taken at once and given when they are let go. */
+/** The list in PostgreSQL: a sorted array of ids. Results are taken at once and returned after their release. */
 export class List {
   ids: string[];
   queries = 0;
-  /** the most ids that a query was told to pass at once */
+  /** maximum number of ids that a query passed */
   largestSkip = 0;
   fails = false;
   #held: Promise<void> | undefined;
@@ -83,7 +83,7 @@ export class List {
   async #answer<T>(answer: T): Promise<T> {
     this.queries++;
     await this.#held;
-    if (this.fails) throw new Unavailable('away');
+    if (this.fails) throw new Unavailable('unavailable');
     return answer;
   }
 }

@@ -33,6 +33,8 @@ export interface Page {
  * use. Pages are exact for all received changes, in any order, and no query grows with the table.
  */
 export class PageIndex {
+  /** maximum bytes of the cached ids */
+  readonly maxBytes: number;
   readonly #repository: ListSource;
   readonly #tryAgainMs: number;
   readonly #blocks: IdBlocks<Stretch>;
@@ -45,6 +47,7 @@ export class PageIndex {
   #waiting = 0;
 
   constructor(origin: ListSource, maxBytes: number, tryAgainMs = TRY_AGAIN_MS) {
+    this.maxBytes = maxBytes;
     this.#repository = origin;
     this.#tryAgainMs = tryAgainMs;
     this.#blocks = new IdBlocks(maxBytes);

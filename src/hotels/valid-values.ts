@@ -1,5 +1,5 @@
 /**
- * Patterns of the table's constraints (sql/006-valid-rows.from-005.sql), for checks before a write. They are strings,
+ * Patterns of the table's constraints (sql/001-hotels.sql), for checks before a write. They are strings,
  * because schemas contain them.
  */
 const chars = (more: string) => `[A-Za-z0-9._~!$&'()*+,;=%${more}-]`;

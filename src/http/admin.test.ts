@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import { shared } from './admin.ts';
 
-/** Lets everything go on that waits for nothing but its turn. */
+/** Waits until all promises and immediates that are ready have run. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-it('scrapes that come while metrics are gathered share the next gathering', async () => {
+it('scrapes that arrive while metrics are gathered share the next result', async () => {
   const begun: PromiseWithResolvers<string>[] = [];
   const scrape = shared(() => {
     const gathering = Promise.withResolvers<string>();

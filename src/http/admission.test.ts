@@ -10,7 +10,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A batch that takes time of the loop, or is loaded until `finish`. */
+/** Batch that occupies the event loop, or is loaded until `finish`. */
 class Batch implements Work {
   state: 'new' | 'running' | 'answered' | 'refused' = 'new';
   over = false;
@@ -42,7 +42,7 @@ class Batch implements Work {
   }
 }
 
-/** processor time that batches took, beside the time that goes by between turns */
+/** processor time of batches, in addition to the time between ticks */
 let spent = 0;
 let began = 0;
 beforeEach(() => {
@@ -65,7 +65,7 @@ const count = (batches: Batch[], state: Batch['state']) =>
 const tick = () => vi.advanceTimersToNextTimerAsync();
 
 describe('batches from the local cache', () => {
-  it('are answered at once while a turn of the loop has time', () => {
+  it('are answered at once while the tick has time left', () => {
     const admission = new Admission();
     const batches = many(10, { takesMs: 0.4 });
     enter(admission, batches);
@@ -73,7 +73,7 @@ describe('batches from the local cache', () => {
     expect(admission.waiting).toBe(0);
   });
 
-  it('have their own bodies when they have waited, whatever became of the memory of the request', async () => {
+  it('keep copies of their bodies while they wait', async () => {
     const admission = new Admission();
     const received: string[] = [];
     const sizes = [10, 4_096, 5_000, 5_000, 13_000, 13_001, 32_768, 40_000];
@@ -96,7 +96,7 @@ describe('batches from the local cache', () => {
     }
   });
 
-  it('take 5 ms of a turn at most, and the others follow in their order', async () => {
+  it('take at most 5 ms of a tick, and the others follow in order', async () => {
     const admission = new Admission();
     const batches = many(30, { takesMs: 1 });
     enter(admission, batches);
@@ -109,12 +109,12 @@ describe('batches from the local cache', () => {
     expect(admission.waiting).toBe(0);
   });
 
-  it('are refused when they would wait for more than 150 ms, and taken again when the others are answered', async () => {
+  it('are rejected if they would wait for more than 150 ms, and accepted again when the others are answered', async () => {
     const admission = new Admission();
     const batches = many(1_000, { takesMs: 0.3 });
     enter(admission, batches);
     const rejected = count(batches, 'refused');
-    // 150 ms are 500 of them
+    // 150 ms suffice for 500 of them
     expect(rejected).toBeGreaterThan(400);
     expect(rejected).toBeLessThan(550);
     expect(admission.isFull('me')).toBe(true);
@@ -127,7 +127,7 @@ describe('batches from the local cache', () => {
     expect(next.state).toBe('answered');
   });
 
-  it('are not begun when their clients have left before they came', () => {
+  it('are not begun if their clients disconnected before', () => {
     const admission = new Admission();
     const batch = new Batch();
     batch.over = true;
@@ -135,7 +135,7 @@ describe('batches from the local cache', () => {
     expect(batch.state).toBe('new');
   });
 
-  it('are not answered when their clients have left meanwhile', async () => {
+  it('are not answered if their clients disconnected meanwhile', async () => {
     const admission = new Admission();
     const batches = many(10, { takesMs: 5 });
     enter(admission, batches);
@@ -146,8 +146,8 @@ describe('batches from the local cache', () => {
   });
 });
 
-describe('batches that have to be loaded', () => {
-  it('wait for one another, past a limit, and go on as others are answered', async () => {
+describe('batches that must be loaded', () => {
+  it('wait beyond a limit, and continue as others are answered', async () => {
     const admission = new Admission();
     const batches = many(40, { local: false });
     enter(admission, batches);
@@ -160,13 +160,13 @@ describe('batches that have to be loaded', () => {
     expect(batches[atOnce]!.state).toBe('running');
   });
 
-  it('never hold up those that the local cache answers', async () => {
+  it('never delay those that the local cache answers', async () => {
     const admission = new Admission();
     const stuck = many(100, { local: false });
     enter(admission, stuck);
     await vi.advanceTimersByTimeAsync(1_000);
     expect(admission.waiting).toBeGreaterThan(0);
-    // after the rule that most can be answered locally, and as long as some can
+    // while most batches, then some, can be answered locally
     const local = many(20);
     for (const batch of local) {
       admission.enter(BODY, batch);
@@ -175,7 +175,7 @@ describe('batches that have to be loaded', () => {
     expect(count(local, 'answered')).toBe(20);
   });
 
-  it('are refused while nothing moves, first those that come, then those that wait', async () => {
+  it('are rejected while none is answered, first new ones, then waiting ones', async () => {
     const admission = new Admission();
     const stuck = many(30, { local: false });
     enter(admission, stuck);
@@ -192,7 +192,7 @@ describe('batches that have to be loaded', () => {
     expect(admission.isFull('me')).toBe(false);
   });
 
-  it('are loaded fewer at once when they take long, and more when they are quick', async () => {
+  it('are loaded with less concurrency when they are slow, and with more when they are fast', async () => {
     const admission = new Admission();
     const atOnceWhen = async (takesMs: number) => {
       let running = 0;
@@ -218,9 +218,9 @@ describe('batches that have to be loaded', () => {
 });
 
 describe('batches of several keys', () => {
-  it('of one that misses much do not have cached ones of another refused', () => {
+  it('of a key with many misses do not cause cached ones of another to be rejected', () => {
     const admission = new Admission();
-    // what it misses is never loaded, and it goes on and on
+    // its misses are never loaded, and it sends more and more
     const flood = many(2_000, { local: false, owner: 'flood' });
     enter(admission, flood);
     expect(count(flood, 'refused')).toBeGreaterThan(1_000);
@@ -233,7 +233,7 @@ describe('batches of several keys', () => {
     }
   });
 
-  it('that flood the loop alike are answered alike, and one that asks little is not refused', async () => {
+  it('with equal floods get equal shares, and a key with few requests is not rejected', async () => {
     const admission = new Admission();
     const [a, b, other] = ['a', 'b', 'other'].map((owner) => many(2_000, { takesMs: 0.3, owner }));
     for (let i = 0; i < 2_000; i++) {

@@ -9,27 +9,27 @@ const registries = (body: string) => readBatch('registry', Buffer.from(body));
 const many = (count: number) => Array.from({ length: count }, (_, i) => i);
 
 describe('a batch by channel ids', () => {
-  it('asks for each id once, at its first place', () => {
+  it('contains each id once, at its first place', () => {
     expect(channels('{"channel_ids":["b","a","b","c","a"]}')).toEqual({ ids: ['b', 'a', 'c'] });
   });
 
-  it('may be empty, and may hold empty and odd ids', () => {
+  it('may be empty, and may contain empty and unusual ids', () => {
     expect(channels('{"channel_ids":[]}')).toEqual({ ids: [] });
     expect(channels('{"channel_ids":["","\\u0000","😀","\\uD83D\\ude00"," A "]}')).toEqual({
       ids: ['', '\0', '😀', ' A '],
     });
   });
 
-  it('does not ask for what is no text: half a surrogate pair', () => {
+  it('ignores ids that are no text: half a surrogate pair', () => {
     expect(channels('{"channel_ids":["\\ud83d","a\\ude00","\\ude00\\ud83d","b"]}')).toEqual({ ids: ['b'] });
   });
 
-  it('ignores what else the object holds; of a repeated name the last counts, as JSON.parse has it', () => {
+  it('ignores other members; of a repeated name the last counts, as in JSON.parse', () => {
     expect(channels('{"a":1,"channel_ids":["x"],"registry_ids":[1.5]}')).toEqual({ ids: ['x'] });
     expect(channels('{"channel_ids":["x"],"channel_ids":["y"]}')).toEqual({ ids: ['y'] });
   });
 
-  it('holds 1000 ids at most, counted before duplicates are dropped', () => {
+  it('contains at most 1000 ids, counted with duplicates', () => {
     expect(channels(JSON.stringify({ channel_ids: new Array(1000).fill('a') }))).toEqual({ ids: ['a'] });
     expect(channels(JSON.stringify({ channel_ids: new Array(1001).fill('a') }))).toEqual({
       error: 'tooManyChannelIds',
@@ -45,11 +45,11 @@ describe('a batch by channel ids', () => {
     "{'channel_ids':[]}",
     'NaN',
     '{}{}',
-  ])('%j is no JSON', (body) => {
+  ])('%j is not JSON', (body) => {
     expect(channels(body)).toEqual({ error: 'bodyNotJson' });
   });
 
-  it('that is no UTF-8 is no JSON', () => {
+  it('that is not UTF-8 is not JSON', () => {
     expect(channels(Buffer.from('{"channel_ids":["\xff"]}', 'latin1'))).toEqual({ error: 'bodyNotJson' });
   });
 
@@ -70,11 +70,11 @@ describe('a batch by channel ids', () => {
     expect(channels(body)).toEqual({ error: 'channelIdsMissing' });
   });
 
-  it.each(['5', 'null', 'true', '["a"]', '{}'])('may not hold %s', (element) => {
+  it.each(['5', 'null', 'true', '["a"]', '{}'])('must not contain %s', (element) => {
     expect(channels(`{"channel_ids":["a",${element},1]}`)).toEqual({ error: 'channelIdNotString', index: 1 });
   });
 
-  it('gives back any ids that were put in', () => {
+  it('is read back for any ids', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'binary' }), { maxLength: 20 }), (ids) => {
         expect(channels(JSON.stringify({ channel_ids: ids }))).toEqual({
@@ -86,7 +86,7 @@ describe('a batch by channel ids', () => {
 });
 
 describe('a batch by registry ids', () => {
-  it('takes integers and strings of integers, which are the same id', () => {
+  it('accepts integers and strings of integers as the same id', () => {
     expect(registries('{"registry_ids":[500001,"0500001","500001",-7,"-07",0,-0,"-0"]}')).toEqual({
       ids: ['500001', '-7', '0'],
     });
@@ -98,14 +98,14 @@ describe('a batch by registry ids', () => {
     });
   });
 
-  it('does not ask for integers beyond 64 bits, which nothing matches', () => {
+  it('ignores integers beyond 64 bits, which match no hotel', () => {
     const digits = '9'.repeat(400);
     expect(registries(`{"registry_ids":[${digits},"-${digits}",1e400,-1E99999999999999999999,5]}`)).toEqual({
       ids: ['5'],
     });
   });
 
-  it('takes a number whose value is an integer, however it is written', () => {
+  it('accepts any number whose value is an integer', () => {
     expect(
       registries(
         '{"registry_ids":[519818.0,5.19818e5,5.19818E+005,51981800e-2,-7.0,70E-1,0.0,-0.00e-9,0e999999999999,0.00012e5,900719925474099.3e1]}',
@@ -129,7 +129,7 @@ describe('a batch by registry ids', () => {
     'true',
     '[1]',
     '{}',
-  ])('may not hold %s', (element) => {
+  ])('must not contain %s', (element) => {
     expect(registries(`{"registry_ids":[1,${element},{}]}`)).toEqual({
       error: 'registryIdNotInteger',
       index: 1,
@@ -140,7 +140,7 @@ describe('a batch by registry ids', () => {
     expect(registries('{"version":1.5,"note":"1e3","registry_ids":[5,"6"]}')).toEqual({ ids: ['5', '6'] });
   });
 
-  it('says that the array is missing or too long before it looks at the elements', () => {
+  it('reports a missing or too long array before a wrong element', () => {
     expect(registries('{"registry_ids":1.5}')).toEqual({ error: 'registryIdsMissing' });
     expect(registries(JSON.stringify({ registry_ids: [...many(1000), 1.5] }))).toEqual({
       error: 'tooManyRegistryIds',
@@ -151,7 +151,7 @@ describe('a batch by registry ids', () => {
     expect(registries('{"registry_ids":[1}')).toEqual({ error: 'bodyNotJson' });
   });
 
-  it('gives back any integers that were put in, however they were written', () => {
+  it('is read back for any integers in any notation', () => {
     const element = fc
       .tuple(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n }), fc.boolean())
       .map(([id, quoted]) => ({ id: String(id), written: quoted ? `"${id}"` : String(id) }));
@@ -164,11 +164,11 @@ describe('a batch by registry ids', () => {
   });
 });
 
-describe('a body that is nested', () => {
+describe('a nested body', () => {
   const beside = (depth: number, ids: string) =>
     `{${ids},"x":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
 
-  it('is read, however deep', () => {
+  it('is read at any depth', () => {
     for (const depth of [64, 400_000]) {
       expect(channels(beside(depth, '"channel_ids":["a"]'))).toEqual({ ids: ['a'] });
       expect(registries(beside(depth, '"registry_ids":["1",2]'))).toEqual({ ids: ['1', '2'] });
@@ -176,7 +176,7 @@ describe('a body that is nested', () => {
     expect(registries(beside(400_000, '"registry_ids":[1e0]'))).toEqual({ ids: ['1'] });
   });
 
-  it('in a string only is not nested', () => {
+  it('is flat if the brackets are in a string', () => {
     const id = `${'['.repeat(100)}\\"[{\\\\`;
     expect(channels(`{"channel_ids":["${id}"]}`)).toEqual({
       ids: [JSON.parse(`"${id}"`)],
@@ -184,7 +184,7 @@ describe('a body that is nested', () => {
   });
 });
 
-/** The exact value of a JSON number as digits; undefined where it is no integer. Its exponent must be small. */
+/** Returns the exact value of a JSON number as digits; undefined unless it is an integer. Its exponent must be small. */
 function integerOf(written: string): string | undefined {
   const [, sign, whole, fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(written) ?? [];
@@ -196,7 +196,7 @@ function integerOf(written: string): string | undefined {
   return digits % divisor === 0n ? String(digits / divisor) : undefined;
 }
 
-/** What JSON.parse makes of a body, with numbers as they are written. */
+/** Parses a body like JSON.parse, with numbers as they are written. */
 function parsed(namespace: 'channel' | 'registry', body: Uint8Array): ReturnType<typeof readBatch> {
   class Written {
     readonly source: string;
@@ -289,7 +289,7 @@ describe('any body', () => {
       fc.oneof({ weight: 5, arbitrary: object }, element, fc.json()),
     )
     .map((parts) => Buffer.from(parts.join('')));
-  /** a few bytes put in, taken out or changed */
+  /** inserts, deletes or changes a few bytes */
   const damaged = fc
     .tuple(body, fc.nat(), fc.nat(2), fc.uint8Array({ maxLength: 3 }))
     .map(([of, place, removed, patch]) => {
@@ -300,7 +300,7 @@ describe('any body', () => {
     .array(fc.constantFrom(...'[]{}:,"1\\ '), { maxLength: 12 })
     .map((of) => Buffer.from(`{"channel_ids":["a"],"x":${of.join('')}}`));
 
-  it('is judged as JSON.parse judges it, and asks for the same ids', () => {
+  it('is accepted or rejected as by JSON.parse, with the same ids', () => {
     fc.assert(
       fc.property(namespace, fc.oneof(body, damaged, brackets), (of, bytes) => {
         expect(readBatch(of, bytes)).toEqual(parsed(of, bytes));
@@ -309,7 +309,7 @@ describe('any body', () => {
     );
   }, 60_000);
 
-  it('is cut short anywhere and judged the same', () => {
+  it('is treated alike if it is truncated anywhere', () => {
     const whole = Buffer.from(
       '\ufeff{"registry_ids":[1.50e1,"\\u0037",-0],"x":{"é":["😀\\ud83d\\ude00",true,false,null,{}]}} ',
     );
@@ -319,8 +319,8 @@ describe('any body', () => {
     }
   });
 
-  it('costs what its length costs, whatever its shape', () => {
-    // the least of some runs: what the machine does beside them does not count
+  it('takes time in proportion to its length, whatever its shape', () => {
+    // the minimum of some runs, because other processes disturb them
     const cost = (of: Uint8Array) =>
       Math.min(
         ...Array.from({ length: 5 }, () => {

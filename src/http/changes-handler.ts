@@ -1,29 +1,42 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { ChangeFeed, Page } from '../changes/change-feed.ts';
 import { publicErrors } from '../errors.ts';
+import { Slices } from '../lib/slices.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, parseQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
-/** Key and parameters of a request for changes. */
+/** Maximum number of pages without changes that are kept. */
+const MAX_KEPT = 1_000;
+
+/** Key and raw query of a request for changes. */
 export interface ChangesInput {
   key: string;
-  parameters: Map<string, string | undefined>;
+  query: string;
 }
 
 /**
  * Creates the handler of `GET /changes`. `basePath` precedes the path of the Link header. A client that has waited gets
- * what its key may see then.
+ * what its key may see then. `onBehind` receives the number of positions that a client had not seen.
  */
 export function changesOperation(
   feed: ChangeFeed,
   basePath: string,
   apiKeys: ApiKeyCache,
+  onBehind: (positions: number) => void,
 ): GetRouteDefinition<ChangesInput> {
-  const send = (exchange: Exchange, { body, written }: Page, { limit, waitS }: ChangesQuery) => {
+  // clients that waited share a page, and are answered in slices
+  const tags = new WeakMap<Page, string>();
+  const slices = new Slices();
+  /** pages for clients that are up to date, by query: they repeat it until a change is announced */
+  const kept = new Map<string, { page: Page; query: ChangesQuery }>();
+  const send = (exchange: Exchange, page: Page, { limit, waitS }: ChangesQuery) => {
+    const { body, written } = page;
+    const tag = tags.get(page) ?? tagOf(body);
+    tags.set(page, tag);
     const link = `<${basePath}/changes?after=${written}&limit=${limit}&wait=${waitS}>; rel="next"`;
-    exchange.ok(body, tagOf(body), `\r\nlink: ${link}`);
+    exchange.ok(body, tag, `\r\nlink: ${link}`);
   };
   const load = async (exchange: Exchange, query: ChangesQuery, key: string) => {
     const { token, limit, waitS } = query;
@@ -37,24 +50,30 @@ export function changesOperation(
     const page = await feed.page(wish, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
-    send(exchange, page, query);
+    await slices.run(keyId, () => send(exchange, page, query));
   };
   return {
     route: 'changes',
-    read: (request) => ({
-      key: request.getHeader('x-api-key'),
-      parameters: parseQuery(request.getQuery() ?? ''),
-    }),
+    read: (request) => ({ key: request.getHeader('x-api-key'), query: request.getQuery() ?? '' }),
     needsRegistry: () => false,
-    answer: (exchange, { key, parameters }) => {
-      const query = readChangesQuery(parameters);
+    answer: (exchange, { key, query: text }) => {
+      const { view } = exchange;
+      const { collection } = exchange.principal!;
+      const same = kept.get(text);
+      if (same && feed.isUpToDate(same.page.next, view, collection)) {
+        onBehind(0);
+        return send(exchange, same.page, same.query);
+      }
+      const query = readChangesQuery(parseQuery(text));
       if ('error' in query) return exchange.fail(publicErrors[query.error]);
-      const page =
-        query.waitS === 0
-          ? feed.upToDate({ ...query, view: exchange.view, collection: exchange.principal!.collection })
-          : undefined;
-      if (page) return send(exchange, page, query);
-      return load(exchange, query, key);
+      const { token } = query;
+      const behind = feed.behind(token);
+      if (behind !== undefined) onBehind(behind);
+      const page = query.waitS === 0 ? feed.upToDate({ token, view, collection }) : undefined;
+      if (!page) return load(exchange, query, key);
+      if (kept.size === MAX_KEPT) kept.clear();
+      kept.set(text, { page, query });
+      send(exchange, page, query);
     },
   };
 }

@@ -27,7 +27,7 @@ describe('If-None-Match', () => {
     expect(matches(header, 'abc')).toBe(expected);
   });
 
-  it('of the longest header is judged quickly', () => {
+  it('of maximum length is parsed quickly', () => {
     const startedAtMs = performance.now();
     for (const text of ['"', 'W/"', 'W/', '"a"', '", "']) matches(text.repeat(4_096 / text.length), 'abc');
     expect(performance.now() - startedAtMs).toBeLessThan(100);

@@ -1,24 +1,25 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
+import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
 import { RequestHistogram } from '../observability/request-histogram.ts';
 import { compress, MAX_SYNC_BYTES } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
 
 vi.mock('./compression.ts', async (original) => ({ ...(await original<object>()), compress: vi.fn() }));
-// fake timers stand in the place of the global
+// fake timers replace the global
 vi.mock('node:perf_hooks', () => ({
   get performance() {
     return globalThis.performance;
   },
 }));
 
-/** An answer as uWebSockets.js lets it be written, to a client that takes and leaves when it is told to. */
+/** Response of uWebSockets.js to a client that reads and disconnects on request. */
 class Client {
   abort = () => {};
   sent = 0;
   ended = false;
-  /** bytes that it takes at once */
+  /** bytes that it reads at once */
   takes = Number.POSITIVE_INFINITY;
   #goOn: ((offset: number) => boolean) | undefined;
 
@@ -50,7 +51,7 @@ class Client {
   }
 }
 
-const counter = new RequestHistogram('seconds', 'Time').at('batch_by_channel', 'POST');
+const counter = new RequestHistogram(new Registry(), 'seconds', 'Time').at('batch_by_channel', 'POST');
 let client: Client;
 let observer: Mocked<Observer>;
 
@@ -74,7 +75,7 @@ beforeEach(() => {
   };
 });
 
-describe('an answer that is compressed', () => {
+describe('a response that is compressed', () => {
   const body = randomBytes(MAX_SYNC_BYTES + 1);
   let compression: PromiseWithResolvers<Buffer>;
   let made: ReturnType<typeof vi.fn<() => void>>;
@@ -85,7 +86,7 @@ describe('an answer that is compressed', () => {
     vi.mocked(compress).mockReturnValue(compression.promise);
   });
 
-  it('is made when other threads are done with it', async () => {
+  it('is sent when the other threads have finished', async () => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
     exchange.ok(body, '');
     exchange.whenMade(made);
@@ -98,7 +99,7 @@ describe('an answer that is compressed', () => {
   it.each([
     ['before it was asked when it is made', true],
     ['after', false],
-  ])('is not done with while they work on it, though its client left %s', async (_, before) => {
+  ])('is not finished while they work on it, although its client disconnected %s', async (_, before) => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
     exchange.ok(body, '');
     if (before) client.abort();
@@ -111,7 +112,7 @@ describe('an answer that is compressed', () => {
     expect(client.sent).toBe(0);
   });
 
-  it('is done with once, where it cannot be compressed too', async () => {
+  it('is finished once, also if compression fails', async () => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
     exchange.ok(body, '');
     exchange.whenMade(made);
@@ -121,7 +122,7 @@ describe('an answer that is compressed', () => {
     expect(observer.finished).toHaveBeenCalledWith(exchange, 500, expect.any(Number), expect.any(Number));
   });
 
-  it('that nobody works on is done with when its client leaves', () => {
+  it('is finished when its client disconnects before a thread works on it', () => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });
     exchange.defer();
     exchange.whenMade(made);
@@ -130,7 +131,7 @@ describe('an answer that is compressed', () => {
   });
 });
 
-describe('an answer that its client takes slowly', () => {
+describe('a response to a slow client', () => {
   const body = new Uint8Array(100_000);
 
   beforeEach(() => {
@@ -144,7 +145,7 @@ describe('an answer that its client takes slowly', () => {
   it.each([
     ['has taken all of it', 200, 100_000, () => client.take(60_000)],
     ['has left', 0, 0, () => client.abort()],
-  ])('took as long as it took to be made, and is over when the client %s', (_, status, bytes, end) => {
+  ])('is measured until it is ready, and ends when the client %s', (_, status, bytes, end) => {
     const exchange = exchangeFor();
     exchange.defer();
     vi.advanceTimersByTime(20);
@@ -158,7 +159,7 @@ describe('an answer that its client takes slowly', () => {
     expect(observer.finished.mock.calls[0]![2]).toBeCloseTo(0.02, 6);
   });
 
-  it('is never on its way where the client takes all at once', () => {
+  it('is never pending if the client takes it at once', () => {
     client.takes = body.length;
     exchangeFor().ok(body, '');
     expect(observer.sending).not.toHaveBeenCalled();

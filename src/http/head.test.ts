@@ -5,14 +5,14 @@ const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1');
 const START = 'OK\r\ncontent-type: text/plain\r\nvary: a\r\nx-request-id: ';
 
 describe('a head', () => {
-  it('is the status line, the headers that all have, and what was added', () => {
+  it('contains the status line, the common headers and the added ones', () => {
     const heads = new Heads('text/plain', '\r\nvary: a');
     expect(textOf(heads.begin(200).add('1').add('').add('\r\netag: "é"').bytes)).toBe(
       `200 ${START}1\r\netag: "é"`,
     );
   });
 
-  it('begins anew for each answer, and is apart for each status', () => {
+  it('is separate for each response and each status', () => {
     const heads = new Heads('text/plain', '\r\nvary: a');
     heads.begin(200).add('a long one');
     const missing = heads.begin(404).add('2');
@@ -20,7 +20,7 @@ describe('a head', () => {
     expect(textOf(missing.bytes)).toBe(`404 Not Found${START.slice(2)}2`);
   });
 
-  it('grows with what is added, and is right again when it is short', () => {
+  it('grows with added headers, and is correct when it is short again', () => {
     const heads = new Heads('text/plain', '\r\nvary: a');
     const short = textOf(heads.begin(200).add('1').bytes);
     const long = 'x'.repeat(700);
@@ -36,7 +36,7 @@ describe('a head', () => {
     );
   });
 
-  it('of the same length holds what was added last', () => {
+  it('of the same length contains the headers added last', () => {
     const heads = new Heads('text/plain', '\r\nvary: a');
     for (const id of ['a', 'b', 'c'])
       expect(textOf(heads.begin(304).add(id).bytes).endsWith(`: ${id}`)).toBe(true);

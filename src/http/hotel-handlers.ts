@@ -130,6 +130,7 @@ export function operationsOn(
     const { collection, view } = exchange.principal!;
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
     const send = (answer: Uint8Array) => exchange.ok(answer, '');
+    const finish = (answer: Uint8Array | PartialResponse) => sendCompleted(exchange, namespace, answer, send);
     const members = collection === null ? undefined : collections.members(collection);
     const mayGather = collection === null || members !== undefined;
     const batchLookup = mayGather ? local?.gatherBody(namespace, body, view, mayLoad) : undefined;
@@ -137,20 +138,13 @@ export function operationsOn(
     if (!mayLoad && !batchLookup) return NEEDS_LOAD;
     if (batchLookup) {
       const completed =
-        collection === null && batchLookup.misses > JOINED_AT_MOST
-          ? redisBatch?.complete(namespace, batchLookup, view, (answer) =>
-              sendCompleted(exchange, namespace, answer, send),
-            )
+        batchLookup.misses > JOINED_AT_MOST
+          ? redisBatch?.complete(namespace, batchLookup, view, finish, members)
           : undefined;
-      return completed ?? sendCompleted(exchange, namespace, answerOf(batchLookup), send);
+      return completed ?? finish(answerOf(batchLookup));
     }
-    const relayed =
-      collection === null
-        ? redisBatch?.answer(namespace, body, view, (answer) =>
-            sendCompleted(exchange, namespace, answer, send),
-          )
-        : undefined;
-    if (relayed) return relayed;
+    const fromRedis = mayGather ? redisBatch?.answer(namespace, body, view, finish, members) : undefined;
+    if (fromRedis) return fromRedis;
     const batch = readBatch(namespace, body);
     if ('error' in batch) {
       const position = batch.index === undefined ? '' : `\r\nx-error-position: ${batch.index}`;
@@ -202,7 +196,7 @@ export function operationsOn(
     });
   };
 
-  const anyone = () => false;
+  const never = () => false;
   const parameter = (request: { getParameter(index: number): string | undefined }) =>
     request.getParameter(0) ?? '';
   return {
@@ -215,13 +209,13 @@ export function operationsOn(
     hotel: {
       route: 'hotel',
       read: parameter,
-      needsRegistry: anyone,
+      needsRegistry: never,
       answer: (exchange, id) => answerSingle(exchange, 'id', decodeParameter(id)),
     },
     hotelByChannel: {
       route: 'hotel_by_channel',
       read: parameter,
-      needsRegistry: anyone,
+      needsRegistry: never,
       answer: (exchange, id) => answerSingle(exchange, 'channel', decodeParameter(id)),
     },
     hotelByRegistry: {

@@ -6,7 +6,7 @@ const read = (query: string) => readListQuery(parseQuery(query));
 const DEFAULTS = { limit: 20, offset: 0, registryId: undefined };
 
 describe('a list query', () => {
-  it('has 20 hotels from the first on by default', () => {
+  it('returns the first 20 hotels by default', () => {
     expect(read('')).toEqual(DEFAULTS);
   });
 
@@ -24,28 +24,28 @@ describe('a list query', () => {
     expect(read(query)).toEqual({ ...DEFAULTS, ...expected });
   });
 
-  it('ignores parameters that it does not know, however they are written', () => {
+  it('ignores unknown parameters, however they are written', () => {
     expect(read('LIMIT=0&Offset=x&&=&=5&%=1&a=%zz&limits=3&%ff=1')).toEqual(DEFAULTS);
   });
 
-  it('counts the first of a repeated parameter', () => {
+  it('uses the first of repeated parameters', () => {
     expect(read('limit=3&limit=0&offset=1&offset=x')).toEqual({ ...DEFAULTS, limit: 3, offset: 1 });
     expect(read('limit=0&limit=3')).toEqual({ error: 'limitOutOfBounds' });
   });
 
   it.each(['0', '101', '-1', '1.5', '1e1', '0x10', '', '+5', '%205', '5%20', '٥', '%ff', 'abc', '1,2'])(
-    'refuses limit=%s',
+    'rejects limit=%s',
     (value) => {
       expect(read(`limit=${value}`)).toEqual({ error: 'limitOutOfBounds' });
     },
   );
 
-  it.each(['-1', '1.5', '1e1', '', '%ff', 'abc', '0x10', 'Infinity'])('refuses offset=%s', (value) => {
+  it.each(['-1', '1.5', '1e1', '', '%ff', 'abc', '0x10', 'Infinity'])('rejects offset=%s', (value) => {
     expect(read(`offset=${value}`)).toEqual({ error: 'offsetOutOfBounds' });
   });
 
   it.each(['', '1.5', '1e3', '0x10', '%20', '5%20', '+5', '%ff', 'abc', '--5'])(
-    'refuses registry_id=%s, though it needs the scope all the same',
+    'rejects registry_id=%s, which still needs the scope',
     (value) => {
       const parameters = parseQuery(`registry_id=${value}`);
       expect(asksForRegistryId(parameters)).toBe(true);
@@ -53,12 +53,12 @@ describe('a list query', () => {
     },
   );
 
-  it('without a value is an empty value', () => {
+  it('without a value has an empty value', () => {
     expect(read('limit')).toEqual({ error: 'limitOutOfBounds' });
     expect(asksForRegistryId(parseQuery('registry_id'))).toBe(true);
   });
 
-  it('is read or refused whatever the bytes, and what is read is within its bounds', () => {
+  it('is accepted or rejected for any bytes, and accepted values are within their bounds', () => {
     const pieces = fc.constantFrom(
       'limit',
       'offset',

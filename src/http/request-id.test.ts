@@ -5,7 +5,7 @@ const MADE = /^[\w-]{12}[0-9a-z]{6}$/;
 
 describe('a request id', () => {
   it.each(['1', 'a'.repeat(128), '7f3c-_.~+/=:@Z', 'Root=1-67891233-abcdef012345678912345678'])(
-    'that is well-formed is kept: %s',
+    'is kept if it is well-formed: %s',
     (id) => {
       expect(ownId(id)).toBe(id);
     },
@@ -27,18 +27,18 @@ describe('a request id', () => {
     '{}',
     '<b>',
     '%0a',
-  ])('that is not is none: %j', (id) => {
+  ])('is ignored if it is malformed: %j', (id) => {
     expect(ownId(id)).toBe('');
   });
 
-  it('that is made is made once, and tells the process by its start', () => {
+  it('is drawn once per request, and its start identifies the process', () => {
     const made = Array.from({ length: 100_000 }, () => {
       const end = newIds.next();
       return newIds.start + end;
     });
     expect(new Set(made).size).toBe(100_000);
     expect(new Set(made.map((id) => id.slice(0, 12))).size).toBe(1);
-    // the ids of one client do not tell how many were made between them: order and distance are those of any set
+    // the ids of one client do not reveal how many were drawn between them: their order and distances are random
     const rising = made.filter((id, i) => i > 0 && id > made[i - 1]!).length;
     expect(rising / made.length).toBeGreaterThan(0.45);
     expect(rising / made.length).toBeLessThan(0.55);

@@ -17,7 +17,7 @@ const ACCESS: Principal = {
 };
 
 let pipeline: RequestPipeline;
-/** the look-up of the one key */
+/** lookup of the only key */
 let lookup: PromiseWithResolvers<Principal | null>;
 let abort: () => void;
 let receive: (chunk: ArrayBuffer, isLast: boolean) => void;
@@ -43,7 +43,7 @@ beforeEach(() => {
   pipeline = new RequestPipeline(apiKeys, {} as RateLimiter, new Metrics(), log, true);
 });
 
-it('nothing is read for a client that left while its key was looked up', async () => {
+it('nothing is read for a client that disconnected during the lookup of its key', async () => {
   const answer = vi.fn<() => void>();
   const rule = { route: 'hotel', read: () => 'h1', needsRegistry: () => false, answer } as const;
   pipeline.get(rule, 'GET')(response, request);
@@ -54,7 +54,7 @@ it('nothing is read for a client that left while its key was looked up', async (
   expect([pipeline.unfinished, pipeline.answered]).toEqual([0, 1]);
 });
 
-it('nothing is read for a batch whose client left while its key was looked up', async () => {
+it('nothing is read for a batch whose client disconnected during the lookup of its key', async () => {
   const answer = vi.fn<() => void>();
   pipeline.post({ route: 'batch_by_channel', needsRegistry: false, answer })(response, request);
   receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
@@ -64,7 +64,7 @@ it('nothing is read for a batch whose client left while its key was looked up', 
   expect(answer).not.toHaveBeenCalled();
 });
 
-it('a key that is good is answered when it is known to be', async () => {
+it('a request waits for the lookup of its key', async () => {
   const answer = vi.fn<() => void>();
   const rule = { route: 'hotel', read: () => 'h1', needsRegistry: () => false, answer } as const;
   pipeline.get(rule, 'GET')(response, request);

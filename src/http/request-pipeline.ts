@@ -4,7 +4,7 @@ import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { RequestCounter } from '../observability/request-histogram.ts';
+import { HTTP_ROUTES, type RequestCounter } from '../observability/request-histogram.ts';
 import { rateLimitHeaders } from '../rate-limit/headers.ts';
 import type { RateLimitDecision, RateLimiter } from '../rate-limit/limiter.ts';
 import { Admission, NEEDS_LOAD } from './admission.ts';
@@ -76,34 +76,35 @@ export class RequestPipeline implements Observer {
   }
 
   /** Creates a handler for GET or HEAD. */
-  get<Input>(rule: GetRouteDefinition<Input>, method: 'GET' | 'HEAD'): Handler {
-    const counter = this.#metrics.requests.at(rule.route, method);
+  get<Input>(definition: GetRouteDefinition<Input>, method: 'GET' | 'HEAD'): Handler {
+    const counter = this.#metrics.requests.at(definition.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
       if (!isBodiless(exchange, request)) return;
       const key = request.getHeader('x-api-key');
-      const input = rule.read(request);
+      const input = definition.read(request);
       const entry = this.#authenticate(exchange, key);
       if (entry instanceof Promise) {
         return entry.then((entered) => {
-          if (this.#withinLimit(exchange, entered, rule.needsRegistry(input)))
-            return rule.answer(exchange, input);
+          if (this.#withinLimit(exchange, entered, definition.needsRegistry(input)))
+            return definition.answer(exchange, input);
         });
       }
-      if (this.#withinLimit(exchange, entry, rule.needsRegistry(input))) return rule.answer(exchange, input);
+      if (this.#withinLimit(exchange, entry, definition.needsRegistry(input)))
+        return definition.answer(exchange, input);
     };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
 
   /** Creates a handler for POST. */
-  post(rule: PostRouteDefinition): Handler {
-    const counter = this.#metrics.requests.at(rule.route, 'POST');
+  post(definition: PostRouteDefinition): Handler {
+    const counter = this.#metrics.requests.at(definition.route, 'POST');
     const answer = (exchange: Exchange, body: Uint8Array | undefined): void => {
       if (body === undefined) {
         exchange.fail(publicErrors.bodyTooLarge);
         return;
       }
-      this.#metrics.received(rule.route, body.length);
-      this.#enter(exchange, rule, body);
+      this.#metrics.receivedBytes.inc({ http_route: HTTP_ROUTES[definition.route] }, body.length);
+      this.#enter(exchange, definition, body);
     };
     return (response, request) => {
       const serve = (exchange: Exchange): void | Promise<void> => {
@@ -114,7 +115,7 @@ export class RequestPipeline implements Observer {
         const key = request.getHeader('x-api-key');
         const entry = this.#authenticate(exchange, key);
         if (!(entry instanceof Promise)) {
-          if (!this.#withinLimit(exchange, entry, rule.needsRegistry)) return;
+          if (!this.#withinLimit(exchange, entry, definition.needsRegistry)) return;
           if (framing === 'tooLong') return answer(exchange, undefined);
           if (isCoded) return exchange.fail(publicErrors.contentEncodingNotSupported);
           if (this.#admission.isFull(entry.keyId)) return this.#failed(exchange, OVERLOADED);
@@ -130,7 +131,7 @@ export class RequestPipeline implements Observer {
         return entry.then(async (entered) => {
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
-          if (!this.#withinLimit(exchange, entered, rule.needsRegistry)) return;
+          if (!this.#withinLimit(exchange, entered, definition.needsRegistry)) return;
           if (isCoded && framing !== 'tooLong') exchange.fail(publicErrors.contentEncodingNotSupported);
           else answer(exchange, await body.promise);
         });
@@ -174,7 +175,7 @@ export class RequestPipeline implements Observer {
     this.#unfinished--;
     if (exchange.sending) this.#sending--;
     this.#answered++;
-    if (status === 0) this.#metrics.aborted();
+    if (status === 0) this.#metrics.aborted.inc();
     else exchange.counter.count(status, seconds, bytes);
     this.#accessLog.finished(exchange, status, seconds, bytes);
   }
@@ -214,7 +215,7 @@ export class RequestPipeline implements Observer {
       return false;
     }
     if (principal === SPENT) {
-      this.#metrics.rejected('rate_limit');
+      this.#metrics.rejected.inc({ reason: 'rate_limit' });
       exchange.fail(publicErrors.tooManyRequests);
       return false;
     }
@@ -224,12 +225,12 @@ export class RequestPipeline implements Observer {
     return false;
   }
 
-  #enter(exchange: Exchange, rule: PostRouteDefinition, body: Uint8Array): void {
+  #enter(exchange: Exchange, definition: PostRouteDefinition, body: Uint8Array): void {
     this.#admission.enter(body, {
       run: (bytes, mayLoad, done) => {
         let needsLoad = false;
         const answer = (): void | Promise<void> => {
-          const pending = rule.answer(exchange, bytes, mayLoad);
+          const pending = definition.answer(exchange, bytes, mayLoad);
           if (pending !== NEEDS_LOAD) return pending;
           needsLoad = true;
         };
@@ -271,7 +272,7 @@ export class RequestPipeline implements Observer {
       this.#accessLog.failedUnreceived(exchange);
       return;
     }
-    if (isUnavailable) this.#metrics.rejected(error.rejection);
+    if (isUnavailable) this.#metrics.rejected.inc({ reason: error.rejection });
     exchange.fail(isUnavailable ? publicErrors.unavailable : publicErrors.internal);
   }
 }

@@ -40,9 +40,9 @@ export function openServer(
   // otherwise every response would carry the library's name; its types omit the function
   (uWebSockets as unknown as { _cfg(setting: string): void })._cfg('silent');
   const app = App();
-  const read = <Input>(path: string, rule: GetRouteDefinition<Input>): Route => [
+  const read = <Input>(path: string, definition: GetRouteDefinition<Input>): Route => [
     path,
-    { GET: pipeline.get(rule, 'GET'), HEAD: pipeline.get(rule, 'HEAD') },
+    { GET: pipeline.get(definition, 'GET'), HEAD: pipeline.get(definition, 'HEAD') },
   ];
   const routes: Route[] = [
     read('/hotels', operations.list),

@@ -5,7 +5,7 @@ const MIB = 1024 * 1024;
 let kept: { name: string; pending: PendingWrite }[] = [];
 let givenUp: string[] = [];
 
-/** Keeps an answer of so many bytes, as an exchange does. */
+/** Keeps a response of this size, like an exchange. */
 function keepOne(name: string, bytes: number): PendingWrite {
   const pending = keep(new Uint8Array(bytes).fill(7), true, () => {
     givenUp.push(name);
@@ -26,7 +26,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it('what is kept are the bytes, until they are given back', () => {
+it('the backlog keeps the bytes until they are given back', () => {
   for (const bytes of [1, MIB, 3 * MIB]) {
     const pending = keepOne('a', bytes);
     expect(pending.bytes.length).toBe(bytes);
@@ -36,14 +36,14 @@ it('what is kept are the bytes, until they are given back', () => {
   }
 });
 
-it('two that are kept at once share no bytes, whatever was given back before', () => {
+it('two concurrent responses share no bytes, whatever was given back before', () => {
   giveBack(keepOne('a', MIB));
   const [b, c] = [keepOne('b', MIB), keepOne('c', MIB)];
   b.bytes.fill(1);
   expect(c.bytes.every((byte) => byte === 7)).toBe(true);
 });
 
-it('a client that takes less than 16 KB/s is given up after 10 s, one that takes more is not', () => {
+it('a client below 16 KB/s is disconnected after 10 s, and a faster one is not', () => {
   const [slow, steady] = [keepOne('slow', 2 * MIB), keepOne('steady', 2 * MIB)];
   for (let second = 1; second <= 35; second++) {
     slow.taken += 15 * 1024;
@@ -53,7 +53,7 @@ it('a client that takes less than 16 KB/s is given up after 10 s, one that takes
   }
 });
 
-it('one that was quick and stops is given up within 20 s', () => {
+it('a fast client that stops reading is disconnected within 20 s', () => {
   const pending = keepOne('stops', 2 * MIB);
   pending.taken = MIB;
   vi.advanceTimersByTime(10_500);
@@ -62,7 +62,7 @@ it('one that was quick and stops is given up within 20 s', () => {
   expect(givenUp).toEqual(['stops']);
 });
 
-it('bytes that nobody overwrites are not copied, and take none of the room', () => {
+it('immutable bytes are neither copied nor counted in the backlog', () => {
   const page = new Uint8Array(MAX_BACKLOG_BYTES / 2);
   const readers = Array.from({ length: 4 }, (_, i) => {
     const reader: PendingWrite = keep(page, false, () => {
@@ -78,7 +78,7 @@ it('bytes that nobody overwrites are not copied, and take none of the room', () 
   expect(givenUp).toEqual(['0', '1', '2', '3', 'an answer']);
 });
 
-it('when there is no room the one that has waited longest makes it', () => {
+it('a full backlog disconnects the client that has waited longest', () => {
   const each = 16 * MIB;
   const fit = MAX_BACKLOG_BYTES / each;
   for (let i = 0; i < fit; i++) keepOne(`${i}`, each);

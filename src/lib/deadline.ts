@@ -12,6 +12,8 @@ export class StallTolerantDeadline {
   readonly #lastAtMs: number;
   readonly #over = Promise.withResolvers<never>();
   #slices = 0;
+  #slicedAtMs = performance.now();
+  #stoodStill = false;
   #timer: NodeJS.Timeout | undefined;
   #check: NodeJS.Immediate | undefined;
 
@@ -43,9 +45,13 @@ export class StallTolerantDeadline {
     this.#timer = setTimeout(() => {
       // responses that arrived meanwhile are read first
       this.#check = setImmediate(() => {
-        this.#slices = performance.now() >= this.#lastAtMs ? SLICES : this.#slices + 1;
-        if (this.over) this.#over.reject(new DeadlineExceeded(`not done within ${this.#timeoutMs} ms`));
-        else this.#schedule();
+        const nowMs = performance.now();
+        if (nowMs - this.#slicedAtMs > this.#timeoutMs) this.#stoodStill = true;
+        this.#slicedAtMs = nowMs;
+        this.#slices = nowMs >= this.#lastAtMs ? SLICES : this.#slices + 1;
+        if (!this.over) this.#schedule();
+        else
+          this.#over.reject(new DeadlineExceeded(`not done within ${this.#timeoutMs} ms`, this.#stoodStill));
       });
     }, this.#timeoutMs / SLICES);
   }
@@ -54,6 +60,13 @@ export class StallTolerantDeadline {
 /** Error of work that exceeded its deadline. */
 export class DeadlineExceeded extends Error {
   override name = 'DeadlineExceeded';
+  /** this process stood still for longer than the deadline, so it does not know whether the other one was silent */
+  readonly stoodStill: boolean;
+
+  constructor(message: string, stoodStill = false) {
+    super(message);
+    this.stoodStill = stoodStill;
+  }
 }
 
 /**

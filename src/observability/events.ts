@@ -29,6 +29,9 @@ export class Events {
   fewDescriptors(limit: number, connections: number): void {
     this.#log.warn({ limit, connections }, 'low limit of open files; raise ulimit -n');
   }
+  warmedUp({ hotels, tookMs, end }: { hotels: number; tookMs: number; end: string }): void {
+    this.#log.info({ hotels, tookMs: Math.round(tookMs), end }, 'warm-up ended');
+  }
   listening(port: number): void {
     this.#log.info({ port }, 'listening');
   }

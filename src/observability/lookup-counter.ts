@@ -1,4 +1,4 @@
-import type { Metric } from './metric.ts';
+import { Counter, type Registry } from 'prom-client';
 
 const TIERS = ['local', 'redis', 'postgres'] as const;
 const ANSWERS = ['hit', 'absent', 'miss'] as const;
@@ -11,24 +11,25 @@ export type Answer = (typeof ANSWERS)[number];
  * Counts lookups by tier and result. The counts are plain fields, because a call with two labels costs a cached
  * request more than its lookup. All nine series are exported from the start.
  */
-export class LookupCounter implements Metric {
-  readonly name: string;
-  readonly #help: string;
+export class LookupCounter {
   readonly counts: Record<Tier, Record<Answer, number>> = {
     local: { hit: 0, absent: 0, miss: 0 },
     redis: { hit: 0, absent: 0, miss: 0 },
     postgres: { hit: 0, absent: 0, miss: 0 },
   };
 
-  constructor(name: string, help: string) {
-    this.name = name;
-    this.#help = help;
-  }
-
-  get() {
-    const values = TIERS.flatMap((tier) =>
-      ANSWERS.map((answer) => ({ labels: { tier, answer }, value: this.counts[tier][answer] })),
-    );
-    return { name: this.name, help: this.#help, type: 'counter', aggregator: 'sum' as const, values };
+  constructor(registry: Registry, name: string, help: string) {
+    const { counts } = this;
+    new Counter({
+      name,
+      help,
+      labelNames: ['tier', 'answer'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const tier of TIERS)
+          for (const answer of ANSWERS) this.inc({ tier, answer }, counts[tier][answer]);
+      },
+    });
   }
 }

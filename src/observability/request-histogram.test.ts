@@ -16,7 +16,7 @@ async function exposition(...histograms: RequestHistogram[]): Promise<string> {
   return Registry.aggregate(parts as never).metrics();
 }
 
-const make = () => new RequestHistogram('duration_seconds', 'Time');
+const make = () => new RequestHistogram(new Registry(), 'duration_seconds', 'Time');
 const value = (text: string, sample: string) =>
   Number(
     text
@@ -40,7 +40,7 @@ describe('a histogram of requests', () => {
     expect(value(text, `duration_seconds_sum{${labels}}`)).toBeCloseTo(60.00321, 9);
   });
 
-  it('keeps apart routes, methods and statuses, every one of them', () => {
+  it('distinguishes all routes, methods and statuses', () => {
     const histogram = make();
     const methods = ['GET', 'HEAD', 'POST', 'other'] as const;
     const statuses = [200, 304, 400, 401, 403, 404, 405, 413, 500, 503];
@@ -59,7 +59,7 @@ describe('a histogram of requests', () => {
     expect(JSON.stringify(counts)).not.toContain('undefined');
   });
 
-  it('knows how many bytes a route sent, by whatever method and status', () => {
+  it('sums the bytes that a route sent, over all methods and statuses', () => {
     const histogram = make();
     histogram.at(LIST, GET).count(200, 0.001, 1_000);
     histogram.at(LIST, GET).count(404, 0.001, 50);
@@ -70,7 +70,7 @@ describe('a histogram of requests', () => {
     ]);
   });
 
-  it('of several processes are summed', async () => {
+  it('is summed over several processes', async () => {
     const [one, other] = [make(), make()];
     one.at(LIST, GET).count(200, 1, 0);
     other.at(LIST, GET).count(200, 2, 0);
@@ -81,7 +81,7 @@ describe('a histogram of requests', () => {
     expect(value(text, 'duration_seconds_count{http_route="/hotels",method="GET",status="404"}')).toBe(1);
   });
 
-  it('shows what alerts divide before it is counted, and nothing else', () => {
+  it('exports the series that alerts divide from the start, and no others', () => {
     const counts = make()
       .get()
       .values.filter(({ metricName }) => metricName!.endsWith('_count'));

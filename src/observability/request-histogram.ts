@@ -1,4 +1,4 @@
-import { Histogram } from './histogram.ts';
+import type { Registry } from 'prom-client';
 
 /**
  * Routes by which requests are counted. `page` covers the pages without a key, `other` every unknown path and method.
@@ -77,18 +77,31 @@ export class RequestCounter {
   }
 }
 
-/** Measures durations of requests in seconds, by route, method and status. */
-export class RequestHistogram extends Histogram {
+/** Value of a metric as prom-client's registry reads it. */
+interface Sample {
+  metricName: string;
+  labels: Record<string, string | number>;
+  value: number;
+}
+
+/**
+ * Measures durations of requests in seconds, by route, method and status. It counts in plain arrays, which are exported
+ * at a scrape: a labelled histogram of prom-client costs 330 ns per request.
+ */
+export class RequestHistogram {
+  readonly name: string;
+  readonly #help: string;
+  /** by series: the count of each bucket, one more for values above the last bound, and the sum */
+  readonly #cells = new Map<number, Float64Array>();
   readonly #counters = ROUTES.flatMap((route) =>
     METHODS.map((method) => new RequestCounter(this, route, method)),
   );
 
-  constructor(name: string, help: string) {
-    super(name, help, BOUNDS, (place) => ({
-      http_route: HTTP_ROUTES[ROUTES[Math.floor(place / STATUSES / METHODS.length)]!],
-      method: METHODS[Math.floor(place / STATUSES) % METHODS.length]!,
-      status: String(place % STATUSES),
-    }));
+  constructor(registry: Registry, name: string, help: string) {
+    this.name = name;
+    this.#help = help;
+    // the registry's type lists prom-client's classes only
+    registry.registerMetric(this as never);
     for (const route of ROUTES)
       if (route !== 'other')
         for (const status of EXPECTED_STATUSES)
@@ -105,5 +118,42 @@ export class RequestHistogram extends Histogram {
     let bytes = 0;
     for (const counter of this.#counters) if (counter.route === route) bytes += counter.sentBytes;
     return bytes;
+  }
+
+  /** Exports a series from now on, starting at 0, so that rates see its first increase. */
+  open(place: number): Float64Array {
+    const cell = this.#cells.get(place) ?? new Float64Array(BOUNDS.length + 2);
+    this.#cells.set(place, cell);
+    return cell;
+  }
+
+  /** Adds an observation to the cell that `open` returned. */
+  add(cell: Float64Array, seconds: number): void {
+    let bucket = 0;
+    while (bucket < BOUNDS.length && seconds > BOUNDS[bucket]!) bucket++;
+    cell[bucket]!++;
+    cell[BOUNDS.length + 1]! += seconds;
+  }
+
+  /** For prom-client's registry. */
+  get() {
+    const values: Sample[] = [];
+    const { length } = BOUNDS;
+    for (const [place, cell] of this.#cells) {
+      const labels = {
+        http_route: HTTP_ROUTES[ROUTES[Math.floor(place / STATUSES / METHODS.length)]!],
+        method: METHODS[Math.floor(place / STATUSES) % METHODS.length]!,
+        status: String(place % STATUSES),
+      };
+      let count = 0;
+      for (let i = 0; i <= length; i++) {
+        count += cell[i]!;
+        const le = i < length ? BOUNDS[i]! : '+Inf';
+        values.push({ metricName: `${this.name}_bucket`, labels: { ...labels, le }, value: count });
+      }
+      values.push({ metricName: `${this.name}_sum`, labels, value: cell[length + 1]! });
+      values.push({ metricName: `${this.name}_count`, labels, value: count });
+    }
+    return { name: this.name, help: this.#help, type: 'histogram', aggregator: 'sum' as const, values };
   }
 }

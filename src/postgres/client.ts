@@ -21,10 +21,17 @@ const TOO_SLOW = /^(57014|55P03)$/;
 /** Query that checks whether hotels can be read. */
 const PROBE = (sql: Sql) => sql`select from hotels limit 1`;
 
-/** Purposes of queries: hotels and keys; pages of the list; background work. */
-export type Lane = 'load' | 'list' | 'background';
+/** Purposes of queries: hotels and keys; pages of the list; pages of changes; background work. */
+export type Lane = 'load' | 'list' | 'changes' | 'background';
 /** Maximum share of the connections for the queries of a lane, so that slow queries leave room for others. */
-const LANE_SHARES: Record<Lane, number> = { load: 1, list: 1 / 2, background: 1 / 4 };
+const LANE_SHARES: Record<Lane, number> = { load: 1, list: 1 / 2, changes: 1 / 4, background: 1 / 4 };
+/**
+ * Probes in vain per replacement of the connections. The first replaces half-open connections; a frozen server must not
+ * collect a new connection for each.
+ */
+const PROBES_PER_RECONNECT = 3;
+/** Time without a response after which a reconnect of the change feed replaces the connections. */
+const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
 
@@ -48,7 +55,8 @@ export class Postgres {
   readonly #onCall: OnCall;
   #sql: Sql;
   #running = 0;
-  #consecutiveTimeouts = 0;
+  /** consecutive timeouts on the present connections, or on those that replaced them */
+  #timeouts = 0;
   #answeredAtMs = -Infinity;
   readonly #waiting = new WaitQueue<() => void>(0, 1);
   readonly #lanes: Record<Lane, LaneState>;
@@ -70,7 +78,12 @@ export class Postgres {
       running: 0,
       waiting: new WaitQueue<() => void>(0, 1),
     });
-    this.#lanes = { load: laneOf('load'), list: laneOf('list'), background: laneOf('background') };
+    this.#lanes = {
+      load: laneOf('load'),
+      list: laneOf('list'),
+      changes: laneOf('changes'),
+      background: laneOf('background'),
+    };
     this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
@@ -80,8 +93,7 @@ export class Postgres {
   }
 
   get waiting(): number {
-    const { load, list, background } = this.#lanes;
-    return this.#waiting.length + load.waiting.length + list.waiting.length + background.waiting.length;
+    return Object.values(this.#lanes).reduce((sum, lane) => sum + lane.waiting.length, this.#waiting.length);
   }
 
   get running(): number {
@@ -97,8 +109,13 @@ export class Postgres {
     return this.#breaker.wasOpenWithin(ms);
   }
 
-  /** Called when the change feed, which comes from PostgreSQL, has reconnected. */
-  probeNow(): void {
+  /**
+   * Called when the change feed, which comes from PostgreSQL, has reconnected. Connections without a recent response may be
+   * half-open, as that of the feed was.
+   */
+  feedReconnected(): void {
+    const isQuiet = performance.now() - this.#answeredAtMs > QUIET_MS;
+    if (isQuiet) this.reconnect(this.#limits.timeoutMs / 1_000);
     this.#breaker.probeNow();
   }
 
@@ -109,7 +126,7 @@ export class Postgres {
   async query<T>(run: (sql: Sql) => PromiseLike<T>, owner = '', kind: Lane = 'load'): Promise<T> {
     if (this.#breaker.pendingProbe) await this.#breaker.pendingProbe;
     if (this.#breaker.open)
-      throw new Unavailable('PostgreSQL is away', { rejection: 'postgres_unavailable' });
+      throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
     const beganMs = performance.now();
     const lane = this.#lanes[kind];
     const waitsInLane = lane.running >= lane.most;
@@ -147,7 +164,7 @@ export class Postgres {
           rejection: 'postgres_queue',
         });
       if (this.#breaker.open)
-        throw new Unavailable('PostgreSQL is away', { rejection: 'postgres_unavailable' });
+        throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
       const result = await this.#attempt(run, deadline);
       this.#breaker.succeeded();
       return result;
@@ -220,15 +237,15 @@ export class Postgres {
     let succeeded = false;
     try {
       const result = completed(await deadline.bound(run(sql)));
-      this.#consecutiveTimeouts = 0;
+      this.#timeouts = 0;
       succeeded = true;
       this.#answeredAtMs = performance.now();
       return result;
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
-      const isSilent = late && this.#answeredAtMs < startedAtMs;
-      if (isSilent && ++this.#consecutiveTimeouts >= 3 && sql === this.#sql) this.reconnect();
+      const isSilent = late && !error.stoodStill && this.#answeredAtMs < startedAtMs;
+      if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
       if (isSilent || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
         const rejection = late ? 'postgres_timeout' : 'postgres_unavailable';
         throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, rejection });
@@ -265,12 +282,11 @@ export class Postgres {
   }
 
   /**
-   * Replaces all connections, after three consecutive timeouts (a half-open path reports no error) or when they may
-   * lead to the wrong server. Running queries may take up to this time.
+   * Replaces all connections: when the server is silent, because a half-open path reports no error, or when they may lead
+   * to the wrong server. Running queries may take up to this time.
    */
   reconnect(finishWithinS = 0): void {
     const old = this.#sql;
-    this.#consecutiveTimeouts = 0;
     try {
       this.#sql = this.#open();
     } catch {

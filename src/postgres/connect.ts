@@ -50,7 +50,6 @@ export function openDatabase(address: string, connections: number, purpose: Purp
     onnotice: () => {},
     // postgres.js 3.4 would query the types on each connection, and a connection loss meanwhile ends the process with
     // an unhandled rejection
-    // nobody's and ends the process
     ...(kind !== 'operate' && { fetch_types: false, types: ARRAYS }),
     onclose: kind === 'invalidate' ? purpose.onClose : undefined,
     prepare: !(kind === 'serve' && purpose.pooled),

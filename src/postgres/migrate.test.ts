@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { knownVersion } from './migrate.ts';
 
-it('two migrations of one number are refused: the second would never be applied', async () => {
+it('two migrations with the same number are rejected, because the second would never be applied', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'migrations-'));
   try {
     for (const name of ['001-one.sql', '002-two.sql', '002-too.sql'])

@@ -41,6 +41,15 @@ export class RateLimitCoordinator {
     };
   }
 
+  /** Continues a window that was counted elsewhere so far. */
+  follow(worker: number, { id, limit }: LeaseRequest, left: number, resetInMs: number): void {
+    const nowMs = performance.now();
+    const window = this.#windowOf(id, limit, nowMs, worker);
+    window.shared = true;
+    window.used = limit.requests - left;
+    window.endsAtMs = nowMs + resetInMs;
+  }
+
   #windowOf(id: string, limit: RateLimit, nowMs: number, worker: number): Window {
     let window = this.#windows.get(id);
     if (window?.limit.windowMs !== limit.windowMs) {

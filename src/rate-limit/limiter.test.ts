@@ -5,7 +5,7 @@ import type { LeaseRequest, RateLimit } from './rate-limit.ts';
 
 const SECOND = 1_000;
 
-/** A primary and its workers; what they say to each other takes a turn of the event loop, or is held. */
+/** Primary and its workers. Their messages take one tick of the event loop, or are held back. */
 class Instance {
   readonly coordinator = new RateLimitCoordinator();
   readonly workers: RateLimiter[];
@@ -35,7 +35,7 @@ class Instance {
     return this.workers[worker]!.take(id, limit);
   }
 
-  /** `perSecond` requests for `seconds`, each on the worker that `choose` says; how many were admitted. */
+  /** Sends `perSecond` requests for `seconds`, each to the worker that `choose` returns. Returns how many were admitted. */
   async load(limit: RateLimit, perSecond: number, seconds: number, choose: (i: number) => number) {
     const decisions: (RateLimitDecision | Promise<RateLimitDecision>)[] = [];
     const requests = perSecond * seconds;
@@ -58,7 +58,7 @@ afterEach(() => {
 describe('a limit of 200 a second', () => {
   const limit = { requests: 200, windowMs: SECOND };
 
-  it('is never said to last longer than its window, whatever the fraction of the clock', async () => {
+  it('never reports a reset later than its window, at any fraction of the clock', async () => {
     const instance = new Instance(1);
     const resets: number[] = [];
     for (let i = 0; i < 100; i++) {
@@ -83,12 +83,12 @@ describe('a limit of 200 a second', () => {
     expect(admitted).toBeLessThan(1_100);
   });
 
-  it('refuses nobody who stays below it, wherever the requests come in', async () => {
+  it('rejects no client below the limit, whichever workers get its requests', async () => {
     for (const choose of [(i: number) => i % 2, () => 0, (i: number) => (i % 17 === 0 ? 1 : 0)])
       expect(await new Instance(2).load(limit, 180, 3, choose)).toBe(540);
   });
 
-  it('admits all of it in one moment, in one worker, and tells what is left', async () => {
+  it('admits all requests of a window at once in one worker, and reports the remainder', async () => {
     const instance = new Instance(4);
     const decisions = Array.from({ length: 250 }, () => instance.take(0, limit));
     await vi.advanceTimersByTimeAsync(50);
@@ -102,14 +102,14 @@ describe('a limit of 200 a second', () => {
     expect(await instance.take(0, limit)).toMatchObject({ admitted: false });
   });
 
-  it('is judged without asking once it is spent, and asks a few times in each second before', async () => {
+  it('needs no lease once it is used up, and few per second before', async () => {
     const instance = new Instance(2);
     await instance.load(limit, 10_000, 0.5, (i) => i % 2);
     expect(instance.asks).toBeLessThan(100);
     expect(instance.take(0, limit)).not.toBeInstanceOf(Promise);
   });
 
-  it('that changes is in force at once', async () => {
+  it('takes effect at once when it changes', async () => {
     const instance = new Instance(1);
     await instance.load(limit, 1_000, 0.5, () => 0);
     const more = { requests: 300, windowMs: SECOND };
@@ -120,7 +120,7 @@ describe('a limit of 200 a second', () => {
     expect(admitted.length).toBeLessThanOrEqual(115);
   });
 
-  it('goes on in equal shares while the primary is silent', async () => {
+  it('continues in equal shares while the primary is silent', async () => {
     const instance = new Instance(2);
     instance.silent = true;
     const admitted = await instance.load(limit, 1_000, 5, (i) => i % 2);
@@ -134,7 +134,7 @@ it.each([
   ['of two workers in turn', 2, (i: number) => i % 2],
   ['of four workers, from one to the next', 4, (i: number) => Math.floor(i / 70) % 4],
   ['of three workers, as it comes', 3, (i: number) => (i * i) % 3],
-])('what is left never grows within a window as one client sees it, %s', async (_, workers, choose) => {
+])('the remainder that a client sees never grows within a window, %s', async (_, workers, choose) => {
   const instance = new Instance(workers);
   const limit = { requests: 1_000, windowMs: 60 * SECOND };
   let before = { remaining: Number.POSITIVE_INFINITY };
@@ -156,7 +156,7 @@ it('one request a second is admitted once a second, by any worker', async () => 
   expect(await new Instance(4).load(limit, 40, 5, (i) => i % 4)).toBe(5);
 });
 
-it('what is admitted on credit beyond the limit is taken off the next window', () => {
+it('requests on credit beyond the limit are deducted from the next window', () => {
   const coordinator = new RateLimitCoordinator();
   const limit = { requests: 100, windowMs: SECOND };
   expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, 0)).toMatchObject({
@@ -170,13 +170,13 @@ it('what is admitted on credit beyond the limit is taken off the next window', (
   expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, SECOND)).toMatchObject({
     granted: 95,
   });
-  // a pause of a whole window forgives
+  // after a pause of a whole window all is allowed again
   expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, 5 * SECOND)).toMatchObject({
     granted: 100,
   });
 });
 
-it('limits that are not used are forgotten', async () => {
+it('unused limits are dropped', async () => {
   const instance = new Instance(1);
   for (let i = 0; i < 20_000; i++) {
     instance.take(0, { requests: 10, windowMs: SECOND }, `key ${i}`);

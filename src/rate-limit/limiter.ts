@@ -28,6 +28,8 @@ interface Lease {
 
 /** Share of a limit that a worker leases at a time, and admits on credit at the start of a window. */
 const STEP = 0.05;
+/** The same where instances share the limit: the workers of all together hold more of it. */
+const SHARED_STEP = 0.02;
 /** Timeout of the primary. After it, each worker applies an equal share of the limit. */
 const LEASE_TIMEOUT_MS = 100;
 /** Number of leases above which ended leases are removed. */
@@ -41,15 +43,21 @@ const SWEEP_AT = 1_000;
  */
 export class RateLimiter {
   readonly #workers: number;
+  readonly #isAlone: boolean;
+  readonly #step: number;
   readonly #send: (asks: LeaseRequest[]) => void;
   readonly #leases = new Map<string, Lease>();
   #sweepAt = SWEEP_AT;
   /** leases requested in this event-loop iteration, which are sent as one message */
   #asking: Lease[] = [];
 
-  /** `send` passes requests to the primary; its grants come to `receive`. */
-  constructor(workers: number, send: (asks: LeaseRequest[]) => void) {
+  /**
+   * `send` passes requests to the primary; its grants come to `receive`. `isShared`: instances share the limits.
+   */
+  constructor(workers: number, send: (asks: LeaseRequest[]) => void, isShared = false) {
     this.#workers = workers;
+    this.#isAlone = workers === 1 && !isShared;
+    this.#step = isShared ? SHARED_STEP : STEP;
     this.#send = send;
   }
 
@@ -64,7 +72,7 @@ export class RateLimiter {
     if (nowMs >= lease.endsAtMs) {
       lease.endsAtMs = nowMs + limit.windowMs;
       // one of several workers does not know whether the window has begun elsewhere
-      lease.tokens = this.#workers > 1 ? 0 : this.#creditOf(limit);
+      lease.tokens = this.#isAlone ? this.#creditOf(limit) : 0;
       lease.shared = false;
       lease.unreported += lease.tokens;
       lease.left = limit.requests - lease.tokens;
@@ -120,7 +128,7 @@ export class RateLimiter {
   }
 
   #creditOf({ requests }: RateLimit): number {
-    return Math.floor((STEP * requests) / this.#workers);
+    return Math.floor((this.#step * requests) / this.#workers);
   }
 
   #ask(lease: Lease): void {
@@ -179,7 +187,7 @@ function decisionOn(
 ): RateLimitDecision {
   // the sum of a fraction and the rest of a window may exceed the window by a rounding error
   const resetInMs = Math.min(limit.windowMs, Math.max(0, endsAtMs - nowMs));
-  // of a shared window each worker tells what none of them holds
+  // for a shared window every worker reports the requests that no worker has leased
   const remaining = shared ? left : admitted ? tokens + left : 0;
   return { admitted, remaining, resetInMs };
 }

@@ -1,4 +1,4 @@
-/** Maximum number of requests in each window, counted over all workers of an instance. */
+/** Maximum number of requests in each window, counted over all workers of an instance, or over all instances. */
 export interface RateLimit {
   requests: number;
   windowMs: number;
@@ -24,3 +24,6 @@ export interface LeaseGrant {
   /** true if several workers have asked for requests of the window */
   shared: boolean;
 }
+
+/** Id of the limit of lookups of unknown keys, which no key has. Each instance has this limit by itself. */
+export const UNKNOWN_KEYS_ID = 'unknown keys';

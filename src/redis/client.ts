@@ -4,8 +4,24 @@ import { BreakerCall, untilReady } from './breaker-call.ts';
 import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from './left-marks.ts';
 import { MgetConnection } from './mget.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
-import { oversOf, refusalsOf, SET_EACH, STORE_NEWER } from './scripts.ts';
-import { clientOptions, type Login, type RedisStore, type Refusal, type Versioned } from './store.ts';
+import {
+  COUNT_WINDOW,
+  oversOf,
+  rejectedOf,
+  SET_EACH,
+  STORE_NEWER,
+  windowArguments,
+  windowCountOf,
+} from './scripts.ts';
+import {
+  clientOptions,
+  type Login,
+  type RedisStore,
+  type RejectedValue,
+  type Versioned,
+  type WindowCount,
+  type WindowUse,
+} from './store.ts';
 import { ViewConnector } from './view-connector.ts';
 
 /** Maximum number of keys per script call, because scripts block the server. */
@@ -16,6 +32,7 @@ const SCRIPTS_AT_ONCE = 4;
 interface ScriptedClient extends Client {
   storeNewer(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<(number | string)[]>;
   setEach(keyCount: number, ...rest: (string | number | Buffer)[]): Promise<null>;
+  countWindow(keyCount: number, key: string, ...rest: number[]): Promise<unknown>;
 }
 
 /** Client of one Redis server: versioned values, one deadline, one circuit breaker. */
@@ -38,7 +55,11 @@ export class Redis implements RedisStore {
     const options = clientOptions(timeoutMs);
     this.#client = new Client(url, {
       ...options,
-      scripts: { storeNewer: { lua: STORE_NEWER }, setEach: { lua: SET_EACH } },
+      scripts: {
+        storeNewer: { lua: STORE_NEWER },
+        setEach: { lua: SET_EACH },
+        countWindow: { lua: COUNT_WINDOW },
+      },
     }) as ScriptedClient;
     const connector = url.startsWith('redis:') ? { Connector: ViewConnector } : {};
     const reader = new Client(url, { ...options, ...connector });
@@ -79,7 +100,7 @@ export class Redis implements RedisStore {
     });
   }
 
-  async storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined> {
+  async storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined> {
     const answers = await this.#inParts(values, (part) =>
       this.#client.storeNewer(
         part.length,
@@ -89,7 +110,7 @@ export class Redis implements RedisStore {
         ...oversOf(part),
       ),
     );
-    return answers?.flatMap(([answer, start]) => refusalsOf(answer, start));
+    return answers?.flatMap(([answer, start]) => rejectedOf(answer, start));
   }
 
   async setMany(
@@ -128,6 +149,12 @@ export class Redis implements RedisStore {
       const found = this.#left.left(key, value, reply as MarkReply);
       return found !== null && isKept(found);
     });
+  }
+
+  countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined> {
+    return this.#guard(async () =>
+      windowCountOf(await this.#call.inTime(this.#client.countWindow(1, key, ...windowArguments(use)))),
+    );
   }
 
   useLogin(login: Login): void {

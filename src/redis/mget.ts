@@ -30,7 +30,7 @@ export class MgetConnection {
   readonly #client: Client;
   readonly #timeoutMs: number;
   #stream: Client['stream'] | undefined;
-  #questions: PendingRead[] = [];
+  #pending: PendingRead[] = [];
   /** reason of the last failed connection */
   #lastError: string | undefined;
   /** of all pending reads */
@@ -81,7 +81,7 @@ export class MgetConnection {
       );
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#keysAsked += keys;
-    const question: PendingRead = {
+    const read: PendingRead = {
       keys,
       askedAtMs: performance.now(),
       timeoutMs: this.#timeoutMs + this.#keysAsked * MS_PER_KEY,
@@ -93,9 +93,9 @@ export class MgetConnection {
     // after a stall the reply may have arrived unread: it is read before the read times out
     let decision: NodeJS.Immediate | undefined;
     const timer = setTimeout(() => {
-      decision = setImmediate(() => this.#late(question));
-    }, question.timeoutMs);
-    this.#questions.push(question);
+      decision = setImmediate(() => this.#late(read));
+    }, read.timeoutMs);
+    this.#pending.push(read);
     stream.write(command, onSent);
     return promise.finally(() => {
       clearTimeout(timer);
@@ -138,14 +138,14 @@ export class MgetConnection {
   #lose(reason: Error): void {
     this.#stream = undefined;
     this.#keysAsked = 0;
-    for (const { fail } of this.#questions.splice(0)) fail(reason);
+    for (const { fail } of this.#pending.splice(0)) fail(reason);
   }
 
   /** A read that timed out keeps its place, so that the next reply is not taken for its own. */
-  #late(question: PendingRead): void {
-    question.isLate = true;
-    question.fail(new Error(`Redis did not answer within ${Math.round(question.timeoutMs)} ms`));
-    const [oldest] = this.#questions as [PendingRead];
+  #late(read: PendingRead): void {
+    read.isLate = true;
+    read.fail(new Error(`Redis did not answer within ${Math.round(read.timeoutMs)} ms`));
+    const [oldest] = this.#pending as [PendingRead];
     const waitedMs = performance.now() - oldest.askedAtMs;
     if (waitedMs > silenceMs(oldest.timeoutMs)) this.#stream?.destroy();
   }
@@ -153,18 +153,18 @@ export class MgetConnection {
   #take(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length) {
-      const question = this.#questions[0];
-      if (!question) throw new Error('Redis sent what nobody asked for');
-      at = question.reader.take(chunk, at);
+      const read = this.#pending[0];
+      if (!read) throw new Error('Redis sent an unrequested reply');
+      at = read.reader.take(chunk, at);
       if (at < 0) return;
-      this.#questions.shift();
-      this.#keysAsked -= question.keys;
-      if (question.isLate) continue;
+      this.#pending.shift();
+      this.#keysAsked -= read.keys;
+      if (read.isLate) continue;
       try {
-        question.reader.complete();
-        question.answered();
+        read.reader.complete();
+        read.answered();
       } catch (error) {
-        question.fail(error as Error);
+        read.fail(error as Error);
       }
     }
   }

@@ -5,7 +5,7 @@ const KEYS = 1_000;
 const POINTER = `>${'0'.repeat(36)}`;
 const REPLY = Buffer.from(`*${KEYS}\r\n${`$${POINTER.length}\r\n${POINTER}\r\n`.repeat(KEYS)}`);
 
-it('values are no larger than their reply, however large the one before was and whatever follows', () => {
+it('values take no more memory than their reply, whatever the earlier and later replies', () => {
   const reader = new ValuesReader({ expectedBytes: 1_000_000 });
   const next = Buffer.from('*1\r\n$-1\r\n');
   expect(reader.take(REPLY.subarray(0, 40_000), 0)).toBe(-1);
@@ -17,7 +17,7 @@ it('values are no larger than their reply, however large the one before was and 
   expect(`${values.value(KEYS - 1)}`).toBe(POINTER);
 });
 
-describe('a reply that comes in two parts is read as one that comes whole, wherever it is parted', () => {
+describe('a reply in two parts is read like a whole one, wherever it is split', () => {
   const value = (text: string) => `$${text.length}\r\n${text}\r\n`;
   const NEXT = '+next\r\n';
   const textsOf = ({ values }: ValuesReader) =>
@@ -39,7 +39,7 @@ describe('a reply that comes in two parts is read as one that comes whole, where
         const reader = new ValuesReader({ replies, memory });
         const first = Buffer.from(`before${reply.slice(0, parted)}`);
         expect(reader.take(first, 6)).toBe(-1);
-        // its bytes hold no longer
+        // its bytes are no longer valid
         first.fill('*');
         const second = Buffer.from(reply.slice(parted) + NEXT);
         expect(reader.take(second, 0)).toBe(second.length - NEXT.length);

@@ -1,4 +1,4 @@
-import type { Refusal, Versioned } from './store.ts';
+import type { RejectedValue, Versioned, WindowCount, WindowUse } from './store.ts';
 
 /**
  * Script that stores versioned values. KEYS: the keys. ARGV[1]: the maximum lifetime in ms. Then one value per key,
@@ -8,24 +8,24 @@ import type { Refusal, Versioned } from './store.ts';
  * index (from 1) and the stored version of each rejected value.
  */
 export const STORE_NEWER = `
-local refused = {}
+local rejected = {}
 for i = 1, #KEYS do
   local value = ARGV[i + 1]
   local head = redis.pcall('getrange', KEYS[i], 4, 15)
-  local stands
+  local stored
   if type(head) == 'string' and #head == 12 and string.sub(head, 1, 4) == string.sub(value, 5, 8) then
-    stands = struct.unpack('<d', string.sub(head, 5, 12))
+    stored = struct.unpack('<d', string.sub(head, 5, 12))
   end
   local over = tonumber(ARGV[1 + #KEYS + i] or '')
-  if stands and stands > struct.unpack('<d', string.sub(value, 9, 16)) and stands ~= over then
-    refused[#refused + 1] = i
-    refused[#refused + 1] = string.format('%.17g', stands)
+  if stored and stored > struct.unpack('<d', string.sub(value, 9, 16)) and stored ~= over then
+    rejected[#rejected + 1] = i
+    rejected[#rejected + 1] = string.format('%.17g', stored)
   else
     local share = 1 - struct.unpack('<I4', value) / 8589934592
     redis.call('set', KEYS[i], value, 'PX', math.floor(ARGV[1] * share))
   end
 end
-return refused`;
+return rejected`;
 
 /**
  * Script that sets KEYS. ARGV[1] is NX to set only missing keys; then a value and its lifetime in ms per key.
@@ -43,9 +43,39 @@ export function oversOf(values: Versioned[]): string[] {
 }
 
 /** Decodes a reply of the script for values of which the first had this index. */
-export function refusalsOf(answer: (number | string)[], start: number): Refusal[] {
+export function rejectedOf(answer: (number | string)[], start: number): RejectedValue[] {
   return Array.from({ length: answer.length / 2 }, (_, i) => [
     start + Number(answer[2 * i]) - 1,
     String(answer[2 * i + 1]),
   ]);
+}
+
+/**
+ * Script that counts the uses of KEYS[1] in a window. ARGV: the limit, the length of a window in ms, uses to be added
+ * without regard to the limit, and uses that are wanted. A window begins with its first use. Returns the uses granted,
+ * those left, and the time in ms until the window ends.
+ */
+export const COUNT_WINDOW = `
+local limit = tonumber(ARGV[1])
+local used = tonumber(redis.call('getrange', KEYS[1], 0, -1))
+local endsIn = redis.call('pttl', KEYS[1])
+if not used or endsIn <= 0 then
+  used = 0
+  endsIn = tonumber(ARGV[2])
+end
+used = used + tonumber(ARGV[3])
+local granted = math.max(0, math.min(tonumber(ARGV[4]), limit - used))
+used = used + granted
+redis.call('set', KEYS[1], used, 'PX', endsIn)
+return {granted, math.max(0, limit - used), endsIn}`;
+
+/** Returns the arguments of `COUNT_WINDOW` after the key. */
+export function windowArguments({ limit, windowMs, taken, wanted }: WindowUse): number[] {
+  return [limit, windowMs, taken, wanted];
+}
+
+/** Decodes the reply of `COUNT_WINDOW`. */
+export function windowCountOf(answer: unknown): WindowCount {
+  const [granted, left, resetInMs] = answer as [number, number, number];
+  return { granted, left, resetInMs };
 }

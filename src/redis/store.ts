@@ -4,7 +4,24 @@ import type { Values } from './reply-parser.ts';
 export type Versioned = [key: string, value: Buffer, over?: string | undefined];
 
 /** A rejected value, by its index, and the newer version in Redis. */
-export type Refusal = [place: number, stands: string];
+export type RejectedValue = [place: number, newer: string];
+
+/** Uses to be counted in a window: see `COUNT_WINDOW`. */
+export interface WindowUse {
+  limit: number;
+  windowMs: number;
+  /** uses that are counted without regard to the limit */
+  taken: number;
+  wanted: number;
+}
+
+/** Result of counting. */
+export interface WindowCount {
+  granted: number;
+  left: number;
+  /** time in ms until the window ends */
+  resetInMs: number;
+}
 
 /** Interface of the shared cache: one server or a cluster. No method throws: a failure is reported as undefined. */
 export interface RedisStore {
@@ -16,7 +33,7 @@ export interface RedisStore {
    * Stores versioned values unless Redis holds newer ones (see scripts.ts), for half of `ttlMs` to all of it. Returns
    * the rejected ones; undefined if not all were sent.
    */
-  storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined>;
+  storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined>;
   /** Sets texts, with `onlyIfNone` only missing keys. Returns undefined if not all were sent. */
   setMany(
     values: [key: string, value: string | Buffer, ttlMs: number][],
@@ -31,6 +48,8 @@ export interface RedisStore {
    * or one that `isKept` accepts: then no write before it is lost. Undefined if it could not be left.
    */
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined>;
+  /** Counts uses of a key in a window, which begins with its first use; undefined if they may not be counted. */
+  countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined>;
   /** Returns the eviction policy as Redis names it; undefined if memory is not limited or the policy is unknown. */
   evictionPolicy(): Promise<string | undefined>;
   /** Uses another user and password for later connections. */

@@ -33,13 +33,13 @@ export type Standing = ReadonlyMap<string, string>;
 export class VersionedValues<Value> {
   readonly #redis: RedisStore;
   readonly #codec: Codec<Value>;
-  readonly #sharing: RedisCacheOptions;
+  readonly #options: RedisCacheOptions;
   #prefix = '';
 
-  constructor(redis: RedisStore, codec: Codec<Value>, sharing: RedisCacheOptions) {
+  constructor(redis: RedisStore, codec: Codec<Value>, options: RedisCacheOptions) {
     this.#redis = redis;
     this.#codec = codec;
-    this.#sharing = sharing;
+    this.#options = options;
   }
 
   /** Selects the generation whose values are read and written. */
@@ -62,7 +62,7 @@ export class VersionedValues<Value> {
       if (value === undefined) invalid.push(prefix + key);
       return value ?? undefined;
     });
-    for (const _ of invalid) this.#sharing.onInvalidValue();
+    for (const _ of invalid) this.#options.onInvalidValue();
     // it is removed before the valid one is stored, because it may claim any version
     if (invalid.length > 0) this.#redis.remove(invalid);
     return values;
@@ -72,7 +72,7 @@ export class VersionedValues<Value> {
    * Stores values unless Redis holds newer ones. `over` names by key the wrong versions to be replaced. Returns the
    * rejected ones; undefined if Redis did not take all others.
    */
-  async store(values: Value[], ttlMs = this.#sharing.ttlMs, over?: Standing): Promise<Standing | undefined> {
+  async store(values: Value[], ttlMs = this.#options.ttlMs, over?: Standing): Promise<Standing | undefined> {
     const { keyOf, encode } = this.#codec;
     const rejected = await this.#redis.storeNewer(
       values.map((value) => {

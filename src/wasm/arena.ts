@@ -8,6 +8,7 @@ export interface ArenaWasm {
   readonly ELEMENTS: Global;
   readonly GAPS: Global;
   readonly outputStart: Global;
+  readonly indexSlots: Global;
   init(maxBytes: number, outputBytes: number, a: bigint, b: bigint, c: bigint, d: bigint): void;
   maxEntryBytes(): number;
   put(length: number, nowMs: number, softUntilMs: number, isFromRedis: number): number;
@@ -33,8 +34,11 @@ export interface ArenaWasm {
     minStoredAtMs: number,
     wallMs: number,
   ): number;
+  hashHits(): number;
+  hashId(ref: number): void;
   dropFromRedisSince(sinceMs: number, atMost: number): void;
   hasRoom(): number;
+  writeHotIds(slot: number, count: number): number;
   clear(): void;
   stats(): void;
 }

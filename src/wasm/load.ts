@@ -36,8 +36,11 @@ export function compileModule<Exports, Imports extends object = object>(
   };
 }
 
-/** Returns a random seed for a module's hash, so that clients cannot choose keys that collide. */
-export function makeSeed(): [a: bigint, b: bigint, c: bigint, d: bigint] {
-  const bytes = randomBytes(32);
-  return [0, 8, 16, 24].map((at) => bytes.readBigUInt64LE(at)) as [bigint, bigint, bigint, bigint];
-}
+const seedBytes = randomBytes(32);
+/** Random seed of this process for the hash of all modules, so that clients cannot choose keys that collide. */
+export const HASH_SEED = [0, 8, 16, 24].map((at) => seedBytes.readBigUInt64LE(at)) as [
+  a: bigint,
+  b: bigint,
+  c: bigint,
+  d: bigint,
+];

@@ -21,14 +21,14 @@ export interface RedisBatchWasm {
   init(a: bigint, b: bigint, c: bigint, d: bigint): void;
   askFor(length: number, namespace: number, prefixLength: number): number;
   askForElements(count: number, namespace: number, prefixLength: number): number;
-  point(count: number, length: number, namespace: number, prefixLength: number): number;
+  point(count: number, length: number, namespace: number, prefixLength: number, isFiltered: number): number;
   beginStream(
     count: number,
     namespace: number,
     isFull: number,
     nowMs: number,
     hitsLength: number,
-    keeps: number,
+    keptOneOf: number,
   ): void;
   chunkStart(): number;
   takeChunk(length: number): number;
@@ -37,9 +37,9 @@ export interface RedisBatchWasm {
   checksum(length: number): number;
 }
 
-/** Imports of the module. `keepEntry` is called for each entry of a reply that the local cache may store. */
+/** Imports of the module, by the file that declares each. `isVisible` is called for each id of a filtered batch, `keepEntry` called for each entry of a reply that the local cache may store. */
 export interface RedisBatchImports {
-  /** the file that declares it */
+  ask: { isVisible(low: number, high: number): number };
   stream: { keepEntry(address: number, length: number): void };
 }
 

@@ -2,8 +2,8 @@ import { beforeAll, describe, it, type TestContext } from 'vitest';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import { afterDetection, type Fault, type FaultScenario } from './fault-scenario.ts';
+import { countOutcomes, failures } from './outcome-counts.ts';
 import { Fixture } from './service-fixture.ts';
-import { counter, failures } from './tally.ts';
 
 await needs('redis-server');
 
@@ -16,10 +16,10 @@ beforeAll(async () => {
 /** Checks the promises during an outage of both. */
 function localOnly(scenario: FaultScenario): FaultResult {
   const { during, all, firstColdMs } = scenario;
-  const whole = counter(all);
-  // Redis restarts empty: workers then drop what they took from it lately, and load it again
-  const { p99Ms, unavailable } = counter(during, ['single', 'batch']);
-  const late = counter(afterDetection(scenario), ['cold', 'unknown']);
+  const whole = countOutcomes(all);
+  // Redis restarts empty: workers then drop the values that they recently read from it, and load them again
+  const { p99Ms, unavailable } = countOutcomes(during, ['single', 'batch']);
+  const late = countOutcomes(afterDetection(scenario), ['cold', 'unknown']);
   return decision({
     answers: [
       [failures(whole) === 0, `${failures(whole)} requests failed`],

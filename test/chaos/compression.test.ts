@@ -1,7 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { gunzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
-import { samplesOf } from '../support/exposition.ts';
 import { inForm, judgesTimes } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
@@ -27,13 +26,10 @@ async function ticksOf(service: Service): Promise<{ loop: number; others: number
 
 /** Returns how many timers of the worker were later than `DELAY_S` so far. */
 async function lateTimers(service: Service): Promise<number> {
-  const turns = samplesOf(await service.metrics()).filter(
-    ({ name, labels: { worker, le } }) =>
-      name === 'hotel_api_event_loop_delay_seconds_bucket' &&
-      worker === '1' &&
-      (le === '+Inf' || le === String(DELAY_S)),
-  );
-  const [inTime, all] = turns.map(({ value }) => value);
+  const buckets = await service.samples('hotel_api_event_loop_delay_seconds_bucket');
+  const [inTime, all] = buckets
+    .filter(({ labels: { worker, le } }) => worker === '1' && (le === '+Inf' || le === String(DELAY_S)))
+    .map(({ value }) => value);
   return all! - inTime!;
 }
 

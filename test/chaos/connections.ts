@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import { HttpConnection, type ResponseHandler } from '../../bench/load/http-connection.ts';
 
 /** Response as received. */
 export interface Reply {
@@ -8,9 +8,8 @@ export interface Reply {
 }
 
 /** Maximum number of idle connections, so that their idle time stays below the server's limit of 10 s. */
-const KEPT_IDLE = 32;
-const SILENT_MS = 10_000;
-const HEAD_END = Buffer.from('\r\n\r\n');
+const MAX_IDLE = 32;
+const RESPONSE_TIMEOUT_MS = 10_000;
 
 /**
  * HTTP/1.1 connections to one port for a load generator: one request at a time on each, and a new connection whenever none
@@ -27,95 +26,74 @@ export class Connections {
 
   /** Resolves with the response, or with the kind of failure. */
   ask(request: Buffer | string): Promise<Reply | 'lost' | 'silent'> {
-    const connection = this.#idle.shift() ?? this.#open();
+    let connection = this.#idle.shift();
+    while (connection && !connection.isUsable) connection = this.#idle.shift();
+    connection ??= new Connection(this.#port);
+    this.#all.add(connection);
     return connection.ask(request).then((reply) => {
-      if (!connection.usable) this.#all.delete(connection);
-      else if (this.#idle.length >= KEPT_IDLE) connection.end();
-      else this.#idle.push(connection);
+      if (connection.isUsable && this.#idle.length < MAX_IDLE) this.#idle.push(connection);
+      else {
+        connection.close();
+        this.#all.delete(connection);
+      }
       return reply;
     });
   }
 
   close(): void {
-    for (const connection of this.#all) connection.end();
-  }
-
-  #open(): Connection {
-    const connection = new Connection(this.#port, () => {
-      this.#all.delete(connection);
-      const at = this.#idle.indexOf(connection);
-      if (at >= 0) this.#idle.splice(at, 1);
-    });
-    this.#all.add(connection);
-    return connection;
+    for (const connection of this.#all) connection.close();
   }
 }
 
-class Connection {
-  readonly #socket: Socket;
-  usable = true;
+class Connection implements ResponseHandler {
+  readonly #http: HttpConnection;
   #answer: ((reply: Reply | 'lost' | 'silent') => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #chunks: Buffer[] = [];
-  #received = 0;
-  /** length of the response including its head; Infinity before the head is complete */
-  #expected = Infinity;
-  #headLength = 0;
+  #status = 0;
   #head = '';
+  #parts: Buffer[] = [];
 
-  constructor(port: number, onClose: () => void) {
-    this.#socket = connect({ port, host: '127.0.0.1', noDelay: true });
-    this.#socket.on('data', (chunk) => this.#take(chunk));
-    this.#socket.on('error', () => {});
-    this.#socket.on('close', () => {
-      this.usable = false;
-      onClose();
-      this.#finish('lost');
-    });
+  constructor(port: number) {
+    this.#http = new HttpConnection({ port }, this);
+  }
+
+  get isUsable(): boolean {
+    return !this.#http.isClosed;
   }
 
   ask(request: Buffer | string): Promise<Reply | 'lost' | 'silent'> {
     return new Promise((resolve) => {
       this.#answer = resolve;
       this.#timer = setTimeout(() => {
-        this.usable = false;
+        this.#http.close();
         this.#finish('silent');
-        this.#socket.destroy();
-      }, SILENT_MS);
-      this.#socket.write(request);
+      }, RESPONSE_TIMEOUT_MS);
+      this.#http.send(request);
     });
   }
 
-  end(): void {
-    this.usable = false;
-    this.#socket.destroy();
+  close(): void {
+    this.#http.close();
+    this.#finish('lost');
   }
 
-  #take(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#received += chunk.length;
-    if (this.#expected === Infinity) {
-      const bytes = Buffer.concat(this.#chunks);
-      this.#chunks = [bytes];
-      const end = bytes.indexOf(HEAD_END);
-      if (end < 0) return;
-      this.#headLength = end + HEAD_END.length;
-      this.#head = bytes.toString('latin1', 0, end);
-      const length = /\r\ncontent-length: (\d+)/i.exec(this.#head)?.[1];
-      this.#expected = this.#headLength + Number(length ?? 0);
-    }
-    if (this.#received < this.#expected) return;
-    const bytes = Buffer.concat(this.#chunks);
-    const reply = {
-      status: Number(this.#head.slice(9, 12)),
-      head: this.#head,
-      body: bytes.subarray(this.#headLength),
-    };
-    if (/\r\nconnection: close/i.test(this.#head)) this.end();
-    this.#chunks = [];
-    this.#received = 0;
-    this.#expected = Infinity;
-    this.#finish(reply);
+  onHead(status: number, head: string): void {
+    this.#status = status;
+    this.#head = head;
+    this.#parts = [];
+  }
+
+  onBody(part: Buffer): void {
+    this.#parts.push(Buffer.from(part));
+  }
+
+  onEnd(): void {
+    if (/\r\nconnection: close/i.test(this.#head)) this.#http.close();
+    this.#finish({ status: this.#status, head: this.#head, body: Buffer.concat(this.#parts) });
+  }
+
+  onClose(): void {
+    this.#finish('lost');
   }
 
   #finish(reply: Reply | 'lost' | 'silent'): void {

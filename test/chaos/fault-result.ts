@@ -1,8 +1,8 @@
 import type { TestContext } from 'vitest';
 import { judgesTimes, type Row, survived } from '../support/form.ts';
 import { type Fault, type FaultScenario, run } from './fault-scenario.ts';
+import { countOutcomes, failures } from './outcome-counts.ts';
 import type { Fixture } from './service-fixture.ts';
-import { counter, failures } from './tally.ts';
 
 /** Stall of the machine from which deadlines may pass and queues fill, so that rejections are excused. */
 const STALL_MS = 60;
@@ -38,18 +38,18 @@ export function decision(claims: {
 }
 
 /**
- * Runs a fault under the load, adds the scenario to the table, and fails with the messages of `judge`. The short form, for
+ * Runs a fault under the load, adds the scenario to the table, and fails with the messages of `check`. The short form, for
  * shared machines, does not check times, and no rejections after a stall of the machine.
  */
 export async function survive(
   context: TestContext,
   fixture: Fixture,
   fault: Fault,
-  judge: (scenario: FaultScenario) => FaultResult,
+  check: (scenario: FaultScenario) => FaultResult,
 ): Promise<FaultScenario> {
   const scenario = await run(fixture, fault);
   survived(context, 'faults', fault.name, measuredOf(scenario));
-  const { failed, rejected, slow } = judge(scenario);
+  const { failed, rejected, slow } = check(scenario);
   const stalled = scenario.loadLateMs > STALL_MS;
   const said = judgesTimes ? [...failed, ...rejected, ...slow] : [...failed, ...(stalled ? [] : rejected)];
   if (said.length === 0) return scenario;
@@ -57,13 +57,13 @@ export async function survive(
     ...said,
     `the load was late by ${ms(scenario.loadLateMs)}`,
     ...scenario.faults,
-    ...whenOf(scenario),
+    ...failureTimes(scenario),
   ];
   throw new Error(`${fault.name}: ${announced.join('; ')}\n${fixture.notable().join('\n')}`);
 }
 
 /** Returns when requests failed or were rejected after the beginning. */
-function whenOf({ all, lastedMs }: FaultScenario): string[] {
+function failureTimes({ all, lastedMs }: FaultScenario): string[] {
   const beganMs = all[0]?.dueMs ?? 0;
   const odd = all.filter(({ outcome }) => outcome !== 'ok');
   const announced = Object.entries(Object.groupBy(odd, ({ kind, outcome }) => `${kind} ${outcome}`)).map(
@@ -77,8 +77,8 @@ function whenOf({ all, lastedMs }: FaultScenario): string[] {
 }
 
 function measuredOf(scenario: FaultScenario): Row['measured'] {
-  const during = counter(scenario.during);
-  const all = counter(scenario.all);
+  const during = countOutcomes(scenario.during);
+  const all = countOutcomes(scenario.all);
   return {
     lasted: `${(scenario.lastedMs / 1_000).toFixed(1)} s`,
     requests: all.requests,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inForm } from '../support/form.ts';
-import { now } from './load.ts';
 import type { Sample } from './sample.ts';
+import { now } from './sample.ts';
 import { type Fixture, isNormal } from './service-fixture.ts';
 
 export interface Fault {
@@ -54,14 +54,14 @@ export async function run(
   { name, shortMs, longMs, prepare, begin, end, dependency }: Fault,
 ): Promise<FaultScenario> {
   await prepare?.();
-  await fixture.calm();
+  await fixture.untilNormal();
   const beganMs = now();
   await begin();
   await sleep(inForm(shortMs, longMs));
   await end();
   const endedMs = now();
   const usedAgainMs = dependency && (await untilUsed(fixture, dependency, endedMs));
-  await fixture.calm();
+  await fixture.untilNormal();
   const all = fixture.load.between(beganMs, now());
   const during = all.filter(({ dueMs }) => dueMs < endedMs);
   const after = all.filter(({ dueMs }) => dueMs >= endedMs);

@@ -48,8 +48,3 @@ async function socketsOf(port: number): Promise<Set<string>> {
   }
   return sockets;
 }
-
-/** Returns the median of some values; 0 of none. */
-export function median(values: number[]): number {
-  return [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
-}

@@ -1,7 +1,17 @@
+import { pace } from '../../bench/load/pace.ts';
 import { Connections, type Reply } from './connections.ts';
 import { hotelBody, unknownId } from './hotels.ts';
 import { batchRequest, getRequest } from './requests.ts';
-import { KINDS, type Kind, type Mix, type Order, type Outcome, type Report, type Sample } from './sample.ts';
+import {
+  KINDS,
+  type Kind,
+  type Mix,
+  now,
+  type Order,
+  type Outcome,
+  type Report,
+  type Sample,
+} from './sample.ts';
 
 /**
  * Process of the load generator. Requests are due at a fixed rate, independent of earlier responses, and latencies count
@@ -9,20 +19,21 @@ import { KINDS, type Kind, type Mix, type Order, type Outcome, type Report, type
  */
 const BATCH = 100;
 const REPORT_EVERY_MS = 100;
-const FAULTS_TOLD = 5;
+const MAX_FAULTS = 5;
 const UNAVAILABLE = '{"error":"Service unavailable"}';
 const NOT_FOUND = Buffer.from('{"error":"Hotel not found"}');
 
 let order: Extract<Order, { type: 'start' }>;
 let connections: Connections;
-let due: NodeJS.Timeout;
+/** stops the present mix */
+let stop = (): void => {};
 let cold = 0;
 let unknown = 0;
 let samples: Sample[] = [];
 let faults: string[] = [];
 let late: number[] = [];
 const bodies = new Map<number, string>();
-const QUESTIONS: Record<Kind, () => Question> = { single, batch, cold: fresh, unknown: absent };
+const REQUESTS: Record<Kind, () => CheckedRequest> = { single, batch, cold: fresh, unknown: absent };
 
 process.on('message', (message: Order) => {
   switch (message.type) {
@@ -37,7 +48,7 @@ process.on('message', (message: Order) => {
       run(message.mix);
       break;
     case 'stop':
-      clearTimeout(due);
+      stop();
       connections.close();
       report();
       announce({ type: 'stopped' });
@@ -47,24 +58,23 @@ process.on('message', (message: Order) => {
 });
 process.on('disconnect', () => process.exit(0));
 
-const now = (): number => performance.timeOrigin + performance.now();
-
 function run(mix: Mix): void {
-  clearTimeout(due);
+  stop();
   const rate = KINDS.reduce((sum, kind) => sum + mix[kind], 0);
   if (rate === 0) return;
-  const everyMs = 1_000 / rate;
-  const credit: Mix = { single: 0, batch: 0, cold: 0, unknown: 0 };
-  let nextMs = now();
-  const send = () => {
-    const nowMs = now();
-    for (; nextMs <= nowMs; nextMs += everyMs) {
-      late.push(nowMs - nextMs);
-      void ask(pick(mix, credit, rate), nextMs);
-    }
-    due = setTimeout(send, Math.max(0, nextMs - now()));
+  let isOver = false;
+  stop = () => {
+    isOver = true;
   };
-  send();
+  const credit: Mix = { single: 0, batch: 0, cold: 0, unknown: 0 };
+  void pace(
+    rate,
+    () => isOver,
+    (dueMs) => {
+      late.push(performance.now() - dueMs);
+      void ask(pick(mix, credit, rate), performance.timeOrigin + dueMs);
+    },
+  );
 }
 
 /** Picks the kinds in the proportion of the mix. */
@@ -79,56 +89,56 @@ function pick(mix: Mix, credit: Mix, rate: number): Kind {
 }
 
 async function ask(kind: Kind, dueMs: number): Promise<void> {
-  const { request, status, body } = QUESTIONS[kind]();
+  const { request, status, body } = REQUESTS[kind]();
   const reply = await connections.ask(request);
   const tookMs = now() - dueMs;
-  const outcome = judge(reply, status, body);
-  if (outcome !== 'ok' && outcome !== 'unavailable' && faults.length < FAULTS_TOLD)
-    faults.push(`${kind}: ${typeof reply === 'string' ? reply : tellOf(reply, body)}`);
+  const outcome = outcomeOf(reply, status, body);
+  if (outcome !== 'ok' && outcome !== 'unavailable' && faults.length < MAX_FAULTS)
+    faults.push(`${kind}: ${typeof reply === 'string' ? reply : differenceOf(reply, body)}`);
   samples.push({ kind, outcome, dueMs, tookMs });
 }
 
-function judge(reply: Reply | 'lost' | 'silent', status: number, body: Buffer): Outcome {
+function outcomeOf(reply: Reply | 'lost' | 'silent', status: number, body: Buffer): Outcome {
   if (typeof reply === 'string') return reply;
   if (reply.status === status && reply.body.equals(body)) return 'ok';
   const rejected = reply.status === 503 && /\r\nretry-after: \d+/i.test(reply.head);
   return rejected && reply.body.toString() === UNAVAILABLE ? 'unavailable' : 'wrong';
 }
 
-function tellOf({ status, body }: Reply, expected: Buffer): string {
+function differenceOf({ status, body }: Reply, expected: Buffer): string {
   const at = body.findIndex((byte, i) => byte !== expected[i]);
   const start = Math.max(0, at - 20);
   return `${status}, ${body.length} bytes instead of ${expected.length}, from ${at}: ${body.toString('utf8', start, start + 120)}`;
 }
 
-interface Question {
+interface CheckedRequest {
   request: string;
   status: number;
   body: Buffer;
 }
 
-function single(): Question {
+function single(): CheckedRequest {
   return one(random(order.warm));
 }
 
-function fresh(): Question {
+function fresh(): CheckedRequest {
   const i = cold++;
   if (cold >= order.hotels) throw new Error(`all ${order.hotels} hotels were requested: configure more`);
   return one(i, false);
 }
 
-function absent(): Question {
+function absent(): CheckedRequest {
   const i = unknown++;
   const path = [unknownId(i), `channel/${unknownId(i)}`, `registry/${1_000_000_000 + i}`][i % 3];
   return { request: getRequest(order.key, path!), status: 404, body: NOT_FOUND };
 }
 
-function one(i: number, kept = true): Question {
+function one(i: number, kept = true): CheckedRequest {
   const path = [`chaos-${i}`, `channel/CH-${i}`, `registry/${500_000 + i}`][random(3)];
   return { request: getRequest(order.key, path!), status: 200, body: Buffer.from(bodyOf(i, kept)) };
 }
 
-function batch(): Question {
+function batch(): CheckedRequest {
   const chosen = new Set<number>();
   while (chosen.size < Math.min(BATCH, order.warm)) chosen.add(random(order.warm));
   const numbers = [...chosen];

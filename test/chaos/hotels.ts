@@ -1,6 +1,6 @@
 import type { HotelRow } from '../support/hotel.ts';
 
-/** Returns an id of no hotel. */
+/** Returns an id without a hotel. */
 export const unknownId = (i: number): string => `unknown-${i}`;
 
 /** Returns the hotel of this number: about 1 kB of JSON; its certification never changes. */

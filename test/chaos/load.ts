@@ -2,10 +2,7 @@ import { fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { closeAtEnd } from '../support/left-behind.ts';
-import { type Mix, type Order, type Report, type Sample, USUAL_MIX } from './sample.ts';
-
-/** Returns the time in ms since the epoch on the monotonic clock of the samples. */
-export const now = (): number => performance.timeOrigin + performance.now();
+import { type Mix, now, type Order, type Report, type Sample, USUAL_MIX } from './sample.ts';
 
 export interface LoadOptions {
   port: number;
@@ -45,14 +42,14 @@ export class Load {
 
   static start({ mix = USUAL_MIX, ...options }: LoadOptions): Load {
     const load = new Load();
-    load.#tell({ type: 'start', mix, ...options });
+    load.#send({ type: 'start', mix, ...options });
     closeAtEnd('load', () => load.stop());
     return load;
   }
 
   /** Sets the rates of the kinds. */
   mix(mix: Mix): void {
-    this.#tell({ type: 'mix', mix });
+    this.#send({ type: 'mix', mix });
   }
 
   /** Resolves when all requests completed before now are reported. */
@@ -87,12 +84,12 @@ export class Load {
     this.#stopped ??= new Promise((resolve) => {
       if (this.#child.exitCode !== null) return resolve();
       this.#child.once('exit', () => resolve());
-      this.#tell({ type: 'stop' });
+      this.#send({ type: 'stop' });
     });
     return this.#stopped;
   }
 
-  #tell(order: Order): void {
+  #send(order: Order): void {
     if (this.#child.connected) this.#child.send(order, () => {});
   }
 }

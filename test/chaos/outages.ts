@@ -5,7 +5,7 @@ import type { Fixture } from './service-fixture.ts';
 export interface Outage {
   name: string;
   /** dependency or part that is unavailable; a worker's connections fail with it */
-  away: 'redis' | 'postgres' | 'worker';
+  unavailable: 'redis' | 'postgres' | 'worker';
   begin: () => unknown;
   /** the repair; the fault has ended when it resolves */
   end: () => unknown;
@@ -27,46 +27,51 @@ export function everyOutage({ redis, postgres, service }: Fixture, random: () =>
   return [
     {
       name: 'Redis frozen',
-      away: 'redis',
+      unavailable: 'redis',
       begin: () => redis.server.freeze(),
       end: () => redis.server.thaw(),
     },
     {
       name: 'PostgreSQL frozen',
-      away: 'postgres',
+      unavailable: 'postgres',
       begin: () => postgres.server.freeze(),
       end: () => postgres.server.thaw(),
     },
     {
       name: 'Redis killed',
-      away: 'redis',
+      unavailable: 'redis',
       begin: () => redis.server.kill(),
       end: () => redis.server.restart(),
     },
     {
       name: 'PostgreSQL killed',
-      away: 'postgres',
+      unavailable: 'postgres',
       begin: () => postgres.server.kill(),
       end: () => postgres.server.restart(),
     },
-    { name: 'worker killed', away: 'worker', begin: signalled('SIGKILL'), end: replaced },
+    { name: 'worker killed', unavailable: 'worker', begin: signalled('SIGKILL'), end: replaced },
     {
       name: 'Redis +200 ms',
-      away: 'redis',
+      unavailable: 'redis',
       begin: () => redis.proxy.delay(200),
       end: () => redis.proxy.heal(),
     },
     {
       name: 'PostgreSQL black hole',
-      away: 'postgres',
+      unavailable: 'postgres',
       begin: () => postgres.proxy.blackout(),
       end: () => postgres.proxy.heal(),
     },
-    { name: 'Redis half-open', away: 'redis', begin: () => redis.proxy.strand(), end: nothing },
-    { name: 'PostgreSQL half-open', away: 'postgres', begin: () => postgres.proxy.strand(), end: nothing },
-    { name: 'worker frozen', away: 'worker', begin: signalled('SIGSTOP'), end: replaced },
-    { name: 'Redis reset', away: 'redis', begin: () => redis.proxy.reset(), end: nothing },
-    { name: 'PostgreSQL reset', away: 'postgres', begin: () => postgres.proxy.reset(), end: nothing },
-    { name: 'Redis emptied', away: 'redis', begin: () => redis.client.flushall(), end: nothing },
+    { name: 'Redis half-open', unavailable: 'redis', begin: () => redis.proxy.halfOpen(), end: nothing },
+    {
+      name: 'PostgreSQL half-open',
+      unavailable: 'postgres',
+      begin: () => postgres.proxy.halfOpen(),
+      end: nothing,
+    },
+    { name: 'worker frozen', unavailable: 'worker', begin: signalled('SIGSTOP'), end: replaced },
+    { name: 'Redis reset', unavailable: 'redis', begin: () => redis.proxy.reset(), end: nothing },
+    { name: 'PostgreSQL reset', unavailable: 'postgres', begin: () => postgres.proxy.reset(), end: nothing },
+    { name: 'Redis emptied', unavailable: 'redis', begin: () => redis.client.flushall(), end: nothing },
   ];
 }

@@ -1,18 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
+import { percentile } from '../../bench/figures.ts';
+import type { Address } from '../../bench/load/http-connection.ts';
 import { inForm, judgesTimes, survived } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
+import { closedLoop, type LoadResult, openLoop, type Request } from './checked-load.ts';
 import { decision, ms } from './fault-result.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
-import {
-  type Address,
-  closedLoop,
-  type LoopResult,
-  openLoop,
-  percentile,
-  type Request,
-} from './open-loop.ts';
 import { type Path, unpacedPath } from './unpaced.ts';
 
 const HOTELS = 3_000;
@@ -63,7 +58,7 @@ async function useOf(service: Service): Promise<{ cpuMs: number; waitedMs: numbe
 }
 
 /** Returns responses per second of the worker's processor time, which is independent of other processes. */
-async function goodput(service: Service, run: () => Promise<LoopResult>) {
+async function goodput(service: Service, run: () => Promise<LoadResult>) {
   const before = await useOf(service);
   const result = await run();
   const after = await useOf(service);

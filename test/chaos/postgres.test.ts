@@ -3,8 +3,8 @@ import { beforeAll, describe, it, type TestContext } from 'vitest';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import { afterDetection, type Fault, type FaultScenario } from './fault-scenario.ts';
+import { countOutcomes, failures } from './outcome-counts.ts';
 import { Fixture } from './service-fixture.ts';
-import { counter, failures } from './tally.ts';
 
 await needs('redis-server');
 
@@ -22,10 +22,10 @@ beforeAll(async () => {
 /** Checks the promises during an outage of PostgreSQL: cached hotels are served, other requests rejected. */
 function cachedOrRejected(scenario: FaultScenario): FaultResult {
   const { during, all, firstColdMs, normalMs } = scenario;
-  const whole = counter(all);
-  const cached = counter(all, ['single', 'batch']);
-  const { p50Ms } = counter(during, ['single', 'batch']);
-  const { p99Ms } = counter(afterDetection(scenario), ['single', 'batch']);
+  const whole = countOutcomes(all);
+  const cached = countOutcomes(all, ['single', 'batch']);
+  const { p50Ms } = countOutcomes(during, ['single', 'batch']);
+  const { p99Ms } = countOutcomes(afterDetection(scenario), ['single', 'batch']);
   return decision({
     answers: [[failures(whole) === 0, `${failures(whole)} requests failed`]],
     errorReplies: [
@@ -43,8 +43,8 @@ function cachedOrRejected(scenario: FaultScenario): FaultResult {
 }
 
 /** Checks the promises while PostgreSQL is reachable. */
-function unnoticed(scenario: FaultScenario): FaultResult {
-  const { unavailable } = counter(scenario.all);
+function expectUnaffected(scenario: FaultScenario): FaultResult {
+  const { unavailable } = countOutcomes(scenario.all);
   const { rejected } = decision({
     errorReplies: [[unavailable === 0, `${unavailable} requests were rejected`]],
   });
@@ -54,10 +54,10 @@ function unnoticed(scenario: FaultScenario): FaultResult {
 const postgresIs = async (
   context: TestContext,
   fault: Omit<Fault, 'dependency'>,
-  judge = cachedOrRejected,
+  check = cachedOrRejected,
 ): Promise<FaultScenario> => {
   const prepare = () => fixture.inRedis();
-  return survive(context, fixture, { ...fault, prepare, dependency: 'postgres' }, judge);
+  return survive(context, fixture, { ...fault, prepare, dependency: 'postgres' }, check);
 };
 
 /** Ends all connections of the service; returns a row for each. */
@@ -88,7 +88,7 @@ describe('cached hotels are served, and other requests rejected at once, while P
       name: 'PostgreSQL half-open: every connection dead, new ones good',
       shortMs: 2_000,
       longMs: 5_000,
-      begin: () => fixture.postgres.proxy.strand(),
+      begin: () => fixture.postgres.proxy.halfOpen(),
       end: () => {},
     }));
 
@@ -116,11 +116,11 @@ describe('cached hotels are served, and other requests rejected at once, while P
   });
 
   it('has no free connection', (context) => {
-    const thieves: Sql[] = [];
+    const clients: Sql[] = [];
     const takesOne = (): Promise<boolean> => {
-      const thief = postgres(fixture.postgres.url, { max: 1, onnotice: () => {}, fetch_types: false });
-      thieves.push(thief);
-      return thief`select 1`.then(
+      const client = postgres(fixture.postgres.url, { max: 1, onnotice: () => {}, fetch_types: false });
+      clients.push(client);
+      return client`select 1`.then(
         () => true,
         () => false,
       );
@@ -135,7 +135,7 @@ describe('cached hotels are served, and other requests rejected at once, while P
           while (await takesOne());
         } while ((await terminateAll(fixture.postgres.sql)).length > 0);
       },
-      end: () => Promise.all(thieves.map((thief) => thief.end({ timeout: 0 }))),
+      end: () => Promise.all(clients.map((client) => client.end({ timeout: 0 }))),
     });
   });
 
@@ -164,7 +164,7 @@ describe('no request fails while PostgreSQL', () => {
           owner.unsafe("begin; update hotels set name = 'never seen' where id like 'chaos-1__'").simple(),
         end: () => owner.unsafe('rollback').simple(),
       },
-      unnoticed,
+      expectUnaffected,
     ).finally(() => owner.end());
   });
 });

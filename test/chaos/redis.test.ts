@@ -6,8 +6,8 @@ import { inForm } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import type { Fault, FaultScenario } from './fault-scenario.ts';
+import { countOutcomes, failures } from './outcome-counts.ts';
 import { Fixture } from './service-fixture.ts';
-import { counter, failures } from './tally.ts';
 
 await needs('redis-server');
 
@@ -20,9 +20,9 @@ beforeAll(async () => {
 });
 
 /** Checks the promises during an outage of Redis: no request fails. */
-function unnoticed({ during, all, usedAgainMs }: FaultScenario): FaultResult {
-  const whole = counter(all);
-  const { p99Ms } = counter(during);
+function expectUnaffected({ during, all, usedAgainMs }: FaultScenario): FaultResult {
+  const whole = countOutcomes(all);
+  const { p99Ms } = countOutcomes(during);
   return decision({
     answers: [[failures(whole) === 0, `${failures(whole)} requests failed`]],
     errorReplies: [[whole.unavailable === 0, `${whole.unavailable} requests were rejected`]],
@@ -34,7 +34,7 @@ function unnoticed({ during, all, usedAgainMs }: FaultScenario): FaultResult {
 }
 
 const redisIs = (context: TestContext, fault: Omit<Fault, 'dependency'>): Promise<FaultScenario> =>
-  survive(context, fixture, { ...fault, dependency: 'redis' }, unnoticed);
+  survive(context, fixture, { ...fault, dependency: 'redis' }, expectUnaffected);
 
 describe('no request fails while Redis', () => {
   it('is frozen', (context) =>
@@ -70,7 +70,7 @@ describe('no request fails while Redis', () => {
       // in less time the invalidator, which sends few commands, would not open its circuit breaker
       shortMs: 3_000,
       longMs: 5_000,
-      begin: () => fixture.redis.proxy.strand(),
+      begin: () => fixture.redis.proxy.halfOpen(),
       end: () => {},
     }));
 
@@ -112,15 +112,15 @@ describe('no request fails while Redis', () => {
         );
       },
       end: async () => {
-        const asker = new Redis(fixture.redis.url, { enableReadyCheck: false, protocol: 2 });
+        const client = new Redis(fixture.redis.url, { enableReadyCheck: false, protocol: 2 });
         const ask = () =>
-          asker.get('any').then(
+          client.get('any').then(
             () => 'loaded',
             (error: Error) => error.message,
           );
         expect(await ask()).toMatch(/^LOADING/);
         while ((await ask()) !== 'loaded');
-        asker.disconnect();
+        client.disconnect();
       },
     });
   });
@@ -185,27 +185,27 @@ describe('no request fails while Redis', () => {
     const counted = () => fixture.service.metric('hotel_api_redis_invalid_values_total');
     const before = await counted();
     // the loss by FLUSHALL has been handled when the invalidator's write marker exists again
-    await expect.poll(async () => (await fixture.redis.client.keys('*:beat')).length).toBe(1);
-    let poison = new Map<string, Buffer>();
+    await expect.poll(async () => (await fixture.redis.client.keys('*:marker')).length).toBe(1);
+    let corrupted = new Map<string, Buffer>();
     await redisIs(context, {
-      name: 'Redis: every value poisoned',
+      name: 'Redis: every value corrupted',
       shortMs: 1_000,
       longMs: 5_000,
       begin: async () => {
-        poison = await poisonAll(fixture.redis.client);
+        corrupted = await corruptAll(fixture.redis.client);
       },
       end: () => {},
     });
     await expect.poll(counted, { timeout: 60_000, interval: 200 }).toBeGreaterThan(before + 10);
     // a worker without it in its local cache has requested every hotel of the load
     const { generation } = await readPosition(fixture.postgres.sql);
-    const names = [...poison.keys()].filter((name) => name.startsWith(`${generation}:h:`) && isWarm(name));
+    const names = [...corrupted.keys()].filter((name) => name.startsWith(`${generation}:h:`) && isWarm(name));
     expect(names.length).toBeGreaterThan(0);
     const left = async () => {
       const held = await Promise.all(
         names.map((name) => fixture.redis.client.getBuffer(name).catch(() => null)),
       );
-      return held.filter((value, i) => value?.equals(poison.get(names[i]!)!)).length;
+      return held.filter((value, i) => value?.equals(corrupted.get(names[i]!)!)).length;
     };
     await expect.poll(left, { timeout: 60_000, interval: 200 }).toBeLessThan(names.length / 10);
   });
@@ -215,25 +215,25 @@ const isWarm = (name: string): boolean =>
   Number(/:chaos-(\d+)$/.exec(name)?.[1] ?? Infinity) < fixture.hotels.warm;
 
 /** Overwrites all values except the invalidator's write marker, whose loss would be handled before any value is read. */
-async function poisonAll(client: Redis): Promise<Map<string, Buffer>> {
-  const poison = new Map<string, Buffer>();
+async function corruptAll(client: Redis): Promise<Map<string, Buffer>> {
+  const corrupted = new Map<string, Buffer>();
   let last: Buffer = Buffer.from('nothing');
   for await (const names of client.scanStream({ count: 1_000 })) {
     const pipeline = client.pipeline();
-    for (const name of (names as string[]).filter((name) => !name.endsWith(':beat'))) {
+    for (const name of (names as string[]).filter((name) => !name.endsWith(':marker'))) {
       const held = await client.getBuffer(name);
       if (!held) continue;
       const flipped = Buffer.from(held);
       flipped[flipped.length - 5]! ^= 1;
       const value = [randomBytes(held.length), flipped, last, held.subarray(0, held.length >> 1)][
-        poison.size % 4
+        corrupted.size % 4
       ]!;
       last = held;
       if (value.equals(held)) continue;
-      poison.set(name, value);
+      corrupted.set(name, value);
       pipeline.set(name, value, 'KEEPTTL');
     }
     await pipeline.exec();
   }
-  return poison;
+  return corrupted;
 }

@@ -1,3 +1,6 @@
+/** Returns the time in ms since the epoch on a monotonic clock, which all processes of a test share. */
+export const now = (): number => performance.timeOrigin + performance.now();
+
 /** Kinds of requests of the load. */
 export const KINDS = [
   /** one hotel that was requested before, by any of its ids */

@@ -9,9 +9,9 @@ import { FaultProxy } from '../support/proxy.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 import { Connections } from './connections.ts';
 import { hotelRow } from './hotels.ts';
-import { Load, now } from './load.ts';
+import { Load } from './load.ts';
 import { batchRequest } from './requests.ts';
-import type { Mix, Sample } from './sample.ts';
+import { type Mix, now, type Sample } from './sample.ts';
 
 export interface FixtureOptions {
   /** in addition to the addresses of the proxies */
@@ -207,7 +207,7 @@ export class Fixture {
     for (let attempt = 1; ; attempt++) {
       const count = await missing();
       if (count === 0) return;
-      if (attempt === 10) throw new Error(`${what} ${count} of what is to be cached`);
+      if (attempt === 10) throw new Error(`${what} ${count} hotels that should be cached`);
       await this.warm();
       await sleep(200);
     }
@@ -222,7 +222,7 @@ export class Fixture {
   }
 
   /** Resolves after a span of `spanMs` with normal responses only; throws after `timeoutMs`. */
-  async calm(spanMs = 500, timeoutMs = 10_000): Promise<void> {
+  async untilNormal(spanMs = 500, timeoutMs = 10_000): Promise<void> {
     const beganMs = now();
     for (;;) {
       await sleep(50);

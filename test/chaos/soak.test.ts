@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { build } from 'hdr-histogram-js';
 import { beforeAll, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
+import { median } from '../../bench/figures.ts';
 import { inForm, judgesTimes, promisedMs, survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
-import { type Footprint, footprintOf, median } from './footprint.ts';
-import { now } from './load.ts';
+import { type Footprint, footprintOf } from './footprint.ts';
 import { everyOutage, type Outage } from './outages.ts';
-import { type Mix, type Sample, USUAL_MIX } from './sample.ts';
+import { countOutcomes } from './outcome-counts.ts';
+import { type Mix, now, type Sample, USUAL_MIX } from './sample.ts';
 import { Fixture } from './service-fixture.ts';
-import { counter } from './tally.ts';
 
 await needs('redis-server');
 
@@ -59,12 +59,12 @@ async function capacity(): Promise<number> {
     const fromMs = now();
     await sleep(2_000);
     await fixture.load.reported();
-    const { p99Ms, ok, requests } = counter(fixture.load.between(fromMs, now()));
+    const { p99Ms, ok, requests } = countOutcomes(fixture.load.between(fromMs, now()));
     if (p99Ms > 100 || ok < requests) break;
     carried = factor;
   }
   fixture.load.mix(USUAL_MIX);
-  await fixture.calm();
+  await fixture.untilNormal();
   return carried;
 }
 
@@ -74,7 +74,7 @@ it(
     const carried = inForm(1, 0) || (await capacity());
     const factor = Math.max(1, carried / 3);
     fixture.load.mix(times(factor));
-    await fixture.calm();
+    await fixture.untilNormal();
 
     console.log(`soak: SOAK_SEED=${SEED}`);
     const random = randomFrom(SEED);
@@ -85,9 +85,9 @@ it(
     let requests = 0;
     let inFaults = 0;
     const beganMs = now();
-    let judgedMs = beganMs;
-    const judge = (toMs: number) => {
-      for (const sample of fixture.load.between(judgedMs, toMs)) {
+    let evaluatedMs = beganMs;
+    const check = (toMs: number) => {
+      for (const sample of fixture.load.between(evaluatedMs, toMs)) {
         const { dueMs, tookMs, outcome, kind } = sample;
         requests++;
         const around = windows.filter(({ fromMs, toMs }) => dueMs + tookMs >= fromMs && dueMs <= toMs);
@@ -100,7 +100,7 @@ it(
         odd.push(`${kind} ${outcome} after ${Math.round(tookMs)} ms, ${since}`);
         oddAtMs ??= dueMs;
       }
-      judgedMs = toMs;
+      evaluatedMs = toMs;
       fixture.load.drop(toMs);
     };
 
@@ -111,32 +111,32 @@ it(
       await sleep(inForm(200, 2_000 + 4_000 * random()));
       const footprint = await footprintOf(fixture.service.pid, fixture.service.port, now());
       if (footprint) footprints.push(footprint);
-      // the short form takes them in turn, to run many
+      // the short form runs them one after the other, to run many
       const at = inForm(anyOf + windows.length, Math.floor(random() * outages.length)) % outages.length;
-      const { name, away, begin, end } = outages[at]!;
+      const { name, unavailable, begin, end } = outages[at]!;
       // refills the caches after another fault
-      if (away === 'postgres') await fixture.warm();
-      const window = { name, away, fromMs: now(), toMs: Infinity };
+      if (unavailable === 'postgres') await fixture.warm();
+      const window = { name, unavailable, fromMs: now(), toMs: Infinity };
       windows.push(window);
       await begin();
       await sleep(inForm(500, 500 + 4_500 * random()));
       await end();
       if (inForm(true, false)) {
-        await fixture.calm();
+        await fixture.untilNormal();
         window.toMs = now();
       } else {
         window.toMs = now() + RECOVERY_MS;
         await sleep(RECOVERY_MS);
       }
-      judge(Math.max(judgedMs, now() - SETTLED_MS));
+      check(Math.max(evaluatedMs, now() - SETTLED_MS));
     }
-    await fixture.calm();
+    await fixture.untilNormal();
     const endMs = now();
     fixture.load.mix({ single: 0, batch: 0, cold: 0, unknown: 0 });
     // silent requests time out meanwhile
     await sleep(inForm(500, SETTLED_MS));
     await fixture.load.reported();
-    judge(endMs);
+    check(endMs);
 
     const quarter = Math.floor(footprints.length / 4);
     const part = (at: number) => footprints.slice(at * quarter, (at + 1) * quarter);
@@ -187,7 +187,7 @@ function loggedAround(atMs: number): string {
 
 interface Window {
   name: string;
-  away: Outage['away'];
+  unavailable: Outage['unavailable'];
   fromMs: number;
   toMs: number;
 }
@@ -198,11 +198,11 @@ interface Window {
  * except for requests at a frozen worker.
  */
 function isExcused({ kind, outcome, tookMs }: Sample, windows: Window[], loadLateMs: number): boolean {
-  const byWorker = windows.some(({ away }) => away === 'worker');
+  const byWorker = windows.some(({ unavailable }) => unavailable === 'worker');
   if (outcome === 'ok') return byWorker || tookMs <= SLOWEST_MS + loadLateMs;
   if (outcome === 'unavailable') {
     const isCached = kind === 'single' || kind === 'batch';
-    return windows.some(({ away }) => !isCached || away !== 'postgres');
+    return windows.some(({ unavailable }) => !isCached || unavailable !== 'postgres');
   }
   return outcome === 'lost' && byWorker;
 }

@@ -4,7 +4,7 @@ import { inForm, promisedMs, survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import type { Service } from '../support/service.ts';
 import { hotelBody } from './hotels.ts';
-import { now } from './load.ts';
+import { now } from './sample.ts';
 import { Fixture } from './service-fixture.ts';
 
 await needs('redis-server');
@@ -89,7 +89,7 @@ describe('a service that starts while', () => {
       {
         begin: () => {
           fixture.postgres.proxy.blackout();
-          stranding = setInterval(() => fixture.postgres.proxy.strand(), 20);
+          stranding = setInterval(() => fixture.postgres.proxy.halfOpen(), 20);
         },
         end: async () => {
           clearInterval(stranding);

@@ -8,16 +8,16 @@ import { LONG_TESTS } from '../support/projects.ts';
 
 const RESULTS = fileURLToPath(new URL('./results', import.meta.url));
 
-type Judged = Row & { held: string };
+type ResultRow = Row & { held: string };
 
 /** Reporter that prints the table of results, and writes it to results/ (long.json and long.md) if all tests ran. */
 export default class SurvivalTable implements Reporter {
   async onTestRunEnd(modules: readonly TestModule[]): Promise<void> {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
-    const rows: Judged[] = [];
+    const rows: ResultRow[] = [];
     for (const test of tests) {
       const { survived } = test.meta();
-      if (survived) rows.push({ ...survived, held: heldOf(test.result()) });
+      if (survived) rows.push({ ...survived, held: verdictOf(test.result()) });
     }
     if (rows.length === 0) return;
     const text = markdownOf(rows);
@@ -42,17 +42,17 @@ function wasTried(test: TestCase): boolean {
   return result.state !== 'skipped' || result.note !== undefined;
 }
 
-function heldOf(result: TestResult): string {
+function verdictOf(result: TestResult): string {
   if (result.state === 'skipped') return `not checked: ${result.note}`;
   return result.state === 'passed' ? 'yes' : 'no';
 }
 
-function markdownOf(rows: Judged[]): string {
+function markdownOf(rows: ResultRow[]): string {
   const tables = [...new Set(rows.map(({ table }) => table))];
   return tables.map((table) => tableOf(rows.filter((row) => row.table === table))).join('\n');
 }
 
-function tableOf(rows: Judged[]): string {
+function tableOf(rows: ResultRow[]): string {
   const columns = [...new Set(rows.flatMap(({ measured }) => Object.keys(measured)))];
   const line = (cells: (string | number)[]) => `| ${cells.join(' | ')} |\n`;
   return [

@@ -2,12 +2,13 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { inForm } from '../support/form.ts';
+import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import type { Fault, FaultScenario } from './fault-scenario.ts';
-import { now } from './load.ts';
+import { countOutcomes, failures } from './outcome-counts.ts';
+import { now } from './sample.ts';
 import { Fixture, isNormal } from './service-fixture.ts';
-import { counter, failures } from './tally.ts';
 
 await needs('redis-server');
 
@@ -27,32 +28,19 @@ beforeAll(async () => {
   fixture = await Fixture.open({ maxConnections: 120 });
 });
 
-interface Line {
-  time: string;
-  msg: string;
-  workerPid: number;
-  restartInMs: number;
-  signal: string | null;
-}
-
-const linesOf = (msg: string): Line[] =>
-  fixture.service
-    .logs()
-    .filter((line) => line.startsWith('{'))
-    .map((line): Line => JSON.parse(line))
-    .filter((line) => line.msg === msg);
+const logged = (msg: string) => linesOf(fixture.service.logs(), msg);
 
 /** Resolves when a worker has started after this number of starts. */
 async function replaced(startedBefore: number): Promise<void> {
   for (const untilMs = now() + 20_000; started() <= startedBefore && now() < untilMs; ) await sleep(5);
 }
-const started = (): number => linesOf('worker started').length;
+const started = (): number => logged('worker started').length;
 
 /** Checks the promises for the exit of a worker: requests in progress are lost, others served, and it is soon replaced. */
 const lost =
-  (replacedWithinMs: number, inHand: number) =>
+  (replacedWithinMs: number, maxLost: number) =>
   (scenario: FaultScenario): FaultResult => {
-    const whole = counter(scenario.all);
+    const whole = countOutcomes(scenario.all);
     const beganMs = scenario.all[0]!.dueMs;
     const late = scenario.all.filter(
       ({ outcome, dueMs }) => outcome === 'lost' && dueMs > beganMs + scenario.lastedMs + AN_INSTANT_MS,
@@ -64,7 +52,7 @@ const lost =
       ],
       errorReplies: [
         [whole.unavailable === 0, `${whole.unavailable} requests were rejected`],
-        [whole.lost <= inHand, `${whole.lost} requests were lost`],
+        [whole.lost <= maxLost, `${whole.lost} requests were lost`],
       ],
       times: [
         [scenario.lastedMs <= replacedWithinMs, `it was replaced after ${Math.round(scenario.lastedMs)} ms`],
@@ -73,7 +61,7 @@ const lost =
   };
 
 /** Checks the same for a frozen worker, which also holds new requests of its share. */
-function lostByOne(scenario: FaultScenario): FaultResult {
+function expectOneWorkerLost(scenario: FaultScenario): FaultResult {
   const { during } = scenario;
   const well = during.filter(isNormal).length;
   const { rejected, ...rest } = lost(FROZEN_MS, during.length)(scenario);
@@ -99,7 +87,7 @@ async function begun(old: number[]): Promise<number> {
   }
 }
 
-/** Kills every other worker as soon as it exists, until told to stop. */
+/** Kills every other worker as soon as it exists, while `goOn` returns true. */
 async function killAllBut(kept: number, goOn: () => boolean): Promise<void> {
   while (goOn()) {
     for (const pid of await fixture.service.workerPids()) {
@@ -115,17 +103,17 @@ async function killAllBut(kept: number, goOn: () => boolean): Promise<void> {
 
 /** Waits until two workers run and the load is served normally. */
 async function twoWorkers(): Promise<number[]> {
-  await expect.poll(() => fixture.service.workerPids(), { timeout: 60_000 }).toHaveLength(2);
-  await fixture.calm();
+  await expect.poll(() => fixture.service.workerPids()).toHaveLength(2);
+  await fixture.untilNormal();
   return fixture.service.workerPids();
 }
 
 /** Runs a fault that lasts until another worker has started. */
-const aWorker = (
+const failWorker = (
   context: TestContext,
   name: string,
   signal: NodeJS.Signals,
-  judge: (scenario: FaultScenario) => FaultResult,
+  check: (scenario: FaultScenario) => FaultResult,
 ) => {
   let before = 0;
   const fault: Fault = {
@@ -139,7 +127,7 @@ const aWorker = (
     begin: () => process.kill(victim, signal),
     end: () => replaced(before),
   };
-  return survive(context, fixture, fault, judge);
+  return survive(context, fixture, fault, check);
 };
 
 describe('a worker that', () => {
@@ -149,12 +137,12 @@ describe('a worker that', () => {
   ] as const)(
     'is %s loses its requests in progress, and is replaced within a second',
     async ([ended, signal], context) => {
-      await aWorker(context, `worker ${ended}`, signal, lost(KILLED_MS, A_FEW));
+      await failWorker(context, `worker ${ended}`, signal, lost(KILLED_MS, A_FEW));
     },
   );
 
   it('is frozen is killed and replaced within three', (context) =>
-    aWorker(context, 'worker frozen', 'SIGSTOP', lostByOne));
+    failWorker(context, 'worker frozen', 'SIGSTOP', expectOneWorkerLost));
 
   it('is frozen before its first message is killed and replaced within three', async (context) => {
     let before = 0;
@@ -191,7 +179,7 @@ describe('a worker that', () => {
         longMs: 20_000,
         begin: async () => {
           const kept = (await fixture.service.workerPids())[0]!;
-          endedBefore = linesOf('worker exited').length;
+          endedBefore = logged('worker exited').length;
           dying = true;
           killing = killAllBut(kept, () => dying);
         },
@@ -202,12 +190,12 @@ describe('a worker that', () => {
       },
       lost(Infinity, A_FEW),
     );
-    const ends = linesOf('worker exited').slice(endedBefore);
+    const ends = logged('worker exited').slice(endedBefore);
     // their number depends on the pause after earlier exits
     expect(ends.length).toBeGreaterThan(inForm(1, 3));
     expect(ends.every(({ signal }) => signal === 'SIGKILL')).toBe(true);
-    const pauses = ends.slice(1, -1).map(({ restartInMs }) => restartInMs);
+    const pauses = ends.slice(1, -1).map(({ restartInMs }) => restartInMs!);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
-    expect(failures(counter(fixture.load.between(now() - 500, now())))).toBe(0);
+    expect(failures(countOutcomes(fixture.load.between(now() - 500, now())))).toBe(0);
   });
 });

@@ -26,10 +26,10 @@ beforeAll(async () => {
   ({ sql } = database);
 });
 
-/** Runs the real program in `folder`, with nothing in its environment but the database, or what is given. */
+/** Runs the real program in `folder`, with only the database or the given variables in its environment. */
 const hotelApi = (args: string[], { env, input }: { env?: NodeJS.ProcessEnv; input?: string } = {}) =>
   program.run(args, input, env);
-/** Runs a command with --json: its one document, and how it ended. */
+/** Runs a command with --json. Returns its document and its exit code. */
 const json = (args: string[], input?: string) => program.json(args, input);
 const line = (hotel: object) => `${JSON.stringify(hotel)}\n`;
 describe('usage', () => {
@@ -59,13 +59,13 @@ describe('usage', () => {
     else expect(outcome).toMatchObject({ stdout: '', stderr: expect.not.stringMatching(/\n {4}at /) });
   });
 
-  test('every fault of the configuration is told at once, by name', async () => {
+  test('all faults of the configuration are reported at once, by name', async () => {
     const { code, stderr } = await hotelApi(['config'], { env: { PORT: 'x', WORKERS: '0' } });
     expect(code).toBe(2);
     for (const name of ['DATABASE_URL', 'PORT', 'WORKERS']) expect(stderr).toContain(name);
   });
 
-  test('a server that is away is one line that says where it was looked for, without the password', async () => {
+  test('an unavailable server is reported in one line with its address, without the password', async () => {
     const env = { DATABASE_URL: 'postgres://user:s3cret@127.0.0.1:1/hotels' };
     const { code, stderr } = await hotelApi(['keys', 'list'], { env });
     expect(code).toBe(1);
@@ -74,7 +74,7 @@ describe('usage', () => {
     expect((await hotelApi(['config'], { env })).stdout).not.toContain('s3cret');
   });
 
-  test('config --json prints every setting that is in force, and no secret', async () => {
+  test('config --json prints every effective setting, and no secret', async () => {
     const env = {
       DATABASE_URL: 'postgres://user:s3cret@db:5432/hotels',
       REDIS_URL: 'rediss://user:s3cret@cache:6379/0',
@@ -90,7 +90,7 @@ describe('usage', () => {
   });
 });
 
-/** Listens at the first of these places that is free. */
+/** Listens at the first free port of these. */
 async function listen(server: Server, places: { port: number; host: string }[]): Promise<AddressInfo> {
   for (const place of places) {
     const isOpen = once(server, 'listening').catch(() => undefined);
@@ -101,7 +101,7 @@ async function listen(server: Server, places: { port: number; host: string }[]):
 }
 
 describe('health', () => {
-  test('asks the admin port, and only needs to know the port', async () => {
+  test('requests the admin port, and requires only the port', async () => {
     const server = createServer((request, response) =>
       response.writeHead(request.url === '/livez' ? 200 : 503).end('draining'),
     );
@@ -123,12 +123,12 @@ describe('health', () => {
     expect((await hotelApi(['health'], { env })).code).toBe(1);
   });
 
-  test('takes every pair of ports that serve takes', async () => {
+  test('accepts every pair of ports that serve accepts', async () => {
     const { stderr } = await hotelApi(['health'], { env: { PORT: '80', ADMIN_PORT: '8080' } });
     expect(stderr).not.toContain('must differ');
   });
 
-  test('asks at ports that browsers refuse, and over IPv6', async () => {
+  test('works on ports that browsers block, and over IPv6', async () => {
     const server = createServer((_, response) => response.end());
     const tries = [6000, 6665, 6666, 6667, 6668, 6669, 10_080].map((port) => ({ port, host: '127.0.0.1' }));
     const addresses = [await listen(server, tries)];
@@ -146,7 +146,7 @@ describe('health', () => {
 });
 
 describe('migrate', () => {
-  test('twenty at once on an empty database apply every file once', async () => {
+  test('run twenty times at once on an empty database applies every file once', async () => {
     const name = `${database.name}_empty`;
     await sql.unsafe(`create database ${name}`);
     try {
@@ -164,7 +164,7 @@ describe('migrate', () => {
     }
   });
 
-  test('a database that is newer than the code is refused, and the service refuses it too', async () => {
+  test('rejects a database that is newer than the code, as the service does', async () => {
     await requireSchema(sql);
     await sql`insert into schema_migrations values (999, '999-tomorrow.sql', '')`;
     await expect(requireSchema(sql)).rejects.toThrow(/version 999.*newer/);
@@ -175,7 +175,7 @@ describe('migrate', () => {
     await sql`delete from schema_migrations where version = 999`;
   });
 
-  test('a file that was changed after it was applied is refused', async () => {
+  test('rejects a file that was changed after it was applied', async () => {
     await sql`update schema_migrations set sha256 = 'x' || sha256 where version = 2`;
     expect(await hotelApi(['migrate'])).toMatchObject({
       code: 1,
@@ -185,7 +185,7 @@ describe('migrate', () => {
     expect((await hotelApi(['migrate'])).code).toBe(0);
   });
 
-  test('an older database tells the service to migrate', async () => {
+  test('is recommended by a service whose database is older', async () => {
     const [row] = await sql`
       delete from schema_migrations where version = (select max(version) from schema_migrations) returning *`;
     const [before] = await sql`select max(version) as version from schema_migrations`;
@@ -201,7 +201,7 @@ describe('keys', () => {
       ({ id, state }: { id: string; state: string }) => [id, state],
     );
 
-  test('live with a rate limit: made, listed, changed, kept when rotated, taken away', async () => {
+  test('have a rate limit, which is created, listed, changed, kept by a rotation, and removed', async () => {
     const made = await json(['keys', 'create', '--name', 'trial', '--rate-limit', '200/s']);
     expect(made).toMatchObject({ code: 0, rate_limit: '200/s' });
     const listed = async (id: string) =>
@@ -223,7 +223,7 @@ describe('keys', () => {
     await sql`truncate api_keys`;
   });
 
-  test('live: made, listed without their secret, rotated with grace, revoked', async () => {
+  test('are created, listed without their secret, rotated with a grace time, and revoked', async () => {
     const made = await json([
       'keys',
       'create',
@@ -281,7 +281,7 @@ describe('keys', () => {
     ]);
   });
 
-  test('a grace time never makes a key live longer than it would have', async () => {
+  test('a grace time never extends the life of a key', async () => {
     const soon = new Date(Date.now() + 600_000).toISOString();
     const { id } = await json(['keys', 'create', '--name', 'short', '--expires', soon]);
     await hotelApi(['keys', 'rotate', id, '--grace', '30d']);
@@ -297,7 +297,7 @@ describe('seed and import', () => {
     return row;
   };
 
-  test('the same seed and day make the same hotels, and a table that holds hotels is not seeded', async () => {
+  test('the same seed and day create the same hotels, and a table with hotels is not seeded', async () => {
     const args = ['seed', '--hotels', '2000', '--today', TODAY];
     expect(await json(args)).toEqual({ code: 0, inserted: 2000, seed: 1, today: TODAY });
     const first = await checksum();
@@ -327,7 +327,7 @@ describe('seed and import', () => {
     };
     const rejected = () => readFile(join(folder, 'stdin.rejected.ndjson'), 'utf8');
 
-    test('a line stands for the whole hotel, and each hotel is counted once', async () => {
+    test('a line replaces the whole hotel, and each hotel is counted once', async () => {
       await reset();
       expect(
         await run([
@@ -353,7 +353,7 @@ describe('seed and import', () => {
       );
     });
 
-    test('delete-missing frees the ids of what it deletes, and keeps a hotel whose line was wrong', async () => {
+    test('delete-missing frees the ids of deleted hotels, and keeps a hotel with an invalid line', async () => {
       await reset();
       const hotels = [
         { ...A, latitude: 91 },
@@ -363,7 +363,7 @@ describe('seed and import', () => {
       expect(await channels()).toEqual({ a: 'one', d: 'two' });
     });
 
-    test('delete-missing is refused where a hotel might be lost in silence', async () => {
+    test('delete-missing is rejected if a hotel could be lost without notice', async () => {
       await reset();
       const blind = await hotelApi(['import', '-', '--delete-missing'], { input: `${line(A)}{"id":\n` });
       expect(blind).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('no readable id') });
@@ -376,7 +376,7 @@ describe('seed and import', () => {
       expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
     });
 
-    test('hotels hand their ids round within one import', async () => {
+    test('hotels exchange ids within one import', async () => {
       await reset();
       const refreshed = [
         { ...A, channel_id: 'two', registry_id: 3 },
@@ -389,7 +389,7 @@ describe('seed and import', () => {
       expect(await run(refreshed)).toEqual(counts({ unchanged: 4 }));
     });
 
-    test('an id that another hotel keeps is refused, and so is what counted on the refused line', async () => {
+    test('an id that another hotel keeps is rejected, and so are lines that depended on the rejected one', async () => {
       await reset();
       const taken = { ...A, channel_id: 'three' };
       const feedApplier = { ...B, channel_id: 'one' };
@@ -400,14 +400,14 @@ describe('seed and import', () => {
       expect(await rejected()).toBe(line(feedApplier) + line(taken));
     });
 
-    test('a hotel keeps its own id against an earlier line that wants it', async () => {
+    test('a hotel keeps its own id against an earlier line that claims it', async () => {
       await reset();
-      const thief = { id: 'd', name: 'D', registry_id: 1 };
-      expect(await run([thief, { ...A, city: 'Rome' }])).toEqual(counts({ updated: 1, rejected: 1 }));
-      expect(await rejected()).toBe(line(thief));
+      const claimant = { id: 'd', name: 'D', registry_id: 1 };
+      expect(await run([claimant, { ...A, city: 'Rome' }])).toEqual(counts({ updated: 1, rejected: 1 }));
+      expect(await rejected()).toBe(line(claimant));
     });
 
-    test('a constraint that only the database knows rejects its line and no other', async () => {
+    test('a constraint that only the database checks rejects its line and no other', async () => {
       await reset();
       await sql`alter table hotels add constraint no_ghosts check (name <> 'Ghost')`;
       expect(
@@ -419,9 +419,9 @@ describe('seed and import', () => {
       await sql`alter table hotels drop constraint no_ghosts`;
     });
 
-    test('a connection that is lost in the midst of it is one line, and nothing was imported', async () => {
+    test('a lost connection during the import is one line, and nothing was imported', async () => {
       await reset();
-      // The import waits for the table while this transaction holds it, and is cut off there.
+      // The import waits for the table, which this transaction locks, and loses its connection there.
       await sql.begin(async (holder) => {
         await holder`lock table hotels in row exclusive mode`;
         const outcome = hotelApi(['import', '-'], { input: line({ id: 'd', name: 'D' }) });
@@ -443,7 +443,7 @@ describe('seed and import', () => {
       expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
     });
 
-    test('a line that would command a terminal, and one of NULs, are rejected and print no control character', async () => {
+    test('a line with control sequences, and one with NULs, are rejected, and no control character is printed', async () => {
       await reset();
       const lines = [`{"id":\x1b[2J`, '\0'.repeat(5), JSON.stringify({ id: 'x', name: 'X', '\x9b31m': 1 })];
       const outcome = await hotelApi(['import', '-'], {
@@ -455,7 +455,7 @@ describe('seed and import', () => {
       expect(await rejected()).toBe(`${lines.join('\n')}\n`);
     });
 
-    test('rejected lines replace a symbolic link, not the file behind it, and their owner alone reads them', async () => {
+    test('rejected lines replace a symbolic link, not its target, and only their owner can read them', async () => {
       await reset();
       const [file, path] = [join(folder, 'linked.ndjson'), join(folder, 'linked.ndjson.rejected.ndjson')];
       await writeFile(file, '{\n');
@@ -469,7 +469,7 @@ describe('seed and import', () => {
       expect((await readdir(folder)).filter((name) => name.startsWith('.rejected'))).toEqual([]);
     });
 
-    test('the file of rejected lines is bounded, and those that do not fit are counted', async () => {
+    test('the file of rejected lines is bounded, and further lines are counted', async () => {
       const content = Buffer.from('one\ntwo\nthree\n');
       const source = {
         path: join(folder, 'bounded'),
@@ -488,7 +488,7 @@ describe('seed and import', () => {
       await sql`drop table judged`;
     });
 
-    test('what cannot be handed back is not imported', async () => {
+    test('hotels that an export could not represent are not imported', async () => {
       await reset();
       const file = join(folder, 'x'.repeat(245));
       await writeFile(file, `${line({ id: 'd', name: 'D' })}{\n`);

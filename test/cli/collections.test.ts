@@ -31,7 +31,7 @@ const members = async () => {
 const kept = (kind: string) => readFile(join(program.folder, `stdin.${kind}`), 'utf8');
 
 describe('collections', () => {
-  test('take hotels from lines of ids, and give them back', async () => {
+  test('are created from lines of ids, and exported', async () => {
     const none = { id: 'acme', unchanged: 0, unknown: 0, rejected: 0, code: 0 };
     expect(await add('a\r\n\n  b\na\n')).toEqual({ ...none, added: 2 });
     expect(await add('b\nc')).toEqual({ ...none, added: 1, unchanged: 1 });
@@ -41,7 +41,7 @@ describe('collections', () => {
     expect(await members()).toEqual(['a']);
   });
 
-  test('take hotels from NDJSON', async () => {
+  test('are created from NDJSON', async () => {
     const lines = [{ id: 'a', name: 'A' }, { id: '{odd' }]
       .map((hotel) => `${JSON.stringify(hotel)}\n`)
       .join('');
@@ -49,7 +49,7 @@ describe('collections', () => {
     expect(await members()).toEqual(['a', '{odd']);
   });
 
-  test('keep and report ids that no hotel has, which stop nothing', async () => {
+  test('keep and report ids without a hotel, which do not fail the command', async () => {
     const { code, stdout, stderr } = await program.run(
       ['collections', 'add', 'acme', '-'],
       'later\na\nlater\n',
@@ -64,7 +64,7 @@ describe('collections', () => {
     expect(await program.json(['collections', 'show', 'acme'])).toMatchObject({ hotels: 1, unknown: 1 });
   });
 
-  test('reject lines without an id, and take the others', async () => {
+  test('reject lines without an id, and accept the others', async () => {
     const lines = `{"id":"a"}\n{"id":5}\n{"name":"x"}\n{broken\n{"id":"${'x'.repeat(256)}"}\n{"id":"b"}\n`;
     expect(await add(lines)).toEqual({
       code: 1,
@@ -109,7 +109,7 @@ describe('collections', () => {
     expect((await program.run(['collections', 'list'])).stdout).toBe('acme  Acme  2 hotels, 2 keys\n');
     expect(await program.json(['collections', 'delete', 'acme'])).toEqual({ code: 0, ...acme });
     expect(await members()).toEqual([]);
-    // the keys do not become keys that see everything
+    // the keys do not become unrestricted
     const [row] = await program.database.sql`select count(*)::int from api_keys where collection_id = 'acme'`;
     expect(row!.count).toBe(2);
   });
@@ -121,13 +121,13 @@ describe('collections', () => {
     [['keys', 'create', '--name', 'n', '--collection', 'none'], /no collection with the id "none"/],
     [['collections', 'create', 'acme', '--name', 'again'], /A collection with the id "acme" exists already/],
     [['collections', 'add', 'acme', 'no-such-file'], /cannot read no-such-file/],
-  ])('%j fails with a sentence', async (args, sentence) => {
+  ])('%j fails with a message', async (args, sentence) => {
     const { code, stderr, stdout } = await program.run(args, 'a\n');
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(sentence);
   });
 
-  test('want a name, a file and a usable id', async () => {
+  test('require a name, a file and a valid id', async () => {
     for (const args of [
       ['create', 'x'],
       ['create', ' ', '--name', 'n'],

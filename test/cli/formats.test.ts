@@ -9,7 +9,7 @@ import { counts, type Outcome, Program } from './program.ts';
 const HOTELS = 300;
 const made = Array.from({ length: HOTELS }, (_, i) => ({
   ...hotelAt(i, 1, '2026-06-01'),
-  // what CSV has to quote
+  // characters that CSV must quote
   description: i % 7 === 0 ? `"Bom dia",\r\n\n; disse\to gato\\ n.º ${i}` : null,
   registry_id: i === 0 ? '9007199254740991' : String(500_001 + i),
 }));
@@ -46,12 +46,12 @@ describe('import', () => {
     ['excel.csv', `\ufeff${csv(';', '\r\n')}`],
     ['hotels.tsv', csv('\t')],
     ['turned.csv', csv(',', '\n', IMPORTED_COLUMNS.toReversed())],
-    // neither name tells what it is
+    // neither name has the extension of its format
     ['hotels', csv()],
     ['hotels.dat', gzipSync(ndjson)],
-    // two members, as `cat a.gz b.gz` makes them
+    // two members, as `cat a.gz b.gz` creates them
     ['two.gz', Buffer.concat([gzipSync(ndjson.slice(0, 5_000)), gzipSync(ndjson.slice(5_000))])],
-  ])('%s holds the same hotels as NDJSON, from a file and from standard input', async (name, content) => {
+  ])('%s yields the same hotels as NDJSON, from a file and from standard input', async (name, content) => {
     expect(await program.json(['import', await put(name, content)])).toEqual(counts({ inserted: HOTELS }));
     expect(await program.json(['import', '-'], ndjson)).toEqual(counts({ unchanged: HOTELS }));
     expect(await program.json(['import', '-'], Buffer.from(content))).toEqual(counts({ unchanged: HOTELS }));
@@ -83,7 +83,7 @@ describe('import', () => {
     });
   });
 
-  test('wrong rows of CSV are told by line and reason, and handed back as CSV that can be corrected', async () => {
+  test('invalid rows of CSV are reported by line and reason, and written as CSV that can be corrected', async () => {
     const rows = [
       'id,name,star_rating,images',
       'a,A,4.3,',
@@ -111,7 +111,7 @@ describe('import', () => {
         expect.stringMatching(/^line 6: star_rating must be/),
         expect.stringMatching(/^line 7: images must be/),
         expect.stringMatching(/^line 8: id is missing/),
-        // the quote that is opened in line 9 takes the rest with it
+        // the quote that is opened in line 9 includes the rest
         expect.stringMatching(/^line 9: a quote is not closed/),
         '',
       ]);
@@ -131,14 +131,14 @@ describe('import', () => {
       gzipSync(ndjson).subarray(0, 4_000),
       /corrupt or truncated.*nothing was imported.*again/,
     ],
-  ])('%s is refused as a whole, with what to do', async (name, content, sentence) => {
+  ])('%s is rejected as a whole, with a remedy', async (name, content, sentence) => {
     const { code, stdout, stderr } = await program.run(['import', await put(name, content)]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(sentence);
     expect(await sql()`select 1 from hotels limit 1`).toHaveLength(0);
   });
 
-  test('a dry run tells what would change and the first faults, writes no hotel and leaves no table', async () => {
+  test('a dry run reports the changes and the first faults, writes no hotel and leaves no table', async () => {
     await program.run(['import', '-'], ndjson);
     const wrong = Array.from({ length: 30 }, (_, i) => `{"id":"w${i}"}\n`).join('');
     const [before] =
@@ -165,7 +165,7 @@ describe('import', () => {
     expect(await sql()`select 1 from pg_class where relname like 'hotel\\_api\\_import\\_%'`).toHaveLength(0);
   });
 
-  test('a dry run does not wait for other writers, nor they for it', async () => {
+  test('a dry run does not wait for other writers, and they do not wait for it', async () => {
     await sql().begin(async (holder) => {
       await holder`insert into hotels (id, name) values ('held', 'H')`;
       expect(await program.json(['import', '-', '--dry-run'], ndjson)).toEqual(counts({ inserted: HOTELS }));
@@ -174,9 +174,9 @@ describe('import', () => {
 });
 
 describe('export', () => {
-  test.each(['all.ndjson', 'all.ndjson.gz'])('%s, imported again, changes nothing', async (file) => {
+  test.each(['all.ndjson', 'all.ndjson.gz'])('%s can be imported again without a change', async (file) => {
     await program.run(['import', '-'], ndjson);
-    // what other systems may store and the importer would not
+    // values that other systems may store and the importer would reject
     await sql()`
       insert into hotels (id, name, images, latitude, certified_from) values
       ('Ä" \\ \t', 'x', '[{"url":"https://a/b"},{"url":"https://a/c","caption":"c","size":7}]', 1e-7, '0001-01-01'),
@@ -203,7 +203,7 @@ describe('export', () => {
     expect(await program.json(['import', file])).toEqual(counts({ inserted: HOTELS + 2 }));
   });
 
-  test('to standard output it is the hotels and nothing else, packed where that is asked for', async () => {
+  test('to standard output contains only the hotels, compressed on request', async () => {
     await program.run(['import', '-'], ndjson);
     const { stdout, stderr } = await program.run(['export']);
     expect(stdout.trimEnd().split('\n')).toHaveLength(HOTELS);
@@ -218,7 +218,7 @@ describe('export', () => {
     });
   });
 
-  test('two at once to the same file leave one that is whole, and nothing beside it', async () => {
+  test('two at once to the same file leave one complete file, and nothing beside it', async () => {
     await program.run(['import', '-'], ndjson);
     const before = await readdir(program.folder);
     const both: Promise<Outcome>[] = [];
@@ -241,7 +241,7 @@ describe('export', () => {
     expect(await readdir(program.folder)).toEqual([...before, 'both.ndjson'].sort());
   });
 
-  test('a file that cannot be written is one line that says why', async () => {
+  test('a file that cannot be written is reported in one line with the reason', async () => {
     expect(await program.run(['export', 'no/such/folder'])).toMatchObject({
       code: 1,
       stdout: '',

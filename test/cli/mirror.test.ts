@@ -1,6 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type Service, startService } from '../support/service.ts';
 import { Program } from './program.ts';
 
@@ -19,7 +21,7 @@ const mirror = (...options: string[]) =>
     HOTEL_API_KEY: service.fullKey,
   });
 
-/** The lines that `export` writes, without what the API alone shows. */
+/** Returns the lines that `export` writes, without the fields that only the API has. */
 async function exported(): Promise<unknown[]> {
   return hotelsOf((await program.run(['export'])).stdout);
 }
@@ -37,7 +39,7 @@ const hotelsOf = (ndjson: string): unknown[] =>
       return hotel;
     });
 
-it('copies all hotels, then what has changed, and survives a TRUNCATE', async () => {
+it('copies all hotels, then changes, and survives a TRUNCATE', async () => {
   const first = await mirror();
   expect([first.code, JSON.parse(first.stdout)]).toMatchObject([
     0,
@@ -56,7 +58,7 @@ it('copies all hotels, then what has changed, and survives a TRUNCATE', async ()
   await expect.poll(async () => (await mirror()).code === 0 && (await copied())).toEqual(await exported());
 });
 
-it('begins again where the file is another', async () => {
+it('restarts if the file was replaced', async () => {
   await mirror();
   await writeFile(join(program.folder, 'copy.ndjson'), 'something else\n');
   expect((await mirror()).code).toBe(0);
@@ -74,11 +76,81 @@ it('--follow keeps the file up to date until it is interrupted', async () => {
   expect((await outcome).code).toBe(0);
 });
 
-it('says what is wrong', async () => {
-  const refused = await program.run(['mirror', service.url, 'copy.ndjson'], '', { HOTEL_API_KEY: 'wrong' });
-  expect(refused.code).toBe(1);
-  expect(refused.stderr).toContain('401');
+it('reports faults', async () => {
+  const rejected = await program.run(['mirror', service.url, 'copy.ndjson'], '', { HOTEL_API_KEY: 'wrong' });
+  expect(rejected.code).toBe(1);
+  expect(rejected.stderr).toContain('401');
   expect((await program.run(['mirror', service.url, 'copy.ndjson'], '', {})).stderr).toContain(
     'HOTEL_API_KEY',
   );
+});
+
+describe('a server that is another, or hostile,', () => {
+  const KEY = 'a key to be kept';
+
+  /** Runs `mirror` against a server with these responses, over a copy that exists. */
+  async function mirrorOf(respond: RequestListener) {
+    const server = createServer(respond).listen(0, '127.0.0.1');
+    onTestFinished(() => void server.close());
+    await expect.poll(() => server.listening).toBe(true);
+    const { port } = server.address() as AddressInfo;
+    await writeFile(join(program.folder, 'kept.ndjson'), '{"id":"kept"}\n');
+    await writeFile(join(program.folder, 'kept.ndjson.next'), 'a token\n');
+    const outcome = await program.run(['mirror', `http://127.0.0.1:${port}`, 'kept.ndjson'], '', {
+      HOTEL_API_KEY: KEY,
+    });
+    return { ...outcome, kept: await readFile(join(program.folder, 'kept.ndjson'), 'utf8') };
+  }
+
+  it.each([
+    'hello',
+    'null',
+    '{"x":1}',
+    '{"changes":[],"more":false}',
+    '{"changes":[],"next":"t"}',
+    '{"changes":[{"id":5,"hotel":{"id":5}}],"next":"t","more":false}',
+    '{"changes":[{"id":"a","hotel":{"id":"b"}}],"next":"t","more":false}',
+    '{"changes":[{"id":"a"}],"next":"t","more":false}',
+  ])('does not replace the copy by %s', async (body) => {
+    const { code, stderr, kept } = await mirrorOf((_, response) => response.end(body));
+    expect([code, kept]).toEqual([1, '{"id":"kept"}\n']);
+    expect(stderr).toMatch(/^hotel-api: http:.* answers 200 with no page of changes\. Check the address/);
+  });
+
+  it('cannot command the terminal', async () => {
+    const { code, stderr, kept } = await mirrorOf((_, response) => {
+      response.statusCode = 400;
+      response.end('\x1b[2J\u009b31m');
+    });
+    expect([code, kept]).toEqual([1, '{"id":"kept"}\n']);
+    expect(stderr).not.toMatch(/[\0-\x09\x0b-\x1f\x7f-\x9f]/);
+    expect(stderr).toContain('\\u001b[2J\\u009b31m');
+  });
+
+  it('cannot send the key elsewhere', async () => {
+    const keys: unknown[] = [];
+    const { code } = await mirrorOf(({ headers, url }, response) => {
+      if (url!.startsWith('/elsewhere')) keys.push(headers['x-api-key']);
+      response.writeHead(302, { location: '/elsewhere' }).end();
+    });
+    expect([code, keys]).toEqual([1, []]);
+  });
+
+  it('is not asked again at once, whatever time it names', async () => {
+    let requests = 0;
+    const server = createServer((_, response) => {
+      requests++;
+      response.writeHead(503, { 'retry-after': '99999999' }).end('busy');
+    }).listen(0, '127.0.0.1');
+    onTestFinished(() => void server.close());
+    await expect.poll(() => server.listening).toBe(true);
+    const { port } = server.address() as AddressInfo;
+    const { child, outcome } = program.start(['mirror', `http://127.0.0.1:${port}`, 'x'], '', {
+      HOTEL_API_KEY: KEY,
+    });
+    await expect.poll(() => requests).toBe(1);
+    child.kill('SIGINT');
+    expect((await outcome).stderr).not.toContain('TimeoutOverflowWarning');
+    expect(requests).toBe(1);
+  });
 });

@@ -17,7 +17,7 @@ export interface Outcome {
   stderr: string;
 }
 
-/** The real program, in a folder and on a database of its own. */
+/** The real program, in its own folder and on its own database. */
 export class Program {
   readonly database: FreshDatabase;
   readonly folder: string;
@@ -27,7 +27,7 @@ export class Program {
     this.folder = folder;
   }
 
-  /** `database`: of others, instead of one of its own. */
+  /** `database` replaces its own database. */
   static async set(database?: FreshDatabase): Promise<Program> {
     const folder = await mkdtemp(join(tmpdir(), 'cli-'));
     const program = new Program(database ?? (await freshDatabase()), folder);
@@ -35,7 +35,7 @@ export class Program {
     return program;
   }
 
-  /** Starts it with nothing in its environment but the database, or what is given. */
+  /** Starts it with only the database or the given variables in its environment. */
   start(
     args: string[],
     input: string | Buffer = '',
@@ -53,7 +53,7 @@ export class Program {
     return this.start(args, input, env).outcome;
   }
 
-  /** Runs a command with --json: its one document, and how it ended. */
+  /** Runs a command with --json. Returns its document and its exit code. */
   // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
   async json(args: string[], input?: string | Buffer): Promise<any> {
     const { stdout, stderr, code } = await this.run([...args, '--json'], input);
@@ -62,7 +62,7 @@ export class Program {
   }
 }
 
-/** What an import of these prints as JSON, and its exit code. */
+/** Imports these lines. Returns the printed JSON and the exit code. */
 export function counts(
   of: Partial<Record<'inserted' | 'updated' | 'unchanged' | 'deleted' | 'rejected', number>>,
 ) {

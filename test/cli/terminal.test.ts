@@ -24,8 +24,8 @@ const shown = (args: string, env: NodeJS.ProcessEnv = {}) =>
   });
 
 describe.skipIf(withoutTerminal)('on a terminal', { timeout: 60_000 }, () => {
-  test('an import draws a bar with what is done, its rate and the time left, and takes it away', async () => {
-    // rate and time left are told after a second, and there are five batches or more to wait for
+  test('an import draws a bar with its progress, its rate and the remaining time, and removes it', async () => {
+    // rate and remaining time are shown after a second, and there are at least five batches
     const path = await FaultProxy.before(program.database.ownerUrl);
     path.delay(80);
     const output = await shown('import hotels.ndjson', { DATABASE_URL: path.url });
@@ -34,7 +34,7 @@ describe.skipIf(withoutTerminal)('on a terminal', { timeout: 60_000 }, () => {
     expect(drawn).toMatch(
       /reading hotels\.ndjson ━* *\d+ % · [\d.]+ of [\d.]+ MB · [\d.]+ MB\/s · \d+ s left/,
     );
-    // the cursor is hidden for the bar and comes back
+    // the cursor is hidden for the bar and shown again
     expect(output.lastIndexOf(`${ESC}[?25h`)).toBeGreaterThan(output.lastIndexOf(`${ESC}[?25l`));
     expect(drawn.trimEnd().split('\n').at(-1)).toContain(`${HOTELS} inserted, 0 updated`);
   });
@@ -47,7 +47,7 @@ describe.skipIf(withoutTerminal)('on a terminal', { timeout: 60_000 }, () => {
   });
 });
 
-test('elsewhere there are plain lines without any control character', async () => {
+test('elsewhere lines are plain, without control characters', async () => {
   for (const args of [
     ['--help'],
     ['import', '--help'],
@@ -60,7 +60,7 @@ test('elsewhere there are plain lines without any control character', async () =
   }
 });
 
-test('every command has help with an example that begins as it does', async () => {
+test('every command has help with an example of that command', async () => {
   const { stdout } = await program.run(['--help']);
   const names = [...stdout.split('Commands:')[1]!.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name!);
   expect(names.length).toBeGreaterThan(9);
@@ -71,7 +71,7 @@ test('every command has help with an example that begins as it does', async () =
     expect(helps[at]!.stdout.split('Examples:\n')[1]).toContain(`hotel-api ${path.join(' ')}`);
 });
 
-test('wrong usage points to the help of its command', async () => {
+test('wrong usage refers to the help of its command', async () => {
   for (const [args, help] of [
     [['imprt'], 'Did you mean import?)\nHelp: hotel-api --help'],
     [['import'], 'Help: hotel-api import --help'],

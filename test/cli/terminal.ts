@@ -4,13 +4,13 @@ import { text } from 'node:stream/consumers';
 import { lacks } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
 
-/** True where what a terminal shows is not tested. */
+/** True if the display on a terminal is not tested. */
 export const withoutTerminal =
   process.platform !== 'linux' || (await lacks('script')) || !(await makesTerminals());
-/** The program that gives another a terminal: of util-linux, and on Debian 13 of bsdutils. */
+/** Program that gives another one a terminal: of util-linux, and on Debian 13 of bsdutils. */
 const script = await pathOf('script');
 
-/** Runs a command line of the shell under a terminal and types `keys`; all that was shown there. */
+/** Runs a shell command on a terminal and types `keys`. Returns everything that was displayed. */
 export async function onTerminal(
   command: string,
   { cwd, env, keys = '' }: { cwd: string; env: NodeJS.ProcessEnv; keys?: string },
@@ -24,7 +24,7 @@ export async function onTerminal(
   return text(child.stdout);
 }
 
-/** False where no pseudo-terminal can be made, as in a chroot without /dev/pts. In CI every test runs. */
+/** Returns false if no pseudo-terminal can be created, as in a chroot without /dev/pts. In CI every test runs. */
 async function makesTerminals(): Promise<boolean> {
   const child = spawn((await pathOf('script'))!, ['-qec', 'true', '/dev/null'], { stdio: 'ignore' });
   const [code] = await once(child, 'exit');

@@ -19,7 +19,7 @@ describe('a base path', () => {
     '/hotels/channel/CH-1',
     '/hotels/registry/500001',
     '/hotels?registry_id=500001',
-  ])('stands before %s, which is unknown without it', async (path) => {
+  ])('precedes %s, which is unknown without it', async (path) => {
     const answer = await service.get(`/data/v1${path}`);
     expect(answer.status).toBe(200);
     expect(answer.text).toContain('"id":"h1"');
@@ -35,14 +35,14 @@ describe('a base path', () => {
     }
   });
 
-  it('stands before the batches', async () => {
+  it('precedes the paths of batches', async () => {
     const byChannel = await service.post('/data/v1/hotels/channel/batch', { channel_ids: ['CH-1'] });
     const byRegistry = await service.post('/data/v1/hotels/registry/batch', { registry_ids: [500001] });
     expect([byChannel.status, byRegistry.text]).toEqual([200, byChannel.text]);
     expect((await service.post('/hotels/channel/batch', { channel_ids: ['CH-1'] })).status).toBe(404);
   });
 
-  it('stands in the links', async () => {
+  it('is part of the links', async () => {
     const { headers } = await service.get('/data/v1/hotels?limit=2&offset=2');
     const paths = [...String(headers.link).matchAll(/<([^>]*)>/g)].map(
       ([, target]) => new URL(target!, service.url).pathname,
@@ -50,7 +50,7 @@ describe('a base path', () => {
     expect(paths).toEqual(new Array(4).fill('/data/v1/hotels'));
   });
 
-  it('does not hide which methods a path knows', async () => {
+  it('does not change the methods that a path allows', async () => {
     const answer = await service.get('/data/v1/hotels/channel/batch', { method: 'PUT' });
     expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD, POST']);
     expect((await service.get('/hotels/channel/batch', { method: 'PUT' })).status).toBe(404);

@@ -1,13 +1,12 @@
 import { Agent, request } from 'node:http';
-import { connect } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextIteration } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Answer } from '../support/client.ts';
+import { idsOf } from '../support/ids.ts';
+import { errorsIn } from '../support/log-lines.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
-
-/** A case with as much of it as a title holds. */
-const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
+import { titled } from '../support/titled.ts';
 
 const MIB = 1024 * 1024;
 const NOT_JSON = 'Request body must be valid JSON';
@@ -46,13 +45,8 @@ const byChannel = (body: string | Buffer | object, options = {}) =>
 const byRegistry = (body: string | Buffer | object, options = {}) =>
   service.post('/hotels/registry/batch', body, options);
 const channels = (...ids: unknown[]) => byChannel({ channel_ids: ids });
-/** Takes the elements as JSON text, so that 1.0 and long numbers stay what they are. */
+/** Takes the elements as JSON text, which preserves 1.0 and long numbers. */
 const registries = (...elements: string[]) => byRegistry(`{"registry_ids":[${elements}]}`);
-
-function idsOf(answer: Answer): string[] {
-  expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
-  return answer.json().map(({ id }: { id: string }) => id);
-}
 
 function expectRejected(
   answer: { status: number; text: string },
@@ -67,7 +61,7 @@ function expectRejected(
 }
 
 describe('a batch', () => {
-  it('answers in the order asked, from the database and from caches', async () => {
+  it('returns hotels in the requested order, from the database and from caches', async () => {
     for (let round = 0; round < 3; round++) {
       expect(idsOf(await channels('CH-7', 'CH-3', 'CH-9', 'CH-1'))).toEqual(['h7', 'h3', 'h9', 'h1']);
       expect(idsOf(await registries('500017', '500013', '"500019"', '500011'))).toEqual([
@@ -77,11 +71,11 @@ describe('a batch', () => {
         'h11',
       ]);
     }
-    // some known by now and some not
+    // some are cached by now and some are not
     expect(idsOf(await channels('CH-20', 'CH-3', 'CH-21', 'CH-1'))).toEqual(['h20', 'h3', 'h21', 'h1']);
   });
 
-  it('answers an id that is asked twice once, at its first place', async () => {
+  it('returns an id that is requested twice once, at its first place', async () => {
     for (let round = 0; round < 2; round++) {
       expect(idsOf(await channels('CH-2', 'CH-1', 'CH-2', 'CH-3', 'CH-1'))).toEqual(['h2', 'h1', 'h3']);
       expect(idsOf(await registries('500002', '500001', '500002'))).toEqual(['h2', 'h1']);
@@ -89,7 +83,7 @@ describe('a batch', () => {
     }
   });
 
-  it('knows an integer by its value, however it is written', async () => {
+  it('compares integers by value, in any spelling', async () => {
     const answer = await registries(
       '500001',
       '"0500001"',
@@ -103,7 +97,7 @@ describe('a batch', () => {
     expect(idsOf(await registries('-5', '"-5"', '"-05"'))).toEqual(['minus']);
   });
 
-  it('leaves out ids that no hotel carries', async () => {
+  it('omits ids without a hotel', async () => {
     for (let round = 0; round < 2; round++) {
       expect(idsOf(await channels('nobody', 'CH-1', 'h1', ''))).toEqual(['h1']);
       expect(idsOf(await registries('1', '500001', '-500001'))).toEqual(['h1']);
@@ -111,13 +105,13 @@ describe('a batch', () => {
     }
   });
 
-  it('of nothing is an empty array', async () => {
+  it('of no ids returns an empty array', async () => {
     expect((await channels()).text).toBe('[]');
     expect((await registries()).text).toBe('[]');
   });
 
-  it('may hold 1000 ids', async () => {
-    // 7 and 1000 have no common divisor: every place once, in an order far from the table's
+  it('accepts 1000 ids', async () => {
+    // 7 and 1000 have no common divisor: each place once, in an order unlike that of the table
     const places = Array.from({ length: 1_000 }, (_, i) => (i * 7) % 1_000);
     const expected = places.map((place) => `h${place}`);
     for (let round = 0; round < 2; round++) {
@@ -127,7 +121,7 @@ describe('a batch', () => {
     expect(idsOf(await channels(...new Array(1_000).fill('CH-1')))).toEqual(['h1']);
   });
 
-  it('of 1001 ids is refused, counted before duplicates are dropped', async () => {
+  it('of 1001 ids is rejected; duplicates count', async () => {
     const numbers = Array.from({ length: 1_001 }, (_, i) => i);
     expectRejected(await channels(...numbers.map((i) => `CH-${i}`)), /channel_ids.*1000/);
     expectRejected(await channels(...numbers.map(() => 'CH-1')), /channel_ids.*1000/);
@@ -137,7 +131,7 @@ describe('a batch', () => {
     expectRejected(await channels(...new Array(100_000).fill('CH-1')), /channel_ids.*1000/);
   });
 
-  it('shows a new hotel within a second, though it was asked for in vain', async () => {
+  it('returns a new hotel within a second, even if the id was cached as absent', async () => {
     expect(idsOf(await channels('CH-new', 'CH-1'))).toEqual(['h1']);
     expect(idsOf(await registries('700001', '500001'))).toEqual(['h1']);
     await service.insert({ id: 'new', channel_id: 'CH-new', registry_id: 700_001 });
@@ -177,7 +171,7 @@ describe('the body of a batch', () => {
     ['a million brackets', '['.repeat(1_000_000)],
     ['a million brackets in the array', `{"channel_ids":[${'['.repeat(1_000_000)}`],
     ['200,000 objects in one another', '{"a":'.repeat(200_000)],
-  ])('that is no JSON is refused: %s', async (_, body) => {
+  ])('is rejected if it is not JSON: %s', async (_, body) => {
     expectRejected(await byChannel(body), NOT_JSON);
     expectRejected(
       await byRegistry(body.replace('channel_ids', 'registry_ids').replaceAll('CH-', '50000')),
@@ -196,7 +190,7 @@ describe('the body of a batch', () => {
     ['--1', 'two minus'],
     ['1_000', 'an underscore'],
     ['undefined', 'undefined'],
-  ])('that is no JSON is refused: registry_ids with %s, %s', async (element) => {
+  ])('is rejected if it is not JSON: registry_ids with %s, %s', async (element) => {
     expectRejected(await registries(element), NOT_JSON);
     expectRejected(await registries('500001', element), NOT_JSON);
   });
@@ -225,12 +219,12 @@ describe('the body of a batch', () => {
       '{"a":{"channel_ids":["CH-1"]}}',
       `${'['.repeat(400_000)}${']'.repeat(400_000)}`,
     ].map(titled),
-  )('without the array is refused: %s', async (_, body) => {
+  )('is rejected without the array: %s', async (_, body) => {
     expectRejected(await byChannel(body), NO_CHANNEL_IDS);
     expectRejected(await byRegistry(body.replace('channel_ids', 'registry_ids')), NO_REGISTRY_IDS);
   });
 
-  it("with the other operation's array is refused", async () => {
+  it('is rejected with the array of the other operation', async () => {
     expectRejected(await byChannel({ registry_ids: [500001] }), NO_CHANNEL_IDS);
     expectRejected(await byRegistry({ channel_ids: ['CH-1'] }), NO_REGISTRY_IDS);
   });
@@ -239,7 +233,7 @@ describe('the body of a batch', () => {
     ['1', 'null', 'true', '[]', '["CH-1"]', '{}', '1.5', `${'['.repeat(400_000)}${']'.repeat(400_000)}`].map(
       titled,
     ),
-  )('with a channel id that is no string is refused: %s', async (_, element) => {
+  )('is rejected if a channel id is not a string: %s', async (_, element) => {
     expectRejected(await byChannel(`{"channel_ids":[${element}]}`), /channel_ids/);
     expectRejected(await byChannel(`{"channel_ids":["CH-1",${element},"CH-2"]}`), /channel_ids/);
   });
@@ -270,13 +264,13 @@ describe('the body of a batch', () => {
     '"5\\u0000"',
     '"٥"',
     '"__proto__"',
-  ])('with a registry id that is no integer is refused: %s', async (element) => {
+  ])('is rejected if a registry id is not an integer: %s', async (element) => {
     expectRejected(await registries(element), NOT_INTEGER);
     expectRejected(await registries('500001', element, '"500002"'), NOT_INTEGER);
     expectRejected(await registries(element, '500001'), NOT_INTEGER);
   });
 
-  it('may hold integers up to 2^53-1, exactly', async () => {
+  it('accepts integers up to 2^53-1, exactly', async () => {
     expect(idsOf(await registries('9007199254740991', '-9007199254740991'))).toEqual(['exact', 'least']);
     expect(idsOf(await registries('"9007199254740991"', '"-9007199254740991"'))).toEqual(['exact', 'least']);
   });
@@ -285,12 +279,12 @@ describe('the body of a batch', () => {
     ['500001.0', '500001.000', '5.00001e5', '5.00001E+05', '50000100e-2', '500001e0', '500001e-0'].map(
       titled,
     ),
-  )('may hold an integer however the number is written: %s', async (_, element) => {
+  )('accepts an integer in any notation: %s', async (_, element) => {
     expect(idsOf(await registries(element))).toEqual(['h1']);
     expect(idsOf(await registries('"500002"', element, '500001'))).toEqual(['h2', 'h1']);
   });
 
-  it('may hold larger numbers, which match nothing', async () => {
+  it('accepts larger numbers, which match nothing', async () => {
     expect(idsOf(await registries('9007199254740992', '"9007199254740993"'))).toEqual([]);
     expect(idsOf(await registries('9223372036854775807', '"-9223372036854775808"'))).toEqual([]);
     expect(idsOf(await registries('9223372036854775808', '9223372036854775900'))).toEqual([]);
@@ -301,14 +295,14 @@ describe('the body of a batch', () => {
       '123456789012345678901234567890',
       '-123456789012345678901234567890',
       '"123456789012345678901234567890"',
-      // 2^64 more than an id that is carried
+      // 2^64 more than an existing id
       '18446744073710051617',
       '"18446744073710051617"',
       `"${'9'.repeat(5_000)}"`,
       '1e400',
       '-1.5e99999999999999999999',
     ].map(titled),
-  )('may hold an integer that no hotel can carry: %s', async (_, element) => {
+  )('accepts an integer that no hotel can have: %s', async (_, element) => {
     expect(idsOf(await registries(element))).toEqual([]);
     expect(idsOf(await registries('500001', element, '500002'))).toEqual(['h1', 'h2']);
   });
@@ -323,7 +317,7 @@ describe('the body of a batch', () => {
     ['"😀\\"\\\\\\u000a"', 'emoji'],
     ['"500001"', 'digits'],
     ['"CH\\u002d1"', 'h1'],
-  ])('may hold any text: %s', async (element, id) => {
+  ])('accepts any text: %s', async (element, id) => {
     for (let round = 0; round < 2; round++) {
       expect(idsOf(await byChannel(`{"channel_ids":[${element}]}`))).toEqual([id]);
       expect(idsOf(await byChannel(`{"channel_ids":["CH-5",${element},"nobody"]}`))).toEqual(['h5', id]);
@@ -344,16 +338,16 @@ describe('the body of a batch', () => {
     '"CH-1 "',
     '"CH-01"',
     '""',
-  ])('may hold a text that no hotel carries, and that matches none: %s', async (element) => {
+  ])('accepts a text without a hotel, which matches none: %s', async (element) => {
     expect(idsOf(await byChannel(`{"channel_ids":[${element}]}`))).toEqual([]);
     expect(idsOf(await byChannel(`{"channel_ids":["CH-5",${element},"CH-6"]}`))).toEqual(['h5', 'h6']);
   });
 
-  it('may hold a text as long as the body allows', async () => {
+  it('accepts a text as long as the body allows', async () => {
     expect(idsOf(await channels('x'.repeat(300_000), 'CH-1', '😀'.repeat(100_000)))).toEqual(['h1']);
   });
 
-  it('that is no UTF-8 does not match the hotel of the replacement character', async () => {
+  it('that is not UTF-8 does not match the hotel with the replacement character', async () => {
     for (const bytes of ['ff', 'c0af', 'eda080', 'f5808080', 'e4b8']) {
       const body = Buffer.concat([
         Buffer.from('{"channel_ids":["'),
@@ -366,7 +360,7 @@ describe('the body of a batch', () => {
     }
   });
 
-  it('may hold more than the array, and blanks', async () => {
+  it('accepts further members and whitespace', async () => {
     const body = ' {\r\n\t"a": [1, {"b": null}], "channel_ids" : [ "CH-1" , "CH-2" ] , "__proto__": {} }\n ';
     expect(idsOf(await byChannel(body))).toEqual(['h1', 'h2']);
     const numbers =
@@ -374,12 +368,12 @@ describe('the body of a batch', () => {
     expect(idsOf(await byRegistry(numbers))).toEqual(['h1', 'h2']);
   });
 
-  it('may name the array with escapes', async () => {
+  it('accepts escapes in the name of the array', async () => {
     expect(idsOf(await byChannel('{"channel\\u005fids":["CH-1"]}'))).toEqual(['h1']);
     expect(idsOf(await byRegistry('{"registry\\u005fids":[500001]}'))).toEqual(['h1']);
   });
 
-  it('is not confused by the name of the array within texts and other objects', async () => {
+  it('ignores the name of the array inside texts and nested objects', async () => {
     expect(
       idsOf(
         await byChannel(
@@ -404,14 +398,14 @@ describe('the body of a batch', () => {
     'multipart/form-data',
     'nonsense',
     '',
-  ])('may have any content type: %j', async (type) => {
+  ])('is accepted with any content type: %j', async (type) => {
     const headers = { 'content-type': type };
     expect(idsOf(await byChannel('{"channel_ids":["CH-1"]}', { headers }))).toEqual(['h1']);
   });
 });
 
 describe('the size of a body', () => {
-  /** A good body of this many bytes. */
+  /** Returns a valid body of this many bytes. */
   const padded = (bytes: number) => {
     const start = '{"channel_ids":["CH-1"';
     const end = ']}';
@@ -421,7 +415,7 @@ describe('the size of a body', () => {
   it.each([
     ['with its length announced', (body: Buffer) => sendAnnounced(body)],
     ['in chunks', (body: Buffer) => sendChunked(body)],
-  ])('may be 1 MiB and not a byte more, %s', async (_, send) => {
+  ])('is at most 1 MiB, to the byte, %s', async (_, send) => {
     const good = await send(padded(MIB));
     expect([good.status, JSON.parse(good.text)[0].id]).toEqual([200, 'h1']);
     expectRejected(await send(padded(MIB + 1)), /1 MiB/, 413);
@@ -429,36 +423,35 @@ describe('the size of a body', () => {
     expect((await channels('CH-1')).status).toBe(200);
   });
 
-  it('is refused by its announcement, before it is sent', async () => {
+  it('is rejected by its content-length, before it is sent', async () => {
     const head = `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\nContent-Length: ${MIB + 1}\r\n\r\n{`;
-    expectRejected(await trickle([Buffer.from(head)]), /1 MiB/, 413);
+    expectRejected(await writeParts([Buffer.from(head)]), /1 MiB/, 413);
   });
 });
 
-describe('a body that trickles', () => {
-  it('byte by byte is read like any other', async () => {
+describe('a body that arrives slowly', () => {
+  it('is read byte by byte', async () => {
     const body = Buffer.from('{"channel_ids":["CH-1","\\ud83d\\ude00\\"\\\\\\n","😀\\"\\\\\\n","CH-2"]}');
     const head = `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\nContent-Length: ${body.length}\r\n\r\n`;
-    const answer = await trickle([Buffer.from(head), ...[...body].map((byte) => Buffer.from([byte]))]);
+    const answer = await writeParts([Buffer.from(head), ...[...body].map((byte) => Buffer.from([byte]))]);
     expect(answer.status).toBe(200);
     expect(JSON.parse(answer.text).map(({ id }: { id: string }) => id)).toEqual(['h1', 'emoji', 'h2']);
   });
 
-  it('in chunks of one byte is read like any other', async () => {
+  it('is read in chunks of one byte', async () => {
     const body = Buffer.from('{"registry_ids":[500001,"0500002"]}');
     const head = `POST /hotels/registry/batch HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\nTransfer-Encoding: chunked\r\n\r\n`;
     const chunks = [...body].map((byte) =>
       Buffer.concat([Buffer.from('1\r\n'), Buffer.from([byte]), Buffer.from('\r\n')]),
     );
-    const answer = await trickle([Buffer.from(head), ...chunks, Buffer.from('0\r\n\r\n')]);
+    const answer = await writeParts([Buffer.from(head), ...chunks, Buffer.from('0\r\n\r\n')]);
     expect(answer.status).toBe(200);
     expect(JSON.parse(answer.text).map(({ id }: { id: string }) => id)).toEqual(['h1', 'h2']);
   });
 });
 
-it('nothing of it was an error', () => {
-  const isError = (line: string) => ['error', 'fatal'].includes(JSON.parse(line).level);
-  expect(service.logs().filter(isError)).toEqual([]);
+it('no request caused an error in the log', () => {
+  expect(errorsIn(service.logs())).toEqual([]);
 });
 
 interface Reply {
@@ -466,7 +459,7 @@ interface Reply {
   text: string;
 }
 
-/** An answer counts even when the server closed before it had read all that was sent. */
+/** A response counts even if the server closes before it has read everything. */
 function sendAnnounced(body: Buffer): Promise<Reply> {
   return send(body, { 'content-length': body.length });
 }
@@ -477,7 +470,7 @@ function sendChunked(body: Buffer): Promise<Reply> {
 
 function send(body: Buffer, headers: Record<string, string | number>): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-  // the connection is to stay: one that is closed with a body under way is reset, and the answer may be lost
+  // keep-alive, because a connection closed with unread bytes is reset and the response may be lost
   const agent = new Agent({ keepAlive: true });
   const outgoing = request({
     host: '127.0.0.1',
@@ -495,34 +488,22 @@ function send(body: Buffer, headers: Record<string, string | number>): Promise<R
       resolve({ status: response.statusCode!, text: Buffer.concat(chunks).toString() }),
     );
   });
-  // after a response the promise has settled and this changes nothing
+  // after a response the promise is settled, and this has no effect
   outgoing.on('error', reject);
   for (let at = 0; at < body.length; at += 60_000) outgoing.write(body.subarray(at, at + 60_000));
   outgoing.end();
   return promise.finally(() => agent.destroy());
 }
 
-/** Writes each part in a segment of its own and reads one answer with a content length. */
-async function trickle(parts: Buffer[]): Promise<Reply> {
-  const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-  const socket = connect({ port: service.port, host: '127.0.0.1', noDelay: true });
-  let received = Buffer.alloc(0);
-  socket.on('error', reject);
-  socket.on('close', () => reject(new Error(`closed after ${received}`)));
-  socket.on('data', (chunk) => {
-    received = Buffer.concat([received, chunk]);
-    const end = received.indexOf('\r\n\r\n');
-    if (end < 0) return;
-    const head = received.subarray(0, end).toString();
-    const length = Number(/content-length: *(\d+)/i.exec(head)?.[1]);
-    const body = received.subarray(end + 4);
-    if (body.length < length) return;
-    resolve({ status: Number(head.slice(9, 12)), text: body.toString() });
-    socket.destroy();
-  });
+/** Writes each part in a separate segment and reads one response. */
+async function writeParts(parts: Buffer[]): Promise<Reply> {
+  const connection = new RawConnection(service.port);
   for (const part of parts) {
-    await new Promise<void>((written) => socket.write(part, () => written()));
-    await nextTurn();
+    await connection.write(part);
+    await nextIteration();
   }
-  return promise;
+  const response = await connection.read();
+  if (!response) throw new Error(`closed after ${connection.unread}`);
+  connection.close();
+  return { status: response.status, text: response.body };
 }

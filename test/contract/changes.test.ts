@@ -19,7 +19,7 @@ beforeAll(async () => {
   service = await startService({ hotels: HOTELS });
 });
 
-/** All hotels as the list shows them, by id. */
+/** Returns all hotels as the list shows them, by id. */
 async function listed(key: 'full' | 'narrow' = 'full'): Promise<Map<string, unknown>> {
   const all = new Map<string, unknown>();
   for (let offset = 0; ; offset += 100) {
@@ -29,22 +29,22 @@ async function listed(key: 'full' | 'narrow' = 'full'): Promise<Map<string, unkn
   }
 }
 
-/** A mirror that holds everything. */
+/** Returns a mirror that holds everything. */
 async function mirror(key: 'full' | 'narrow' = 'full', limit = 1000): Promise<Mirror> {
   const copy = new Mirror((path) => service.get(path, { key }), limit);
   await copy.catchUp();
   return copy;
 }
 
-/** Has a mirror ask until it holds what is expected: a change takes a moment to be told. */
-async function comesTo(copy: Mirror, isSo: (copy: Mirror) => boolean): Promise<void> {
+/** Updates a mirror until it holds the expected state, because a change is announced after a moment. */
+async function untilMirror(copy: Mirror, isSo: (copy: Mirror) => boolean): Promise<void> {
   await expect
     .poll(() => copy.catchUp().then(() => isSo(copy)), { timeout: 20_000, interval: 20 })
     .toBe(true);
 }
 
 describe('the first copy', () => {
-  it('is all hotels, in the answers of as many requests as it takes', async () => {
+  it('contains all hotels, in as many responses as necessary', async () => {
     for (const limit of [1, 7, 25, 1000]) {
       const copy = await mirror('full', limit);
       expect(copy.hotels).toEqual(await listed());
@@ -52,7 +52,7 @@ describe('the first copy', () => {
     }
   });
 
-  it('has 100 changes a page where no limit is given, and 21 fields a hotel', async () => {
+  it('has 100 changes a page by default, and 21 fields a hotel', async () => {
     const { status, headers, ...answer } = await service.get('/changes');
     expect([status, headers['content-type']]).toEqual([200, 'application/json']);
     const { changes, next, more, ...rest } = answer.json();
@@ -66,7 +66,7 @@ describe('the first copy', () => {
     expect(answer.text).toContain(`{"id":"h3","hotel":${single.text}}`);
   });
 
-  it('shows no registry id to a key without the scope', async () => {
+  it('contains no registry id for a key without the scope', async () => {
     const copy = await mirror('narrow');
     expect(copy.hotels).toEqual(await listed('narrow'));
     expect([...copy.hotels.values()].every((hotel) => hotel.registry_id === null)).toBe(true);
@@ -74,16 +74,16 @@ describe('the first copy', () => {
 });
 
 describe('the feed', () => {
-  it('tells of an insert, an update, a new id and a deletion, and of nothing else', async () => {
+  it('reports an insert, an update, a new id and a deletion, and nothing else', async () => {
     const copy = await mirror();
     await service.sql`insert into hotels (id, name) values ('new', 'New'), ('gone', 'Gone')`;
-    await comesTo(copy, ({ hotels }) => hotels.has('new') && hotels.has('gone'));
+    await untilMirror(copy, ({ hotels }) => hotels.has('new') && hotels.has('gone'));
     await service.sql`update hotels set name = 'Newer' where id = 'new'`;
-    await comesTo(copy, ({ hotels }) => hotels.get('new')?.name === 'Newer');
+    await untilMirror(copy, ({ hotels }) => hotels.get('new')?.name === 'Newer');
     await service.sql`update hotels set id = 'renamed' where id = 'new'`;
-    await comesTo(copy, ({ hotels }) => hotels.has('renamed') && !hotels.has('new'));
+    await untilMirror(copy, ({ hotels }) => hotels.has('renamed') && !hotels.has('new'));
     await service.sql`delete from hotels where id = 'gone'`;
-    await comesTo(copy, ({ hotels }) => !hotels.has('gone'));
+    await untilMirror(copy, ({ hotels }) => !hotels.has('gone'));
     expect(copy.hotels).toEqual(await listed());
     expect([...copy.announced].sort()).toEqual(
       [...HOTELS.map(({ id }) => id), 'gone', 'new', 'renamed'].sort(),
@@ -91,13 +91,13 @@ describe('the feed', () => {
     expect((await copy.ask()).changes).toEqual([]);
   });
 
-  it('pages through changes, each hotel in its present state and once', async () => {
+  it('is paged, and reports each hotel once, in its present state', async () => {
     const copy = await mirror('full', 7);
     await service.sql`update hotels set room_count = 1 where id like 'h%'`;
     await service.sql`update hotels set room_count = 2 where id like 'h%'`;
-    await comesTo(copy, ({ hotels }) => hotels.get('h1')?.room_count === 2);
+    await untilMirror(copy, ({ hotels }) => hotels.get('h1')?.room_count === 2);
     expect(copy.hotels).toEqual(await listed());
-    // one that began before and asks once all is told
+    // a client that began before, and continues when all changes are announced
     const late = new Mirror((path) => service.get(path), 7);
     late.next = copy.tokens[3]!;
     late.more = true;
@@ -107,7 +107,7 @@ describe('the feed', () => {
     expect(new Set(ids.slice(-25)).size).toBe(25);
   });
 
-  it('tells of hotels that change hands of an id', async () => {
+  it('reports hotels that exchange ids', async () => {
     const copy = await mirror();
     await service.sql`
       insert into hotels (id, name, channel_id) values ('hand1', 'One', 'X1'), ('hand2', 'Two', 'X2')`;
@@ -116,40 +116,40 @@ describe('the feed', () => {
       await sql`update hotels set id = 'hand1' where id = 'hand2'`;
       await sql`update hotels set id = 'hand2' where id = 'hand3'`;
     });
-    await comesTo(copy, ({ hotels }) => hotels.get('hand1')?.name === 'Two');
+    await untilMirror(copy, ({ hotels }) => hotels.get('hand1')?.name === 'Two');
     expect(copy.hotels).toEqual(await listed());
     expect(copy.hotels.has('hand3')).toBe(false);
   });
 
-  it('tells of transactions in the order in which they are committed, not begun', async () => {
+  it('reports transactions in the order of their commits, not of their starts', async () => {
     const copy = await mirror();
     const slow = await service.sql.reserve();
     await slow`begin`;
     await slow`update hotels set name = 'slow' where id = 'h1'`;
     await service.sql`update hotels set name = 'quick' where id = 'h2'`;
-    await comesTo(copy, ({ hotels }) => hotels.get('h2')?.name === 'quick');
+    await untilMirror(copy, ({ hotels }) => hotels.get('h2')?.name === 'quick');
     expect(copy.hotels.get('h1')!.name).not.toBe('slow');
     await slow`commit`;
     slow.release();
-    await comesTo(copy, ({ hotels }) => hotels.get('h1')?.name === 'slow');
+    await untilMirror(copy, ({ hotels }) => hotels.get('h1')?.name === 'slow');
     expect(copy.hotels).toEqual(await listed());
   });
 
-  it('goes on where a client is given or loses the scope: it gets all hotels again', async () => {
+  it('restarts with all hotels when the scope of a key is granted or withdrawn', async () => {
     const copy = await mirror('full', 7);
     await service.sql`insert into hotels (id, name) values ('passing', 'Passing')`;
-    await comesTo(copy, ({ hotels }) => hotels.has('passing'));
+    await untilMirror(copy, ({ hotels }) => hotels.has('passing'));
     await service.sql`delete from hotels where id = 'passing'`;
     await expect.poll(async () => (await service.get('/hotels/passing')).status).toBe(404);
     copy.get = (path) => service.get(path, { key: 'narrow' });
     await copy.catchUp();
-    await comesTo(copy, ({ hotels }) => !hotels.has('passing'));
+    await untilMirror(copy, ({ hotels }) => !hotels.has('passing'));
     expect(copy.hotels).toEqual(await listed('narrow'));
   });
 });
 
-describe('an answer', () => {
-  it('links to the next, as the body does', async () => {
+describe('a response', () => {
+  it('links to the next page, as its body does', async () => {
     const answer = await service.get('/changes?limit=7&wait=0');
     const link = /^<([^>]+)>; rel="next"$/.exec(String(answer.headers.link))![1]!;
     const next = new URL(link, service.url);
@@ -162,7 +162,7 @@ describe('an answer', () => {
     expect((await service.get(next.pathname + next.search)).json().changes).toHaveLength(7);
   });
 
-  it('has the headers of every other', async () => {
+  it('has the headers of all operations', async () => {
     const { headers } = await service.get('/changes', { headers: { 'x-request-id': 'of-mine' } });
     expect(headers).toMatchObject({
       'x-request-id': 'of-mine',
@@ -172,7 +172,7 @@ describe('an answer', () => {
     });
   });
 
-  it('is 304 where the client has it, and compressed where it asks for that', async () => {
+  it('is 304 for a current tag, and is compressed on request', async () => {
     const path = '/changes';
     const answer = await service.get(path);
     const again = await service.get(path, { headers: { 'if-none-match': answer.headers.etag! } });
@@ -185,7 +185,7 @@ describe('an answer', () => {
     expect((await service.get(upToDate, { headers: { 'if-none-match': etag! } })).status).toBe(304);
   });
 
-  it('to HEAD is the same without its body', async () => {
+  it('to HEAD is the same without the body', async () => {
     const get = await service.get('/changes');
     const head = await service.get('/changes', { method: 'HEAD' });
     expect([head.status, head.text]).toEqual([200, '']);
@@ -193,7 +193,7 @@ describe('an answer', () => {
     expect(head.headers.etag).toBe(get.headers.etag);
   });
 
-  it('to other methods is 405, and needs a key', async () => {
+  it('to other methods is 405, before the key is checked', async () => {
     const posted = await service.post('/changes', {});
     expect([posted.status, posted.headers.allow]).toEqual([405, 'GET, HEAD']);
     expect((await service.get('/changes', { key: 'none' })).status).toBe(401);
@@ -201,7 +201,7 @@ describe('an answer', () => {
   });
 });
 
-describe('what is wrong with a request', () => {
+describe('an invalid request is rejected:', () => {
   it.each(['0', '1001', '-1', '1.5', '', 'x', '1e2', '%zz'])('limit=%s', async (limit) => {
     const answer = await service.get(`/changes?limit=${limit}`);
     expect([answer.status, answer.json()]).toEqual([
@@ -220,7 +220,7 @@ describe('what is wrong with a request', () => {
     expect([answer.status, answer.json()]).toEqual([400, { error: NO_TOKEN }]);
   });
 
-  it('a token that was changed, at any place', async () => {
+  it('a token changed at any place', async () => {
     const { next } = (await service.get('/changes')).json();
     for (let i = 0; i < next.length; i++) {
       const changed = next.slice(0, i) + (next[i] === 'A' ? 'B' : 'A') + next.slice(i + 1);
@@ -230,7 +230,7 @@ describe('what is wrong with a request', () => {
       expect((await service.get(`/changes?after=${cut}`)).status).toBe(400);
   });
 
-  it('a token made up with an id that no hotel can have', async () => {
+  it('a forged token with an id that no hotel can have', async () => {
     const { next } = (await service.get('/changes?limit=1')).json();
     const fields = JSON.parse(Buffer.from(next.slice(8), 'base64url').toString());
     fields[4] = 'a\0';
@@ -240,7 +240,7 @@ describe('what is wrong with a request', () => {
     expect([answer.status, answer.json()]).toEqual([400, { error: NO_TOKEN }]);
   });
 
-  it('takes the largest and the smallest values, and ignores what it does not know', async () => {
+  it('but the largest and smallest values are accepted, and unknown parameters ignored', async () => {
     expect((await service.get('/changes?limit=1000&wait=0&since=yesterday')).status).toBe(200);
     expect((await service.get('/changes?limit=1&limit=x')).json().changes).toHaveLength(1);
   });
@@ -250,12 +250,12 @@ describe('wait', () => {
   let copy: Mirror;
   beforeEach(async () => {
     copy = await mirror();
-    // what was changed before may still come
+    // earlier changes may still be announced
     let quiet = 0;
     while (quiet < 3) quiet = (await copy.ask()).changes.length === 0 ? quiet + 1 : 0;
   });
 
-  it('is answered with the first change', async () => {
+  it('ends with the first change', async () => {
     const waiting = copy.ask(30);
     await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
     await service.sql`update hotels set name = 'waited for' where id = 'h4'`;
@@ -267,7 +267,7 @@ describe('wait', () => {
     expect(await service.metric('hotel_api_changes_waiting')).toBe(0);
   });
 
-  it('ends with 401 if the key is revoked meanwhile, and with 410 if it gets a collection', async () => {
+  it('ends with 401 if the key is revoked meanwhile, and with 410 if it is moved to a collection', async () => {
     for (const [change, status] of [
       [service.sql`revoked_at = now()`, 401],
       [service.sql`collection_id = 'none'`, 410],
@@ -285,17 +285,17 @@ describe('wait', () => {
     }
   });
 
-  it('is answered empty where nothing changes', async () => {
+  it('ends with an empty response if nothing changes', async () => {
     const beganMs = performance.now();
     expect((await copy.ask(1)).changes).toEqual([]);
     expect(performance.now() - beganMs).toBeGreaterThan(990);
   });
 
-  it('is not waited where there is something', async () => {
+  it('ends at once if there are changes', async () => {
     expect((await service.get('/changes?wait=30')).json().changes.length).toBeGreaterThan(0);
   });
 
-  it('ends with the client', async () => {
+  it('ends when the client disconnects', async () => {
     const aborted = await service.metric('hotel_api_requests_aborted_total');
     const gone = service.raw(
       `GET /changes?wait=30&after=${copy.next} HTTP/1.1\r\nhost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`,
@@ -308,12 +308,12 @@ describe('wait', () => {
 });
 
 describe('a token', () => {
-  it('of what is up to date is answered without a query', async () => {
+  it('that is up to date is answered without a query', async () => {
     const copy = await mirror();
     const queries = () =>
       service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' });
     let [before, after] = [0, 1];
-    // until what was changed before is told
+    // until earlier changes are announced
     for (let round = 0; round < 50 && before !== after; round++) {
       before = await queries();
       for (let i = 0; i < 20; i++) await copy.ask();
@@ -322,24 +322,24 @@ describe('a token', () => {
     expect(after).toBe(before);
   });
 
-  it('expires with a TRUNCATE, and the client begins again', async () => {
+  it('expires by a TRUNCATE, and the client restarts', async () => {
     const copy = await mirror('full', 7);
-    const [walking] = copy.tokens;
+    const [firstToken] = copy.tokens;
     await service.sql`truncate hotels`;
     await service.sql`insert into hotels (id, name) values ('after', 'After')`;
     const expired = async (token: string) => (await service.get(`/changes?after=${token}`)).status;
-    for (const token of [copy.next, walking!]) await expect.poll(() => expired(token!)).toBe(410);
+    for (const token of [copy.next, firstToken!]) await expect.poll(() => expired(token!)).toBe(410);
     const answer = await service.get(`/changes?after=${copy.next}`);
     expect(answer.json()).toEqual({ error: EXPIRED });
     expect((await service.get(`/changes?after=${copy.next}&wait=30`)).json()).toEqual({ error: EXPIRED });
     const anew = await mirror();
-    await comesTo(anew, ({ hotels }) => hotels.has('after'));
+    await untilMirror(anew, ({ hotels }) => hotels.has('after'));
     expect(anew.hotels).toEqual(await listed());
   });
 
-  it('that waits is told of a TRUNCATE at once', async () => {
+  it('that waits expires at once by a TRUNCATE', async () => {
     const copy = await mirror();
-    await comesTo(copy, ({ hotels }) => hotels.size > 0);
+    await untilMirror(copy, ({ hotels }) => hotels.size > 0);
     let status = 0;
     const waiting = service.get(`/changes?wait=30&after=${copy.next}`).then((answer) => {
       status = answer.status;
@@ -350,16 +350,16 @@ describe('a token', () => {
     expect(status).toBe(410);
   });
 
-  it('older than what is remembered expires; a younger one holds', async () => {
+  it('older than the retention expires; a younger one does not', async () => {
     await service.sql`insert into hotels (id, name) values ('old', 'Old'), ('young', 'Young')`;
     const copy = await mirror();
-    await comesTo(copy, ({ hotels }) => hotels.has('young'));
+    await untilMirror(copy, ({ hotels }) => hotels.has('young'));
     const before = copy.next!;
     await service.sql`delete from hotels where id = 'old'`;
-    await comesTo(copy, ({ hotels }) => !hotels.has('old'));
+    await untilMirror(copy, ({ hotels }) => !hotels.has('old'));
     const between = copy.next!;
     await service.sql`delete from hotels where id = 'young'`;
-    await comesTo(copy, ({ hotels }) => !hotels.has('young'));
+    await untilMirror(copy, ({ hotels }) => !hotels.has('young'));
     await service.sql`
       update hotel_api_change_log set changed_at = now() - case id when 'young' then interval '30 days' else interval '32 days' end`;
     await service.sql`select hotel_api_prune_change_log()`;
@@ -371,6 +371,21 @@ describe('a token', () => {
       changes: [],
       more: false,
     });
+  });
+
+  it('is forgotten by the age of memberships too, whatever hotels do', async () => {
+    const copy = await mirror();
+    await service.sql`
+      insert into hotel_api_member_log (collection_id, hotel_id, position, changed_at)
+      select 'any', 'm' || place, state.position + place, now() - interval '32 days'
+      from hotel_api_change_log_state as state, generate_series(1, 1500) as place`;
+    await service.sql`update hotel_api_change_log_state set position = position + 1600`;
+    await service.sql`delete from hotel_api_change_log`;
+    const prune = async () =>
+      (await service.sql`select hotel_api_prune_change_log() as rows`)[0]!.rows as number;
+    expect([await prune(), await prune(), await prune()]).toEqual([1000, 500, 0]);
+    await service.sql`update hotels set name = 'announced' where id = 'h1'`;
+    await expect.poll(async () => (await service.get(`/changes?after=${copy.next}`)).status).toBe(410);
   });
 
   it('of another history has expired', async () => {

@@ -2,15 +2,16 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import type { Answer } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
+import { idsOf } from '../support/ids.ts';
 import { insertKey } from '../support/key.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 
-const PATIENCE_MS = 1_000;
-/** Hotels h000 to h599: every third one is in the collection. */
+const TIMEOUT_MS = 1_000;
+/** Hotels h000 to h599; every third is in the collection. */
 const ALL = Array.from({ length: 600 }, (_, i) => hotelOf(i));
 const INSIDE = ALL.filter((_, i) => i % 3 === 0);
-/** Byte order, and ids that PostgreSQL or a path would read otherwise. */
+/** Ids for the byte order, and ids that PostgreSQL or a path could read differently. */
 const ODD_INSIDE = ['Z', 'a', 'é', '\uff01', '😀', 'a/b', '%'].map((id) => ({ id, channel_id: `c-${id}` }));
 const ODD_OUTSIDE = ['B', 'b', 'ä', '~'].map((id) => ({ id, channel_id: `c-${id}` }));
 
@@ -20,9 +21,9 @@ function hotelOf(i: number) {
 }
 
 let service: Service;
-/** Ids that the collection shows, in the order of the list. */
+/** Ids in the collection, in the order of the list. */
 let inside: string[];
-/** Keys of the collection, with and without the scope; of a collection without hotels; of one that was deleted. */
+/** Keys of the collection with and without the scope, of a collection without hotels, and of a deleted one. */
 let full: string;
 let narrow: string;
 let ofEmpty: string;
@@ -46,12 +47,12 @@ describe.each([
     narrow = await insertKey(sql, [], 'some');
     ofEmpty = await insertKey(sql, ['registry'], 'empty');
     ofDeleted = await insertKey(sql, ['registry'], 'deleted');
-    // the caches of the service hold everything, as other keys have asked for it
+    // the caches of the service hold everything, because other keys have requested it
     for (let offset = 0; offset < ALL.length; offset += 100)
       await service.get(`/hotels?limit=100&offset=${offset}`);
   });
 
-  describe('by the three single paths', () => {
+  describe('on the three paths of single hotels', () => {
     const paths = ({
       id,
       channel_id,
@@ -66,7 +67,7 @@ describe.each([
       ...(registry_id === undefined ? [] : [`/hotels/registry/${registry_id}`]),
     ];
 
-    it('sees what is inside, byte for byte as a key of none', async () => {
+    it('receives members, with the same bytes as an unrestricted key', async () => {
       for (const path of [...INSIDE.slice(0, 5), ...ODD_INSIDE].flatMap(paths)) {
         const [seen, whole] = [await service.get(path, { key: full }), await service.get(path)];
         expect([path, seen.status, seen.text]).toEqual([path, 200, whole.text]);
@@ -74,14 +75,14 @@ describe.each([
       }
     });
 
-    it('hides the registry id where it lacks the scope', async () => {
+    it('receives no registry id without the scope', async () => {
       const answer = await service.get('/hotels/h000', { key: narrow });
       expect([answer.status, answer.json().registry_id]).toEqual([200, null]);
       expect((await service.get('/hotels/registry/1000', { key: narrow })).status).toBe(403);
       expect((await service.get('/hotels?registry_id=1000', { key: narrow })).status).toBe(403);
     });
 
-    it('is told of what is outside, or was never there, by the very same answer', async () => {
+    it('receives the same response for hotels outside and for hotels that never existed', async () => {
       const outside = [ALL[1]!, ALL[599]!, ...ODD_OUTSIDE];
       const never = { id: 'nowhere', channel_id: 'c-nowhere', registry_id: 77 };
       const odd = { id: '\u0000', channel_id: '\u0000' };
@@ -89,7 +90,7 @@ describe.each([
       const [expected] = await Promise.all(paths(never).map((path) => service.get(path, { key: full })));
       expect([expected!.status, expected!.json()]).toEqual([404, { error: 'Hotel not found' }]);
       for (const path of [...outside, never, odd, member].flatMap(paths)) {
-        // twice: the first may fill caches
+        // twice, because the first may fill caches
         for (let round = 0; round < 2; round++) {
           const answer = await service.get(path, { key: full });
           expect([path, answer.status, answer.text]).toEqual([path, 404, expected!.text]);
@@ -98,14 +99,14 @@ describe.each([
       }
     });
 
-    it('and its requests do not hide a hotel from other keys', async () => {
+    it('does not hide a hotel from other keys by its requests', async () => {
       for (const path of paths(ALL[2]!)) {
         expect((await service.get(path, { key: full })).status).toBe(404);
         expect((await service.get(path)).status).toBe(200);
       }
     });
 
-    it('is given lengths by HEAD, tags, and 304 only for what it sees', async () => {
+    it('receives lengths by HEAD, tags, and 304 only for members', async () => {
       for (const path of paths(ALL[0]!)) {
         const [got, head] = [
           await service.get(path, { key: full }),
@@ -130,14 +131,14 @@ describe.each([
     });
   });
 
-  describe('by batches', () => {
+  describe('in batches', () => {
     const kinds: ['channel' | 'registry', (i: number) => unknown][] = [
       ['channel', (i) => ALL[i]!.channel_id],
       ['registry', (i) => ALL[i]!.registry_id],
     ];
 
     it.each(kinds)(
-      'of %s ids, in either order and with doubles, leaves out what is outside',
+      'of %s ids, in either order and with duplicates, receives no hotel outside',
       async (kind, keyOf) => {
         for (const order of [1, -1]) {
           const places = Array.from({ length: 600 }, (_, i) => i);
@@ -149,27 +150,31 @@ describe.each([
       },
     );
 
-    it.each(kinds)('of %s ids: as a key of none that asks for what is inside', async (kind, keyOf) => {
-      const ask = (ids: unknown[], key: string) =>
-        service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key });
-      const [seen, whole] = [
-        await ask([1, 0, 2, 3, 4, 5, 9, 10].map(keyOf), full),
-        await ask([0, 3, 9].map(keyOf), 'full'),
-      ];
-      expect(seen.text).toBe(whole.text);
-      expect((await ask([1, 2, 4, 5].map(keyOf), full)).text).toBe('[]');
-      expect((await ask([], full)).text).toBe('[]');
-      if (kind === 'channel') expect((await ask([0, 1].map(keyOf), narrow)).json()[0].registry_id).toBeNull();
-    });
+    it.each(kinds)(
+      'of %s ids receives the response of an unrestricted key that requests the members',
+      async (kind, keyOf) => {
+        const ask = (ids: unknown[], key: string) =>
+          service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key });
+        const [seen, whole] = [
+          await ask([1, 0, 2, 3, 4, 5, 9, 10].map(keyOf), full),
+          await ask([0, 3, 9].map(keyOf), 'full'),
+        ];
+        expect(seen.text).toBe(whole.text);
+        expect((await ask([1, 2, 4, 5].map(keyOf), full)).text).toBe('[]');
+        expect((await ask([], full)).text).toBe('[]');
+        if (kind === 'channel')
+          expect((await ask([0, 1].map(keyOf), narrow)).json()[0].registry_id).toBeNull();
+      },
+    );
 
-    it('is judged as any other', async () => {
+    it('receives the same errors as any other', async () => {
       const ask = (path: string, body: string) => service.post(path, body, { key: full });
       expect((await ask('/hotels/channel/batch', '{')).status).toBe(400);
       expect((await ask('/hotels/channel/batch', '{}')).status).toBe(400);
       expect((await ask('/hotels/registry/batch', '{"registry_ids":["x"]}')).status).toBe(400);
     });
 
-    it('is compressed like any other', async () => {
+    it('receives compressed responses like any other', async () => {
       const body = { channel_ids: ALL.map(({ channel_id }) => channel_id) };
       const headers = { 'accept-encoding': 'gzip' };
       const answer = await service.post('/hotels/channel/batch', body, { key: full, headers });
@@ -177,10 +182,10 @@ describe.each([
     });
   });
 
-  describe('by the list', () => {
+  describe('in the list', () => {
     const list = (query: string, key = full) => service.get(`/hotels${query}`, { key });
 
-    it('sees what is inside, page by page, by exact positions', async () => {
+    it('receives the members, page by page, by exact positions', async () => {
       for (const limit of [1, 7, 20, 100]) {
         for (const offset of [0, 1, 19, 100, inside.length - 1, inside.length, inside.length + 5]) {
           const answer = await list(`?limit=${limit}&offset=${offset}`);
@@ -192,7 +197,7 @@ describe.each([
       }
     });
 
-    it('goes along the links through all that is inside, each once', async () => {
+    it('reaches every member once by following the links', async () => {
       const seen: string[] = [];
       for (let path: string | undefined = '/hotels?limit=30'; path; ) {
         const answer = await service.get(path, { key: full });
@@ -202,7 +207,7 @@ describe.each([
       expect(seen).toEqual(inside);
     });
 
-    it('has tags of its own', async () => {
+    it('receives different tags from those of other keys', async () => {
       const [seen, whole] = [await list(''), await service.get('/hotels')];
       expect(seen.headers.etag).not.toBe(whole.headers.etag);
       const ask = (tag: string) => service.get('/hotels', { key: full, headers: { 'if-none-match': tag } });
@@ -212,7 +217,7 @@ describe.each([
       expect(head.headers['content-length']).toBe(String(seen.body.length));
     });
 
-    it('filtered by registry id finds what is inside, and nothing else', async () => {
+    it('finds members by the registry id filter, and nothing else', async () => {
       expect(idsOf(await list('?registry_id=1000'))).toEqual(['h000']);
       expect(idsOf(await list('?registry_id=1000&offset=1'))).toEqual([]);
       const [outside, never] = [await list('?registry_id=1001'), await list('?registry_id=77')];
@@ -220,7 +225,7 @@ describe.each([
       expect(comparable(outside)).toEqual(comparable(never));
     });
 
-    it('rejects what it rejects for others', async () => {
+    it('receives the same rejections as any other', async () => {
       expect((await list('?limit=0')).status).toBe(400);
       expect((await list('?offset=-1')).status).toBe(400);
       expect((await list('?registry_id=x')).status).toBe(400);
@@ -240,14 +245,14 @@ describe.each([
     expect([batch.status, batch.text]).toEqual([200, '[]']);
   });
 
-  it('of a collection that did not exist sees it once it is made', async () => {
+  it('of a collection that did not exist sees it once it is created', async () => {
     const key = await insertKey(service.sql, [], 'later');
     expect((await service.get('/hotels/h003', { key })).status).toBe(404);
     await insertCollection(service.sql, 'later', ['h003']);
     await until(async () => (await service.get('/hotels/h003', { key })).status === 200);
   });
 
-  it('moved to another collection, or to none, sees what that shows', async () => {
+  it('that is moved to another collection, or to none, sees the hotels of that', async () => {
     const key = await insertKey(service.sql, [], 'empty');
     const move = (to: string | null) =>
       service.sql`update api_keys set collection_id = ${to} where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
@@ -266,7 +271,7 @@ describe.each([
   it('is served from memory', async () => {
     const get = () => service.get('/hotels/h000', { key: full });
     await within(
-      PATIENCE_MS,
+      TIMEOUT_MS,
       async () => {
         const before = await service.metric('hotel_api_collection_queries_total');
         expect((await get()).status).toBe(200);
@@ -279,7 +284,7 @@ describe.each([
     expect(await service.metric('hotel_api_collection_loads_total')).toBeGreaterThan(0);
   });
 
-  it('sees a hotel that is added, gone when it is removed, deleted or renamed, and back', async () => {
+  it('sees a member that is added, removed, deleted or renamed, within a second', async () => {
     const { sql } = service;
     const shows = async (id: string) => {
       const [single, batch] = [
@@ -309,10 +314,10 @@ describe.each([
 });
 
 describe('a mirror of a collection', () => {
-  /** What a client holds that applies each page in its order. */
+  /** State of a client that applies each page in order. */
   class Mirror {
     readonly hotels = new Map<string, unknown>();
-    readonly told: string[] = [];
+    readonly reported: string[] = [];
     readonly #key: string;
     next: string | undefined;
 
@@ -331,7 +336,7 @@ describe('a mirror of a collection', () => {
         expect(answer.status).toBe(200);
         const page = answer.json();
         for (const { id, hotel } of page.changes) {
-          this.told.push(id);
+          this.reported.push(id);
           if (hotel === null) this.hotels.delete(id);
           else this.hotels.set(id, hotel);
         }
@@ -344,7 +349,7 @@ describe('a mirror of a collection', () => {
     /** Follows until it holds exactly these hotels, as the list of its key shows them. */
     async settle(expected: string[]): Promise<void> {
       await within(
-        PATIENCE_MS,
+        TIMEOUT_MS,
         async () => {
           const held = [...(await this.follow()).entries()];
           const listed = (await service.get('/hotels?limit=100', { key: this.#key })).json();
@@ -358,7 +363,7 @@ describe('a mirror of a collection', () => {
     }
   }
 
-  it('holds what its key sees: coming in, going out, and nothing of what is outside', async () => {
+  it('holds the members: additions, removals, and nothing from outside', async () => {
     const { sql } = service;
     const ids = Array.from({ length: 40 }, (_, i) => `m${String(i).padStart(2, '0')}`);
     await sql`insert into hotels (id, name) select id, 'mirrored' from unnest(${ids}::text[]) as id`;
@@ -374,8 +379,8 @@ describe('a mirror of a collection', () => {
     await sql`delete from collection_hotels where collection_id = 'mirrored' and hotel_id = 'm07'`;
     await sql`update hotels set name = 'renamed' where id = 'm07'`;
     await mirror.settle(ids.slice(2, 32).filter((id) => id !== 'm06' && id !== 'm07'));
-    // never a word of those that were never inside
-    expect(mirror.told.filter((id) => ids.slice(32).includes(id))).toEqual([]);
+    // nothing about hotels that were never members
+    expect(mirror.reported.filter((id) => ids.slice(32).includes(id))).toEqual([]);
 
     await sql`insert into hotels (id, name) values ('m06', 'back')`;
     await addToCollection(sql, 'mirrored', ['m07']);
@@ -384,7 +389,7 @@ describe('a mirror of a collection', () => {
     await mirror.settle([]);
   });
 
-  it('begins again when its key is moved, or memberships were truncated', async () => {
+  it('restarts when its key is moved, or memberships are truncated', async () => {
     const { sql } = service;
     await insertCollection(sql, 'first', ['h003', 'h006']);
     await insertCollection(sql, 'second', ['h006']);
@@ -400,7 +405,66 @@ describe('a mirror of a collection', () => {
     await new Mirror(key).settle([]);
   });
 
-  it('waits for a change inside, and is not given one outside', async () => {
+  it('begins again when its collection comes or goes without its members', async () => {
+    const { sql } = service;
+    const asReplica = (statement: string) =>
+      sql.begin(async (transaction) => {
+        await transaction`set local session_replication_role = replica`;
+        await transaction.unsafe(statement);
+      });
+    await insertCollection(sql, 'bare', ['h003', 'h006']);
+    const key = await insertKey(sql, [], 'bare');
+    const mirror = new Mirror(key);
+    await mirror.settle(['h003', 'h006']);
+    const waiting = (async () => {
+      for (let next = mirror.next; ; ) {
+        const answer = await service.get(`/changes?wait=30&after=${next}`, { key });
+        // a change may be told twice
+        if (answer.status !== 200) return answer.status;
+        next = answer.json().next;
+      }
+    })();
+    await asReplica(`delete from collections where id = 'bare'`);
+    expect(await waiting).toBe(410);
+    const without = new Mirror(key);
+    await without.settle([]);
+    await asReplica(`insert into collections (id, name) values ('bare', 'Back')`);
+    await until(async () => (await without.ask(10)).status === 410);
+    const back = new Mirror(key);
+    await back.settle(['h003', 'h006']);
+    await sql`update collections set name = 'Other' where id = 'bare'`;
+    await back.settle(['h003', 'h006']);
+  });
+
+  it('is asked about with all others in few queries when a hotel changes', async () => {
+    const { sql } = service;
+    const collections = Array.from({ length: 60 }, (_, i) => `of-many-${i}`);
+    const keys: string[] = [];
+    for (const [i, id] of collections.entries()) {
+      await insertCollection(sql, id, [i === 7 ? 'h009' : 'h012']);
+      keys.push(await insertKey(sql, [], id));
+    }
+    await until(async () => (await sql`select from hotel_api_changes`).length === 0);
+    const answers = Promise.all(
+      keys.map(async (key) => {
+        const { next } = (await service.get('/changes', { key })).json();
+        return service.get(`/changes?wait=10&after=${next}`, { key });
+      }),
+    );
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(60);
+    const queries = () =>
+      service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' });
+    const before = await queries();
+    await sql`update hotels set name = 'of one' where id = 'h009'`;
+    const pages = (await answers).map((answer) => answer.json());
+    expect(pages.flatMap(({ changes }, i) => changes.map(({ id }: { id: string }) => [i, id]))).toEqual([
+      [7, 'h009'],
+    ]);
+    expect((await queries()) - before).toBeLessThan(30);
+    expect(pages.every(({ more }) => more === false)).toBe(true);
+  });
+
+  it('waits for a change of a member, and does not receive one outside', async () => {
     const { sql } = service;
     await insertCollection(sql, 'waited', ['h003']);
     const mirror = new Mirror(await insertKey(sql, [], 'waited'));
@@ -412,22 +476,16 @@ describe('a mirror of a collection', () => {
     await sql`update hotels set name = 'outside' where id = 'h004'`;
     await sql`update hotels set name = 'inside' where id = 'h003'`;
     const { changes } = (await waiting).json();
-    // a change may be told twice
+    // a change may be reported twice
     expect(new Set(changes.map(({ id }: { id: string }) => id))).toEqual(new Set(['h003']));
   });
 });
 
-function idsOf(answer: Answer): string[] {
-  expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
-  return answer.json().map(({ id }: { id: string }) => id);
-}
-
-/** The headers, but for those that differ from request to request. */
+/** Returns the headers except those that differ between requests. */
 function comparable({ headers }: Answer): object {
   const { date, 'x-request-id': id, ...rest } = headers;
   expect(id).toBeDefined();
   return rest;
 }
 
-const until = (isSo: () => Promise<boolean>) =>
-  within(PATIENCE_MS, isSo, (found) => expect(found).toBe(true));
+const until = (isSo: () => Promise<boolean>) => within(TIMEOUT_MS, isSo, (found) => expect(found).toBe(true));

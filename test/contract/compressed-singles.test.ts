@@ -1,13 +1,10 @@
-import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { AskOptions } from '../support/client.ts';
+import { CODINGS, type Coding, DECODERS } from '../support/decoders.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 
-const PATIENCE_MS = 1_000;
-const DECODERS = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync };
-type Coding = keyof typeof DECODERS;
-const CODINGS = Object.keys(DECODERS) as Coding[];
+const TIMEOUT_MS = 1_000;
 const LONG = 'A house by the lake. '.repeat(100);
 
 let service: Service;
@@ -32,7 +29,7 @@ async function read(path: string, coding: Coding, options: AskOptions = {}) {
 }
 
 describe('a compressed hotel', () => {
-  it('is the same whenever, and by whichever of its keys, it is read', async () => {
+  it('is the same at any time and by any of its ids', async () => {
     for (const key of ['full', 'narrow'] as const)
       for (const coding of CODINGS) {
         const plain = (await service.get('/hotels/a', { key })).json();
@@ -44,7 +41,7 @@ describe('a compressed hotel', () => {
       }
   });
 
-  it('is of the present state within a second of a change, however often it was read', async () => {
+  it('is current within a second of a change, however often it was read', async () => {
     for (let round = 0; round < 3; round++) {
       for (const coding of CODINGS)
         for (let i = 0; i < 3; i++) expect((await read('/hotels/a', coding)).encoding).toBe(coding);
@@ -52,7 +49,7 @@ describe('a compressed hotel', () => {
       await service.sql`update hotels set name = ${`name ${round}`} where id = 'a'`;
       for (const coding of CODINGS)
         await within(
-          PATIENCE_MS,
+          TIMEOUT_MS,
           () => read('/hotels/a', coding),
           ({ hotel, tag }) => {
             expect(hotel.name).toBe(`name ${round}`);
@@ -62,11 +59,11 @@ describe('a compressed hotel', () => {
     }
   });
 
-  it('is gone within a second of its delete', async () => {
+  it('is absent within a second of its deletion', async () => {
     for (let i = 0; i < 3; i++) expect((await read('/hotels/gone', 'gzip')).encoding).toBe('gzip');
     await service.sql`delete from hotels where id = 'gone'`;
     await within(
-      PATIENCE_MS,
+      TIMEOUT_MS,
       () => service.get('/hotels/gone', { headers: { 'accept-encoding': 'gzip' } }),
       ({ status }) => expect(status).toBe(404),
     );
@@ -74,7 +71,7 @@ describe('a compressed hotel', () => {
 });
 
 describe('with COMPRESSION=off', () => {
-  it('every answer is as it is', async () => {
+  it('no response is compressed', async () => {
     const plain = await startService({
       hotels: [{ id: 'a', channel_id: 'CH-a', description: LONG }],
       redis: false,

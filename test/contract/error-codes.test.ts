@@ -16,7 +16,7 @@ beforeAll(async () => {
   service = await startService({ hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }] });
 });
 
-/** Fails unless the response carries this code, and what else its status requires. */
+/** Fails unless the response has this code, and the headers that its status requires. */
 function expectCode(answer: Answer, status: number, code: string): void {
   expect([answer.status, answer.headers['x-error-code']]).toEqual([status, code]);
   expect(answer.headers['www-authenticate']).toBe(status === 401 ? 'ApiKey' : undefined);
@@ -48,7 +48,7 @@ describe('x-error-code', () => {
     await expectReadCode(path, status, code);
   });
 
-  it('tells a missing key from a missing scope', async () => {
+  it('distinguishes a missing key from a missing scope', async () => {
     for (const path of ['/hotels', '/hotels/h1', '/hotels/registry/1']) {
       await expectReadCode(path, 401, 'unauthorized', { key: 'none' });
       await expectReadCode(path, 401, 'unauthorized', { key: 'nonsense' });
@@ -59,7 +59,7 @@ describe('x-error-code', () => {
     expectCode(await service.post(REGISTRY, '{', { key: 'narrow' }), 403, 'forbidden');
   });
 
-  it('stands beside the methods that are allowed', async () => {
+  it('accompanies the allowed methods', async () => {
     for (const method of ['DELETE', 'PUT', 'OPTIONS']) {
       const answer = await service.get('/hotels', { method });
       expectCode(answer, 405, 'method_not_allowed');
@@ -79,7 +79,7 @@ describe('x-error-code', () => {
     [REGISTRY, `{"registry_ids":[${'1,'.repeat(999)}null]}`, 'registry_id_not_integer', '999'],
     [REGISTRY, { registry_ids: new Array(1001).fill(1) }, 'too_many_registry_ids', undefined],
   ])('of POST %s with %j is %s, at the element %s', async (path, body, code, position) => {
-    // the second one finds what it asks for in the cache
+    // the second request finds its id in the cache
     for (let round = 0; round < 2; round++) {
       const answer = await service.post(path, body);
       expectCode(answer, 400, code);
@@ -87,7 +87,7 @@ describe('x-error-code', () => {
     }
   });
 
-  it('stands on responses to bodies that are not read', async () => {
+  it('is present on responses to bodies that are not read', async () => {
     expectCode(await service.post(CHANNEL, Buffer.alloc(MIB + 1, ' ')), 413, 'body_too_large');
     for (const method of ['GET', 'HEAD'])
       expectCode(await service.post('/hotels/h1', 'x', { method }), 400, 'body_not_allowed');
@@ -97,7 +97,7 @@ describe('x-error-code', () => {
     expectCode(await service.post(CHANNEL, '{}', cut), 408, 'body_too_slow');
   });
 
-  it('stands on what the key may not ask any more', async () => {
+  it('is present on rate-limited responses', async () => {
     const key = await insertKey(service.sql, []);
     await service.sql`update api_keys set rate_limit_requests = 1, rate_limit_window_s = 3600
       where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
@@ -106,7 +106,7 @@ describe('x-error-code', () => {
     expectCode(await service.post(CHANNEL, '{', { key }), 429, 'too_many_requests');
   });
 
-  it('does not stand on what succeeds', async () => {
+  it('is absent from successful responses', async () => {
     const { headers } = await service.get('/hotels/h1');
     for (const answer of [
       headers,
@@ -119,22 +119,25 @@ describe('x-error-code', () => {
 });
 
 describe('a request body with Content-Encoding', () => {
-  it.each(['gzip', 'br', 'x-unknown', 'gzip, br'])('%s gets 415 and what is accepted', async (coding) => {
-    for (const path of [CHANNEL, REGISTRY]) {
-      const headers = { 'content-encoding': coding };
-      const answer = await service.post(path, '{"channel_ids":[],"registry_ids":[]}', { headers });
-      expectCode(answer, 415, 'content_encoding_not_supported');
-      expect(answer.text).toBe('{"error":"Request body must be sent without Content-Encoding"}');
-    }
-  });
+  it.each(['gzip', 'br', 'x-unknown', 'gzip, br'])(
+    '%s receives 415 and the accepted coding',
+    async (coding) => {
+      for (const path of [CHANNEL, REGISTRY]) {
+        const headers = { 'content-encoding': coding };
+        const answer = await service.post(path, '{"channel_ids":[],"registry_ids":[]}', { headers });
+        expectCode(answer, 415, 'content_encoding_not_supported');
+        expect(answer.text).toBe('{"error":"Request body must be sent without Content-Encoding"}');
+      }
+    },
+  );
 
-  it('is judged behind the key and the scope', async () => {
+  it('is checked after the key and the scope', async () => {
     const headers = { 'content-encoding': 'gzip' };
     expectCode(await service.post(CHANNEL, 'x', { headers, key: 'none' }), 401, 'unauthorized');
     expectCode(await service.post(REGISTRY, 'x', { headers, key: 'narrow' }), 403, 'forbidden');
   });
 
-  it('gets 415 with a key that was never seen before, and in chunks', async () => {
+  it('receives 415 with an unknown key, and in chunks', async () => {
     const key = await insertKey(service.sql, []);
     const headers = { 'content-encoding': 'gzip' };
     expectCode(await service.post(CHANNEL, 'x', { headers, key }), 415, 'content_encoding_not_supported');
@@ -145,14 +148,14 @@ describe('a request body with Content-Encoding', () => {
     );
   });
 
-  it.each(['identity', 'Identity', ''])('"%s" is read as it is', async (coding) => {
+  it.each(['identity', 'Identity', ''])('"%s" is read without decoding', async (coding) => {
     const headers = { 'content-encoding': coding };
     expect((await service.post(CHANNEL, { channel_ids: ['CH-1'] }, { headers })).status).toBe(200);
   });
 });
 
-// last: the circuit breaker stays open for a while
-it('x-error-code stands on failures of the service', async () => {
+// last, because the circuit breaker stays open for a while
+it('x-error-code is present on failures of the service', async () => {
   await service.sql`revoke select on hotels from hotel_api_serve`;
   try {
     await expectReadCode('/hotels/never-asked', 500, 'internal');
@@ -169,8 +172,17 @@ it('x-error-code stands on failures of the service', async () => {
   });
 });
 
-it('every code of the table was seen', () => {
+it('every code of the table was received', () => {
   const codes = Object.values(publicErrors).map(({ code }) => code);
-  // of a token that is older than what is remembered: the tests of the changes wait for one
+  // of a token older than the retention: the tests of the changes wait for one
   expect(codes.filter((code) => !seen.has(code))).toEqual(['token_expired']);
+});
+
+it.each([
+  [431, `GET /hotels HTTP/1.1\r\nhost: x\r\nx-long: ${'a'.repeat(5000)}\r\n\r\n`],
+  [505, 'GET /hotels HTTP/1.0\r\nhost: x\r\n\r\n'],
+])('the HTTP library writes %d itself, without a code, as the guide says', async (status, request) => {
+  const answer = (await service.raw(request)).toString();
+  expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+  expect(answer).not.toContain('x-error-code');
 });

@@ -1,34 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { FIELDS } from '../../src/hotels/entry.fixture.ts';
 import type { Answer } from '../support/client.ts';
 import type { HotelRow } from '../support/hotel.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const DAY_MS = 86_400_000;
-/** The fields of the specification's table, in its order. */
-const FIELDS = [
-  'id',
-  'name',
-  'description',
-  'address',
-  'postal_code',
-  'city',
-  'country_code',
-  'latitude',
-  'longitude',
-  'language',
-  'star_rating',
-  'room_count',
-  'website_url',
-  'email',
-  'images',
-  'certified',
-  'certified_from',
-  'certified_until',
-  'certification_url',
-  'channel_id',
-  'registry_id',
-];
-
 const complete: Partial<HotelRow> = {
   id: 'complete',
   name: 'Grand Hôtel "Zur Sonne"',
@@ -88,19 +64,19 @@ describe('the fields of a hotel', () => {
     }
   });
 
-  it('hold what is stored', async () => {
+  it('contain the stored values', async () => {
     const images = complete.images!.map(({ url, caption = null }) => ({ url, caption }));
     const expected = { ...complete, images, certified: false, certification_url: null };
     expect((await one('complete')).json()).toEqual(expected);
   });
 
-  it('are null where there is no value, and images an empty array', async () => {
+  it('are null without a value, and an empty array for images', async () => {
     const nothing = Object.fromEntries(FIELDS.map((field) => [field, null]));
     const expected = { ...nothing, id: 'empty', name: 'Empty', images: [], certified: false };
     expect((await one('empty')).json()).toEqual(expected);
   });
 
-  it('keep quotes, control characters and all of Unicode', async () => {
+  it('preserve quotes, control characters and all of Unicode', async () => {
     const { name, description, address, city, images, channel_id } = (await one('odd')).json();
     expect({ name, description, address, city, images, channel_id }).toEqual({
       name: odd.name,
@@ -112,20 +88,20 @@ describe('the fields of a hotel', () => {
     });
   });
 
-  it('keep the order of the images, each with its url and its caption', async () => {
+  it('preserve the order of the images, each with its url and its caption', async () => {
     const { images } = (await one('complete')).json();
     expect(images.map((image: object) => Object.keys(image))).toEqual(new Array(3).fill(['url', 'caption']));
     expect(images.map(({ url }: { url: string }) => url)).toEqual(complete.images!.map(({ url }) => url));
     expect(images.map(({ caption }: { caption: unknown }) => caption)).toEqual(['Third first', null, null]);
   });
 
-  it.each([0, 0.5, 1, 3.5, 4, 4.5, 5])('show a star rating of %s as that number', async (rating) => {
+  it.each([0, 0.5, 1, 3.5, 4, 4.5, 5])('represent a star rating of %s as that number', async (rating) => {
     const id = await service.insert({ star_rating: rating });
     expect((await one(id)).text).toContain(`"star_rating":${rating},`);
   });
 
   it.each([0, -0.1278, 1e-7, 90, -89.99999999999999, 48.208_174_123_456_7])(
-    'show a latitude of %s as that number',
+    'represent a latitude of %s as that number',
     async (latitude) => {
       const id = await service.insert({ latitude, longitude: latitude * 2 });
       const hotel = (await one(id)).json();
@@ -134,7 +110,7 @@ describe('the fields of a hotel', () => {
   );
 
   it.each([['0'], ['-5'], ['9007199254740991'], ['-9007199254740991']])(
-    'show a registry id of %s digit for digit',
+    'represent a registry id of %s exactly',
     async (registry_id) => {
       const id = await service.insert({ registry_id });
       expect((await one(id)).text).toContain(`,"registry_id":${registry_id}}`);
@@ -151,7 +127,7 @@ describe('the fields of a hotel', () => {
     ['an empty array', []],
     ['an object', {}],
     ['a number', 1],
-  ])('can hold no caption that is %s, for the table refuses it', async (_, caption) => {
+  ])('contain no caption that is %s, because the table rejects it', async (_, caption) => {
     const images = JSON.stringify([{ url: 'https://cdn.example/1.jpg', caption }]);
     const insert = service.sql`insert into hotels (id, name, images) values (gen_random_uuid(), 'No', ${images}::text::jsonb)`;
     await expect(insert).rejects.toThrow(/hotels_images_are_at_most_three/);
@@ -175,8 +151,8 @@ describe('the two views', () => {
     ['GET /hotels?registry_id', (key) => service.get('/hotels?registry_id=500001', { key })],
   ];
 
-  it.each(operations.slice(0, 4))('of %s differ in registry_id and in nothing else', async (_, ask) => {
-    // the first answers come from the database, the later ones from caches
+  it.each(operations.slice(0, 4))('of %s differ in registry_id only', async (_, ask) => {
+    // the first responses come from the database, the later ones from caches
     for (let round = 0; round < 3; round++) {
       const [full, narrow] = [await ask('full'), await ask('narrow')];
       expect([full.status, narrow.status]).toEqual([200, 200]);
@@ -185,17 +161,17 @@ describe('the two views', () => {
     }
   });
 
-  it.each(operations)('%s shows the same bytes as every other operation', async (_, ask) => {
+  it.each(operations)('of %s have the same bytes in every operation', async (_, ask) => {
     const { text } = await service.get('/hotels/complete');
     expect((await ask('full')).text.replace(/^\[|\]$/g, '')).toBe(text);
   });
 
-  it('are JSON', async () => {
+  it('are valid JSON', async () => {
     for (const [, ask] of operations)
       expect((await ask('full')).headers['content-type']).toBe('application/json');
   });
 
-  it('hide nothing but registry_id from hotels whose values look like the end of the JSON', async () => {
+  it('differ in registry_id only for values that look like the end of the JSON', async () => {
     const [full, narrow] = [await one('odd'), await one('odd', 'narrow')];
     expect(narrow.json()).toEqual({ ...full.json(), registry_id: null });
     expect(full.json().registry_id).toBe(500002);
@@ -226,7 +202,7 @@ describe('certified', () => {
     const dateOf = (day: number | string | null) => (typeof day === 'number' ? dayAfter(day) : day);
     let hotel: Record<string, unknown>;
     let expected: Record<string, unknown>;
-    // should midnight fall between, the question is put again
+    // repeated if midnight falls between the two
     do {
       today = new Date().toISOString().slice(0, 10);
       const dates = { certified_from: dateOf(from), certified_until: dateOf(until) };
@@ -238,7 +214,7 @@ describe('certified', () => {
     expect(hotel).toMatchObject(expected);
   });
 
-  it('may be true of a hotel that has no badge to link to', async () => {
+  it('may be true for a hotel without a badge URL', async () => {
     const id = await service.insert({ certified_from: '2000-01-01', certified_until: '9999-12-31' });
     const hotel = (await service.get(`/hotels/${id}`)).json();
     expect(hotel).toMatchObject({ certified: true, certification_url: null });

@@ -1,18 +1,14 @@
-import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer, AskOptions } from '../support/client.ts';
+import { CODINGS, DECODERS } from '../support/decoders.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
-
-/** A case with as much of it as a title holds. */
-const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
+import { titled } from '../support/titled.ts';
 
 const KIB = 1024;
-const PATIENCE_MS = 1_000;
-/** A line of the log comes when the process gets to it. */
+const TIMEOUT_MS = 1_000;
+/** A line of the log is written asynchronously. */
 const PRINTED_MS = 10_000;
-const DECODERS = { zstd: zstdDecompressSync, br: brotliDecompressSync, gzip: gunzipSync };
-type Coding = keyof typeof DECODERS;
 
 let service: Service;
 
@@ -27,7 +23,7 @@ beforeAll(async () => {
         description: 'Ein Haus am See. é😀 '.repeat(200),
       },
       { id: 'unmapped', channel_id: 'CH-unmapped' },
-      // found by trying: the tag of its JSON ends in "-br"
+      // found by trial: the tag of its JSON ends in "-br"
       { id: 'suffix', name: 'N275569' },
       ...Array.from({ length: 40 }, (_, i) => ({ id: `x${i}`, registry_id: 600_000 + i })),
     ],
@@ -58,7 +54,7 @@ async function good(path: string, options: AskOptions = {}): Promise<Answer> {
 }
 
 describe('every 200 of a GET', () => {
-  it.each(READS)('carries its tag, its length and how it may be cached: %s', async (path) => {
+  it.each(READS)('has its tag, its length and its cache directives: %s', async (path) => {
     for (const key of path.includes('registry') ? ['full'] : ['full', 'narrow']) {
       const answer = await good(path, { key });
       expect(tagOf(answer)).toMatch(/^(W\/)?"[\x21\x23-\x7e]+"$/);
@@ -69,7 +65,7 @@ describe('every 200 of a GET', () => {
     }
   });
 
-  it.each(READS)('is told apart by its tag and by nothing else of that name: %s', async (path) => {
+  it.each(READS)('has its tag as the only validator: %s', async (path) => {
     expect(tagOf(await good(path))).toBe(tagOf(await good(path)));
   });
 
@@ -87,7 +83,7 @@ describe('every 200 of a GET', () => {
 
 describe('the tag', () => {
   it.each(['/hotels', '/hotels?limit=1', '/hotels/small', '/hotels/large', '/hotels/channel/CH-small'])(
-    'differs where a key sees something else: %s',
+    'differs between keys that receive different bytes: %s',
     async (path) => {
       const [full, narrow] = [await good(path), await good(path, { key: 'narrow' })];
       expect(full.text).not.toBe(narrow.text);
@@ -111,13 +107,13 @@ describe('the tag', () => {
     expect(new Set(tags).size).toBe(tags.length);
   });
 
-  it('changes within a second when the hotel changes', async () => {
+  it('changes within a second of a change of the hotel', async () => {
     const id = await service.insert({ name: 'Before' });
     const before = tagOf(await good(`/hotels/${id}`));
     await service.sql`update hotels set name = 'After' where id = ${id}`;
     const headers = { 'if-none-match': before };
     await within(
-      PATIENCE_MS,
+      TIMEOUT_MS,
       async () => (await service.get(`/hotels/${id}`, { headers })).status,
       (found) => expect(found).toBe(200),
     );
@@ -126,23 +122,23 @@ describe('the tag', () => {
     expect(tagOf(after)).not.toBe(before);
   });
 
-  it('of a list changes within a second when a hotel of it changes', async () => {
+  it('of a list changes within a second of a change of one of its hotels', async () => {
     const id = await service.insert({ id: '!first', name: 'Before' });
     await within(
-      PATIENCE_MS,
+      TIMEOUT_MS,
       async () => (await good('/hotels?limit=1')).json()[0].name,
       (found) => expect(found).toBe('Before'),
     );
     const headers = { 'if-none-match': tagOf(await good('/hotels?limit=1')) };
     await service.sql`update hotels set name = 'After' where id = ${id}`;
     await within(
-      PATIENCE_MS,
+      TIMEOUT_MS,
       async () => (await service.get('/hotels?limit=1', { headers })).status,
       (found) => expect(found).toBe(200),
     );
     await service.sql`delete from hotels where id = ${id}`;
     await within(
-      PATIENCE_MS,
+      TIMEOUT_MS,
       async () => (await good('/hotels?limit=1')).json()[0].id,
       (found) => expect(found).not.toBe(id),
     );
@@ -152,9 +148,9 @@ describe('the tag', () => {
 describe('If-None-Match', () => {
   const conditions: [claim: string, status: number, (tag: string) => string][] = [
     ['the tag', 304, (tag) => tag],
-    ['the tag as a weak one', 304, (tag) => `W/${tag.replace('W/', '')}`],
+    ['the tag as a weak tag', 304, (tag) => `W/${tag.replace('W/', '')}`],
     ['a list with the tag', 304, (tag) => `"a", ${tag}, "b"`],
-    ['a list without blanks', 304, (tag) => `"a",W/"b",${tag}`],
+    ['a list without spaces', 304, (tag) => `"a",W/"b",${tag}`],
     ['a list with a comma within a tag', 304, (tag) => `"a,b", ${tag}`],
     ['a list with empty elements', 304, (tag) => `, ,${tag},`],
     ['anything', 304, () => '*'],
@@ -165,7 +161,7 @@ describe('If-None-Match', () => {
     ['nothing', 200, () => ''],
   ];
 
-  it.each(conditions)('with %s is answered with %s', async (_, status, condition) => {
+  it.each(conditions)('with %s results in %s', async (_, status, condition) => {
     for (const path of [
       '/hotels/small',
       '/hotels/large',
@@ -183,18 +179,18 @@ describe('If-None-Match', () => {
     }
   });
 
-  it('with a tag that happens to end as the name of a coding does is answered with 304', async () => {
+  it('results in 304 for a tag that ends like the name of a coding', async () => {
     const headers = { 'if-none-match': tagOf(await good('/hotels/suffix')) };
     expect((await service.get('/hotels/suffix', { headers })).status).toBe(304);
   });
 
-  it('is answered to HEAD as to GET', async () => {
+  it('has the same result for HEAD as for GET', async () => {
     const headers = { 'if-none-match': tagOf(await good('/hotels/small')) };
     const answer = await service.get('/hotels/small', { method: 'HEAD', headers });
     expect([answer.status, answer.text]).toEqual([304, '']);
   });
 
-  it('is answered with 304 without a content type, and with all else that the 200 carries', async () => {
+  it('results in 304 without a content type, and with all other headers of the 200', async () => {
     const ofHotel = ({ headers }: Answer): Record<string, unknown> => {
       const { date: _, 'x-request-id': __, 'content-type': ___, 'content-length': ____, ...rest } = headers;
       return rest;
@@ -216,7 +212,7 @@ describe('If-None-Match', () => {
     }
   });
 
-  it('is answered with the links of the page, whether it has changed or not', async () => {
+  it('results in the links of the page, for 200 and 304', async () => {
     const page = '/hotels?limit=2&offset=2';
     const { headers } = await good(page);
     expect(headers.link).toMatch(/rel="first".*rel="prev".*rel="next"/);
@@ -226,7 +222,7 @@ describe('If-None-Match', () => {
     }
   });
 
-  it('never spares a key, a scope, a value or a hotel', async () => {
+  it('does not bypass checks of the key, the scope, the values and the existence of the hotel', async () => {
     const tag = tagOf(await good('/hotels/registry/500001'));
     for (const condition of ['*', tag]) {
       const headers = { 'if-none-match': condition };
@@ -243,7 +239,7 @@ describe('If-None-Match', () => {
     }
   });
 
-  it('says nothing to a batch', async () => {
+  it('has no effect on a batch', async () => {
     const headers = { 'if-none-match': '*' };
     expect(
       (await service.post('/hotels/channel/batch', { channel_ids: ['CH-small'] }, { headers })).status,
@@ -253,7 +249,7 @@ describe('If-None-Match', () => {
 
 describe('x-request-id', () => {
   it.each(['a', '7f0c4b1e-6b0f-4a3c-9d25-0e6f4f0a2b11', 'Req_1.2-3', 'x'.repeat(36)])(
-    'is echoed when it is well-formed: %s',
+    'is echoed if it is well-formed: %s',
     async (id) => {
       for (const path of ['/hotels/small', '/hotels', '/hotels/nowhere', '/nowhere']) {
         expect((await service.get(path, { headers: { 'x-request-id': id } })).headers['x-request-id']).toBe(
@@ -273,13 +269,13 @@ describe('x-request-id', () => {
 
   it.each(
     ['', 'a b', 'x'.repeat(1_000), '"quoted"', 'a\tb', 'é', '<script>', 'a\u00a0b', '{"a":1}'].map(titled),
-  )('is replaced when it is not: %s', async (_, id) => {
+  )('is replaced if it is malformed: %s', async (_, id) => {
     const { headers } = await service.get('/hotels/small', { headers: { 'x-request-id': id } });
     expect(headers['x-request-id']).not.toBe(id);
     expect(headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{8,64}$/);
   });
 
-  it('is made where there is none, another for each request', async () => {
+  it('is generated if it is missing, differently for each request', async () => {
     const ids = await Promise.all(
       Array.from({ length: 50 }, async () => (await service.get('/hotels/small')).headers['x-request-id']),
     );
@@ -287,7 +283,7 @@ describe('x-request-id', () => {
     for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9._-]{8,64}$/);
   });
 
-  it('stands in the log of a request that failed', async () => {
+  it('is in the log line of a failed request', async () => {
     await service.sql`revoke select on hotels from hotel_api_serve`;
     try {
       const answer = await service.get('/hotels/never-asked', { headers: { 'x-request-id': 'find-me-1' } });
@@ -305,7 +301,7 @@ describe('x-request-id', () => {
 });
 
 describe('HEAD', () => {
-  it.each(READS)('is answered as GET, without the body and with its length: %s', async (path) => {
+  it.each(READS)('has the headers of GET, including the length, without the body: %s', async (path) => {
     for (const headers of [{}, { 'accept-encoding': 'gzip' }, { 'accept-encoding': 'zstd, br' }]) {
       const [get, head] = [await good(path, { headers }), await good(path, { headers, method: 'HEAD' })];
       expect(head.body).toHaveLength(0);
@@ -330,7 +326,7 @@ describe('HEAD', () => {
     expect(ofEveryAnswer(head)).toEqual(ofEveryAnswer(get));
   });
 
-  it('leaves the connection in step', async () => {
+  it('leaves the connection synchronised', async () => {
     const head = (method: string, last = '') =>
       `${method} /hotels/small HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n${last}\r\n`;
     await good('/hotels/small');
@@ -341,7 +337,7 @@ describe('HEAD', () => {
     expect(text.match(/"id":"small"/g)).toHaveLength(1);
   });
 
-  /** Without what differs from answer to answer. */
+  /** Removes what differs between responses. */
   function ofEveryAnswer({ headers }: Answer): Record<string, unknown> {
     const { date: _, 'x-request-id': __, ...rest } = headers;
     return rest;
@@ -354,7 +350,7 @@ describe('compression', () => {
   const encodingOf = async (path: string, accept: string) =>
     (await good(path, { headers: { 'accept-encoding': accept } })).headers['content-encoding'] ?? 'identity';
 
-  it.each(Object.keys(DECODERS) as Coding[])('by %s is of the same bytes', async (coding) => {
+  it.each(CODINGS)('by %s preserves the bytes', async (coding) => {
     for (const path of LARGE) {
       for (const key of path.includes('registry') ? ['full'] : ['full', 'narrow']) {
         const plain = await good(path, { key });
@@ -371,7 +367,7 @@ describe('compression', () => {
     }
   });
 
-  it.each(Object.keys(DECODERS) as Coding[])('by %s is done for batches', async (coding) => {
+  it.each(CODINGS)('by %s applies to batches', async (coding) => {
     const body = { channel_ids: ['CH-large', 'CH-small'] };
     const plain = await service.post('/hotels/channel/batch', body);
     const headers = { 'accept-encoding': coding };
@@ -384,7 +380,7 @@ describe('compression', () => {
     expect(DECODERS[coding](answer.body).equals(plain.body)).toBe(true);
   });
 
-  it('is not done for bodies up to 1 KiB, and is beyond', async () => {
+  it('does not apply to bodies of up to 1 KiB, and applies above', async () => {
     const sized = async (id: string, description: string) => {
       await service.insert({ id, description });
       const { body } = await good(`/hotels/${id}`);
@@ -425,24 +421,24 @@ describe('compression', () => {
     ['identity, *', ['identity']],
     ['*;q=0.5, gzip;q=0', ['identity']],
     [',,;q=,gzip;q=x;;', ['gzip', 'identity']],
-  ])('answers Accept-Encoding "%s" with %j', async (accept, expected) => {
+  ])('responds to Accept-Encoding "%s" with %j', async (accept, expected) => {
     expect(expected).toContain(await encodingOf('/hotels/large', accept));
   });
 
-  it('is not done unless it is asked for', async () => {
+  it('does not apply without Accept-Encoding', async () => {
     for (const path of [...LARGE, ...SMALL])
       expect((await good(path)).headers['content-encoding']).toBeUndefined();
   });
 
-  it('keeps conditional requests true', async () => {
+  it('keeps conditional requests correct', async () => {
     for (const path of ['/hotels/large', '/hotels']) {
       const plain = tagOf(await good(path));
-      for (const coding of Object.keys(DECODERS)) {
+      for (const coding of CODINGS) {
         const accept = { 'accept-encoding': coding };
         const tag = tagOf(await good(path, { headers: accept }));
         const answer = await service.get(path, { headers: { ...accept, 'if-none-match': tag } });
         expect([answer.status, answer.text, tagOf(answer)]).toEqual([304, '', tag]);
-        // a strong tag stands for bytes, and these are others
+        // a strong tag identifies bytes, and these differ
         if (!tag.startsWith('W/')) expect(tag).not.toBe(plain);
         const narrow = await service.get(path, {
           key: 'narrow',
@@ -453,13 +449,13 @@ describe('compression', () => {
     }
   });
 
-  it('leaves errors as they are', async () => {
+  it('does not apply to errors', async () => {
     const headers = { 'accept-encoding': 'gzip, br, zstd' };
     expect((await service.get('/hotels/nowhere', { headers })).text).toBe('{"error":"Hotel not found"}');
   });
 });
 
-it('no response allows a page of another origin to read it', async () => {
+it('no response permits a page of another origin to read it', async () => {
   const headers = {
     origin: 'https://elsewhere.example',
     'access-control-request-method': 'GET',

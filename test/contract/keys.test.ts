@@ -2,18 +2,17 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import type { Answer } from '../support/client.ts';
 import { promisedMs } from '../support/form.ts';
+import { errorsIn } from '../support/log-lines.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs } from '../support/stall-detector.ts';
-
-/** A case with as much of it as a title holds. */
-const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
+import { titled } from '../support/titled.ts';
 
 const WITHIN_MS = promisedMs(1_000);
 
 let service: Service;
 
 beforeAll(async () => {
-  // two workers: what is in force must be in force in both
+  // two workers, because a change must be effective in both
   service = await startService({
     workers: 2,
     hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }],
@@ -50,13 +49,16 @@ function expectUnauthorized(answer: Answer): void {
   ]);
 }
 
-/** Asks on so many connections at once that both workers are met. */
+/** Sends requests over enough connections to reach both workers. */
 async function statusesOf(key: string, path: string): Promise<number[]> {
   const answers = await Promise.all(Array.from({ length: 12 }, () => service.get(path, { key })));
   return answers.map(({ status }) => status);
 }
 
-/** Asks until every answer has this status, and says how long it took since `sinceMs`, in this process' own time. */
+/**
+ * Sends requests until every response has this status. Returns the time since `sinceMs`, without stalls of this
+ * process.
+ */
 async function elapsedUntilAll(status: number, key: string, path: string, sinceMs: number): Promise<number> {
   for (;;) {
     const statuses = await statusesOf(key, path);
@@ -66,7 +68,7 @@ async function elapsedUntilAll(status: number, key: string, path: string, sinceM
 }
 
 describe('a key', () => {
-  it('that is missing or empty is refused', async () => {
+  it('is rejected if it is missing or empty', async () => {
     expectUnauthorized(await service.get('/hotels', { key: 'none' }));
     expectUnauthorized(await service.get('/hotels', { key: '' }));
     expectUnauthorized(await service.post('/hotels/channel/batch', { channel_ids: [] }, { key: 'none' }));
@@ -85,11 +87,11 @@ describe('a key', () => {
       'x'.repeat(3_000),
       ['a', 'b'].join(', '),
     ].map(titled),
-  )('that is malformed is refused: %s', async (_, key) => {
+  )('is rejected if it is malformed: %s', async (_, key) => {
     expectUnauthorized(await service.get('/hotels', { key }));
   });
 
-  it('that is almost right is refused', async () => {
+  it('is rejected if it is almost correct', async () => {
     const { fullKey } = service;
     const altered = [
       fullKey.slice(0, -1),
@@ -103,12 +105,12 @@ describe('a key', () => {
     for (const key of altered) expectUnauthorized(await service.get('/hotels', { key }));
   });
 
-  it('that is well-formed and was never given out is refused, at the first time and later', async () => {
+  it('is rejected if it is well-formed but unknown, at the first and at later requests', async () => {
     const key = makeKey();
     for (let round = 0; round < 3; round++) expectUnauthorized(await service.get('/hotels/h1', { key }));
   });
 
-  it('that was revoked or has expired is refused, whatever its scopes', async () => {
+  it('is rejected if it is revoked or expired, with any scopes', async () => {
     const past = new Date(Date.now() - 1_000);
     for (const row of [{ revoked_at: past }, { expires_at: past }, { expires_at: past, revoked_at: past }]) {
       const { key } = await insertKey({ ...row, scopes: ['registry'] });
@@ -118,7 +120,7 @@ describe('a key', () => {
     }
   });
 
-  it('that expires later is good until then, and not a moment longer than a second', async () => {
+  it('is accepted until it expires, and at most a second longer', async () => {
     const expiresAt = Date.now() + 2_000;
     const { key } = await insertKey({ expires_at: new Date(expiresAt) });
     expect(await statusesOf(key, '/hotels/h1')).toEqual(new Array(12).fill(200));
@@ -128,7 +130,7 @@ describe('a key', () => {
     expect(elapsedMs).toBeLessThan(WITHIN_MS);
   });
 
-  it('sees no more than its scopes allow', async () => {
+  it('receives only what its scopes permit', async () => {
     const narrow = await insertKey();
     const full = await insertKey({ scopes: ['registry'] });
     expect((await service.get('/hotels/h1', { key: narrow.key })).json().registry_id).toBeNull();
@@ -146,13 +148,13 @@ describe('the header', () => {
     return Number(answer.toString().slice(9, 12));
   };
 
-  it('may be written in any case, with blanks around the value', async () => {
+  it('may be written in any case, with whitespace around the value', async () => {
     expect(await status(`X-API-KEY: ${service.fullKey}\r\n`)).toBe(200);
     expect(await status(`x-Api-Key:${service.fullKey}\r\n`)).toBe(200);
     expect(await status(`x-api-key:   ${service.fullKey}  \r\n`)).toBe(200);
   });
 
-  it('counts once: of two the first', async () => {
+  it('counts once: the first of two', async () => {
     expect(await status(`x-api-key: ${service.fullKey}\r\nx-api-key: nonsense\r\n`)).toBe(200);
     expect(await status(`x-api-key: nonsense\r\nx-api-key: ${service.fullKey}\r\n`)).toBe(401);
     expect(await status(`x-api-key: \r\nX-Api-Key: ${service.fullKey}\r\n`)).toBe(401);
@@ -175,7 +177,7 @@ describe('within a second, in every worker,', () => {
     change: (id: string) => Promise<unknown>,
   ][] = [
     [
-      'a key that is revoked is refused',
+      'a revoked key is rejected',
       { scopes: ['registry'] },
       '/hotels/registry/500001',
       200,
@@ -183,7 +185,7 @@ describe('within a second, in every worker,', () => {
       (id) => service.sql`update api_keys set revoked_at = now() where id = ${id}`,
     ],
     [
-      'a key whose revocation is taken back is good',
+      'a key whose revocation is withdrawn is accepted',
       { revoked_at: new Date(0) },
       '/hotels/h1',
       401,
@@ -191,7 +193,7 @@ describe('within a second, in every worker,', () => {
       (id) => service.sql`update api_keys set revoked_at = null where id = ${id}`,
     ],
     [
-      'a key that is deleted is refused',
+      'a deleted key is rejected',
       {},
       '/hotels/h1',
       200,
@@ -199,7 +201,7 @@ describe('within a second, in every worker,', () => {
       (id) => service.sql`delete from api_keys where id = ${id}`,
     ],
     [
-      'a key that is given the scope may use it',
+      'a key that gains the scope may use it',
       {},
       '/hotels/registry/500001',
       403,
@@ -207,7 +209,7 @@ describe('within a second, in every worker,', () => {
       (id) => service.sql`update api_keys set scopes = '{registry}' where id = ${id}`,
     ],
     [
-      'a key that loses the scope may not',
+      'a key that loses the scope may not use it',
       { scopes: ['registry'] },
       '/hotels/registry/500001',
       200,
@@ -215,7 +217,7 @@ describe('within a second, in every worker,', () => {
       (id) => service.sql`update api_keys set scopes = '{}' where id = ${id}`,
     ],
     [
-      'a key that expires at once is refused',
+      'an expired key is rejected',
       {},
       '/hotels/h1',
       200,
@@ -223,7 +225,7 @@ describe('within a second, in every worker,', () => {
       (id) => service.sql`update api_keys set expires_at = now() where id = ${id}`,
     ],
     [
-      'a key that is another by now is refused',
+      'a key whose hash was replaced is rejected',
       {},
       '/hotels/h1',
       200,
@@ -241,14 +243,14 @@ describe('within a second, in every worker,', () => {
     expect(await statusesOf(key, path)).toEqual(new Array(12).fill(after));
   });
 
-  it('a key that was unknown is good', async () => {
+  it('a key that was unknown is accepted', async () => {
     const key = makeKey();
     expect(await statusesOf(key, '/hotels/h1')).toEqual(new Array(12).fill(401));
     await insertKey({}, key);
     expect(await elapsedUntilAll(200, key, '/hotels/h1', ownTimeMs())).toBeLessThan(WITHIN_MS);
   });
 
-  it('all keys are refused when the table is emptied', async () => {
+  it('all keys are rejected after a TRUNCATE', async () => {
     const keys = await service.sql`select * from api_keys`;
     expect(await statusesOf(service.fullKey, '/hotels/h1')).toEqual(new Array(12).fill(200));
     await service.sql`truncate api_keys`;
@@ -258,12 +260,11 @@ describe('within a second, in every worker,', () => {
   });
 });
 
-it('nothing of it was an error', () => {
-  const isError = (line: string) => ['error', 'fatal'].includes(JSON.parse(line).level);
-  expect(service.logs().filter(isError)).toEqual([]);
+it('no request caused an error in the log', () => {
+  expect(errorsIn(service.logs())).toEqual([]);
 });
 
-it('nothing that was printed holds a key', () => {
+it('no printed line contains a key', () => {
   const printed = service.logs().join('\n');
   expect(printed).not.toContain(service.fullKey);
   expect(printed).not.toContain(service.narrowKey);

@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
+import { idsOf } from '../support/ids.ts';
+import { errorsIn } from '../support/log-lines.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
+import { titled } from '../support/titled.ts';
 
-/** A case with as much of it as a title holds. */
-const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
-
-/** In UTF-16 the emoji would stand before U+FF01, and in most languages é before Z. */
+/** In UTF-16 the emoji would precede U+FF01; in most languages é would precede Z. */
 const ODD_IDS = [
   'a',
   'B',
@@ -30,7 +30,7 @@ const ODD_IDS = [
   '😀',
   '/',
 ];
-const PATIENCE_MS = 1_000;
+const TIMEOUT_MS = 1_000;
 
 let service: Service;
 let ids: string[];
@@ -45,11 +45,6 @@ beforeAll(async () => {
   service = await startService({ hotels });
 });
 
-function idsOf(answer: Answer): string[] {
-  expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
-  return answer.json().map(({ id }: { id: string }) => id);
-}
-
 const list = async (query: string) => idsOf(await service.get(`/hotels${query}`));
 
 function expectRejected(answer: Answer, sentence: RegExp): void {
@@ -58,7 +53,7 @@ function expectRejected(answer: Answer, sentence: RegExp): void {
   expect(answer.json().error).toMatch(sentence);
 }
 
-/** Where the links of an answer point, by their relation; paths as they can be asked for. */
+/** Returns the targets of the links of a response by relation, as paths that can be requested. */
 function linksOf(answer: Answer): Record<string, string> {
   const links: Record<string, string> = {};
   for (const [, target, parameters] of String(answer.headers.link ?? '').matchAll(/<([^>]*)>([^,]*)/g)) {
@@ -70,7 +65,7 @@ function linksOf(answer: Answer): Record<string, string> {
 }
 
 describe('the list', () => {
-  it('holds 20 hotels from the first on, unless asked otherwise', async () => {
+  it('contains the first 20 hotels by default', async () => {
     expect(await list('')).toEqual(ids.slice(0, 20));
     expect(await list('?')).toEqual(ids.slice(0, 20));
     expect(await list('?limit=20&offset=0')).toEqual(ids.slice(0, 20));
@@ -88,7 +83,7 @@ describe('the list', () => {
     [7, 130],
     [50, 100],
     [3, 129],
-  ])('holds limit %s hotels after offset %s, or as many as there are', async (limit, offset) => {
+  ])('contains limit %s hotels after offset %s, or as many as exist', async (limit, offset) => {
     for (let round = 0; round < 2; round++) {
       expect(await list(`?limit=${limit}&offset=${offset}`)).toEqual(ids.slice(offset, offset + limit));
     }
@@ -109,14 +104,14 @@ describe('the list', () => {
     }
   });
 
-  it('is the same for a key without the scope, but for the registry ids', async () => {
+  it('is the same for a key without the scope, except for the registry ids', async () => {
     const narrow = await service.get('/hotels?limit=100&offset=20', { key: 'narrow' });
     const full = await service.get('/hotels?limit=100&offset=20');
     expect(narrow.text).toBe(full.text.replace(/"registry_id":-?\d+}/g, '"registry_id":null}'));
     expect(full.text).not.toBe(narrow.text);
   });
 
-  it('shows inserted, changed, renamed and deleted hotels within a second, at their places', async () => {
+  it('contains inserted, changed, renamed and deleted hotels within a second, at the right places', async () => {
     const own = await startService({ hotels: ['a', 'c', 'e'].map((id) => ({ id })) });
     const shown = async () =>
       (await own.get('/hotels')).json().map(({ id, name }: { id: string; name: string }) => [id, name]);
@@ -126,9 +121,9 @@ describe('the list', () => {
       ['e', 'Hotel e'],
     ]);
     await own.sql`insert into hotels (id, name) values ('b', 'New')`;
-    await within(PATIENCE_MS, shown, (found) => expect(found).toContainEqual(['b', 'New']));
+    await within(TIMEOUT_MS, shown, (found) => expect(found).toContainEqual(['b', 'New']));
     await own.sql`update hotels set name = 'Changed' where id = 'c'`;
-    await within(PATIENCE_MS, shown, (found) => expect(found).toContainEqual(['c', 'Changed']));
+    await within(TIMEOUT_MS, shown, (found) => expect(found).toContainEqual(['c', 'Changed']));
     await own.sql`update hotels set id = 'd' where id = 'e'`;
     await own.sql`delete from hotels where id = 'a'`;
     const expected = [
@@ -136,16 +131,16 @@ describe('the list', () => {
       ['c', 'Changed'],
       ['d', 'Hotel e'],
     ];
-    await within(PATIENCE_MS, shown, (found) => expect(found).toEqual(expected));
+    await within(TIMEOUT_MS, shown, (found) => expect(found).toEqual(expected));
     await own.sql`truncate hotels`;
-    await within(PATIENCE_MS, shown, (found) => expect(found).toEqual([]));
+    await within(TIMEOUT_MS, shown, (found) => expect(found).toEqual([]));
     await own.stop();
   });
 });
 
 describe('the links of the list', () => {
   it.each([1, 7, 20, 44, 66, 100])(
-    'lead through all hotels by %s, without gap or repeat, and back',
+    'lead through all hotels by %s, without gap or repetition, and back',
     async (limit) => {
       const seen: string[] = [];
       let path = `/hotels?limit=${limit}`;
@@ -174,16 +169,16 @@ describe('the links of the list', () => {
     },
   );
 
-  it('name the last page where it is known: on itself, and everywhere after it was read', async () => {
+  it('name the last page if it is known: on itself, and everywhere after it was read', async () => {
     const own = await startService({ hotels: ids.map((id) => ({ id })) });
     const lastOf = async (query: string) => linksOf(await own.get(`/hotels${query}`)).last;
     const at = (limit: number, offset: number) => `/hotels?limit=${limit}&offset=${offset}`;
     const start = (ids.length - 1) % 7;
-    // the background task that divides the list has counted nothing yet
+    // the background task that divides the list has not counted yet
     await expect.poll(() => lastOf('?limit=7')).toBeDefined();
     for (const offset of [0, 7, ids.length - 1 - start, ids.length + 70])
       expect(await lastOf(`?limit=7&offset=${offset - (offset % 7)}`)).toBe(at(7, ids.length - 1 - start));
-    // its offset is as far from the pages' beginning as that of the page
+    // its offset is as far from the start of a segment as that of the page
     expect(await lastOf('?limit=10&offset=3')).toBe(at(10, 3 + Math.floor((ids.length - 4) / 10) * 10));
     expect(await lastOf(`?limit=100&offset=${ids.length - 1}`)).toBe(at(100, ids.length - 1));
     await own.sql`insert into hotels (id, name) values ('zzz', 'Z')`;
@@ -195,7 +190,7 @@ describe('the links of the list', () => {
     await own.stop();
   });
 
-  it('are whole addresses where PUBLIC_URL is set', async () => {
+  it('are absolute if PUBLIC_URL is set', async () => {
     const env = { PUBLIC_URL: 'https://hotels.example.com', BASE_PATH: '/data/v1' };
     const own = await startService({ env, hotels: ['a', 'b', 'c'].map((id) => ({ id })) });
     const address = 'https://hotels.example.com/data/v1/hotels';
@@ -206,7 +201,7 @@ describe('the links of the list', () => {
     await own.stop();
   });
 
-  it('are none but the first at a page that is the first and the last', async () => {
+  it('contain only the first page on a page that is first and last', async () => {
     const { next, prev } = linksOf(await service.get('/hotels?registry_id=500001'));
     expect([next, prev]).toEqual([undefined, undefined]);
     expect(linksOf(await service.get('/hotels?limit=50'))).not.toHaveProperty('prev');
@@ -220,12 +215,12 @@ describe('the links of the list', () => {
     }
   });
 
-  it('lead back to the beginning from an offset that is less than the limit', async () => {
+  it('lead to the start from an offset below the limit', async () => {
     const { prev } = linksOf(await service.get('/hotels?limit=30&offset=10'));
     expect((await list(prev!.slice('/hotels'.length))).slice(0, 10)).toEqual(ids.slice(0, 10));
   });
 
-  it('repeat nothing of what was asked but the page', async () => {
+  it('preserve only the parameters of the page', async () => {
     const { headers } = await service.get('/hotels?limit=5&x=%0d%0aX-Evil:1&offset=5&y=%3E;rel=%22next%22');
     expect(headers.link).not.toMatch(/evil|[xy]=/i);
   });
@@ -252,13 +247,13 @@ describe('limit and offset', () => {
     '9'.repeat(30),
     '-0.5',
     '%zz',
-  ])('refuse a limit of %j and name its bounds', async (value) => {
+  ])('reject a limit of %j and name its bounds', async (value) => {
     expectRejected(await service.get(`/hotels?limit=${encodeRaw(value)}`), /limit.*\b1\b.*\b100\b/);
     expectRejected(await service.get(`/hotels?offset=5&limit=${encodeRaw(value)}`), /limit.*\b1\b.*\b100\b/);
   });
 
   it.each(['-1', 'abc', '1.5', '', '%20', '%205', '1e1', '0x10', 'NaN', '%00', `-${'9'.repeat(30)}`, '%zz'])(
-    'refuse an offset of %j and name its bound',
+    'reject an offset of %j and name its bound',
     async (value) => {
       expectRejected(await service.get(`/hotels?offset=${value}`), /offset.*\b0\b/);
     },
@@ -270,7 +265,7 @@ describe('limit and offset', () => {
     expectRejected(await service.get('/hotels?%6Cimit=0'), /limit/);
   });
 
-  it('count once: of a repeated one the first', async () => {
+  it('count once: the first of repeated ones', async () => {
     expect(await list('?limit=2&limit=3')).toEqual(ids.slice(0, 2));
     expect(await list('?limit=2&limit=abc&limit=0')).toEqual(ids.slice(0, 2));
     expect(await list('?limit=2&%6cimit=abc')).toEqual(ids.slice(0, 2));
@@ -302,7 +297,7 @@ describe('limit and offset', () => {
       '?channel_id=CH-1',
       `?x=${'y'.repeat(2_000)}`,
     ].map(titled),
-  )('are the only ones that count, beside registry_id: %s', async (_, query) => {
+  )('are the only effective parameters, beside registry_id: %s', async (_, query) => {
     expect(await list(query)).toEqual(ids.slice(0, 20));
   });
 
@@ -313,7 +308,7 @@ describe('limit and offset', () => {
 });
 
 describe('the filter by registry id', () => {
-  it('leaves one hotel or none', async () => {
+  it('results in one hotel or none', async () => {
     for (let round = 0; round < 2; round++) {
       expect(await list('?registry_id=500007')).toEqual(['hotel-7']);
       expect(await list('?registry_id=0500007')).toEqual(['hotel-7']);
@@ -347,12 +342,12 @@ describe('the filter by registry id', () => {
     'null',
     '5,6',
     '500001;500002',
-  ])('refuses what is no integer: %j', async (value) => {
+  ])('rejects values that are not integers: %j', async (value) => {
     expectRejected(await service.get(`/hotels?registry_id=${value}`), /^registry_id must be an integer$/);
   });
 
   it.each(['500007', '1', 'abc', '', '1.5', '500007&limit=0', '500007&offset=abc'])(
-    'is forbidden to a key without the scope, whatever the value: %j',
+    'is forbidden to a key without the scope, for any value: %j',
     async (value) => {
       const answer = await service.get(`/hotels?registry_id=${value}`, { key: 'narrow' });
       expect([answer.status, answer.text]).toEqual([403, '{"error":"Forbidden"}']);
@@ -360,12 +355,11 @@ describe('the filter by registry id', () => {
   );
 });
 
-it('nothing of it was an error', () => {
-  const isError = (line: string) => ['error', 'fatal'].includes(JSON.parse(line).level);
-  expect(service.logs().filter(isError)).toEqual([]);
+it('no request caused an error in the log', () => {
+  expect(errorsIn(service.logs())).toEqual([]);
 });
 
-/** What cannot stand in a request line is encoded; what is encoded stays. */
+/** Encodes what is not permitted in a request line, and preserves what is encoded. */
 function encodeRaw(value: string): string {
   return value.replace(/[^\x20-\x7e]/g, encodeURIComponent);
 }

@@ -2,12 +2,14 @@ import { connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { Everywhere } from '../support/everywhere.ts';
+import { errorsIn } from '../support/log-lines.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const SEED = 20_260_401;
 const REQUESTS = 1_000;
 const AT_ONCE = 50;
-/** What says nothing for so long is asked about. */
+/** A connection silent for this long is checked with a probe of its worker. */
 const SILENCE_MS = 100;
 
 let service: Service;
@@ -29,11 +31,11 @@ beforeAll(async () => {
 });
 
 let probed = 0;
-/** the probe that is under way, and the one that follows it */
+/** the running probe and the one after it */
 let probing: Promise<unknown> = Promise.resolve();
 let nextProbe: Promise<unknown> | undefined;
 
-/** Resolves when each worker has answered a question that was asked later than now, one that PostgreSQL has to answer. */
+/** Resolves when each worker has answered a later request, which requires PostgreSQL. */
 function probe(): Promise<unknown> {
   nextProbe ??= probing.then(() => {
     nextProbe = undefined;
@@ -43,7 +45,7 @@ function probe(): Promise<unknown> {
   return nextProbe;
 }
 
-/** Writes, and reads until the connection closes or says nothing more, though its worker had the time to answer. */
+/** Writes bytes, and reads until the connection closes, or is silent although its worker had the time to respond. */
 function send(bytes: Buffer, silenceMs = SILENCE_MS): Promise<{ text: string; closed: boolean }> {
   const { promise, resolve } = Promise.withResolvers<{ text: string; closed: boolean }>();
   const socket = connect({ port: service.port, host: '127.0.0.1' });
@@ -70,7 +72,7 @@ const post = (headers: string, body: string) =>
   `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\n${key()}${headers}\r\n${body}`;
 const BODY = '{"channel_ids":["CH-1"]}';
 
-/** Requests that are wrong in a known way. */
+/** Returns requests with a known fault. */
 function wrong(): Record<string, string> {
   const length = `Content-Length: ${BODY.length}\r\n`;
   const chunked = 'Transfer-Encoding: chunked\r\n';
@@ -88,7 +90,7 @@ function wrong(): Record<string, string> {
     'a length below zero': post('Content-Length: -1\r\n', BODY),
     'a length with a plus': post(`Content-Length: +${BODY.length}\r\n`, BODY),
     'a length in hexadecimal': post('Content-Length: 0x18\r\n', BODY),
-    'a length that is no number': post('Content-Length: many\r\n', BODY),
+    'a non-numeric length': post('Content-Length: many\r\n', BODY),
     'an empty length': post('Content-Length: \r\n', BODY),
     'a length beyond 64 bits': post('Content-Length: 18446744073709551640\r\n', BODY),
     'a length beyond all numbers': post(`Content-Length: ${'9'.repeat(400)}\r\n`, BODY),
@@ -102,7 +104,7 @@ function wrong(): Record<string, string> {
     'a framing of xchunked': post('Transfer-Encoding: xchunked\r\n', chunk),
     'a framing with a blank before the colon': post('Transfer-Encoding : chunked\r\n', chunk),
     'a chunk without a size': post(chunked, '\r\nx\r\n'),
-    'a chunk size that is no number': post(chunked, 'zz\r\nx\r\n0\r\n\r\n'),
+    'a non-numeric chunk size': post(chunked, 'zz\r\nx\r\n0\r\n\r\n'),
     'a chunk size below zero': post(chunked, '-1\r\nx\r\n0\r\n\r\n'),
     'a chunk size beyond 64 bits': post(chunked, 'fffffffffffffffff\r\nx\r\n0\r\n\r\n'),
     'a chunk size of all bits': post(chunked, 'ffffffffffffffff\r\nx\r\n0\r\n\r\n'),
@@ -114,7 +116,7 @@ function wrong(): Record<string, string> {
     'chunks with bare line feeds': post(chunked, `18\n${BODY}\n0\n\n`),
     'chunks without an end': post(chunked, chunk),
     'a folded header': get('/hotels/h1', 'x-a: b\r\n c\r\n'),
-    'a folded header of ours': `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key:\r\n ${service.fullKey}\r\n\r\n`,
+    'a folded header of the API': `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key:\r\n ${service.fullKey}\r\n\r\n`,
     'bare line feeds': get('/hotels/h1').replaceAll('\r\n', '\n'),
     'bare carriage returns': get('/hotels/h1').replaceAll('\r\n', '\r'),
     'a NUL in the path': get('/hotels/h\x001'),
@@ -143,7 +145,7 @@ function wrong(): Record<string, string> {
     'blanks in the path': get('/hotels/h1 x'),
     'two blanks before the path': `GET  /hotels/h1 HTTP/1.1\r\nHost: a\r\n${key()}\r\n`,
     'a tab before the path': `GET\t/hotels/h1\tHTTP/1.1\r\nHost: a\r\n${key()}\r\n`,
-    'bytes that are no UTF-8 in the path': get('/hotels/\xff\xfe\xed\xa0\x80'),
+    'bytes in the path that are not UTF-8': get('/hotels/\xff\xfe\xed\xa0\x80'),
     'HTTP/1.0': `GET /hotels/h1 HTTP/1.0\r\nHost: a\r\n${key()}\r\n`,
     'HTTP/0.9': 'GET /hotels/h1\r\n',
     'HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0',
@@ -190,10 +192,9 @@ function wrong(): Record<string, string> {
 }
 
 /**
- * What is answered with 200: what is right, and what this build of the HTTP library takes though it should not. The
- * latter is safe here: whatever it makes of them happens on the connection of the one client that sent them, which
- * could have sent the same in two requests, and nginx in front, where clients share connections, refuses them or writes
- * them anew (test/manifests/ingress.test.ts).
+ * Requests that are answered with 200: correct ones, and some that this build of the HTTP library should reject. The
+ * latter are harmless here: they concern only the connection of their client, who could have sent the same in two
+ * requests. nginx, where clients share connections, rejects or rewrites them (test/manifests/ingress.test.ts).
  */
 const GAPS = [
   // the first of them counts
@@ -206,13 +207,13 @@ const ANSWERED = [
   ...['an upgrade', 'an expectation', 'a query of nothing but marks'],
   ...['ten requests at once, known', 'ten batches at once'],
 ];
-/** Requests behind one another that are not all answered in one turn: how many are is left open. */
+/** Pipelined requests that are not all answered in one iteration: the number of responses is not fixed. */
 const MAY_BE_LEFT = [
   'ten requests at once, unknown',
   'requests of every kind at once',
   'a large answer, left at once',
 ];
-/** Where two could read two different ends, the answer is 400 and the connection ends. */
+/** If two readers could find different ends, the response is 400 and the connection closes. */
 const REJECTED_AND_CLOSED = [
   ...['two lengths that differ', 'two lengths, the shorter first', 'two lengths, both right'],
   ...['an empty length', 'no length', 'a length behind a header without a name'],
@@ -226,14 +227,10 @@ const REJECTED_AND_CLOSED = [
     'both framings, a length of 0',
     'an unknown framing',
   ],
-  ...[
-    'a chunk size that is no number',
-    'a chunk size beyond 64 bits',
-    'a chunk that is longer than its size',
-  ],
+  ...['a non-numeric chunk size', 'a chunk size beyond 64 bits', 'a chunk that is longer than its size'],
 ];
 
-/** Requests that are right, for mutations. */
+/** Correct requests, for mutations. */
 const right = () => [
   get('/hotels?limit=5&offset=3'),
   get('/hotels/h1'),
@@ -267,7 +264,7 @@ const TOKENS = [
   '\r\n\r\n',
 ];
 
-/** One to four changes: bytes replaced, taken out, doubled, put in, or the end cut off. */
+/** Applies one to four changes: bytes replaced, removed, duplicated or inserted, or the end truncated. */
 function mutated(request: string, random: () => number): string {
   let text = request;
   const upTo = (limit: number) => Math.floor(random() * limit);
@@ -288,7 +285,7 @@ function mutated(request: string, random: () => number): string {
   return text;
 }
 
-/** What may be said to any request: an answer of the contract or of the HTTP library, never a failure. */
+/** Fails unless this is a possible response: one of the contract or of the HTTP library, never a failure. */
 function expectNoFailure(sent: string, received: string): void {
   const statuses = [...received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
   if (received !== '')
@@ -297,9 +294,9 @@ function expectNoFailure(sent: string, received: string): void {
       `to ${JSON.stringify(sent.slice(0, 300))}: ${received.slice(0, 300)}`,
     ).toBeGreaterThan(0);
   for (const status of statuses) {
-    // 505 is the library's word for a version that it does not speak
-    const sound = status < 500 || status === 505;
-    expect(sound, `${status} to ${JSON.stringify(sent.slice(0, 1_000))}`).toBe(true);
+    // 505 is the library's response to an unsupported version
+    const isValid = status < 500 || status === 505;
+    expect(isValid, `${status} to ${JSON.stringify(sent.slice(0, 1_000))}`).toBe(true);
   }
 }
 
@@ -309,8 +306,8 @@ async function expectWell(): Promise<void> {
   expect((await service.workerPids()).sort()).toEqual(pidsBefore);
 }
 
-describe('a request that is malformed', () => {
-  it('in a known way hurts nobody else', async () => {
+describe('a malformed request', () => {
+  it('of a known kind does not affect others', async () => {
     const requests = Object.entries(wrong());
     for (let start = 0; start < requests.length; start += 10) {
       const some = requests.slice(start, start + 10);
@@ -329,7 +326,7 @@ describe('a request that is malformed', () => {
     }
   });
 
-  it('in any way, a thousand times, leaves the workers as they were', async () => {
+  it('of any of a thousand kinds does not affect the workers', async () => {
     const random = randomFrom(SEED);
     const known = Object.values(wrong());
     const requests = Array.from({ length: REQUESTS }, () => {
@@ -342,10 +339,10 @@ describe('a request that is malformed', () => {
       for (const [i, { text }] of answers.entries()) expectNoFailure(some[i]!, text);
     }
     await expectWell();
-    expect(service.logs().filter((line) => ['error', 'fatal'].includes(JSON.parse(line).level))).toEqual([]);
+    expect(errorsIn(service.logs())).toEqual([]);
   });
 
-  it('is refused with the one shape of errors, where the service has the word', async () => {
+  it('is rejected with the one form of errors, if the service responds', async () => {
     for (const request of [
       get('/hotels?limit=%'),
       get('/nowhere'),
@@ -375,7 +372,7 @@ describe('a GET with a body', () => {
     ['an unknown framing', () => `${get('/hotels/h1', 'Transfer-Encoding: x\r\n')}0\r\n\r\n`],
     ['chunks without an end', () => `${get('/hotels/h1', 'Transfer-Encoding: chunked\r\n')}5\r\nhello\r\n`],
     ['a length that is not kept', () => `${get('/hotels/h1', 'Content-Length: 9\r\n')}hello`],
-  ])('by %s is refused as such, and the connection is closed', async (_, request) => {
+  ])('by %s is rejected with its own message, and the connection closes', async (_, request) => {
     const { text, closed } = await send(Buffer.from(request(), 'latin1'), 2_000);
     const head = 'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n';
     expect([text.slice(0, head.length), closed]).toEqual([head, true]);
@@ -383,7 +380,7 @@ describe('a GET with a body', () => {
     expect(text.split('\r\n\r\n')[1]).toBe('{"error":"GET requests must not carry a body"}');
   });
 
-  it('by a length, as HEAD, is refused likewise, with the length of what GET answers', async () => {
+  it('by a length, as HEAD, is rejected with the length of the body of GET', async () => {
     const request = withLength('/hotels/h1').replace('GET', 'HEAD');
     const { text, closed } = await send(Buffer.from(request, 'latin1'), 2_000);
     expect([text.slice(0, 13), text.split('\r\n\r\n')[1], closed]).toEqual(['HTTP/1.1 400 ', '', true]);
@@ -402,14 +399,14 @@ describe('a GET with a body', () => {
       'a length, as HEAD',
       () => `${get('/hotels/h1', 'Content-Length: 5\r\n')}hello${smuggled()}`.replace('GET', 'HEAD'),
     ],
-  ])('by %s is closed, and what follows it is not answered', async (_, request) => {
+  ])('by %s closes the connection, and the following bytes are not answered', async (_, request) => {
     const { text, closed } = await send(Buffer.from(request(), 'latin1'), 2_000);
     expect(closed).toBe(true);
     expect(text).not.toContain('HTTP/1.1 200');
     expect(text).not.toContain('x7');
   });
 
-  it('of length 0 has none, and is answered', async () => {
+  it('of length 0 has no body, and is answered', async () => {
     const { text } = await send(
       Buffer.from(get('/hotels/h1', 'Content-Length: 0\r\nConnection: close\r\n'), 'latin1'),
       2_000,
@@ -422,13 +419,13 @@ describe('a batch in chunks', () => {
   const chunks = () =>
     post('Transfer-Encoding: Chunked\r\n', `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`);
 
-  it('is answered, and its connection is closed', async () => {
+  it('is answered, and its connection closes', async () => {
     const { text, closed } = await send(Buffer.from(chunks(), 'latin1'), 2_000);
     expect([text.slice(0, 13), closed]).toEqual(['HTTP/1.1 200 ', true]);
     expect(text).toMatch(/\r\nconnection: close\r\n/i);
   });
 
-  it('without a key is refused when its body has come, and its connection is closed', async () => {
+  it('without a key is rejected after its body has arrived, and its connection closes', async () => {
     const { text, closed } = await send(Buffer.from(chunks().replace(key(), ''), 'latin1'), 2_000);
     expect([text.slice(0, 13), closed]).toEqual(['HTTP/1.1 401 ', true]);
   });
@@ -436,7 +433,7 @@ describe('a batch in chunks', () => {
   it.each([
     ['a request in its trailers', 'GET /hotels/x7 HTTP/1.1\r\nHost: a\r\nx-api-key: KEY\r\n\r\n'],
     ['a request behind it', '\r\nGET /hotels/x7 HTTP/1.1\r\nHost: a\r\nx-api-key: KEY\r\n\r\n'],
-  ])('is closed without an answer to %s', async (_, rest) => {
+  ])('closes without a response to %s', async (_, rest) => {
     const request = chunks().slice(0, -2) + rest.replace('KEY', service.fullKey);
     const { text, closed } = await send(Buffer.from(request, 'latin1'), 2_000);
     expect(closed).toBe(true);
@@ -444,43 +441,26 @@ describe('a batch in chunks', () => {
   });
 });
 
-describe('requests behind one another', () => {
-  it('are answered in order once the worker knows the answers', async () => {
+describe('pipelined requests', () => {
+  it('are answered in order from the caches', async () => {
     const paths = ['/hotels/h1', '/hotels/x1', '/hotels/channel/CH-1', '/hotels/x2', '/hotels/h1'];
-    const { promise, resolve, reject } = Promise.withResolvers<string>();
-    const socket = connect({ port: service.port, host: '127.0.0.1' });
-    let text = '';
-    socket.on('error', reject);
-    socket.on('close', () => resolve(text));
-    const nextAnswer = (count: number) =>
-      new Promise<void>((done) => {
-        const look = (chunk: Buffer) => {
-          text += chunk;
-          if (text.split('HTTP/1.1 ').length - 1 < count || !text.endsWith('}')) return;
-          socket.off('data', look);
-          done();
-        };
-        socket.on('data', look);
-      });
-    // one after the other on this connection, so that this connection's worker has them all
-    for (const [i, path] of paths.entries()) {
-      const answered = nextAnswer(i + 1);
-      socket.write(get(path));
-      await answered;
+    const connection = new RawConnection(service.port);
+    // one after the other on this connection, so that its worker caches them all
+    for (const path of paths) {
+      await connection.write(get(path));
+      await connection.read();
     }
-    text = '';
-    const answered = nextAnswer(paths.length);
-    socket.write(paths.map((path) => get(path)).join(''));
-    await answered;
-    socket.destroy();
-    await promise;
-    expect([...text.matchAll(/\{"id":"([^"]+)"/g)].map(([, id]) => id)).toEqual([
+    await connection.write(paths.map((path) => get(path)).join(''));
+    const responses = [];
+    for (const _ of paths) responses.push(await connection.read());
+    connection.close();
+    expect(responses.map((response) => response?.status)).toEqual(paths.map(() => 200));
+    expect(responses.map((response) => JSON.parse(response!.body).id)).toEqual([
       'h1',
       'x1',
       'h1',
       'x2',
       'h1',
     ]);
-    expect(text.match(/HTTP\/1\.1 200/g)).toHaveLength(paths.length);
   });
 });

@@ -1,9 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer, AskOptions } from '../support/client.ts';
 import { type Service, startService } from '../support/service.ts';
-
-/** A case with as much of it as a title holds. */
-const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
+import { titled } from '../support/titled.ts';
 
 let service: Service;
 
@@ -19,7 +17,7 @@ function ask([method, path, body]: Ask, options: AskOptions = {}): Promise<Answe
     : service.post(path, body, { method, ...options });
 }
 
-/** Every error has this shape and nothing beside it. */
+/** Fails unless the error has exactly this form. */
 function expectError(answer: Answer, status: number, sentence: string | RegExp): void {
   expect(answer.status).toBe(status);
   expect(answer.headers['content-type']).toBe('application/json');
@@ -30,7 +28,7 @@ function expectError(answer: Answer, status: number, sentence: string | RegExp):
   expect(more).toEqual({});
 }
 
-/** Of each operation: a request that is answered, and requests that fail at each check and at every later one. */
+/** For each operation: a valid request, and requests that fail at each check and at every later one. */
 const operations: Record<string, { good: Ask; scoped?: true; bad: Ask[]; unknown?: Ask }> = {
   'GET /hotels': {
     good: ['GET', '/hotels'],
@@ -89,19 +87,19 @@ const rows = Object.entries(operations).map(([name, row]) => ({ name, ...row }))
 describe.each(rows)('$name', ({ good, scoped, bad, unknown }) => {
   const failing = [...bad, ...(unknown ? [unknown] : [])];
 
-  it('answers a good request', async () => {
+  it('answers a valid request', async () => {
     const answer = await ask(good);
     expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
   });
 
-  it('asks for a key first', async () => {
+  it('checks the key first', async () => {
     for (const request of [good, ...failing]) {
       expectError(await ask(request, { key: 'none' }), 401, 'Unauthorized');
       expectError(await ask(request, { key: 'nonsense' }), 401, 'Unauthorized');
     }
   });
 
-  it(scoped ? 'then for the scope, whatever the values' : 'asks for no scope', async () => {
+  it(scoped ? 'then checks the scope, for any values' : 'requires no scope', async () => {
     for (const request of [good, ...failing]) {
       const answer = await ask(request, { key: 'narrow' });
       if (scoped) expectError(answer, 403, 'Forbidden');
@@ -109,16 +107,16 @@ describe.each(rows)('$name', ({ good, scoped, bad, unknown }) => {
     }
   });
 
-  it.runIf(bad.length > 0)('then judges the values', async () => {
+  it.runIf(bad.length > 0)('then checks the values', async () => {
     for (const request of bad) expectError(await ask(request), 400, /./);
   });
 
-  it.runIf(unknown)('and at last looks for the hotel', async () => {
+  it.runIf(unknown)('finally looks up the hotel', async () => {
     expectError(await ask(unknown!), 404, 'Hotel not found');
   });
 });
 
-describe('a path that is unknown', () => {
+describe('an unknown path', () => {
   it.each(
     [
       '/',
@@ -141,7 +139,7 @@ describe('a path that is unknown', () => {
       '/*',
       `/${'x'.repeat(2_000)}`,
     ].map(titled),
-  )('is 404 for every method, with a key and without: %s', async (_, path) => {
+  )('results in 404 for every method, with and without a key: %s', async (_, path) => {
     for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS']) {
       for (const key of ['full', 'none']) {
         expectError(
@@ -153,15 +151,15 @@ describe('a path that is unknown', () => {
     }
   });
 
-  it('is 404 for HEAD too, without a body', async () => {
+  it('results in 404 for HEAD too, without a body', async () => {
     const answer = await ask(['HEAD', '/nowhere'], { key: 'none' });
     expect([answer.status, answer.text]).toEqual([404, '']);
   });
 });
 
-describe('a method that is wrong', () => {
+describe('a method that is not allowed', () => {
   const READ = ['GET', 'HEAD'];
-  // "batch" is a channel id like any other, and a registry id that is no integer
+  // "batch" is a channel id like any other, and a registry id that is not an integer
   const BATCH = ['GET', 'HEAD', 'POST'];
 
   it.each([
@@ -175,7 +173,7 @@ describe('a method that is wrong', () => {
     ['/hotels/registry/abc', READ],
     ['/hotels/channel/batch', BATCH],
     ['/hotels/registry/batch', BATCH],
-  ])('is 405 at %s, before the key is asked for', async (path, allowed) => {
+  ])('results in 405 at %s, before the key is checked', async (path, allowed) => {
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']) {
       if (allowed.includes(method)) continue;
       for (const key of ['full', 'none']) {
@@ -187,7 +185,7 @@ describe('a method that is wrong', () => {
     }
   });
 
-  it('does not hide the look-up of what is called batch', async () => {
+  it('does not hide the look-up of an id named batch', async () => {
     expectError(await ask(['GET', '/hotels/channel/batch']), 404, 'Hotel not found');
     expectError(await ask(['GET', '/hotels/registry/batch']), 400, 'registry_id must be an integer');
     expect((await ask(['HEAD', '/hotels/channel/batch'])).status).toBe(404);
@@ -220,12 +218,12 @@ describe("the specification's table of errors", () => {
     ],
     [404, 'Not found', ['GET', '/nowhere']],
     [405, 'Method not allowed', ['DELETE', '/hotels']],
-  ])("is completed by the contract's %s %s", async (status, sentence, request) => {
+  ])("is extended by the contract's %s %s", async (status, sentence, request) => {
     expectError(await ask(request), status, sentence);
   });
 
-  it('has 500 for what nobody foresaw, and 503 for what is away', async () => {
-    // the service may no longer read hotels: it is not told why, so either is right
+  it('has 500 for unexpected failures, and 503 for unavailable dependencies', async () => {
+    // the service may no longer read hotels and does not learn why, so both are correct
     await service.sql`revoke select on hotels from hotel_api_serve`;
     try {
       const requests: Ask[] = [

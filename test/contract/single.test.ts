@@ -1,12 +1,11 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
+import { errorsIn } from '../support/log-lines.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
+import { titled } from '../support/titled.ts';
 
-/** A case with as much of it as a title holds. */
-const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
-
-/** Ids that have to be encoded, and ids that mean something elsewhere. */
+/** Ids that require encoding, and ids with a meaning elsewhere. */
 const ODD_IDS = [
   'a/b',
   'channel/x',
@@ -48,7 +47,7 @@ const ODD_IDS = [
   '😀'.repeat(255),
 ];
 
-/** Paths that no text can be read from. */
+/** Paths that are not valid encodings of a text. */
 const UNDECODABLE = [
   '%',
   '%2',
@@ -88,7 +87,7 @@ describe('one hotel', () => {
     ['its id', '/hotels/plain'],
     ['its channel id', '/hotels/channel/CH-1'],
     ['its registry id', '/hotels/registry/500001'],
-  ])('is found by %s, at the first time and later', async (_, path) => {
+  ])('is found by %s, at the first and at later requests', async (_, path) => {
     for (let round = 0; round < 3; round++) {
       const answer = await service.get(path);
       expect(answer.status).toBe(200);
@@ -103,11 +102,11 @@ describe('one hotel', () => {
     ['hotel id that is a channel id', '/hotels/CH-1'],
     ['hotel id that is a registry id', '/hotels/500001'],
     ['registry id', '/hotels/registry/500009'],
-  ])('is not found by an unknown %s, at the first time and later', async (_, path) => {
+  ])('is not found by an unknown %s, at the first and at later requests', async (_, path) => {
     for (let round = 0; round < 3; round++) expectNotFound(await service.get(path));
   });
 
-  it('that was not there is found as soon as it is', async () => {
+  it('is found once it exists, even if its absence was cached', async () => {
     expectNotFound(await service.get('/hotels/later'));
     expectNotFound(await service.get('/hotels/channel/CH-later'));
     expectNotFound(await service.get('/hotels/registry/600001'));
@@ -121,7 +120,7 @@ describe('one hotel', () => {
     }
   });
 
-  it('is found whatever the query says', async () => {
+  it('is found with any query', async () => {
     expect((await service.get('/hotels/plain?limit=abc&registry_id=x&%zz')).status).toBe(200);
   });
 });
@@ -135,7 +134,7 @@ describe('an id in the path', () => {
     }
   });
 
-  it('may be encoded where it need not be, in either case', async () => {
+  it('may be encoded unnecessarily, in either case', async () => {
     expect((await service.get('/hotels/%70%6c%61%69%6E')).json().id).toBe('plain');
     expect((await service.get('/hotels/%c3%a9')).json().id).toBe('é');
     expect((await service.get('/hotels/%C3%A9')).json().id).toBe('é');
@@ -146,13 +145,13 @@ describe('an id in the path', () => {
     expectNotFound(await service.get('/hotels/%252541'));
   });
 
-  it('holds a plus where it has one', async () => {
+  it('may contain a plus', async () => {
     expect((await service.get('/hotels/a+b')).json().id).toBe('a+b');
     expect((await service.get('/hotels/a%20b')).json().id).toBe('a b');
   });
 
   it.each(UNDECODABLE)(
-    'that cannot be decoded matches nothing, nor the replacement character: %s',
+    'matches nothing if it cannot be decoded, not even the replacement character: %s',
     async (part) => {
       expectNotFound(await service.get(`/hotels/${part}`));
       expectNotFound(await service.get(`/hotels/channel/${part}`));
@@ -180,7 +179,7 @@ describe('an id in the path', () => {
     expectNotFound(await service.get(`/hotels/${part.replaceAll(' ', '%20')}`));
   });
 
-  it('is told apart by case when it is a channel id', async () => {
+  it('is case-sensitive for channel ids', async () => {
     expect((await service.get('/hotels/channel/mixed')).json().id).toBe('lower');
     expect((await service.get('/hotels/channel/MIXED')).json().id).toBe('upper');
     expectNotFound(await service.get('/hotels/channel/Mixed'));
@@ -195,16 +194,13 @@ describe('an id in the path', () => {
   });
 });
 
-describe('an id that is empty', () => {
-  it.each(['/hotels/', '/hotels/channel/', '/hotels/registry/'])(
-    'is none: %s is no path of ours',
-    async (path) => {
-      for (const key of ['full', 'none']) {
-        const answer = await service.get(path, { key });
-        expect([answer.status, answer.text]).toEqual([404, '{"error":"Not found"}']);
-      }
-    },
-  );
+describe('an empty id', () => {
+  it.each(['/hotels/', '/hotels/channel/', '/hotels/registry/'])('makes %s an unknown path', async (path) => {
+    for (const key of ['full', 'none']) {
+      const answer = await service.get(path, { key });
+      expect([answer.status, answer.text]).toEqual([404, '{"error":"Not found"}']);
+    }
+  });
 });
 
 describe('a registry id in the path', () => {
@@ -248,7 +244,7 @@ describe('a registry id in the path', () => {
     '%D9%A5',
     '%EF%BC%95',
     '__proto__',
-  ])('%s is no integer', async (value) => {
+  ])('%s is not an integer', async (value) => {
     const answer = await service.get(`/hotels/registry/${value}`);
     expect([answer.status, answer.text]).toEqual([400, '{"error":"registry_id must be an integer"}']);
   });
@@ -270,12 +266,11 @@ describe('a registry id in the path', () => {
   });
 });
 
-it('nothing of it was an error', () => {
-  const isError = (line: string) => ['error', 'fatal'].includes(JSON.parse(line).level);
-  expect(service.logs().filter(isError)).toEqual([]);
+it('no request caused an error in the log', () => {
+  expect(errorsIn(service.logs())).toEqual([]);
 });
 
-/** `encodeURIComponent` leaves dots alone, and clients that normalise paths would eat them. */
+/** Encodes an id. `encodeURIComponent` keeps dots, which clients that normalise paths would remove. */
 function encode(id: string): string {
   return encodeURIComponent(id).replaceAll('.', '%2E');
 }

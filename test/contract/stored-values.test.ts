@@ -1,21 +1,12 @@
-import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parseHotel } from '../../src/cli/import/hotel.ts';
-import { migrate } from '../../src/postgres/migrate.ts';
-import { freshDatabase } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { type Service, startService } from '../support/service.ts';
+import { titled } from '../support/titled.ts';
 
-/** A case with as much of it as a title holds. */
-const titled = (text: string): [title: string, text: string] => [text.slice(0, 40), text];
-
-const MIGRATIONS = join(import.meta.dirname, '../../sql');
 const MAX_URI = 2048;
 const MAX_EMAIL = 254;
 const CHECK_VIOLATION = '23514';
@@ -96,7 +87,7 @@ const BAD_EMAILS = [
 
 let service: Service;
 let document: ApiDocument;
-/** True where the schema of this property of the document accepts the value. */
+/** Returns true if the document's schema of this property accepts the value. */
 let schemaAccepts: (property: string, value: unknown) => boolean;
 
 beforeAll(async () => {
@@ -109,14 +100,14 @@ beforeAll(async () => {
     ajv.validate(property === 'images' ? Image.properties.url : Hotel.properties[property], value);
 });
 
-/** Every place of a URI. */
+/** All fields with a URI. */
 const withUri = (uri: string): [property: string, fields: object][] => [
   ['website_url', { website_url: uri }],
   ['certification_url', { certification_url: uri }],
   ['images', { images: [{ url: 'https://cdn.example/1.jpg' }, { url: uri, caption: 'A view' }] }],
 ];
 
-/** Stores it, and holds what is served against the document. */
+/** Stores values, and validates the response against the document. */
 async function expectStored(fields: object): Promise<void> {
   const [id] = await insertHotels(service.sql, [fields]);
   const answer = await service.get(`/hotels/${id}`);
@@ -125,7 +116,7 @@ async function expectStored(fields: object): Promise<void> {
   expect(() => parseHotel(JSON.stringify({ id: 'a', name: 'A', ...fields }))).not.toThrow();
 }
 
-/** Neither an insert nor an update may store it. */
+/** Fails unless both an insert and an update of the values are rejected. */
 async function expectRejected(fields: object): Promise<void> {
   await expect(insertHotels(service.sql, [fields])).rejects.toMatchObject({ code: CHECK_VIOLATION });
   const [id] = await insertHotels(service.sql, [{}]);
@@ -138,12 +129,12 @@ describe('a URI', () => {
     for (const [, fields] of withUri(uri)) await expectStored(fields);
   });
 
-  it.each(BAD_URIS)('is refused by the table: %s', async (_, uri) => {
+  it.each(BAD_URIS)('is rejected by the table: %s', async (_, uri) => {
     for (const [, fields] of withUri(uri)) await expectRejected(fields);
   });
 
   it.each(BAD_URIS.filter(([, uri]) => /^[\0-\x7f]*$/.test(uri)))(
-    'is refused by the import: %s',
+    'is rejected by the import: %s',
     (_, uri) => {
       for (const [, fields] of withUri(uri))
         expect(() => parseHotel(JSON.stringify({ id: 'a', name: 'A', ...fields }))).toThrow('must be');
@@ -156,19 +147,19 @@ describe('an e-mail address', () => {
     await expectStored({ email });
   });
 
-  it.each(BAD_EMAILS)('is refused by the table and the import: %s', async (_, email) => {
+  it.each(BAD_EMAILS)('is rejected by the table and the import: %s', async (_, email) => {
     await expectRejected({ email });
     expect(() => parseHotel(JSON.stringify({ id: 'a', name: 'A', email }))).toThrow('email must be');
   });
 });
 
-it('a registry id lies within the integers that JSON clients keep', async () => {
+it('a registry id is within the integers that JSON clients represent exactly', async () => {
   for (const registry_id of [-(2 ** 53 - 1), 0, 2 ** 53 - 1]) await expectStored({ registry_id });
   for (const registry_id of ['9007199254740992', '-9007199254740992', '9223372036854775807'])
     await expectRejected({ registry_id });
 });
 
-it('what the document refuses, the table refuses too', () => {
+it('values that the document forbids are rejected by the table', () => {
   const rejected = (property: string, values: [string, string][]) =>
     values.filter(([, value]) => !schemaAccepts(property, value)).map(([, value]) => value);
   for (const property of ['website_url', 'certification_url', 'images']) {
@@ -180,7 +171,7 @@ it('what the document refuses, the table refuses too', () => {
   expect(schemaAccepts('registry_id', 2 ** 53)).toBe(false);
 });
 
-it('images are refused whatever else is wrong with them', async () => {
+it('images are rejected for any other fault', async () => {
   const good = { url: 'https://cdn.example/1.jpg', caption: null };
   for (const images of [
     {},
@@ -200,25 +191,4 @@ it('images are refused whatever else is wrong with them', async () => {
     ).rejects.toMatchObject({ code: CHECK_VIOLATION });
   await expectRejected({ images: [good, good, good, good] });
   await expectRejected({ images: [good, good, { url: 'x' }] });
-});
-
-it('a migration that meets rows which are not valid says which, and is repeated when they are corrected', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
-  closeAtEnd('migrations', () => rm(folder, { recursive: true }));
-  const names = (await readdir(MIGRATIONS)).filter((name) => name < '006');
-  for (const name of names) await cp(join(MIGRATIONS, name), join(folder, name));
-  const { sql } = await freshDatabase('template0');
-  await migrate(sql, folder);
-  const bad = [
-    { id: 'b', website_url: 'https://größe.de/', email: 'a@b' },
-    { id: 'c"', images: [{ url: 'https:x', caption: null }], registry_id: '9223372036854775807' },
-    { id: 'd', certification_url: 'https://hotel.example/a"b' },
-  ];
-  await insertHotels(sql, [{ id: 'a', website_url: 'https://hotel.example/', images: [] }, ...bad]);
-  await expect(migrate(sql)).rejects.toThrow(
-    /^sql\/006-.* failed and was rolled back \(P0001\): 3 hotel\(s\) hold values that clients would reject\. .*: "b" \(website_url, email\), "c\\"" \(images, registry_id\), "d" \(certification_url\)$/,
-  );
-  await sql`delete from hotels where id <> 'a'`;
-  expect((await migrate(sql)).applied[0]).toMatch(/^006-/);
-  await expect(insertHotels(sql, bad)).rejects.toMatchObject({ code: CHECK_VIOLATION });
 });

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Answer } from '../support/client.ts';
+import { linesOf } from '../support/log-lines.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 
-const PATIENCE_MS = 1_000;
+const TIMEOUT_MS = 1_000;
 
 let service: Service;
 
@@ -17,7 +18,7 @@ beforeAll(async () => {
   service = await startService({ redis: false, workers: 2, hotels });
 });
 
-/** Asks on so many connections at once that every worker is met; all answers must be the same. */
+/** Sends requests over enough connections to reach every worker; all responses must be equal. */
 async function everywhere(ask: () => Promise<Answer>): Promise<Answer> {
   const answers = await Promise.all(Array.from({ length: 12 }, ask));
   const [first] = answers;
@@ -25,7 +26,7 @@ async function everywhere(ask: () => Promise<Answer>): Promise<Answer> {
   return first!;
 }
 
-/** Sends a batch until it is admitted: on a busy machine the service rejects some, which is right. */
+/** Sends a batch until it is admitted: on a busy machine the service correctly rejects some. */
 async function admitted(path: string, body: object): Promise<Answer> {
   for (;;) {
     const answer = await service.post(path, body);
@@ -36,10 +37,10 @@ async function admitted(path: string, body: object): Promise<Answer> {
 }
 
 describe('without Redis', () => {
-  it('the service says so with one warning', () => {
-    const warnings = service
-      .logs()
-      .filter((line) => /redis/i.test(line) && JSON.parse(line).level === 'warn');
+  it('the service logs one warning', () => {
+    const warnings = linesOf(service.logs().filter((line) => /redis/i.test(line))).filter(
+      ({ level }) => level === 'warn',
+    );
     expect(warnings).toHaveLength(1);
   });
 
@@ -49,7 +50,7 @@ describe('without Redis', () => {
     ['GET /hotels/{id}', '/hotels/h007', '', ''],
     ['GET /hotels/channel/{channelId}', '/hotels/channel/CH-7', '', ''],
     ['GET /hotels/registry/{registryId}', '/hotels/registry/500007', '', ''],
-  ])('%s is answered, first and later', async (_, path, start, end) => {
+  ])('%s is answered, at the first and at later requests', async (_, path, start, end) => {
     for (let round = 0; round < 3; round++) {
       const { status, text } = await everywhere(() => service.get(path));
       expect(status).toBe(200);
@@ -58,7 +59,7 @@ describe('without Redis', () => {
     }
   });
 
-  it('batches of 1000 are answered in the order asked', async () => {
+  it('batches of 1000 are answered in the requested order', async () => {
     const places = Array.from({ length: 1_000 }, (_, i) => (i * 7 + 3) % 1_000);
     const expected = places.map((place) => `h${String(place).padStart(3, '0')}`);
     const channels = { channel_ids: places.map((place) => `CH-${place}`) };
@@ -71,7 +72,7 @@ describe('without Redis', () => {
     }
   });
 
-  it('a key without the scope sees no registry id and may not ask for one', async () => {
+  it('a key without the scope receives no registry id and may not search by one', async () => {
     const key = 'narrow';
     for (let round = 0; round < 2; round++) {
       const hotel = (await everywhere(() => service.get('/hotels/h001', { key }))).json();
@@ -97,14 +98,14 @@ describe('without Redis', () => {
     ['/hotels/channel/nowhere', 404, 'Hotel not found'],
     ['/hotels/registry/1', 404, 'Hotel not found'],
     ['/nowhere', 404, 'Not found'],
-  ])('%s is refused with %s %s', async (path, status, sentence, key = 'full') => {
+  ])('%s is rejected with %s %s', async (path, status, sentence, key = 'full') => {
     for (let round = 0; round < 2; round++) {
       const answer = await everywhere(() => service.get(path, { key }));
       expect([answer.status, answer.json()]).toEqual([status, { error: sentence }]);
     }
   });
 
-  it('a change of a hotel is seen within a second by every worker', async () => {
+  it('a change of a hotel is effective within a second in every worker', async () => {
     await everywhere(() => service.get('/hotels/channel/CH-2'));
     await service.sql`update hotels set name = 'Changed', channel_id = 'CH-changed' where id = 'h002'`;
     const seen = async () => {
@@ -116,20 +117,20 @@ describe('without Redis', () => {
         ...new Set(answers.map((answer) => (answer.status === 200 ? answer.json().name : answer.status))),
       ];
     };
-    await within(PATIENCE_MS, seen, (found) => expect(found).toEqual(['Changed', 404]));
+    await within(TIMEOUT_MS, seen, (found) => expect(found).toEqual(['Changed', 404]));
   });
 
-  it('a key that is revoked is refused within a second by every worker', async () => {
+  it('a revoked key is rejected within a second by every worker', async () => {
     const statuses = async () => {
       const asked = Array.from({ length: 12 }, () => service.get('/hotels/h003', { key: 'narrow' }));
       return [...new Set((await Promise.all(asked)).map(({ status }) => status))];
     };
     expect(await statuses()).toEqual([200]);
     await service.sql`update api_keys set revoked_at = now() where scopes = '{}'`;
-    await within(PATIENCE_MS, statuses, (found) => expect(found).toEqual([401]));
+    await within(TIMEOUT_MS, statuses, (found) => expect(found).toEqual([401]));
   });
 
-  it('the probes and the metrics answer', async () => {
+  it('the probes and the metrics respond', async () => {
     expect((await service.admin('/livez')).status).toBe(200);
     expect((await service.admin('/readyz')).status).toBe(200);
     expect(await service.metrics()).toContain('# TYPE ');

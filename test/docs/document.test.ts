@@ -3,16 +3,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { publicErrors } from '../../src/errors.ts';
+import { DECODERS } from '../support/decoders.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const anybody = { key: 'none' } as const;
+const withoutKey = { key: 'none' } as const;
 
-/** Tokens of changes differ from database to database. */
+/** Tokens of changes differ between databases. */
 const withoutToken = (text: string) => text.replace(/"next":"[\w-]+"/, '');
 
 let service: Service;
@@ -20,11 +20,11 @@ let document: ApiDocument;
 
 beforeAll(async () => {
   service = await startService({ hotels: exampleRows() });
-  document = new ApiDocument((await service.get('/openapi.json', anybody)).text);
+  document = new ApiDocument((await service.get('/openapi.json', withoutKey)).text);
 });
 
 describe('the document', () => {
-  it('is OpenAPI 3.1 of interface version 1.0.0, without a fault or a warning of the linter', async () => {
+  it('is OpenAPI 3.1 of interface version 1.0.0, without errors or warnings of the linter', async () => {
     expect(document.json.openapi).toMatch(/^3\.1\./);
     expect(document.json.info.version).toBe('1.0.0');
     const folder = await mkdtemp(join(tmpdir(), 'openapi-'));
@@ -44,7 +44,7 @@ describe('the document', () => {
     }
   });
 
-  it('has the seven operations, each with every error of the table that it can give', () => {
+  it('has the seven operations, each with all errors of the table that it can return', () => {
     expect(document.operations().map(({ path, method }) => `${method} ${path}`)).toEqual([
       'get /hotels',
       'get /changes',
@@ -62,13 +62,13 @@ describe('the document', () => {
           Object.keys((response as never as Examples).content?.['application/json'].examples ?? {}),
         ),
     );
-    // of paths and methods that the document does not have
+    // for paths and methods that the document does not contain
     const ofOthers = ['path_not_found', 'method_not_allowed'];
     const codes = Object.values(publicErrors).map(({ code }) => code);
     expect(codes.filter((code) => !documented.has(code))).toEqual(ofOthers);
   });
 
-  it('says only what is true in its examples', async () => {
+  it('has correct examples', async () => {
     for (const { path, method, operation } of document.operations()) {
       const target = path.replace(/\{(\w+)\}/, (_, name) =>
         encodeURIComponent(operation.parameters.find((each: { name: string }) => each.name === name).example),
@@ -95,7 +95,7 @@ describe('the document', () => {
     }
   });
 
-  it('names the paths of the server relative to itself, unless it is told the address', async () => {
+  it('has relative server paths, unless the address is configured', async () => {
     expect(document.json.servers[0].url).toBe('/');
     expect(document.json.info.contact).not.toHaveProperty('email');
     const announced = await startService({
@@ -105,60 +105,58 @@ describe('the document', () => {
         SUPPORT_EMAIL: 'keys@example.com',
       },
     });
-    const { servers, info } = (await announced.get('/data/v1/openapi.json', anybody)).json();
+    const { servers, info } = (await announced.get('/data/v1/openapi.json', withoutKey)).json();
     expect(servers[0].url).toBe('https://hotels.example.com/data/v1');
     expect(info.contact.email).toBe('keys@example.com');
-    const page = (await announced.get('/data/v1/docs', anybody)).text;
+    const page = (await announced.get('/data/v1/docs', withoutKey)).text;
     expect(page).toContain('export HOTEL_API_URL=https://hotels.example.com/data/v1');
     expect(page).toContain('mailto:keys@example.com');
     for (const [, path] of page.matchAll(/(?:href|src)="(\/[^"]*)"/g))
-      expect([path, (await announced.get(path!, anybody)).status]).toEqual([path, 200]);
-    expect((await announced.get('/openapi.json', anybody)).status).toBe(404);
+      expect([path, (await announced.get(path!, withoutKey)).status]).toEqual([path, 200]);
+    expect((await announced.get('/openapi.json', withoutKey)).status).toBe(404);
     await announced.stop();
   });
 });
 
-describe('what anybody may see', () => {
+describe('the public pages', () => {
   const assetsOf = (html: string) =>
     [...html.matchAll(/(?:href|src)="(\/docs\/assets\/[^"]*)"/g)].map(([, path]) => path!);
   const every = async () => [
     '/openapi.json',
     '/docs',
     '/docs/',
-    ...assetsOf((await service.get('/docs', anybody)).text),
+    ...assetsOf((await service.get('/docs', withoutKey)).text),
     '/docs/examples/curl.sh',
     '/docs/examples/client.ts',
     '/docs/examples/usage.ts',
     '/docs/examples/client.py',
+    '/docs/examples/package.json',
+    '/docs/examples/tsconfig.json',
   ];
 
-  it('is served without a key, with its tag, compressed as asked, to HEAD as to GET', async () => {
+  it('are served without a key, with a tag, compressed on request, for HEAD as for GET', async () => {
     const paths = await every();
-    expect(paths).toHaveLength(11);
+    expect(paths).toHaveLength(13);
     for (const path of paths) {
-      const plain = await service.get(path, anybody);
+      const plain = await service.get(path, withoutKey);
       expect([path, plain.status]).toEqual([path, 200]);
       const { etag, vary } = plain.headers;
       expect([vary, plain.headers['x-request-id']]).toEqual(['accept-encoding', expect.any(String)]);
-      const head = await service.get(path, { ...anybody, method: 'HEAD' });
+      const head = await service.get(path, { ...withoutKey, method: 'HEAD' });
       expect([head.status, head.text, head.headers['content-length']]).toEqual([
         200,
         '',
         String(plain.body.length),
       ]);
-      for (const [coding, unpack] of Object.entries({
-        gzip: gunzipSync,
-        br: brotliDecompressSync,
-        zstd: zstdDecompressSync,
-      })) {
+      for (const [coding, unpack] of Object.entries(DECODERS)) {
         const headers = { 'accept-encoding': coding };
-        const packed = await service.get(path, { ...anybody, headers });
+        const packed = await service.get(path, { ...withoutKey, headers });
         expect(packed.headers['content-encoding']).toBe(coding);
         expect(packed.body.length).toBeLessThan(plain.body.length);
         expect(unpack(packed.body).equals(plain.body)).toBe(true);
         expect(packed.headers.etag).not.toBe(etag);
         const again = await service.get(path, {
-          ...anybody,
+          ...withoutKey,
           headers: { ...headers, 'if-none-match': packed.headers.etag },
         });
         expect([again.status, again.text, again.headers.etag]).toEqual([304, '', packed.headers.etag]);
@@ -166,16 +164,16 @@ describe('what anybody may see', () => {
     }
   });
 
-  it('is kept for ever where its address names its bytes, and asked for anew elsewhere', async () => {
+  it('are immutable if the address contains their hash, and revalidated otherwise', async () => {
     for (const path of await every()) {
-      expect((await service.get(path, anybody)).headers['cache-control']).toBe(
+      expect((await service.get(path, withoutKey)).headers['cache-control']).toBe(
         path.startsWith('/docs/assets/') ? 'public, max-age=31536000, immutable' : 'public, no-cache',
       );
     }
   });
 
-  it('forbids the browser everything that is not from here', async () => {
-    const { headers } = await service.get('/docs', anybody);
+  it('forbid the browser everything from other origins', async () => {
+    const { headers } = await service.get('/docs', withoutKey);
     const policy = String(headers['content-security-policy']);
     expect(policy).toContain("default-src 'none'");
     const sources = policy.split('; ').flatMap((directive) => directive.split(' ').slice(1));
@@ -183,13 +181,13 @@ describe('what anybody may see', () => {
     expect(headers['x-content-type-options']).toBe('nosniff');
   });
 
-  it('knows no other method, and no other path', async () => {
+  it('reject other methods and other paths', async () => {
     for (const path of ['/openapi.json', '/docs']) {
-      const answer = await service.post(path, {}, anybody);
+      const answer = await service.post(path, {}, withoutKey);
       expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD']);
     }
     for (const path of ['/docs/nothing', '/docs/assets/x/page.css', '/openapi.yaml'])
-      expect((await service.get(path, anybody)).text).toBe('{"error":"Not found"}');
+      expect((await service.get(path, withoutKey)).text).toBe('{"error":"Not found"}');
   });
 });
 

@@ -8,7 +8,7 @@ import { type Service, startService } from '../support/service.ts';
 
 const CHANNEL = '/hotels/channel/batch';
 const REGISTRY = '/hotels/registry/batch';
-/** Every read, with something to find. */
+/** Every read, with results. */
 const READS = [
   '/hotels',
   '/hotels?limit=1',
@@ -27,7 +27,7 @@ let document: ApiDocument;
 
 beforeAll(async () => {
   service = await startService({
-    // every request goes to PostgreSQL, so every request feels it when that is away
+    // every request requires PostgreSQL, so every request is affected when it is unavailable
     redis: false,
     env: { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '200' },
     hotels: [
@@ -69,7 +69,7 @@ async function post(path: string, body: string | Buffer | object, status: number
   document.check('POST', path, answer);
 }
 
-/** Each operation once. */
+/** Sends each operation once. */
 async function all(status: number, options: AskOptions = {}): Promise<void> {
   for (const path of ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
     await get(path, status, options);
@@ -77,7 +77,7 @@ async function all(status: number, options: AskOptions = {}): Promise<void> {
   await post(REGISTRY, { registry_ids: [1] }, status, options);
 }
 
-it('holds what is found, and what has not changed', async () => {
+it('covers successful and unchanged responses', async () => {
   for (const path of [...READS, ...SCOPED_READS]) {
     for (const key of ['full', 'narrow']) {
       if (key === 'narrow' && SCOPED_READS.includes(path)) continue;
@@ -95,12 +95,12 @@ it('holds what is found, and what has not changed', async () => {
   await get('/hotels', 200, name);
 });
 
-it('holds compressed answers: their headers', async () => {
+it('covers the headers of compressed responses', async () => {
   for (const coding of ['gzip', 'br', 'zstd'])
     await get('/hotels/full', 200, { method: 'HEAD', headers: { 'accept-encoding': coding } });
 });
 
-it('holds what is refused', async () => {
+it('covers rejected requests', async () => {
   await all(401, { key: 'none' });
   for (const path of SCOPED_READS) await get(path, 403, { key: 'narrow' });
   await post(REGISTRY, { registry_ids: [1] }, 403, { key: 'narrow' });
@@ -118,7 +118,7 @@ it('holds what is refused', async () => {
   for (const path of [CHANNEL, REGISTRY]) await post(path, Buffer.alloc(1024 * 1024 + 1, ' '), 413);
 });
 
-/** A key that may ask so often an hour. */
+/** Creates a key that may send this many requests an hour. */
 async function limitedKey(requests: number, scopes: string[]): Promise<string> {
   const key = await insertKey(service.sql, scopes);
   await service.sql`update api_keys set rate_limit_requests = ${requests}, rate_limit_window_s = 3600
@@ -129,7 +129,7 @@ async function limitedKey(requests: number, scopes: string[]): Promise<string> {
   return key;
 }
 
-it('holds what a key with a limit is told of it, whatever the answer', async () => {
+it('covers the headers of a rate limit, for any response', async () => {
   const [key, narrow] = [await limitedKey(1000, ['registry']), await limitedKey(1000, [])];
   const ifNoneMatch = { headers: { 'if-none-match': '*' } };
   for (const path of [
@@ -153,7 +153,7 @@ it('holds what a key with a limit is told of it, whatever the answer', async () 
   for (const path of SCOPED_READS) await get(path, 403, { key: narrow });
 });
 
-it('holds what is wrong with the body of a request', async () => {
+it('covers faults in the body of a request', async () => {
   for (const path of ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
     await get(path, 400, { body: 'x' });
   const twice = { headers: { 'content-length': ['2', '2'] as never } };
@@ -166,13 +166,13 @@ it('holds what is wrong with the body of a request', async () => {
   await Promise.all([CHANNEL, REGISTRY].map((path) => post(path, '{}', 408, cutShort)));
 });
 
-it('holds what is beyond the limit of a key', async () => {
+it('covers requests beyond the rate limit of a key', async () => {
   const key = await limitedKey(1, ['registry']);
   await expect.poll(async () => (await service.get('/hotels', { key })).status).toBe(429);
   await all(429, { key });
 });
 
-it('holds the changes after a token, and one that has expired', async () => {
+it('covers the changes after a token, and an expired token', async () => {
   const path = `/changes?after=${(await service.get('/changes')).json().next}`;
   await service.sql`update hotels set room_count = 1 where id = 'full'`;
   await expect.poll(async () => (await service.get(path)).text).toContain('"room_count":1');
@@ -182,7 +182,7 @@ it('holds the changes after a token, and one that has expired', async () => {
   await get(path, 410);
 });
 
-it('holds what goes wrong here', async () => {
+it('covers failures of the service', async () => {
   await service.sql`revoke select on hotels from hotel_api_serve`;
   try {
     await all(500);
@@ -195,7 +195,7 @@ it('holds what goes wrong here', async () => {
   });
 });
 
-it('was held completely: every status and every sentence of the document has been seen', () => {
+it('was covered completely: every status and every message of the document occurred', () => {
   const documented = document.operations().flatMap(({ operation }) =>
     Object.entries<{
       content?: { 'application/json': { examples?: Record<string, { value: { error: string } }> } };

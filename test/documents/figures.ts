@@ -1,6 +1,7 @@
 import { median, significant, whole } from '../../bench/figures.ts';
 import { ratiosOf } from '../../bench/ratios.ts';
 import type { Results } from '../../bench/results.ts';
+import { CLIENTS } from '../../bench/scenarios.ts';
 import type { Sizes } from '../../bench/sizing.ts';
 import { read } from './files.ts';
 import { grouped, RIGHT, table } from './table.ts';
@@ -26,10 +27,15 @@ function measured(scenario: string, target: string): { rate: string; processor: 
 }
 
 export function performance(): string {
-  const rows = SERVERS.map(([target, title]) => {
-    const [get, batch] = [measured('get', target)!, measured('batch-1000', target)!];
-    return [title, get.rate, get.processor, batch.rate, batch.processor];
-  });
+  const row = (target: string, title: string, suffix = '') => {
+    const [get, batch] = [`get${suffix}`, `batch-1000${suffix}`].map((name) => measured(name, target));
+    return get && batch ? [[title, get.rate, get.processor, batch.rate, batch.processor]] : [];
+  };
+  const clients = CLIENTS.flatMap(([client, accept]) =>
+    row('service', `this service, local cache, \`accept-encoding: ${accept}\``, `-${client}`),
+  );
+  const [best, ...others] = SERVERS.map(([target, title]) => row(target, title));
+  const rows = [best!, clients, ...others].flat();
   return table(
     ['One core', 'GET by id, requests/s', 'CPU µs/request', 'batch of 1000, requests/s', 'CPU µs/request'],
     rows,
@@ -43,11 +49,19 @@ export function throughput(): string {
     ['get-zipf', 'GET by id, Zipf'],
     ['get-channel', 'GET by channel id'],
     ['get-narrow', 'GET by id, key without the scope'],
+    ['get-go', 'GET by id, `gzip` (Go)'],
+    ['get-node', 'GET by id, `gzip, deflate` (Node)'],
+    ['get-python', 'GET by id, `gzip, deflate, br, zstd` (Python)'],
     ['unknown-key', 'GET with an unknown key (401)'],
     ['batch-10', 'batch of 10'],
     ['batch-100', 'batch of 100'],
     ['batch-1000', 'batch of 1000'],
     ['batch-1000-narrow', 'batch of 1000, key without the scope'],
+    ['batch-1000-go', 'batch of 1000, `gzip` (Go)'],
+    ['batch-1000-node', 'batch of 1000, `gzip, deflate` (Node)'],
+    ['batch-1000-python', 'batch of 1000, `gzip, deflate, br, zstd` (Python)'],
+    ['page-20', 'list of 20'],
+    ['page-20-go', 'list of 20, `gzip` (Go)'],
     ['page-start', 'list, 100 hotels at offset 0'],
     ['page-end', 'list, the last 100 hotels'],
   ];
@@ -55,7 +69,9 @@ export function throughput(): string {
     const found = measured(scenario, target);
     return found ? `${found.rate} (${found.processor})` : '';
   };
-  const rows = scenarios.map(([name, title]) => [title, ...SERVERS.map(([target]) => cell(name, target))]);
+  const rows = scenarios
+    .map(([name, title]) => [title, ...SERVERS.map(([target]) => cell(name, target))])
+    .filter(([, ...cells]) => cells.some(Boolean));
   const head = ['service', 'service, Redis only', 'nginx', 'nginx, Redis only', 'Fastify', 'upper bound'];
   return table(['Requests/s (CPU µs/request)', ...head], rows, ['---', ...head.map(() => RIGHT)]);
 }

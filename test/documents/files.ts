@@ -3,10 +3,10 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The text of a file, whose path is relative to the root of the repository. */
+/** Returns the text of a file, by its path from the root of the repository. */
 export const read = (path: string): string => readFileSync(ROOT + path, 'utf8');
 
-/** README.md, everything in docs/, and what GitHub looks for, as paths from the root. */
+/** README.md, everything in docs/, and the files that GitHub recognises, as paths from the root. */
 export const documents: string[] = [
   'README.md',
   '.github/CONTRIBUTING.md',
@@ -17,7 +17,7 @@ export const documents: string[] = [
     .sort(),
 ];
 
-/** Fenced blocks of code, with their language. */
+/** Returns fenced blocks of code with their language. */
 export function blocksOf(markdown: string): { language: string; text: string }[] {
   return [...markdown.matchAll(/^ *```(\w*)\n([\s\S]*?)^ *```/gm)].map(([, language, text]) => ({
     language: language!,
@@ -25,10 +25,10 @@ export function blocksOf(markdown: string): { language: string; text: string }[]
   }));
 }
 
-/** Markdown without its fenced blocks of code. */
+/** Returns Markdown without its fenced blocks of code. */
 export const proseOf = (markdown: string): string => markdown.replace(/^ *```[\s\S]*?^ *```/gm, '');
 
-/** What stands in backticks outside of fenced blocks. */
+/** Returns the text in backticks outside of fenced blocks. */
 export const codeOf = (markdown: string): string[] =>
   [...proseOf(markdown).matchAll(/(`+)([^`].*?)\1/g)].map(([, , text]) => text!);
 

@@ -1,14 +1,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { addCollectionCommands } from '../../src/cli/tree/collections.ts';
-import { addHotelCommands } from '../../src/cli/tree/hotels.ts';
-import { addKeyCommands } from '../../src/cli/tree/keys.ts';
-import { addOperationCommands } from '../../src/cli/tree/operation.ts';
 import { Environment } from '../../src/config/config.ts';
 import { blocksOf, codeOf, documents, proseOf, ROOT, read, unique } from './files.ts';
-import { TABLES } from './tables.ts';
+import { program, TABLES } from './tables.ts';
 
 const readme = read('README.md');
 const everything = documents.map(read).join('\n');
@@ -17,7 +12,7 @@ const commands = blocksOf(everything)
   .filter(({ language }) => language === 'sh')
   .map(({ text }) => text);
 
-/** The anchors that GitHub gives the headings of a document. */
+/** Returns the anchors that GitHub gives to the headings of a document. */
 function anchorsOf(path: string): string[] {
   return [...proseOf(read(path)).matchAll(/^#+ (.*)$/gm)].map(([, title]) =>
     title!
@@ -59,14 +54,14 @@ function linksOf(path: string): string[] {
   return [...proseOf(read(path)).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target!);
 }
 
-describe('what the documents name is there', () => {
+describe('the documents name existing', () => {
   it.each(documents)('links of %s', (path) => {
     const missing = linksOf(path).filter((target) => {
       if (/^https?:/.test(target)) return false;
       const [file, anchor] = target.split('#') as [string, string | undefined];
-      const feedUp = file === '' ? path : join(dirname(path), file);
-      if (!existsSync(ROOT + feedUp)) return true;
-      return anchor !== undefined && !anchorsOf(feedUp).includes(anchor);
+      const linked = file === '' ? path : join(dirname(path), file);
+      if (!existsSync(ROOT + linked)) return true;
+      return anchor !== undefined && !anchorsOf(linked).includes(anchor);
     });
     expect(missing).toEqual([]);
   });
@@ -79,7 +74,7 @@ describe('what the documents name is there', () => {
     expect(unique(named.filter((path) => !existsSync(ROOT + path)))).toEqual([]);
   });
 
-  it('scripts of npm, all of them', () => {
+  it('scripts of npm, and name all of them', () => {
     const { scripts } = JSON.parse(read('package.json'));
     const named = [...code, ...commands].flatMap((text) =>
       [...text.matchAll(/npm run (?:-s )?([\w:-]+)/g)].map(([, name]) => name!),
@@ -89,15 +84,6 @@ describe('what the documents name is there', () => {
   });
 
   it('commands and options of the command line', () => {
-    const program = new Command('hotel-api');
-    addKeyCommands(program);
-    addCollectionCommands(program);
-    addHotelCommands(program);
-    addOperationCommands(program);
-    const declaredInMain = [...read('src/main.ts').matchAll(/\.command\('([\w-]+)'\)/g)].map(
-      ([, name]) => name!,
-    );
-    for (const name of declaredInMain) program.command(name);
     const lines = commands.flatMap((text) => [
       ...text.matchAll(/hotel-api (?:-- )?([a-z][a-z-]*)(?: ([a-z]+))?([^#\n]*)/g),
     ]);

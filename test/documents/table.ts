@@ -1,9 +1,9 @@
 type Row = (string | number)[];
 
-/** What stands below the head of a column of numbers. */
+/** Separator below the head of a numeric column. */
 export const RIGHT = '---:';
 
-/** A table in Markdown. */
+/** Returns a table in Markdown. */
 export function table(head: string[], rows: Row[], align: string[] = []): string {
   const line = (cells: Row) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
   return [line(head), `|${head.map((_, i) => align[i] ?? '---').join('|')}|`, ...rows.map(line)].join('\n');

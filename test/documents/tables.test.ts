@@ -7,13 +7,13 @@ const BEGIN = '<!-- table: ';
 const MARKED = /<!-- table: (\w+) -->\n[\s\S]*?<!-- end -->/g;
 const marked = documents.filter((path) => read(path).includes(BEGIN));
 
-describe('tables from code and measurements', () => {
-  it('stand in one document each', () => {
+describe('the generated tables', () => {
+  it('are in one document each', () => {
     const names = marked.flatMap((path) => [...read(path).matchAll(MARKED)].map(([, name]) => name!));
     expect(names.sort()).toEqual(Object.keys(TABLES).sort());
   });
 
-  it.each(marked)('of %s are up to date; npm run build:docs renews them', async (path) => {
+  it.each(marked)('of %s are current; npm run build:docs updates them', async (path) => {
     let text = read(path);
     for (const [block, name] of text.matchAll(MARKED)) {
       const table = await TABLES[name!]!();

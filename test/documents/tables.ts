@@ -2,10 +2,7 @@ import { Command } from 'commander';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { MEANINGS } from '../../src/api-docs/responses.ts';
-import { addCollectionCommands } from '../../src/cli/tree/collections.ts';
-import { addHotelCommands } from '../../src/cli/tree/hotels.ts';
-import { addKeyCommands } from '../../src/cli/tree/keys.ts';
-import { addOperationCommands } from '../../src/cli/tree/operation.ts';
+import { addCommands } from '../../src/cli/commands.ts';
 import { Environment, readConfig } from '../../src/config/config.ts';
 import { publicErrors } from '../../src/errors.ts';
 import { watchInstance, watchWorker } from '../../src/observability/instance-metrics.ts';
@@ -15,7 +12,7 @@ import * as figures from './figures.ts';
 import { read } from './files.ts';
 import { grouped, table } from './table.ts';
 
-/** The tables that the documents take from code and from measurements, by the names that their marks have. */
+/** Tables generated from code and measurements, by the names of their marks in the documents. */
 export const TABLES: Record<string, () => string | Promise<string>> = {
   variables,
   metrics,
@@ -24,6 +21,10 @@ export const TABLES: Record<string, () => string | Promise<string>> = {
   commands,
   ...figures,
 };
+
+/** The command line, with all its commands. */
+export const program = new Command('hotel-api');
+await addCommands(program);
 
 const code = (text: string) => `\`${text}\``;
 const plain = (text: string) => text.replace(/\s+/g, ' ').trim();
@@ -57,7 +58,7 @@ function variables(): string {
   return table(['Variable', 'Default', 'Bounds', 'Meaning'], rows);
 }
 
-/** Labels whose values are worth listing: closed sets that no deployment adds to. */
+/** Labels whose values are listed: closed sets, independent of the deployment. */
 const LISTED = ['reason', 'tier', 'answer', 'kind', 'dependency', 'outcome'];
 
 async function metrics(): Promise<string> {
@@ -72,6 +73,7 @@ async function metrics(): Promise<string> {
     limits: { poolSize: 1, queueLimit: 1 },
     collections: { size: 0, bytes: 0, maxBytes: 0, counts: { loads: 0, evictions: 0, queries: 0 } },
     arena: { stats: () => ({ entries: 0, absences: 0, bytes: 0, maxBytes: 0, evictions: 0, puts: 0 }) },
+    warmUp: () => undefined,
     waiters: { waiting: 0 },
     feedStatus: { up: true },
     replicas: { lagsMs: [0] },
@@ -92,7 +94,7 @@ async function metrics(): Promise<string> {
   return table(['Metric', 'Type', 'Labels', 'Meaning'], rows);
 }
 
-/** A section for each alert, so that its runbook_url has an anchor. */
+/** Returns a section for each alert, so that its runbook_url has an anchor. */
 function alerts(): string {
   interface Rule {
     alert?: string;
@@ -126,13 +128,6 @@ function errors(): string {
 }
 
 function commands(): string {
-  const program = new Command('hotel-api');
-  program.command('serve').description('run the service, as `npm start` does');
-  program.command('migrate').description('bring the schema of the database to this release');
-  addKeyCommands(program);
-  addCollectionCommands(program);
-  addHotelCommands(program);
-  addOperationCommands(program);
   const rows = program.commands.flatMap((command) =>
     (command.commands.length > 0 ? command.commands : [command]).map((each) => {
       const path = each === command ? each.name() : `${command.name()} ${each.name()}`;

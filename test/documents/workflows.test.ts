@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { ROOT, read } from './files.ts';
 
-// the parser imports JSON as bundlers do, without the attribute that Node wants
+// the parser imports JSON as bundlers do, without the attribute that Node requires
 const hooks = registerHooks({
   load: (url, context, next) =>
     next(url, url.endsWith('.json') ? { ...context, importAttributes: { type: 'json' } } : context),
@@ -17,7 +17,7 @@ hooks.deregister();
 const FOLDER = '.github/workflows/';
 const workflows = readdirSync(ROOT + FOLDER);
 
-/** What GitHub's own parser says against a workflow. */
+/** Returns the errors of GitHub's own parser for a workflow. */
 async function faultsOf(name: string, content: string): Promise<string[]> {
   const { context, value } = parseWorkflow({ name, content }, new NoOperationTraceWriter());
   if (value) await convertWorkflowTemplate(context, value);
@@ -27,12 +27,12 @@ async function faultsOf(name: string, content: string): Promise<string[]> {
 describe.each(workflows)('the workflow %s', (name) => {
   const text = read(FOLDER + name);
 
-  it('is one for GitHub’s own parser', async () => {
+  it('is accepted by GitHub’s own parser', async () => {
     expect(await faultsOf(name, text)).toEqual([]);
     expect(await faultsOf(name, text.replace('runs-on', 'run-on'))).not.toEqual([]);
   });
 
-  it('pins actions by commit, and names the release beside it', () => {
+  it('pins actions by commit, with the release as a comment', () => {
     const used = [...text.matchAll(/^\s*(?:- )?uses: (.*)$/gm)].map(([, action]) => action!);
     expect(used.length).toBeGreaterThan(0);
     for (const action of used)
@@ -41,11 +41,11 @@ describe.each(workflows)('the workflow %s', (name) => {
       );
   });
 
-  it('reads only, and says so, where a job does not need more', () => {
+  it('declares read-only permissions, except for jobs that need more', () => {
     expect(parse(text).permissions).toEqual({ contents: 'read' });
   });
 
-  it('runs scripts that are there', () => {
+  it('runs existing scripts', () => {
     const named = [...text.matchAll(/^\s*(?:- )?(?:run|uses): (\.\S+)/gm)].map(([, path]) => path!);
     for (const path of named) expect(existsSync(ROOT + path), path).toBe(true);
   });

@@ -17,7 +17,7 @@ beforeAll(async () => {
   service = await startService({ workers: 2, hotels });
 });
 
-/** Runs the command, for 3 seconds and against the service unless told otherwise. */
+/** Runs the command, by default for 3 seconds against the service. */
 async function check(
   key: string,
   {
@@ -39,7 +39,7 @@ async function check(
   return { code, stdout, stderr };
 }
 
-/** Changes hotels until stopped. */
+/** Changes hotels until it is stopped. */
 function write(): () => Promise<void> {
   let stopped = false;
   const writing = (async () => {
@@ -57,8 +57,8 @@ function write(): () => Promise<void> {
 }
 
 /**
- * Checks until it saw enough, while this process, and so the machine, did not stand still for long: what the command
- * reads late it calls late.
+ * Runs the checker until it has compared enough while this process, and so the machine, did not stall for long: the
+ * command reports responses as late if it reads them late.
  */
 async function checkUndisturbed(key: string) {
   for (const seconds of [3, 6, 12]) {
@@ -72,7 +72,7 @@ async function checkUndisturbed(key: string) {
 
 describe('check-freshness', () => {
   it.each(['full', 'narrow'] as const)(
-    'finds nothing wrong with a healthy service, and measures the lag (%s key)',
+    'finds no fault in a healthy service, and measures the lag (%s key)',
     async (key) => {
       const stop = write();
       const { code, stdout, stderr, report } = await checkUndisturbed(
@@ -85,21 +85,23 @@ describe('check-freshness', () => {
       expect(report.answers).toBeGreaterThan(500);
       expect(report.lag_ms.median).toBeLessThan(promisedMs(100));
       expect(report.lag_ms.max).toBeLessThan(promisedMs(1_000));
+      expect(report.mirror_changes).toBeGreaterThan(10);
+      expect(report.mirror_lag_ms.max).toBeLessThan(promisedMs(1_000));
       expect(report.stale).toEqual([]);
     },
   );
 
-  it('is refused without a valid key', async () => {
+  it('rejects an invalid key', async () => {
     const { code, stderr } = await check('hk_wrong');
     expect(code).toBe(1);
     expect(stderr).toMatch(/responded with 401/);
   });
 
-  describe('fails where nothing was compared', () => {
-    it('for the deployment refuses everything, and counts no change as shown', async () => {
+  describe('fails if nothing was compared', () => {
+    it('because the deployment rejects everything; no change counts as visible', async () => {
       const server = createServer((_, response) => response.writeHead(503).end());
       await once(server.listen(0, '127.0.0.1'), 'listening');
-      closeAtEnd('a server that refuses', async () => {
+      closeAtEnd('a server that rejects', async () => {
         server.closeAllConnections();
         server.close();
       });
@@ -112,7 +114,7 @@ describe('check-freshness', () => {
       expect(JSON.parse(stdout)).toMatchObject({ answers: 0, changes: 0, stale: [] });
     });
 
-    it('for there is no hotel, or no time', async () => {
+    it('because there is no hotel, or no time', async () => {
       const { url: databaseUrl } = await freshDatabase();
       for (const nothing of [{ databaseUrl, duration: '1s' }, { duration: '0s' }]) {
         const { code, stderr } = await check(service.fullKey, nothing);
@@ -124,7 +126,7 @@ describe('check-freshness', () => {
     });
   });
 
-  it('says so when changes are not told and old answers are given', async () => {
+  it('reports changes that are not announced and stale responses', async () => {
     for (let i = 0; i < 100; i++) await service.get(`/hotels/h${i}`);
     const stop = write();
     process.kill(service.pid, 'SIGSTOP');

@@ -1,5 +1,6 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { Collections } from '../../src/collections/collections.ts';
 import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere, status } from '../support/everywhere.ts';
@@ -15,7 +16,7 @@ await needs('redis');
 
 const PATH = '/hotels/channel/C1';
 
-describe('a change of a collection is served everywhere within a second:', () => {
+describe('a change of a collection is effective everywhere within a second:', () => {
   let service: Service;
   let everywhere: Everywhere;
   let proxy: FaultProxy;
@@ -35,7 +36,7 @@ describe('a change of a collection is served everywhere within a second:', () =>
 
   const seen = (expected: number, path = PATH) => everywhere.until(path, status(expected), 1_000, key);
 
-  it('a hotel that comes in and goes out, many times', async () => {
+  it('a hotel is added and removed, many times', async () => {
     for (let round = 0; round < 10; round++) {
       await addToCollection(service.sql, 'c', ['h1']);
       await seen(200);
@@ -46,7 +47,7 @@ describe('a change of a collection is served everywhere within a second:', () =>
     }
   });
 
-  it('one among 100,000, within 5 s, and their removal', async () => {
+  it('one hotel is added among 100,000, within 5 s, and all are removed', async () => {
     await service.sql`insert into collection_hotels select 'c', 'x' || i from generate_series(1, 100000) as i
       union all select 'c', 'h1'`;
     await everywhere.until(PATH, status(200), 5_000, key);
@@ -55,7 +56,7 @@ describe('a change of a collection is served everywhere within a second:', () =>
     expect((await service.get('/hotels/h2', { key })).status).toBe(200);
   });
 
-  it('a collection that is deleted and made again, and one that is truncated', async () => {
+  it('a collection is deleted and created again, and one is truncated', async () => {
     await addToCollection(service.sql, 'c', ['h1']);
     await seen(200);
     await service.sql`delete from collections where id = 'c'`;
@@ -68,7 +69,7 @@ describe('a change of a collection is served everywhere within a second:', () =>
     await seen(200);
   });
 
-  it('also while Redis has lost all', async () => {
+  it('also after Redis has lost everything', async () => {
     await seen(200);
     await service.redis!.flushdb();
     await removeFromCollection(service.sql, 'c', ['h1']);
@@ -77,7 +78,7 @@ describe('a change of a collection is served everywhere within a second:', () =>
     await seen(200);
   });
 
-  it('and where the feed and PostgreSQL are lost, no hotel is shown that went out', async () => {
+  it('and without the feed and PostgreSQL, no removed hotel is served', async () => {
     await seen(200);
     proxy.blackout();
     await removeFromCollection(service.sql, 'c', ['h1']);
@@ -90,7 +91,7 @@ describe('a change of a collection is served everywhere within a second:', () =>
   });
 });
 
-describe('the members that a worker holds, raced by changes,', () => {
+describe('the members in a worker, concurrently with changes:', () => {
   const ROUNDS = inForm(40, 200);
   let stage: Stage;
   let one: StagedWorker;
@@ -101,18 +102,20 @@ describe('the members that a worker holds, raced by changes,', () => {
     one = stage.workers[0]!;
   });
 
-  /** Has the worker hold the members; what it says of the hotel: undefined where it has to ask. */
+  /**
+   * Loads the members into the worker. Returns whether they contain the hotel; undefined if the worker must query.
+   */
   const held = async (collection: string, hotel: string) => {
     await until(() => one.collections.members(collection) !== undefined);
     return one.collections.members(collection)!.has(hotel);
   };
-  /** Begins a load, which stops when the members are read: the first query has counted them. */
+  /** Begins a load, which stops when it reads the members, after the first query has counted them. */
   const beginLoad = async (collection: string) => {
-    one.afterQuery.shut();
+    one.afterQuery.close();
     one.collections.members(collection);
     await until(() => one.afterQuery.waiting > 0);
     one.afterQuery.open();
-    one.afterQuery.shut();
+    one.afterQuery.close();
     await nextTick();
     await until(() => one.afterQuery.waiting > 0);
   };
@@ -127,29 +130,45 @@ describe('the members that a worker holds, raced by changes,', () => {
   };
 
   it.each([
-    ['before it is heard of', false],
-    ['after it was heard of', true],
-  ])('a load that began before a removal, and ends %s, shows nothing that went out', (_, isHeard) =>
+    ['before it is received', false],
+    ['after it was received', true],
+  ])('a load that began before a removal, and ends %s, never serves a removed hotel', (_, isReceived) =>
     repeat(async (collection, hotel) => {
       await beginLoad(collection);
       await removeFromCollection(stage.sql, collection, [hotel]);
       await stage.deliver();
-      if (isHeard) stage.receive();
+      if (isReceived) stage.receive();
       one.afterQuery.open();
       await stage.settle();
       expect(await held(collection, hotel)).toBe(false);
     }),
   );
 
-  it('a look-up that began before a second change does not count', () =>
+  it('takes no more bytes than it may', async () => {
+    const collections = new Collections({
+      repository: one.collectionRepository,
+      maxBytes: 8_192,
+      isFresh: () => true,
+    });
+    for (let i = 0; i < 9; i++) {
+      const [collection, hotel] = [`c${++round}`, `h${round}`];
+      await insertCollection(stage.sql, collection, [hotel]);
+      await until(() => collections.members(collection)?.has(hotel) === true);
+      await collections.page(collection, 0, 10, '');
+      expect(collections.bytes).toBeLessThanOrEqual(8_192);
+    }
+    expect(collections.counts.evictions).toBeGreaterThan(0);
+  });
+
+  it('a lookup that began before a second change has no effect', () =>
     repeat(async (collection, hotel) => {
       expect(await held(collection, hotel)).toBe(true);
-      one.afterQuery.shut();
+      one.afterQuery.close();
       await stage.sql`update collection_hotels set hotel_id = hotel_id where collection_id = ${collection}`;
       await stage.deliver();
       stage.receive();
       await until(() => one.afterQuery.waiting > 0);
-      // it has read that the hotel is inside
+      // it has read that the hotel is a member
       expect(one.collections.members(collection)).toBeUndefined();
       await removeFromCollection(stage.sql, collection, [hotel]);
       await stage.deliver();
@@ -159,7 +178,7 @@ describe('the members that a worker holds, raced by changes,', () => {
       expect(await held(collection, hotel)).toBe(false);
     }));
 
-  it('a deletion of the collection while it is loaded leaves nothing', () =>
+  it('a deletion of the collection during its load leaves nothing', () =>
     repeat(async (collection, hotel) => {
       await beginLoad(collection);
       await stage.sql`delete from collections where id = ${collection}`;
@@ -169,10 +188,10 @@ describe('the members that a worker holds, raced by changes,', () => {
       expect(await held(collection, hotel)).toBe(false);
     }));
 
-  it('a key that is moved to another collection does not come back to the first', () =>
+  it('a key that is moved to another collection does not return to the first', () =>
     repeat(async (collection, hotel) => {
       const key = await insertKey(stage.sql, [], collection);
-      one.afterQuery.shut();
+      one.afterQuery.close();
       const loading = one.apiKeys.load(key);
       await until(() => one.afterQuery.waiting > 0);
       await stage.sql`update api_keys set collection_id = 'other' where collection_id = ${collection}`;

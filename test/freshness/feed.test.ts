@@ -12,7 +12,7 @@ const CHANGES = 60;
 let service: Service;
 let everywhere: Everywhere;
 let freshness: FreshnessWatch;
-/** ms from the commit until every worker of both instances had shown the change */
+/** ms from the commit until every worker of both instances returned the change */
 const lagsMs: number[] = [];
 
 beforeAll(async () => {
@@ -28,12 +28,12 @@ beforeAll(async () => {
   freshness = watchFreshness(...instances);
 });
 
-/** Notes how long it took until this was so everywhere; it must be within a second. */
+/** Records the time until this was true everywhere, which must be within a second. */
 async function seen(...[path, isSo]: Parameters<Everywhere['until']>): Promise<void> {
   lagsMs.push(await everywhere.until(path, isSo, 1_000));
 }
 
-describe('what commits is served by every worker of every instance within a second:', () => {
+describe('a commit is served by every worker of every instance within a second:', () => {
   it('an UPDATE', async () => {
     for (let i = 0; i < CHANGES; i++) {
       const id = `h${i % 50}`;
@@ -43,7 +43,7 @@ describe('what commits is served by every worker of every instance within a seco
     }
   });
 
-  it('an INSERT of what was asked for before, by each of its ids', async () => {
+  it('an INSERT of a hotel that was cached as absent, by each of its ids', async () => {
     for (let i = 0; i < CHANGES; i++) {
       const paths = [`/hotels/new${i}`, `/hotels/channel/NEW${i}`, `/hotels/registry/${1000 + i}`];
       for (const path of paths)
@@ -61,7 +61,7 @@ describe('what commits is served by every worker of every instance within a seco
     }
   });
 
-  it('an id that goes from one hotel to another, and back', async () => {
+  it('an id that moves from one hotel to another, and back', async () => {
     for (let i = 0; i < CHANGES; i++) {
       const [from, to] = i % 2 === 0 ? ['h1', 'h2'] : ['h2', 'h1'];
       await service.sql.begin(async (sql) => {
@@ -77,7 +77,7 @@ describe('what commits is served by every worker of every instance within a seco
     }
   });
 
-  it('a primary key that is changed', async () => {
+  it('a changed primary key', async () => {
     await everywhere.get('/hotels/renamed');
     await service.sql`update hotels set id = 'renamed' where id = 'h5'`;
     await seen('/hotels/h5', status(404));
@@ -106,7 +106,7 @@ describe('what commits is served by every worker of every instance within a seco
     await seen('/hotels/copied', named('by copy'));
   });
 
-  it('a thousand statements of one transaction, and one of a thousand rows', async () => {
+  it('a thousand statements of one transaction, and one statement of a thousand rows', async () => {
     await service.sql.begin(async (sql) => {
       for (let i = 0; i < 1_000; i++) await sql`update hotels set room_count = ${i} where id = 'h9'`;
       await sql`insert into hotels (id, name) select 'many' || i, 'many' from generate_series(1, 1000) as i`;
@@ -115,7 +115,7 @@ describe('what commits is served by every worker of every instance within a seco
     await everywhere.until('/hotels/many1000', named('many'));
   });
 
-  it('the list, when hotels come and go', async () => {
+  it('the list after inserts and deletes', async () => {
     await service.insert({ id: 'aaa', name: 'first' });
     await everywhere.until('/hotels?limit=1', ({ text }) => JSON.parse(text)[0].id === 'aaa');
     await service.sql`delete from hotels where id = 'aaa'`;
@@ -131,14 +131,14 @@ describe('what commits is served by every worker of every instance within a seco
     await seen('/hotels/h3', named('after'));
   });
 
-  it('in the median within 100 ms', () => {
+  it('with a median within 100 ms', () => {
     const sorted = lagsMs.toSorted((a, b) => a - b);
     const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))]!.toFixed(1);
     console.log(`${sorted.length} changes: median ${at(0.5)} ms, 99% ${at(0.99)} ms, longest ${at(1)} ms`);
     expect(Number(at(0.5))).toBeLessThan(promisedMs(100));
   });
 
-  it('and the checker that watched all the while saw nothing older', async () => {
+  it('and the checker that ran meanwhile found nothing stale', async () => {
     const { stale, answers, changes } = await freshness.stop();
     expect(stale).toEqual([]);
     expect(answers).toBeGreaterThan(500);

@@ -5,9 +5,9 @@ import { Everywhere, status } from '../support/everywhere.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
+import { untilBlocked } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
 import { withoutTriggers } from '../support/triggers.ts';
 
 await needs('redis');
@@ -37,15 +37,15 @@ const sha256 = (key: string) => Buffer.from(hashOf(key), 'hex');
 const set = (key: string, change: Record<string, unknown>) =>
   service.sql`update api_keys set ${service.sql(change)} where key_sha256 = ${sha256(key)}`;
 
-describe('a change of a key is in force everywhere within a second:', () => {
-  it('one that is made after it was tried', async () => {
+describe('a change of a key is effective everywhere within a second:', () => {
+  it('a key is created after it was cached as unknown', async () => {
     const key = makeKey();
     await everywhere.until(PATH, status(401), 1_000, key);
     await service.sql`insert into api_keys (id, name, key_sha256) values ('made', 'test', ${sha256(key)})`;
     await everywhere.until(PATH, status(200), 1_000, key);
   });
 
-  it('one that is revoked, and one that is deleted', async () => {
+  it('a key is revoked, and one is deleted', async () => {
     const [revoked, deleted] = [await insertKey(service.sql, []), await insertKey(service.sql, [])];
     for (const key of [revoked, deleted]) await everywhere.until(PATH, status(200), 1_000, key);
     await set(revoked, { revoked_at: new Date() });
@@ -54,7 +54,7 @@ describe('a change of a key is in force everywhere within a second:', () => {
     await everywhere.until(PATH, status(401), 1_000, deleted);
   });
 
-  it('one that gains a scope and loses it', async () => {
+  it('a key gains and loses a scope', async () => {
     const key = await insertKey(service.sql, []);
     const byRegistry = '/hotels/registry/7';
     await everywhere.until(byRegistry, status(403), 1_000, key);
@@ -66,7 +66,7 @@ describe('a change of a key is in force everywhere within a second:', () => {
     await everywhere.until(PATH, ({ text }) => JSON.parse(text).registry_id === null, 1_000, key);
   });
 
-  it('one that expires, and one whose end is put off', async () => {
+  it('a key expires, and the expiry of one is postponed', async () => {
     const key = await insertKey(service.sql, []);
     await everywhere.until(PATH, status(200), 1_000, key);
     await set(key, { expires_at: new Date(Date.now() + 500) });
@@ -75,7 +75,7 @@ describe('a change of a key is in force everywhere within a second:', () => {
     await everywhere.until(PATH, status(200), 1_000, key);
   });
 
-  it('one that gives its hash up for another', async () => {
+  it('a key exchanges its hash for another', async () => {
     const [old, young] = [await insertKey(service.sql, []), makeKey()];
     await everywhere.until(PATH, status(200), 1_000, old);
     await everywhere.until(PATH, status(401), 1_000, young);
@@ -85,23 +85,13 @@ describe('a change of a key is in force everywhere within a second:', () => {
   });
 });
 
-/** Until a statement waits for a lock in this database. */
-async function untilBlocked(): Promise<void> {
-  await within(
-    10_000,
-    () => service.sql`
-      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-    (blocked) => expect(blocked).not.toHaveLength(0),
-  );
-}
-
-/** An instance that starts now: all it knows of keys is what Redis and PostgreSQL tell it. */
-async function newcomer(): Promise<Service> {
+/** Starts an instance that knows of keys only what Redis and PostgreSQL contain. */
+async function startNewService(): Promise<Service> {
   return startService({ database: service.database, redisDatabase: service.redisDatabase! });
 }
 
-describe('the row of a key counts, though its version is below the one that Redis holds:', () => {
-  it('a valid one, inserted by a transaction that waited for the deletion of the same hash', async () => {
+describe('the row of a key is decisive, even if its version is below that in Redis:', () => {
+  it('a valid key, inserted by a transaction that waited for the deletion of the same hash', async () => {
     const key = await insertKey(service.sql, []);
     await everywhere.until(PATH, status(200), 1_000, key);
     const [updated, mayDelete, inserted, mayCommit] = [1, 2, 3, 4].map(() => Promise.withResolvers<void>());
@@ -118,32 +108,32 @@ describe('the row of a key counts, though its version is below the one that Redi
       inserted!.resolve();
       await mayCommit!.promise;
     });
-    await untilBlocked();
+    await untilBlocked(service.sql);
     mayDelete!.resolve();
     await Promise.all([deleting, inserted!.promise]);
     await everywhere.until(PATH, status(401), 1_000, key);
     mayCommit!.resolve();
     await inserting;
     await everywhere.until(PATH, status(200), 1_000, key);
-    const late = await newcomer();
+    const late = await startNewService();
     expect((await late.get(PATH, { key })).status).toBe(200);
     await late.stop();
   });
 
-  it('a revoked one, in a history that lacks the last change of the key', async () => {
+  it('a revoked key, in a history that lacks the last change of the key', async () => {
     const key = await insertKey(service.sql, []);
     const [before] = await service.sql`select version from api_keys where key_sha256 = ${sha256(key)}`;
     await service.sql`select setval('hotel_api_versions', nextval('hotel_api_versions') + 1000)`;
     await set(key, { name: 'changed' });
     await everywhere.until(PATH, status(200), 1_000, key);
-    // as a replica that was promoted without the change
+    // like a replica that was promoted without the change
     await withoutTriggers(service.sql, async (sql) => {
       await sql`update api_keys set name = 'a test', version = ${before!.version} where key_sha256 = ${sha256(key)}`;
       await sql`select setval('hotel_api_versions', ${before!.version})`;
     });
     await set(key, { revoked_at: new Date() });
     await everywhere.until(PATH, status(401), 1_000, key);
-    const late = await newcomer();
+    const late = await startNewService();
     expect((await late.get(PATH, { key })).status).toBe(401);
     await late.stop();
     await service.sql`select setval('hotel_api_versions', nextval('hotel_api_versions') + 1000)`;
@@ -151,7 +141,7 @@ describe('the row of a key counts, though its version is below the one that Redi
   });
 });
 
-it('while PostgreSQL is away known keys go on, unknown ones get 503, revoked ones stay revoked', async () => {
+it('without PostgreSQL known keys are accepted, unknown ones yield 503, revoked ones remain rejected', async () => {
   freshness.allowAge(Number.POSITIVE_INFINITY);
   const [known, revoked, never] = [
     await insertKey(service.sql, []),

@@ -7,6 +7,7 @@ import { LETTER } from '../../src/hotels/namespace.ts';
 import { inForm } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
+import { untilBlocked } from '../support/postgres-client.ts';
 import { Stage, type StagedWorker, until } from '../support/stage.ts';
 
 await needs('redis');
@@ -24,7 +25,7 @@ beforeAll(async () => {
 });
 beforeEach(() => stage.settle());
 
-/** Repeats a race, each time with a hotel of its own: id h<n>, channel id C<n>, named v1. */
+/** Repeats a race, each time with a new hotel: id h<n>, channel id C<n>, named v1. */
 async function repeat(race: (id: string, channelId: string) => Promise<unknown>): Promise<void> {
   for (let i = 0; i < ROUNDS; i++) {
     const [id, channelId] = [`h${++round}`, `C${round}`];
@@ -37,13 +38,13 @@ async function repeat(race: (id: string, channelId: string) => Promise<unknown>)
 const change = (id: string, name: string) => stage.sql`update hotels set name = ${name} where id = ${id}`;
 const remove = (id: string) => stage.sql`delete from hotels where id = ${id}`;
 
-/** All that one who starts now and both workers answer, once everything was let go. */
+/** Returns the responses of a new worker and of both workers, after everything was released. */
 async function answers(id: string, channelId: string): Promise<(string | null)[]> {
   await stage.settle();
-  // it knows nothing and believes what Redis says
-  const newcomer = stage.newcomer();
-  const found = [await newcomer.ask('channel', channelId), await newcomer.ask('id', id)];
-  // twice: what the first look stored is looked at too
+  // it has received nothing and accepts what Redis contains
+  const startWorker = stage.startWorker();
+  const found = [await startWorker.ask('channel', channelId), await startWorker.ask('id', id)];
+  // twice, because the first lookup may store values
   for (let look = 0; look < 2; look++) {
     for (const worker of stage.workers) {
       found.push(await worker.ask('id', id), await worker.ask('channel', channelId));
@@ -56,20 +57,20 @@ async function answers(id: string, channelId: string): Promise<(string | null)[]
 }
 const all = <T>(value: T): T[] => new Array(18).fill(value);
 
-/** Redis forgets these ids, of every kind: what is asked for goes to PostgreSQL. */
-async function forget(...ids: string[]): Promise<void> {
-  await stage.forget(ids.flatMap((id) => Object.values(LETTER).map((letter) => letter + id)));
+/** Deletes these ids from Redis, so that requests use PostgreSQL. */
+async function deleteFromRedis(...ids: string[]): Promise<void> {
+  await stage.deleteFromRedis(ids.flatMap((id) => Object.values(LETTER).map((letter) => letter + id)));
   for (const worker of stage.workers) worker.local.clear();
 }
 
 describe('the stale-set race', () => {
   it.each([
-    ['after it was heard of', true],
-    ['before it is heard of, when Redis has the new value already', false],
+    ['after it was received', true],
+    ['before it is received, when Redis already has the new value', false],
   ])('a load that began before a change and ends %s is stored nowhere', (_, received) =>
     repeat(async (id, channelId) => {
-      await forget(id, channelId);
-      one.afterQuery.shut();
+      await deleteFromRedis(id, channelId);
+      one.afterQuery.close();
       const load = one.ask('id', id);
       await until(() => one.afterQuery.waiting > 0);
       await change(id, 'v2');
@@ -81,10 +82,10 @@ describe('the stale-set race', () => {
     }),
   );
 
-  it('nor one whose write to Redis is on its way when the change comes', () =>
+  it('a load whose write to Redis is in transit at the change is stored nowhere', () =>
     repeat(async (id, channelId) => {
-      await forget(id, channelId);
-      one.beforeFill.shut();
+      await deleteFromRedis(id, channelId);
+      one.beforeFill.close();
       await one.ask('id', id);
       await until(() => one.beforeFill.waiting > 0);
       await change(id, 'v2');
@@ -93,10 +94,10 @@ describe('the stale-set race', () => {
       expect(await answers(id, channelId)).toEqual(all('v2'));
     }));
 
-  it('with a delete: what is gone does not come back', () =>
+  it('a deleted hotel does not return', () =>
     repeat(async (id, channelId) => {
-      await forget(id, channelId);
-      for (const syncPoint of [one.afterQuery, other.beforeFill]) syncPoint.shut();
+      await deleteFromRedis(id, channelId);
+      for (const syncPoint of [one.afterQuery, other.beforeFill]) syncPoint.close();
       const loads = [one.ask('channel', channelId), other.ask('id', id)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
       await remove(id);
@@ -107,13 +108,13 @@ describe('the stale-set race', () => {
       expect(await answers(id, channelId)).toEqual(all(null));
     }));
 
-  it('with an insert: who was told that there is nothing does not say so afterwards', () =>
+  it('an absence that was read before an insert is not served after it', () =>
     repeat(async (id, channelId) => {
       await remove(id);
       await stage.settle();
-      await forget(id, channelId);
-      one.afterQuery.shut();
-      other.beforeFill.shut();
+      await deleteFromRedis(id, channelId);
+      one.afterQuery.close();
+      other.beforeFill.close();
       const loads = [one.ask('channel', channelId), other.ask('channel', channelId), other.ask('id', id)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 1);
       await stage.sql`insert into hotels (id, name, channel_id) values (${id}, 'v2', ${channelId})`;
@@ -124,10 +125,10 @@ describe('the stale-set race', () => {
       expect(await answers(id, channelId)).toEqual(all('v2'));
     }));
 
-  it('nor does it answer who asks afterwards by an id that the hotel has given up', () =>
+  it('a load does not answer later requests by an id that the hotel has lost', () =>
     repeat(async (id, channelId) => {
-      await forget(id, channelId);
-      one.afterQuery.shut();
+      await deleteFromRedis(id, channelId);
+      one.afterQuery.close();
       const load = one.ask('channel', channelId);
       await until(() => one.afterQuery.waiting > 0);
       await stage.sql`update hotels set channel_id = ${`${channelId}-new`} where id = ${id}`;
@@ -141,15 +142,15 @@ describe('the stale-set race', () => {
       expect(await one.ask('channel', `${channelId}-new`)).toBe('v1');
     }));
 
-  it('with an id that changes hands', () =>
+  it('an id moves to another hotel', () =>
     repeat(async (id, channelId) => {
-      await forget(id, channelId);
-      one.afterQuery.shut();
-      other.beforeFill.shut();
+      await deleteFromRedis(id, channelId);
+      one.afterQuery.close();
+      other.beforeFill.close();
       const loads = [one.ask('channel', channelId), other.ask('channel', channelId)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
       await stage.sql.begin(async (transaction) => {
-        await transaction`update hotels set channel_id = null, name = 'given up' where id = ${id}`;
+        await transaction`update hotels set channel_id = null, name = 'without a channel' where id = ${id}`;
         await transaction`insert into hotels (id, name, channel_id) values (${`${id}-heir`}, 'heir', ${channelId})`;
       });
       await stage.deliver();
@@ -157,20 +158,20 @@ describe('the stale-set race', () => {
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(`${id}-heir`, channelId)).toEqual(all('heir'));
-      expect(await one.ask('id', id)).toBe('given up');
+      expect(await one.ask('id', id)).toBe('without a channel');
     }));
 
-  it('with more changes at once than are replaced one by one', async () => {
-    // the same in every round, so that a round costs what the first does
+  it('more changes arrive at once than are replaced individually', async () => {
+    // the same in every round, so that rounds cost the same
     await stage.sql`
       insert into hotels (id, name, channel_id)
       select 'crowd-' || i, 'v1', 'CROWD-' || i from generate_series(1, 500) as i`;
     await repeat(async (id, channelId) => {
       const place = (round % 500) + 1;
       const [crowdId, crowdChannelId] = [`crowd-${place}`, `CROWD-${place}`];
-      await forget(id, channelId, crowdId, crowdChannelId);
-      one.afterQuery.shut();
-      other.beforeFill.shut();
+      await deleteFromRedis(id, channelId, crowdId, crowdChannelId);
+      one.afterQuery.close();
+      other.beforeFill.close();
       const loads = [
         one.ask('id', id),
         one.ask('channel', crowdChannelId),
@@ -189,8 +190,8 @@ describe('the stale-set race', () => {
   });
 });
 
-describe('what the invalidator says', () => {
-  it('may come in any order, and twice', () =>
+describe('messages of the invalidator', () => {
+  it('may arrive in any order, and twice', () =>
     repeat(async (id, channelId) => {
       for (const name of ['v2', 'v3', 'v4']) {
         await change(id, name);
@@ -203,12 +204,12 @@ describe('what the invalidator says', () => {
       expect(await answers(id, channelId)).toEqual(all('v4'));
     }));
 
-  it('does no harm when it comes from one that does not know that its term is over', () =>
+  it('are harmless from an invalidator whose term has ended without its knowledge', () =>
     repeat(async (id, channelId) => {
-      const [stale] = await sayNothing();
-      // Redis loses its sign of life: a new generation
+      const [stale] = await announceNothing();
+      // Redis loses the write marker, which begins a new generation
       const { client } = stage.redisDatabase;
-      await client.del(await client.keys('*:beat'));
+      await client.del(await client.keys('*:marker'));
       await change(id, 'v2');
       await stage.deliver();
       stage.receive();
@@ -221,7 +222,7 @@ describe('what the invalidator says', () => {
       expect(await answers(id, channelId)).toEqual(all('v3'));
     }));
 
-  it('comes for a change whose transaction began first and committed last', () =>
+  it('arrive for a change whose transaction began first and committed last', () =>
     repeat(async (id, channelId) => {
       const held = Promise.withResolvers<void>();
       const begun = Promise.withResolvers<void>();
@@ -239,7 +240,7 @@ describe('what the invalidator says', () => {
       expect(await answers(id, channelId)).toEqual(all('v2'));
     }));
 
-  it('is right for an insert that drew its version and then waited for a delete of the same id', () =>
+  it('are correct for an insert that received its version and then waited for a delete of the same id', () =>
     repeat(async (id, channelId) => {
       const [updated, mayDelete, inserted, mayCommit] = [1, 2, 3, 4].map(() => Promise.withResolvers<void>());
       const deleting = stage.sql.begin(async (transaction) => {
@@ -255,10 +256,10 @@ describe('what the invalidator says', () => {
         inserted!.resolve();
         await mayCommit!.promise;
       });
-      await untilBlocked();
+      await untilBlocked(stage.sql);
       mayDelete!.resolve();
       await Promise.all([deleting, inserted!.promise]);
-      // its deletion is told, with a larger version than the insert has
+      // its deletion is announced, with a larger version than that of the insert
       await stage.deliver();
       stage.receive();
       mayCommit!.resolve();
@@ -267,33 +268,33 @@ describe('what the invalidator says', () => {
     }));
 });
 
-describe('two invalidators that fight', () => {
-  it('leave in Redis what changed last, and no hotel that is gone, when the one whose term is over writes late', () =>
+describe('two concurrent invalidators', () => {
+  it('leave the last change in Redis, and no deleted hotel, if the one with the ended term writes late', () =>
     repeat(async (id, channelId) => {
       const after = round % 2 === 0 ? 'v3' : null;
-      const rival = await stage.rival();
+      const competitor = await stage.competitor();
       await change(id, 'v2');
-      rival.beforeWrite.shut();
-      const late = rival.deliver();
-      await until(() => rival.beforeWrite.waiting > 0);
-      // what it took off the queue is back there
-      await rival.cutOff();
+      competitor.beforeWrite.close();
+      const late = competitor.deliver();
+      await until(() => competitor.beforeWrite.waiting > 0);
+      // what it took from the queue is there again
+      await competitor.disconnect();
       await (after === null ? remove(id) : change(id, after));
       await stage.deliver();
-      // it knows nothing and believes what Redis says, of the present generation
-      const newcomer = stage.newcomer();
-      rival.beforeWrite.open();
-      // nor does it tell anything any more
+      // it has received nothing and accepts what Redis contains of the present generation
+      const startWorker = stage.startWorker();
+      competitor.beforeWrite.open();
+      // it announces nothing more either
       await expect(late).rejects.toThrow('another term');
-      expect(await newcomer.ask('channel', channelId)).toBe(after);
-      expect(await newcomer.ask('id', id)).toBe(after);
+      expect(await startWorker.ask('channel', channelId)).toBe(after);
+      expect(await startWorker.ask('id', id)).toBe(after);
       expect(await answers(id, channelId)).toEqual(all(after));
     }));
 });
 
 describe('Redis', () => {
   it.each(['v2 v3 v3', 'v3 v2 v3', 'v3 v3 v2', 'v1 v2 v3', 'v3 v1 v2', 'v2 v1 v3'])(
-    'keeps the newest of the versions that are written in the order %s',
+    'keeps the newest of the versions written in the order %s',
     async (order) => {
       const id = `ordered ${order}`;
       const versions = new Map<string, Entry>();
@@ -316,15 +317,15 @@ describe('Redis', () => {
   );
 });
 
-describe('a key that is revoked', () => {
-  it('never comes back through a late fill', async () => {
+describe('a revoked key', () => {
+  it('does not return through a late fill', async () => {
     for (let i = 0; i < ROUNDS; i++) {
       const key = await insertKey(stage.sql, []);
       await stage.settle();
       const sha256 = hashOf(key);
-      await stage.forget([`k:${sha256}`]);
-      one.afterQuery.shut();
-      other.beforeFill.shut();
+      await stage.deleteFromRedis([`k:${sha256}`]);
+      one.afterQuery.close();
+      other.beforeFill.close();
       const loads = [one.apiKeys.load(key), other.apiKeys.load(key)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
       await stage.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(sha256, 'hex')}`;
@@ -340,11 +341,11 @@ describe('a key that is revoked', () => {
     }
   });
 
-  it('and one that was asked for before it was made is known at once', async () => {
+  it('and a new key that was cached as unknown is accepted at once', async () => {
     for (let i = 0; i < ROUNDS; i++) {
       const key = makeKey();
-      one.afterQuery.shut();
-      other.beforeFill.shut();
+      one.afterQuery.close();
+      other.beforeFill.close();
       const loads = [one.apiKeys.load(key), other.apiKeys.load(key)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
       await stage.sql`insert into api_keys (id, name, key_sha256)
@@ -360,17 +361,9 @@ describe('a key that is revoked', () => {
   });
 });
 
-/** The messages of a change of nothing that anybody asks for. */
-async function sayNothing(): Promise<FeedMessage[]> {
+/** Returns the messages of a change of a hotel that is never requested. */
+async function announceNothing(): Promise<FeedMessage[]> {
   await stage.sql`insert into hotels (id, name) values (${`nobody's ${++round}`}, 'v1')`;
   await stage.deliver();
   return [...stage.announced];
-}
-
-async function untilBlocked(): Promise<void> {
-  for (;;) {
-    const blocked = await stage.sql`
-      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    if (blocked.length > 0) return;
-  }
 }

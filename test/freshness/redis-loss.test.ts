@@ -13,7 +13,7 @@ await needs('redis-server');
 
 let redis: FreshRedis;
 let proxy: FaultProxy;
-/** the one has a local cache, the other asks Redis every time */
+/** one has a local cache, the other uses Redis for every request */
 let service: Service;
 let everywhere: Everywhere;
 let freshness: FreshnessWatch;
@@ -43,12 +43,12 @@ async function change(): Promise<string> {
   await service.sql`update hotels set name = ${name}`;
   return name;
 }
-/** Every hotel has this name everywhere. */
+/** Waits until every hotel has this name everywhere. */
 async function seen(name: string, timeoutMs = 1_000): Promise<void> {
   await everywhere.until('/hotels/h1', named(name), timeoutMs);
   for (let i = 0; i < 40; i++) await everywhere.until(`/hotels/channel/C${i}`, named(name), timeoutMs);
 }
-/** Now and for a while no answer is another one. */
+/** Fails if a response differs now or within a while. */
 async function stays(name: string, forMs: number): Promise<void> {
   const untilMs = performance.now() + forMs;
   for (let i = 0; performance.now() < untilMs; i = (i + 1) % 40) {
@@ -67,7 +67,7 @@ async function restore(dumps: Map<string, Buffer>): Promise<void> {
   await work.exec();
 }
 
-describe('no old version survives where a newer was heard of', () => {
+describe('no old version is served after a newer one was received', () => {
   it('when Redis is emptied', async () => {
     const name = await change();
     await redis.client.flushall();
@@ -85,7 +85,7 @@ describe('no old version survives where a newer was heard of', () => {
     await seen(await change());
   });
 
-  it('when Redis is restored together with a hotel that is gone, and a change comes at once', async () => {
+  it('when Redis is restored with a deleted hotel, and a change follows at once', async () => {
     await service.insert({ id: 'gone', channel_id: 'GONE' });
     await everywhere.until('/hotels/channel/GONE', status(200));
     const old = await snapshot();
@@ -99,7 +99,7 @@ describe('no old version survives where a newer was heard of', () => {
     await everywhere.until('/hotels/gone', status(404), 0);
   });
 
-  it('when Redis does not answer while the change comes, and then does', async () => {
+  it('when Redis does not respond during the change, and then does', async () => {
     freshness.allowAge(1_500);
     proxy.blackout();
     const name = await change();
@@ -109,7 +109,7 @@ describe('no old version survives where a newer was heard of', () => {
     await seen(await change());
   });
 
-  it('when Redis refuses while the change comes, and then does not', async () => {
+  it('when Redis rejects commands during the change, and then does not', async () => {
     await proxy.reject();
     const name = await change();
     await seen(name, 1_000);
@@ -132,7 +132,7 @@ describe('no old version survives where a newer was heard of', () => {
     await seen(await change());
   });
 
-  it('when every connection to Redis is cut, again and again', async () => {
+  it('when all connections to Redis are repeatedly closed', async () => {
     for (let i = 0; i < 20; i++) {
       const name = await change();
       if (i % 2 === 0) proxy.reset();
@@ -141,7 +141,7 @@ describe('no old version survives where a newer was heard of', () => {
     }
   });
 
-  it('when the connection of the invalidator is killed in the middle of its write', async () => {
+  it('when the connection of the invalidator is closed in the middle of its write', async () => {
     for (let i = 0; i < 20; i++) {
       await redis.client.call('CLIENT', 'PAUSE', '5000', 'WRITE');
       const name = await change();
@@ -154,7 +154,7 @@ describe('no old version survives where a newer was heard of', () => {
   });
 });
 
-/** Until a script that stores hotels has come to Redis and waits there. */
+/** Waits until a script that stores hotels has reached Redis and is blocked there. */
 async function untilHeldWrite(): Promise<void> {
   for (;;) {
     const clients = String(await redis.client.call('CLIENT', 'LIST')).split('\n');

@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { RedisKeyCache } from '../../src/auth/redis-key-cache.ts';
 import { hotel } from '../../src/cache/arena/arena.fixture.ts';
@@ -22,9 +22,9 @@ import { FaultProxy } from '../support/proxy.ts';
 await needs('redis');
 
 const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
-/** As the primary opens it for the invalidator. */
+/** Opens a session as the primary does for the invalidator. */
 const REDIS_TIMEOUT_MS = 500;
-/** More than the table ever said. */
+/** Larger than any version in the table. */
 const TOO_LARGE_VERSION = 2 ** 51;
 
 let database: FreshDatabase;
@@ -40,7 +40,7 @@ beforeAll(async () => {
   [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
   toRedis = await FaultProxy.before(redisDatabase.url);
 });
-/** A term has begun on a session as the invalidator has it, and has told of a hotel. */
+/** Begins a term on a session like that of the invalidator, which has announced a hotel. */
 beforeEach(async () => {
   const redis = new Redis(toRedis.url, REDIS_TIMEOUT_MS, () => {});
   await redis.connected(1_000);
@@ -73,34 +73,36 @@ const backend = async () => (await session`select pg_backend_pid() as pid`)[0]!.
 const generation = async () => (await readPosition(database.sql)).generation;
 const change = () => database.sql`update hotels set name = 'v2' where id = ${id}`;
 
-/** Redis holds a version of the hotel that the table never had. */
-async function overstate(): Promise<void> {
+/** Writes a version of the hotel to Redis that the table never had. */
+async function writeTooLargeVersion(): Promise<void> {
   const name = `${await generation()}:h:${id}`;
   await redisDatabase.client.set(name, hotel({ id, version: TOO_LARGE_VERSION }).bytes);
 }
 
-/** Something befalls Redis, or the term, once, just before it asks Redis for this; `replace`: of newer versions. */
-function justBefore(asked: 'replace' | 'walk', befall: () => unknown): void {
+/**
+ * Injects a fault into Redis, or the term, once, before its next call of this command; `replace`: of newer versions.
+ */
+function justBefore(asked: 'replace' | 'walk', fault: () => unknown): void {
   const { hotels } = stores;
   let isDue = true;
-  const befallOnce = async () => {
+  const faultOnce = async () => {
     const wasDue = isDue;
     isDue = false;
-    if (wasDue) await befall();
+    if (wasDue) await fault();
   };
   const [fill, walk] = [hotels.fill.bind(hotels), hotels.walk.bind(hotels)];
   hotels.fill = async (entries, over) => {
-    if (asked === 'replace' && over) await befallOnce();
+    if (asked === 'replace' && over) await faultOnce();
     return fill(entries, over);
   };
   hotels.walk = async (cursor) => {
-    if (asked === 'walk') await befallOnce();
+    if (asked === 'walk') await faultOnce();
     return walk(cursor);
   };
 }
 
-describe('a term outlives', () => {
-  it('a Redis that stops to answer in the middle of a comparison', async () => {
+describe('a term survives', () => {
+  it('a Redis that stops responding in the middle of a reconciliation', async () => {
     const before = await backend();
     justBefore('walk', () => toRedis.blackout());
     await term.reconcile();
@@ -108,9 +110,9 @@ describe('a term outlives', () => {
     expect(await backend()).toBe(before);
   });
 
-  it('one that takes a correction slowly: it is given up', async () => {
+  it('a Redis that is slow to correct: the correction times out', async () => {
     const before = [await backend(), await generation()];
-    await overstate();
+    await writeTooLargeVersion();
     // 900 ms there and back
     justBefore('replace', () => toRedis.delay(450));
     await term.reconcile();
@@ -118,8 +120,8 @@ describe('a term outlives', () => {
     expect(await generation()).not.toBe(before[1]);
   });
 
-  it('a table that is locked: what cannot be compared is compared later', async () => {
-    await overstate();
+  it('a locked table: the reconciliation is postponed', async () => {
+    await writeTooLargeVersion();
     const before = await backend();
     await database.sql.begin(async (sql) => {
       await sql`lock table hotels`;
@@ -131,7 +133,7 @@ describe('a term outlives', () => {
 });
 
 describe('a change before a TRUNCATE that waits for another session', () => {
-  /** Runs while a TRUNCATE of the table waits, which no reader gets past; `write` was committed just before. */
+  /** Runs `work` while a TRUNCATE of the table waits, which blocks all readers; `write` was committed just before. */
   async function whileLocked(table: string, write: (sql: Sql) => Promise<unknown>, run: () => Promise<void>) {
     const [writer, reader, truncating] = await Promise.all([
       database.sql.reserve(),
@@ -157,7 +159,7 @@ describe('a change before a TRUNCATE that waits for another session', () => {
     }
   }
 
-  it('of the hotels is told, and withdrawn from Redis', async () => {
+  it('of hotels is announced, and removed from Redis', async () => {
     const before = [await backend(), await generation()];
     await whileLocked(
       'hotels',
@@ -170,7 +172,7 @@ describe('a change before a TRUNCATE that waits for another session', () => {
     );
   });
 
-  it('of the keys is told, and Redis is given up', async () => {
+  it('of keys is announced, and the values in Redis are dropped', async () => {
     const key = await insertKey(database.sql, []);
     expect(await term.deliver()).toBe(1);
     const before = [await backend(), await generation()];
@@ -190,10 +192,10 @@ describe('a change before a TRUNCATE that waits for another session', () => {
   });
 });
 
-describe('Redis cache invalidated', () => {
-  it('where it refuses the truth and then stops to answer', async () => {
+describe('a new generation begins', () => {
+  it('if Redis rejects a value and then stops responding', async () => {
     const before = [await backend(), await generation()];
-    await overstate();
+    await writeTooLargeVersion();
     await change();
     justBefore('replace', () => toRedis.blackout());
     expect(await term.deliver()).toBe(1);
@@ -201,9 +203,9 @@ describe('Redis cache invalidated', () => {
     expect(await generation()).not.toBe(before[1]);
   });
 
-  it('and where it takes it after all it is not', async () => {
+  it('but not if it accepts the value later', async () => {
     const before = await generation();
-    await overstate();
+    await writeTooLargeVersion();
     await change();
     expect(await term.deliver()).toBe(1);
     expect(await generation()).toBe(before);
@@ -213,17 +215,17 @@ describe('Redis cache invalidated', () => {
 });
 
 describe('a term that ends between its write to Redis and its commit', () => {
-  const signKey = async () => (await redisDatabase.client.keys('*:beat'))[0]!;
-  const sign = async () => (await redisDatabase.client.get(await signKey()))!;
-  /** What the term told of last; then it has written a change, and nobody has heard of it. */
-  async function cutShort(): Promise<string> {
+  const markerKey = async () => (await redisDatabase.client.keys('*:marker'))[0]!;
+  const sign = async () => (await redisDatabase.client.get(await markerKey()))!;
+  /** Position of the term's last announcement, before it wrote a change that no worker received. */
+  async function endBeforeCommit(): Promise<string> {
     const announced = await sign();
     await change();
     const { redis } = stores;
     const mark = redis.mark.bind(redis);
     redis.mark = async (...what) => {
       const kept = await mark(...what);
-      // with a bound, so that it waits for the end
+      // with a limit, so that it waits for the end
       await database.sql`select pg_terminate_backend(${pid}, 60000)`;
       return kept;
     };
@@ -244,9 +246,9 @@ describe('a term that ends between its write to Redis and its commit', () => {
       new Events(openLog('silent', 'test')),
     );
 
-  it('is followed by one that takes what Redis holds for whole, and tells of the change', async () => {
+  it('is followed by one that accepts the content of Redis as complete, and announces the change', async () => {
     const before = await generation();
-    const announced = await cutShort();
+    const announced = await endBeforeCommit();
     expect(await sign()).not.toBe(announced);
     expect(await (await follow(announced)).deliver()).toBe(1);
     expect(await generation()).toBe(before);
@@ -255,29 +257,36 @@ describe('a term that ends between its write to Redis and its commit', () => {
   });
 
   it.each([
-    ['an older sign', (announced: string) => announced.replace(/\d+$/, (count) => String(Number(count) - 1))],
-    ['the sign of another term', (announced: string) => announced.replace(/^[^:]+/, 'another')],
-  ])('but not where %s is found', async (_, instead) => {
+    [
+      'an older marker',
+      (announced: string) => announced.replace(/\d+$/, (count) => String(Number(count) - 1)),
+    ],
+    ['the marker of another term', (announced: string) => announced.replace(/^[^:]+/, 'another')],
+  ])('but not if %s is found', async (_, instead) => {
     const before = await generation();
-    const announced = await cutShort();
-    await redisDatabase.client.set(await signKey(), instead(announced));
+    const announced = await endBeforeCommit();
+    await redisDatabase.client.set(await markerKey(), instead(announced));
     expect(await (await follow(announced)).deliver()).toBe(1);
     expect(await generation()).not.toBe(before);
   });
 });
 
-describe('a term that is stopped while it replaces what Redis holds', () => {
+describe('a term that ends while it replaces values in Redis', () => {
   const nameHeld = async () => (await stores.hotels.held([id]))[0]!.body('full').toString();
 
   it.each([
-    ['in the place of what refused a change', async () => void (await change()), () => term.deliver()],
-    ['in the place of what a comparison found', async () => {}, () => term.reconcile()],
-  ])('%s leaves what a later term wrote', async (_, before, work) => {
+    [
+      'that replaces a value whose write was rejected',
+      async () => void (await change()),
+      () => term.deliver(),
+    ],
+    ['that replaces a value found by reconciliation', async () => {}, () => term.reconcile()],
+  ])('%s leaves the values of a later term', async (_, before, work) => {
     const inForce = await generation();
-    await overstate();
+    await writeTooLargeVersion();
     await before();
     justBefore('replace', async () => {
-      const marker = (await redisDatabase.client.keys('*:beat'))[0]!;
+      const marker = (await redisDatabase.client.keys('*:marker'))[0]!;
       const announced = await redisDatabase.client.get(marker);
       await database.sql`select pg_terminate_backend(${pid}, 60000)`;
       await database.sql`update hotels set name = 'v3' where id = ${id}`;
@@ -309,8 +318,28 @@ describe('a term that is stopped while it replaces what Redis holds', () => {
   });
 });
 
-describe('comparing', () => {
-  it('waits while Redis is away', async () => {
+it('a term prunes the change log and continues', async () => {
+  // the first pruning is due immediately
+  const random = vi.spyOn(Math, 'random').mockReturnValue(0);
+  const metrics = new Metrics();
+  const events = new Events(openLog('silent', 'test'));
+  const pruning = await Term.begin(session, stores, null, NOTHING_RECEIVED, metrics, events).finally(() =>
+    random.mockRestore(),
+  );
+  await database.sql`update hotel_api_change_log set changed_at = now() - interval '32 days'`;
+  const { count } = await database.sql`select from hotel_api_change_log`;
+  expect(count).toBeGreaterThan(0);
+  await pruning.keepLog();
+  expect(await database.sql`select from hotel_api_change_log`).toHaveLength(0);
+  expect(await metrics.registry.getSingleMetricAsString('hotel_api_change_log_pruned_total')).toContain(
+    `hotel_api_change_log_pruned_total ${count}`,
+  );
+  await change();
+  expect(await pruning.deliver()).toBe(1);
+});
+
+describe('reconciliation', () => {
+  it('waits while Redis is unavailable', async () => {
     let walks = 0;
     justBefore('walk', () => walks++);
     toRedis.blackout();
@@ -319,7 +348,7 @@ describe('comparing', () => {
     expect(walks).toBe(0);
   });
 
-  it('goes on where it was when Redis did not answer', async () => {
+  it('continues where it was when Redis did not respond', async () => {
     const names = Array.from({ length: 3_000 }, (_, i) => [`other:${i}`, '']);
     await redisDatabase.client.mset(...names.flat());
     const cursors: string[] = [];

@@ -1,6 +1,6 @@
 import { explain } from './explain.ts';
-import { type Exchange, judge } from './judge.ts';
 import type { Served } from './system.ts';
+import { type Exchange, findViolation } from './violations.ts';
 
 const DECIDE_EVERY_MS = 50;
 
@@ -21,8 +21,8 @@ export class AnswerChecker {
   }
 
   receive(served: Served, exchange: Exchange): void {
-    if (served.database.isDoubtful) this.#undecided.push({ served, exchange });
-    else this.#judge(served, exchange);
+    if (served.database.isUncertain) this.#undecided.push({ served, exchange });
+    else this.#check(served, exchange);
   }
 
   stop(): void {
@@ -30,17 +30,17 @@ export class AnswerChecker {
   }
 
   #decide(): void {
-    const decided = this.#undecided.filter(({ served }) => !served.database.isDoubtful);
+    const decided = this.#undecided.filter(({ served }) => !served.database.isUncertain);
     if (decided.length === 0) return;
     this.#undecided = this.#undecided.filter((one) => !decided.includes(one));
-    for (const { served, exchange } of decided) this.#judge(served, exchange);
+    for (const { served, exchange } of decided) this.#check(served, exchange);
   }
 
-  #judge(served: Served, exchange: Exchange): void {
+  #check(served: Served, exchange: Exchange): void {
     this.answers++;
     if (exchange.status === 503) this.rejected++;
     const reachMs = served.bounds.reachOf(exchange.sentMs);
-    const wrong = judge(served.database.history, reachMs, exchange);
+    const wrong = findViolation(served.database.history, reachMs, exchange);
     if (!wrong) return;
     const details = explain(served, exchange, wrong, reachMs, this.#beganMs);
     this.#onWrong(`${served.instance.name}: ${wrong.sentence}`, details);

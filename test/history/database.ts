@@ -25,11 +25,11 @@ export class Database {
   url: string;
   sql: Sql;
   /** time since which the result of some transaction is uncertain */
-  #doubtfulSinceMs: number | undefined;
+  #uncertainSinceMs: number | undefined;
   /** serializes commits, so that the changes of each are known */
-  #turn: Promise<unknown> = Promise.resolve();
+  #running: Promise<unknown> = Promise.resolve();
   /** blocks writers while the server is being broken on purpose */
-  #gate = Promise.withResolvers<void>();
+  #available = Promise.withResolvers<void>();
   #isOpen = true;
 
   private constructor(url: string, sql: Sql, name: string, start: Snapshot) {
@@ -37,7 +37,7 @@ export class Database {
     this.sql = sql;
     this.name = name;
     this.history = new History(start);
-    this.#gate.resolve();
+    this.#available.resolve();
   }
 
   /** Opens the database of this name at `url`. */
@@ -52,8 +52,8 @@ export class Database {
     this.sql = openWriter(url);
   }
 
-  get isDoubtful(): boolean {
-    return this.#doubtfulSinceMs !== undefined;
+  get isUncertain(): boolean {
+    return this.#uncertainSinceMs !== undefined;
   }
 
   /** False while writers are blocked. */
@@ -63,25 +63,25 @@ export class Database {
 
   /** Blocks new writers; those in progress may fail. `reopen` detects what is lost from now on. */
   close(): void {
-    this.#gate = Promise.withResolvers<void>();
+    this.#available = Promise.withResolvers<void>();
     this.#isOpen = false;
-    this.#doubtfulSinceMs ??= performance.now();
+    this.#uncertainSinceMs ??= performance.now();
   }
 
   /** Reads the database again and unblocks writers. */
   async reopen(): Promise<void> {
     await this.resync();
     this.#isOpen = true;
-    this.#gate.resolve();
+    this.#available.resolve();
   }
 
   /** Updates the history from the database after uncertain transactions. */
   async resync(): Promise<void> {
     await this.#exclusively(async () => {
-      if (this.#doubtfulSinceMs === undefined) return;
+      if (this.#uncertainSinceMs === undefined) return;
       const found = await retried(() => snapshotOf(this.sql));
-      this.history.resync(found, this.#doubtfulSinceMs, performance.now());
-      this.#doubtfulSinceMs = undefined;
+      this.history.resync(found, this.#uncertainSinceMs, performance.now());
+      this.#uncertainSinceMs = undefined;
     });
   }
 
@@ -94,9 +94,9 @@ export class Database {
     end: 'commit' | 'rollback' | 'prepare' = 'commit',
     holdMs = 0,
   ): Promise<void> {
-    await this.#connected(async (sql, decide) => {
+    await this.#connected(async (sql, decide, lost) => {
       await sql`set local lock_timeout = 1500`;
-      await work(sql);
+      await Promise.race([work(sql), lost]);
       if (end !== 'prepare') await sleep(holdMs);
       if (end === 'rollback') return;
       if (end === 'commit')
@@ -114,28 +114,38 @@ export class Database {
 
   /** Does the same for `work` that locks whole tables, which would block the reads of a concurrent commit. */
   async lockingTransaction(work: Work): Promise<void> {
-    await this.#connected((sql, decide) =>
+    await this.#connected((sql, decide, lost) =>
       this.#exclusively(async () => {
         await sql`set local lock_timeout = 300`;
-        await work(sql);
+        await Promise.race([work(sql), lost]);
         await decide('commit', await this.#changesOf(sql));
       }),
     );
   }
 
-  /** Begins a transaction; `decide` ends it and notes the result. */
+  /**
+   * Begins a transaction; `decide` ends it and notes the result. `lost` rejects with the connection: a COPY of postgres.js
+   * never settles then.
+   */
   async #connected(
-    work: (sql: Sql, decide: (statement: string, changes: Snapshot) => Promise<void>) => Promise<void>,
+    work: (
+      sql: Sql,
+      decide: (statement: string, changes: Snapshot) => Promise<void>,
+      lost: Promise<never>,
+    ) => Promise<void>,
   ): Promise<void> {
-    await this.#gate.promise;
+    await this.#available.promise;
     let isLost = false;
+    const losing = Promise.withResolvers<never>();
+    losing.promise.catch(() => {});
     const sql = openWriter(this.url, 1, () => {
       isLost = true;
+      losing.reject(LOST);
       // otherwise the client would open another connection, without the transaction
       void sql.end({ timeout: 0 });
     });
     const decide = async (statement: string, changes: Snapshot) => {
-      if (isLost || this.isDoubtful) throw LOST;
+      if (isLost || this.isUncertain) throw LOST;
       await this.#decide(changes, async () => {
         await sql.unsafe(statement);
         if (isLost) throw LOST;
@@ -143,7 +153,7 @@ export class Database {
     };
     try {
       await sql`begin`;
-      await work(sql, decide);
+      await work(sql, decide, losing.promise);
     } catch (error) {
       this.#expect(error as Error & { code?: string });
     } finally {
@@ -160,14 +170,14 @@ export class Database {
   /** Notes the result of `commit`; `changes` may be visible from its beginning. */
   async #decide(changes: Snapshot, commit: () => Promise<void>): Promise<void> {
     const beganMs = performance.now();
-    const intent = this.history.intend(changes, beganMs);
+    const planned = this.history.plan(changes, beganMs);
     try {
       await commit();
-      this.history.confirm(intent, performance.now());
+      this.history.confirm(planned, performance.now());
     } catch (error) {
       // PostgreSQL has reported a rollback
-      if ((error as { severity?: string }).severity === 'ERROR') this.history.withdraw(intent);
-      else this.#doubtfulSinceMs ??= beganMs;
+      if ((error as { severity?: string }).severity === 'ERROR') this.history.withdraw(planned);
+      else this.#uncertainSinceMs ??= beganMs;
       throw error;
     }
   }
@@ -178,8 +188,8 @@ export class Database {
   }
 
   #exclusively<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
-    this.#turn = done.catch(() => {});
+    const done = this.#running.then(work);
+    this.#running = done.catch(() => {});
     return done;
   }
 }

@@ -71,13 +71,13 @@ class Episode {
     const system = await System.start(steps, seed, this.#say);
     this.#system = system;
     this.#stalls = new Stalls(system);
-    const meet = (served: Served) => {
+    const startReaders = (served: Served) => {
       for (let i = 0; i < READERS; i++) this.#read(system, served, new Draw(seed, this.#readers.length));
     };
-    for (const served of system.served) meet(served);
+    for (const served of system.served) startReaders(served);
     const { port } = system.served[0]!.instance;
     const warming = new Reader(port, system.keys, new Draw(seed, 0), () => {});
-    for (const question of OTHERS) await warming.ask(question, system.keys.full);
+    for (const request of OTHERS) await warming.ask(request, system.keys.full);
     warming.close();
     await sleep(1_500);
     const faults = new Faults(system);
@@ -93,7 +93,7 @@ class Episode {
       this.#note(JSON.stringify(step));
       const doing = this.#do(system, faults, step).then(async () => {
         if (step.do === 'fault') this.#note(`over: ${step.fault}`);
-        for (const served of system.served.slice(this.#readers.length / READERS)) meet(served);
+        for (const served of system.served.slice(this.#readers.length / READERS)) startReaders(served);
       });
       background.push(doing.catch((error: Error) => this.#crash(step, error)));
       // writers wait for the end of faults, the steps do not
@@ -130,16 +130,16 @@ class Episode {
     await this.#requestAll(system);
   }
 
-  /** Sends every question from every reader and expects a response. */
+  /** Sends every request from every reader and expects a response. */
   async #requestAll(system: System): Promise<void> {
     const untilMs = performance.now() + CONVERGE_MS;
     for (const [i, reader] of this.#readers.entries()) {
-      for (const question of EVERYTHING) {
+      for (const request of EVERYTHING) {
         while (!this.#ending.signal.aborted) {
-          const exchange = await reader.ask(question, system.keys.full);
+          const exchange = await reader.ask(request, system.keys.full);
           if (exchange && exchange.status !== 503) break;
           if (performance.now() > untilMs) {
-            this.#fail(`reader ${i} receives no response to ${JSON.stringify(question)} without any fault`);
+            this.#fail(`reader ${i} receives no response to ${JSON.stringify(request)} without any fault`);
           }
           await sleep(100);
         }
@@ -152,7 +152,7 @@ class Episode {
     else if (step.do === 'key') await system.keys.change(system.databases[0]!, step, system.hasClocks);
     else if (step.do === 'fault') await faults.run(step);
     for (const database of system.databases)
-      if (database.isDoubtful && database.isOpen) await database.resync();
+      if (database.isUncertain && database.isOpen) await database.resync();
   }
 
   #read(system: System, served: Served, draw: Draw): void {

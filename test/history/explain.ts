@@ -1,5 +1,5 @@
-import type { Exchange, Wrong } from './judge.ts';
 import type { Served } from './system.ts';
+import type { Exchange, Violation } from './violations.ts';
 
 /** Formats a time for the output. */
 export const seconds = (ms: number) => (ms / 1_000).toFixed(2).padStart(6);
@@ -7,14 +7,14 @@ export const seconds = (ms: number) => (ms / 1_000).toFixed(2).padStart(6);
 /** Returns the context of a wrong response for its analysis. */
 export function explain(
   { database, bounds }: Served,
-  { question, sentMs, receivedMs, status, key }: Exchange,
-  { subject }: Wrong,
+  { request, sentMs, receivedMs, status, key }: Exchange,
+  { subject }: Violation,
   reachMs: number,
   beganMs: number,
 ): string[] {
   const at = (ms: number) => (Number.isFinite(ms) ? seconds(ms - beganMs).trim() : ms < 0 ? 'ever' : 'now');
   return [
-    `asked by ${question.by}${'id' in question ? ` ${question.id}` : ''} with key ${key.slice(0, 8)}: status ${status}`,
+    `asked by ${request.by}${'id' in request ? ` ${request.id}` : ''} with key ${key.slice(0, 8)}: status ${status}`,
     `sent at ${at(sentMs)}, received at ${at(receivedMs)}; states since ${at(reachMs)} count`,
     `broken then or just before: ${bounds.describe(sentMs).join(', ') || 'nothing'}`,
     `history of the key: ${recent(database, `key:${key}`, sentMs)

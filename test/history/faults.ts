@@ -1,4 +1,4 @@
-import type { FaultStep, Kind, Left } from './disturbing.ts';
+import type { FaultResults, FaultStep, Kind } from './fault-kinds.ts';
 import { INSTANCE_FAULTS } from './instance-faults.ts';
 import { POSTGRES_FAULTS } from './postgres-faults.ts';
 import { REDIS_FAULTS } from './redis-faults.ts';
@@ -10,8 +10,8 @@ const FAULTS: Record<FaultName, Kind> = { ...REDIS_FAULTS, ...POSTGRES_FAULTS, .
 /** Runs faults. Of faults with the same resource, one waits for the other. */
 export class Faults {
   readonly #system: System;
-  readonly #left: Left = {};
-  readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #left: FaultResults = {};
+  readonly #running = new Map<string, Promise<unknown>>();
 
   constructor(system: System) {
     this.#system = system;
@@ -24,12 +24,12 @@ export class Faults {
       .slice(0, 2)
       .filter((_, i) => step.instance === 2 || step.instance === i);
     const names = uses === 'instance' ? targets.map(({ instance }) => instance.name) : [uses];
-    const before = names.map((name) => this.#turns.get(name));
+    const before = names.map((name) => this.#running.get(name));
     const done = Promise.all(before).then(() =>
-      run({ system: this.#system, left: this.#left, step, targets }),
+      run({ system: this.#system, results: this.#left, step, targets }),
     );
     for (const name of names)
-      this.#turns.set(
+      this.#running.set(
         name,
         done.catch(() => {}),
       );

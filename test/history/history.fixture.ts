@@ -1,5 +1,5 @@
 import { History, type Snapshot } from './history.ts';
-import { hotelValue } from './judge.ts';
+import { hotelValue } from './violations.ts';
 
 export const hotel = (name: string, more: object = {}) => ({
   id: 'h1',
@@ -30,6 +30,6 @@ export function snapshot(
 export function historyOf(start: Snapshot, ...commits: [atMs: number, after: Snapshot][]): History {
   const history = new History(start);
   for (const [atMs, after] of commits)
-    history.confirm(history.intend(history.changesTo(after), atMs), atMs + 10);
+    history.confirm(history.plan(history.changesTo(after), atMs), atMs + 10);
   return history;
 }

@@ -10,7 +10,7 @@ describe('a history', () => {
 
   it('holds both values after a commit whose end is unknown, until the database is read', () => {
     const history = new History(old);
-    history.intend(history.changesTo(young), 1_000);
+    history.plan(history.changesTo(young), 1_000);
     expect(names(history, 500, 999)).toEqual(['old']);
     expect(names(history, 2_000, 2_000)).toEqual(['old', 'new']);
     history.resync(young, 1_000, 3_000);
@@ -19,7 +19,7 @@ describe('a history', () => {
 
   it('drops a commit that was rejected', () => {
     const history = new History(old);
-    history.withdraw(history.intend(history.changesTo(young), 1_000));
+    history.withdraw(history.plan(history.changesTo(young), 1_000));
     expect(names(history, 2_000, 2_000)).toEqual(['old']);
   });
 

@@ -16,7 +16,7 @@ export interface Span {
 }
 
 /** Changes of one transaction with an uncertain result. */
-export type Intent = Map<string, { fact: Fact; spans: Span[] }>;
+export type PlannedChange = Map<string, { fact: Fact; spans: Span[] }>;
 
 const NOTHING: Fact = { value: 'null' };
 
@@ -61,25 +61,25 @@ export class History {
   }
 
   /** Notes that the COMMIT is about to be sent: the changes may be visible from now on. */
-  intend(changes: Snapshot, atMs: number): Intent {
-    const intent: Intent = new Map();
+  plan(changes: Snapshot, atMs: number): PlannedChange {
+    const planned: PlannedChange = new Map();
     for (const [subject, fact] of changes) {
       this.#currentOf(subject);
       const spans = spansOf(fact, atMs);
       this.#spans.get(subject)!.push(...spans);
-      intent.set(subject, { fact, spans });
+      planned.set(subject, { fact, spans });
     }
-    return intent;
+    return planned;
   }
 
   /** Notes that the COMMIT was acknowledged: the values before are outdated. */
-  confirm(intent: Intent, atMs: number): void {
-    for (const [subject, state] of intent) this.#replace(subject, state, atMs);
+  confirm(planned: PlannedChange, atMs: number): void {
+    for (const [subject, state] of planned) this.#replace(subject, state, atMs);
   }
 
   /** Notes that the transaction was rolled back: its changes were never visible. */
-  withdraw(intent: Intent): void {
-    for (const [subject, { spans }] of intent) {
+  withdraw(planned: PlannedChange): void {
+    for (const [subject, { spans }] of planned) {
       const kept = this.#spans.get(subject)!.filter((span) => !spans.includes(span));
       this.#spans.set(subject, kept);
     }

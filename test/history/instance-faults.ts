@@ -1,4 +1,4 @@
-import { disturbing, type Kind, type Scene } from './disturbing.ts';
+import { type FaultContext, type Kind, onAllInstances } from './fault-kinds.ts';
 import { kill } from './instance.ts';
 import type { Served } from './system.ts';
 
@@ -8,20 +8,20 @@ export const INSTANCE_FAULTS = {
   'instance frozen': frozen({ primary: true, workers: true }),
   'worker killed': {
     uses: 'instance',
-    run: disturbing(({ targets, step }) =>
+    run: onAllInstances(({ targets, step }) =>
       Promise.all(targets.map(({ instance }) => instance.signal('SIGKILL', { workers: step.hours + 30 }))),
     ),
   },
   'primary killed': {
     uses: 'instance',
-    run: disturbing(
+    run: onAllInstances(
       ({ targets }) => Promise.all(targets.map(({ instance }) => instance.kill())),
       ({ targets }) => started(targets),
     ),
   },
   'instance restarted': {
     uses: 'instance',
-    run: disturbing(
+    run: onAllInstances(
       ({ targets }) => Promise.all(targets.map(({ instance }) => instance.stop())),
       ({ targets }) => started(targets),
     ),
@@ -35,15 +35,19 @@ export const INSTANCE_FAULTS = {
 } satisfies Record<string, Kind>;
 
 function frozen(which: { primary?: boolean; workers?: boolean | number }): Kind {
-  const run = async (scene: Scene) => {
+  const run = async (context: FaultContext) => {
     const pids: number[] = [];
     const freeze = async () => {
-      for (const { instance } of scene.targets) pids.push(...(await instance.signal('SIGSTOP', which)));
+      for (const { instance } of context.targets) {
+        instance.freezes++;
+        pids.push(...(await instance.signal('SIGSTOP', which)));
+      }
     };
     const thaw = () => {
       for (const pid of pids) kill(pid, 'SIGCONT');
+      for (const { instance } of context.targets) instance.freezes++;
     };
-    await disturbing(freeze, thaw)(scene);
+    await onAllInstances(freeze, thaw)(context);
   };
   return { uses: 'instance', run };
 }

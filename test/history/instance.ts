@@ -25,6 +25,8 @@ export class Instance {
   #guarded!: Guarded;
   port = 0;
   adminPort = 0;
+  /** number of times that a fault has frozen or thawed its processes */
+  freezes = 0;
 
   private constructor(name: string, paths: Paths, env: Record<string, string>) {
     this.name = name;

@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import type { Database } from './database.ts';
 import { KEYS, type Step } from './steps.ts';
-import { crossing } from './writes.ts';
+import { crossingTransactions } from './writes.ts';
 
 type KeyStep = Extract<Step, { do: 'key' }>;
 
@@ -58,7 +58,7 @@ export class Keys {
     if (change === 'cross') {
       const rename = (sql: Sql) =>
         sql`update public.api_keys set name = 'crossed' where key_sha256 = ${hash}`;
-      await crossing(database, 800, rename, (sql) => this.#insert(sql, key, true, false), remove);
+      await crossingTransactions(database, 800, rename, (sql) => this.#insert(sql, key, true, false), remove);
     } else if (change === 'truncate') {
       await database.lockingTransaction(work.truncate);
     } else {
@@ -67,12 +67,12 @@ export class Keys {
   }
 
   /** Inserts a key; with `quietly` an existing one stays unchanged. */
-  #insert(sql: Sql, i: number, hasScope: boolean, quietly = true): Promise<unknown> {
+  #insert(sql: Sql, i: number, hasScope: boolean, ignoreExisting = true): Promise<unknown> {
     const scopes = hasScope ? ['registry'] : [];
     return sql`
       insert into public.api_keys (id, name, key_sha256, scopes)
       values (${`k${Math.random()}`.replace('.', '')}, 'changing', ${bytesOf(this.changing[i]!)}, ${scopes})
-      ${quietly ? sql`on conflict do nothing` : sql``}`;
+      ${ignoreExisting ? sql`on conflict do nothing` : sql``}`;
   }
 }
 

@@ -1,6 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { addressOf } from '../support/address.ts';
 import { Database } from './database.ts';
-import { broken, disturbing, type Kind, losing, path, type Scene } from './disturbing.ts';
+import {
+  type FaultContext,
+  type Kind,
+  losingCommits,
+  onAllInstances,
+  path,
+  recordFault,
+} from './fault-kinds.ts';
 import {
   copyDatabase,
   restoreFolder,
@@ -13,7 +21,7 @@ import { HOTELS } from './steps.ts';
 import { write } from './writes.ts';
 
 /** Makes a few changes that are visible just before the fault. */
-async function changeFirst({ system, step }: Scene): Promise<void> {
+async function changeFirst({ system, step }: FaultContext): Promise<void> {
   const hotels = [0, 7, 19, 23].map((i) => (i + step.forMs) % HOTELS);
   const change = {
     write: 'update',
@@ -30,27 +38,27 @@ async function changeFirst({ system, step }: Scene): Promise<void> {
 export const POSTGRES_FAULTS = {
   'postgres killed': {
     uses: 'postgres',
-    run: async (scene) => {
-      await changeFirst(scene);
-      await losing(async ({ system, step }) => {
+    run: async (context) => {
+      await changeFirst(context);
+      await losingCommits(async ({ system, step }) => {
         await system.primary.kill();
         await sleep(step.forMs);
         await system.primary.restart();
-      })(scene);
+      })(context);
     },
   },
   'postgres frozen': {
     uses: 'postgres',
-    run: async (scene) =>
-      broken(scene, scene.system.served, scene.system.served, async () => {
-        await scene.system.primary.freeze();
-        await sleep(scene.step.forMs);
-        await scene.system.primary.thaw();
+    run: async (context) =>
+      recordFault(context, context.system.served, context.system.served, async () => {
+        await context.system.primary.freeze();
+        await sleep(context.step.forMs);
+        await context.system.primary.thaw();
       }),
   },
   'postgres backends ended': {
     uses: 'postgres',
-    run: disturbing(({ system }) =>
+    run: onAllInstances(({ system }) =>
       system.asAdmin(
         (sql) => sql`
         select pg_terminate_backend(pid) from pg_stat_activity
@@ -59,81 +67,81 @@ export const POSTGRES_FAULTS = {
     ),
   },
   'postgres unreachable': path('postgres', 'blackout'),
-  'postgres half open': path('postgres', 'strand'),
+  'postgres half open': path('postgres', 'halfOpen'),
   'postgres reset': path('postgres', 'reset'),
   'feed unreachable': path('postgres', 'blackout', 'hotel-api listen'),
   'invalidator unreachable': path('postgres', 'blackout', 'hotel-api invalidate'),
   'database saved': {
     uses: 'postgres',
-    run: async ({ system, left }) => {
+    run: async ({ system, results }) => {
       await saveTables(system.databases[0]!.sql);
-      left.hasTables = true;
+      results.hasTables = true;
     },
   },
   'database restored in place': {
     uses: 'postgres',
-    run: losing(async ({ system, left }) => {
-      if (left.hasTables) await restoreTables(system.databases[0]!.sql);
+    run: losingCommits(async ({ system, results }) => {
+      if (results.hasTables) await restoreTables(system.databases[0]!.sql);
     }),
   },
   'data folder saved': {
     uses: 'postgres',
-    run: async (scene) =>
-      broken(scene, scene.system.served, scene.system.served, async () => {
-        scene.left.folder = await saveFolder(scene.system);
+    run: async (context) =>
+      recordFault(context, context.system.served, context.system.served, async () => {
+        context.results.folder = await saveFolder(context.system);
       }),
   },
   'data folder restored': {
     uses: 'postgres',
-    run: losing(async ({ system, left }) => {
+    run: losingCommits(async ({ system, results }) => {
       await system.primary.kill();
       // a database created since would be lost
-      if (left.folder && system.databases.length === 1) await restoreFolder(left.folder);
+      if (results.folder && system.databases.length === 1) await restoreFolder(results.folder);
       await system.primary.restart();
     }),
   },
   'copy saved': {
     uses: 'postgres',
-    run: losing(async ({ system, left }) => {
+    run: losingCommits(async ({ system, results }) => {
       await copyDatabase(system, 'saved');
-      left.hasCopy = true;
+      results.hasCopy = true;
     }),
   },
   'copy put in place': {
     uses: 'postgres',
-    run: losing(async ({ system, left }) => {
-      if (left.hasCopy) await swapDatabase(system, 'saved');
-      left.hasCopy = undefined;
+    run: losingCommits(async ({ system, results }) => {
+      if (results.hasCopy) await swapDatabase(system, 'saved');
+      results.hasCopy = undefined;
     }),
   },
   'copy served beside': { uses: 'postgres', run: serveCopy },
   'replica promoted': {
     uses: 'postgres',
-    run: async (scene) => {
-      const { replica } = scene.system;
+    run: async (context) => {
+      const { replica } = context.system;
       // it may lack a database created since
-      if (!replica || scene.system.databases.length > 1) return;
+      if (!replica || context.system.databases.length > 1) return;
       replica.link.blackout();
-      await sleep(scene.step.forMs);
-      await changeFirst(scene);
-      await losing(async ({ system, left }) => {
+      await sleep(context.step.forMs);
+      await changeFirst(context);
+      await losingCommits(async ({ system, results }) => {
         await system.primary.kill();
         system.follow(replica.server);
         system.replica = undefined;
         // of the old primary
-        left.folder = left.hasCopy = left.hasTables = undefined;
+        results.folder = results.hasCopy = results.hasTables = undefined;
         await system.asAdmin((sql) => sql`select pg_promote(true, 30)`);
-      })(scene);
+      })(context);
     },
   },
 } satisfies Record<string, Kind>;
 
 /** Serves a copy of the database by another instance on the same Redis, and changes it independently. */
-async function serveCopy(scene: Scene): Promise<void> {
-  const { system } = scene;
+async function serveCopy(context: FaultContext): Promise<void> {
+  const { system } = context;
   if (system.databases.length > 1) return;
-  await losing(() => copyDatabase(system, 'copy'))(scene);
-  const of = (url: string) => Object.assign(new URL(url), { pathname: '/copy' }).href;
+  await losingCommits(() => copyDatabase(system, 'copy'))(context);
+  const of = (url: string) => addressOf(url, { database: 'copy' });
   const database = await Database.open(of(system.ownerUrl), 'copy');
   const change = { write: 'update', as: 'owner', end: 'commit', holdMs: 0 } as const;
   for (let token = 0; token < HOTELS; token += 2) {

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { hashOf } from '../../src/auth/key.ts';
 import type { Draw } from '../../src/cli/seed/draw.ts';
 import { Client } from '../support/client.ts';
-import type { Exchange, Question } from './judge.ts';
 import type { Keys } from './key-changes.ts';
 import { HOTELS } from './steps.ts';
-import { channelId, hotelId, OTHER_CHANNELS, registryId, SELDOM_CHANNELS } from './writes.ts';
+import type { Exchange, ReadRequest } from './violations.ts';
+import { channelId, hotelId, OTHER_CHANNELS, RARE_CHANNELS, registryId } from './writes.ts';
 
 /** Time after which a request to a frozen service times out and its connection is closed. */
 const TIMEOUT_MS = 15_000;
@@ -33,15 +33,15 @@ export class Reader {
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#client.close(), { once: true });
     while (!signal.aborted) {
-      await this.ask(this.#question(), this.#key());
+      await this.ask(this.#drawRequest(), this.#key());
       await sleep(this.#draw.between(5, 40));
     }
     this.#client.close();
   }
 
   /** Sends this request; returns the exchange, undefined without a response. */
-  async ask(question: Question, key: string): Promise<Exchange | undefined> {
-    const { path, body } = requestOf(question);
+  async ask(request: ReadRequest, key: string): Promise<Exchange | undefined> {
+    const { path, body } = requestOf(request);
     const sentMs = performance.now();
     const give = new AbortController();
     const late = sleep(TIMEOUT_MS, undefined, { signal: give.signal }).catch(() => {});
@@ -58,7 +58,7 @@ export class Reader {
     }
     const { status, text } = answer;
     const exchange = {
-      question,
+      request,
       key: hashOf(key),
       sentMs,
       receivedMs: performance.now(),
@@ -84,9 +84,9 @@ export class Reader {
     return draw < 98 ? this.#draw.pick(this.#keys.changing) : this.#keys.unknown;
   }
 
-  #question(): Question {
+  #drawRequest(): ReadRequest {
     const draw = this.#draw.below(100);
-    if (draw < 1) return { by: 'channels', ids: SELDOM_CHANNELS.filter(() => this.#draw.chance(0.02)) };
+    if (draw < 1) return { by: 'channels', ids: RARE_CHANNELS.filter(() => this.#draw.chance(0.02)) };
     if (draw < 30) return { by: 'channels', ids: ALL.map(channelId) };
     if (draw < 45) return { by: 'registries', ids: ALL.map((i) => String(registryId(i))) };
     if (draw < 60) return { by: 'list' };
@@ -96,23 +96,23 @@ export class Reader {
   }
 }
 
-function requestOf(question: Question): { path: string; body?: Buffer } {
-  if (question.by === 'list') return { path: '/hotels?limit=100' };
-  if (question.by === 'hotel') return { path: `/hotels/${question.id}` };
-  if ('id' in question) return { path: `/hotels/${question.by}/${question.id}` };
+function requestOf(request: ReadRequest): { path: string; body?: Buffer } {
+  if (request.by === 'list') return { path: '/hotels?limit=100' };
+  if (request.by === 'hotel') return { path: `/hotels/${request.id}` };
+  if ('id' in request) return { path: `/hotels/${request.by}/${request.id}` };
   const [namespace, field] =
-    question.by === 'channels' ? ['channel', 'channel_ids'] : ['registry', 'registry_ids'];
+    request.by === 'channels' ? ['channel', 'channel_ids'] : ['registry', 'registry_ids'];
   return {
     path: `/hotels/${namespace}/batch`,
-    body: Buffer.from(JSON.stringify({ [field!]: question.ids })),
+    body: Buffer.from(JSON.stringify({ [field!]: request.ids })),
   };
 }
 
 /** Requests that store all other hotels in Redis. */
-export const OTHERS: Question[] = [
-  { by: 'channels', ids: SELDOM_CHANNELS },
+export const OTHERS: ReadRequest[] = [
+  { by: 'channels', ids: RARE_CHANNELS },
   ...[0, 1_000, 2_000].map(
-    (from): Question => ({
+    (from): ReadRequest => ({
       by: 'channels',
       ids: OTHER_CHANNELS.slice(from, from + 1_000),
     }),
@@ -120,10 +120,10 @@ export const OTHERS: Question[] = [
 ];
 
 /** Requests that return all hotels. */
-export const EVERYTHING: Question[] = [
+export const EVERYTHING: ReadRequest[] = [
   { by: 'list' },
-  { by: 'channels', ids: SELDOM_CHANNELS },
+  { by: 'channels', ids: RARE_CHANNELS },
   { by: 'channels', ids: ALL.map(channelId) },
   { by: 'registries', ids: ALL.map((i) => String(registryId(i))) },
-  ...ALL.map((i): Question => ({ by: 'hotel', id: hotelId(i) })),
+  ...ALL.map((i): ReadRequest => ({ by: 'hotel', id: hotelId(i) })),
 ];

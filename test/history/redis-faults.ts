@@ -1,8 +1,8 @@
 import { copyFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { disturbing, type Kind, path, type Scene } from './disturbing.ts';
+import { type FaultContext, type Kind, onAllInstances, path } from './fault-kinds.ts';
 
-async function restartRedis({ system }: Scene, dump?: string): Promise<void> {
+async function restartRedis({ system }: FaultContext, dump?: string): Promise<void> {
   const [, folder] = (await system.redisClient.config('GET', 'dir')) as string[];
   await system.redis.kill();
   const file = join(folder!, 'dump.rdb');
@@ -13,37 +13,37 @@ async function restartRedis({ system }: Scene, dump?: string): Promise<void> {
 export const REDIS_FAULTS = {
   'redis killed': {
     uses: 'redis',
-    run: disturbing(
-      (scene) => restartRedis(scene),
+    run: onAllInstances(
+      (context) => restartRedis(context),
       ({ system }) => system.redis.restart(),
     ),
   },
   'redis saved': {
     uses: 'redis',
-    run: async ({ system, left }) => {
+    run: async ({ system, results }) => {
       const [, folder] = (await system.redisClient.config('GET', 'dir')) as string[];
       await system.redisClient.save();
-      left.redisDump = join(folder!, 'saved.rdb');
-      await copyFile(join(folder!, 'dump.rdb'), left.redisDump);
+      results.redisDump = join(folder!, 'saved.rdb');
+      await copyFile(join(folder!, 'dump.rdb'), results.redisDump);
     },
   },
-  'redis killed, back with what was saved': {
+  'redis killed, restored from its dump': {
     uses: 'redis',
-    run: disturbing(
-      (scene) => restartRedis(scene, scene.left.redisDump),
+    run: onAllInstances(
+      (context) => restartRedis(context, context.results.redisDump),
       ({ system }) => system.redis.restart(),
     ),
   },
-  'redis flushed': { uses: 'redis', run: disturbing(({ system }) => system.redisClient.flushall()) },
+  'redis flushed': { uses: 'redis', run: onAllInstances(({ system }) => system.redisClient.flushall()) },
   'redis frozen': {
     uses: 'redis',
-    run: disturbing(
+    run: onAllInstances(
       ({ system }) => system.redis.freeze(),
       ({ system }) => system.redis.thaw(),
     ),
   },
   'redis unreachable': path('redis', 'blackout'),
   'redis slow': path('redis', 'delay'),
-  'redis half open': path('redis', 'strand'),
+  'redis half open': path('redis', 'halfOpen'),
   'redis reset': path('redis', 'reset'),
 } satisfies Record<string, Kind>;

@@ -91,13 +91,25 @@ export async function swapDatabase(system: System, name: string): Promise<void> 
   });
 }
 
+/** SQLSTATE of a database with sessions. */
+const IN_USE = '55006';
+const MOST_ATTEMPTS = 10;
+
 /** Ends all sessions of the database and rejects new ones meanwhile. */
 async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise<void> {
   await system.asAdmin(async (sql) => {
     const [{ oid } = { oid: 0 }] = await sql`select oid from pg_database where datname = 'postgres'`;
     await sql`alter database postgres allow_connections false`;
-    await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = 'postgres'`;
-    await work(sql);
+    for (let attempt = 1; ; attempt++) {
+      await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = 'postgres'`;
+      try {
+        await work(sql);
+        break;
+      } catch (error) {
+        // a session that was being opened, or a worker of autovacuum
+        if ((error as { code?: string }).code !== IN_USE || attempt === MOST_ATTEMPTS) throw error;
+      }
+    }
     // whatever its name is now
     for (const {
       datname,

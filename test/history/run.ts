@@ -34,6 +34,8 @@ export async function lookFor(
     episodes++;
     say(announced(next, steps, outcome));
     if (!outcome.failure) continue;
+    // now, because the shorter lists may take minutes
+    for (const line of outcome.failure.details) say(`  ${line}`);
     const found = await shortest(next, steps, outcome.failure, shrinkSeconds, say);
     return { found, answers, episodes };
   }
@@ -52,7 +54,10 @@ export async function shortest(
   let failure = first;
   const fails = async (fewer: Step[]) => {
     for (let attempt = 0; attempt < 2 && performance.now() < untilMs; attempt++) {
-      const outcome = await runEpisode(fewer, seed, say);
+      const outcome = await runEpisode(fewer, seed, say).catch((error: Error) => {
+        say(`  ${fewer.length} steps: not run: ${error.message}`);
+      });
+      if (!outcome) continue;
       say(`  ${fewer.length} steps: ${outcome.failure?.sentence.slice(0, 120) ?? 'right'}`);
       if (!outcome.failure) continue;
       failure = outcome.failure;

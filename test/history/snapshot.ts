@@ -1,6 +1,6 @@
 import type { Sql } from 'postgres';
 import type { Snapshot } from './history.ts';
-import { hotelValue } from './judge.ts';
+import { hotelValue } from './violations.ts';
 
 /** Reads the state with which responses are compared; hotels with ids from `z` on are only counted as present. */
 export async function snapshotOf(sql: Sql): Promise<Snapshot> {

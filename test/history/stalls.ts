@@ -1,14 +1,15 @@
 import { request } from 'node:http';
+import type { Instance } from './instance.ts';
 import type { Served, System } from './system.ts';
 
 const EVERY_MS = 100;
 /** Duration from which a trivial operation counts as a stall. */
 const SLOW_MS = 150;
-const GIVE_UP_MS = 15_000;
+const PROBE_TIMEOUT_MS = 15_000;
 
 /**
- * Detects stalls of the machine, for which promises do not hold. If this process, a primary, PostgreSQL or Redis is slow in
- * a trivial operation, the bounds are those of a fault.
+ * Detects stalls of the machine, for which promises do not hold. If this process, a primary, a worker, PostgreSQL or Redis is
+ * slow in a trivial operation, the bounds are those of a fault. A process that a fault has frozen is not slow.
  */
 export class Stalls {
   readonly #system: System;
@@ -30,10 +31,13 @@ export class Stalls {
 
   #tick(): void {
     const nowMs = performance.now();
-    this.#judge('this process', this.#lastMs + EVERY_MS, nowMs, this.#system.served);
+    this.#noteStall('this process', this.#lastMs + EVERY_MS, nowMs, this.#system.served);
     this.#lastMs = nowMs;
-    for (const served of this.#system.served)
-      this.#try(served.instance.name, [served], () => alive(served.instance.adminPort));
+    for (const served of this.#system.served) {
+      const { instance } = served;
+      this.#try(instance.name, [served], () => responds(instance, instance.adminPort));
+      this.#try(`a worker of ${instance.name}`, [served], () => responds(instance, instance.port));
+    }
     this.#try('PostgreSQL', this.#system.served, () => this.#system.databases[0]!.sql`select 1`);
     this.#try('Redis', this.#system.served, () => this.#system.redisClient.ping());
   }
@@ -46,13 +50,13 @@ export class Stalls {
     ask().then(
       () => {
         this.#busy.delete(what);
-        this.#judge(what, fromMs, performance.now(), served);
+        this.#noteStall(what, fromMs, performance.now(), served);
       },
       () => this.#busy.delete(what),
     );
   }
 
-  #judge(what: string, fromMs: number, untilMs: number, served: Served[]): void {
+  #noteStall(what: string, fromMs: number, untilMs: number, served: Served[]): void {
     if (untilMs - fromMs < SLOW_MS) return;
     for (const { bounds } of served) bounds.slow(`${what} was slow`, fromMs, untilMs);
     this.totalMs += Math.max(0, untilMs - Math.max(fromMs, this.#slowUntilMs));
@@ -60,12 +64,15 @@ export class Stalls {
   }
 }
 
-function alive(port: number): Promise<void> {
+/** Resolves when a new connection to this port gets a response; rejects if the instance was frozen or thawed meanwhile. */
+async function responds(instance: Instance, port: number): Promise<void> {
+  const before = instance.freezes;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const signal = AbortSignal.timeout(GIVE_UP_MS);
-  request({ host: '127.0.0.1', port, path: '/livez', signal })
+  const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
+  request({ host: '127.0.0.1', port, path: '/livez', agent: false, signal })
     .on('response', (response) => response.on('error', reject).on('end', resolve).resume())
     .on('error', reject)
     .end();
-  return promise;
+  await promise;
+  if (instance.freezes !== before) throw new Error(`${instance.name} was frozen`);
 }

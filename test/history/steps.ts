@@ -39,7 +39,7 @@ export const KEY_CHANGES = [
 export const FAULTS = {
   'redis killed': { longestMs: 3_000, weight: 2 },
   'redis saved': { longestMs: 0, weight: 2 },
-  'redis killed, back with what was saved': { longestMs: 3_000, weight: 3 },
+  'redis killed, restored from its dump': { longestMs: 3_000, weight: 3 },
   'redis flushed': { longestMs: 0, weight: 1 },
   'redis frozen': { longestMs: 6_000, weight: 2 },
   'redis unreachable': { longestMs: 8_000, weight: 2 },
@@ -77,7 +77,7 @@ const LONG_PAUSE_MS = 32_000;
 
 /** Fault that must precede another for it to have an effect. */
 const PREPARED_BY: Partial<Record<FaultName, FaultName>> = {
-  'redis killed, back with what was saved': 'redis saved',
+  'redis killed, restored from its dump': 'redis saved',
   'database restored in place': 'database saved',
   'data folder restored': 'data folder saved',
   'copy put in place': 'copy saved',

@@ -1,10 +1,12 @@
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { findRedisProgram } from '../../src/demo/servers/redis.ts';
-import { FakeClock, findFaketime } from '../support/fake-clock.ts';
+import { addressOf } from '../support/address.ts';
+import { FakeClock } from '../support/fake-clock.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownReplica } from '../support/own-replica.ts';
 import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
+import { pathOf } from '../support/programs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { Bounds } from './bounds.ts';
 import { Database } from './database.ts';
@@ -70,7 +72,7 @@ export class System {
     if (draws('replica promoted')) await system.#addReplica();
     else if (steps.some((step) => step.do === 'write' && step.end === 'prepare'))
       await system.#allowPrepared(sql);
-    const faketime = draws('clock set') ? await findFaketime() : undefined;
+    const faketime = draws('clock set') ? await pathOf('faketime') : undefined;
     await Promise.all(
       Array.from({ length: INSTANCES }, async (_, i) => {
         const clock = faketime === undefined ? undefined : await FakeClock.make(faketime);
@@ -118,7 +120,7 @@ export class System {
     this.ownerUrl = moved(this.ownerUrl);
     for (const { instance } of this.served) instance.paths.postgres.moveTo(server.port);
     for (const database of this.databases)
-      database.moveTo(Object.assign(new URL(this.ownerUrl), { pathname: `/${database.name}` }).href);
+      database.moveTo(addressOf(this.ownerUrl, { database: database.name }));
   }
 
   /** Sets durability: without it, as in other tests, a crash would lose commits of the last seconds. */

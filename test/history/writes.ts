@@ -84,16 +84,16 @@ const WORK: Record<Exclude<WriteStep['write'], 'cross'>, Work> = {
 };
 
 /** Hotels that are rarely requested, so that most are not cached. */
-const SELDOM = 600;
+const RARE = 600;
 /** Number of hotels that are not checked: they make the comparison of the caches take longer than the bounds. */
 const OTHERS = 3_000;
 const channelsOf = (letter: string, count: number) =>
   Array.from({ length: count }, (_, i) => `${letter}${i}`);
-export const SELDOM_CHANNELS = channelsOf('Y', SELDOM);
+export const RARE_CHANNELS = channelsOf('Y', RARE);
 export const OTHER_CHANNELS = channelsOf('Z', OTHERS);
 
 export async function insertOthers(sql: Sql): Promise<void> {
-  for (const channels of [SELDOM_CHANNELS, OTHER_CHANNELS])
+  for (const channels of [RARE_CHANNELS, OTHER_CHANNELS])
     await sql`
       insert into hotels (id, name, channel_id)
       select lower(channel), 'other', channel from unnest(${channels}::text[]) as channel`;
@@ -130,7 +130,7 @@ async function swap(sql: Sql, hotels: number[], column: 'channel_id' | 'registry
 /** Inserts in one transaction a hotel that another changed and then deletes: the younger row has the smaller version. */
 async function cross(database: Database, { holdMs }: WriteStep, hotel: number, name: string): Promise<void> {
   const id = hotelId(hotel);
-  await crossing(
+  await crossingTransactions(
     database,
     holdMs,
     (sql) => sql`update public.hotels set name = ${`${name} a`} where id = ${id}`,
@@ -140,7 +140,7 @@ async function cross(database: Database, { holdMs }: WriteStep, hotel: number, n
 }
 
 /** Runs `change`, which takes a row's lock, then `insert` in another transaction, which waits for it; changes and deletes the row again. */
-export async function crossing(
+export async function crossingTransactions(
   database: Database,
   holdMs: number,
   change: (sql: Sql) => Promise<unknown>,

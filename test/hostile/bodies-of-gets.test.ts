@@ -1,9 +1,9 @@
-import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { byDefault, documented, startNginx } from '../chaos/nginx.ts';
 import { inForm, survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
+import { byDefault, documented, startNginx } from '../support/nginx.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
 import { workersOf } from './memory.ts';
@@ -31,19 +31,13 @@ const HOSTILE = [
   `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n${'x'.repeat(500_000)}`,
 ];
 
-/** Resolves with the status of the response; 0 for none. */
-function send(port: number, request: string): Promise<number> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1' });
-    let text = '';
-    socket.on('data', (chunk) => {
-      text += chunk.toString('latin1');
-      if (/^HTTP\/1\.1 \d{3} /.test(text)) socket.destroy();
-    });
-    socket.on('error', () => {});
-    socket.on('close', () => resolve(Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1] ?? 0)));
-    socket.write(request, 'latin1');
-  });
+/** Returns the status of the response; 0 for none. */
+async function send(port: number, request: string): Promise<number> {
+  const connection = new RawConnection(port);
+  void connection.write(request);
+  const response = await connection.read();
+  connection.close();
+  return response?.status ?? 0;
 }
 
 describe('behind nginx, a keyless client that sends bodies with GET', () => {

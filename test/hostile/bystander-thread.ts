@@ -1,18 +1,21 @@
 /** Thread of a bystander: sends requests from the message `start` until `stop`, and then reports. */
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
+import { percentile } from '../../bench/figures.ts';
+import { pace } from '../../bench/load/pace.ts';
 import { Client } from '../support/client.ts';
+import { serveLoad } from './load-thread.ts';
 
 const PER_SECOND = 100;
 
 /** Settings of the thread. */
-export interface Around {
+export interface BystanderOptions {
   port: number;
   fullKey: string;
   ids: string[];
 }
 
 /** Observations of a bystander. */
-export interface Experience {
+export interface BystanderReport {
   requests: number;
   /** unexpected responses */
   wrong: string[];
@@ -21,37 +24,40 @@ export interface Experience {
   maxMs: number;
 }
 
-const { port, fullKey, ids }: Around = workerData;
+const { port, fullKey, ids }: BystanderOptions = workerData;
 const client = new Client(port, { full: fullKey, narrow: '' });
 let timesMs: number[] = [];
 let wrong: string[] = [];
-let timer: NodeJS.Timeout | undefined;
-const under = new Set<Promise<void>>();
+let isOver = false;
+let running: Promise<void>;
+const pending = new Set<Promise<void>>();
 
 function start(): void {
   timesMs = [];
   wrong = [];
-  const beganMs = performance.now();
+  isOver = false;
   let sent = 0;
-  timer = setInterval(() => {
-    for (; sent < ((performance.now() - beganMs) * PER_SECOND) / 1000; sent++) {
-      const asking = ask(ids[sent % ids.length]!, beganMs + (sent * 1000) / PER_SECOND);
-      under.add(asking);
-      asking.finally(() => under.delete(asking));
-    }
-  }, 2);
+  running = pace(
+    PER_SECOND,
+    () => isOver,
+    (dueMs) => {
+      const asking = ask(ids[sent++ % ids.length]!, dueMs);
+      pending.add(asking);
+      asking.finally(() => pending.delete(asking));
+    },
+  );
 }
 
-async function stop(): Promise<Experience> {
-  clearInterval(timer);
-  await Promise.all(under);
-  const sorted = timesMs.sort((a, b) => a - b);
+async function stop(): Promise<BystanderReport> {
+  isOver = true;
+  await running;
+  await Promise.all(pending);
   return {
-    requests: sorted.length + wrong.length,
+    requests: timesMs.length + wrong.length,
     wrong,
-    p90Ms: sorted[Math.floor(sorted.length * 0.9)] ?? Infinity,
-    p99Ms: sorted[Math.floor(sorted.length * 0.99)] ?? Infinity,
-    maxMs: sorted.at(-1) ?? Infinity,
+    p90Ms: percentile(timesMs, 0.9),
+    p99Ms: percentile(timesMs, 0.99),
+    maxMs: percentile(timesMs, 1),
   };
 }
 
@@ -65,7 +71,4 @@ async function ask(id: string, dueMs: number): Promise<void> {
   }
 }
 
-parentPort!.on('message', async (message: 'start' | 'stop') => {
-  if (message === 'start') start();
-  else parentPort!.postMessage(await stop());
-});
+serveLoad(start, stop);

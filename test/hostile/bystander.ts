@@ -1,10 +1,8 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import { expect } from 'vitest';
 import { judgesTimes } from '../support/form.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
-import type { Around, Experience } from './bystander-thread.ts';
+import type { BystanderOptions, BystanderReport } from './bystander-thread.ts';
+import { LoadThread } from './load-thread.ts';
 
 /**
  * Well-behaved client beside the hostile ones. Every 10 ms it requests a cached hotel, independent of earlier responses, and
@@ -12,31 +10,28 @@ import type { Around, Experience } from './bystander-thread.ts';
  * do not delay it.
  */
 export class Bystander {
-  readonly #thread: Worker;
+  readonly #thread: LoadThread<BystanderReport>;
 
   /** `port` is that of a service, or of a proxy before it. */
-  constructor({ port, fullKey }: Pick<Around, 'port' | 'fullKey'>, ids: string[]) {
-    const workerData: Around = { port, fullKey, ids };
-    this.#thread = new Worker(new URL('./bystander-thread.ts', import.meta.url), { workerData });
-    closeAtEnd('a bystander', async () => void (await this.#thread.terminate()));
+  constructor({ port, fullKey }: Pick<BystanderOptions, 'port' | 'fullKey'>, ids: string[]) {
+    const options: BystanderOptions = { port, fullKey, ids };
+    this.#thread = new LoadThread('./bystander-thread.ts', options);
   }
 
   /** Sends requests for this time and returns the observations. */
-  async watch(ms: number): Promise<Experience> {
+  async watch(ms: number): Promise<BystanderReport> {
     this.start();
     await sleep(ms);
     return this.stop();
   }
 
   start(): void {
-    this.#thread.postMessage('start');
+    this.#thread.start();
   }
 
   /** Resolves when all responses have arrived. */
-  async stop(): Promise<Experience> {
-    this.#thread.postMessage('stop');
-    const [experience] = await once(this.#thread, 'message');
-    return experience;
+  stop(): Promise<BystanderReport> {
+    return this.#thread.stop();
   }
 }
 
@@ -44,7 +39,7 @@ export class Bystander {
 const NOISE_MS = 10;
 
 /** Fails after an unexpected response and, in the long form, if the 99th percentile has more than doubled. */
-export function expectUnharmed(quiet: Experience, meanwhile: Experience): void {
+export function expectUnharmed(quiet: BystanderReport, meanwhile: BystanderReport): void {
   expect(meanwhile.wrong).toEqual([]);
   if (judgesTimes) expect(meanwhile.p99Ms).toBeLessThan(Math.max(2 * quiet.p99Ms, NOISE_MS));
 }

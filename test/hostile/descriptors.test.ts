@@ -1,8 +1,9 @@
 import { readdirSync } from 'node:fs';
-import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
+import { percentile } from '../../bench/figures.ts';
+import { Client } from '../support/client.ts';
 import { inForm, survived } from '../support/form.ts';
 import { type Service, startService } from '../support/service.ts';
 import { workersOf } from './memory.ts';
@@ -45,21 +46,15 @@ class IdleConnections {
 }
 
 /** Sends requests over established keep-alive connections; fails if one is rejected. */
-function establish(service: Service): { ask(path: string): Promise<number>[]; end(): void } {
-  const agents = Array.from({ length: ESTABLISHED }, () => new Agent({ keepAlive: true, maxSockets: 1 }));
-  const ask = (agent: Agent, path: string) =>
-    new Promise<number>((resolve, reject) => {
-      const headers = { 'x-api-key': service.fullKey };
-      request({ port: service.port, host: '127.0.0.1', path, agent, headers }, (response) => {
-        response.resume().on('end', () => resolve(response.statusCode!));
-      })
-        .on('error', reject)
-        .end();
-    });
+function establish({ port, fullKey }: Service): { ask(path: string): Promise<number>[]; end(): void } {
+  const clients = Array.from(
+    { length: ESTABLISHED },
+    () => new Client(port, { full: fullKey, narrow: '' }, 1),
+  );
   return {
-    ask: (path) => agents.map((agent) => ask(agent, path)),
+    ask: (path) => clients.map(async (client) => (await client.ask(path, {})).status),
     end: () => {
-      for (const agent of agents) agent.destroy();
+      for (const client of clients) client.close();
     },
   };
 }
@@ -98,7 +93,7 @@ it('more idle connections than descriptors end no worker, and established connec
   const ended = await service.metric('hotel_api_worker_restarts_total');
   survived(context, 'hostile clients', `${IDLE} idle connections, again and again, at ${LIMIT} descriptors`, {
     "others' failures": answers.failed,
-    "others' p99 ms": times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]!.toFixed(1),
+    "others' p99 ms": percentile(times, 0.99).toFixed(1),
     'workers exited': ended,
     'connections rejected': rejected,
     'most descriptors': descriptors,

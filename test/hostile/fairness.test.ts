@@ -1,13 +1,12 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import { beforeAll, expect, it } from 'vitest';
+import { percentile } from '../../bench/figures.ts';
 import type { Answer } from '../support/client.ts';
 import { inForm, judgesTimes, survived } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
-import type { Misses } from './misses-thread.ts';
+import { LoadThread } from './load-thread.ts';
+import type { MissOptions } from './misses-thread.ts';
 
 const BATCH = '/hotels/channel/batch';
 const CACHED = 1_000;
@@ -40,20 +39,12 @@ beforeAll(async () => {
 /** Starts clients of keys that request unknown ids until they are stopped; returns responses by status, of each key. */
 async function flood(...keys: string[]): Promise<() => Promise<Record<string, number>[]>> {
   const threads = keys.map((key) => {
-    const workerData: Misses = { port: service.port, key, clients: FLOODING };
-    const thread = new Worker(new URL('./misses-thread.ts', import.meta.url), { workerData });
-    closeAtEnd('a flood of misses', async () => void (await thread.terminate()));
-    return thread;
+    const options: MissOptions = { port: service.port, key, clients: FLOODING };
+    return new LoadThread<Record<string, number>>('./misses-thread.ts', options);
   });
-  await Promise.all(threads.map((thread) => once(thread, 'message')));
-  for (const thread of threads) thread.postMessage('start');
-  return () =>
-    Promise.all(
-      threads.map(async (thread) => {
-        thread.postMessage('stop');
-        return (await once(thread, 'message'))[0];
-      }),
-    );
+  await Promise.all(threads.map(({ ready }) => ready));
+  for (const thread of threads) thread.start();
+  return () => Promise.all(threads.map((thread) => thread.stop()));
 }
 
 let uncached = 0;
@@ -72,7 +63,7 @@ async function ask(ms: number): Promise<{ statuses: Record<string, number>; p99M
     times.push(performance.now() - beganMs);
     for (const { status } of answers) statuses[status] = (statuses[status] ?? 0) + 1;
   }
-  return { statuses, p99Ms: times.sort((a, b) => a - b)[Math.floor(times.length * 0.99)]! };
+  return { statuses, p99Ms: percentile(times, 0.99) };
 }
 
 it('a flood of batches of unknown ids causes no rejection for another key', async (context) => {

@@ -5,6 +5,7 @@ import { hotel } from '../../src/cache/arena/arena.fixture.ts';
 import { REQUEST_CHANNEL } from '../../src/change-feed/listener.ts';
 import { readUnverified } from '../../src/change-feed/payload.ts';
 import { FEED_CHANNEL } from '../../src/change-feed/term.ts';
+import { addressOf } from '../support/address.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -21,7 +22,7 @@ beforeAll(async () => {
   const login = `stranger_${randomBytes(6).toString('hex')}`;
   const password = randomBytes(16).toString('hex');
   await service.sql.unsafe(`create role ${login} login password '${password}'`);
-  const url = Object.assign(new URL(service.database.ownerUrl), { username: login, password }).href;
+  const url = addressOf(service.database.ownerUrl, { username: login, password });
   stranger = postgres(url, { max: 1, onnotice: () => {} });
   closeAtEnd('the login of a stranger', async () => {
     await stranger.end();
@@ -73,7 +74,7 @@ describe('a login of PostgreSQL that may only connect', () => {
   });
 
   it('cannot replay a message', async () => {
-    await service.sql`update hotels set name = 'told' where id = 'h'`;
+    await service.sql`update hotels set name = 'announced' where id = 'h'`;
     await expect
       .poll(() => received.filter((payload) => readUnverified(payload)?.h).length, POLL)
       .toBeGreaterThan(0);

@@ -5,8 +5,9 @@ import { inForm, survived } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander, expectUnharmed } from './bystander.ts';
+import type { FloodOptions, FloodResult } from './flood-thread.ts';
+import { LoadThread } from './load-thread.ts';
 import { residentMiB, workersOf } from './memory.ts';
-import { startFlood } from './start-flood.ts';
 
 const SECONDS = inForm(3, 15);
 const MOST_LOOKUPS_PER_SECOND = 50;
@@ -25,6 +26,14 @@ beforeEach(async () => {
 
 const get = (key: string) => `GET /hotels/h1 HTTP/1.1\r\nHost: a\r\nx-api-key: ${key}\r\n\r\n`;
 
+/** Runs a flood to its end. */
+async function flood(options: FloodOptions): Promise<FloodResult> {
+  const thread = new LoadThread<FloodResult>('./flood-thread.ts', options);
+  await thread.ready;
+  thread.start();
+  return thread.stop();
+}
+
 /** Returns the keys looked up outside the workers so far, by tier. */
 async function lookups(): Promise<{ redis: number; postgres: number }> {
   const count = (tier: string) => service.metric('hotel_api_key_lookups_total', { tier });
@@ -40,7 +49,7 @@ it('20,000 forged keys a second are rejected without a look-up, and others are u
   const before = await lookups();
   const beforeMiB = await residentMiB(await service.workerPids());
   bystander.start();
-  const flood = await startFlood({
+  const flooded = await flood({
     port: service.port,
     perSecond: 20_000,
     seconds: SECONDS,
@@ -49,15 +58,15 @@ it('20,000 forged keys a second are rejected without a look-up, and others are u
     connections: 16,
   });
   const meanwhile = await bystander.stop();
-  const perSecond = (1_000 * flood.sent) / flood.tookMs;
+  const perSecond = (1_000 * flooded.sent) / flooded.tookMs;
   const grownMiB = (await residentMiB(await service.workerPids())) - beforeMiB;
   survived(context, 'hostile clients', `${Math.round(perSecond / 1000)},000 forged keys/s`, {
     'look-ups/s': 0,
     'memory + MiB': Math.round(grownMiB),
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
   });
-  if (process.env.DEBUG) console.log(context.task.meta, flood);
-  expect(Object.keys(flood.answers)).toEqual(['401']);
+  if (process.env.DEBUG) console.log(context.task.meta, flooded);
+  expect(Object.keys(flooded.answers)).toEqual(['401']);
   expect(perSecond).toBeGreaterThan(inForm(10_000, 19_000));
   expect(await lookups()).toEqual(before);
   expect(grownMiB).toBeLessThan(64);
@@ -65,18 +74,18 @@ it('20,000 forged keys a second are rejected without a look-up, and others are u
 });
 
 it('5000 unknown keys are looked up once a minute, at most 50 a second, and others are unaffected', async (context) => {
-  const guesses = Array.from({ length: 5_000 }, () => get(makeKey()));
+  const unknownKeys = Array.from({ length: 5_000 }, () => get(makeKey()));
   const quiet = await bystander.watch(inForm(1_000, 5_000));
   // valid, but not cached: their first use must work beside the unknown keys
   const idle = await Promise.all(Array.from({ length: 10 }, () => insertKey(service.sql, [])));
   const before = await lookups();
   const beganMs = performance.now();
   bystander.start();
-  const flooding = startFlood({
+  const flooding = flood({
     port: service.port,
     perSecond: 2_000,
     seconds: SECONDS,
-    requests: guesses,
+    requests: unknownKeys,
     pipelined: 1,
     connections: 128,
   });
@@ -96,32 +105,32 @@ it('5000 unknown keys are looked up once a minute, at most 50 a second, and othe
       .toBe(200);
     return answers;
   })();
-  const flood = await flooding;
+  const flooded = await flooding;
   const meanwhile = await bystander.stop();
   const statuses = await rejected;
   const after = await lookups();
   const lastedS = (performance.now() - beganMs) / 1_000;
   const good = idle.length + 1;
   // each worker looks up by itself
-  const guessed = {
+  const lookedUp = {
     redis: after.redis - before.redis - 2 * good,
     postgres: after.postgres - before.postgres - good,
   };
   survived(
     context,
     'hostile clients',
-    `5000 unknown keys, ${Math.round((1_000 * flood.sent) / flood.tookMs)}/s`,
+    `5000 unknown keys, ${Math.round((1_000 * flooded.sent) / flooded.tookMs)}/s`,
     {
-      'look-ups/s': (Math.max(guessed.redis, guessed.postgres) / lastedS).toFixed(1),
+      'look-ups/s': (Math.max(lookedUp.redis, lookedUp.postgres) / lastedS).toFixed(1),
       "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
     },
   );
-  if (process.env.DEBUG) console.log(context.task.meta, flood, guessed);
+  if (process.env.DEBUG) console.log(context.task.meta, flooded, lookedUp);
   expect(statuses).toEqual(idle.map(() => 200));
-  expect(Object.keys(flood.answers).sort()).toEqual(['401', '503']);
+  expect(Object.keys(flooded.answers).sort()).toEqual(['401', '503']);
   for (const tier of ['redis', 'postgres'] as const) {
-    expect(guessed[tier]).toBeLessThan(MOST_LOOKUPS_PER_SECOND * lastedS);
-    expect(guessed[tier]).toBeGreaterThan(0);
+    expect(lookedUp[tier]).toBeLessThan(MOST_LOOKUPS_PER_SECOND * lastedS);
+    expect(lookedUp[tier]).toBeGreaterThan(0);
   }
   expectUnharmed(quiet, meanwhile);
   // the log is limited too: 50 lines a second of each worker
@@ -130,9 +139,9 @@ it('5000 unknown keys are looked up once a minute, at most 50 a second, and othe
 });
 
 it('an unknown key is looked up once for any number of requests, and the limit on unknown keys yields 503', async () => {
-  const guess = makeKey();
+  const unknown = makeKey();
   const before = await lookups();
-  for (let i = 0; i < 50; i++) expect((await service.get('/hotels/h1', { key: guess })).status).toBe(401);
+  for (let i = 0; i < 50; i++) expect((await service.get('/hotels/h1', { key: unknown })).status).toBe(401);
   const after = await lookups();
   // once in each worker reached
   expect(after.redis - before.redis).toBeLessThanOrEqual(2);

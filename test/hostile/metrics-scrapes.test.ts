@@ -1,12 +1,10 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
 import { inForm, judgesTimes, survived } from '../support/form.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
-import type { Scrapes } from './scrapes-thread.ts';
+import { LoadThread } from './load-thread.ts';
+import type { ScrapeOptions } from './scrapes-thread.ts';
 
 const CONNECTIONS = 200;
 const IDS = ['h1', 'h2', 'h3'];
@@ -16,15 +14,14 @@ it('200 connections that request /metrics again and again fail no request of oth
   const bystander = new Bystander(service, IDS);
   await bystander.watch(500);
   const quiet = await bystander.watch(inForm(1_000, 10_000));
-  const workerData: Scrapes = { port: service.adminPort, connections: CONNECTIONS };
-  const thread = new Worker(new URL('./scrapes-thread.ts', import.meta.url), { workerData });
-  closeAtEnd('scrapes', async () => void (await thread.terminate()));
-  await once(thread, 'message');
+  const options: ScrapeOptions = { port: service.adminPort, connections: CONNECTIONS };
+  const thread = new LoadThread<{ answered: number }>('./scrapes-thread.ts', options);
+  await thread.ready;
+  thread.start();
   bystander.start();
   await sleep(inForm(3_000, 20_000));
   const meanwhile = await bystander.stop();
-  thread.postMessage('stop');
-  const [scrapes] = await once(thread, 'message');
+  const scrapes = await thread.stop();
   survived(context, 'hostile clients', `${CONNECTIONS} connections that request /metrics again and again`, {
     "others' failures": meanwhile.wrong.length,
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,

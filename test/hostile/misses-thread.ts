@@ -1,9 +1,10 @@
-/** Thread of clients of one key that request batches of new unknown ids, from the first message until the second. */
+/** Thread of clients of one key that request batches of new unknown ids. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
 import { Client } from '../support/client.ts';
+import { serveLoad } from './load-thread.ts';
 
-export interface Misses {
+export interface MissOptions {
   port: number;
   key: string;
   /** concurrent batches */
@@ -12,7 +13,7 @@ export interface Misses {
 
 const IDS = 1_000;
 
-const { port, key, clients }: Misses = workerData;
+const { port, key, clients }: MissOptions = workerData;
 const client = new Client(port, { full: key, narrow: '' });
 /** responses by status */
 const answers: Record<string, number> = {};
@@ -31,15 +32,15 @@ async function flood(): Promise<void> {
   }
 }
 
-let flooding: Promise<unknown> | undefined;
-parentPort!.on('message', async () => {
-  if (!flooding) {
+let flooding: Promise<unknown>;
+serveLoad(
+  () => {
     flooding = Promise.all(Array.from({ length: clients }, flood));
-    return;
-  }
-  isStopped = true;
-  await flooding;
-  client.close();
-  parentPort!.postMessage(answers);
-});
-parentPort!.postMessage('ready');
+  },
+  async () => {
+    isStopped = true;
+    await flooding;
+    client.close();
+    return answers;
+  },
+);

@@ -1,13 +1,11 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import { beforeAll, expect, it } from 'vitest';
 import { inForm, judgesTimes, survived } from '../support/form.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
+import { LoadThread } from './load-thread.ts';
 import { workersOf } from './memory.ts';
-import type { Piped, Pipelines } from './pipelines-thread.ts';
+import type { PipelineCounts, PipelineOptions } from './pipelines-thread.ts';
 
 const CONNECTIONS = 32;
 const IDS = ['h1', 'h2', 'h3'];
@@ -21,30 +19,22 @@ beforeAll(async () => {
   pids = await workersOf(service, 2);
 });
 
-async function startPipelines(): Promise<() => Promise<Piped>> {
-  const workerData: Pipelines = {
-    port: service.port,
-    connections: CONNECTIONS,
-    bytesPerSecond: 2_000_000,
-    request: REQUEST,
-  };
-  const thread = new Worker(new URL('./pipelines-thread.ts', import.meta.url), { workerData });
-  closeAtEnd('pipelines', async () => void (await thread.terminate()));
-  return async () => {
-    thread.postMessage('stop');
-    const [piped] = await once(thread, 'message');
-    return piped;
-  };
-}
-
 it('32 keyless connections that pipeline 16 Mbit/s are closed, no request of others fails, no worker exits', async (context) => {
   const bystander = new Bystander(service, IDS);
   await bystander.watch(500);
   const quiet = await bystander.watch(inForm(1_000, 10_000));
   bystander.start();
-  const stop = await startPipelines();
+  const options: PipelineOptions = {
+    port: service.port,
+    connections: CONNECTIONS,
+    bytesPerSecond: 2_000_000,
+    request: REQUEST,
+  };
+  const thread = new LoadThread<PipelineCounts>('./pipelines-thread.ts', options);
+  await thread.ready;
+  thread.start();
   await sleep(inForm(6_000, 30_000));
-  const piped = await stop();
+  const counts = await thread.stop();
   const meanwhile = await bystander.stop();
   survived(
     context,
@@ -55,8 +45,8 @@ it('32 keyless connections that pipeline 16 Mbit/s are closed, no request of oth
       "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
     },
   );
-  if (process.env.DEBUG) console.log(piped, quiet, meanwhile);
-  expect(piped.closed).toBeGreaterThan(0);
+  if (process.env.DEBUG) console.log(counts, quiet, meanwhile);
+  expect(counts.closed).toBeGreaterThan(0);
   expect(meanwhile.wrong).toEqual([]);
   expect((await service.workerPids()).sort()).toEqual(pids);
   // the duration of an iteration depends on other processes

@@ -1,38 +1,42 @@
-/** The thread of clients that request /metrics on one connection each, the next as soon as one is answered, until they are told to stop. */
-import { Agent, get } from 'node:http';
+/** Thread of clients that request /metrics repeatedly on one connection each. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
+import { Client } from '../support/client.ts';
+import { serveLoad } from './load-thread.ts';
 
-export interface Scrapes {
+export interface ScrapeOptions {
   port: number;
   connections: number;
 }
 
-const { port, connections }: Scrapes = workerData;
+const { port, connections }: ScrapeOptions = workerData;
 /** `failed`: the admin port accepts fewer connections */
-const met = { answered: 0, failed: 0 };
+const counts = { answered: 0, failed: 0 };
 let isStopped = false;
 
 async function scrape(): Promise<void> {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const client = new Client(port, { full: '', narrow: '' }, 1);
   while (!isStopped) {
-    const isAnswered = await new Promise<boolean>((resolve) => {
-      get({ port, host: '127.0.0.1', path: '/metrics', agent }, (response) => {
-        response.resume().on('end', () => resolve(true));
-        response.on('error', () => resolve(false));
-      }).on('error', () => resolve(false));
-    });
-    met[isAnswered ? 'answered' : 'failed']++;
-    // a connection that was rejected is not opened again in the same instant
-    if (!isAnswered) await sleep(200);
+    try {
+      await client.ask('/metrics', { key: 'none' });
+      counts.answered++;
+    } catch {
+      counts.failed++;
+      // a rejected connection is not opened again at once
+      await sleep(200);
+    }
   }
-  agent.destroy();
+  client.close();
 }
 
-const scraping = Promise.all(Array.from({ length: connections }, scrape));
-parentPort!.once('message', async () => {
-  isStopped = true;
-  await scraping;
-  parentPort!.postMessage(met);
-});
-parentPort!.postMessage('started');
+let scraping: Promise<unknown>;
+serveLoad(
+  () => {
+    scraping = Promise.all(Array.from({ length: connections }, scrape));
+  },
+  async () => {
+    isStopped = true;
+    await scraping;
+    return counts;
+  },
+);

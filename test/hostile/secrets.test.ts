@@ -52,7 +52,7 @@ function secretsOf(one: Service): Record<string, string> {
   };
 }
 
-function expectUntold(where: string, text: string, secrets: Record<string, string>): void {
+function expectAbsent(where: string, text: string, secrets: Record<string, string>): void {
   for (const [what, secret] of Object.entries(secrets))
     expect(text.includes(secret), `${what} appears in ${where}`).toBe(false);
 }
@@ -63,18 +63,18 @@ describe('keys and passwords', () => {
 
   beforeAll(async () => {
     Object.assign(secrets, secretsOf(service));
-    const guess = makeKey();
+    const unknown = makeKey();
     const late = await insertKey(service.sql, []);
-    Object.assign(secrets, { 'an unknown key': guess, 'a key used while its table is missing': late });
+    Object.assign(secrets, { 'an unknown key': unknown, 'a key used while its table is missing': late });
     expect(Object.values(secrets).every((secret) => secret.length >= 16)).toBe(true);
     const ask = async (path: string, key: string, more: object = {}) =>
       said.push(JSON.stringify(await service.get(BASE + path, { key, ...more }).catch(String)));
     for (const key of [
       service.fullKey,
       service.narrowKey,
-      guess,
-      `${guess}x`,
-      `${guess}, ${service.fullKey}`,
+      unknown,
+      `${unknown}x`,
+      `${unknown}, ${service.fullKey}`,
     ]) {
       for (const path of ['/hotels/h1', '/hotels', '/hotels/registry/x', '/hotels/registry/1', '/nowhere'])
         await ask(path, key);
@@ -94,23 +94,23 @@ describe('keys and passwords', () => {
 
   it('are in no response', () => {
     expect(said.length).toBeGreaterThan(40);
-    expectUntold('an answer', said.join('\n'), secrets);
+    expectAbsent('an answer', said.join('\n'), secrets);
   });
 
   it('are in no log, although errors are logged with their stacks', () => {
     const log = service.logs().join('\n');
     expect(log).toContain('request failed');
-    expectUntold('the log', log, secrets);
+    expectAbsent('the log', log, secrets);
   });
 
   it('are in no metric', async () => {
-    expectUntold('the metrics', await service.metrics(), secrets);
+    expectAbsent('the metrics', await service.metrics(), secrets);
   });
 
   it('are in no title or argument of a process', async () => {
     for (const pid of [service.pid, ...(await service.workerPids())]) {
       for (const file of ['cmdline', 'comm', 'status'])
-        expectUntold(file, await readFile(`/proc/${pid}/${file}`, 'utf8'), secrets);
+        expectAbsent(file, await readFile(`/proc/${pid}/${file}`, 'utf8'), secrets);
     }
   });
 
@@ -133,10 +133,10 @@ describe('keys and passwords', () => {
         redisDatabase: service.redisDatabase!,
         awaitReady: false,
       });
-      await expect.poll(() => broken.logs().join('\n'), { timeout: 60_000 }).toMatch(/dependency not ready/);
-      expectUntold('the metrics', await broken.metrics(), wrong);
+      await expect.poll(() => broken.logs().join('\n')).toMatch(/dependency not ready/);
+      expectAbsent('the metrics', await broken.metrics(), wrong);
       await broken.stop();
-      expectUntold('the log', broken.logs().join('\n'), wrong);
+      expectAbsent('the log', broken.logs().join('\n'), wrong);
     }
   });
 });
@@ -147,9 +147,9 @@ describe('a core file', () => {
     const [victim] = await service.workerPids();
     process.kill(victim!, 'SIGABRT');
     await expect
-      .poll(() => service.logs().join('\n'), { timeout: 60_000 })
+      .poll(() => service.logs().join('\n'))
       .toContain(`"workerPid":${victim},"code":null,"signal":"SIGABRT"`);
-    await expect.poll(async () => (await service.workerPids()).length, { timeout: 60_000 }).toBe(2);
+    await expect.poll(async () => (await service.workerPids()).length).toBe(2);
     const left = (await coreFiles()).filter((name) => !before.includes(name));
     for (const name of left) await rm(`${ROOT}/${name}`);
     expect(left).toEqual([]);

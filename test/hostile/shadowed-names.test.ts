@@ -1,5 +1,6 @@
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { addressOf } from '../support/address.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
@@ -48,7 +49,7 @@ beforeAll(async () => {
   await sql.unsafe(`create role ${login} login password '${password}'`);
   await sql.unsafe(`grant select, insert, update, delete, truncate on hotels, api_keys to ${login}`);
   server = postgres(url, { max: 1, onnotice: () => {} });
-  writer = postgres(Object.assign(new URL(ownerUrl), { username: login }).href, {
+  writer = postgres(addressOf(ownerUrl, { username: login }), {
     max: 1,
     onnotice: () => {},
   });

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, it, vi } from 'vitest';
 import { inForm, promisedMs, survived } from '../support/form.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander, expectUnharmed } from './bystander.ts';
 import { residentMiB, workersOf } from './memory.ts';
@@ -54,7 +55,7 @@ class Crowd {
   longestMs = 0;
 
   constructor() {
-    closeAtEnd('crowd', async () => this.leave());
+    closeAtEnd('crowd', async () => this.close());
   }
 
   /** Connects and writes; `then` is the further behaviour of the client. */
@@ -77,7 +78,7 @@ class Crowd {
     return this.#sockets.filter(({ socket }) => !socket.closed).map(({ kind }) => kind);
   }
 
-  leave(): void {
+  close(): void {
     for (const { socket } of this.#sockets) socket.destroy();
   }
 }
@@ -87,7 +88,7 @@ function every(ms: number, socket: Socket, act: () => void): void {
   socket.on('close', () => clearInterval(timer));
 }
 
-const dribble = (text: string) => (socket: Socket) => {
+const writeSlowly = (text: string) => (socket: Socket) => {
   let sent = 0;
   every(1_000, socket, () => socket.write(text[sent++ % text.length]!));
 };
@@ -116,12 +117,12 @@ it('500 slow senders, 260 slow readers and 1000 aborts are disconnected within 1
   for (let i = 0; i < 100; i++) {
     slow.add('silent', '', () => {});
     slow.add('half a head', half, () => {});
-    slow.add('dribbles its head', `${half}x-a: `, dribble('x'));
-    slow.add('dribbles its body', batch.slice(0, 600), dribble('1'));
+    slow.add('dribbles its head', `${half}x-a: `, writeSlowly('x'));
+    slow.add('dribbles its body', batch.slice(0, 600), writeSlowly('1'));
     slow.add(
       'dribbles after an answer',
       `GET /hotels/mega-1 HTTP/1.1\r\n${head}\r\nGET /hotels`,
-      dribble('x'),
+      writeSlowly('x'),
     );
   }
   const readers = new Crowd();
@@ -158,7 +159,7 @@ it('500 slow senders, 260 slow readers and 1000 aborts are disconnected within 1
   expect(slow.open).toEqual([]);
   expect(slow.longestMs).toBeLessThan(CLOSED_WITHIN_MS);
   expect(await connections()).toBeLessThanOrEqual(before + 10);
-  readers.leave();
+  readers.close();
 
   survived(context, 'hostile clients', '500 slowloris, 260 slow readers, 1000 aborts', {
     'closed after s': (slow.longestMs / 1000).toFixed(1),
@@ -175,17 +176,13 @@ it.each([
   ['a length', `Content-Length: ${2 ** 20}`],
   ['chunks', 'Transfer-Encoding: chunked'],
 ])('a batch with %s that arrives a byte a second receives 408 and is disconnected', async (_, framing) => {
-  const socket = connect({ port: service.port, host: '127.0.0.1' });
-  closeAtEnd('a slow client', async () => void socket.destroy());
-  let text = '';
-  socket.on('data', (chunk) => {
-    text += chunk.toString('latin1');
-  });
-  socket.on('error', () => {});
-  socket.write(`POST /hotels/channel/batch HTTP/1.1\r\n${head}${framing}\r\n\r\n`);
-  dribble('1')(socket);
-  await vi.waitUntil(() => socket.closed, { timeout: 25_000 });
-  expect(text).toMatch(
+  const connection = new RawConnection(service.port);
+  closeAtEnd('a slow client', async () => connection.close());
+  await connection.write(`POST /hotels/channel/batch HTTP/1.1\r\n${head}${framing}\r\n\r\n`);
+  const timer = setInterval(() => connection.write('1'), 1_000);
+  await connection.closed;
+  clearInterval(timer);
+  expect(connection.unread).toMatch(
     /^HTTP\/1\.1 408 .*\r\nconnection: close\r\n.*\{"error":"Request body arrived too slowly"\}$/is,
   );
 });

@@ -1,9 +1,10 @@
-import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { inForm, survived } from '../support/form.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { errorsIn } from '../support/log-lines.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 import { workersOf } from './memory.ts';
 
@@ -64,58 +65,6 @@ function requestFor(random: () => number): Request {
   return { text: `${start}Transfer-Encoding: chunked\r\n\r\n${written}0\r\n\r\n`, requestId, ids };
 }
 
-/** Connection whose responses are read in order, by their lengths. */
-class Line {
-  readonly #socket: Socket;
-  #bytes = Buffer.alloc(0);
-  #arrived = Promise.withResolvers<void>();
-  closed = false;
-
-  constructor() {
-    this.#socket = connect({ port: service.port, host: '127.0.0.1', noDelay: true });
-    this.#socket.on('data', (chunk) => {
-      this.#bytes = Buffer.concat([this.#bytes, chunk]);
-      this.#arrived.resolve();
-    });
-    this.#socket.on('error', () => {});
-    this.#socket.on('close', () => {
-      this.closed = true;
-      this.#arrived.resolve();
-    });
-  }
-
-  /** Writes; resolves when the kernel has the bytes. */
-  write(text: string): Promise<void> {
-    return new Promise((resolve) => this.#socket.write(text, 'latin1', () => resolve()));
-  }
-
-  /** Reads the next response; undefined if the connection closed before it was complete. */
-  async read(): Promise<{ head: string; body: string } | undefined> {
-    for (;;) {
-      const end = this.#bytes.indexOf('\r\n\r\n');
-      const head = end < 0 ? '' : this.#bytes.toString('latin1', 0, end);
-      const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1]);
-      if (end >= 0 && this.#bytes.length >= end + 4 + length) {
-        const body = this.#bytes.toString('utf8', end + 4, end + 4 + length);
-        this.#bytes = this.#bytes.subarray(end + 4 + length);
-        return { head, body };
-      }
-      if (this.closed) return undefined;
-      this.#arrived = Promise.withResolvers();
-      await this.#arrived.promise;
-    }
-  }
-
-  /** Unread bytes. */
-  get rest(): string {
-    return this.#bytes.toString('latin1');
-  }
-
-  leave(): void {
-    this.#socket.destroy();
-  }
-}
-
 /** Returns the fault of the response to this request; undefined if it is right. */
 function faultOf(
   { requestId, ids }: Request,
@@ -126,19 +75,14 @@ function faultOf(
   if (echoed !== requestId) return `${requestId} was answered as ${echoed}`;
   const parsed = JSON.parse(body);
   const found = [parsed].flat().map(({ id }: { id: string }) => id);
-  return found.join() === ids.join() ? undefined : `${requestId} asked for ${ids} and got ${found}`;
+  return found.join() === ids.join() ? undefined : `${requestId} requested ${ids} and received ${found}`;
 }
 
 const saysClose = (head: string): boolean => /\r\nconnection: close(\r\n|$)/i.test(head);
 
 async function expectWell(): Promise<void> {
   expect((await service.workerPids()).sort()).toEqual(pidsBefore);
-  expect(
-    service
-      .logs()
-      .slice(linesBefore)
-      .filter((line) => ['error', 'fatal'].includes(JSON.parse(line).level)),
-  ).toEqual([]);
+  expect(errorsIn(service.logs().slice(linesBefore))).toEqual([]);
 }
 
 /** Number of connections that reach each of two workers, except with a probability of 2^-15. */
@@ -149,17 +93,17 @@ const CHECKERS = 16;
  * responses, because the first bytes of a connection are read one iteration after it is accepted.
  */
 function watchReading(): () => Promise<void> {
-  const lines = Array.from({ length: CHECKERS }, () => new Line());
-  closeAtEnd('witnesses', async () => {
-    for (const line of lines) line.leave();
+  const connections = Array.from({ length: CHECKERS }, () => new RawConnection(service.port));
+  closeAtEnd('connections to all workers', async () => {
+    for (const connection of connections) connection.close();
   });
   const get = `GET /hotels/h0 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
-  const ask = async (line: Line) => {
-    await line.write(get);
-    expect((await line.read())?.head).toMatch(/^HTTP\/1\.1 200 /);
+  const ask = async (connection: RawConnection) => {
+    await connection.write(get);
+    expect((await connection.read())?.head).toMatch(/^HTTP\/1\.1 200 /);
   };
   return async () => {
-    for (let round = 0; round < 2; round++) await Promise.all(lines.map(ask));
+    for (let round = 0; round < 2; round++) await Promise.all(connections.map(ask));
   };
 }
 
@@ -182,36 +126,36 @@ describe('a request in two parts', () => {
         const begun = await Promise.all(
           cuts.map(async (cut) => {
             const asked = request();
-            const line = new Line();
-            await line.write(asked.text.slice(0, cut));
-            return { cut, asked, line };
+            const connection = new RawConnection(service.port);
+            await connection.write(asked.text.slice(0, cut));
+            return { cut, asked, connection };
           }),
         );
         await read();
         await Promise.all(
-          begun.map(async ({ cut, asked, line }) => {
-            await line.write(asked.text.slice(cut));
-            const answer = await line.read();
+          begun.map(async ({ cut, asked, connection }) => {
+            await connection.write(asked.text.slice(cut));
+            const answer = await connection.read();
             const fault = answer && faultOf(asked, answer);
             if (fault === undefined && answer && saysClose(answer.head)) {
               expect(asked.text).toContain('Transfer-Encoding: chunked');
-              line.leave();
+              connection.close();
               return;
             }
             if (fault === undefined && answer) {
-              // the connection is in step: a second request is served too
+              // the connection is synchronised: a second request is served too
               const next = request();
-              await line.write(next.text);
-              const second = await line.read();
+              await connection.write(next.text);
+              const second = await connection.read();
               expect(second && faultOf(next, second)).toBeUndefined();
-              line.leave();
+              connection.close();
               return;
             }
             // the library rejects a version that it has not read completely
             expect(asked.text.slice(0, cut), fault).toMatch(/^[A-Z]+ \S* ?H?T?T?P?\/?1?\.?1?\r?$/);
             rejected.push(asked.text.slice(0, cut).split(' ').at(-1)!);
-            expect(line.rest + (answer?.head ?? '')).not.toContain('200 OK');
-            line.leave();
+            expect(connection.unread + (answer?.head ?? '')).not.toContain('200 OK');
+            connection.close();
           }),
         );
       }
@@ -231,7 +175,7 @@ it(
     let answered = 0;
     const client = async (number: number) => {
       const random = randomFrom(SEED + number);
-      let line = new Line();
+      let connection = new RawConnection(service.port);
       for (let i = 0; i < requests; i++) {
         const asked = requestFor(random);
         // not within the request line, where the library rejects some cuts
@@ -240,36 +184,36 @@ it(
         for (let parts = Math.floor(random() * 4); parts > 0; parts--) {
           const cut = from + Math.floor(random() * (asked.text.length - from));
           if (cut <= at) continue;
-          await line.write(asked.text.slice(at, cut));
+          await connection.write(asked.text.slice(at, cut));
           at = cut;
           if (random() < 0.3) await sleep(1);
         }
         if (random() < 0.03) {
-          line.leave();
-          line = new Line();
+          connection.close();
+          connection = new RawConnection(service.port);
           continue;
         }
-        await line.write(asked.text.slice(at));
+        await connection.write(asked.text.slice(at));
         if (random() < 0.03) {
-          line.leave();
-          line = new Line();
+          connection.close();
+          connection = new RawConnection(service.port);
           continue;
         }
-        const answer = await line.read();
+        const answer = await connection.read();
         if (!answer) {
           faults.push(`${asked.requestId}: the connection was closed`);
-          line = new Line();
+          connection = new RawConnection(service.port);
           continue;
         }
         const fault = faultOf(asked, answer);
         if (fault) faults.push(fault);
         answered++;
         if (saysClose(answer.head)) {
-          line.leave();
-          line = new Line();
+          connection.close();
+          connection = new RawConnection(service.port);
         }
       }
-      line.leave();
+      connection.close();
     };
     await Promise.all(Array.from({ length: CONNECTIONS }, (_, number) => client(number)));
     expect(faults.slice(0, 5)).toEqual([]);

@@ -17,7 +17,7 @@ const EXPORTS = ['App', 'SSLApp', 'us_listen_socket_close', 'us_socket_local_por
  * Creates a package with the layout of the official releases: a CommonJS module, and a wrapper with named exports. Its
  * binary is that of the lock file.
  */
-export async function layOut(): Promise<string> {
+export async function makeOfficialLayout(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-official-'));
   closeAtEnd('a package', () => rm(folder, { recursive: true, force: true }));
   const binary = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
@@ -39,7 +39,7 @@ export async function layOut(): Promise<string> {
 
 /** Serves the archive of such a package on the loopback. `integrity` is its hash in npm's format. */
 export async function serveOfficialLayout(): Promise<{ url: string; integrity: string }> {
-  const folder = await layOut();
+  const folder = await makeOfficialLayout();
   const options = { cwd: folder };
   const { stdout } = await promisify(execFile)('npm', ['pack', '--json', '--ignore-scripts'], options);
   const archive = await readFile(join(folder, JSON.parse(stdout)[0].filename));

@@ -3,10 +3,10 @@ import { expect, it } from 'vitest';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { startService } from '../support/service.ts';
 import { installUws, uwsEnvironment } from '../support/uws.ts';
-import { layOut } from './official-layout.ts';
+import { makeOfficialLayout } from './official-layout.ts';
 
 it('services of tests run on the uWebSockets.js that is configured, with the layout of official releases', async () => {
-  const { folder, release } = await installUws(await layOut());
+  const { folder, release } = await installUws(await makeOfficialLayout());
   closeAtEnd('another uWebSockets.js', release);
   const service = await startService({ hotels: [{ id: 'h1', name: 'One' }], env: uwsEnvironment(folder) });
   expect((await service.get('/hotels/h1')).json()).toMatchObject({ name: 'One' });

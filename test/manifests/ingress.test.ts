@@ -22,11 +22,11 @@ beforeAll(async () => {
     description: 'x'.repeat(800),
   }));
   service = await startService({ workers: 2, hotels });
-  // the second pod has just gone, and nginx does not know yet
+  // the second pod has just exited, and nginx has not noticed
   edge = await startEdge([service.port, await ownPort()]);
 });
 
-/** nginx as the Ingresses of production set it up, before these ports. */
+/** Starts nginx for these ports with the configuration of production's Ingresses. */
 async function startEdge(upstreams: number[]): Promise<Client> {
   const http = await ingressConfiguration();
   const server = await startOnFreePort(
@@ -43,7 +43,7 @@ const post = (body: object) =>
   edge.ask('/hotels/channel/batch', { method: 'POST' }, Buffer.from(JSON.stringify(body)));
 const head = () => `Host: a\r\nx-api-key: ${service.fullKey}\r\n`;
 
-it('whole batches pass, byte for byte, and a pod that has gone is not noticed', async () => {
+it('whole batches pass unchanged, and clients do not notice the exit of a pod', async () => {
   const ids = Array.from({ length: 1_000 }, (_, i) => `C${i}`);
   const direct = await service.post('/hotels/channel/batch', { channel_ids: ids });
   for (let i = 0; i < 20; i++) {
@@ -52,7 +52,7 @@ it('whole batches pass, byte for byte, and a pod that has gone is not noticed', 
   }
 });
 
-it('what the service refuses is its own JSON; a body over 1 MiB is refused before it', async () => {
+it('errors of the service pass as its own JSON; a body over 1 MiB is rejected by nginx', async () => {
   expect((await post({ channel_ids: [1] })).json()).toEqual({ error: 'channel_ids must hold strings only' });
   const lengthOf = (ids: string[]) => JSON.stringify({ channel_ids: ids }).length;
   const largest = 'x'.repeat(1024 ** 2 - lengthOf(['']));
@@ -66,7 +66,7 @@ it.each([
     `POST /hotels/channel/batch HTTP/1.1\r\nHEADContent-Length: 5\r\nContent-Length: 6\r\n\r\n{"a":1}`,
   ],
   [
-    'a transfer coding that nobody knows',
+    'an unknown transfer coding',
     `POST /hotels/channel/batch HTTP/1.1\r\nHEADTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n`,
   ],
   [
@@ -74,7 +74,7 @@ it.each([
     `POST /hotels/channel/batch HTTP/1.1\r\nHEADContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
   ],
   ['a header without a name', `GET /hotels/h1 HTTP/1.1\r\nHEAD: empty\r\nX-After: 1\r\n\r\n`],
-])('refused before the service: %s', async (_, request) => {
+])('rejected by nginx: %s', async (_, request) => {
   const before = await service.metrics();
   const answer = (await edge.raw(request.replace('HEAD', head()), false)).toString();
   expect(answer).toMatch(/^HTTP\/1\.1 (400|501) /);

@@ -1,6 +1,6 @@
 import { type Manifest, render } from './kustomize.ts';
 
-/** Annotations that the controller itself reads; the others are nginx's directives under their own names. */
+/** Annotations that the controller itself reads; the others have the names of nginx's directives. */
 const OF_THE_CONTROLLER = [
   ...['mergeable-ingress-type', 'keepalive', 'max-fails', 'redirect-to-https', 'server-tokens', 'hsts'],
 ];
@@ -11,8 +11,8 @@ const annotationsOf = ({ metadata }: Manifest) =>
   );
 
 /**
- * What F5's controller makes of the Ingresses of production, as the http block of nginx: the first holds the host and what
- * the paths of the others inherit.
+ * Returns the http block of nginx that F5's controller generates from the Ingresses of production. The first contains
+ * the host and the annotations that the others inherit.
  */
 export async function ingressConfiguration(): Promise<(port: number, upstreams: number[]) => string> {
   const [master, ...minions] = (await render('production')).filter(({ kind }) => kind === 'Ingress');

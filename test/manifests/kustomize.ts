@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { findProgram } from '../../src/demo/servers/programs.ts';
 
-/** A rendered object, as the API server would get it. */
+/** Rendered object, as the API server would receive it. */
 export interface Manifest {
   apiVersion: string;
   kind: string;
@@ -18,10 +18,10 @@ export interface Manifest {
 
 const K8S = fileURLToPath(new URL('../../k8s/', import.meta.url));
 const run = promisify(execFile);
-/** What the kustomizations use came with 5.0: kubectl 1.27 has it. */
+/** The kustomizations require version 5.0, which kubectl 1.27 contains. */
 const MAJOR = 5;
 
-/** The objects of an overlay with components of k8s/components, rendered by the kustomize or kubectl of the PATH. */
+/** Renders an overlay with components of k8s/components, by the kustomize or kubectl of the PATH. */
 export async function render(overlay: string, ...components: string[]): Promise<Manifest[]> {
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-kustomize-'));
   try {
@@ -40,7 +40,7 @@ export async function render(overlay: string, ...components: string[]): Promise<
   }
 }
 
-/** The objects of any kustomization. */
+/** Renders any kustomization. */
 export async function renderFolder(folder: string): Promise<Manifest[]> {
   const { stdout } = await run(...(await rendererOf(folder)), { maxBuffer: 64 * 1024 ** 2 });
   return parseAllDocuments(stdout).map((document) => document.toJS());

@@ -58,7 +58,7 @@ const containersOf = (workload: Manifest): Part[] => [
   ...podOf(workload).containers,
 ];
 const container = (overlay: Overlay): Part => podOf(one(overlay, 'Deployment')).containers[0];
-/** What scales the service, whether Kubernetes or KEDA does. */
+/** Returns the bounds of the autoscaler, of Kubernetes or KEDA. */
 function scaling(overlay: Overlay): Part {
   const keda = one(overlay, 'ScaledObject')?.spec;
   if (!keda) {
@@ -82,13 +82,16 @@ const bytes = (quantity: string): number =>
   Number.parseFloat(quantity) * ({ Mi: MIB, Gi: 1024 * MIB }[quantity.replace(/[\d.]/g, '')] ?? Number.NaN);
 const cores = (quantity: string): number =>
   quantity.endsWith('m') ? Number.parseFloat(quantity) / 1000 : Number(quantity);
-/** What an instance takes at most, as docs/operations/sizing.md has it. */
+/** Maximum memory of an instance, as in docs/operations/sizing.md. */
 const neededBytes = (workers: number, l1MaxBytes: number) =>
   (300 + workers * 400) * MIB + workers * l1MaxBytes;
 const selects = (selector: Record<string, string>, labels: Record<string, string> = {}) =>
   Object.entries(selector).every(([name, value]) => labels[name] === value);
 
-/** What an overlay has, as docs/operations/kubernetes.md has it: what follows would say nothing of objects that are gone. */
+/**
+ * Objects of an overlay, as in docs/operations/kubernetes.md. Without this test, the following ones would pass for
+ * missing objects.
+ */
 const REQUIRED_OF_DEV = [
   ...['Secret hotel-api', 'Secret hotel-api-owner', `Job hotel-api-seed-${version}`, 'StatefulSet postgres'],
 ];
@@ -111,7 +114,7 @@ const required = (overlay: Overlay) => [
 ];
 
 describe.each(OVERLAYS)('the overlay %s', (overlay) => {
-  it('has all the objects that it is to have', () => {
+  it('contains exactly the documented objects', () => {
     for (const name of required(overlay)) {
       const [kind, of] = name.split(' ') as [string, string];
       expect(one(overlay, kind, of), name).toBeDefined();
@@ -126,7 +129,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     ]);
   });
 
-  it('scales the service up at once, and down slowly, and never to a single pod in production', () => {
+  it('scales the service up at once and down slowly, and never to a single pod in production', () => {
     const { scaleTargetRef, minReplicas, maxReplicas, behavior } = scaling(overlay);
     expect(scaleTargetRef).toMatchObject({ kind: 'Deployment', name: 'hotel-api' });
     expect(minReplicas).toBeGreaterThanOrEqual(isDev(overlay) ? 1 : 3);
@@ -140,13 +143,13 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     });
   });
 
-  it('is what the schemas of the API and of its extensions allow', async () => {
+  it('conforms to the schemas of the API and of its extensions', async () => {
     const faults = await Promise.all(rendered[overlay].map(faultsBySchema));
     expect(faults.flat()).toEqual([]);
     expect(await unknownFields(rendered[overlay])).toBe('');
   });
 
-  it('runs images of a pinned tag, and one of ours for all of a release', () => {
+  it('runs images with pinned tags, and the same one of ours everywhere', () => {
     const images = workloads(overlay).flatMap((workload) =>
       containersOf(workload).map(({ image }) => image as string),
     );
@@ -154,7 +157,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     expect(new Set(images.filter((image) => image.includes('hotel-api'))).size).toBe(1);
   });
 
-  it('gives every container limits, and rights that the restricted standard allows', () => {
+  it('gives every container limits, and rights that the restricted standard permits', () => {
     for (const workload of workloads(overlay)) {
       const pod = podOf(workload);
       expect(pod).toMatchObject({
@@ -173,7 +176,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
           expect(bytes(part['ephemeral-storage'])).toBeGreaterThan(0);
         }
         expect(imagePullPolicy).toBe('IfNotPresent');
-        // memory that is not there when it is asked for is a pod that is killed
+        // memory that is not available when it is needed means a killed pod
         expect(bytes(resources.limits.memory)).toBeLessThanOrEqual(4 * bytes(resources.requests.memory));
         expect(securityContext).toEqual({
           allowPrivilegeEscalation: false,
@@ -184,7 +187,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     }
   });
 
-  it('probes everything that goes on running', () => {
+  it('probes all long-running containers', () => {
     for (const workload of workloads(overlay).filter(({ kind }) => kind !== 'Job')) {
       for (const probed of podOf(workload).containers)
         expect(probed).toMatchObject({
@@ -195,7 +198,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     }
   });
 
-  it('sets variables that the service knows, to values that it takes', () => {
+  it('sets variables that the service knows, to valid values', () => {
     const known = Object.keys(DEFAULTS);
     expect(Object.keys(settings(overlay)).filter((name) => !known.includes(name))).toEqual([]);
     const config = configOf(overlay);
@@ -207,7 +210,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     }
   });
 
-  it('keeps secrets out of everything but Secrets', () => {
+  it('contains secrets in Secrets only', () => {
     const open = rendered[overlay].filter(({ kind }) => kind !== 'Secret');
     expect(JSON.stringify(open)).not.toMatch(/:\/\/[^"@/\s]*:[^"@/\s]+@/);
     for (const { env = [] } of workloads(overlay).flatMap(containersOf)) {
@@ -217,7 +220,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     }
   });
 
-  it('refers to Secrets and ConfigMaps that are there, and to keys that they hold', () => {
+  it('refers to existing Secrets and ConfigMaps, and to keys that they contain', () => {
     const held = new Map<string, string[]>();
     for (const { kind, metadata, data, spec } of rendered[overlay]) {
       if (kind === 'Secret' || kind === 'ConfigMap') held.set(`${kind} ${metadata.name}`, Object.keys(data));
@@ -239,14 +242,14 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
       }
       for (const { configMap, secret } of podOf(workload).volumes ?? []) {
         if (secret) expect(held.has(`Secret ${secret.secretName}`)).toBe(true);
-        // this one is the operator's
+        // this one is created by the operator
         if (configMap && configMap.name !== 'hotel-api-ca')
           expect(held.has(`ConfigMap ${configMap.name}`)).toBe(true);
       }
     }
   });
 
-  it('selects pods and ports that there are', () => {
+  it('selects existing pods and ports', () => {
     const pods = workloads(overlay).map(({ spec }) => spec.template);
     const selected = (selector: Record<string, string>) =>
       pods.filter(({ metadata }) => selects(selector, metadata.labels));
@@ -268,7 +271,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
       expect(one(overlay, 'ServiceAccount', podOf(workload).serviceAccountName)).toBeDefined();
     for (const { labelSelector } of podOf(deployment).topologySpreadConstraints)
       expect(selects(labelSelector.matchLabels, deployment.spec.template.metadata.labels)).toBe(true);
-    // every pod is behind a policy
+    // a network policy covers every pod
     for (const { metadata } of pods) {
       const policies = every(overlay, 'NetworkPolicy').filter(({ spec }) =>
         selects(spec.podSelector.matchLabels, metadata.labels),
@@ -277,7 +280,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     }
   });
 
-  it('listens where the service does', () => {
+  it('listens on the ports that the service uses', () => {
     const { PORT, ADMIN_PORT } = configOf(overlay);
     expect(container(overlay).ports).toEqual([
       expect.objectContaining({ name: 'http', containerPort: PORT }),
@@ -285,7 +288,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     ]);
   });
 
-  it('gives a pod the time that its drain takes, with the longest lead too', () => {
+  it('gives a pod the time for its drain, with the longest wait too', () => {
     const { DRAIN_WAIT_MS, DRAIN_TIMEOUT_MS } = configOf(overlay);
     const longestMs = (Environment.properties.DRAIN_WAIT_MS as { maximum?: number }).maximum!;
     const { terminationGracePeriodSeconds: graceS } = podOf(one(overlay, 'Deployment'));
@@ -293,12 +296,12 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
     // src/cluster/primary.ts: the workers' margin, then four releases of at most 2 s
     const releaseS = 2 + 4 * 2;
     expect(graceS).toBeGreaterThanOrEqual(preStopS + (longestMs + DRAIN_TIMEOUT_MS) / 1000 + releaseS);
-    // an unready pod is out of the Service before it stops accepting
+    // an unready pod is removed from the Service before it stops accepting
     const { periodSeconds, failureThreshold } = container(overlay).readinessProbe;
     expect(preStopS + DRAIN_WAIT_MS / 1000).toBeGreaterThanOrEqual(periodSeconds * failureThreshold);
   });
 
-  it('asks for a core for each worker, and for the memory that the workers take', () => {
+  it('requests a core for each worker, and the memory of the workers', () => {
     const { WORKERS, L1_MAX_BYTES } = configOf(overlay);
     const { requests, limits } = container(overlay).resources;
     expect(cores(requests.cpu)).toBe(WORKERS);
@@ -321,7 +324,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
 });
 
 it.each(OVERLAYS.filter((overlay) => !overlay.includes('secret-files')))(
-  '%s takes every address from the Secret, and needs no more than two of them',
+  '%s takes every address from the Secret, and requires at most two of them',
   (overlay) => {
     const addresses = Object.keys(DEFAULTS).filter((name) => /^(DATABASE|REDIS)_.*URLS?$/.test(name));
     const given = (container(overlay).env as Part[]).filter(({ valueFrom }) => valueFrom);
@@ -338,13 +341,13 @@ it.each(OVERLAYS)('%s lets the service reach PgBouncer', (overlay) => {
   expect(ports).toEqual(expect.arrayContaining([5432, 6432, 6379]));
 });
 
-it('the rights in Redis come for one server and for a cluster', () => {
+it('the rights in Redis are the same for one server and for a cluster', () => {
   const { data } = one('dev', 'ConfigMap', 'redis-acl');
   expect(Object.keys(data).sort()).toEqual(['users-cluster.acl', 'users.acl']);
 });
 
 describe('production', () => {
-  it('has an Ingress that keeps connections, sends again what only reads, and has the service’s own limits', () => {
+  it('has an Ingress that keeps connections, repeats only reads, and has the service’s own limits', () => {
     const { metadata, spec } = one('production', 'Ingress');
     const annotation = (name: string): string => metadata.annotations![`nginx.org/${name}`]!;
     expect(Number(annotation('keepalive'))).toBeGreaterThan(0);
@@ -359,7 +362,7 @@ describe('production', () => {
     expect(1000 * Number.parseFloat(annotation('proxy-read-timeout'))).toBeGreaterThan(
       2 * DATABASE_TIMEOUT_MS,
     );
-    // what is under way when a pod drains is answered or given up before the drain is over
+    // requests in progress when a pod drains are answered or time out before the drain ends
     expect(1000 * Number.parseFloat(annotation('proxy-read-timeout'))).toBeLessThan(DRAIN_TIMEOUT_MS);
     expect(spec.tls[0].hosts).toEqual(spec.rules.map(({ host }: Part) => host));
     const backends = paths.flatMap(({ spec: { rules } }) => {
@@ -373,7 +376,7 @@ describe('production', () => {
     }
   });
 
-  it('has its Secrets from outside', () => {
+  it('takes its Secrets from outside', () => {
     expect(every('production', 'Secret')).toEqual([]);
     expect(every('production', 'ExternalSecret').map(({ spec }) => spec.target.name)).toEqual([
       'hotel-api',
@@ -393,7 +396,7 @@ describe('production', () => {
   });
 });
 
-it('what the API would refuse or drop is found', async () => {
+it('fields that the API would reject or drop are found', async () => {
   const broken = structuredClone(one('production', 'Deployment'));
   podOf(broken).containers[0].readinessProbe.periodSeconds = 'often';
   expect(await faultsBySchema(broken)).toEqual([expect.stringContaining('periodSeconds')]);
@@ -403,18 +406,18 @@ it('what the API would refuse or drop is found', async () => {
   expect(await unknownFields([misspelt])).toContain('terminationGracePeriodSecond');
 });
 
-it('the autoscaler of dev asks for no more connections than its PostgreSQL has', () => {
+it('the autoscaler of dev requires at most the connections that its PostgreSQL has', () => {
   const { WORKERS, DATABASE_POOL_SIZE } = configOf('dev');
   const { maxReplicas } = one('dev', 'HorizontalPodAutoscaler').spec;
   const { maxSurge } = one('dev', 'Deployment').spec.strategy.rollingUpdate;
   const [, maxConnections] = podOf(one('dev', 'StatefulSet', 'postgres')).containers[0].args[1].split('=');
-  // the superuser's three are kept back
+  // three are reserved for the superuser
   expect((maxReplicas + maxSurge) * (WORKERS * DATABASE_POOL_SIZE + 2)).toBeLessThanOrEqual(
     maxConnections - 3,
   );
 });
 
-it('the seed Job of dev runs, and runs again for a later release: migration, hotels, a key', async () => {
+it('the seed Job of dev runs, also for a later release: migration, hotels, a key', async () => {
   const program = await Program.set();
   const steps = containersOf(one('dev', 'Job', `hotel-api-seed-${version}`));
   expect(steps.map(({ name }) => name)).toEqual(['migrate', 'seed', 'key']);
@@ -427,7 +430,7 @@ it('the seed Job of dev runs, and runs again for a later release: migration, hot
   expect(row).toEqual({ hotels: 20_000, scopes: [['registry'], ['registry']] });
 });
 
-it('manifests and the image carry the version of package.json', async () => {
+it('manifests and the image have the version of package.json', async () => {
   for (const workload of workloads('production'))
     for (const { image } of containersOf(workload)) expect(image.split(':').at(-1)).toBe(version);
   const dockerfile = await readFile(fileURLToPath(new URL('../../Dockerfile', import.meta.url)), 'utf8');
@@ -437,7 +440,7 @@ it('manifests and the image carry the version of package.json', async () => {
 it.each([
   ['a digest', `@sha256:${'0'.repeat(64)}`, '1.0.0'],
   ['a registry with a port', ':1.2.3', '1.2.3-rc.1'],
-])('with %s, Jobs have names that Kubernetes takes', async (_, tag, release) => {
+])('with %s, Jobs have names that Kubernetes accepts', async (_, tag, release) => {
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-release-'));
   closeAtEnd('a copy of the manifests', () => rm(folder, { recursive: true, force: true }));
   await cp(fileURLToPath(new URL('../../k8s', import.meta.url)), folder, { recursive: true });
@@ -464,7 +467,7 @@ it.each([
   }
 });
 
-it('all objects of ours carry the recommended labels', () => {
+it('all our objects have the recommended labels', () => {
   for (const overlay of OVERLAYS)
     for (const { kind, metadata, spec } of rendered[overlay]) {
       if (!metadata.name.startsWith('hotel-api') || kind === 'Namespace') continue;
@@ -488,7 +491,7 @@ it('managed services are reached through other DNS and other ports, by the servi
   expect(JSON.stringify(added('hotel-api-jobs'))).toMatch(/169\.254\.20\.10.*openshift-dns/);
 });
 
-it('an authority of the operator’s own is mounted where PostgreSQL and Redis are verified', () => {
+it('an authority of the operator is mounted if PostgreSQL and Redis are verified', () => {
   const overlay = 'production, certificate-authority';
   for (const workload of [one(overlay, 'Deployment'), one(overlay, 'Job', `hotel-api-migrate-${version}`)]) {
     const [{ env, volumeMounts }] = podOf(workload).containers;
@@ -499,7 +502,7 @@ it('an authority of the operator’s own is mounted where PostgreSQL and Redis a
 });
 
 it.each(['production, secret-files', 'dev, certificate-authority, secret-files'] as const)(
-  '%s reads addresses from files that the Secret holds',
+  '%s reads addresses from files that the Secret contains',
   (overlay) => {
     const { env, volumeMounts } = container(overlay);
     const variables = new Map<string, string>(env.map(({ name, value }: Part) => [name, value]));
@@ -513,14 +516,14 @@ it.each(['production, secret-files', 'dev, certificate-authority, secret-files']
   },
 );
 
-it('KEDA follows the hottest event loop as the base follows the CPU', () => {
+it('KEDA scales by the busiest event loop as the base scales by the CPU', () => {
   const { advanced, minReplicaCount, maxReplicaCount } = one('production, keda', 'ScaledObject').spec;
   const { spec } = one('production', 'HorizontalPodAutoscaler');
   expect(advanced.horizontalPodAutoscalerConfig).toEqual({ name: 'hotel-api', behavior: spec.behavior });
   expect([minReplicaCount, maxReplicaCount]).toEqual([spec.minReplicas, spec.maxReplicas]);
 });
 
-it('the Gateway leads to the service and waits as long as the Ingresses do', () => {
+it('the Gateway leads to the service and has the timeouts of the Ingresses', () => {
   expect(every('production, gateway', 'Ingress')).toEqual([]);
   const { rules } = one('production, gateway', 'HTTPRoute').spec;
   for (const { backendRefs } of rules) {
@@ -535,12 +538,12 @@ it('the Gateway leads to the service and waits as long as the Ingresses do', () 
   ]);
 });
 
-it('what Prometheus and Alertmanager read carries the release of their chart', () => {
+it('objects for Prometheus and Alertmanager have the release label of their chart', () => {
   for (const kind of ['PrometheusRule', 'ServiceMonitor', 'AlertmanagerConfig'])
     expect(one('production', kind).metadata.labels).toMatchObject({ release: 'kube-prometheus-stack' });
 });
 
-it('what is probed, scraped and scaled by is what the service answers', async () => {
+it('probed paths and scraped metrics exist in the service', async () => {
   const service = await startService();
   const { startupProbe, livenessProbe, readinessProbe } = container('production');
   for (const { httpGet } of [startupProbe, livenessProbe, readinessProbe]) {

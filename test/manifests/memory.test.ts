@@ -14,7 +14,7 @@ const HOTELS = 80_000;
 const BATCH = 1_000;
 const AT_ONCE = 8;
 
-it('an instance with a full local cache takes less memory than dev asks for', async () => {
+it('an instance with a full local cache uses less memory than dev requests', async () => {
   const manifests = await render('dev');
   const { data } = manifests.find(
     ({ kind, metadata }) => kind === 'ConfigMap' && /^hotel-api-/.test(metadata.name),
@@ -42,14 +42,14 @@ async function askForAll(service: Service): Promise<void> {
   for (let start = 0; start < HOTELS; start += AT_ONCE * BATCH) {
     const batches = Array.from({ length: AT_ONCE }, async (_, k) => {
       const channel_ids = Array.from({ length: BATCH }, (_, i) => `c${start + k * BATCH + i}`);
-      // on a busy machine some are refused: what counts here is that all are held in the end
+      // on a busy machine some are rejected; all are cached at the end
       while ((await service.post('/hotels/channel/batch', { channel_ids })).status === 503) await sleep(100);
     });
     await Promise.all(batches);
   }
 }
 
-/** Bytes; what processes share counts once. */
+/** Returns bytes; memory shared by processes counts once. */
 async function memoryOf(pids: number[]): Promise<number> {
   const maps = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/smaps_rollup`, 'utf8')));
   return maps.reduce((sum, map) => sum + 1024 * Number(/^Pss:\s+(\d+)/m.exec(map)![1]), 0);

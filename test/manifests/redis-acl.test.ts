@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
+import { createKey } from '../../src/cli/keys.ts';
 import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
+import { addressOf } from '../support/address.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
@@ -20,11 +22,11 @@ const HOTELS = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}`, channel_id: 
 
 let rules: string;
 let url: string;
-/** may do all: it looks on, and plays the part of chance */
+/** may do everything: it observes, and injects faults */
 let admin: Redis;
 
 const connect = (user: string, password: string) =>
-  new Redis(Object.assign(new URL(url), { username: user, password }).href, {
+  new Redis(addressOf(url, { username: user, password }), {
     protocol: 2,
     disableClientInfo: true,
   });
@@ -49,9 +51,10 @@ it('the service needs every right that the file grants, and no other', async () 
   const service = await startService({
     workers: 2,
     hotels: HOTELS,
-    // without a local cache every answer comes by way of Redis
+    // without a local cache, every response uses Redis
     env: {
       L1_MAX_BYTES: '0',
+      RATE_LIMIT_SCOPE: 'redis',
       REDIS_URL: Object.assign(new URL(url), { username: 'hotel-api', password: PASSWORD }).href,
     },
     redis: false,
@@ -66,7 +69,20 @@ it('the service needs every right that the file grants, and no other', async () 
   expect([...granted].sort()).toEqual(await commandsOfTheService());
 });
 
-it('and with them it can do nothing else', async () => {
+it('an instance that warms finds the lists of ids in use', async () => {
+  const service = await startService({
+    hotels: HOTELS,
+    env: {
+      WARMUP_TIMEOUT_MS: '20000',
+      REDIS_URL: Object.assign(new URL(url), { username: 'hotel-api', password: PASSWORD }).href,
+    },
+    redis: false,
+  });
+  expect(await service.metric('hotel_api_warmup_hotels')).toBe(HOTELS.length);
+  expect(await auditLog()).toEqual([]);
+});
+
+it('these rights permit nothing else', async () => {
   const client = connect('hotel-api', PASSWORD);
   closeAtEnd('a connection with the rights of the service', async () => client.disconnect());
   const rejected: [command: string, ...args: string[]][] = [
@@ -75,7 +91,7 @@ it('and with them it can do nothing else', async () => {
       ...string[],
     ][]),
     ...([['shutdown'], ['client', 'list'], ['subscribe', 'x'], ['monitor']] as [string, ...string[]][]),
-    // names that are not the service's
+    // names that do not belong to the service
     ...([
       ['set', 'session:1', 'x'],
       ['mget', 'session:1'],
@@ -96,7 +112,9 @@ it('and with them it can do nothing else', async () => {
   await expect(stranger.call('ping')).rejects.toThrow(/NOAUTH|WRONGPASS/);
 });
 
-/** What the service does in a year: reads, changes, removals, values that are none, a lost script, a Redis that stalls. */
+/**
+ * Exercises everything the service does: reads, changes, removals, invalid values, a lost script, a stalled Redis.
+ */
 async function useAll(service: Service, everywhere: Everywhere): Promise<void> {
   const batch = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
   const key = await insertKey(service.sql, []);
@@ -106,6 +124,10 @@ async function useAll(service: Service, everywhere: Everywhere): Promise<void> {
     expect((await service.get('/hotels/nowhere')).status).toBe(404);
   }
   await everywhere.until('/hotels/h1', status(200), 1_000, key);
+  const rateLimit = { requests: 100, windowMs: 60_000 };
+  const limited = await createKey(service.sql, { name: 'limited', scopes: [], expiresAt: null, rateLimit });
+  expect((await service.get('/hotels/h3', { key: limited.key })).status).toBe(200);
+  expect(await admin.keys(`*:l:60000:${limited.id}`)).toHaveLength(1);
 
   await service.sql`update hotels set name = 'changed', channel_id = 'moved' where id = 'h1'`;
   await everywhere.until('/hotels/channel/moved', named('changed'));
@@ -123,16 +145,12 @@ async function useAll(service: Service, everywhere: Everywhere): Promise<void> {
 
   await admin.client('PAUSE', 400);
   await service.get('/hotels/h5');
-  await expect
-    .poll(() => service.metrics(), { timeout: 60_000 })
-    .toMatch(/breaker_open{dependency="redis"} 0/);
-  // the comparison walks through what Redis holds once a second
-  await expect
-    .poll(() => commandsOfTheService(), { timeout: 60_000 })
-    .toEqual(expect.arrayContaining(['scan', 'ping']));
+  await expect.poll(() => service.metrics()).toMatch(/breaker_open{dependency="redis"} 0/);
+  // the comparison scans Redis once a second
+  await expect.poll(() => commandsOfTheService()).toEqual(expect.arrayContaining(['scan', 'ping']));
 }
 
-/** Every command that somebody other than the admin has sent. */
+/** Returns every command that a user other than the admin has sent. */
 async function commandsOfTheService(): Promise<string[]> {
   const statistics = await admin.info('commandstats');
   const admins = ['acl', 'client', 'config', 'keys', 'script', 'auth', 'hello', 'quit'];

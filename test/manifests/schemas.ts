@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import type { Manifest } from './kustomize.ts';
 
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url));
-/** Where the models of an API group are; those that are not here are Kubernetes' own. */
+/** Locations of the models of API groups; the others are Kubernetes' own. */
 const PACKAGES: [group: RegExp, name: string][] = [
   [/^monitoring\.coreos\.com\//, '@kubernetes-models/prometheus-operator'],
   [/^external-secrets\.io\//, '@kubernetes-models/external-secrets'],
@@ -20,7 +20,7 @@ function moduleOf({ apiVersion }: Manifest): string {
   return `${name}/${apiVersion}`;
 }
 
-/** What the API's schemas say against an object: wrong types, values out of bounds, what is missing. */
+/** Returns the errors of the API's schemas for an object: wrong types, values out of bounds, missing fields. */
 export async function faultsBySchema(manifest: Manifest): Promise<string[]> {
   const models = await import(moduleOf(manifest));
   const Model = models[manifest.kind];
@@ -34,8 +34,8 @@ export async function faultsBySchema(manifest: Manifest): Promise<string[]> {
 }
 
 /**
- * Fields that the API does not know, which it would drop without a word: the schemas let them through, the compiler
- * does not, when the object stands as a literal of its model's type.
+ * Returns fields that the API does not know and would drop without a message. The schemas permit them, but the
+ * compiler rejects them in a literal of the model's type.
  */
 export async function unknownFields(manifests: Manifest[]): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-manifests-'));

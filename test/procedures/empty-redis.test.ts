@@ -7,9 +7,8 @@ import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
-import { QUESTIONS, ROWS } from './questions.ts';
+import { REQUESTS, ROWS } from './requests.ts';
 
-const POLL = { interval: 20, timeout: 60_000 };
 await needs('bash', 'redis-cli', 'redis-server');
 
 describe('Redis', () => {
@@ -25,17 +24,17 @@ describe('Redis', () => {
       redisDatabase,
       env: { L1_MAX_BYTES: '0' },
     });
-    const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, 200, QUESTIONS);
-    await expect.poll(() => load.answered, POLL).toBeGreaterThan(QUESTIONS.length);
+    const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, 200, REQUESTS);
+    await expect.poll(() => load.answered).toBeGreaterThan(REQUESTS.length);
     const hotelsInRedis = async () => (await client.keys('*:h:chaos-*')).length;
-    expect(await hotelsInRedis()).toBeGreaterThanOrEqual(QUESTIONS.length);
+    expect(await hotelsInRedis()).toBeGreaterThanOrEqual(REQUESTS.length);
 
     const operator = await Operator.set({ REDIS_URL: url });
     expect(await operator.types('redis-cli -u "$REDIS_URL" flushall async')).toBe('OK\n');
     await service.sql`update hotels set name = 'changed' where id = 'chaos-500'`;
     const everywhere = await Everywhere.of(service, bare);
     await everywhere.until('/hotels/chaos-500', named('changed'));
-    await expect.poll(hotelsInRedis, POLL).toBeGreaterThanOrEqual(QUESTIONS.length);
+    await expect.poll(hotelsInRedis).toBeGreaterThanOrEqual(REQUESTS.length);
     await load.stop();
     expect(load.faults).toEqual([]);
     expect(load.rejected).toBe(0);

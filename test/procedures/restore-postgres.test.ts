@@ -2,16 +2,17 @@ import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
+import { addressOf } from '../support/address.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownPostgres, ownRedis } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { serverPrograms } from '../support/server-programs.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 
-const POLL = { interval: 20, timeout: 60_000 };
 const HOTELS = Array.from({ length: 200 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'dumped' }));
 
 const BESIDE = [
@@ -53,21 +54,26 @@ describe('PostgreSQL', () => {
     'is restored %s under running instances: they serve its content, and later changes within 1 s',
     async (_, restoring) => {
       const server = await ownPostgres(100, programs);
-      const urlOf = (url: string, name: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;
-      const admin = postgres(server.ownerUrl, { max: 1, onnotice: () => {} });
+      const admin = postgresClient(server.ownerUrl);
       await admin`create database hotels`;
-      const ownerUrl = urlOf(server.ownerUrl, 'hotels');
+      const ownerUrl = addressOf(server.ownerUrl, { database: 'hotels' });
       const sql = postgres(ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
       const redisUrl = (await ownRedis()).url;
       const client = new Redis(redisUrl, { protocol: 2 });
       closeAtEnd('clients', async () => {
         client.disconnect();
-        await Promise.all([admin.end(), sql.end()]);
+        await sql.end();
       });
       await migrate(sql);
       await insertHotels(sql, HOTELS);
       const around = {
-        database: { name: 'hotels', url: urlOf(server.url, 'hotels'), ownerUrl, sql, drop: async () => {} },
+        database: {
+          name: 'hotels',
+          url: addressOf(server.url, { database: 'hotels' }),
+          ownerUrl,
+          sql,
+          drop: async () => {},
+        },
         redisDatabase: { url: redisUrl, client, release: async () => {} },
       };
       const service = await startService({ ...around, workers: 2 });
@@ -77,7 +83,7 @@ describe('PostgreSQL', () => {
       const operator = await Operator.set({
         ADMIN_URL: server.ownerUrl,
         OWNER_URL: ownerUrl,
-        RESTORED_URL: urlOf(server.ownerUrl, 'hotels_restored'),
+        RESTORED_URL: addressOf(server.ownerUrl, { database: 'hotels_restored' }),
       });
       await operator.types('pg_dump --format=custom --file=hotels.dump "$OWNER_URL"');
 
@@ -88,7 +94,7 @@ describe('PostgreSQL', () => {
         const before = await generation();
         await client.flushall();
         await sql`update hotels set name = ${`broken ${round}`}`;
-        await expect.poll(generation, POLL).not.toBe(before);
+        await expect.poll(generation).not.toBe(before);
       }
       await sql`delete from hotels where id = 'h3'`;
       await insertHotels(sql, [{ id: 'new', channel_id: 'C3' }]);
@@ -102,7 +108,7 @@ describe('PostgreSQL', () => {
           for (const answer of await everywhere.get(`/hotels/h${i % HOTELS.length}`))
             statuses.add(answer.status);
       })();
-      closeAtEnd('questions', async () => {
+      closeAtEnd('requests', async () => {
         over = true;
         await asking;
       });

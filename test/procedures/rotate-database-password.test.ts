@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
-import { startNginx } from '../chaos/nginx.ts';
+import { addressOf } from '../support/address.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
+import { startNginx } from '../support/nginx.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
-import { COLD_IDS, QUESTIONS, ROWS } from './questions.ts';
+import { COLD_IDS, REQUESTS, ROWS } from './requests.ts';
 
-const POLL = { interval: 20, timeout: 60_000 };
 await needs('bash', 'psql', 'nginx', 'redis');
 
 /** Creates two logins for this test; roles belong to the whole server. */
@@ -19,7 +19,7 @@ async function twoLogins() {
   const suffix = randomBytes(4).toString('hex');
   const logins = [`service_a_${suffix}`, `service_b_${suffix}`] as const;
   const urlOf = (login: string, password: string) =>
-    Object.assign(new URL(database.ownerUrl), { username: login, password }).href;
+    addressOf(database.ownerUrl, { username: login, password });
   closeAtEnd('logins', async () => {
     for (const login of logins) await database.sql`drop role if exists ${database.sql(login)}`;
   });
@@ -45,8 +45,8 @@ describe('the password of the service at PostgreSQL', () => {
     const oldUrl = urlOf(current, 'first');
     const instances = [await start(oldUrl), await start(oldUrl)];
     const port = await startNginx(instances.map((instance) => instance.port));
-    const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, 200, QUESTIONS);
-    await expect.poll(() => load.answered, POLL).toBeGreaterThan(100);
+    const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, 200, REQUESTS);
+    await expect.poll(() => load.answered).toBeGreaterThan(100);
 
     const operator = await Operator.set({ OWNER_URL: database.ownerUrl });
     const password = randomBytes(16).toString('hex');
@@ -65,7 +65,7 @@ SQL`,
       // nginx retries an instance some time after a failure
       const answered = () =>
         fresh.metric('hotel_api_request_duration_seconds_count', { http_route: '/hotels/{id}' });
-      await expect.poll(answered, POLL).toBeGreaterThan(0);
+      await expect.poll(answered).toBeGreaterThan(0);
     }
     await operator.types(
       `psql "$OWNER_URL" -qv ON_ERROR_STOP=1 -v login="$CURRENT" <<'SQL'
@@ -90,13 +90,13 @@ SQL`,
     expect((await service.get(`/hotels/${cached}`)).status).toBe(200);
 
     await database.sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${logins[0]}`;
-    await expect.poll(async () => (await service.get(`/hotels/${cold}`)).status, POLL).toBe(503);
+    await expect.poll(async () => (await service.get(`/hotels/${cold}`)).status).toBe(503);
     const rejected = await service.get(`/hotels/${colder}`);
     expect(rejected.status).toBe(503);
     expect(rejected.headers['retry-after']).toBeDefined();
     expect((await service.get(`/hotels/${cached}`)).status).toBe(200);
 
     await database.sql.unsafe(`alter role ${logins[0]} password 'first'`);
-    await expect.poll(async () => (await service.get(`/hotels/${cold}`)).status, POLL).toBe(200);
+    await expect.poll(async () => (await service.get(`/hotels/${cold}`)).status).toBe(200);
   });
 });

@@ -4,15 +4,15 @@ import { expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
+import { notReadyReasons } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
-import { QUESTIONS, ROWS } from './questions.ts';
 import { makeRelease } from './release.ts';
+import { REQUESTS, ROWS } from './requests.ts';
 
 await needs('redis');
 
-const POLL = { interval: 20, timeout: 60_000 };
 const names = await readdir(fileURLToPath(new URL('../../sql', import.meta.url)));
 const present = Number(names.sort().at(-1)!.slice(0, 3));
 const numbered = (version: number): string => String(version).padStart(3, '0');
@@ -32,11 +32,6 @@ const CONTRACT = {
 };
 
 const isReady = (service: Service) => async () => (await service.admin('/readyz')).status === 200;
-const reasons = (service: Service): string[] =>
-  service
-    .logs()
-    .filter((line) => line.includes('dependency not ready'))
-    .map((line) => JSON.parse(line).reason);
 
 it('an upgrade with a migration, and the rollback, fail no request; a release that does not support the schema reports it', async () => {
   const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
@@ -51,12 +46,12 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   });
 
   const old = await startService({ ...beside, hotels: ROWS, workers: 2 });
-  const load = new KeepAliveLoad({ port: old.port, key: old.fullKey }, 200, QUESTIONS);
-  await expect.poll(() => load.answered, POLL).toBeGreaterThan(100);
+  const load = new KeepAliveLoad({ port: old.port, key: old.fullKey }, 200, REQUESTS);
+  await expect.poll(() => load.answered).toBeGreaterThan(100);
 
   const young = await startService(ofRelease(newer));
   await expect
-    .poll(() => reasons(young), POLL)
+    .poll(() => notReadyReasons(young.logs()))
     .toEqual([
       `The database's schema is at version ${present}, this release needs ${present + 1}. Run: hotel-api migrate`,
     ]);
@@ -64,12 +59,12 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   expect(await ofNew.types('hotel-api migrate')).toBe(
     `applied ${Object.keys(EXPAND)[0]}\nThe schema is at version ${present + 1}.\n`,
   );
-  await expect.poll(isReady(young), POLL).toBe(true);
+  await expect.poll(isReady(young)).toBe(true);
   const both = await Everywhere.of(old, young);
   await database.sql`update hotels set name = 'after the migration' where id = 'chaos-500'`;
   await both.until('/hotels/chaos-500', named('after the migration'));
   const before = load.answered;
-  await expect.poll(() => load.answered, POLL).toBeGreaterThan(before + 100);
+  await expect.poll(() => load.answered).toBeGreaterThan(before + 100);
 
   // rollback: its migrate has nothing to do, and a new instance of the old release takes over
   await young.stop();
@@ -94,7 +89,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
     stderr: `hotel-api: ${sentence}\n`,
   });
   const tooOld = await startService({ ...beside, awaitReady: false });
-  await expect.poll(() => reasons(tooOld), POLL).toEqual([sentence]);
+  await expect.poll(() => notReadyReasons(tooOld.logs())).toEqual([sentence]);
   expect(await ofNew.types('hotel-api migrate')).toContain('which supports it');
-  await expect.poll(isReady(await startService(ofRelease(newer))), POLL).toBe(true);
+  await expect.poll(isReady(await startService(ofRelease(newer)))).toBe(true);
 });

@@ -31,9 +31,10 @@ function open(url: string, connections = CONNECTIONS) {
 }
 
 describe.each<[lane: Lane, others: Lane[]]>([
-  ['list', ['load', 'background']],
-  ['background', ['load', 'list']],
-])('while queries of the lane %s are too slow', (lane, others) => {
+  ['list', ['load', 'changes', 'background']],
+  ['changes', ['load', 'list', 'background']],
+  ['background', ['load', 'list', 'changes']],
+])('while queries of the class %s are too slow', (lane, others) => {
   it('the others are answered, and the circuit breaker stays closed', async () => {
     const { openings, slow, quick } = open(database.url);
     await quick('load');
@@ -51,7 +52,7 @@ describe.each<[lane: Lane, others: Lane[]]>([
 });
 
 describe('a query that is too slow', () => {
-  it('does not open the circuit breaker while the server answers a ping, though nothing else is asked', async () => {
+  it('does not open the circuit breaker while the server answers a ping, even without other queries', async () => {
     const { openings, slow, quick } = open(database.url);
     await quick('load');
     for (let i = 0; i < 3; i++) await expect(slow('load')).rejects.toBeInstanceOf(Unavailable);
@@ -59,7 +60,7 @@ describe('a query that is too slow', () => {
     expect(await quick('load')).toEqual([{ one: 1 }]);
   });
 
-  it('opens it when the server does not answer at all', async () => {
+  it('opens the circuit breaker if the server does not respond at all', async () => {
     const proxy = await FaultProxy.before(database.url);
     const { openings, quick } = open(proxy.url);
     await quick('load');

@@ -3,7 +3,7 @@ import { insertHotels } from '../support/hotel.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 
-const PATIENCE_MS = 1_000;
+const TIMEOUT_MS = 1_000;
 const LIMIT = 100;
 /** Orders that differ between bytes, UTF-16 units and languages. */
 const STARTS = [
@@ -28,7 +28,7 @@ const STARTS = [
 let service: Service;
 let made = 0;
 
-/** An id that is met nowhere else, in any part of the list. */
+/** Inserts an id that occurs nowhere else, anywhere in the list. */
 function freshId(): string {
   made++;
   return `${STARTS[(made * 7) % STARTS.length]}${(made * 7919) % 10_007}-${made}`;
@@ -45,12 +45,12 @@ async function pageAt(offset: number): Promise<string[]> {
   return answer.json().map(({ id }: { id: string }) => id);
 }
 
-/** All ids in the order of their bytes, as PostgreSQL says. */
+/** Returns all ids in the order of their bytes, according to PostgreSQL. */
 async function allIds(): Promise<string[]> {
   return (await service.sql`select id from hotels order by id collate "C"`).map(({ id }) => id);
 }
 
-/** The offsets at which one of the workers shows another page than the table has now. */
+/** Returns the offsets at which a worker serves another page than the table contains. */
 async function wrongOffsets(): Promise<number[]> {
   const ids = await allIds();
   const offsets = [
@@ -68,7 +68,7 @@ async function wrongOffsets(): Promise<number[]> {
   ];
   const wrong = offsets.map(async (offset) => {
     const expected = JSON.stringify(ids.slice(offset, offset + LIMIT));
-    // on two connections or more, so that both workers are met in the course of the attempts
+    // on two connections or more, so that the attempts reach both workers
     const pages = await Promise.all([pageAt(offset), pageAt(offset), pageAt(offset)]);
     return pages.some((page) => JSON.stringify(page) !== expected) ? [offset] : [];
   });
@@ -77,19 +77,19 @@ async function wrongOffsets(): Promise<number[]> {
 
 describe('deep pages', () => {
   it('follow the order of bytes, for ids of any characters', async () => {
-    // by the first the marks are set, in the background
+    // the first one begins the background task that divides the list
     expect(await wrongOffsets()).toEqual([]);
-    await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+    await within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
   });
 
   it('contain every hotel once in a full traversal', async () => {
-    const walked: string[] = [];
+    const traversed: string[] = [];
     for (let offset = 0; ; offset += LIMIT) {
       const page = await pageAt(offset);
-      walked.push(...page);
+      traversed.push(...page);
       if (page.length < LIMIT) break;
     }
-    expect(walked).toEqual(await allIds());
+    expect(traversed).toEqual(await allIds());
   });
 
   it.each([
@@ -124,7 +124,7 @@ describe('deep pages', () => {
     ],
   ])('are exact within a second of %s', async (_, change) => {
     await change();
-    await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+    await within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
   });
 
   it('are pages of the list during inserts and deletes, and exact within a second of their end', async () => {
@@ -153,13 +153,13 @@ describe('deep pages', () => {
       expect(new Set(page).size).toBe(page.length);
     }
     await writing;
-    await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+    await within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
   });
 
   it('are exact within a second of a truncation and a new list', async () => {
     await service.sql`truncate hotels`;
     await within(
-      PATIENCE_MS,
+      TIMEOUT_MS,
       () => pageAt(500),
       (found) => expect(found).toEqual([]),
     );
@@ -167,6 +167,6 @@ describe('deep pages', () => {
       service.sql,
       Array.from({ length: 5_000 }, () => ({ id: freshId() })),
     );
-    await within(PATIENCE_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+    await within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
   });
 });

@@ -9,16 +9,16 @@ import { insertHotels } from '../support/hotel.ts';
 import { FaultProxy } from '../support/proxy.ts';
 
 const CONNECTIONS = 20;
-/** More than a kilobyte of them: such a query is written to the socket at once, also to one that is dead already. */
+/** Ids of more than a kilobyte: such a query is written to the socket at once, also to one that is already dead. */
 const IDS = Array.from({ length: 100 }, (_, i) => `a hotel whose id is long ${i}`);
 const ROUNDS = 2;
 
 /**
- * Resets the connections of `sql`, asks in each of the next turns of the event loop, in one of which an idle
- * connection has had its error and not its end, and has all connections made anew. What was found in each turn, or
- * undefined.
+ * Resets the connections of `sql`, queries in each of the next event-loop iterations, and reconnects. In one
+ * iteration an idle connection has received its error, but not its end. Returns the result of each iteration;
+ * undefined for a failure.
  */
-async function askedWhileReset(
+async function resultsDuringReset(
   sql: Sql,
   proxy: FaultProxy,
   ask: () => Promise<number>,
@@ -26,7 +26,7 @@ async function askedWhileReset(
   await Promise.all(Array.from({ length: CONNECTIONS }, ask));
   proxy.reset();
   const asked: Promise<number | undefined>[] = [];
-  for (let turn = 0; turn < 8; turn++) {
+  for (let iteration = 0; iteration < 8; iteration++) {
     await nextTurn();
     asked.push(ask().catch(() => undefined));
   }
@@ -57,7 +57,7 @@ it('a query of a worker on a lost connection fails, and never yields an empty re
     );
     const ask = async () =>
       (await postgres.rows('select id, pg_sleep(0.02) from hotels where id = any($1::text[])', [IDS])).length;
-    for (const found of await askedWhileReset(sql, proxy, ask))
+    for (const found of await resultsDuringReset(sql, proxy, ask))
       expect([IDS.length, undefined]).toContain(found);
   }
   await sql.end({ timeout: 0 });
@@ -67,7 +67,7 @@ it('nor does a query of the invalidator for a comparison', async () => {
   const { proxy, sql } = await opened({ kind: 'invalidate', onClose: () => {} });
   const ask = async () => (await readHotels(sql, IDS)).size;
   for (let round = 0; round < ROUNDS; round++) {
-    for (const found of await askedWhileReset(sql, proxy, ask))
+    for (const found of await resultsDuringReset(sql, proxy, ask))
       expect([IDS.length, undefined]).toContain(found);
   }
   await sql.end({ timeout: 0 });

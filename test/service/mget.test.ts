@@ -11,7 +11,7 @@ import { needs } from '../support/needs.ts';
 
 await needs('redis');
 
-/** Tests of what comes too late have a clock of their own: nothing else may be. */
+/** Tests of late replies have a separate clock, and nothing else may use it. */
 const DEADLINE_MS = 10_000;
 const RETRY_MS = 1;
 const OPTIONS = { protocol: 2 as const, maxRetriesPerRequest: 0, retryStrategy: () => RETRY_MS };
@@ -24,7 +24,7 @@ async function connectTo(url: string): Promise<{ connection: MgetConnection; cli
   return { connection, client };
 }
 
-/** Errors on the way there do not count. */
+/** Ignores errors on the way there. */
 const nextReady = (client: Client) => new Promise<void>((resolve) => client.once('ready', resolve));
 
 const list = (values: Values) => Array.from({ length: values.length }, (_, i) => values.value(i));
@@ -126,10 +126,10 @@ describe('on the wire', () => {
   });
   afterEach(() => {
     vi.useRealTimers();
-    expect(server.asked, 'questions that no test took').toEqual([]);
+    expect(server.asked, 'reads that no test took').toEqual([]);
   });
 
-  /** Sends bytes, and waits until the connection has seen them: they come as a chunk of their own. */
+  /** Sends bytes, and waits until the connection has received them as a separate chunk. */
   async function send(bytes: string): Promise<void> {
     const seen = once(client.stream, 'data');
     server.socket.write(bytes);
@@ -140,14 +140,14 @@ describe('on the wire', () => {
   async function ask(...keys: string[]): Promise<{ values: Promise<(string | null)[]> }> {
     const values = texts(connection.read(keys));
     values.catch(() => {});
-    expect(await server.nextQuestion()).toEqual(keys);
+    expect(await server.nextKeys()).toEqual(keys);
     return { values };
   }
 
   async function expectAnswers(): Promise<void> {
     const { values } = await ask('k');
-    await send(reply('sound'));
-    expect(await values).toEqual(['sound']);
+    await send(reply('valid'));
+    expect(await values).toEqual(['valid']);
   }
 
   describe('replies in pieces', () => {
@@ -159,7 +159,7 @@ describe('on the wire', () => {
       { value: ['\r\n', null] },
     ];
 
-    /** Asks three times and then sends the pieces. */
+    /** Sends three reads, and then the pieces of the replies. */
     async function expectAnswersFrom(pieces: string[]): Promise<void> {
       const reads = [
         connection.read(['a', 'b', 'c', 'd']),
@@ -167,7 +167,7 @@ describe('on the wire', () => {
         connection.read(['f', 'g']),
       ];
       const settled = Promise.allSettled(reads.map(texts));
-      for (const _ of reads) await server.nextQuestion();
+      for (const _ of reads) await server.nextKeys();
       for (const piece of pieces) await send(piece);
       expect(await settled).toMatchObject(ANSWERS);
     }
@@ -280,7 +280,7 @@ describe('on the wire', () => {
     const own = await connectTo(server.url);
     const before = server.connections;
     const values = own.connection.read(['a']);
-    expect(await server.nextQuestion()).toEqual(['a']);
+    expect(await server.nextKeys()).toEqual(['a']);
     const [socketClosed, ended] = [once(server.socket, 'close'), once(own.client, 'end')];
     own.connection.close();
     await expect(own.connection.read(['b'])).rejects.toThrow('not connected to Redis');
@@ -297,7 +297,10 @@ function reply(...values: (string | null)[]): string {
   return `*${values.length}\r\n${parts.join('')}`;
 }
 
-/** Redis as far as ioredis asks before it is ready; an MGET is answered by the test, which writes to `socket`. */
+/**
+ * Redis with the commands that ioredis requires before it is ready; the test replies to an MGET by writing to
+ * `socket`.
+ */
 class ScriptedServer {
   readonly #server: Server;
   /** keys of each MGET that no test has taken yet */
@@ -326,7 +329,7 @@ class ScriptedServer {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  async nextQuestion(): Promise<string[]> {
+  async nextKeys(): Promise<string[]> {
     while (this.asked.length === 0) await this.#arrived.promise;
     return this.asked.shift()!;
   }

@@ -16,7 +16,7 @@ beforeAll(async () => {
   closeAtEnd('login of the service', () => service.end());
 });
 
-it('a database that lacks a migration in between is rejected by the service, and gets it by the next migrate', async () => {
+it('a database that lacks an intermediate migration is rejected by the service, and receives it from the next migrate', async () => {
   const { sql } = database;
   const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
   closeAtEnd('migrations', () => rm(folder, { recursive: true }));
@@ -28,6 +28,21 @@ it('a database that lacks a migration in between is rejected by the service, and
   await expect(requireSchema(service, folder)).rejects.toThrow(/lacks sql\/102-two\.sql.*hotel-api migrate/);
   expect((await migrate(sql, folder)).applied).toEqual(['102-two.sql']);
   await requireSchema(service, folder);
+});
+
+it('a migration that fails is rolled back, and repeated by the next migrate', async () => {
+  const { sql } = await freshDatabase();
+  const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
+  closeAtEnd('migrations', () => rm(folder, { recursive: true }));
+  const file = join(folder, '101-one.sql');
+  await writeFile(file, 'create table one (id text); select 1 / 0;');
+  await sql`delete from schema_migrations`;
+  await expect(migrate(sql, folder)).rejects.toThrow(
+    'sql/101-one.sql failed and was rolled back (22012): division by zero',
+  );
+  expect(await sql`select to_regclass('one') as one`).toEqual([{ one: null }]);
+  await writeFile(file, 'create table one (id text)');
+  expect((await migrate(sql, folder)).applied).toEqual(['101-one.sql']);
 });
 
 it('the service removes changes from the queue by one function only', async () => {

@@ -12,6 +12,7 @@ import { describe, expect, inject, it } from 'vitest';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { notReadyReasons } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { FaultProxy } from '../support/proxy.ts';
@@ -22,11 +23,10 @@ await needs('redis');
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = join(ROOT, 'src/main.ts');
-const POLL = { interval: 20, timeout: 60_000 };
-/** What the contract promises after a dependency has come. */
+/** The contract's promise once a dependency is available. */
 const PROMISE_MS = 2_000;
 
-/** The way to a server that comes later: until it heals nobody listens there. */
+/** Path to a server that becomes available later: until `heal`, connections are rejected. */
 async function later(url: string): Promise<FaultProxy & { url: string }> {
   const proxy = await FaultProxy.before(url);
   await proxy.reject();
@@ -34,13 +34,8 @@ async function later(url: string): Promise<FaultProxy & { url: string }> {
 }
 
 const readiness = (service: Service) => async () => (await service.admin('/readyz')).status;
-const reasonsOf = (service: Service): string[] =>
-  service
-    .logs()
-    .filter((line) => line.includes('dependency not ready'))
-    .map((line) => JSON.parse(line).reason);
 
-/** Runs the real program with nothing in its environment but what is given, to its end. */
+/** Runs the real program to its exit with only these variables in its environment. */
 async function run(
   command: string,
   env: NodeJS.ProcessEnv,
@@ -54,7 +49,7 @@ async function run(
   return { code, stdout, stderr };
 }
 
-/** Holds a port as another program would. */
+/** Occupies a port like another program. */
 async function take(): Promise<{ port: number; release: () => Promise<void> }> {
   const port = await ownPort();
   const server = createServer();
@@ -76,8 +71,8 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
       awaitReady: false,
       env: { DATABASE_URL: proxy.url },
     });
-    await expect.poll(() => reasonsOf(service).length, POLL).toBe(1);
-    expect(reasonsOf(service)[0]).toMatch(/ECONNREFUSED/);
+    await expect.poll(() => notReadyReasons(service.logs()).length).toBe(1);
+    expect(notReadyReasons(service.logs())[0]).toMatch(/ECONNREFUSED/);
     expect((await service.admin('/livez')).status).toBe(200);
     expect(await readiness(service)()).toBe(503);
     expect(await service.metrics()).toContain('# TYPE hotel_api_');
@@ -85,15 +80,15 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
     await proxy.heal();
     await within(PROMISE_MS, readiness(service), (status) => expect(status).toBe(200));
     expect((await service.get('/hotels/a')).status).toBe(200);
-    // the reason is told once, not at every attempt
-    expect(reasonsOf(service)).toHaveLength(1);
+    // the reason is logged once, not at every attempt
+    expect(notReadyReasons(service.logs())).toHaveLength(1);
   });
 
   it('is not ready without its database, reports what to do without the schema, and is ready within 2 s of the migration', async () => {
     const { sql, ownerUrl, name } = await freshDatabase();
     const missing = `test_${randomBytes(6).toString('hex')}`;
     const missingUrl = ownerUrl.replace(name, missing);
-    // closed after the service: with force, for what a failed test leaves connected
+    // closed after the service, by force, because a failed test may leave connections
     const admin = postgres(ownerUrl, { max: 1, onnotice: () => {} });
     closeAtEnd(`database ${missing}`, async () => {
       await admin`drop database if exists ${admin(missing)} with (force)`;
@@ -104,12 +99,14 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
       awaitReady: false,
       env: { DATABASE_URL: missingUrl },
     });
-    await expect.poll(() => reasonsOf(service), POLL).toEqual([`database "${missing}" does not exist`]);
+    await expect
+      .poll(() => notReadyReasons(service.logs()))
+      .toEqual([`database "${missing}" does not exist`]);
     expect(await readiness(service)()).toBe(503);
 
     await sql`create database ${sql(missing)}`;
-    await expect.poll(() => reasonsOf(service).length, POLL).toBe(2);
-    expect(reasonsOf(service)[1]).toMatch(
+    await expect.poll(() => notReadyReasons(service.logs()).length).toBe(2);
+    expect(notReadyReasons(service.logs())[1]).toMatch(
       /schema is at version 0, this release needs \d+\. Run: hotel-api migrate$/,
     );
     expect(await readiness(service)()).toBe(503);
@@ -134,7 +131,7 @@ describe('a service whose Redis is unavailable at the start', () => {
     await proxy.heal();
     let next = 1;
     const isUsed = async () => {
-      // each is asked for the first time, so this worker does not know it
+      // each is new, so this worker has not cached it
       expect((await service.get(`/hotels/h${next++}`)).status).toBe(200);
       return redisDatabase.client.keys('*:h:*');
     };
@@ -204,11 +201,11 @@ describe('a port in use', () => {
     const service = await startService({ redis: false, awaitReady: false, env: { PORT: String(port) } });
     const said = () => service.logs().find((line) => line.includes('worker failed'));
     await expect
-      .poll(said, POLL)
+      .poll(said)
       .toContain(`cannot listen on 127.0.0.1:${port}: the port is taken or may not be used`);
     expect(await readiness(service)()).toBe(503);
     await release();
-    await expect.poll(readiness(service), POLL).toBe(200);
+    await expect.poll(readiness(service)).toBe(200);
   });
 });
 
@@ -269,7 +266,7 @@ describe('the role of the service', () => {
   it('is assumed, read-only, by every query for clients, even if the service logs in as a superuser', async () => {
     const database = await freshDatabase();
     const { sql, ownerUrl } = database;
-    // each row is shown to those alone who ask in the way that its id says: a superuser would see both
+    // each row is visible only to a query with the properties of its id; a superuser would see both
     await insertHotels(sql, [{ id: 'hotel_api_serve on on' }, { id: 'hotel_api_serve off off' }]);
     await sql`create function asks_as() returns text language sql stable as $$
       select concat_ws(' ', current_user, current_setting('transaction_read_only'), current_setting('default_transaction_read_only'))

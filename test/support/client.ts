@@ -26,10 +26,12 @@ export class Client {
   readonly #port: number;
   readonly #keys: Record<string, string | undefined>;
   // the server closes idle connections after 10 s; a request at that moment would fail
-  readonly #agent = new Agent({ keepAlive: true, timeout: 5_000 });
+  readonly #agent: Agent;
 
-  constructor(port: number, keys: { full: string; narrow: string }) {
+  constructor(port: number, keys: { full: string; narrow: string }, maxConnections = Infinity) {
     this.#port = port;
+    const limit = { maxSockets: maxConnections, maxTotalSockets: maxConnections };
+    this.#agent = new Agent({ keepAlive: true, timeout: 5_000, ...limit });
     this.#keys = { ...keys, none: undefined };
   }
 
@@ -72,7 +74,10 @@ export class Client {
         });
       });
     });
-    outgoing.on('error', reject);
+    outgoing.on('error', (error) => {
+      if (outgoing.reusedSocket) error.message += ', on a reused connection';
+      reject(error);
+    });
     // an error may arrive before the body is written
     let failed = false;
     const failing = promise.catch(() => {

@@ -8,7 +8,7 @@ export class ConnectionCloser {
   closed = 0;
 
   /** True once after `armed`: this connection is to be closed. */
-  strikes(): boolean {
+  closesNow(): boolean {
     if (!this.armed) return false;
     this.armed = false;
     this.closed++;
@@ -36,7 +36,7 @@ export async function startClosingFront(target: number, closer: ConnectionCloser
     };
     for (const socket of [client, behind]) socket.setNoDelay(true).on('error', endBoth).on('close', endBoth);
     client.on('data', (bytes) => {
-      if (answered && closer.strikes()) client.resetAndDestroy();
+      if (answered && closer.closesNow()) client.resetAndDestroy();
       else behind.write(bytes);
     });
     behind.on('data', (bytes) => {
@@ -55,6 +55,6 @@ export async function startClosingFront(target: number, closer: ConnectionCloser
     for (const socket of open) socket.destroy();
     if (server.listening) await new Promise((resolve) => server.close(resolve));
   };
-  closeAtEnd('a front that closes connections', close);
+  closeAtEnd('a proxy that closes connections', close);
   return { port: (server.address() as AddressInfo).port, connections: () => connections, close };
 }

@@ -1,4 +1,5 @@
 import type { Shutdown } from '../../src/lib/shutdown.ts';
+import { addressOf } from './address.ts';
 
 export interface ContainerServers {
   /** returns the address of a database for a superuser */
@@ -31,7 +32,7 @@ export async function startContainers(
     .start();
   shutdown.push('Redis container', () => redis.stop(), 20_000);
   return {
-    urlOf: (name) => Object.assign(new URL(database.getConnectionUri()), { pathname: `/${name}` }).href,
+    urlOf: (name) => addressOf(database.getConnectionUri(), { database: name }),
     redisUrl: `redis://${redis.getHost()}:${redis.getMappedPort(6379)}/0`,
   };
 }

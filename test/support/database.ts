@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
+import { addressOf } from './address.ts';
 import { closeAtEnd, fault, settle } from './left-behind.ts';
 
 /** Migrated database of one test file. */
@@ -57,7 +58,7 @@ export async function freshRedis(): Promise<FreshRedis> {
   const { redisUrl } = inject('servers');
   if (!redisUrl) throw new Error("this file uses Redis: it lacks needs('redis')");
   const { client, lock } = await claimNumber(redisUrl);
-  const url = numbered(redisUrl, client.options.db!);
+  const url = addressOf(redisUrl, { database: String(client.options.db!) });
   const release = once(async () => {
     const ownId = await client.client('ID');
     const left = await settle(async () => {
@@ -98,14 +99,13 @@ async function claimNumber(redisUrl: string): Promise<{ client: Redis; lock: str
 }
 
 function connectRedis(url: string, db: number): Redis {
-  const client = new Redis(numbered(url, db), { protocol: 2, maxRetriesPerRequest: 3 });
+  const client = new Redis(addressOf(url, { database: String(db) }), {
+    protocol: 2,
+    maxRetriesPerRequest: 3,
+  });
   // tests without Redis see its absence in their requests
   client.on('error', () => {});
   return client;
-}
-
-function numbered(url: string, db: number): string {
-  return Object.assign(new URL(url), { pathname: `/${db}` }).href;
 }
 
 function connect(url: string, max: number): Sql {

@@ -24,19 +24,19 @@ class Instance {
   }
 
   /** Opens connections until each worker has one; the kernel distributes them. */
-  async meetAll(): Promise<void> {
-    let met = 0;
+  async reachAll(): Promise<void> {
+    let reached = 0;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const count = PER_WORKER * this.#workers;
       if (this.clients.length === 0) this.clients = Array.from({ length: count }, this.#connect);
       const answers = await Promise.all(
         this.clients.map((client) => client.ask('/nowhere', { key: 'none' })),
       );
-      met = new Set(answers.map(answererOf)).size;
-      if (met >= this.#workers) return;
+      reached = new Set(answers.map(answererOf)).size;
+      if (reached >= this.#workers) return;
       this.close();
     }
-    throw new Error(`on port ${this.#port} only ${met} of ${this.#workers} workers respond`);
+    throw new Error(`on port ${this.#port} only ${reached} of ${this.#workers} workers respond`);
   }
 
   close(): void {
@@ -109,7 +109,7 @@ export class Everywhere {
 
   async #clients(): Promise<Client[]> {
     if (performance.now() - this.#usedAtMs > IDLE_MS)
-      await Promise.all(this.#instances.map((instance) => instance.meetAll()));
+      await Promise.all(this.#instances.map((instance) => instance.reachAll()));
     this.#usedAtMs = performance.now();
     return this.#instances.flatMap(({ clients }) => clients);
   }

@@ -1,25 +1,13 @@
-import { access, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { closeAtEnd } from './left-behind.ts';
 
 /** Paths of libfaketime on Debian and Fedora. */
-const LIBRARIES = [
+export const FAKETIME_LIBRARIES = [
   `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`,
   '/usr/lib64/faketime/libfaketime.so.1',
 ];
-
-/** Returns the path of libfaketime; undefined if it is not installed. */
-export async function findFaketime(): Promise<string | undefined> {
-  for (const path of LIBRARIES) {
-    const found = await access(path).then(
-      () => true,
-      () => false,
-    );
-    if (found) return path;
-  }
-  return undefined;
-}
 
 /** Wall clock of processes that run with `env`. It runs at normal speed, and timers are unaffected. */
 export class FakeClock {

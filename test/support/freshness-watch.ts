@@ -9,21 +9,21 @@ import type { Service } from './service.ts';
 import { stalledIn } from './stall-detector.ts';
 
 const CONNECTIONS = 8;
-/** What holds while nothing is broken. */
+/** Maximum age of responses without a fault. */
 const PROMISE_MS = promisedMs(1_000);
-/** However old answers may be while something is broken: so long after it all is as it was. */
-const RECOVERED_MS = 6_000;
+/** Time after a fault until that maximum applies again. */
+const MAX_RECOVERY_MS = 6_000;
 
 /**
- * The checker of `hotel-api check-freshness`, at services of one database, while the tests of a file do their own:
- * `witness = watchFreshness(service, …)` in `beforeAll` is enough. It reads versions in PostgreSQL, past whatever
- * proxy the services go through, and asks every worker; the file fails for each answer that is older than promised.
+ * Runs the checker of `hotel-api check-freshness` for services of one database during the tests of a file: `freshness
+ * = watchFreshness(service, …)` in `beforeAll` suffices. It reads versions from PostgreSQL, bypassing proxies of the
+ * services, and sends requests to every worker. The file fails for each stale response.
  */
 export class FreshnessWatch {
   readonly #services: Service[];
   readonly #ending = new AbortController();
   readonly #watching: Promise<void>;
-  readonly #report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], stale: [] };
+  readonly #report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], mirrorLagsMs: [], stale: [] };
   #allowances: { ms: number; untilMs: number }[] = [];
 
   constructor(services: Service[]) {
@@ -33,18 +33,18 @@ export class FreshnessWatch {
   }
 
   /**
-   * The test that runs breaks something: until it is over, and a little longer, answers may be so old (`Infinity`: as
-   * long as nobody can be asked), and services may be out of reach.
+   * Permits this age of responses during the running test and a little longer (`Infinity`: while PostgreSQL is
+   * unavailable), and permits services to be unavailable.
    */
   allowAge(ms: number): void {
     const allowance = { ms, untilMs: Number.POSITIVE_INFINITY };
     this.#allowances.push(allowance);
     onTestFinished(() => {
-      allowance.untilMs = performance.now() + Math.min(ms, RECOVERED_MS);
+      allowance.untilMs = performance.now() + Math.min(ms, MAX_RECOVERY_MS);
     });
   }
 
-  /** Ends it; what it found. */
+  /** Stops the checker; returns its findings. */
   async stop(): Promise<Report> {
     this.#ending.abort();
     await this.#watching;
@@ -57,12 +57,12 @@ export class FreshnessWatch {
     return Math.max(PROMISE_MS, ...this.#allowances.map(({ ms }) => ms));
   }
 
-  /** True while a test breaks something, and a little longer. */
+  /** True during a fault and a little longer. */
   get #isDisturbed(): boolean {
     return this.#allowances.some(({ untilMs }) => untilMs > performance.now());
   }
 
-  /** A checker ends when it cannot ask; while something is broken another takes its place. */
+  /** Runs checkers, one after the other: during a fault a checker may end, because no service responds. */
   async #watch(): Promise<void> {
     while (!this.#ending.signal.aborted) {
       await this.#check().catch(async (error: Error) => {
@@ -71,8 +71,8 @@ export class FreshnessWatch {
         await sleep(250);
       });
     }
-    for (const sentence of this.#report.stale) fault(`an answer was older than promised: ${sentence}`);
-    if (this.#report.answers === 0) fault('the freshness checker has compared no answer');
+    for (const sentence of this.#report.stale) fault(`a response was stale: ${sentence}`);
+    if (this.#report.answers === 0) fault('the freshness checker has compared no response');
   }
 
   async #check(): Promise<void> {
@@ -82,13 +82,13 @@ export class FreshnessWatch {
       statementTimeoutMs: 10_000,
       pooled: false,
     });
-    const ear = openDatabase(database.ownerUrl, 1, { kind: 'listen' });
-    const askers = this.#services.flatMap(({ url }) =>
+    const listener = openDatabase(database.ownerUrl, 1, { kind: 'listen' });
+    const clients = this.#services.flatMap(({ url }) =>
       Array.from({ length: CONNECTIONS }, () => new ServiceClient(url, fullKey)),
     );
-    // it asks late, and reads late what came in time, when this process stands still
+    // stalls of this process delay requests and the reading of responses
     const promiseMs = () => this.#allowedMs + stalledIn(this.#allowedMs);
-    const checker = new FreshnessChecker(sql, ear, askers, promiseMs);
+    const checker = new FreshnessChecker(sql, listener, clients, promiseMs);
     try {
       await checker.run(this.#ending.signal);
     } finally {
@@ -98,8 +98,8 @@ export class FreshnessWatch {
       this.#report.changes += changes;
       this.#report.lagsMs.push(...lagsMs);
       this.#report.stale.push(...stale);
-      for (const asker of askers) asker.close();
-      await Promise.all([sql.end({ timeout: 1 }), ear.end({ timeout: 1 })]).catch(() => {});
+      for (const client of clients) client.close();
+      await Promise.all([sql.end({ timeout: 1 }), listener.end({ timeout: 1 })]).catch(() => {});
     }
   }
 }

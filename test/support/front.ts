@@ -8,20 +8,20 @@ import {
 import type { AddressInfo } from 'node:net';
 import { closeAtEnd } from './left-behind.ts';
 
-/** A request that came to the front, and how it was answered. */
-export interface Seen {
+/** Request that the proxy received, and its response. */
+export interface FrontRequest {
   atMs: number;
   method: string;
   path: string;
   headers: IncomingMessage['headers'];
   body: string;
-  /** 0: the connection was cut before the response */
+  /** 0: the connection was closed before the response */
   status: number;
 }
 
 /**
- * What the front does to a request instead of handing it on: it responds itself, or it cuts the connection: before
- * the response, in the middle of its body, or there without a length that would tell.
+ * Fault of the proxy: it responds itself, or closes the connection before the response or in the middle of its body,
+ * with or without a content-length.
  */
 export type Rejection =
   | { status: number; retryAfterS?: number; headers?: OutgoingHttpHeaders; body?: string }
@@ -29,24 +29,31 @@ export type Rejection =
   | 'cut body'
   | 'cut body without length';
 
-/** A proxy before a service that answers some requests itself, as gateways do: by their number, from 1. */
+/** Starts a proxy before a service that responds to some requests itself, like gateways: by their number, from 1. */
 export async function startFront(
   port: number,
   errorReplies: Record<number, Rejection>,
-): Promise<{ url: string; seen: Seen[] }> {
-  const seen: Seen[] = [];
+): Promise<{ url: string; seen: FrontRequest[] }> {
+  const seen: FrontRequest[] = [];
   const server = createServer(async (incoming, outgoing) => {
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) chunks.push(chunk);
     const body = Buffer.concat(chunks);
     const { method, url: path, headers } = incoming as IncomingMessage & { method: string; url: string };
-    const noted: Seen = { atMs: performance.now(), method, path, headers, body: body.toString(), status: 0 };
-    seen.push(noted);
+    const record: FrontRequest = {
+      atMs: performance.now(),
+      method,
+      path,
+      headers,
+      body: body.toString(),
+      status: 0,
+    };
+    seen.push(record);
     const rejection = errorReplies[seen.length];
     if (rejection === 'cut') {
       incoming.socket.destroy();
     } else if (typeof rejection === 'object') {
-      noted.status = rejection.status;
+      record.status = rejection.status;
       outgoing
         .writeHead(rejection.status, {
           'content-type': 'application/json',
@@ -56,7 +63,7 @@ export async function startFront(
         })
         .end(rejection.body ?? '{"error":"Later"}');
     } else {
-      noted.status = await handOn(port, incoming, body, outgoing, rejection);
+      record.status = await forward(port, incoming, body, outgoing, rejection);
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -67,7 +74,7 @@ export async function startFront(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
 }
 
-function handOn(
+function forward(
   port: number,
   from: IncomingMessage,
   body: Buffer,
@@ -89,7 +96,7 @@ function handOn(
       const { 'content-length': length, ...others } = answer.headers;
       const sent =
         cut === 'cut body' ? { ...others, 'content-length': length } : { ...others, connection: 'close' };
-      // without a length the end of the connection is the end of the body
+      // without a length, the end of the connection ends the body
       if (cut === 'cut body without length') to.useChunkedEncodingByDefault = false;
       to.writeHead(answer.statusCode!, sent);
       to.write(whole.subarray(0, whole.length / 2), () => to.socket!.end());

@@ -9,14 +9,14 @@ export interface ChangePage {
   more: boolean;
 }
 
-/** A client that holds a copy of all hotels, by `GET /changes`. */
+/** Client that keeps a copy of all hotels by `GET /changes`. */
 export class Mirror {
   get: (path: string) => Promise<Answer>;
   readonly #limit: number;
   readonly hotels = new Map<string, MirroredHotel>();
-  /** ids that it was ever told of */
+  /** ids of all hotels it has received */
   readonly announced = new Set<string>();
-  /** as they were given */
+  /** changes as received */
   readonly tokens: string[] = [];
   next: string | undefined;
   more = true;
@@ -27,7 +27,7 @@ export class Mirror {
     this.#limit = limit;
   }
 
-  /** Asks once, and applies the answer. Throws where it is none. */
+  /** Sends one request and applies its response. Throws if it is not a page of changes. */
   async ask(waitS = 0): Promise<ChangePage> {
     this.requests++;
     const after = this.next === undefined ? '' : `&after=${encodeURIComponent(this.next)}`;
@@ -46,7 +46,7 @@ export class Mirror {
     return page;
   }
 
-  /** Asks until it is up to date. */
+  /** Sends requests until it is up to date. */
   async catchUp(): Promise<void> {
     do await this.ask();
     while (this.more);

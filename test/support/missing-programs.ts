@@ -1,7 +1,7 @@
 import { missingPrograms, packagesOf } from './programs.ts';
 
 /** Reports the missing programs of the system tests at the start. In CI that is an error. */
-export default async function sayWhatIsMissing(): Promise<void> {
+export default async function reportMissing(): Promise<void> {
   const missing = await missingPrograms();
   if (missing.length === 0) return;
   const sentence = `Not installed: ${missing.join(', ')} (Debian: ${packagesOf(missing).join(' ')}).`;

@@ -16,7 +16,7 @@ export async function needs(...names: Need[]): Promise<void> {
   if (sentence) (globalThis as Record<symbol, unknown>)[MISSING] = sentence;
 }
 
-/** Installs what the tests of a file need. Where that fails, the tests are skipped with one sentence. In CI that is an error. */
+/** Installs requirements of a file. If that fails, the tests are skipped with a message. In CI that is an error. */
 export async function needsInstalled(what: string, install: () => Promise<void>): Promise<void> {
   try {
     await install();

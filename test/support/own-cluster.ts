@@ -11,7 +11,7 @@ const ADMIN = 'admin';
 const SLOTS = 16_384;
 /** Silence after which the other nodes consider a node dead. */
 const NODE_TIMEOUT_MS = 1_000;
-const PATIENCE_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 export interface ClusterNode {
   server: OwnServer;
@@ -190,7 +190,7 @@ async function viewOf(node: Redis): Promise<{ masters: string[]; slots: number; 
 }
 
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const untilMs = performance.now() + PATIENCE_MS;
+  const untilMs = performance.now() + TIMEOUT_MS;
   while (!(await isSo())) {
     if (performance.now() > untilMs) throw new Error(`timed out waiting until ${what}`);
     await sleep(20);

@@ -1,9 +1,23 @@
+import { access } from 'node:fs/promises';
 import { findProgram } from '../../src/demo/servers/programs.ts';
-import { findFaketime } from './fake-clock.ts';
+import { FAKETIME_LIBRARIES } from './fake-clock.ts';
+
+/** Program by its names, or file by its paths; one suffices. */
+interface Wanted {
+  programs?: readonly string[];
+  files?: readonly string[];
+  package: string;
+}
+
+/** Library of Debian's own Python, `/usr/bin/python3`. */
+const pythonLibrary = (name: string) => ({
+  files: [`/usr/lib/python3/dist-packages/${name}/__init__.py`],
+  package: `python3-${name}`,
+});
 
 /**
- * Programs that system tests need beside Node, and their Debian packages. One of `programs` suffices. `test:system` reports
- * the missing ones at its start, and `.ci/run` installs all.
+ * Programs and libraries that system tests need beside Node, and their Debian packages. `test:system` reports the missing
+ * ones at its start, and `.ci/run` installs all.
  */
 const PROGRAMS = {
   // Debian's name, and the original one
@@ -15,9 +29,10 @@ const PROGRAMS = {
     package: 'chromium',
   },
   debootstrap: { programs: ['debootstrap'], package: 'debootstrap' },
-  // a library, which is searched at Debian's path
-  faketime: { programs: [], package: 'faketime' },
+  faketime: { files: FAKETIME_LIBRARIES, package: 'faketime' },
+  go: { programs: ['go'], package: 'golang-go' },
   haproxy: { programs: ['haproxy'], package: 'haproxy' },
+  java: { programs: ['javac'], package: 'default-jdk-headless' },
   kubectl: { programs: ['kustomize', 'kubectl'], package: 'kubernetes-client' },
   nginx: { programs: ['nginx'], package: 'nginx' },
   openssl: { programs: ['openssl'], package: 'openssl' },
@@ -27,19 +42,30 @@ const PROGRAMS = {
   promtool: { programs: ['promtool'], package: 'prometheus' },
   psql: { programs: ['psql'], package: 'postgresql-client' },
   python3: { programs: ['python3'], package: 'python3' },
+  'python3-aiohttp': pythonLibrary('aiohttp'),
+  'python3-httpx': pythonLibrary('httpx'),
+  'python3-requests': pythonLibrary('requests'),
   'redis-cli': { programs: ['redis-cli'], package: 'redis-tools' },
   script: { programs: ['script'], package: 'bsdutils' },
   setpriv: { programs: ['setpriv'], package: 'util-linux' },
   unshare: { programs: ['unshare'], package: 'util-linux' },
-} as const;
+} as const satisfies Record<string, Wanted>;
 
 export type Program = keyof typeof PROGRAMS;
 
 const NAMES = Object.keys(PROGRAMS) as Program[];
 
-/** Returns the path of a program of the table; undefined if it is not installed. */
+/** Returns the path of a program or library of the table; undefined if it is not installed. */
 export async function pathOf(name: Program): Promise<string | undefined> {
-  return name === 'faketime' ? findFaketime() : findProgram([...PROGRAMS[name].programs]);
+  const { programs = [], files = [] }: Wanted = PROGRAMS[name];
+  for (const file of files) {
+    const isThere = await access(file).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return file;
+  }
+  return findProgram([...programs]);
 }
 
 /** Returns the programs that are not installed. */

@@ -3,14 +3,14 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { closeAtEnd } from './left-behind.ts';
 
 /** One direction of a connection with its delayed bytes. */
-interface Way {
+interface Direction {
   to: Socket;
   /** first bytes of the connection, as far as they arrived together */
   began: () => string;
   waiting: { bytes: Buffer; dueAtMs: number }[];
   ended: boolean;
   /** the far side has disappeared without notice: no byte passes any more, even after healing */
-  stranded: boolean;
+  isHalfOpen: boolean;
 }
 
 const KEEPALIVE_MS = 25_000;
@@ -24,11 +24,11 @@ export class FaultProxy {
   #target: { host: string; port: number };
   readonly #sockets = new Set<Socket>();
   readonly #serverEnds = new Set<Socket>();
-  readonly #ways = new Set<Way>();
+  readonly #directions = new Set<Direction>();
   #delayMs = 0;
-  #black = false;
-  #ofThose = '';
-  #refusing = false;
+  #isBlackout = false;
+  #affectedPrefix = '';
+  #isRejecting = false;
   port = 0;
 
   private constructor(target: { host: string; port: number }) {
@@ -55,12 +55,12 @@ export class FaultProxy {
 
   /** Ends all faults and delivers buffered bytes. */
   async heal(): Promise<void> {
-    this.#black = false;
+    this.#isBlackout = false;
     this.#delayMs = 0;
-    this.#ofThose = '';
-    if (this.#refusing) await this.#listen();
-    this.#refusing = false;
-    for (const way of this.#ways) this.#deliver(way);
+    this.#affectedPrefix = '';
+    if (this.#isRejecting) await this.#listen();
+    this.#isRejecting = false;
+    for (const direction of this.#directions) this.#deliver(direction);
   }
 
   /**
@@ -69,21 +69,21 @@ export class FaultProxy {
    */
   delay(ms: number, beganWith = ''): void {
     this.#delayMs = ms;
-    this.#ofThose = beganWith;
+    this.#affectedPrefix = beganWith;
   }
 
   /** Stops all bytes in both directions, on old and new connections, without notice. `beganWith` as for `delay`. */
   blackout(beganWith = ''): void {
-    this.#black = true;
-    this.#ofThose = beganWith;
+    this.#isBlackout = true;
+    this.#affectedPrefix = beganWith;
   }
 
   /**
    * Leaves every connection half open, like a router that has lost its state. New ones pass. The server detects it by its
    * keep-alive, after 25 s with the service's settings.
    */
-  strand(): void {
-    for (const way of this.#ways) way.stranded = true;
+  halfOpen(): void {
+    for (const direction of this.#directions) direction.isHalfOpen = true;
     const ends = [...this.#serverEnds];
     setTimeout(() => {
       for (const end of ends) end.destroy();
@@ -97,7 +97,7 @@ export class FaultProxy {
 
   /** Resets every connection and rejects new ones. */
   async reject(): Promise<void> {
-    this.#refusing = true;
+    this.#isRejecting = true;
     const closed = once(this.#server, 'close');
     this.#server.close();
     this.reset();
@@ -135,43 +135,47 @@ export class FaultProxy {
   }
 
   #pipe(from: Socket, to: Socket, began: () => string): void {
-    const way: Way = { to, began, waiting: [], ended: false, stranded: false };
-    this.#ways.add(way);
+    const direction: Direction = { to, began, waiting: [], ended: false, isHalfOpen: false };
+    this.#directions.add(direction);
     from.on('data', (bytes) => {
-      way.waiting.push({ bytes, dueAtMs: performance.now() + (this.#meant(way) ? this.#delayMs : 0) });
-      this.#deliver(way);
+      direction.waiting.push({
+        bytes,
+        dueAtMs: performance.now() + (this.#isAffected(direction) ? this.#delayMs : 0),
+      });
+      this.#deliver(direction);
     });
     from.on('end', () => {
-      way.ended = true;
-      this.#deliver(way);
+      direction.ended = true;
+      this.#deliver(direction);
     });
     from.on('close', () => {
       this.#sockets.delete(from);
-      way.ended = true;
-      this.#deliver(way);
+      direction.ended = true;
+      this.#deliver(direction);
     });
   }
 
-  #meant(way: Way): boolean {
-    return way.began().includes(this.#ofThose);
+  #isAffected(direction: Direction): boolean {
+    return direction.began().includes(this.#affectedPrefix);
   }
 
-  #deliver(way: Way): void {
-    if (way.stranded) {
-      way.waiting.length = 0;
-      if (way.ended) this.#ways.delete(way);
+  #deliver(direction: Direction): void {
+    if (direction.isHalfOpen) {
+      direction.waiting.length = 0;
+      if (direction.ended) this.#directions.delete(direction);
       return;
     }
-    if (this.#black && this.#meant(way)) return;
+    if (this.#isBlackout && this.#isAffected(direction)) return;
     const nowMs = performance.now();
-    while (way.waiting[0] && way.waiting[0].dueAtMs <= nowMs) {
-      const { bytes } = way.waiting.shift()!;
-      if (!way.to.destroyed) way.to.write(bytes);
+    while (direction.waiting[0] && direction.waiting[0].dueAtMs <= nowMs) {
+      const { bytes } = direction.waiting.shift()!;
+      if (!direction.to.destroyed) direction.to.write(bytes);
     }
-    if (way.waiting[0]) setTimeout(() => this.#deliver(way), way.waiting[0].dueAtMs - nowMs);
-    else if (way.ended) {
-      this.#ways.delete(way);
-      way.to.end();
+    if (direction.waiting[0])
+      setTimeout(() => this.#deliver(direction), direction.waiting[0].dueAtMs - nowMs);
+    else if (direction.ended) {
+      this.#directions.delete(direction);
+      direction.to.end();
     }
   }
 }

@@ -2,35 +2,21 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
-import { documented } from '../chaos/nginx.ts';
 import { ingressConfiguration } from '../manifests/ingress.ts';
 import { closeAtEnd } from './left-behind.ts';
+import { startNginx } from './nginx.ts';
 import { pathOf } from './programs.ts';
 
 /** Starts a proxy before these ports, as its recipe says; instances answer health checks at `adminPort`. Returns its port. */
 export type StartProxy = (ports: number[], adminPort: number) => Promise<number>;
 
 /** Proxies, set up as docs/operations/nginx-and-load-balancers.md and the Ingresses of production say. */
-export const RECIPES: Record<'nginx' | 'HAProxy' | 'Ingress', StartProxy> = {
-  nginx: (ports) => startNginx((port) => documented(port, ports)),
+export const PROXIES: Record<'nginx' | 'HAProxy' | 'Ingress', StartProxy> = {
+  nginx: (ports) => startNginx(ports),
   HAProxy: startHaproxy,
-  Ingress: async (ports) => {
-    const configuration = await ingressConfiguration();
-    return startNginx((port) => configuration(port, ports));
-  },
+  Ingress: async (ports) => startNginx(ports, await ingressConfiguration()),
 };
-
-async function startNginx(configuration: (port: number) => string): Promise<number> {
-  const program = await pathOf('nginx');
-  const server = await startOnFreePort(
-    (port) => orderNginx(program!, () => configuration(port)),
-    NGINX_READY,
-  );
-  closeAtEnd('nginx', async () => void (await server.stop()));
-  return server.port;
-}
 
 async function startHaproxy(ports: number[], adminPort: number): Promise<number> {
   const program = await pathOf('haproxy');

@@ -7,7 +7,7 @@ import { type Exit, type Guarded, runGuarded } from '../../src/demo/servers/guar
 import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { type Answer, type AskOptions, Client } from './client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
-import { samplesOf } from './exposition.ts';
+import { type Sample, samplesOf } from './exposition.ts';
 import { inForm } from './form.ts';
 import { type HotelRow, insertHotels } from './hotel.ts';
 import { insertKey } from './key.ts';
@@ -37,7 +37,7 @@ export interface ServiceOptions {
 }
 
 /** Long deadline, because other tests load the processors; a test of deadlines sets its own. */
-const PATIENT = { DATABASE_TIMEOUT_MS: '3000' };
+const LONG_DEADLINE = { DATABASE_TIMEOUT_MS: '3000' };
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 60_000;
@@ -74,8 +74,10 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         DRAIN_WAIT_MS: '0',
         // a test that counts connections keeps its own
         CONNECTION_MAX_AGE_S: '0',
+        // a test that counts loads makes its own
+        WARMUP_TIMEOUT_MS: '0',
         ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
-        ...inForm<Record<string, string>>(PATIENT, {}),
+        ...inForm<Record<string, string>>(LONG_DEADLINE, {}),
         ...options.env,
       },
       stopSignal: 'SIGTERM',
@@ -182,14 +184,18 @@ export class Service {
    * service has no such metric.
    */
   async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
+    const wanted = Object.entries(labels);
+    return (await this.samples(name))
+      .filter((sample) => wanted.every(([label, value]) => sample.labels[label] === value))
+      .reduce((sum, { value }) => sum + value, 0);
+  }
+
+  /** Returns the samples of a metric, in the order of the exposition. Throws if the service has no such metric. */
+  async samples(name: string): Promise<Sample[]> {
     const exposition = await this.metrics();
     if (!exposition.includes(`# TYPE ${name.replace(/_(bucket|count|sum)$/, '')} `))
       throw new Error(`there is no metric ${name}`);
-    const wanted = Object.entries(labels);
-    return samplesOf(exposition)
-      .filter((sample) => sample.name === name)
-      .filter((sample) => wanted.every(([label, value]) => sample.labels[label] === value))
-      .reduce((sum, { value }) => sum + value, 0);
+    return samplesOf(exposition).filter((sample) => sample.name === name);
   }
 
   /** Inserts a hotel with a default id and name; returns its id. */
@@ -207,7 +213,7 @@ export class Service {
   }
 
   /**
-   * Resolves when /readyz returns 200 and all workers accept connections, because the first worker suffices for /readyz.
+   * Resolves when /readyz returns 200 and all workers accept connections, of which one may have been replaced.
    * Rejects with the output if the process exits or the time is over.
    */
   async ready(): Promise<void> {

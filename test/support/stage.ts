@@ -29,55 +29,56 @@ import { Redis } from '../../src/redis/client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
 import { closeAtEnd } from './left-behind.ts';
 
-/** What `until` waits for comes in the next moments, however busy the machine is. */
+/** Timeout of `until`, which normally takes moments. */
 const UNTIL_MS = 20_000;
-/** Twice all of up to two thousand names. */
+/** Steps that scan up to two thousand names twice. */
 const COMPARE_STEPS = 6;
-/** Of the values of keys in Redis. */
+/** Secret of the values of keys in Redis. */
 const KEY_SECRET = new MacSecret();
-const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
+const REDIS_CACHE_OPTIONS = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
 
-/** A door that work waits at while it is shut. */
+/** Point at which work waits while it is closed. */
 export class SyncPoint {
-  #shut: PromiseWithResolvers<void> | undefined;
+  #closed: PromiseWithResolvers<void> | undefined;
   #waiting = 0;
 
-  shut(): void {
-    this.#shut ??= Promise.withResolvers();
+  close(): void {
+    this.#closed ??= Promise.withResolvers();
   }
 
   open(): void {
-    this.#shut?.resolve();
-    this.#shut = undefined;
+    this.#closed?.resolve();
+    this.#closed = undefined;
   }
 
-  /** How many wait. */
+  /** Returns the number of waiting calls. */
   get waiting(): number {
     return this.#waiting;
   }
 
   async pass(): Promise<void> {
-    if (!this.#shut) return;
+    if (!this.#closed) return;
     this.#waiting++;
-    await this.#shut.promise;
+    await this.#closed.promise;
     this.#waiting--;
   }
 }
 
-/** The memory of one worker, with doors behind its reads of PostgreSQL and before its writes to Redis. */
+/** Caches of one worker, with sync points after its reads of PostgreSQL and before its writes to Redis. */
 export class StagedWorker {
   readonly afterQuery = new SyncPoint();
   readonly beforeFill = new SyncPoint();
   readonly reader: HotelReader;
   readonly local: LocalCache;
   readonly apiKeys: ApiKeyCache;
+  readonly collectionRepository: CollectionRepository;
   readonly collections: Collections;
-  readonly #follower: FeedApplier;
-  readonly #link = new FeedStatus();
+  readonly #feedApplier: FeedApplier;
+  readonly #feedStatus = new FeedStatus();
 
   constructor(sql: Sql, redis: Redis, generation: string) {
-    const redisCache = new RedisHotelCache(redis, SHARING);
-    const redisKeys = new RedisKeyCache(redis, SHARING, KEY_SECRET);
+    const redisCache = new RedisHotelCache(redis, REDIS_CACHE_OPTIONS);
+    const redisKeys = new RedisKeyCache(redis, REDIS_CACHE_OPTIONS, KEY_SECRET);
     for (const store of [redisCache, redisKeys])
       hold(store, ['fill', 'rememberAbsent', 'rememberUnknown'], this.beforeFill);
     const query = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
@@ -88,10 +89,10 @@ export class StagedWorker {
     const rows = (text: string, parameters: never[]) => query((sql) => sql.unsafe(text, parameters));
     const origin = new HotelRepository({ query, rows } as never);
     const [hotelChanges, keyChanges] = [new RecentChanges(), new RecentChanges()];
-    const isFeedUp = () => this.#link.up;
+    const isFeedUp = () => this.#feedStatus.up;
     this.local = new LocalCache(4 * 1024 ** 2, {
       isFeedUp: isFeedUp,
-      absentTtlMs: SHARING.absentTtlMs,
+      absentTtlMs: REDIS_CACHE_OPTIONS.absentTtlMs,
       refresh: () => {},
       counts: { hit: 0, absent: 0, miss: 0 },
     });
@@ -101,16 +102,17 @@ export class StagedWorker {
       postgres: { query } as never,
       recent: keyChanges,
       isFeedUp,
-      unknownTtlMs: SHARING.absentTtlMs,
+      unknownTtlMs: REDIS_CACHE_OPTIONS.absentTtlMs,
       counts: new Metrics().keyLookups.counts,
       mayLookUp: () => true,
     });
+    this.collectionRepository = new CollectionRepository({ rows } as never);
     this.collections = new Collections({
-      repository: new CollectionRepository({ rows } as never),
+      repository: this.collectionRepository,
       maxBytes: 1024 ** 2,
       isFresh: () => true,
     });
-    this.#follower = new FeedApplier({
+    this.#feedApplier = new FeedApplier({
       hotelChanges,
       keyChanges,
       reader: this.reader,
@@ -121,19 +123,22 @@ export class StagedWorker {
       apiKeys: this.apiKeys,
       redisHotels: redisCache,
       redisKeys: redisKeys,
-      feedStatus: this.#link,
+      feedStatus: this.#feedStatus,
       logPositions: new PositionWatch(isFeedUp),
       metrics: new Metrics(),
     });
-    this.#follower.useGeneration(generation);
-    this.#link.received(undefined, 0);
+    this.#feedApplier.useGeneration(generation);
+    this.#feedStatus.received(undefined, 0);
   }
 
   receive(message: FeedMessage): void {
-    this.#follower.apply(message, 0);
+    this.#feedApplier.apply(message, 0);
   }
 
-  /** As a request does: the local cache, else the other tiers. The name, or null where there is no hotel. */
+  /**
+   * Looks up a hotel like a request: in the local cache, then in the other tiers. Returns its name; null if it does
+   * not exist.
+   */
   async ask(namespace: Namespace, key: string): Promise<string | null> {
     const ref = this.local.find(namespace, key);
     if (ref > 0) return nameOf(new Entry(this.local.arena.read(ref)));
@@ -143,7 +148,7 @@ export class StagedWorker {
   }
 }
 
-/** Has these methods, where the store has them, wait at a door. */
+/** Makes these methods of a store, if present, wait at a sync point. */
 function hold(store: object, methods: string[], syncPoint: SyncPoint): void {
   const methodsOf = store as Record<string, ((...values: unknown[]) => Promise<unknown>) | undefined>;
   for (const method of methods) {
@@ -156,36 +161,36 @@ function hold(store: object, methods: string[], syncPoint: SyncPoint): void {
   }
 }
 
-/** An invalidator that does not know that its term is over; what it writes to Redis waits at a door. */
-export interface Rival {
+/** Invalidator that has not noticed the end of its term; its writes to Redis wait at a sync point. */
+export interface CompetingInvalidator {
   beforeWrite: SyncPoint;
-  /** takes changes off the queue, writes them and tells of them */
+  /** takes changes from the queue, writes and announces them */
   deliver(): Promise<number>;
-  /** ends its connection, and with it its transaction */
-  cutOff(): Promise<void>;
+  /** closes its connection, and so ends its transaction */
+  disconnect(): Promise<void>;
 }
 
 const EVENTS = new Events(openLog('silent', 'test'));
 const storesOf = (redis: Redis) => ({
-  hotels: new RedisHotelCache(redis, SHARING),
-  keys: new RedisKeyCache(redis, SHARING, KEY_SECRET),
+  hotels: new RedisHotelCache(redis, REDIS_CACHE_OPTIONS),
+  keys: new RedisKeyCache(redis, REDIS_CACHE_OPTIONS, KEY_SECRET),
 });
 const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
 
-/** PostgreSQL, Redis, an invalidator that works step by step, and the memories of two workers, in this process. */
+/** PostgreSQL, Redis, an invalidator that works step by step, and the caches of two workers, in this process. */
 export class Stage {
   readonly sql: Sql;
   readonly database: FreshDatabase;
   readonly redisDatabase: FreshRedis;
   readonly workers: StagedWorker[] = [];
-  /** what the invalidator has said and no worker has heard yet */
+  /** messages that the invalidator announced and no worker has received */
   readonly announced: FeedMessage[] = [];
   readonly #redis: Redis;
-  readonly #access: RedisStores;
+  readonly #stores: RedisStores;
   readonly #term: Term;
-  #rivals: Sql | undefined;
-  #rivalClosed = Promise.withResolvers<void>();
-  #beat: string | null = null;
+  #competitors: Sql | undefined;
+  #competitorClosed = Promise.withResolvers<void>();
+  #writeMarker: string | null = null;
   #ownStores = 0;
   #generation = '';
   #syncs = 0;
@@ -202,7 +207,7 @@ export class Stage {
     this.database = database;
     this.redisDatabase = redisDatabase;
     this.#redis = redisStores.redis;
-    this.#access = redisStores;
+    this.#stores = redisStores;
     this.#term = term;
   }
 
@@ -226,47 +231,47 @@ export class Stage {
     );
     await term.deliver();
     await stage.#sync();
-    for (let i = 0; i < 2; i++) stage.workers.push(stage.newcomer());
+    for (let i = 0; i < 2; i++) stage.workers.push(stage.startWorker());
     stage.announced.length = 0;
     return stage;
   }
 
-  /** A worker that starts now: it has heard of nothing that was told before. */
-  newcomer(): StagedWorker {
+  /** Starts a worker, which has received no earlier message. */
+  startWorker(): StagedWorker {
     return new StagedWorker(this.sql, this.#redis, this.#generation);
   }
 
-  /** The invalidator takes off the queue all that is committed, and what it says arrives. */
+  /** Lets the invalidator take all committed changes from the queue, and waits for its messages. */
   async deliver(): Promise<void> {
     while ((await this.#term.deliver()) > 0);
     await this.#sync();
   }
 
-  /** Redis forgets these keys, named without their generation. (To look for them takes longer with every round.) */
-  async forget(names: string[]): Promise<void> {
+  /** Deletes these keys, named without their generation, from Redis. */
+  async deleteFromRedis(names: string[]): Promise<void> {
     await this.redisDatabase.client.del(names.map((name) => `${this.#generation}:${name}`));
   }
 
-  /** Redis as others know it, under names that nobody else uses. */
+  /** Returns stores with separate names in Redis. */
   stores(): ReturnType<typeof storesOf> {
     const stores = storesOf(this.#redis);
     for (const store of Object.values(stores)) store.useGeneration(`of its own ${++this.#ownStores}`);
     return stores;
   }
 
-  /** Another invalidator that begins now, on a connection of its own, and knows all that was told. */
-  async rival(): Promise<Rival> {
-    if (!this.#rivals) {
-      const rivals = postgres(this.database.ownerUrl, {
+  /** Starts another invalidator on a separate connection, which knows the position of the feed. */
+  async competitor(): Promise<CompetingInvalidator> {
+    if (!this.#competitors) {
+      const competitors = postgres(this.database.ownerUrl, {
         max: 1,
         onnotice: () => {},
         backoff: () => 0.005,
-        onclose: () => this.#rivalClosed.resolve(),
+        onclose: () => this.#competitorClosed.resolve(),
       });
-      closeAtEnd('rival', () => rivals.end());
-      this.#rivals = rivals;
+      closeAtEnd('competing invalidator', () => competitors.end());
+      this.#competitors = competitors;
     }
-    const sql = this.#rivals;
+    const sql = this.#competitors;
     const beforeWrite = new SyncPoint();
     const stores = storesOf(this.#redis);
     hold(stores.hotels, ['fill', 'withdraw'], beforeWrite);
@@ -274,27 +279,34 @@ export class Stage {
     const [{ leader }] = (await this.sql`select leader from hotel_api_feed_position`) as unknown as [
       { leader: string },
     ];
-    const term = await Term.begin(sql, redisStores, this.#beat, NOTHING_RECEIVED, new Metrics(), EVENTS);
-    // the stage's own term goes on, as if it had begun after this one
+    const term = await Term.begin(
+      sql,
+      redisStores,
+      this.#writeMarker,
+      NOTHING_RECEIVED,
+      new Metrics(),
+      EVENTS,
+    );
+    // the stage's own term continues, as if it had begun after this one
     await this.sql`update hotel_api_feed_position set leader = ${leader}, written_by = pg_current_xact_id()`;
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
     return {
       beforeWrite,
       deliver: () => term.deliver(),
-      cutOff: async () => {
-        this.#rivalClosed = Promise.withResolvers();
+      disconnect: async () => {
+        this.#competitorClosed = Promise.withResolvers();
         await this.sql`select pg_terminate_backend(${backend!.pid})`;
-        await this.#rivalClosed.promise;
+        await this.#competitorClosed.promise;
       },
     };
   }
 
   /**
-   * Compares all that Redis holds with PostgreSQL, as the active invalidator does step by step, and so often that what
-   * lasts is seen to last. What is wrong.
+   * Compares the content of Redis with PostgreSQL like the active invalidator, often enough to confirm findings.
+   * Returns the differences.
    */
   async compare(): Promise<Pick<Findings, 'entries' | 'keys'>> {
-    const reconciler = new Reconciler(this.#access);
+    const reconciler = new Reconciler(this.#stores);
     const all: Pick<Findings, 'entries' | 'keys'> = { entries: [], keys: [] };
     for (let step = 0; step < COMPARE_STEPS; step++) {
       const found = await reconciler.step(this.sql);
@@ -304,7 +316,7 @@ export class Stage {
     return all;
   }
 
-  /** Every worker hears what was told. */
+  /** Delivers the announced messages to every worker. */
   receive(): void {
     for (const message of this.announced.splice(0))
       for (const worker of this.workers) worker.receive(message);
@@ -320,7 +332,7 @@ export class Stage {
     await this.passed();
   }
 
-  /** Resolves when whatever was let go, or has begun, has gone through Redis. */
+  /** Resolves when all released and started work has passed Redis. */
   async passed(): Promise<void> {
     for (let i = 0; i < 3; i++) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -332,7 +344,7 @@ export class Stage {
   #arrive(message: FeedMessage | { sync: number }): void {
     if (!('sync' in message)) {
       if (message.g !== '') this.#generation = message.g;
-      this.#beat = message.b;
+      this.#writeMarker = message.b;
       this.announced.push(message);
       return;
     }
@@ -348,7 +360,7 @@ export class Stage {
   }
 }
 
-/** Lets what is ready run until `isSo`; throws when that never comes. */
+/** Runs the event loop until `isSo`; throws after a timeout. */
 export async function until(isSo: () => boolean): Promise<void> {
   const untilMs = performance.now() + UNTIL_MS;
   while (!isSo()) {

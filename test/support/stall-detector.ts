@@ -43,20 +43,20 @@ export function stalledIn(ownMs: number): number {
 }
 
 /**
- * Polls until the result passes `judge`, for at most this many ms (`promisedMs`) of this process's own time; then throws the
- * error of `judge`. Returns the result.
+ * Polls until the result passes `check`, for at most this many ms (`promisedMs`) of this process's own time; then throws the
+ * error of `check`. Returns the result.
  */
 export async function within<T>(
   timeoutMs: number,
   ask: () => T | Promise<T>,
-  judge: (found: T) => void,
+  check: (found: T) => void,
 ): Promise<T> {
   const beganMs = ownTimeMs();
   for (;;) {
     const found = await ask();
     const tookMs = ownTimeMs() - beganMs;
     try {
-      judge(found);
+      check(found);
       return found;
     } catch (error) {
       if (tookMs > promisedMs(timeoutMs)) throw error;

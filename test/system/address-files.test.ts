@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
+import { addressOf } from '../support/address.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
@@ -18,7 +19,7 @@ const HOTELS = Array.from({ length: 30 }, (_, i) => ({ id: `h${i}` }));
 
 let folder: string;
 
-/** As a mounted Secret changes: at once, and whole. */
+/** Replaces a file atomically, as a mounted Secret changes. */
 async function write(name: string, content: string): Promise<string> {
   const path = join(folder, name);
   await writeFile(`${path}.new`, `${content}\n`);
@@ -34,7 +35,7 @@ beforeAll(async () => {
   closeAtEnd('address files', () => rm(folder, { recursive: true, force: true }));
 });
 
-it('another login of PostgreSQL is used without a restart, by requests and the change feed', async () => {
+it('a new login of PostgreSQL is used without a restart, by requests and the change feed', async () => {
   const database = await freshDatabase();
   const { sql } = database;
   const suffix = randomBytes(4).toString('hex');
@@ -44,8 +45,7 @@ it('another login of PostgreSQL is used without a restart, by requests and the c
   closeAtEnd('logins', async () => {
     for (const login of [before, after]) await sql.unsafe(`drop role if exists ${login}`);
   });
-  const urlOf = (login: string) =>
-    Object.assign(new URL(database.ownerUrl), { username: login, password: login }).href;
+  const urlOf = (login: string) => addressOf(database.ownerUrl, { username: login, password: login });
   const file = await write('postgres', urlOf(before));
   const service = await startService({
     database,
@@ -63,7 +63,7 @@ it('another login of PostgreSQL is used without a restart, by requests and the c
   const used = reloads(service, 'DATABASE_URL');
   await write('postgres', urlOf(after));
   await expect.poll(() => reloads(service, 'DATABASE_URL'), POLL).toBe(used + 2);
-  // the login of before ends as a provider ends it
+  // the sessions of the old login end, as a provider would end them
   await sql.unsafe(`alter role ${before} nologin`);
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${before}`;
   await expect.poll(logins, POLL).toEqual([after]);
@@ -72,14 +72,14 @@ it('another login of PostgreSQL is used without a restart, by requests and the c
   await (await Everywhere.of(service)).until('/hotels/h7', named('by the other login'), 10_000);
   expect(service.logs().join('\n')).not.toContain(`${after}:`);
 
-  // what is no address is reported and not used
+  // invalid content is reported and not used
   await write('postgres', 'postgres://a b@[');
   await expect.poll(() => service.logs().join('\n'), POLL).toContain('address file rejected');
   expect((await service.get('/hotels/h8')).status).toBe(200);
   await service.stop();
 });
 
-it('another password of Redis is used without a restart', async () => {
+it('a new password of Redis is used without a restart', async () => {
   const { url } = await ownRedis();
   const client = new Redis(url, { protocol: 2 });
   closeAtEnd('a client of Redis', async () => client.disconnect());

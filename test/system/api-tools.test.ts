@@ -1,63 +1,55 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { hotelAt, type SeededHotel } from '../../src/cli/seed/hotel.ts';
+import type { Hotel } from '../../src/hotels/hotel.ts';
 import { type Answer, Client } from '../support/client.ts';
+import { startDemo } from '../support/demo.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
-import { needsInstalled } from '../support/needs.ts';
+import { needsPackages } from '../support/own-packages.ts';
 import { ownPort } from '../support/own-port.ts';
-import { type Service, startService } from '../support/service.ts';
 
-const SOURCE = join(import.meta.dirname, 'api-tools');
-const FOLDER = join(import.meta.dirname, '../../node_modules/.cache/api-tools');
-const HOTELS = 150;
 const execute = promisify(execFile);
 
-let service: Service;
-let hotels: SeededHotel[];
+let port: number;
+let keys: { full: string; narrow: string };
+let hotels: Hotel[];
 
-/** Installs what the lock file says, unless it is there. */
-async function install(): Promise<void> {
-  const files = ['package.json', 'package-lock.json'];
-  const read = (folder: string) => Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
-  const installed = await readFile(join(FOLDER, 'node_modules/.installed'), 'utf8').catch(() => '');
-  const wanted = (await read(SOURCE)).join('');
-  if (installed === wanted) return;
-  await mkdir(FOLDER, { recursive: true });
-  for (const file of files) await cp(join(SOURCE, file), join(FOLDER, file));
-  await execute('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: FOLDER });
-  await writeFile(join(FOLDER, 'node_modules/.installed'), wanted);
-}
-
-await needsInstalled('Prism and Spectral', install);
+const folder = await needsPackages(join(import.meta.dirname, 'api-tools'));
 
 beforeAll(async () => {
-  const today = new Date().toISOString().slice(0, 10);
-  hotels = Array.from({ length: HOTELS }, (_, i) => hotelAt(i, 1, today));
-  service = await startService({ hotels: hotels as never });
-  const document = await service.get('/openapi.json', { key: 'none' });
-  await writeFile(join(FOLDER, 'openapi.json'), document.text);
+  const demo = await startDemo([process.execPath, 'src/demo/main.ts']);
+  closeAtEnd('demo', async () => {
+    process.kill(demo.pid, 'SIGTERM');
+    await demo.ended;
+  });
+  ({ port } = demo);
+  const [full, narrow] = demo.screen.join('\n').match(/hk_\w+/g)!;
+  keys = { full: full!, narrow: narrow! };
+  const client = new Client(port, keys);
+  closeAtEnd('client', async () => client.close());
+  hotels = (await client.ask('/hotels?limit=100', {})).json();
+  await writeFile(join(folder, 'openapi.json'), (await client.ask('/openapi.json', { key: 'none' })).text);
 });
 
 it("Spectral's recommended rules find nothing in the document", async () => {
-  await writeFile(join(FOLDER, 'ruleset.yaml'), 'extends: ["spectral:oas"]\n');
+  await writeFile(join(folder, 'ruleset.yaml'), 'extends: ["spectral:oas"]\n');
   const options = ['lint', '--ruleset', 'ruleset.yaml', '--format', 'json', '--quiet', 'openapi.json'];
-  const { stdout } = await execute(join(FOLDER, 'node_modules/.bin/spectral'), options, {
-    cwd: FOLDER,
+  const { stdout } = await execute(join(folder, 'node_modules/.bin/spectral'), options, {
+    cwd: folder,
   }).catch((error: { stdout: string }) => error);
   expect(JSON.parse(stdout)).toEqual([]);
 });
 
-describe('Prism, as a proxy that validates', () => {
+describe('Prism, as a proxy that validates, in front of the demo', () => {
   let client: Client;
   beforeAll(async () => {
-    const port = await ownPort();
-    const options = ['proxy', 'openapi.json', service.url, '--port', String(port)];
-    const prism = spawn(join(FOLDER, 'node_modules/.bin/prism'), options, { cwd: FOLDER });
+    const front = await ownPort();
+    const options = ['proxy', 'openapi.json', `http://127.0.0.1:${port}`, '--port', String(front)];
+    const prism = spawn(join(folder, 'node_modules/.bin/prism'), options, { cwd: folder });
     const exited = once(prism, 'exit');
     closeAtEnd('Prism', async () => {
       prism.kill();
@@ -66,11 +58,11 @@ describe('Prism, as a proxy that validates', () => {
     for await (const line of createInterface(prism.stdout)) if (line.includes('listening')) break;
     prism.stdout.resume();
     prism.stderr.resume();
-    client = new Client(port, { full: service.fullKey, narrow: service.narrowKey });
+    client = new Client(front, keys);
     closeAtEnd('client', async () => client.close());
   });
 
-  /** What Prism found wrong with the response, or with a request that is right. */
+  /** Returns Prism's complaints about the response, or about a valid request. */
   function violationsOf(answer: Answer, status: number): unknown[] {
     const found = JSON.parse(String(answer.headers['sl-violations'] ?? '[]')) as { location: string[] }[];
     return found.filter(({ location }) => status < 400 || location[0] === 'response');
@@ -91,7 +83,7 @@ describe('Prism, as a proxy that validates', () => {
     ]);
   }
 
-  it('finds nothing wrong with some 300 requests, and passes all on', async () => {
+  it('finds no fault in some 300 requests, and passes all on', async () => {
     let asked = 0;
     const count = async (...request: Parameters<typeof ask>) => {
       asked++;
@@ -133,7 +125,7 @@ describe('Prism, as a proxy that validates', () => {
     expect(asked).toBeGreaterThan(280);
   });
 
-  it('finds nothing wrong with what has not changed', async () => {
+  it('finds no fault in unchanged responses', async () => {
     for (const path of ['/hotels?limit=3', `/hotels/${hotels[0]!.id}`])
       await ask('GET', path, 304, { headers: { 'if-none-match': '*' } });
   });

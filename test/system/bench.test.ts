@@ -15,7 +15,7 @@ import { verify } from '../../bench/verify.ts';
 
 const MAIN = fileURLToPath(new URL('../../bench/main.ts', import.meta.url));
 const HOTELS = 200;
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 const run = (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, ...args]);
 
@@ -27,7 +27,7 @@ describe('a small run', () => {
   afterAll(() => rm(folder, { recursive: true }));
 
   it(
-    'measures the service beside the limit, and writes the results',
+    'measures the service and the limit, and writes the results',
     async () => {
       const small = [
         '--quick',
@@ -66,7 +66,7 @@ describe('a small run', () => {
         sweep: [],
         probes: [],
         compression: [],
-        witness: [],
+        autocannon: [],
       });
       for (const { rounds } of results.cells) {
         for (const { requests, seconds, processorUs, p50Us, p99Us } of rounds) {
@@ -79,7 +79,7 @@ describe('a small run', () => {
       expect(stdout).toMatch(/^batch of 10 by channel id\n.*\n +this service +\d+/m);
       expect(stdout).toMatch(/^ +the limit: a constant body +\d+/m);
     },
-    PATIENCE_MS,
+    TIMEOUT_MS,
   );
 
   it('rejects a wrong name or count before it starts', async () => {
@@ -108,11 +108,11 @@ describe('a server under test', () => {
   const call = single(hotel, 'id', 'hk_any', true);
 
   it.each([
-    ['what PostgreSQL holds', 200, json, undefined, 0],
+    ['the content of PostgreSQL', 200, json, undefined, 0],
     ['other bytes of the same length', 200, json.replace('A', 'B'), /differs from PostgreSQL/, 0],
     ['fewer bytes', 200, json.slice(1), /bytes instead of/, 20],
     ['another status', 503, json, /status 503 instead of 200/, 20],
-  ])('that answers %s is seen', async (_, status, body, reason, faultCount) => {
+  ])('that returns %s is detected', async (_, status, body, reason, faultCount) => {
     const server = createServer((_, response) =>
       response.writeHead(status, { 'content-length': body.length }).end(body),
     );
@@ -123,7 +123,7 @@ describe('a server under test', () => {
     else await verify(target, [call]);
     const load = { connections: 2, seconds: 10, from: 0, requests: 20 };
     const result = await closedLoop(port, [call], load);
-    // while it is measured statuses and lengths are looked at
+    // the measurement compares statuses and lengths only
     expect(result).toMatchObject({ requests: 20, faultCount });
     if (faultCount > 0) expect(result.faults[0]).toMatch(reason!);
     server.closeAllConnections();

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Rejection, type Seen, startFront } from '../support/front.ts';
+import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -21,7 +21,7 @@ const asHtml = (status: number): Rejection => ({
 await needs('python3');
 
 let service: Service;
-/** with the clients and what drives them */
+/** folder with the clients and their drivers */
 let folder: string;
 
 beforeAll(async () => {
@@ -51,12 +51,14 @@ describe.each([
   ['TypeScript', process.execPath, ['--no-warnings', 'drive.ts']],
   ['Python', 'python3', ['drive.py']],
 ])('the client in %s', (_, program, options) => {
-  /** Makes the calls through a gateway that misbehaves; what each gave, and what the gateway saw. */
+  /**
+   * Makes the calls through a faulty gateway. Returns the result of each, and the requests that the gateway received.
+   */
   async function drive(
     errorReplies: Record<number, Rejection>,
     calls: [name: string, argument?: unknown][],
     more: { maxAttempts?: number; cacheSize?: number; path?: string } = {},
-  ): Promise<{ results: Result[]; seen: Seen[] }> {
+  ): Promise<{ results: Result[]; seen: FrontRequest[] }> {
     const { path = '', ...given } = more;
     const front = await startFront(service.port, errorReplies);
     const env = { ...process.env, HOTEL_API_URL: front.url + path, HOTEL_API_KEY: service.fullKey };
@@ -101,13 +103,13 @@ describe.each([
     expect(seen[1]!.atMs - seen[0]!.atMs).toBeGreaterThanOrEqual(1_980);
   });
 
-  it('hands on a Retry-After that is too long to wait for', async () => {
+  it('returns a Retry-After that is too long to wait for', async () => {
     const { results, seen } = await drive({ 1: { status: 429, retryAfterS: 3_600 } }, [['hotel', 'h0001']]);
     expect(results).toEqual([expect.objectContaining({ status: 429, retryAfterS: 3_600 })]);
     expect(seen).toHaveLength(1);
   });
 
-  it('says what came when nothing better does', async () => {
+  it('returns the last response after all retries', async () => {
     const { results } = await drive(
       { 1: asHtml(502), 2: asHtml(502), 3: asHtml(200), 4: asHtml(200) },
       [
@@ -122,7 +124,7 @@ describe.each([
     ]);
   });
 
-  it('tells a hotel that is missing from an address that is wrong', async () => {
+  it('distinguishes a missing hotel from a wrong address', async () => {
     expect(
       (
         await drive({}, [
@@ -140,7 +142,7 @@ describe.each([
     expect(ofGateway.results).toEqual([{ message: `404 ${NOT_OURS}`, status: 404, code: null, id: null }]);
   });
 
-  it('takes its key to no other address', async () => {
+  it('sends its key to no other address', async () => {
     const elsewhere = await startFront(service.port, {});
     const { results } = await drive(
       { 1: { status: 302, headers: { location: `${elsewhere.url}/hotels/h0001` }, body: '' } },
@@ -150,7 +152,7 @@ describe.each([
     expect(elsewhere.seen).toEqual([]);
   });
 
-  it('names the id of a batch that is wrong, and keeps the digits of large ids', async () => {
+  it('names the invalid id of a batch, and preserves the digits of large ids', async () => {
     const ids: unknown[] = Array.from({ length: 1_200 }, (_, i) => 500_000 + i);
     ids[1_100] = '1.5';
     const { results, seen } = await drive({}, [
@@ -173,7 +175,7 @@ describe.each([
     expect(seen.map(({ path }) => path)).toContain('/hotels/registry/9007199254740993');
   });
 
-  it('hands out an object of its own each time, also of what has not changed', async () => {
+  it('returns a separate object each time, also for unchanged hotels', async () => {
     const { results, seen } = await drive({}, [
       ['hotel', 'h0001'],
       ['hotel', 'h0001'],
@@ -183,7 +185,7 @@ describe.each([
     expect(seen.map(({ status }) => status)).toEqual([200, 304, 304]);
   });
 
-  it('keeps no more than it may, and what was used last', async () => {
+  it('bounds its cache, and evicts the least recently used entries', async () => {
     // a hotel is a text of about 450 characters
     const ids = ['h0001', 'h0002', 'h0001', 'h0003', 'h0001', 'h0002', 'h0003'];
     const { results, seen } = await drive(

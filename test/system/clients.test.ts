@@ -6,21 +6,22 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
 import { exampleRows } from '../support/example-hotels.ts';
-import { type Seen, startFront } from '../support/front.ts';
+import { type FrontRequest, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
+import { ownPort } from '../support/own-port.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const EXAMPLES = join(ROOT, 'src/api-docs/examples');
 const FIRST = { channel: 100_001, registry: 500_001 };
 const HOTELS = 2_400;
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const execute = promisify(execFile);
 
 await needs('python3');
 
 let service: Service;
-/** with the examples, the generated types and what they import */
+/** folder with the examples, the generated types and their imports */
 let folder: string;
 
 beforeAll(async () => {
@@ -42,17 +43,17 @@ beforeAll(async () => {
     join(ROOT, 'node_modules/openapi-typescript/bin/cli.js'),
     ...[`${service.url}/openapi.json`, '-o', 'openapi.d.ts'],
   ]);
-}, PATIENCE_MS);
+}, TIMEOUT_MS);
 afterAll(() => rm(folder, { recursive: true }));
 
-/** Runs a program in the folder, against the service unless told otherwise; what it printed. */
+/** Runs a program in the folder, by default against the service. Returns its output. */
 async function run(program: string, options: string[], url = service.url): Promise<string> {
   const env = { ...process.env, NO_COLOR: '1', HOTEL_API_URL: url, HOTEL_API_KEY: service.fullKey };
   const { stdout } = await execute(program, options, { cwd: folder, env, maxBuffer: 2 ** 28 });
   return stdout;
 }
 
-it('types that are generated from the document compile, with a client that uses them', async () => {
+it('types generated from the document compile, with a client that uses them', async () => {
   const compiler = join(ROOT, 'node_modules/.bin/tsc');
   const strict = [
     '--ignoreConfig',
@@ -68,7 +69,7 @@ it('types that are generated from the document compile, with a client that uses 
   expect(await run(compiler, [...strict, ...modern, '--erasableSyntaxOnly', ...files])).toBe('');
 });
 
-it('the package of the client in TypeScript is installed, compiled against and run', async () => {
+it('the package of the TypeScript client can be installed, imported and run', async () => {
   const place = await mkdtemp(join(tmpdir(), 'package-'));
   try {
     const inside = (options: object = {}) => ({
@@ -102,7 +103,7 @@ it('the package of the client in TypeScript is installed, compiled against and r
   }
 });
 
-it('an openapi-fetch client gets what it is promised', async () => {
+it('an openapi-fetch client receives what the types promise', async () => {
   const printed = JSON.parse(await run(process.execPath, ['--no-warnings', 'openapi-fetch.ts']));
   expect(printed).toEqual({
     ids: ['hotel 0/ä', 'hotel 1/ä'],
@@ -121,21 +122,21 @@ describe.each([
   ['TypeScript', process.execPath, ['--no-warnings', 'usage.ts'], 'true'],
   ['Python', 'python3', ['client.py'], 'True'],
 ])('the example in %s', (_, program, options, yes) => {
-  // of the first requests one is refused, one finds the service busy, one finds its connection cut
+  // of the first requests one is rate-limited, one receives 503, and one loses its connection
   const errorReplies: Record<number, { status: number; retryAfterS: number } | 'cut'> = {
     1: { status: 503, retryAfterS: 1 },
     4: { status: 429, retryAfterS: 2 },
     8: 'cut',
   };
   let printed: string;
-  let seen: Seen[];
+  let seen: FrontRequest[];
   beforeAll(async () => {
     const front = await startFront(service.port, errorReplies);
     printed = await run(program, options, front.url);
     seen = front.seen;
-  }, PATIENCE_MS);
+  }, TIMEOUT_MS);
 
-  it('finds what there is, in spite of all', () => {
+  it('finds existing hotels despite these faults', () => {
     expect(printed.trim().split('\n')).toEqual([
       `Grand Hotel Meridian Saint-Pryvé-Saint-Mesmin ${yes}`,
       `${HOTELS} of 2500 found`,
@@ -143,7 +144,7 @@ describe.each([
     ]);
   });
 
-  it('waits as it is told before it asks again', () => {
+  it('waits for Retry-After before it retries', () => {
     for (const [number, rejection] of Object.entries(errorReplies)) {
       const at = Number(number) - 1;
       const rejected = seen[at]!;
@@ -157,7 +158,7 @@ describe.each([
     }
   });
 
-  it('splits batches, and is not sent twice what has not changed', () => {
+  it('splits batches, and revalidates known hotels', () => {
     const batches = seen.filter(({ method, status }) => method === 'POST' && status === 200);
     const sizes = batches.map(({ body }) => JSON.parse(body).channel_ids.length);
     expect(sizes.sort()).toEqual([1000, 1000, 500]);
@@ -166,18 +167,30 @@ describe.each([
   });
 });
 
-it.each([
-  ['TypeScript', process.execPath, ['--no-warnings', 'usage.ts']],
-  ['Python', 'python3', ['client.py']],
-])(
-  'the example in %s finds the pages below a base path that begins like theirs',
-  async (_, program, options) => {
+describe.each([['relative'], ['absolute']])(
+  'below a base path that begins like one of theirs, with %s links,',
+  (links) => {
     const basePath = '/hotels-api';
-    const { url } = await startService({ database: service.database, env: { BASE_PATH: basePath } });
-    const printed = await run(program, options, url + basePath);
-    expect(printed.trim().split('\n').at(-1)).toBe(`${HOTELS} hotels`);
+    let url: string;
+    beforeAll(async () => {
+      const ports = { port: await ownPort(), adminPort: await ownPort() };
+      const publicUrl = links === 'absolute' && { PUBLIC_URL: `http://127.0.0.1:${ports.port}` };
+      const env = { BASE_PATH: basePath, ...publicUrl };
+      url = (await startService({ database: service.database, ports, env })).url + basePath;
+    });
+
+    it.each([
+      ['TypeScript', process.execPath, ['--no-warnings', 'usage.ts']],
+      ['Python', 'python3', ['client.py']],
+    ])('the example in %s finds all pages', async (_, program, options) => {
+      expect((await run(program, options, url)).trim().split('\n').at(-1)).toBe(`${HOTELS} hotels`);
+    });
+
+    it('the example with curl finds all pages', async () => {
+      const printed = await run('sh', ['-euc', sectionOf('curl.sh', 'paging')], url);
+      expect(printed.match(/"registry_id":/g)).toHaveLength(HOTELS);
+    });
   },
-  PATIENCE_MS,
 );
 
 it.each([
@@ -213,7 +226,7 @@ api.mirror(copy)
 print(len(copy["hotels"]))`,
   ],
 ])(
-  'mirror() in %s copies all hotels, goes on, and begins again after 410',
+  'mirror() in %s copies all hotels, continues, and restarts after 410',
   async (_, program, options, script) => {
     const { next } = (await service.get('/changes?limit=1000')).json();
     await service.sql`update hotel_api_change_log_state set position = position + 1, oldest = position + 1`;
@@ -222,8 +235,54 @@ print(len(copy["hotels"]))`,
   },
 );
 
+it.each([
+  [
+    'TypeScript',
+    process.execPath,
+    ['--no-warnings', '--input-type=module', '-e'],
+    `import { HotelApi } from './client.ts';
+     const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY, timeoutMs: 120_000 });
+     const mirror = { hotels: new Map() };
+     await api.mirror(mirror).catch(() => console.log(mirror.hotels.size));
+     await api.mirror(mirror);
+     console.log(mirror.hotels.size);
+     const without = { hotels: new Map([['gone', {}]]) };
+     await api.mirror(without).catch(() => console.log(without.hotels.size));
+     await api.mirror(without, 1000);
+     console.log(without.hotels.size);`,
+  ],
+  [
+    'Python',
+    'python3',
+    ['-c'],
+    `import os
+from client import HotelApi, HotelApiError
+api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"], timeout_s=120)
+def mirror(copy, wait_s=0):
+    try:
+        api.mirror(copy, wait_s)
+    except HotelApiError:
+        pass
+    print(len(copy["hotels"]))
+copy = {"hotels": {}, "next": None}
+mirror(copy)
+mirror(copy)
+without = {"hotels": {"gone": {}}, "next": None}
+mirror(without)
+mirror(without, 1000)`,
+  ],
+])(
+  'mirror() in %s continues after an error, and drops a copy without a token',
+  async (_, program, options, script) => {
+    const { url, seen } = await startFront(service.port, { 2: { status: 400 }, 6: { status: 400 } });
+    expect(await run(program, [...options, script], url)).toBe(`1000\n${HOTELS}\n1\n${HOTELS}\n`);
+    const begun = seen.filter(({ path }) => !path.includes('after='));
+    expect([seen.length, begun.length]).toEqual([9, 3]);
+  },
+);
+
 describe('the examples with curl', () => {
-  it('work as they stand, to the last page', async () => {
+  it('work unchanged, to the last page', async () => {
     const printed = await run('sh', ['curl.sh']);
     expect(printed).toContain('304\n');
     for (let i = 0; i < HOTELS; i++) {
@@ -231,11 +290,11 @@ describe('the examples with curl', () => {
       if (!isThere) expect.fail(`CH${FIRST.channel + i} was on no page`);
     }
     const found = printed.match(/"id":"htl_sliji9ej"/g);
-    // thrice singly, twice in batches, on its page, as a change, once more with its tag, and again after all
+    // three times singly, twice in batches, on its page, as a change, once more with its tag, and again at the end
     expect(found).toHaveLength(10);
   });
 
-  it('wait as they are told before they ask again', async () => {
+  it('wait for Retry-After before they retry', async () => {
     const { url, seen } = await startFront(service.port, { 1: { status: 503, retryAfterS: 1 } });
     const script = sectionOf('curl.sh', 'retries');
     expect(JSON.parse(await run('sh', ['-euc', script], url)).id).toBe('htl_sliji9ej');

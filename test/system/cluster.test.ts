@@ -1,71 +1,32 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ToPrimary, ToWorker } from '../../src/cluster/messages.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { groupOf, runningOf } from '../../src/demo/servers/processes.ts';
+import { answererOf } from '../support/everywhere.ts';
 import { promisedMs } from '../support/form.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
+import { linesOf } from '../support/log-lines.ts';
 import { ownPort } from '../support/own-port.ts';
+import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs, within } from '../support/stall-detector.ts';
 
-/** Polling without a promise of time. */
-const POLL = { interval: 20, timeout: 60_000 };
 const BODY = JSON.stringify({ channel_ids: ['C'] });
 
-interface Line {
-  time: string;
-  msg: string;
-  workerPid?: number;
-  restartInMs?: number;
-  signal?: string | null;
-  reason?: string;
-}
-
-function linesOf(service: Service, msg: string): Line[] {
-  return service
-    .logs()
-    .filter((line) => line.startsWith('{'))
-    .map((line): Line => JSON.parse(line))
-    .filter((line) => line.msg === msg);
-}
-
-/** The process that answered, by the start of the request id that it made. */
-async function answerer(service: Service): Promise<string> {
-  const raw = String(await service.raw('GET /nowhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'));
-  return /x-request-id: (.{12})/.exec(raw)![1]!;
-}
-
-/** A connection, and all that came on it. */
-async function open(
-  service: Service,
-): Promise<{ socket: Socket; received: () => string; closed: Promise<void> }> {
-  const socket = connect({ port: service.port, host: '127.0.0.1' });
-  let text = '';
-  socket.on('data', (chunk) => {
-    text += chunk;
-  });
-  socket.on('error', () => {});
-  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  await new Promise((resolve) => socket.once('connect', resolve));
-  return { socket, received: () => text, closed };
-}
-
-/** A request that the service works on and cannot answer until `finish`: half of its body is missing. */
+/** Begins a request that the service cannot answer until `finish`, because half of its body is missing. */
 async function openSlow(service: Service) {
-  const connection = await open(service);
-  connection.socket.write(
+  const connection = new RawConnection(service.port);
+  await connection.write(
     `POST /hotels/channel/batch HTTP/1.1\r\nHost: a\r\nX-API-Key: ${service.fullKey}\r\n` +
       `Content-Length: ${BODY.length}\r\n\r\n${BODY.slice(0, 5)}`,
   );
-  await expect
-    .poll(async () => /^hotel_api_requests_in_progress (\d+)/m.exec(await service.metrics())?.[1], POLL)
-    .not.toBe('0');
-  return { ...connection, finish: () => connection.socket.write(BODY.slice(5)) };
+  await expect.poll(() => service.metric('hotel_api_requests_in_progress')).not.toBe(0);
+  return { connection, finish: () => connection.write(BODY.slice(5)) };
 }
 
 /** Resolves when the public port accepts no connections. */
@@ -76,7 +37,7 @@ async function untilClosed(service: Service): Promise<void> {
       socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
       socket.once('connect', () => socket.destroy());
     });
-  await expect.poll(isOpen, POLL).toBe(false);
+  await expect.poll(isOpen).toBe(false);
 }
 
 const HOTELS = [{ id: 'a', channel_id: 'C' }];
@@ -89,10 +50,12 @@ describe('the workers', () => {
   });
 
   it('all serve requests', async () => {
-    await expect.poll(() => linesOf(service, 'worker started').length, POLL).toBe(3);
+    await expect.poll(() => linesOf(service.logs(), 'worker started').length).toBe(3);
     const seen = new Set<string>();
-    const ask = async () => seen.add(await answerer(service)).size;
-    await expect.poll(ask, { ...POLL, interval: 0 }).toBe(3);
+    const ask = async () =>
+      seen.add(answererOf(await service.get('/nowhere', { key: 'none', headers: { connection: 'close' } })))
+        .size;
+    await expect.poll(ask, { interval: 0 }).toBe(3);
     expect(await service.workerPids()).toHaveLength(3);
   });
 
@@ -103,17 +66,17 @@ describe('the workers', () => {
       const [victim] = before;
       process.kill(victim!, signal);
       const fresh = () =>
-        linesOf(service, 'worker started').filter(({ workerPid }) => !before.includes(workerPid!));
+        linesOf(service.logs(), 'worker started').filter(({ workerPid }) => !before.includes(workerPid!));
       await within(
         1_000,
         async () => (await service.workerPids()).filter((pid) => !before.includes(pid)),
         (pids) => expect(pids).toHaveLength(1),
       );
       expect((await service.admin('/readyz')).status).toBe(200);
-      // the others answer meanwhile, and the new one soon does
+      // the others respond meanwhile, and the new one soon does
       expect((await service.get('/hotels/a')).status).toBe(200);
-      await expect.poll(() => fresh().length, POLL).toBe(1);
-      expect(linesOf(service, 'worker exited').at(-1)).toMatchObject({
+      await expect.poll(() => fresh().length).toBe(1);
+      expect(linesOf(service.logs(), 'worker exited').at(-1)).toMatchObject({
         workerPid: victim,
         signal,
       });
@@ -125,16 +88,16 @@ describe('the workers', () => {
 
   it('survive a freeze of the whole service; a single frozen worker is replaced within 4 s', async () => {
     await service.ready();
-    // a report was heard of each
+    // each worker has reported
     await service.metrics();
     const before = await service.workerPids();
-    const ended = () => linesOf(service, 'worker exited');
+    const ended = () => linesOf(service.logs(), 'worker exited');
     const endedBefore = ended().length;
     process.kill(-service.pid, 'SIGSTOP');
     await sleep(3_000);
     process.kill(-service.pid, 'SIGCONT');
     expect((await service.get('/hotels/a')).status).toBe(200);
-    // when this one is ended, whoever ends frozen workers has looked at the others too
+    // when this one exits, the check for frozen workers has covered the others too
     const [victim, ...others] = before;
     process.kill(victim!, 'SIGSTOP');
     await within(
@@ -142,15 +105,15 @@ describe('the workers', () => {
       () => service.workerPids(),
       (pids) => expect(pids).not.toContain(victim),
     );
-    await expect.poll(() => service.workerPids(), POLL).toHaveLength(3);
+    await expect.poll(() => service.workerPids()).toHaveLength(3);
     expect(await service.workerPids()).toEqual(expect.arrayContaining(others));
-    await expect.poll(() => ended().length, POLL).toBe(endedBefore + 1);
+    await expect.poll(() => ended().length).toBe(endedBefore + 1);
     expect(ended().at(-1)).toMatchObject({ workerPid: victim, signal: 'SIGKILL' });
   });
 
   it('may exit while the primary sends them a message', async () => {
     await service.ready();
-    // on a connection that is open already: the primary reads the question before it reads of the deaths
+    // on an open connection: the primary reads the request before it reads of the exits
     await service.metrics();
     process.kill(service.pid, 'SIGSTOP');
     const scraping = service.metrics();
@@ -158,7 +121,7 @@ describe('the workers', () => {
     for (const pid of await service.workerPids()) process.kill(pid, 'SIGKILL');
     process.kill(service.pid, 'SIGCONT');
     expect(await scraping).toContain('hotel_api_');
-    await expect.poll(() => service.workerPids(), POLL).toHaveLength(3);
+    await expect.poll(() => service.workerPids()).toHaveLength(3);
     await service.ready();
     expect((await service.get('/hotels/a')).status).toBe(200);
   });
@@ -171,11 +134,11 @@ describe('a worker whose event loop is busy for longer than the time limit of a 
     const service = await startService({ workers: 2, redis: false, hotels: HOTELS, env });
     const before = (await service.workerPids()).sort();
     process.kill(before[0]!, 'SIGUSR2');
-    await expect.poll(() => linesOf(service, 'spun').length, { ...POLL, timeout: 60_000 }).toBe(1);
-    // it has had the time to say something, and the primary to read it
+    await expect.poll(() => linesOf(service.logs(), 'spun').length).toBe(1);
+    // it had the time to report, and the primary to read the report
     await service.metrics();
     expect((await service.workerPids()).sort()).toEqual(before);
-    expect(linesOf(service, 'worker exited')).toEqual([]);
+    expect(linesOf(service.logs(), 'worker exited')).toEqual([]);
   }, 90_000);
 });
 
@@ -189,31 +152,31 @@ describe('a worker that cannot start', () => {
         thief.once('error', () => resolve(false));
         thief.listen({ port: service.port, host: '127.0.0.1', exclusive: true }, () => resolve(true));
       });
-    await expect.poll(taken, { ...POLL, interval: 2 }).toBe(true);
+    await expect.poll(taken, { interval: 2 }).toBe(true);
 
-    const ends = () => linesOf(service, 'worker exited');
-    await expect.poll(() => ends().length, { ...POLL, timeout: 60_000 }).toBe(5);
+    const ends = () => linesOf(service.logs(), 'worker exited');
+    await expect.poll(() => ends().length).toBe(5);
     expect(ends().map(({ restartInMs }) => restartInMs)).toEqual([0, 100, 200, 400, 800]);
     const times = ends().map(({ time }) => Date.parse(time));
     for (const [i, { restartInMs }] of ends().entries()) {
       if (i < 4) expect(times[i + 1]! - times[i]!).toBeGreaterThanOrEqual(restartInMs! - 5);
     }
-    for (const { reason } of linesOf(service, 'worker failed')) {
+    for (const { reason } of linesOf(service.logs(), 'worker failed')) {
       expect(reason).toBe(`cannot listen on 127.0.0.1:${service.port}: the port is taken or may not be used`);
     }
-    expect(linesOf(service, 'worker failed')).toHaveLength(4);
+    expect(linesOf(service.logs(), 'worker failed')).toHaveLength(4);
     expect((await service.admin('/readyz')).status).toBe(503);
     expect((await service.admin('/livez')).status).toBe(200);
 
     await new Promise((resolve) => thief.close(resolve));
-    await expect.poll(async () => (await service.admin('/readyz')).status, POLL).toBe(200);
+    await expect.poll(async () => (await service.admin('/readyz')).status).toBe(200);
     expect((await service.get('/hotels/a')).status).toBe(200);
   });
 });
 
-describe('a worker that receives the order to drain during its start', () => {
-  it('exits without having opened its port', async () => {
-    // PostgreSQL that says nothing: the worker waits for it before it would listen, and longer when it ends
+describe('a worker that is ordered to drain during its start', () => {
+  it('exits without opening its port', async () => {
+    // PostgreSQL does not respond: the worker waits for it before it would listen, and longer at its exit
     const silent = createServer((socket) => socket.on('error', () => {}));
     silent.listen(0, '127.0.0.1');
     await once(silent, 'listening');
@@ -239,6 +202,7 @@ describe('a worker that receives the order to drain during its start', () => {
       receivedAtMs: -Infinity,
       position: undefined,
       secret: new Uint8Array(32),
+      warmUpMs: 0,
     };
     const documents = { openApi: '', guide: '' };
     const orders: ToWorker[] = [{ type: 'start', number: 1, config, documents, ...feed }, { type: 'drain' }];
@@ -260,67 +224,67 @@ describe('the exit', () => {
     async (_, signal, target) => {
       const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
       const slow = await openSlow(service);
-      const idle = await open(service);
-      idle.socket.write(`GET /hotels/a HTTP/1.1\r\nHost: a\r\nX-API-Key: ${service.fullKey}\r\n\r\n`);
-      await expect.poll(idle.received, POLL).toContain('HTTP/1.1 200');
+      const idle = new RawConnection(service.port);
+      await idle.write(`GET /hotels/a HTTP/1.1\r\nHost: a\r\nX-API-Key: ${service.fullKey}\r\n\r\n`);
+      expect((await idle.read())?.status).toBe(200);
       const group = await groupOf(service.pid);
       expect(group).toHaveLength(3);
 
       process.kill(target * service.pid, signal);
       await untilClosed(service);
       expect((await service.admin('/readyz')).status).toBe(503);
-      slow.finish();
-      await slow.closed;
-      expect(slow.received()).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
-      expect(slow.received()).toMatch(/connection: close/i);
-      expect(slow.received()).toContain('[{"id":"a"');
+      await slow.finish();
+      await slow.connection.closed;
+      expect(slow.connection.unread).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+      expect(slow.connection.unread).toMatch(/connection: close/i);
+      expect(slow.connection.unread).toContain('[{"id":"a"');
       await idle.closed;
       expect(await service.exited).toEqual({ code: 0, signal: null, forced: false });
       expect(await runningOf(group)).toEqual([]);
-      expect(linesOf(service, 'stopping')).toMatchObject([{ signal }]);
-      expect(linesOf(service, 'stopped')).toHaveLength(1);
-      expect(linesOf(service, 'worker exited')).toEqual([]);
+      expect(linesOf(service.logs(), 'stopping')).toMatchObject([{ signal }]);
+      expect(linesOf(service.logs(), 'stopped')).toHaveLength(1);
+      expect(linesOf(service.logs(), 'worker exited')).toEqual([]);
     },
   );
 
-  it('is announced: not ready, while requests are still accepted', async () => {
+  it('is announced: the service is not ready, but still accepts requests', async () => {
     const waitMs = 2_500;
     const env = { DRAIN_WAIT_MS: String(waitMs) };
     const service = await startService({ redis: false, hotels: HOTELS, env });
-    const kept = await open(service);
+    const kept = new RawConnection(service.port);
     process.kill(service.pid, 'SIGTERM');
-    const toldAtMs = performance.now();
-    await expect.poll(async () => (await service.admin('/readyz')).status, POLL).toBe(503);
+    const signalledAtMs = performance.now();
+    await expect.poll(async () => (await service.admin('/readyz')).status).toBe(503);
     expect((await service.admin('/livez')).status).toBe(200);
     const answer = await service.get('/hotels/a', { headers: { connection: 'close' } });
     expect(answer.status).toBe(200);
-    expect(performance.now() - toldAtMs).toBeLessThan(waitMs);
-    // an idle connection outlives the wait, and is told to close by its next answer
+    expect(performance.now() - signalledAtMs).toBeLessThan(waitMs);
+    // an idle connection outlives the wait, and closes after its next response
     await untilClosed(service);
-    kept.socket.write(`GET /hotels/a HTTP/1.1\r\nHost: a\r\nX-API-Key: ${service.fullKey}\r\n\r\n`);
+    await kept.write(`GET /hotels/a HTTP/1.1\r\nHost: a\r\nX-API-Key: ${service.fullKey}\r\n\r\n`);
     await kept.closed;
-    expect(kept.received()).toMatch(/^HTTP\/1\.1 200 OK\r\n.*connection: close/is);
+    expect(kept.unread).toMatch(/^HTTP\/1\.1 200 OK\r\n.*connection: close/is);
     expect(await service.exited).toEqual({ code: 0, signal: null, forced: false });
-    expect(performance.now() - toldAtMs).toBeGreaterThan(waitMs);
+    expect(performance.now() - signalledAtMs).toBeGreaterThan(waitMs);
   });
 
-  it('does not wait for a request beyond its deadline', async () => {
+  it('does not wait for requests beyond its deadline', async () => {
     const service = await startService({ redis: false, hotels: HOTELS, env: { DRAIN_TIMEOUT_MS: '300' } });
     const slow = await openSlow(service);
     process.kill(service.pid, 'SIGTERM');
     expect(await service.exited).toEqual({ code: 0, signal: null, forced: false });
-    await slow.closed;
-    expect(slow.received()).toBe('');
+    await slow.connection.closed;
+    expect(slow.connection.unread).toBe('');
   });
 
   it('is forced by a second signal, but not by a duplicate, as npm forwards it', async () => {
-    // what comes within 500 ms is the same one; on a busy machine we may be later than that
+    // a repetition within 500 ms is a duplicate; a busy machine may delay this test beyond that
     const twice = async (): Promise<Service> => {
       const service = await startService({ redis: false, workers: 2, hotels: HOTELS });
       await openSlow(service);
       const sentAtMs = performance.now();
       process.kill(service.pid, 'SIGINT');
-      await expect.poll(() => linesOf(service, 'stopping'), { ...POLL, interval: 5 }).toHaveLength(1);
+      await expect.poll(() => linesOf(service.logs(), 'stopping'), { interval: 5 }).toHaveLength(1);
       process.kill(service.pid, 'SIGINT');
       if (performance.now() - sentAtMs < 400) return service;
       await service.exited;
@@ -350,11 +314,11 @@ describe('the exit', () => {
       awaitReady: false,
       env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing', DRAIN_WAIT_MS: '60000' },
     });
-    await expect.poll(() => linesOf(service, 'dependency not ready, retrying'), POLL).toHaveLength(1);
-    const toldAtMs = ownTimeMs();
+    await expect.poll(() => linesOf(service.logs(), 'dependency not ready, retrying')).toHaveLength(1);
+    const signalledAtMs = ownTimeMs();
     process.kill(service.pid, 'SIGTERM');
     expect(await service.exited).toEqual({ code: 0, signal: null, forced: false });
-    // neither the wait before the drain nor a try to connect
-    expect(ownTimeMs() - toldAtMs).toBeLessThan(promisedMs(5_000));
+    // without the wait before the drain, and without another attempt to connect
+    expect(ownTimeMs() - signalledAtMs).toBeLessThan(promisedMs(5_000));
   });
 });

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { type Service, startService } from '../support/service.ts';
 
-/** A client that keeps its one connection as long as the server lets it. */
+/** Client that keeps its one connection as long as the server permits. */
 function keepingClient(service: Service) {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   closeAtEnd('a client that keeps its connection', async () => agent.destroy());
@@ -22,17 +22,17 @@ function keepingClient(service: Service) {
   return { ask, ports };
 }
 
-it('a connection that is in use is told to close at its age, and the next answers come by a new one', async () => {
+it('a connection in use receives Connection: close at its maximum age, and later requests use a new one', async () => {
   const service = await startService({
     hotels: [{ id: 'h1' }],
     redis: false,
     env: { CONNECTION_MAX_AGE_S: '1' },
   });
   const { ask, ports } = keepingClient(service);
-  let told = 0;
-  for (let answers = 1; told < 3; answers++) {
+  let announced = 0;
+  for (let answers = 1; announced < 3; answers++) {
     const { headers } = await ask();
-    if (headers.connection === 'close') told++;
+    if (headers.connection === 'close') announced++;
     expect(answers).toBeLessThan(200_000);
   }
   await ask();
@@ -41,7 +41,7 @@ it('a connection that is in use is told to close at its age, and the next answer
   await service.stop();
 });
 
-it('by default an answer says how long the connection may be idle, and none of the first thousands closes it', async () => {
+it('by default a response contains the idle time limit, and thousands of requests do not close the connection', async () => {
   const service = await startService({
     hotels: [{ id: 'h1' }],
     redis: false,

@@ -1,91 +1,30 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { screen } from '../../src/demo/screen.ts';
-import { freePort } from '../../src/demo/servers/port.ts';
 import { othersReach, type PostgresServer } from '../../src/demo/servers/postgres.ts';
 import { descendantsOf, runningOf } from '../../src/demo/servers/processes.ts';
 import type { RedisServer } from '../../src/demo/servers/redis.ts';
+import { DEMO_READY_MS, type Demo, startDemo } from '../support/demo.ts';
 import { settle } from '../support/left-behind.ts';
 import { lacks } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = 'src/demo/main.ts';
-const READY_MS = 60_000;
 const ENDING_MS = 15_000;
-// a demo or two, each of which sets up its own servers
-vi.setConfig({ testTimeout: 2 * READY_MS + 2 * ENDING_MS });
+// one or two demos, each with its own servers
+vi.setConfig({ testTimeout: 2 * DEMO_READY_MS + 2 * ENDING_MS });
 
-/** Other users can be played. */
+/** True if this process may act as another user. */
 const maySwitch = process.getuid?.() === 0 && (await othersReach(ROOT));
 const skipped = !maySwitch || (await lacks('setpriv'));
 const setpriv = await pathOf('setpriv');
 
-interface Demo {
-  /** of the process that was run; it leads a group of its own, as under a terminal */
-  pid: number;
-  /** all that it printed up to the line that says it is ready */
-  screen: string[];
-  /** where it and its servers put their files */
-  folder: string;
-  ended: Promise<number | null>;
-}
-
-const demos: Demo[] = [];
-
-afterEach(async () => {
-  for (const { pid, folder } of demos.splice(0)) {
-    if ((await runningOf([pid])).length > 0) process.kill(-pid, 'SIGKILL');
-    await rm(folder, { recursive: true, force: true });
-  }
-});
-
-async function startDemo(command: string[], environment: Record<string, string> = {}): Promise<Demo> {
-  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-demo-test-'));
-  await chmod(folder, 0o777);
-  const [port, adminPort] = [await freePort(), await freePort()];
-  const [file, ...rest] = [
-    ...command,
-    '--hotels',
-    '300',
-    '--port',
-    `${port}`,
-    '--admin-port',
-    `${adminPort}`,
-  ];
-  const child = spawn(file!, rest, {
-    cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true,
-  });
-  const screen: string[] = [];
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
-  const demo = { pid: child.pid!, screen, folder, ended };
-  demos.push(demo);
-  const ready = new Promise<true>((resolve) => {
-    for (const stream of [child.stdout, child.stderr]) {
-      createInterface({ input: stream }).on('line', (line) => {
-        screen.push(line);
-        if (line.startsWith('Ready in')) resolve(true);
-      });
-    }
-  });
-  const late = sleep(READY_MS, 'late', { ref: false });
-  if ((await Promise.race([ready, ended, late])) !== true)
-    throw new Error(`the demo ended or was late:\n${screen.join('\n')}`);
-  return demo;
-}
-
-/** What is left of the demo, once that is settled: processes and files. */
+/** Returns the remaining processes and files of the demo, once they are stable. */
 async function leftOf(demo: Demo, processes: number[]): Promise<(number | string)[]> {
   return settle(async () => [...(await runningOf(processes)), ...(await readdir(demo.folder))], ENDING_MS);
 }
@@ -100,7 +39,7 @@ function shell(line: string): Promise<{ output: string; failed: boolean }> {
 
 describe('the demo', () => {
   test('prints commands that work when pasted, and leaves no process and no file after Ctrl-C', async () => {
-    // npm itself would leave compiled code of its own in the folder
+    // npm itself would leave its compile cache in the folder
     const demo = await startDemo(['npm', 'run', 'demo', '--'], { NODE_DISABLE_COMPILE_CACHE: '1' });
     const commands = demo.screen.filter((line) => /^(curl|kill) |^\/.*hotel-\w{6}\//.test(line));
     const curls = commands.filter((line) => line.startsWith('curl ') && !line.includes('|'));
@@ -126,11 +65,11 @@ describe('the demo', () => {
       answers.map((answer) => (Array.isArray(answer) ? answer.length : answer.registry_id === null)),
     ).toEqual([2, 1, false, false, false, true, 2, 2, 3]);
 
-    // what to try next, in its order, while it is watched
+    // the suggested commands in order, while a watcher runs
     const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
     const watching = shell(`${watch} --for 3s`);
     expect(await shell(kill!)).toEqual({ output: '', failed: false });
-    // the watcher takes a moment to start: it sees the changes that come then
+    // the watcher starts after a moment, and sees later changes only
     let isWatching = true;
     void watching.then(() => {
       isWatching = false;
@@ -150,14 +89,14 @@ describe('the demo', () => {
     });
 
     const processes = await descendantsOf(demo.pid);
-    // as a terminal does it: all of the group hear it
+    // like a terminal, which signals the whole group
     process.kill(-demo.pid, 'SIGINT');
     await demo.ended;
     expect(demo.screen).toContain('Ending.');
     expect(await leftOf(demo, processes)).toEqual([]);
   });
 
-  test('its screen fits a terminal of 80 columns and 24 lines', async () => {
+  test('its output fits a terminal of 80 columns and 24 lines', async () => {
     const server = (port: number) => ({ port, pid: 1_234_567 }) as PostgresServer & RedisServer;
     const key = `hk_${'x'.repeat(38)}`;
     const shown = screen({
@@ -181,7 +120,7 @@ describe('the demo', () => {
       redis: { url: '', server: server(45_679) },
     });
     const rows = shown.split('\n').reduce((sum, line) => sum + Math.ceil(line.length / 80), 0);
-    // the line that says it is ready stands below
+    // the line that reports readiness follows
     expect(rows + 1).toBeLessThanOrEqual(24);
   });
 

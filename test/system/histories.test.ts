@@ -12,8 +12,8 @@ import { type Service, startService } from '../support/service.ts';
 
 const POLL = { interval: 20, timeout: 15_000 };
 const HOTELS = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'kept' }));
-/** Nothing older is served so long after the database is back. */
-const BACK_MS = 5_000;
+/** Time after the return of the database from which nothing older is served. */
+const RECOVERED_MS = 5_000;
 const ROUNDS = 5;
 
 const changedHistory = (service: Service) =>
@@ -39,7 +39,7 @@ describe('a replica that lacks the last changes is promoted', () => {
     };
     const redisDatabase = await freshRedis();
     const first = await startService({ workers: 2, database, redisDatabase });
-    // this one asks Redis for everything
+    // without a local cache, every response uses Redis
     const second = await startService({ database, redisDatabase, env: { L1_MAX_BYTES: '0' } });
     const everywhere = await Everywhere.of(first, second);
     const caughtUp = async () => {
@@ -73,8 +73,8 @@ describe('a replica that lacks the last changes is promoted', () => {
     await primary.server.kill();
     await promoted`select pg_promote()`;
     path.moveTo(replica.port);
-    await lost(BACK_MS, false);
-    await everywhere.until('/hotels/h200', status(401), BACK_MS, lostKey);
+    await lost(RECOVERED_MS, false);
+    await everywhere.until('/hotels/h200', status(401), RECOVERED_MS, lostKey);
     expect([first, second].map(changedHistory)).toEqual([1, 1]);
     expect(await first.metric('hotel_api_history_changes_total')).toBe(1);
     for (let round = 0; round < ROUNDS; round++) {
@@ -117,12 +117,12 @@ describe('a copy of the database on the same Redis', () => {
   });
 });
 
-describe('what was served is in the table after a crash of a server with synchronous_commit = off', () => {
+describe('after a crash of a server with synchronous_commit = off, every served state is in the table', () => {
   it('whether it was announced or only read', async () => {
     const { server, url, ownerUrl } = await ownPostgres(50);
     const sql = postgres(ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
     closeAtEnd('the test on PostgreSQL', () => sql.end({ timeout: 1 }));
-    // the server itself writes late what it need not write at once
+    // the server delays writes as far as it may
     await sql`alter system set wal_writer_delay = '10s'`;
     await sql`select pg_reload_conf()`;
     expect(await sql`show synchronous_commit`).toEqual([{ synchronous_commit: 'off' }]);
@@ -139,7 +139,7 @@ describe('what was served is in the table after a crash of a server with synchro
         .toEqual([{ name }]);
       await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
     }
-    // nothing was lost, so nothing was given up
+    // nothing was lost, so no cache was dropped
     expect(changedHistory(service)).toBe(0);
   });
 });

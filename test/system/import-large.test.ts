@@ -5,16 +5,20 @@ import { expect, test } from 'vitest';
 import { hotelAt } from '../../src/cli/seed/hotel.ts';
 import { counts, Program } from '../cli/program.ts';
 
-/** An import of a million hotels takes up to 228 MB; one that kept its lines would take half as much again here. */
+/**
+ * An import of a million hotels takes up to 228 MB; one that buffered its lines would take half as much again here.
+ */
 const MAX_IMPORT_MIB = 260;
 const TODAY = '2026-06-01';
 
-/** The most memory in MiB that a process held until it ended, as far as that was seen; 0 where the system does not tell. */
+/**
+ * Returns the maximum memory in MiB that was observed until the process exited; 0 if the system does not report it.
+ */
 async function peakOf(pid: number): Promise<number> {
   for (let peakKiB = 0; ; await sleep(50)) {
     const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
     const [, seenKiB] = /VmHWM:\s+(\d+)/.exec(status) ?? [];
-    // one that has ended, and that nobody has waited for, has no memory
+    // a zombie has no memory
     if (seenKiB === undefined) return peakKiB / 1024;
     peakKiB = Number(seenKiB);
   }

@@ -18,7 +18,7 @@ beforeAll(async () => {
   const lines = Array.from({ length: HOTELS }, (_, i) => `${JSON.stringify(hotelAt(i, 1, '2026-06-01'))}\n`);
   lines[WRONG - 1] = '{"id":"wrong"}\n';
   await writeFile(join(program.folder, 'hotels.ndjson'), lines.join(''));
-  // Whatever table an import stages its lines in notes each line that stays, and waits for a lock at one of them.
+  // Every table for staged lines records each line, and waits for a lock at one of them.
   await program.database.sql.unsafe(`
     create table noted (line bigint);
     create function note_line() returns trigger language plpgsql as $$
@@ -51,7 +51,7 @@ const waiting = () => sql()<{ pid: number }[]>`
   select pid from pg_stat_activity
   where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`;
 
-/** Runs an import until it waits for the lock that is held meanwhile, and interrupts it there. */
+/** Runs an import until it waits for this test's lock, and interrupts it there. */
 async function interruptWhere(
   hold: 'reading' | 'merging',
   interrupt: (child: ReturnType<Program['start']>['child'], backend: number) => unknown,
@@ -64,7 +64,7 @@ async function interruptWhere(
     const backend = await vi.waitUntil(async () => (await waiting())[0]?.pid, { timeout: 60_000 });
     await interrupt(child, backend);
     const ended = await outcome;
-    // the server may learn of it later than we do
+    // the server may notice later than this process
     await sql()`select pg_terminate_backend(${backend})`;
     await vi.waitUntil(async () => (await waiting()).length === 0, { timeout: 60_000 });
     return ended;
@@ -74,7 +74,7 @@ async function interruptWhere(
 async function goesOn(stagedBefore: number): Promise<void> {
   const { stderr, stdout, code } = await program.run(['import', 'hotels.ndjson']);
   expect(stderr).toContain(`resuming after line ${stagedBefore} of an interrupted import`);
-  // told again: who sees this run may not have seen the other
+  // printed again, because only one of the two runs may be watched
   expect(stderr).toContain(`line ${WRONG}: name is missing\n`);
   expect({ code, stdout }).toEqual({
     code: 1,
@@ -130,7 +130,7 @@ test('a connection lost while it reads loses no staged line', async () => {
   await goesOn(await staged());
 });
 
-test('another content is another import, and an interrupted import is dropped after a week', async () => {
+test('different content is a different import, and an interrupted import expires after a week', async () => {
   await interruptWhere('merging', kill);
   expect(await tables()).toHaveLength(1);
   const other = '{"id":"a","name":"A"}\n';
@@ -163,7 +163,7 @@ test('two concurrent imports of the same file take each line once, and fail only
 });
 
 test('a server error after all lines are sent ends the import', async () => {
-  // a trigger that fires at the end of the copy: by then every row is sent
+  // a trigger at the end of the copy, when all rows are sent
   await sql().unsafe(`
     create or replace function note_line() returns trigger language plpgsql as $$
     begin raise disk_full using message = 'no room'; end $$`);

@@ -12,9 +12,9 @@ import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs } from '../support/stall-detector.ts';
 
 const HOTELS = 100_000;
-/** So long after the commit of an import all of it is shown. */
+/** Time after the commit of an import until all of it is visible. */
 const VISIBLE_MS = promisedMs(5_000);
-/** Queries that wait while an import is taken in: a fraction of DATABASE_QUEUE_LIMIT, of which there are two. */
+/** Maximum number of waiting queries during an import: a fraction of DATABASE_QUEUE_LIMIT, of which there are two. */
 const MAX_WAITING = 100;
 
 let service: Service;
@@ -32,10 +32,10 @@ beforeAll(async () => {
     await service.sql`select id, channel_id from hotels where channel_id is not null order by id collate "C"`;
 });
 
-/** Every 997th hotel, asked for in one batch. */
+/** Returns every 997th hotel, requested in one batch. */
 const spread = () => ids.filter((_, i) => i % 997 === 0).map(({ channel_id }) => channel_id);
 
-/** Does this again and again, so many at once, until stopped, at the end of the test at the latest. */
+/** Repeats work concurrently until it is stopped, or the test ends. */
 function repeating<Seen>(
   atOnce: number,
   work: () => Promise<void>,
@@ -55,7 +55,7 @@ function repeating<Seen>(
   return { stop };
 }
 
-/** Asks for random batches until stopped; statuses by count. */
+/** Requests random batches until it is stopped. Returns responses by status. */
 function load() {
   const statuses = new Map<number, number>();
   const ask = async () => {
@@ -68,7 +68,7 @@ function load() {
   return repeating(4, ask, () => statuses);
 }
 
-/** The most queries of the workers that waited for a connection at once, looked at until stopped. */
+/** Samples the number of waiting queries of the workers until it is stopped. Returns the maximum. */
 function watchQueue() {
   let most = 0;
   const look = async () => {
@@ -78,7 +78,7 @@ function watchQueue() {
   return repeating(1, look, () => most);
 }
 
-/** Until every worker shows all of these with so many rooms; how long that took in ms. */
+/** Waits until every worker returns all of these with this number of rooms. Returns the time in ms. */
 async function untilAllShow(
   roomCount: number,
   timeoutMs: number,
@@ -100,13 +100,13 @@ async function untilAllShow(
   }
 }
 
-/** of every hotel that was changed last */
+/** room count of every hotel that is changed last */
 let rooms = 4_711;
 
 interface Writing {
   what: string;
   write: () => Promise<void>;
-  /** the channel ids of some of what is written */
+  /** channel ids of some of the written hotels */
   asked: () => string[];
 }
 
@@ -117,7 +117,7 @@ const WRITINGS: Writing[] = [
     asked: () => spread(),
   },
   {
-    what: 'new ones by hotel-api import, asked for before',
+    what: 'new ones by hotel-api import, cached as absent',
     write: async () => {
       const program = await Program.set(service.database);
       const rows = Array.from({ length: HOTELS }, (_, i) =>

@@ -29,7 +29,7 @@ async function notifiedOf(alerts: { labels: Record<string, string> }[]): Promise
     .sort();
 }
 
-it('an outage of PostgreSQL pages once, and hides neither another deployment nor another cause', async () => {
+it('an outage of PostgreSQL pages once, and hides neither other deployments nor other causes', async () => {
   const pods = ['p1', 'p2', 'p3'];
   const outage = [
     alert('HotelApiPostgresUnavailable'),

@@ -38,7 +38,7 @@ describe('the docs page', () => {
     service = await startService({ hotels: exampleRows(), env: { BASE_PATH: '/data/v1' } });
     browser = await chromium.launch({
       executablePath: program!,
-      // no name is resolved: what is not from here could not be had
+      // no name is resolved, so resources from elsewhere would be missing
       args: [
         '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
         ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
@@ -47,7 +47,7 @@ describe('the docs page', () => {
   });
   afterAll(() => browser?.close());
 
-  /** Opens the page, works on it, and fails for any complaint of the browser and any request to elsewhere. */
+  /** Opens the page, runs `work`, and fails for any complaint of the browser and any request to another origin. */
   async function open(
     options: BrowserContextOptions,
     work: (page: Page) => Promise<void>,
@@ -88,7 +88,7 @@ describe('the docs page', () => {
     });
   });
 
-  it('guides from the key to the clients, with the examples as they are in their files', async () => {
+  it('leads from the key to the clients, with the examples of their files', async () => {
     await open({}, async (page) => {
       const titles = await page.locator('#content h2').allTextContents();
       expect(titles.slice(0, 12)).toEqual([
@@ -116,7 +116,7 @@ describe('the docs page', () => {
     });
   });
 
-  it('switches between the clients and between light and dark, and remembers that', async () => {
+  it('switches between the clients and between light and dark, and remembers the choice', async () => {
     await open({ colorScheme: 'light' }, async (page) => {
       await page.click('#tab-py');
       expect(await page.locator('#panel-py').isVisible()).toBe(true);
@@ -132,7 +132,7 @@ describe('the docs page', () => {
   it.each([
     ['every operation', SCREENS[0]!, OPERATIONS],
     ['a read and a batch', SCREENS[3]!, ['Hotels-getHotel', 'Registry-batchHotelsByRegistryId']],
-  ] as const)('tries %s with a key that is typed in, on %s', async (_, [, options], operations) => {
+  ] as const)('sends %s with an entered key, on %s', async (_, [, options], operations) => {
     await open(options, async (page) => {
       await page.fill('#key', service.fullKey);
       await page.click('#key-form button');
@@ -146,7 +146,7 @@ describe('the docs page', () => {
     });
   });
 
-  it.each(['hk_mistyped', 'not ä key'])('says that the key "%s" is not accepted', async (key) => {
+  it.each(['hk_mistyped', 'not ä key'])('reports that the key "%s" is rejected', async (key) => {
     const complaint =
       'error: Failed to load resource: the server responded with a status of 401 (Unauthorized)';
     const work = async (page: Page) => {
@@ -157,7 +157,7 @@ describe('the docs page', () => {
     await open({}, work, [complaint]);
   });
 
-  it('shows what a request without a key is told', async () => {
+  it('shows the response to a request without a key', async () => {
     const work = async (page: Page) => {
       const { status, body } = await execute(page, 'Hotels-getHotel');
       expect(status).toBe('401');

@@ -11,7 +11,6 @@ import { type Service, startService } from '../support/service.ts';
 
 const POOL_SIZE = 2;
 const HOTELS = 100;
-const POLL = { interval: 20, timeout: 60_000 };
 
 let database: FreshDatabase;
 let pooler: { server: OwnServer; url: string };
@@ -30,13 +29,13 @@ beforeAll(async () => {
       channel_id: `CH-${i}`,
       registry_id: 7_000 + i,
     })),
-    // every read is one of PostgreSQL
+    // every read requires PostgreSQL
     env: { L1_MAX_BYTES: '0', DATABASE_URL: pooler.url, DATABASE_DIRECT_URL: database.url },
   });
   everywhere = await Everywhere.of(service);
 });
 
-/** Connected through the pooler, as the service is. */
+/** Connects through the pooler, like the service. */
 function throughPooler(): Sql {
   const sql = postgres(pooler.url, { max: 1, prepare: false, fetch_types: false });
   closeAtEnd('a connection through the pooler', () => sql.end());
@@ -89,7 +88,7 @@ describe('behind PgBouncer in transaction mode', () => {
   it('the commands bypass it', async () => {
     const env = {
       PATH: process.env.PATH,
-      // nobody listens there
+      // no server listens there
       DATABASE_URL: 'postgres://service@127.0.0.1:1/hotels',
       DATABASE_DIRECT_URL: database.ownerUrl,
     };
@@ -101,9 +100,9 @@ describe('behind PgBouncer in transaction mode', () => {
 
   it('is used again after it was killed and restarted', async () => {
     await pooler.server.kill();
-    await expect.poll(async () => (await service.get('/hotels/h10')).status, POLL).toBe(503);
+    await expect.poll(async () => (await service.get('/hotels/h10')).status).toBe(503);
     await pooler.server.restart();
-    await expect.poll(async () => (await service.get('/hotels/h10')).status, POLL).toBe(200);
+    await expect.poll(async () => (await service.get('/hotels/h10')).status).toBe(200);
   });
 });
 
@@ -116,7 +115,7 @@ describe('a login that may write', () => {
       awaitReady: false,
       env: { DATABASE_URL: owner.url, DATABASE_DIRECT_URL: database.url },
     });
-    await expect.poll(() => other.logs().join('\n'), POLL).toMatch(/may write/);
+    await expect.poll(() => other.logs().join('\n')).toMatch(/may write/);
     expect((await other.admin('/readyz')).status).toBe(503);
     await other.stop();
   });

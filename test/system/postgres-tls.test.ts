@@ -13,13 +13,13 @@ await needs('openssl');
 const POLL = { interval: 20, timeout: 30_000 };
 
 let authority: Authority;
-let stranger: Authority;
-/** of the service's login, without parameters; the server's certificate is for `localhost` alone */
+let otherAuthority: Authority;
+/** of the service's login, without parameters; the server's certificate is for `localhost` only */
 let url: string;
 let ownerUrl: string;
 let client: { key: string; certificate: string };
 
-/** The server accepts nothing but TLS from now on, and a certificate in the place of a password from `by_certificate`. */
+/** Makes the server accept only TLS, and for `by_certificate` a certificate instead of a password. */
 async function demandTls(): Promise<void> {
   const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });
   const [{ data_directory: folder }] = (await sql`show data_directory`) as unknown as [
@@ -47,7 +47,7 @@ async function demandTls(): Promise<void> {
 }
 
 beforeAll(async () => {
-  [authority, stranger] = await Promise.all([Authority.create(), Authority.create()]);
+  [authority, otherAuthority] = await Promise.all([Authority.create(), Authority.create()]);
   client = await authority.certify('by_certificate');
   ({ url, ownerUrl } = await ownPostgres(60));
   await demandTls();
@@ -55,7 +55,7 @@ beforeAll(async () => {
   await vi.waitFor(async () => expect(await ask('sslmode=require')).toBe('encrypted'), POLL);
 });
 
-/** How a connection ends up: `encrypted` or `plain`, or the code of its error. */
+/** Returns the state of a connection, `encrypted` or `plain`, or the code of its error. */
 async function ask(parameters: string, { host = 'localhost', user = '' } = {}): Promise<string> {
   const address = new URL(url);
   address.hostname = host;
@@ -73,7 +73,7 @@ async function ask(parameters: string, { host = 'localhost', user = '' } = {}): 
 
 describe('a connection to PostgreSQL', () => {
   const root = () => `sslrootcert=${authority.certificate}`;
-  const strange = () => `sslrootcert=${stranger.certificate}`;
+  const ofOtherAuthority = () => `sslrootcert=${otherAuthority.certificate}`;
   const own = () => `sslcert=${client.certificate}&sslkey=${client.key}`;
 
   it('without sslmode, or with disable, is not encrypted', async () => {
@@ -84,12 +84,12 @@ describe('a connection to PostgreSQL', () => {
   it('with require is encrypted without verification of the server, unless a root certificate is named', async () => {
     expect(await ask('sslmode=require', { host: '127.0.0.1' })).toBe('encrypted');
     expect(await ask(`sslmode=require&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await ask(`sslmode=require&${strange()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+    expect(await ask(`sslmode=require&${ofOtherAuthority()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
   });
 
   it('with verify-ca requires a certificate of the authority, for any host', async () => {
     expect(await ask(`sslmode=verify-ca&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await ask(`sslmode=verify-ca&${strange()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+    expect(await ask(`sslmode=verify-ca&${ofOtherAuthority()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
     expect(await ask('sslmode=verify-ca')).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
   });
 
@@ -125,7 +125,7 @@ it('the service runs with verify-full, and reports why it does not start if the 
   expect(service.logs().join('\n')).not.toContain('not verified');
   await service.stop();
 
-  // another name of this machine, which no certificate holds
+  // another name of this machine, which no certificate contains
   const elsewhere = url.replace('127.0.0.1', '0.0.0.0');
   const refusing = await startService({
     database,
@@ -136,15 +136,15 @@ it('the service runs with verify-full, and reports why it does not start if the 
   await expect.poll(() => refusing.logs().join('\n'), POLL).toMatch(/altnames/);
   await refusing.stop();
 
-  const trusting = await startService({
+  const unverifying = await startService({
     database,
     redis: false,
     env: { DATABASE_URL: `${elsewhere}?sslmode=require` },
   });
-  expect((await trusting.get('/hotels/h1')).status).toBe(200);
-  expect(trusting.logs().filter((line) => line.includes('not verified'))).toEqual([
+  expect((await unverifying.get('/hotels/h1')).status).toBe(200);
+  expect(unverifying.logs().filter((line) => line.includes('not verified'))).toEqual([
     expect.stringContaining('"sslmode":"require"'),
   ]);
-  await trusting.stop();
+  await unverifying.stop();
   await sql.end();
 });

@@ -4,7 +4,7 @@ import { type ClosingFront, ConnectionCloser, startClosingFront } from '../suppo
 import { type Rejection, startFront } from '../support/front.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
-import { RECIPES } from '../support/recipes.ts';
+import { PROXIES } from '../support/recipes.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('nginx', 'haproxy', 'kubectl');
@@ -33,7 +33,7 @@ function clientOf(port: number): Client {
   return client;
 }
 
-describe.each(Object.entries(RECIPES))('%s', (_, startProxy) => {
+describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
   const closer = new ConnectionCloser();
   let instances: [ClosingFront, ClosingFront];
   let client: Client;
@@ -67,7 +67,7 @@ describe.each(Object.entries(RECIPES))('%s', (_, startProxy) => {
   it.each([
     ['GET', '/hotels/h1', undefined],
     ['POST', '/hotels/channel/batch', BATCH],
-  ])('sends a %s again whose connection closes as it arrives', async (method, path, body) => {
+  ])('repeats a %s whose connection closes on arrival', async (method, path, body) => {
     for (let i = 0; i < 4; i++) await askBoth();
     const before = closer.closed;
     closer.armed = true;
@@ -77,7 +77,7 @@ describe.each(Object.entries(RECIPES))('%s', (_, startProxy) => {
     expect(closer.closed).toBe(before + 1);
   });
 
-  it('passes a 503 on, and asks no other instance', async () => {
+  it('returns a 503, and tries no other instance', async () => {
     const rejection: Rejection = { status: 503, retryAfterS: 1 };
     const fronts = [
       await startFront(service.port, { 1: rejection }),
@@ -89,19 +89,19 @@ describe.each(Object.entries(RECIPES))('%s', (_, startProxy) => {
     expect(fronts.map(({ seen }) => seen.length).sort()).toEqual([0, 1]);
   });
 
-  // the last: one instance stays away
-  it('does not let a client notice that an instance has gone', async () => {
+  // last, because one instance remains stopped
+  it('hides the exit of an instance from clients', async () => {
     await instances[0].close();
     for (let i = 0; i < 10; i++) await askBoth();
   });
 });
 
-it('each lets a client of /changes wait for longer than other requests may take', async () => {
+it('each permits a client of /changes to wait longer than other requests', async () => {
   const walked = (await service.get('/changes?limit=1000')).json() as { next: string };
-  // longer than the 10 s that the recipes allow for other requests
+  // longer than the 10 s that the recipes permit for other requests
   const path = (after: string) => `/changes?after=${encodeURIComponent(after)}&wait=12`;
   const answers = await Promise.all(
-    Object.values(RECIPES).map(async (startProxy) => {
+    Object.values(PROXIES).map(async (startProxy) => {
       const client = clientOf(await startProxy([service.port], service.adminPort));
       let { next } = walked;
       for (;;) {

@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import slotOf from 'cluster-key-slot';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readPosition } from '../../src/change-feed/history.ts';
+import { createKey } from '../../src/cli/keys.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
-import { type Sample, samplesOf } from '../support/exposition.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
 import { type ClusterNode, OwnCluster, replicates } from '../support/own-cluster.ts';
@@ -17,34 +17,37 @@ const RULES = fileURLToPath(new URL('../../k8s/components/redis-acl/users-cluste
 const PASSWORD = 'secret, of the test';
 const HOTELS = Array.from({ length: 600 }, (_, i) => ({
   id: `h${i}`,
-  // a tag or a letter beyond ASCII changes nothing: slots are those that Redis reckons
+  // tags and letters beyond ASCII make no difference: slots are those that Redis computes
   channel_id: i % 50 === 0 ? `C{${i}}ö` : `C${i}`,
 }));
 const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
 const IDS = HOTELS.map(({ id }) => id);
 
-/** For what must come. */
-const POLL = { interval: 20, timeout: 60_000 };
+/** For states without a promised time. */
 
 type Nodes = [ClusterNode, ClusterNode, ClusterNode];
 
 let rules: string;
 let cluster: OwnCluster;
-/** asks Redis every time */
+/** without a local cache, every response uses Redis */
 let service: Service;
-/** how another instance of it is started */
+/** options of another instance of the service */
 let beside: ServiceOptions;
 let everywhere: Everywhere;
 let freshness: FreshnessWatch;
 let n = 0;
-/** commands that nodes were sent which were killed since */
+/** commands of killed nodes */
 const usedOfKilled = new Set<string>();
 
 beforeAll(async () => {
   rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
   cluster = await OwnCluster.start(rules);
   const REDIS_URL = cluster.url('hotel-api', PASSWORD);
-  service = await startService({ hotels: HOTELS, redis: false, env: { REDIS_URL, L1_MAX_BYTES: '0' } });
+  service = await startService({
+    hotels: HOTELS,
+    redis: false,
+    env: { REDIS_URL, L1_MAX_BYTES: '0', RATE_LIMIT_SCOPE: 'redis' },
+  });
   beside = { database: service.database, redis: false, env: { REDIS_URL } };
   const caching = await startService(beside);
   everywhere = await Everywhere.of(service, caching);
@@ -63,7 +66,7 @@ async function batch(): Promise<{ id: string; name: string }[]> {
   return answer.json();
 }
 
-/** Every hotel reads so. */
+/** Returns true if every hotel has this name. */
 async function seen(name: string): Promise<void> {
   await everywhere.until('/hotels/h1', named(name));
   const hotels = await batch();
@@ -71,49 +74,41 @@ async function seen(name: string): Promise<void> {
   expect(new Set(hotels.map((hotel) => hotel.name))).toEqual(new Set([name]));
 }
 
-/** Until all hotels and their pointers are in Redis. */
+/** Waits until all hotels and their pointers are in Redis. */
 async function warm(): Promise<void> {
   await expect
     .poll(async () => {
       const before = await answers('redis', 'miss');
       await batch();
       return (await answers('redis', 'miss')) - before;
-    }, POLL)
+    })
     .toBe(0);
 }
 
-/** Tells which node has a key, by its id, as a node knows it at present. */
+/** Returns the id of the node that has a key at present, as a node reports it. */
 async function ownersOf(node: ClusterNode): Promise<(key: string) => string> {
   const ranges = await node.admin.cluster('SLOTS');
   return (key) => ranges.find(([from, to]) => from <= slotOf(key) && slotOf(key) <= to)![2]![2];
 }
 
-/** How often a node was sent each command, by the name that its statistics have for it. */
+/** Returns the number of calls of a node by command, as in its statistics. */
 async function callsOf({ admin }: ClusterNode): Promise<Map<string, number>> {
   const lines = (await admin.info('commandstats')).matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm);
   return new Map(Array.from(lines, ([, name, calls]) => [name!, Number(calls)]));
 }
 
-/** Ends a node; its statistics, which end with it, are noted before. */
+/** Kills a node, after its statistics are recorded. */
 async function kill(node: ClusterNode): Promise<void> {
   for (const name of (await callsOf(node)).keys()) usedOfKilled.add(name);
   await node.server.kill();
 }
 
-function sumOf(samples: Sample[], name: string, labels: Record<string, string>): number {
-  const wanted = Object.entries(labels);
-  return samples
-    .filter(
-      (sample) => sample.name === name && wanted.every(([label, value]) => sample.labels[label] === value),
-    )
-    .reduce((sum, { value }) => sum + value, 0);
-}
-const answers = async (tier: string, answer: string) =>
-  sumOf(samplesOf(await service.metrics()), 'hotel_api_cache_answers_total', { tier, answer });
+const answers = (tier: string, answer: string, of = service) =>
+  of.metric('hotel_api_cache_answers_total', { tier, answer });
 
 /**
- * Batches, and changes of a few hotels, one after the other while `work` is done, which may wait for the next answer; every answer is
- * whole. Returns how many there were.
+ * Sends batches, and changes a few hotels, one after the other while `work` runs. `work` may await the next response.
+ * Every response must be complete. Returns their number.
  */
 async function underLoad(work: (nextAnswer: () => Promise<void>) => Promise<unknown>): Promise<number> {
   let done = false;
@@ -146,17 +141,13 @@ describe('a Redis Cluster', () => {
   it('serves a batch from every node, with one round trip to each for pointers and one for hotels', async () => {
     await seen(await change());
     await warm();
-    // one that nobody else asks, not the checker of freshness either
+    // no other client uses this one, not even the freshness checker
     const own = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
-    const counted = async () => {
-      const samples = samplesOf(await own.metrics());
-      const sum = (name: string, labels: Record<string, string>) => sumOf(samples, name, labels);
-      return {
-        calls: sum('hotel_api_dependency_duration_seconds_count', { dependency: 'redis' }),
-        hits: sum('hotel_api_cache_answers_total', { tier: 'redis', answer: 'hit' }),
-        misses: sum('hotel_api_cache_answers_total', { tier: 'redis', answer: 'miss' }),
-      };
-    };
+    const counted = async () => ({
+      calls: await own.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'redis' }),
+      hits: await answers('redis', 'hit', own),
+      misses: await answers('redis', 'miss', own),
+    });
     const ask = async () => (await own.post('/hotels/channel/batch', BATCH)).json() as { id: string }[];
     // its key is looked up once
     await ask();
@@ -172,7 +163,7 @@ describe('a Redis Cluster', () => {
     for (const { admin } of cluster.masters) expect(await admin.dbsize()).toBeGreaterThan(100);
   });
 
-  it('shows a change everywhere', async () => {
+  it('delivers a change to every worker', async () => {
     for (let i = 0; i < 5; i++) await seen(await change());
   });
 
@@ -187,7 +178,7 @@ describe('a Redis Cluster', () => {
     const askingBefore = (await callsOf(to)).get('asking') ?? 0;
     expect((await batch()).map(({ id }) => id)).toEqual(IDS);
     expect((await answers('redis', 'miss')) - missesBefore).toBe(0);
-    // the batch itself was redirected for each hotel whose slot is on its way
+    // the batch itself was redirected for each hotel whose slot is being moved
     expect((await callsOf(to)).get('asking')).toBeGreaterThanOrEqual(askingBefore + 60);
     await end();
     expect((await batch()).map(({ id }) => id)).toEqual(IDS);
@@ -227,13 +218,13 @@ describe('a Redis Cluster', () => {
     await replica.admin.config('SET', 'masterauth', 'admin');
     [cluster.masters[1], cluster.replicas[1]] = [replica, master];
     await cluster.settled(replica);
-    // a worker that has heard of the change does not believe what is older: the newcomer has not
-    await expect.poll(() => service.logs().join('\n'), POLL).toMatch(/it has lost what was written/);
+    // a worker that received the change rejects older values; the new instance has not received it
+    await expect.poll(() => service.logs().join('\n')).toMatch(/it has lost what was written/);
     const names = async () => {
       const answer = await newcomer.post('/hotels/channel/batch', BATCH);
       return [...new Set(answer.json().map((hotel: { name: string }) => hotel.name))];
     };
-    await expect.poll(names, POLL).toEqual([name]);
+    await expect.poll(names).toEqual([name]);
     await seen(name);
     await newcomer.stop();
     await replicates(master.admin);
@@ -244,7 +235,7 @@ describe('a Redis Cluster', () => {
     await warm();
     const [master] = cluster.masters.slice(2) as [ClusterNode];
     const hitsBefore = await answers('redis', 'hit');
-    // however long that takes on a busy machine, its replica does not take its place
+    // its replica does not replace it, for any delay of a busy machine
     const { admin } = cluster.replicas[2]!;
     await admin.config('SET', 'cluster-replica-no-failover', 'yes');
     await master.server.freeze();
@@ -254,7 +245,7 @@ describe('a Redis Cluster', () => {
         return service.logs().join('\n');
       };
       const opened = `"reason":"127.0.0.1:${master.server.port}: [^"]*","msg":"circuit breaker opened"`;
-      await expect.poll(logsAfterBatch, POLL).toMatch(new RegExp(opened));
+      await expect.poll(logsAfterBatch).toMatch(new RegExp(opened));
       for (let i = 0; i < 4; i++) expect((await batch()).map(({ id }) => id)).toEqual(IDS);
     } finally {
       await master.server.thaw();
@@ -278,54 +269,68 @@ describe('a Redis Cluster', () => {
     expect(count).toBeGreaterThan(10);
     await seen(await change());
     await warm();
-    await expect.poll(() => service.metrics(), POLL).toMatch(/hotel_api_breaker_open{dependency="redis"} 0/);
+    await expect.poll(() => service.metrics()).toMatch(/hotel_api_breaker_open{dependency="redis"} 0/);
   });
 
   it('loses a change by a fail-over while another master is lost, and no response is stale', async () => {
     freshness.allowAge(2_000);
-    const [away, awayReplica] = [cluster.masters[2]!, cluster.replicas[2]!];
+    const [unavailable, unavailableReplica] = [cluster.masters[2]!, cluster.replicas[2]!];
     const [master, replica] = [cluster.masters[1]!, cluster.replicas[1]!];
     await replicates(replica.admin);
-    await awayReplica.admin.config('SET', 'cluster-replica-no-failover', 'yes');
+    await unavailableReplica.admin.config('SET', 'cluster-replica-no-failover', 'yes');
     for (const { admin } of cluster.nodes.filter(({ admin: { status } }) => status === 'ready'))
       await admin.config('SET', 'cluster-require-full-coverage', 'no');
     const inForce = async () => (await readPosition(service.sql)).generation;
     let generation = await inForce();
-    await kill(away);
-    // what it held is given up once, if at all; without changes nothing more is
+    await kill(unavailable);
+    // its values are dropped at most once; without changes nothing more is
     let sinceMs = performance.now() + 3_000;
     const stableMs = async () => {
       const present = await inForce();
       if (present !== generation) [generation, sinceMs] = [present, performance.now()];
       return performance.now() - sinceMs;
     };
-    await expect.poll(stableMs, { timeout: 60_000 }).toBeGreaterThan(1_500);
+    await expect.poll(stableMs).toBeGreaterThan(1_500);
 
     const ownerOf = await ownersOf(master);
     const { id } = HOTELS.find(
       (hotel) =>
         ownerOf(`${generation}:h:${hotel.id}`) === master.id &&
-        ownerOf(`${generation}:c:${hotel.channel_id}`) !== away.id,
+        ownerOf(`${generation}:c:${hotel.channel_id}`) !== unavailable.id,
     )!;
     const path = `/hotels/${id}`;
     const stored = async () => {
       await service.get(path);
       return replica.admin.keys(`${generation}:h:${id}`);
     };
-    await expect.poll(stored, { timeout: 60_000 }).toHaveLength(1);
+    await expect.poll(stored).toHaveLength(1);
     await replica.admin.config('SET', 'masterauth', 'wrong');
     await replica.admin.call('CLIENT', 'KILL', 'TYPE', 'master');
     const name = `v${++n}`;
     await service.sql`update hotels set name = ${name} where id = ${id}`;
     await everywhere.until(path, named(name), 2_000);
     expect(await inForce()).not.toBe(generation);
-    // who starts now has not heard of the change
+    // a new instance has not received the change
     const newcomer = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
     await replica.admin.cluster('FAILOVER', 'TAKEOVER');
     await replica.admin.config('SET', 'masterauth', 'admin');
-    await expect.poll(() => master.admin.info('replication'), { timeout: 60_000 }).toContain('role:slave');
+    await expect.poll(() => master.admin.info('replication')).toContain('role:slave');
     for (let i = 0; i < 20; i++) expect((await newcomer.get(path)).json().name).toBe(name);
     await newcomer.stop();
+  });
+
+  it('counts a rate limit in the node of its key', async () => {
+    const rateLimit = { requests: 3, windowMs: 60_000 };
+    const limited = await createKey(service.sql, { name: 'limited', scopes: [], expiresAt: null, rateLimit });
+    const statuses: number[] = [];
+    for (let i = 0; i < 5; i++) {
+      const answer = await service.get('/hotels/h1', { key: limited.key });
+      statuses.push(answer.status);
+    }
+    expect(statuses).toEqual([200, 200, 200, 429, 429]);
+    const nodes = cluster.nodes.filter(({ admin: { status } }) => status === 'ready');
+    const found = await Promise.all(nodes.map(({ admin }) => admin.keys(`*:l:60000:${limited.id}`)));
+    expect(found.flat().length).toBeGreaterThanOrEqual(1);
   });
 
   it('needs exactly the rights that the file grants', async () => {
@@ -335,13 +340,13 @@ describe('a Redis Cluster', () => {
       expect(denied.filter((entry) => entry.includes('username hotel-api'))).toEqual([]);
     }
     const granted = rules.match(/^user hotel-api .*$/m)![0].match(/(?<=\+)\S+/g)!;
-    // each removes and pings where test/manifests/redis-acl.test.ts looks at one server
+    // each deletes and pings, as test/manifests/redis-acl.test.ts observes on one server
     const unused = async () => {
       const calls = await Promise.all(nodes.map(callsOf));
       const used = new Set([...usedOfKilled, ...calls.flatMap((each) => [...each.keys()])]);
       return granted.filter((command) => !used.has(command) && !['ping', 'unlink'].includes(command));
     };
-    // the reconciler walks through the nodes in the background
+    // the reconciler scans the nodes in the background
     await expect.poll(unused).toEqual([]);
   });
 });

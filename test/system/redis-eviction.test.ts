@@ -19,42 +19,54 @@ async function start(policy: string) {
   await client.config('SET', 'maxmemory-policy', policy);
   const hotels = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}` }));
   const service = await startService({ redis: false, hotels, env: { REDIS_URL: url } });
-  await expect.poll(() => client.keys('*:beat'), POLL).toHaveLength(1);
-  const [mark] = (await client.keys('*:beat')) as [string];
+  await expect.poll(() => client.keys('*:marker'), POLL).toHaveLength(1);
+  const [mark] = (await client.keys('*:marker')) as [string];
   const generations = () => service.metric('hotel_api_redis_generations_total');
   return { client, service, mark, generations };
 }
 
 it.each(['allkeys-lru', 'allkeys-random'])(
-  'a write marker that %s evicts begins no generation',
+  'an eviction of the write marker by %s begins no generation',
   async (policy) => {
     const { client, service, mark, generations } = await start(policy);
     expect(service.logs().join('\n')).toContain(`"policy":"${policy}"`);
     const before = await generations();
     const isThere = async () => (await client.exists(mark)) === 1;
     for (let evicted = 0, n = 0; evicted < 3; evicted++) {
-      // what is read between two marks is used later than the mark: the least recently used goes first
+      // hotels read between two markers are used later than the marker, which is then the least recently used
       while (await isThere()) {
         const pipeline = client.pipeline();
         for (let i = 0; i < 1_000; i++) pipeline.set(`filler:${n++}`, FILLER);
         await pipeline.exec();
       }
-      // the marker is left again, and nothing is given up
+      // the marker is written again, and no cache is dropped
       await expect.poll(isThere, POLL).toBe(true);
       await service.sql`update hotels set name = ${`v${evicted}`}`;
       await (await Everywhere.of(service)).until('/hotels/h3', named(`v${evicted}`));
     }
     expect(await generations()).toBe(before);
-    // without an eviction a marker that is gone is lost data
+    // without an eviction a missing marker means lost data
     await client.config('SET', 'maxmemory', '0');
+    // the service has counted the last evictions once it has replaced its marker twice
+    for (let i = 0; i < 2; i++) {
+      const present = await client.get(mark);
+      await expect.poll(() => client.get(mark), POLL).not.toBe(present);
+    }
     await client.del(mark);
     await expect.poll(generations, POLL).toBe(before + 1);
     await service.stop();
   },
 );
 
-it('a policy that keeps what has no lifetime is not warned of', async () => {
+it('a policy that keeps keys without a time to live causes no warning', async () => {
   const { service } = await start('volatile-lru');
   expect(service.logs().join('\n')).not.toContain('eviction policy');
+  await service.stop();
+});
+
+it('a policy that is set while the service runs is warned of', async () => {
+  const { client, service } = await start('volatile-lru');
+  await client.config('SET', 'maxmemory-policy', 'allkeys-lfu');
+  await expect.poll(() => service.logs().join('\n'), POLL).toContain('"policy":"allkeys-lfu"');
   await service.stop();
 });

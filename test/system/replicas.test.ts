@@ -4,14 +4,12 @@ import { Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { Replica } from '../../src/postgres/replica.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
-import { samplesOf } from '../support/exposition.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownReplica } from '../support/own-replica.ts';
 import { type OwnServer, ownPostgres } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const POLL = { interval: 20, timeout: 60_000 };
 const HOTELS = 1_000;
 const LOADERS = 8;
 const WORKERS = 2;
@@ -29,7 +27,7 @@ beforeAll(async () => {
   ownerUrl = primary.ownerUrl;
   const sql = postgres(ownerUrl, { max: 4, onnotice: () => {} });
   closeAtEnd('the test on the primary', () => sql.end());
-  // as in production, where a replica is not a fifth of a second behind
+  // as in production, where a replica lags less than 0.2 s
   await sql`alter database postgres set synchronous_commit = on`;
   await insertHotels(
     sql,
@@ -46,7 +44,7 @@ beforeAll(async () => {
     database: { name: 'postgres', url, ownerUrl, sql, drop: async () => {} },
     redis: false,
     workers: WORKERS,
-    // every read is one of PostgreSQL
+    // every read requires PostgreSQL
     env: { L1_MAX_BYTES: '0', DATABASE_REPLICA_URLS: replicaUrl(url) },
   });
   everywhere = await Everywhere.of(service);
@@ -56,17 +54,16 @@ const replicaUrl = (url: string) => Object.assign(new URL(url), { port: String(r
 const idOf = (i: number) => `h${String(i).padStart(4, '0')}`;
 
 async function reads(): Promise<Record<string, number>> {
-  const samples = samplesOf(await service.metrics());
-  const counted = samples.filter(({ name }) => name === 'hotel_api_replica_reads_total');
+  const counted = await service.samples('hotel_api_replica_reads_total');
   return Object.fromEntries(counted.map(({ labels, value }) => [labels.outcome, value]));
 }
 
 async function gauge(name: string): Promise<number> {
-  const values = samplesOf(await service.metrics()).filter((sample) => sample.name === name);
+  const values = await service.samples(name);
   return Math.max(...values.map(({ value }) => value));
 }
 
-/** Until every worker is answered by the replica, and by nobody else, several times: what is counted may come late. */
+/** Waits until only the replica answers every worker, several times, because counters may be late. */
 async function replicaIsRead(): Promise<void> {
   let times = 0;
   await expect
@@ -77,7 +74,7 @@ async function replicaIsRead(): Promise<void> {
       const outcomes = Object.keys(after).filter((outcome) => after[outcome] !== before[outcome]);
       times = outcomes.join() === 'answered' ? times + 1 : 0;
       return times;
-    }, POLL)
+    })
     .toBe(3);
 }
 
@@ -88,7 +85,7 @@ describe('a replica that keeps up', () => {
   it('serves all six operations', async () => {
     await replicaIsRead();
     const before = await reads();
-    // one after the other: what is asked for at once is read at once
+    // one after the other, because concurrent reads are joined
     const answers = [
       await service.get('/hotels?limit=2&offset=7'),
       await service.get('/hotels/h0007'),
@@ -124,13 +121,13 @@ describe('a replica that keeps up', () => {
   it('serves deep pages of the list, with counts from the replica', async () => {
     await replicaIsRead();
     await expect
-      .poll(async () => (await everywhere.get('/hotels?limit=1&offset=900')).map(({ text }) => text), POLL)
+      .poll(async () => (await everywhere.get('/hotels?limit=1&offset=900')).map(({ text }) => text))
       .toEqual(Array(16).fill(expect.stringContaining('"id":"h0900"')));
   });
 
   it('is read while hotels change continuously', async () => {
     const before = await reads();
-    const untilMs = performance.now() + POLL.timeout;
+    const untilMs = performance.now() + 60_000;
     const answered = async () => (await reads()).answered! - before.answered!;
     for (let i = 0; (await answered()) <= 10 && performance.now() < untilMs; i++) {
       await service.sql`update hotels set name = ${`Change ${i}`} where id = 'h0002'`;
@@ -167,27 +164,26 @@ describe('a replica that keeps up', () => {
     const announce = (n: number) => service.sql`
       update hotel_api_feed_position set term = 'race', count = ${n}, written_by = default,
         version = (select last_value from hotel_api_versions)`;
-    // the row must have come before it is read from
+    // the row must be replicated before it is read
     await announce(0);
     await expect
-      .poll(
-        () => feedApplier.rows('select n from race', [], { term: 'race', count: 0 }).catch(() => undefined),
-        POLL,
+      .poll(() =>
+        feedApplier.rows('select n from race', [], { term: 'race', count: 0 }).catch(() => undefined),
       )
       .toEqual([expect.objectContaining({ n: 0 })]);
-    // some ask for what is only just coming, some for what has long come
+    // some request rows that are just being replicated, some older ones
     const readers = [0, 1, 8, 100].map(reading);
     const both = () => found.answered > 20 && found.behind > 20;
     const untilMs = performance.now() + 10_000;
     for (let n = 1; n <= 500 || (!both() && performance.now() < untilMs); n++) {
       await service.sql`update race set n = ${n}`;
-      // asked for from now on, and there when the next statement has come
+      // requested from now on, and present when the next statement is replicated
       announced = n;
       await announce(n);
     }
     over = true;
     await Promise.all(readers);
-    // the invalidator tells of it in its own name again
+    // the invalidator announces it again itself
     await service.sql`update hotels set name = 'After the race' where id = 'h0003'`;
     expect(found).toEqual({ answered: expect.any(Number), behind: expect.any(Number), older: 0 });
     expect(both(), JSON.stringify(found)).toBe(true);
@@ -215,14 +211,14 @@ describe('a replica that lags', () => {
       for (const answer of await everywhere.get('/hotels/h0011')) expect(answer.status).toBe(404);
       for (const answer of await everywhere.get('/hotels/h0012')) expect(answer.json().id).toBe('h0012');
     }
-    await expect.poll(() => gauge('hotel_api_replica_lag_seconds'), POLL).toBeGreaterThan(lag);
+    await expect.poll(() => gauge('hotel_api_replica_lag_seconds')).toBeGreaterThan(lag);
     const after = await reads();
     expect(after.answered).toBe(before.answered);
-    // it is left alone: few pay for finding out
+    // it is not probed: few requests pay for the detection
     expect(after.behind! - before.behind!).toBeLessThan(after.left_alone! - before.left_alone!);
   });
 
-  it('is read again when it has caught up', async () => {
+  it('is read again once it has caught up', async () => {
     await resume();
     await replicaIsRead();
     expect(await gauge('hotel_api_replica_lag_seconds')).toBe(0);
@@ -234,7 +230,7 @@ describe('a replica that becomes unavailable under load', () => {
   it.each([
     ['killed', () => replica.kill(), () => replica.restart()],
     ['frozen', () => replica.freeze(), () => replica.thaw()],
-  ])('%s, it costs no request, and is read again when it is back', async (_, end, begin) => {
+  ])('%s, no request fails, and the replica is read again once it is available', async (_, end, begin) => {
     await replicaIsRead();
     const { failed = 0 } = await reads();
     let over = false;
@@ -250,11 +246,11 @@ describe('a replica that becomes unavailable under load', () => {
     const loads = Array.from({ length: LOADERS }, (_, i) => load(i));
     const more = (count: number) => {
       const from = answered;
-      return expect.poll(() => answered, POLL).toBeGreaterThan(from + count);
+      return expect.poll(() => answered).toBeGreaterThan(from + count);
     };
     await more(200);
     await end();
-    await expect.poll(async () => (await reads()).failed! - failed, POLL).toBeGreaterThan(0);
+    await expect.poll(async () => (await reads()).failed! - failed).toBeGreaterThan(0);
     await more(500);
     await begin();
     await replicaIsRead();

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import postgres, { type Sql } from 'postgres';
+import type { Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
+import { addressOf } from '../support/address.ts';
 import type { FreshDatabase } from '../support/database.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { ownPostgres } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { startService } from '../support/service.ts';
 
 const PASSWORD = randomBytes(12).toString('hex');
@@ -12,16 +13,10 @@ const PASSWORD = randomBytes(12).toString('hex');
 let admin: Sql;
 let ownerUrl: string;
 
-const connect = (url: string) => {
-  const sql = postgres(url, { max: 1, onnotice: () => {} });
-  closeAtEnd('a client of PostgreSQL', () => sql.end());
-  return sql;
-};
-
 beforeAll(async () => {
   ({ ownerUrl } = await ownPostgres(60));
-  admin = connect(ownerUrl);
-  // this server has no role of ours yet: the login below makes it
+  admin = postgresClient(ownerUrl);
+  // this server has no role of the service yet: the login below creates it
   await admin`drop owned by hotel_api_serve`;
   await admin`drop role service, hotel_api_serve`;
   for (const [login, may] of [
@@ -32,22 +27,22 @@ beforeAll(async () => {
   await admin`create database of_owner owner owner`;
 });
 
-/** A database of this server, as the service is told of it. */
+/** Returns a database of this server, with the address for the service. */
 function databaseOf(name: string, login: string): FreshDatabase {
-  const url = Object.assign(new URL(ownerUrl), { pathname: `/${name}`, username: login, password: PASSWORD });
-  const superuser = Object.assign(new URL(ownerUrl), { pathname: `/${name}` }).href;
-  return { name, url: url.href, ownerUrl: superuser, sql: connect(superuser), drop: async () => {} };
+  const url = addressOf(ownerUrl, { database: name, username: login, password: PASSWORD });
+  const superuser = addressOf(ownerUrl, { database: name });
+  return { name, url, ownerUrl: superuser, sql: postgresClient(superuser), drop: async () => {} };
 }
 
-it('one login, which is no superuser, creates the role, migrates and serves', async () => {
+it('one login without superuser rights creates the role, migrates and serves', async () => {
   const database = databaseOf('of_owner', 'owner');
-  await migrate(connect(database.url));
+  await migrate(postgresClient(database.url));
   const service = await startService({ database, redis: false, hotels: [{ id: 'h1' }] });
   expect((await service.get('/hotels/h1')).status).toBe(200);
   await service.stop();
 });
 
-it('a login that may not assume the role gets the command to run, and serves afterwards', async () => {
+it('a login that may not assume the role receives the command to run, and serves afterwards', async () => {
   const database = databaseOf('of_owner', 'stranger');
   const service = await startService({ database, redis: false, awaitReady: false });
   await expect

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { samplesOf } from '../support/exposition.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -9,8 +8,8 @@ import { type Service, startService } from '../support/service.ts';
 await needs('redis');
 
 const POLL = { interval: 25, timeout: 60_000 };
-/** The invalidator asks Redis about once a second while it is silent, and gives it up at the third time. */
-const NOTICED = { ...POLL, timeout: 60_000 };
+/** A silent invalidator pings Redis about once a second, and opens the circuit at the third failure. */
+const DETECTION = { ...POLL, timeout: 60_000 };
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 
 let service: Service;
@@ -33,19 +32,19 @@ beforeAll(async () => {
   });
 });
 
-/** The samples of a metric: their value by the values of their labels, in the order they are written. */
+/** Returns the samples of a metric: values by the values of their labels, in the order of the exposition. */
 async function valuesOf(metric: string): Promise<Record<string, number>> {
-  const samples = samplesOf(await service.metrics()).filter(({ name }) => name === metric);
+  const samples = await service.samples(metric);
   return Object.fromEntries(samples.map(({ labels, value }) => [Object.values(labels).join(' '), value]));
 }
 const numberOf = async (metric: string, labels = '') => (await valuesOf(metric))[labels];
 
-/** Asks on so many connections at once that every worker has some of them. */
+/** Sends requests over enough connections to reach every worker. */
 const atOnce = (ask: (i: number) => Promise<unknown>) =>
   Promise.all(Array.from({ length: 16 }, (_, i) => ask(i)));
 
 describe('an instance', () => {
-  it('says what runs, and how many workers there are and should be', async () => {
+  it('reports its version, and the actual and the configured number of workers', async () => {
     expect(await valuesOf('hotel_api_build_info')).toEqual({ [`${version} ${process.versions.node}`]: 1 });
     expect(await numberOf('hotel_api_workers')).toBe(2);
     expect(await numberOf('hotel_api_workers_wanted')).toBe(2);
@@ -56,7 +55,7 @@ describe('an instance', () => {
     expect(startedAgo).toBeLessThan(120);
   });
 
-  it('counts the bytes of bodies as they are sent and read', async () => {
+  it('counts the bytes of sent and received bodies', async () => {
     const before = [
       await valuesOf('hotel_api_response_body_bytes_total'),
       await valuesOf('hotel_api_request_body_bytes_total'),
@@ -84,11 +83,11 @@ describe('an instance', () => {
       .toEqual([body.length, zipped.body.length, batch.body.length, 0, asked.length]);
   });
 
-  it('shows how full the local cache of each worker is, and what it gave up to make room', async () => {
+  it("reports the fill level of each worker's local cache, and its evictions", async () => {
     const ids = Array.from({ length: 4_000 }, (_, i) => `C${i}`);
     await expect
       .poll(async () => {
-        // until every worker was asked for more than it can hold
+        // until every worker has received more than it can hold
         await atOnce(async (i) => {
           const start = 1_000 * (i % 4);
           await service.post('/hotels/channel/batch', { channel_ids: ids.slice(start, start + 1_000) });
@@ -110,7 +109,7 @@ describe('an instance', () => {
     expect(await numberOf('hotel_api_local_cache_stores_total')).toBeGreaterThan(4_000);
   });
 
-  it('shows the use and the delay of each event loop, and goes on counting when a worker is killed', async () => {
+  it('reports the use and the delay of each event loop, also after a worker is killed', async () => {
     const metrics = ['hotel_api_event_loop_active_seconds_total', 'hotel_api_event_loop_delay_seconds_count'];
     const read = () => Promise.all(metrics.map(valuesOf));
     const before = await read();
@@ -136,7 +135,7 @@ describe('the lag of a change', () => {
     sum: (await numberOf('hotel_api_freshness_lag_seconds_sum'))!,
   });
 
-  it('is measured from its commit, however long the transaction took', async () => {
+  it('is measured from its commit, for transactions of any duration', async () => {
     const before = await lag();
     const HELD_S = 2;
     await service.sql.begin(async (sql) => {
@@ -150,30 +149,30 @@ describe('the lag of a change', () => {
     await expect.poll(async () => (await service.get('/hotels/h7')).json().name, POLL).toBe('Held');
   });
 
-  it('grows with what keeps the invalidator from telling of it', async () => {
+  it('grows with the delay of the invalidator', async () => {
     const before = await lag();
     toPostgres.delay(100);
     await service.sql`update hotels set name = 'Late' where id = 'h8'`;
     await expect.poll(async () => (await lag()).count, POLL).toBe(before.count + 1);
-    // a look at the queue, the hotel, the message, the commit and what comes back: each takes as long
+    // the query of the queue, of the hotel, the message, the commit and the delivery: each is delayed
     expect((await lag()).sum - before.sum).toBeGreaterThan(0.3);
     toPostgres.delay(0);
   });
 });
 
-describe('a dependency that is away', () => {
+describe('an unavailable dependency', () => {
   const breakers = () => valuesOf('hotel_api_breaker_open');
 
-  it('shows as an open breaker, and no longer when it is back: Redis', async () => {
+  it('is reported by an open circuit breaker, until it is available again: Redis', async () => {
     expect(await breakers()).toMatchObject({ redis: 0, postgres: 0 });
     const before = await valuesOf('hotel_api_dependency_duration_seconds_count');
     toRedis.blackout();
-    // each asks Redis, until every worker and the invalidator have noticed
+    // each request uses Redis, until every worker and the invalidator have detected the outage
     await expect
       .poll(async () => {
         await atOnce((i) => service.get(`/hotels/cold-${i}-${Math.random()}`));
         return breakers();
-      }, NOTICED)
+      }, DETECTION)
       .toMatchObject({ redis: 3, postgres: 0 });
     const after = await valuesOf('hotel_api_dependency_duration_seconds_count');
     expect(after['redis failed']).toBeGreaterThan(before['redis failed']!);
@@ -185,7 +184,7 @@ describe('a dependency that is away', () => {
     await expect.poll(() => numberOf('hotel_api_redis_generations_total'), POLL).toBeGreaterThan(0);
   });
 
-  it('shows as an open breaker, a silent feed and requests refused: PostgreSQL', async () => {
+  it('is reported by an open circuit breaker, a silent feed and rejected requests: PostgreSQL', async () => {
     await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 1, 2: 1 });
     const before = await valuesOf('hotel_api_requests_rejected_total');
     await toPostgres.reject();
@@ -212,7 +211,7 @@ describe('a dependency that is away', () => {
   });
 });
 
-it('key look-ups are counted by tier and answer', async () => {
+it('key look-ups are counted by tier and result', async () => {
   const metric = 'hotel_api_key_lookups_total';
   const before = await valuesOf(metric);
   expect(Object.keys(before).length).toBe(9);

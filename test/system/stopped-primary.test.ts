@@ -3,20 +3,23 @@ import { expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { Everywhere, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
+import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
+
+await needs('redis');
 
 const IDS = Array.from({ length: 60 }, (_, i) => `h${i}`);
 const BATCH = { channel_ids: IDS };
 /** Several heartbeats. */
 const HEARTBEATS_MS = 1_100;
-/** Nothing older is served so long after its change. */
+/** Time after a change from which nothing older is served. */
 const BOUND_MS = 5_000;
-/** Longer than a sign of life counts. */
+/** Longer than a heartbeat is valid. */
 const AFTERWARDS_MS = 2_000;
 /** Advisory lock of the active invalidator. */
 const LOCK = 0x686f74656d;
 
-it('messages that a stopped primary reads when it goes on are no sign of life', async () => {
+it('messages that a stopped primary reads after it continues do not count as heartbeats', async () => {
   const leader = await startService({
     redis: false,
     hotels: IDS.map((id) => ({ id, channel_id: id, name: 'old' })),
@@ -31,9 +34,9 @@ it('messages that a stopped primary reads when it goes on are no sign of life', 
   const holder = await leader.sql.reserve();
   process.kill(feedApplier.pid, 'SIGSTOP');
   try {
-    // they wait in the socket of the primary that is stopped
+    // they are buffered in the socket of the stopped primary
     await sleep(HEARTBEATS_MS);
-    // from now on no instance announces changes: PostgreSQL ends the session of this one, and the test has the lock
+    // from now on no instance announces changes: PostgreSQL ends its session, and the test holds the lock
     process.kill(leader.pid, 'SIGSTOP');
     await holder`select pg_advisory_lock(${LOCK})`;
     await leader.sql`update hotels set name = 'new'`;
@@ -53,5 +56,26 @@ it('messages that a stopped primary reads when it goes on are no sign of life', 
     process.kill(leader.pid, 'SIGCONT');
     await holder`select pg_advisory_unlock_all()`;
     holder.release();
+  }
+});
+
+it('a value that Redis supplied before the silence of the feed was detected is not served longer than others', async () => {
+  const service = await startService({ env: { DATABASE_TIMEOUT_MS: '4000' } });
+  await expect.poll(() => service.metric('hotel_api_invalidator_active')).toBe(1);
+  await service.sql`insert into hotels (id, name) values ('h', 'old')`;
+  const name = async () => (await service.get('/hotels/h')).json().name;
+  await expect.poll(async () => (await service.redis!.keys('*:h:h')).length).toBe(1);
+  // its worker continues
+  process.kill(service.pid, 'SIGSTOP');
+  try {
+    await service.sql`update hotels set name = 'new'`;
+    const changedAtMs = performance.now();
+    // most of the time that a silence takes to be detected
+    await sleep(800);
+    await name();
+    await sleep(changedAtMs + BOUND_MS - performance.now());
+    expect(await name()).toBe('new');
+  } finally {
+    process.kill(service.pid, 'SIGCONT');
   }
 });

@@ -16,11 +16,11 @@ await needs('faketime', 'redis');
 const library = await pathOf('faketime');
 
 const HOTELS = 60;
-/** The primary, and with it the change feed, stands still for so long. */
+/** Time for which the primary, and with it the change feed, is stopped. */
 const STOPPED_MS = 12_000;
-/** Nothing older is served so long after its change, or after the primary goes on. */
+/** Time after a change, or after the primary continues, from which nothing older is served. */
 const BOUND_MS = 5_000;
-/** Until the feed counts as silent, and a little longer. */
+/** Time until the feed counts as silent, and a little longer. */
 const READ_MS = 2_000;
 const WORKERS = 2;
 const IDS = Array.from({ length: HOTELS }, (_, i) => `h${i}`);
@@ -30,11 +30,11 @@ const BATCH = { channel_ids: IDS };
 interface Scene {
   service: Service;
   everywhere: Everywhere;
-  /** asked for by every worker, and revoked by `change` */
+  /** key that every worker has used, and `change` revokes */
   key: string;
 }
 
-/** A service that has told Redis of every hotel, and of a key. */
+/** Starts a service that has written every hotel and a key to Redis. */
 async function warm(service: Service): Promise<Scene> {
   const everywhere = await Everywhere.of(service);
   const key = await insertKey(service.sql, []);
@@ -50,7 +50,7 @@ async function change({ service, key }: Omit<Scene, 'everywhere'>): Promise<void
   await service.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
 }
 
-/** Every worker answers every hotel as it is now, and rejects the key. */
+/** Waits until every worker returns every hotel in its present state, and rejects the key. */
 async function expectNew({ everywhere, key }: Scene): Promise<void> {
   for (const answer of await everywhere.post('/hotels/channel/batch', BATCH)) {
     const names: string[] = answer.json().map(({ name }: { name: string }) => name);
@@ -74,7 +74,7 @@ describe('values read from Redis while the primary is frozen are dropped afterwa
     service = await startService({ workers: WORKERS, redisDatabase, hotels });
   });
 
-  /** What puts back what Redis holds at present. */
+  /** Returns a function that restores the present content of Redis. */
   const ways: [string, () => Promise<() => Promise<void>>][] = [
     [
       'Redis is killed and restarts with an old dump',
@@ -99,7 +99,7 @@ describe('values read from Redis while the primary is frozen are dropped afterwa
     const { key } = await warm(service);
     const restore = await takeDump();
     await change({ service, key });
-    // workers that have heard of no change
+    // workers that have received no change
     const pids = await service.workerPids();
     for (const pid of pids) process.kill(pid, 'SIGKILL');
     await within(
@@ -112,10 +112,10 @@ describe('values read from Redis while the primary is frozen are dropped afterwa
     process.kill(service.pid, 'SIGSTOP');
     const untilMs = performance.now() + STOPPED_MS;
     await restore();
-    // while the feed is not silent for long: later PostgreSQL would be asked
+    // the feed is not silent for long, otherwise PostgreSQL would be read
     const beganMs = performance.now();
     while (performance.now() < beganMs + READ_MS) await everywhere.post('/hotels/channel/batch', BATCH);
-    // other keys are read meanwhile, and no hotel is read anew
+    // other keys are read meanwhile, and no hotel is read again
     for (let i = 0; performance.now() < untilMs; i++) await everywhere.get(`/hotels/nobody-${i}`);
     process.kill(service.pid, 'SIGCONT');
     await sleep(BOUND_MS);
@@ -123,25 +123,22 @@ describe('values read from Redis while the primary is frozen are dropped afterwa
   });
 });
 
-describe('the wall clock of a service is set', () => {
+describe('after a step of the wall clock of a service', () => {
   it.each([
     ['back by 3 hours', -10_800_000],
     ['forward by 3 hours', 10_800_000],
-  ])(
-    '%s while the change feed is silent, and changes of that time are visible after 5 s',
-    async (_, byMs) => {
-      const clock = await FakeClock.make(library!);
-      const scene = await warm(await startService({ workers: WORKERS, hotels, env: clock.env }));
-      process.kill(scene.service.pid, 'SIGSTOP');
-      try {
-        await clock.set(clock.now() + byMs);
-        await change(scene);
-        await sleep(BOUND_MS);
-        await expectNew(scene);
-      } finally {
-        process.kill(scene.service.pid, 'SIGCONT');
-      }
+  ])('%s while the change feed is silent, changes of that time are visible after 5 s', async (_, byMs) => {
+    const clock = await FakeClock.make(library!);
+    const scene = await warm(await startService({ workers: WORKERS, hotels, env: clock.env }));
+    process.kill(scene.service.pid, 'SIGSTOP');
+    try {
+      await clock.set(clock.now() + byMs);
+      await change(scene);
+      await sleep(BOUND_MS);
       await expectNew(scene);
-    },
-  );
+    } finally {
+      process.kill(scene.service.pid, 'SIGCONT');
+    }
+    await expectNew(scene);
+  });
 });

@@ -14,6 +14,7 @@ import urllib.request
 import zlib
 
 MAX_BATCH = 1000
+MAX_WAIT_S = 30
 # what a later attempt may answer otherwise; 502 and 504 come from gateways
 RETRIED = (408, 429, 500, 502, 503, 504)
 
@@ -64,11 +65,15 @@ class HotelApi:
     def mirror(self, copy=None, wait_s=0):
         """Copies all hotels, or brings a copy up to date: {"hotels": {id: hotel}, "next": token}, to be stored as it is.
 
-        Waits up to wait_s, at most half of the timeout, where nothing has changed yet. A copy that is too old begins again.
+        Waits up to wait_s, at most half of the timeout, where nothing has changed yet. After an error, call it with the same
+        copy again: it goes on where it was. A copy without a token, or with one that is too old, begins again, in another
+        dict that replaces the old one at the end.
         """
-        copy = copy or {"hotels": {}, "next": None}
-        hotels, token, more = copy["hotels"], copy["next"], True
-        wait = int(min(wait_s, self._timeout_s / 2))
+        if copy is None:
+            copy = {"hotels": {}, "next": None}
+        token, more = copy["next"], True
+        hotels = copy["hotels"] if token else {}
+        wait = int(min(wait_s, MAX_WAIT_S, self._timeout_s / 2))
         while more:
             after = "&after=" + urllib.parse.quote(token) if token else ""
             try:
@@ -85,7 +90,8 @@ class HotelApi:
                 else:
                     hotels.pop(change["id"], None)
             token, more = page["next"], page["more"]
-        copy.update(hotels=hotels, next=token)
+            if not more or hotels is copy["hotels"] or not copy["hotels"]:
+                copy.update(hotels=hotels, next=token)
         return copy
 
     def hotels_by_channel_ids(self, ids):
@@ -93,7 +99,7 @@ class HotelApi:
         return self._batches(ids, "/hotels/channel/batch", "channel_ids")
 
     def hotels_by_registry_ids(self, ids):
-        return self._batches(ids, "/hotels/registry/batch", "registry_ids")
+        return self._batches(map(str, ids), "/hotels/registry/batch", "registry_ids")
 
     def _batches(self, ids, path, field):
         unique = list(dict.fromkeys(ids))

@@ -86,6 +86,7 @@ interface Answer {
 type Check = (body: unknown) => boolean;
 
 const MAX_BATCH = 1000;
+const MAX_WAIT_S = 30;
 const BATCHES_AT_ONCE = 4;
 /** What a later attempt may answer otherwise; 502 and 504 come from gateways. */
 const RETRIED = [408, 429, 500, 502, 503, 504];
@@ -133,11 +134,13 @@ export class HotelApi {
 
   /**
    * Copies all hotels, or brings a copy up to date; waits up to `waitS` seconds, at most half of the timeout, where nothing
-   * has changed yet. A copy that is too old begins again, in another map.
+   * has changed yet. After an error, call it with the same copy again: it goes on where it was. A copy without a token, or
+   * with one that is too old, begins again, in another map that replaces the old one at the end.
    */
   async mirror(mirror: Mirror = { hotels: new Map() }, waitS = 0): Promise<Mirror> {
-    const wait = Math.floor(Math.min(waitS, this.#options.timeoutMs / 2000));
+    const wait = Math.floor(Math.min(waitS, MAX_WAIT_S, this.#options.timeoutMs / 2000));
     let { hotels, next } = mirror;
+    if (next === undefined) hotels = new Map();
     for (let more = true; more; ) {
       const after = next === undefined ? '' : `&after=${encodeURIComponent(next)}`;
       try {
@@ -148,13 +151,15 @@ export class HotelApi {
           else hotels.delete(id);
         }
         ({ next, more } = page);
+        if (!more || hotels === mirror.hotels || mirror.hotels.size === 0)
+          Object.assign(mirror, { hotels, next });
       } catch (error) {
         if (!(error instanceof HotelApiError && error.code === 'token_expired')) throw error;
         hotels = new Map();
         next = undefined;
       }
     }
-    return Object.assign(mirror, { hotels, next });
+    return mirror;
   }
 
   /** However many hotels, in the order of the ids; ids without a hotel are left out. */

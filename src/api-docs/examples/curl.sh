@@ -18,11 +18,15 @@ curl -sS --fail-with-body -H "x-api-key: $HOTEL_API_KEY" -H 'content-type: appli
 
 ## paging
 # every page, from the first to the last: each names the next in its header Link
+origin=$(printf %s "$HOTEL_API_URL" | sed -E 's,^(https?://[^/]*).*,\1,')
 url="$HOTEL_API_URL/hotels?limit=100"
 while [ -n "$url" ]; do
   curl -sS --fail-with-body -D headers.txt -H "x-api-key: $HOTEL_API_KEY" "$url"
-  next=$(sed -n 's/^link:.*<\([^>]*\)>; rel="next".*/\1/p' headers.txt)
-  url=${next:+$(printf %s "$HOTEL_API_URL" | sed -E 's,^(https?://[^/]*).*,\1,')$next}
+  next=$(sed -n 's/^[Ll]ink:.*<\([^>]*\)>; rel="next".*/\1/p' headers.txt)
+  case $next in
+    /*) url=$origin$next ;;
+    *) url=$next ;;
+  esac
 done
 
 ## mirror

@@ -1,10 +1,9 @@
 import type { View } from '../../hotels/entry.ts';
 import { type Namespace, NUMBER } from '../../hotels/namespace.ts';
 import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
-import { makeSeed } from '../../wasm/load.ts';
-import { BatchLookup, NOT_READ } from './batch-lookup.ts';
+import { HASH_SEED } from '../../wasm/load.ts';
+import { BatchLookup, type Ids, NOT_READ } from './batch-lookup.ts';
 import { writeKey } from './key-bytes.ts';
-import { hasIdOf, type Ids } from './record-id.ts';
 import { RECORD_HEADER_BYTES, tagAt } from './tag.ts';
 
 /** Results of `find` beside the ref of a hit. */
@@ -72,7 +71,7 @@ export class CacheArena {
     const outputBytes = Math.min(Math.floor(maxBytes / 8), MAX_OUTPUT_BYTES);
     const { wasm, memory } = instantiate(maxBytes + outputBytes);
     const { buffer } = memory;
-    wasm.init(maxBytes, outputBytes, ...makeSeed());
+    wasm.init(maxBytes, outputBytes, ...HASH_SEED);
     this.#wasm = wasm;
     this.#memory = buffer;
     this.#bytes = Buffer.from(buffer);
@@ -178,9 +177,11 @@ export class CacheArena {
     this.#wasm.putForm(ref, formNumber(view, coding), bytes.length);
   }
 
-  /** True when the id of the entry is among these. */
+  /** Returns true if the id of the entry is among these. */
   isAmong(ref: number, ids: Ids): boolean {
-    return hasIdOf(this.#bytes, ref, ids);
+    this.#wasm.hashId(ref);
+    const word = this.#result / 4;
+    return ids.hasHash(this.#words[word]!, this.#words[word + 1]!);
   }
 
   /** Returns a copy of the entry. */
@@ -203,6 +204,23 @@ export class CacheArena {
   /** True until an entry that is stored first evicts another. */
   get hasRoom(): boolean {
     return this.#wasm.hasRoom() !== 0;
+  }
+
+  /** Returns the number of slots of the index. */
+  get slots(): number {
+    return this.#wasm.indexSlots.value;
+  }
+
+  /** Returns the ids of entries that were hit, with hits of 1 to 3, from some slots of the index: a random sample. */
+  hotIds(slot: number, count: number): { id: string; hits: number }[] {
+    const found: { id: string; hits: number }[] = [];
+    const end = this.#outputStart + this.#wasm.writeHotIds(slot, count);
+    for (let at = this.#outputStart; at < end; ) {
+      const idEnd = at + 2 + this.#bytes[at + 1]!;
+      found.push({ id: this.#bytes.toString('utf8', at + 2, idEnd), hits: this.#bytes[at]! });
+      at = idEnd;
+    }
+    return found;
   }
 
   /** Drops everything. */

@@ -1,7 +1,6 @@
 import type { View } from '../../hotels/entry.ts';
 import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
-import { hasIdOf, type Ids } from './record-id.ts';
 import { tagAt } from './tag.ts';
 
 /** Ref of an element that is not held, and of one that adds nothing to the answer. */
@@ -10,6 +9,12 @@ const NOTHING = 1;
 const CLOSE = 0x5d;
 /** What ends the narrow view, behind the part that both views have. */
 const NARROW_END_BYTES = 5;
+
+/** Set of ids by their hashes (assembly/hash.ts). */
+export interface Ids {
+  /** Takes both halves of the hash as u32. */
+  hasHash(low: number, high: number): boolean;
+}
 
 /** Status of a batch: complete; left to the general parser; larger than the output. */
 export const OK = 0;
@@ -32,6 +37,7 @@ export class BatchLookup {
   /** time of the first refresh due among the hits, epoch ms; Infinity without hits */
   soonestSoftMs = Infinity;
 
+  readonly #wasm: ArenaWasm;
   readonly #bytes: Buffer;
   readonly #words: Uint32Array;
   readonly #floats: Float64Array;
@@ -46,6 +52,7 @@ export class BatchLookup {
   #keys: readonly string[] | undefined;
 
   constructor(wasm: ArenaWasm, memory: ArrayBuffer, outputBytes: number) {
+    this.#wasm = wasm;
     this.#bytes = Buffer.from(memory);
     this.#words = new Uint32Array(memory);
     this.#floats = new Float64Array(memory);
@@ -121,7 +128,8 @@ export class BatchLookup {
    * Leaves out the hits whose ids are not among these, as if there were no such hotels. Needs OK; `view`: of the output.
    */
   retain(ids: Ids, view: View): this {
-    const [bytes, words, area] = [this.#bytes, this.#words, this.#area];
+    const [words, area] = [this.#words, this.#area];
+    let hash = this.#wasm.hashHits() / 4;
     // of a record, in words: the length of its body, or of the part that both views have
     const [lengthAt, endBytes] = view === 'full' ? [22, 0] : [23, NARROW_END_BYTES];
     let [read, written, runStart, gap] = [1, 1, 1, 0];
@@ -138,12 +146,13 @@ export class BatchLookup {
         continue;
       }
       const end = read + words[ref * 2 + lengthAt]! + endBytes + 1;
-      if (!hasIdOf(bytes, ref, ids)) {
+      if (!ids.hasHash(words[hash]!, words[hash + 1]!)) {
         moveRun(read);
         runStart = end;
         words[place] = NOTHING;
         this.hits--;
       }
+      hash += 2;
       read = end;
     }
     moveRun(read);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { IdSet } from '../../collections/id-set.ts';
 import type { Entry } from '../../hotels/entry.ts';
 import { readBatch } from '../../http/batch-body.ts';
 import { hotel, NOW_MS } from './arena.fixture.ts';
@@ -204,10 +205,8 @@ describe('a partial response', () => {
 
 describe('a batch of which only some ids are visible', () => {
   const isVisible = (id: string) => Number(id.slice(1)) % 3 !== 1;
-  const visible = {
-    hasBytes: (bytes: Uint8Array, start: number, end: number) =>
-      isVisible(Buffer.from(bytes.subarray(start, end)).toString()),
-  };
+  const visible = new IdSet(200);
+  for (let n = 0; n <= 120; n++) if (isVisible(`h${n}`)) visible.add(`h${n}`);
   const numbers = fc.array(fc.integer({ min: 0, max: 120 }), { maxLength: 40 });
 
   it.each(['full', 'narrow'] as const)('is that of the visible hotels alone, in the %s view', (view) => {
@@ -219,6 +218,10 @@ describe('a batch of which only some ids are visible', () => {
         const bodies = seen.map((n) => entries[n]!.body(view).toString());
         expect(Buffer.from(found.output).toString()).toBe(`[${bodies.join()}]`);
         expect(found.hits).toBe(seen.length);
+        for (const n of new Set(asked)) {
+          const ref = arena.find('channel', `ch-${n}`, NOW_MS);
+          if (ref > 0) expect(arena.isAmong(ref, visible)).toBe(isVisible(`h${n}`));
+        }
         // those that are not held are put in where they belong
         const missed = [...new Set(asked)].filter((n) => n >= 100);
         const other = entries[0]!;

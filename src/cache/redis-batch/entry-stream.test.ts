@@ -42,7 +42,7 @@ function pointTo(ids: (string | null | undefined)[]): Wanted {
   });
   words.set(places, wasm.PLACES.value / 4);
   bytes.set(table, wasm.SCRATCH.value);
-  wasm.point(count, table.length, CHANNEL, memory.writePrefix('7:h:'));
+  wasm.point(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0);
   return new Wanted('channel', count, memory.takeWanted());
 }
 

@@ -24,13 +24,14 @@ export class EntryStream implements ReplyReader {
   readonly #view: View;
   readonly #done: (answer: Uint8Array | PartialResponse, hits: number) => void;
   readonly #keep: KeepEntry | undefined;
+  readonly #keptOneOf: number;
   #begun = false;
   /** reads an error reply */
   #error: ValuesReader | undefined;
 
   /**
    * Takes the table and the callback for the response, whose bytes are valid until it returns, and its number of hotels.
-   * `keep` is given each entry that the local cache may store; its bytes are valid for the call.
+   * `keep` is given one of `keptOneOf` entries for the local cache; its bytes are valid for the call.
    */
   constructor(
     memory: RedisBatchMemory,
@@ -38,8 +39,10 @@ export class EntryStream implements ReplyReader {
     view: View,
     done: (answer: Uint8Array | PartialResponse, hits: number) => void,
     keep?: KeepEntry,
+    keptOneOf = 1,
   ) {
     this.#keep = keep;
+    this.#keptOneOf = keptOneOf;
     this.#memory = memory;
     this.#wanted = wanted;
     this.#view = view;
@@ -98,6 +101,13 @@ export class EntryStream implements ReplyReader {
     if (hitsLength > 1) bytes[wasm.HITS.value + hitsLength - 1] = COMMA;
     const isFull = this.#view === 'full' ? 1 : 0;
     this.#memory.keep = this.#keep;
-    wasm.beginStream(count, NUMBER[namespace], isFull, Date.now(), hitsLength, this.#keep ? 1 : 0);
+    wasm.beginStream(
+      count,
+      NUMBER[namespace],
+      isFull,
+      Date.now(),
+      hitsLength,
+      this.#keep ? this.#keptOneOf : 0,
+    );
   }
 }

@@ -1,5 +1,6 @@
 import { BufferPool } from '../../lib/buffer-pool.ts';
 import { instantiate, type RedisBatchWasm } from '../../wasm/redis-batch.ts';
+import type { Ids } from '../arena/batch-lookup.ts';
 
 /** End of src/wasm/assembly/redis-batch/layout.ts. A page becomes resident when it is used. */
 const MEMORY_BYTES = 0x5500000;
@@ -14,6 +15,8 @@ export class RedisBatchMemory {
   readonly words: Uint32Array;
   /** takes the entries of the reply that is read, if the local cache may store them; the bytes are valid during the call */
   keep: KeepEntry | undefined;
+  /** ids of the hotels that the batch which is pointed may show */
+  visible: Ids | undefined;
   /** space for a reply with pointers */
   readonly pointers: Buffer;
   /** a batch of 1000 has commands and tables of 30 to 60 kB */
@@ -21,6 +24,7 @@ export class RedisBatchMemory {
 
   constructor() {
     const { wasm, memory } = instantiate(MEMORY_BYTES, {
+      ask: { isVisible: (low, high) => Number(this.visible!.hasHash(low >>> 0, high >>> 0)) },
       stream: {
         keepEntry: (address, length) => this.keep!(address, length),
       },

@@ -3,8 +3,8 @@ import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { LETTER, type Namespace, NUMBER } from '../../hotels/namespace.ts';
 import type { Redis } from '../../redis/client.ts';
 import type { ReplyReader, Values } from '../../redis/reply-parser.ts';
-import { makeSeed } from '../../wasm/load.ts';
-import type { BatchLookup } from '../arena/batch-lookup.ts';
+import { HASH_SEED } from '../../wasm/load.ts';
+import type { BatchLookup, Ids } from '../arena/batch-lookup.ts';
 import { writeKey } from '../arena/key-bytes.ts';
 import type { CountLookups } from '../count-lookups.ts';
 import type { LocalCache } from '../local-cache.ts';
@@ -23,9 +23,10 @@ const ROTATE_CHANGES_MS = 30_000;
 
 /**
  * While the local cache is full, one of so many entries is stored. Most entries of large batches are evicted before their
- * second use, and storing an entry takes half as long as reading it. Entries in frequent use are soon among the sample.
+ * second use, and to store an entry and evict another takes as long as to read it: one of 4 took 14 % of a batch. Entries
+ * in frequent use are soon among the sample.
  */
-const SAMPLED_ONE_OF = 4;
+const SAMPLED_ONE_OF = 16;
 
 /** Callback with the response; its bytes are valid until the call returns. */
 export type Finish = (answer: Uint8Array | PartialResponse) => void | Promise<void>;
@@ -44,8 +45,6 @@ export class RedisBatchReader {
   readonly #recent: RecentChanges;
   readonly #memory = new RedisBatchMemory();
   readonly #rotation: NodeJS.Timeout;
-  /** entries offered to the local cache */
-  #offered = 0;
 
   /** While `isFeedUp` returns false, Redis may be outdated, so every batch is declined. */
   constructor(
@@ -63,7 +62,7 @@ export class RedisBatchReader {
     this.#isFeedUp = isFeedUp;
     this.#count = count;
     const { wasm } = this.#memory;
-    wasm.init(...makeSeed());
+    wasm.init(...HASH_SEED);
     this.#rotation = setInterval(() => wasm.rotateChanges(), ROTATE_CHANGES_MS);
     this.#rotation.unref();
   }
@@ -78,7 +77,6 @@ export class RedisBatchReader {
     for (let table = 0; table < 2; table++) this.#memory.wasm.rotateChanges();
   }
 
-  /**
   /** Notes a change of the hotel with this key, `version` 0 if unknown. Older values in Redis are ignored for a while. */
   changed(namespace: Namespace, key: string, version: number): void {
     const { wasm, bytes } = this.#memory;
@@ -87,7 +85,7 @@ export class RedisBatchReader {
   }
 
   /**
-   * Serves the body of a batch. Returns undefined if the body needs the general parser or Redis is not usable. Rejects
+   * Serves the body of a batch; with `visible`, hotels with other ids are omitted. Returns undefined if the body needs the general parser or Redis is not usable. Rejects
    * with the error of `finish`.
    */
   answer(
@@ -95,6 +93,7 @@ export class RedisBatchReader {
     body: Uint8Array,
     view: View,
     finish: Finish,
+    visible?: Ids,
   ): Promise<void> | undefined {
     const { wasm, bytes } = this.#memory;
     if (!this.#isFeedUp() || body.length > wasm.INPUT_BYTES.value) return undefined;
@@ -103,7 +102,7 @@ export class RedisBatchReader {
     const count = wasm.askFor(body.length, NUMBER[namespace], prefixLength);
     if (count === NOT_READ || count === 0) return undefined;
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted());
-    return this.#answer(wanted, this.#memory.takeCommand(), view, finish);
+    return this.#answer(wanted, this.#memory.takeCommand(), view, finish, visible);
   }
 
   /**
@@ -115,6 +114,7 @@ export class RedisBatchReader {
     lookup: BatchLookup,
     view: View,
     finish: Finish,
+    visible?: Ids,
   ): Promise<void> | undefined {
     const { wasm, bytes, words } = this.#memory;
     const { output } = lookup;
@@ -124,14 +124,20 @@ export class RedisBatchReader {
     const count = wasm.askForElements(lookup.misses, NUMBER[namespace], prefixLength);
     if (count === NOT_READ) return undefined;
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), this.#memory.copyHits(output));
-    return this.#answer(wanted, this.#memory.takeCommand(), view, finish);
+    return this.#answer(wanted, this.#memory.takeCommand(), view, finish, visible);
   }
 
-  async #answer(wanted: Wanted, command: Buffer, view: View, finish: Finish): Promise<void> {
+  async #answer(
+    wanted: Wanted,
+    command: Buffer,
+    view: View,
+    finish: Finish,
+    visible: Ids | undefined,
+  ): Promise<void> {
     const began = this.#recent.position;
     let pointed: Pointed | undefined;
     const pointers = new PointersReader(this.#memory, (values) => {
-      pointed = this.#point(wanted, values);
+      pointed = this.#point(wanted, values, visible);
     });
     await this.#ask(command, wanted.count, pointers);
     if (!pointed) return finish(wanted.partialResponse());
@@ -149,7 +155,8 @@ export class RedisBatchReader {
       finished = finishNow(finish, answer);
     };
     const keep = this.#local && this.#keeper(this.#local, began);
-    const stream = new EntryStream(this.#memory, pointed.wanted, view, done, keep);
+    const keptOneOf = this.#local?.arena.hasRoom ? 1 : SAMPLED_ONE_OF;
+    const stream = new EntryStream(this.#memory, pointed.wanted, view, done, keep, keptOneOf);
     const isAnswered = await this.#ask(pointed.command, pointed.named, stream);
     // no entry has arrived: the reader loads and counts all of them
     if (!isAnswered) return finish(wanted.partialResponse());
@@ -159,12 +166,11 @@ export class RedisBatchReader {
     return finished;
   }
 
-  /** Stores entries of a load that began at this position of the recent changes: all, or a sample once others must go. */
+  /** Stores entries of a load that began at this position of the recent changes. */
   #keeper(local: LocalCache, began: number): KeepEntry {
     const { bytes } = this.#memory;
     return (address, length) => {
-      if (++this.#offered % SAMPLED_ONE_OF !== 0 && !local.arena.hasRoom) return;
-      // each was compared with the changes of its own hotel; this tells of changes of all
+      // each was compared with the changes of its own hotel; this checks for changes of all hotels
       if (this.#recent.mayStore('', began)) local.storeBytes(bytes.subarray(address, address + length), true);
     };
   }
@@ -181,12 +187,14 @@ export class RedisBatchReader {
   }
 
   /** Follows the pointers in the memory. */
-  #point({ namespace, count, table, hits }: Wanted, { places }: Values): Pointed {
+  #point({ namespace, count, table, hits }: Wanted, { places }: Values, visible: Ids | undefined): Pointed {
     const { wasm, bytes, words } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     words.set(places, wasm.PLACES.value / 4);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf('id'));
-    const named = wasm.point(count, table.length, NUMBER[namespace], prefixLength);
+    this.#memory.visible = visible;
+    const named = wasm.point(count, table.length, NUMBER[namespace], prefixLength, visible ? 1 : 0);
+    this.#memory.visible = undefined;
     return {
       wanted: new Wanted(namespace, count, this.#memory.takeWanted(), hits),
       named,

@@ -1,15 +1,18 @@
 import type { Sql, TransactionSql } from 'postgres';
-import { copyIn, copyRow } from '../copy.ts';
+import { Failure } from '../../lib/failure.ts';
+import { copyIn, copyRow } from '../common/copy.ts';
+import { bytes, count, Progress } from '../common/progress.ts';
+import { withDatabase } from '../common/session.ts';
 import { BEGINNING, type Line, readLines } from '../import/lines.ts';
 import { type KeptLines, rejectedPath, writeRejected } from '../import/rejects.ts';
 import { Source } from '../import/source.ts';
-import { bytes, count, Progress } from '../progress.ts';
-import { withDatabase } from '../session.ts';
-import { unknownCollection } from './collections.ts';
 
 const MAX_ID_CHARACTERS = 255;
 /** Maximum number of printed lines of each kind; the files contain all. */
 const FIRST_LINES = 20;
+
+/** Number of changes from which the statistics of the table are outdated. */
+const MANY_MEMBERS = 1_000;
 
 /** Result for the hotels in a file; each counts once. */
 export interface Outcome {
@@ -28,6 +31,18 @@ export interface Outcome {
 interface Named extends Omit<Line, 'text' | 'fault'> {
   id: string | undefined;
   fault: string | undefined;
+}
+
+/**
+ * Throws a `Failure` if there is no collection with this id. It remains until the transaction of `sql` ends, if there is
+ * one.
+ */
+export async function requireCollection(sql: Sql | TransactionSql, id: string): Promise<void> {
+  const [found] = await sql`select from collections where id = ${id} for key share`;
+  if (found) return;
+  throw new Failure(
+    `There is no collection with the id ${JSON.stringify(id)}. List them: hotel-api collections list`,
+  );
 }
 
 /**
@@ -57,10 +72,9 @@ async function change(
   action: 'add' | 'remove',
   dryRun: boolean,
 ): Promise<Outcome> {
-  return sql.begin(async (transaction) => {
+  const outcome = await sql.begin(async (transaction) => {
     await transaction`set local statement_timeout = 0`;
-    const [found] = await transaction`select from collections where id = ${collection} for key share`;
-    if (!found) throw unknownCollection(collection);
+    await requireCollection(transaction, collection);
     await transaction`
       create temporary table named (line bigint, starts_at float8, ends_at float8, fault text, id text) on commit drop`;
     const format = await stage(transaction, source, progress);
@@ -96,6 +110,9 @@ async function change(
     if (changed > 0 && !dryRun) await write(transaction, collection, action);
     return { id: collection, changed, unchanged: all - changed, unknown, rejected, files };
   });
+  // until it is analyzed, lists of a large new collection sort all of its members
+  if (outcome.changed >= MANY_MEMBERS && !dryRun) await sql`analyze collection_hotels`;
+  return outcome;
 }
 
 async function write(

@@ -1,6 +1,7 @@
 import type { Sql } from 'postgres';
 import { readUnverified } from '../../change-feed/payload.ts';
 import { FEED_CHANNEL } from '../../change-feed/term.ts';
+import type { ChangesFollower } from './changes-follower.ts';
 import { DatabaseState } from './database-state.ts';
 import type { ServiceClient } from './service-client.ts';
 
@@ -23,6 +24,8 @@ export interface Report {
   changes: number;
   /** time from the commit until each change was visible on each connection */
   lagsMs: number[];
+  /** time from the commit until each change was in GET /changes */
+  mirrorLagsMs: number[];
   /** a message for each response older than promised */
   stale: string[];
 }
@@ -37,19 +40,30 @@ export class FreshnessChecker {
   readonly #listener: Sql;
   readonly #clients: ServiceClient[];
   readonly #promiseMs: () => number;
-  readonly report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], stale: [] };
+  readonly #follower: ChangesFollower | undefined;
+  readonly report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], mirrorLagsMs: [], stale: [] };
   readonly #following = new Set<Promise<void>>();
   /** time at which an unannounced change was first seen in the queue */
   #committedAtMs: number | undefined;
   #received = 0;
   #failure: unknown;
 
-  /** Takes a pool for queries, a pool that listens, and a function that returns the current maximum age of a response. */
-  constructor(sql: Sql, listener: Sql, clients: ServiceClient[], promiseMs: () => number) {
+  /**
+   * Takes a pool for queries, a pool that listens, a function that returns the current maximum age of a response, and
+   * a follower of `GET /changes`, which the caller runs.
+   */
+  constructor(
+    sql: Sql,
+    listener: Sql,
+    clients: ServiceClient[],
+    promiseMs: () => number,
+    follower?: ChangesFollower,
+  ) {
     this.#sql = sql;
     this.#listener = listener;
     this.#clients = clients;
     this.#promiseMs = promiseMs;
+    this.#follower = follower;
   }
 
   /** Runs until the signal aborts. Throws a `Failure` if the service does not respond as expected. */
@@ -101,7 +115,11 @@ export class FreshnessChecker {
     this.#committedAtMs = undefined;
     if (signal.aborted || this.#following.size > 20) return;
     for (const [id] of message.h?.slice(0, FOLLOWED) ?? []) {
-      const following = this.#follow(id, committedAtMs)
+      const following = Promise.all([
+        this.#follow(id, committedAtMs),
+        this.#followInChanges(id, committedAtMs, signal),
+      ])
+        .then(() => {})
         .catch((error) => {
           this.#failure ??= error;
         })
@@ -120,6 +138,17 @@ export class FreshnessChecker {
     const shown = lags.filter((lagMs) => lagMs !== undefined);
     this.report.lagsMs.push(...shown);
     if (shown.length === lags.length) this.report.changes++;
+  }
+
+  /** Waits until a changed hotel is in `GET /changes`. */
+  async #followInChanges(id: string, committedAtMs: number, signal: AbortSignal): Promise<void> {
+    if (!this.#follower) return;
+    const truth = new DatabaseState(this.#sql);
+    await truth.read([id]);
+    const lagMs = await this.#follower.untilTold(id, truth, committedAtMs, this.#promiseMs, signal);
+    if (lagMs === 'late')
+      this.report.stale.push(`GET /changes: no change of hotel ${id} after ${this.#promiseMs()} ms`);
+    else if (lagMs !== undefined) this.report.mirrorLagsMs.push(lagMs);
   }
 
   /** Compares a few random hotels on every connection. */

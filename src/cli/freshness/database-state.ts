@@ -1,7 +1,9 @@
 import type { Sql } from 'postgres';
 import { readHotels } from '../../change-feed/changed-rows.ts';
+import { VIEWS } from '../../hotels/entry.ts';
+import { tagOf } from '../../http/etag.ts';
 
-/** State of a hotel in a response: the tag of its ETag, null for 404. */
+/** State of a hotel in a response: the tag of its ETag, or `stateOf` its object; null: no such hotel. */
 export type Shown = string | null;
 
 /** States of some hotels in PostgreSQL since the first read. Any other state in a response is older or newer. */
@@ -21,7 +23,10 @@ export class DatabaseState {
       this.#states.set(id, said);
       const entry = found.get(id);
       // a key may see either view
-      for (const shown of entry ? [entry.tag('full'), entry.tag('narrow')] : [null]) said.add(shown);
+      for (const view of VIEWS) {
+        said.add(entry ? entry.tag(view) : null);
+        said.add(entry ? stateOf(JSON.parse(entry.body(view).toString())) : null);
+      }
     }
   }
 
@@ -30,4 +35,9 @@ export class DatabaseState {
     if (!this.#states.get(id)?.has(shown)) await this.read([id]);
     return this.#states.get(id)!.has(shown);
   }
+}
+
+/** Returns the state of a hotel as an object, or of a hotel that is gone. */
+export function stateOf(hotel: object | null): Shown {
+  return hotel && tagOf(Buffer.from(JSON.stringify(hotel)));
 }

@@ -1,9 +1,17 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
+import { text } from 'node:stream/consumers';
 import { Failure } from '../../lib/failure.ts';
 import type { Shown } from './database-state.ts';
 
 const DEADLINE_MS = 5_000;
+
+/** A page of `GET /changes`. */
+export interface Changes {
+  changes: { id: string; hotel: object | null }[];
+  next: string;
+  more: boolean;
+}
 
 /** Client with one connection to the service, and so to one worker; requests are sequential. */
 export class ServiceClient {
@@ -20,27 +28,48 @@ export class ServiceClient {
 
   /** Returns the state of a hotel in the response; undefined for 503. Throws a `Failure` for any other status. */
   async get(id: string): Promise<Shown | undefined> {
-    const url = new URL(`hotels/${encodeURIComponent(id)}`, this.#url);
+    const answer = await this.#request('HEAD', `hotels/${encodeURIComponent(id)}`);
+    answer.resume();
+    const { statusCode: status, headers } = answer;
+    if (status === 200) return headers.etag?.replaceAll('"', '') ?? '';
+    if (status === 404) return null;
+    if (status === 503) return undefined;
+    throw this.#unexpected(status);
+  }
+
+  /**
+   * Waits up to a second for changes after a token. Returns 'expired' for 410, undefined for 503. Throws a `Failure`
+   * for any other status.
+   */
+  async changesAfter(token: string): Promise<Changes | 'expired' | undefined> {
+    const answer = await this.#request('GET', `changes?limit=1000&wait=1&after=${token}`);
+    const body = await text(answer);
+    const { statusCode: status } = answer;
+    if (status === 200) return JSON.parse(body);
+    if (status === 410) return 'expired';
+    if (status === 503) return undefined;
+    throw this.#unexpected(status);
+  }
+
+  async #request(method: string, path: string): Promise<http.IncomingMessage> {
+    const url = new URL(path, this.#url);
     const { request } = url.protocol === 'https:' ? https : http;
     const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
     request(url, {
       agent: this.#agent,
-      method: 'HEAD',
+      method,
       headers: { 'x-api-key': this.#key, 'accept-encoding': 'identity' },
       signal: AbortSignal.timeout(DEADLINE_MS),
     })
       .on('response', resolve)
       .on('error', (error) => reject(new Failure(`${url.origin}: ${error.message}`)))
       .end();
-    const answer = await promise;
-    answer.resume();
-    const { statusCode: status, headers } = answer;
-    if (status === 200) return headers.etag?.replaceAll('"', '') ?? '';
-    if (status === 404) return null;
-    if (status === 503) return undefined;
-    throw new Failure(
-      `${url.origin} responded with ${status}${status === 401 ? ': is HOTEL_API_KEY a valid key of this deployment?' : ''}`,
-    );
+    return promise;
+  }
+
+  #unexpected(status: number | undefined): Failure {
+    const why = status === 401 ? ': is HOTEL_API_KEY a valid key of this deployment?' : '';
+    return new Failure(`${this.#url.origin} responded with ${status}${why}`);
   }
 
   close(): void {

@@ -31,8 +31,8 @@ const candidatesOf = (table: string) => `
  * so the check is repeated until it rejects none. A line that loses to another, which is rejected later, stays rejected:
  * import the file of rejected lines again.
  */
-export async function rejectWhatCollides(transaction: TransactionSql, judged: CollisionCheck): Promise<void> {
-  const { table, onReject } = judged;
+export async function rejectWhatCollides(transaction: TransactionSql, check: CollisionCheck): Promise<void> {
+  const { table, onReject } = check;
   const reject = async (rejected: RejectedLine[]): Promise<boolean> => {
     // a line may be listed twice, once for each of its ids
     const byLine = Map.groupBy(rejected, ({ line }) => line);
@@ -41,7 +41,7 @@ export async function rejectWhatCollides(transaction: TransactionSql, judged: Co
     const lines = [...byLine.keys()];
     await transaction.unsafe(
       `update ${table} set fault = reason
-      from unnest($1::bigint[], $2::text[]) as refused (line, reason) where ${table}.line = refused.line`,
+      from unnest($1::bigint[], $2::text[]) as rejected (line, reason) where ${table}.line = rejected.line`,
       [lines, reasons],
     );
     for (const [at, line] of lines.entries()) onReject(Number(line), reasons[at]!);
@@ -53,7 +53,7 @@ export async function rejectWhatCollides(transaction: TransactionSql, judged: Co
     await transaction.unsafe(`create temporary table candidates on commit drop as ${candidatesOf(table)}`);
     await transaction`analyze candidates`;
   } while (
-    (await reject(await heldElsewhere(transaction, judged))) ||
+    (await reject(await heldElsewhere(transaction, check))) ||
     (await reject(await wantedTwice(transaction)))
   );
 }
@@ -69,7 +69,7 @@ async function rejectedByConstraints(transaction: TransactionSql, table: string)
   );
   return transaction.unsafe<RejectedLine[]>(`
     select line, 'violates the constraint ' || broken as reason
-    from (select line, case ${cases.join(' ')} end as broken from ${table} where fault is null) as judged
+    from (select line, case ${cases.join(' ')} end as broken from ${table} where fault is null) as checked
     where broken is not null order by line`);
 }
 

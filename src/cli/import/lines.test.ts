@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { BEGINNING, type Line, readLines } from './lines.ts';
 
 const MIB = 1024 * 1024;
@@ -88,4 +88,25 @@ test('reading from behind any line yields the same lines as reading from the beg
   for (const [at, { number, end }] of all.entries()) {
     expect(await linesOf(text, { mark: { number, start: end + 1 } })).toEqual(all.slice(at + 1));
   }
+});
+
+test.each([
+  ['blank lines', '\n'.repeat(10_000)],
+  ['rows without quotes', 'a,b\n'.repeat(10_000)],
+  ['newlines between quotes', `"${'\n'.repeat(10_000)}"`],
+])('each byte is searched for newlines and for quotes once: %s', async (_, content) => {
+  const piece = Buffer.from(content);
+  const indexOf = piece.indexOf.bind(piece);
+  let searched = 0;
+  vi.spyOn(piece, 'indexOf').mockImplementation((value, from) => {
+    const start = Number(from ?? 0);
+    const found = indexOf(value, start);
+    searched += (found === -1 ? piece.length : found + 1) - start;
+    return found;
+  });
+  async function* pieces(): AsyncGenerator<Buffer> {
+    yield piece;
+  }
+  for await (const _lines of readLines(pieces(), BEGINNING, { quoted: true }));
+  expect(searched).toBeLessThanOrEqual(2 * piece.length);
 });

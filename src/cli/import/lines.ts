@@ -56,10 +56,13 @@ export async function* readLines(
   for await (const piece of pieces) {
     const lines: Line[] = [];
     let from = 0;
-    let looked = 0;
+    let quote = quoted ? piece.indexOf(QUOTE) : -1;
+    /** Passes the quotes before `to`. */
+    const passQuotes = (to: number) => {
+      for (; quote !== -1 && quote < to; quote = piece.indexOf(QUOTE, quote + 1)) isOpen = !isOpen;
+    };
     for (let to = piece.indexOf(NEWLINE); to !== -1; to = piece.indexOf(NEWLINE, to + 1)) {
-      if (quoted && hasOddQuotes(piece, looked, to)) isOpen = !isOpen;
-      looked = to + 1;
+      passQuotes(to);
       // an unclosed quote affects at most the maximum length of a line
       if (isOpen && begunBytes + to - from <= LINE_LIMIT_BYTES) {
         newlines++;
@@ -69,7 +72,7 @@ export async function* readLines(
       if (line) lines.push(line);
       from = to + 1;
     }
-    if (quoted && hasOddQuotes(piece, looked, piece.length)) isOpen = !isOpen;
+    passQuotes(piece.length);
     const rest = piece.subarray(from);
     // of a line that is too long only the length is kept
     if (begunBytes <= LINE_LIMIT_BYTES) begun.push(rest);
@@ -80,12 +83,6 @@ export async function* readLines(
     const line = finish(Buffer.alloc(0));
     if (line) yield [line];
   }
-}
-
-function hasOddQuotes(piece: Buffer, from: number, to: number): boolean {
-  let count = 0;
-  for (let at = piece.indexOf(QUOTE, from); at !== -1 && at < to; at = piece.indexOf(QUOTE, at + 1)) count++;
-  return count % 2 === 1;
 }
 
 function readLine(number: number, stretch: Stretch, bytes: Buffer, isOpen: boolean): Line | undefined {

@@ -1,4 +1,4 @@
-import { printable } from '../printable.ts';
+import { printable } from '../common/printable.ts';
 import { readRows } from './csv.ts';
 import type { Format } from './format.ts';
 import { type ImportedHotel, LineFault, parseHotel, readHotel } from './hotel.ts';
@@ -21,7 +21,7 @@ export async function* readRecords(source: Source, format: Format, mark: Mark): 
   const { layout } = format;
   for await (const lines of readLines(source.read(mark.start), mark, { quoted: layout !== undefined })) {
     if (!layout) {
-      yield lines.map((line) => judged(line, parseHotel));
+      yield lines.map((line) => checked(line, parseHotel));
       continue;
     }
     const rows = readRows(
@@ -30,7 +30,7 @@ export async function* readRecords(source: Source, format: Format, mark: Mark): 
     );
     let next = 0;
     yield lines.map((line) =>
-      judged(line, (_, onIri) => {
+      checked(line, (_, onIri) => {
         const row = rows[next++];
         if (row instanceof LineFault) throw row;
         return readHotel(row, onIri);
@@ -39,7 +39,7 @@ export async function* readRecords(source: Source, format: Format, mark: Mark): 
   }
 }
 
-function judged(
+function checked(
   { number: line, start, end, text, fault }: Line,
   read: (text: string, onIri: () => void) => ImportedHotel,
 ): Read {

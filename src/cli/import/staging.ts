@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
-import { copyIn, copyRow } from '../copy.ts';
+import { copyIn, copyRow } from '../common/copy.ts';
 import type { Format } from './format.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 import type { Mark } from './lines.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { orderPostgres } from './postgres.ts';
 
-it("the file with the superuser's password is read by the user that PostgreSQL runs as, and by nobody else", async () => {
+it("only the user of PostgreSQL can read the file with the superuser's password", async () => {
   const { folder, user } = await orderPostgres(5432, { maxConnections: 10, password: 'secret' });
   try {
     const { mode, uid } = await stat(join(folder, 'password'));

@@ -19,7 +19,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { findProgram } from './programs.ts';
-import { unpackRedis } from './unpack-redis.ts';
+import { CACHE, unpackRedis } from './unpack-redis.ts';
 
 const run = promisify(execFile);
 // apt reads its lists several times in a test
@@ -103,6 +103,11 @@ async function useSilentSource(): Promise<{ asked: Promise<unknown> }> {
   await useSource(`deb [trusted=yes] http://127.0.0.1:${(server.address() as AddressInfo).port} ./`);
   return { asked: once(server, 'request') };
 }
+
+it('keeps what it unpacks in the node_modules of the project', async () => {
+  const project = join(CACHE, '../../..');
+  expect(await readdir(project)).toEqual(expect.arrayContaining(['package.json', 'node_modules', 'src']));
+});
 
 describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
   it('is unpacked once with its missing libraries, and reused without its source', async () => {

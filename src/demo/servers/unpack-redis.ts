@@ -6,7 +6,8 @@ import { promisify } from 'node:util';
 import { runGuarded } from './guarded.ts';
 import { findProgram } from './programs.ts';
 
-const CACHE = fileURLToPath(new URL('../../node_modules/.cache/hotel-api', import.meta.url));
+/** The folder that keeps unpacked programs between runs. `npm ci` removes it. */
+export const CACHE = fileURLToPath(new URL('../../../node_modules/.cache/hotel-api', import.meta.url));
 const SCRIPT = fileURLToPath(new URL('./unpack-redis.sh', import.meta.url));
 const TIMEOUT_MS = 60_000;
 

@@ -5,15 +5,17 @@ import { withDeadline } from '../../lib/deadline.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
 import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from '../left-marks.ts';
 import { joined, Values } from '../reply-parser.ts';
-import { oversOf, refusalsOf } from '../scripts.ts';
+import { COUNT_WINDOW, oversOf, rejectedOf, windowArguments, windowCountOf } from '../scripts.ts';
 import {
   clientOptions,
   isUnavailable,
   type Login,
   type RedisStore,
-  type Refusal,
+  type RejectedValue,
   retryAfterMs,
   type Versioned,
+  type WindowCount,
+  type WindowUse,
 } from '../store.ts';
 import { Commands, STORE_NEWER_SHA1 } from './commands.ts';
 import { type ClusterCredentials, Masters } from './masters.ts';
@@ -88,14 +90,14 @@ export class RedisCluster implements RedisStore {
     return answered.some(Boolean) ? joined(parts, keys.length) : undefined;
   }
 
-  async storeNewer(values: Versioned[], ttlMs: number): Promise<Refusal[] | undefined> {
+  async storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined> {
     const answers = await this.#commands.send(
       values.map((one) => {
         const [key, value] = one;
         return [key, 'evalsha', STORE_NEWER_SHA1, 1, key, ttlMs, value, ...oversOf([one])];
       }),
     );
-    return answers?.flatMap((answer, place) => refusalsOf(answer as (number | string)[], place));
+    return answers?.flatMap((answer, place) => rejectedOf(answer as (number | string)[], place));
   }
 
   async setMany(
@@ -151,6 +153,11 @@ export class RedisCluster implements RedisStore {
       return before !== null && isKept(before);
     });
     return this.#markers.left(marking, kept);
+  }
+
+  async countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined> {
+    const answers = await this.#commands.send([[key, 'eval', COUNT_WINDOW, 1, key, ...windowArguments(use)]]);
+    return answers && windowCountOf(answers[0]);
   }
 
   useLogin(login: Login): void {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { JointBreaker } from './joint-breaker.ts';
 
-it('several breakers are told of as one: the first that opens, the last that closes', () => {
+it('several breakers are reported as one: the first that opens, the last that closes', () => {
   const announced: [open: boolean, reason: string][] = [];
   const joint = new JointBreaker((open, reason) => announced.push([open, reason]));
   joint.changed('the cluster', true, 'no node answers');

@@ -26,7 +26,7 @@ for name, *arguments in given["calls"]:
             results.append({"value": [hotel["id"] for hotel in value]})
         else:
             results.append({"value": value and value["id"]})
-            # whoever gets it later must not see this
+            # later callers must not see this
             if value:
                 value["id"] = "changed"
     except HotelApiError as error:

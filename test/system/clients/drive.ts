@@ -1,4 +1,4 @@
-// Run by client-gateways.test.ts beside the client: makes the calls of its argument and prints what each gave.
+// Run by client-gateways.test.ts beside the client: makes the calls of its argument and prints each result.
 import { HotelApi, HotelApiError } from './client.ts';
 
 const { HOTEL_API_URL, HOTEL_API_KEY } = process.env;
@@ -21,7 +21,7 @@ for (const [name, argument] of calls) {
     }
     const value = (await api[name]!(argument)) as { id: string; name: string } | { id: string }[] | undefined;
     results.push({ value: Array.isArray(value) ? value.map(({ id }) => id) : (value?.id ?? null) });
-    // whoever gets it later must not see this
+    // later callers must not see this
     if (value && !Array.isArray(value)) value.id = 'changed';
   } catch (error) {
     const { status, code, id, retryAfterMs } = error as HotelApiError;

@@ -1,4 +1,4 @@
-// Compiled and run by clients.test.ts, beside the types that are generated from the document.
+// Compiled and run by clients.test.ts with the types generated from the document.
 import createClient from 'openapi-fetch';
 import type { paths } from './openapi.d.ts';
 

@@ -1,4 +1,4 @@
-// Compiled by clients.test.ts: the hotel of the client is that of the document.
+// Compiled by clients.test.ts: the client's hotel is that of the document.
 import type { Hotel } from './client.ts';
 import type { components } from './openapi.d.ts';
 

@@ -1,16 +1,19 @@
 /** Exports for src/cache/arena/arena.ts. The caller first writes keys and bodies to INPUT, and an entry to the output. */
 import { readBody } from '../batch-body/batch-body';
-import { evictions, hasRoomInMain } from './eviction';
+import { seedHash } from '../hash';
+import { evictions, hasRoomInMain, idHashOf } from './eviction';
 import { findFormOf, putFormOf } from './forms';
 import { gather, writeNarrow } from './gather';
-import { seedHash } from './hash';
 import { clearIndex, used } from './index-table';
 import { divide, INPUT, mainEnd, mainStart, outputStart, RESULT, smallStart } from './layout';
 import { absences, countFromRedisSince, entries, forgetCounts, forgetFromRedisSince, forms } from './links';
+import { RECORD_HEADER_BYTES } from './record';
 import { emptyRing, MAIN, openRing, SMALL } from './ring';
 import { dropKey, findKey, putAbsence, putEntry, puts, rejected } from './store';
 
-export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, outputStart, RESULT } from './layout';
+export { hashHits } from './gather';
+export { writeHotIds } from './hot-ids';
+export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, indexSlots, outputStart, RESULT } from './layout';
 export { maxEntryBytes } from './store';
 
 const STATUS_NOT_READ: u32 = 1;
@@ -77,6 +80,11 @@ export function gatherElements(
   wallMs: f64,
 ): u32 {
   return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+}
+
+/** Writes the hash of the id of the entry at `ref` to RESULT. */
+export function hashId(ref: u32): void {
+  store<u64>(RESULT, idHashOf(((<usize>ref) << 3) + RECORD_HEADER_BYTES));
 }
 
 /** Drops the records that came from Redis since then; drops everything if they are more than `atMost`. */

@@ -10,8 +10,8 @@
  * Hit ratio for Zipf reads (exponent 0.8) with room for 13 % of the hotels: 60.1 %, against 52.5 % with LRU.
  */
 import { entryKey, entryKeyLength } from '../entry';
+import { hashOf } from '../hash';
 import { remember } from './ghost';
-import { hashOf } from './hash';
 import { isCrowded } from './index-table';
 import { indexSlots } from './layout';
 import { relink, unlink } from './links';

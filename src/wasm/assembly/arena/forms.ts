@@ -3,9 +3,10 @@
  * like hotels. A form is stored at the second request for it, and dropped with its entry. Behind the record header:
  * u32 key length, the key, the compressed bytes. An empty form states that compression does not pay.
  */
+
+import { hashOf } from '../hash';
 import { claimSmall, relieveIndex } from './eviction';
 import { HAS_FORMS, WAS_REQUESTED, writeFormKey } from './form-key';
-import { hashOf } from './hash';
 import { INPUT, outputStart } from './layout';
 import { forget, formOf, linkForm, recordOf } from './links';
 import { FORM, FORMS, linksOf, RECORD_HEADER_BYTES, setLinks, sizeFor, writeHeader } from './record';

@@ -4,7 +4,8 @@
  * a misprediction would serialize the reads.
  */
 import { closeArray, endBody, endNarrow, GAP_BYTES, MAX_END_BYTES, openArray, writeGap } from '../array';
-import { hashOf } from './hash';
+import { hashOf } from '../hash';
+import { idHashOf } from './eviction';
 import { candidateOf, homeOf, slotAt } from './index-table';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, outputEnd, outputStart, RESULT } from './layout';
 import { recordOf } from './links';
@@ -12,6 +13,7 @@ import {
   answersTo,
   bodyStartOf,
   fullLengthOf,
+  RECORD_HEADER_BYTES,
   setStamp,
   sharedLengthOf,
   softUntilOf,
@@ -138,6 +140,23 @@ function copy(end: usize, isFull: bool): u32 {
   }
   store<u32>(RESULT, closeArray(outputStart, output), 12);
   return OK;
+}
+
+/**
+ * Writes the hash of each hit's id, as u64, behind the gaps of the last batch, and returns the address of the first. A
+ * batch has at most MAX_ELEMENTS hits and misses together, so there is room.
+ */
+export function hashHits(): usize {
+  const end = ELEMENTS + <usize>load<u32>(RESULT, 32) * ELEMENT_BYTES;
+  const start = GAPS + <usize>load<u32>(RESULT, 8) * GAP_BYTES;
+  let at = start;
+  for (let element = ELEMENTS; element < end; element += ELEMENT_BYTES) {
+    const ref = load<u32>(element, 12);
+    if (ref === NOTHING || ref === MISS) continue;
+    store<u64>(at, idHashOf(((<usize>ref) << 3) + RECORD_HEADER_BYTES));
+    at += 8;
+  }
+  return start;
 }
 
 /** Writes the narrow view of one record to the output. */

@@ -1,7 +1,7 @@
 /** Links between the index and the records: which keys lead to a record. */
 import { entryKey, entryKeyLength } from '../entry';
+import { hashOf } from '../hash';
 import { FORM_COUNT, HAS_FORMS, writeFormKey } from './form-key';
-import { hashOf } from './hash';
 import { insert, NONE, point, recordIn, remove, slotOf, slotTo } from './index-table';
 import { FORM_KEY } from './layout';
 import {

@@ -1,8 +1,8 @@
 /** Reads and writes of the arena by a single key. */
 import { entryKey, entryKeyLength, isValid, VERSION_AT } from '../entry';
+import { hashOf } from '../hash';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
 import { recall, remember } from './ghost';
-import { hashOf } from './hash';
 import { mainStart, smallStart } from './layout';
 import { entries, forget, linkAbsence, linkEntry, recordOf, unlink } from './links';
 import {

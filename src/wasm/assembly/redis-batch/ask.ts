@@ -1,13 +1,16 @@
 /** First two steps of a batch: from the request body to the MGET of pointers, and from the pointers to the MGET of entries. */
 
-import { hashOf } from '../arena/hash';
 import { ELEMENT_BYTES, ELEMENTS, RESULT } from '../arena/layout';
 import { readBody } from '../batch-body/batch-body';
 import { isSame, MAX_KEY_BYTES } from '../entry';
+import { hashOf } from '../hash';
 import { hasChanged } from './changes';
 import { addKey, beginCommand, commandLength } from './command';
 import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
-import { GAP, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from './wanted';
+import { GAP, HIDDEN, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from './wanted';
+
+/** Returns true if the hotel whose id has this hash may be in the response. */
+declare function isVisible(low: u32, high: u32): bool;
 
 const REGISTRY: u32 = 2;
 const NOT_READ: u32 = 0xffffffff;
@@ -79,12 +82,17 @@ function isFirst(namespace: u32, key: usize, length: u32, number: u32): bool {
   }
 }
 
+function isVisibleId(id: usize, length: u32): bool {
+  const hash = hashOf(0, id, length);
+  return isVisible(<u32>hash, <u32>(hash >> 32));
+}
+
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of their entries. Returns the number of entries. RESULT: length of the command, length of the
+ * and writes the MGET of their entries. `isFiltered`: hotels for which `isVisible` returns false are omitted. Returns the number of entries. RESULT: length of the command, length of the
  * table, number of absent keys.
  */
-export function point(count: u32, length: u32, namespace: u32, prefixLength: u32): u32 {
+export function point(count: u32, length: u32, namespace: u32, prefixLength: u32, isFiltered: bool): u32 {
   let place = length;
   let named: u32 = 0;
   let absent: u32 = 0;
@@ -99,6 +107,11 @@ export function point(count: u32, length: u32, namespace: u32, prefixLength: u32
       setId(SCRATCH, i, 0, NOTHING);
       absent++;
     } else if (mark === TO && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
+      if (isFiltered && !isVisibleId(value + 1, valueLength - 1)) {
+        // as above: the pointer may be outdated
+        if (!hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) setId(SCRATCH, i, 0, HIDDEN);
+        continue;
+      }
       setId(SCRATCH, i, place, valueLength - 1);
       memory.copy(SCRATCH + place, value + 1, valueLength - 1);
       place += valueLength - 1;
@@ -108,8 +121,7 @@ export function point(count: u32, length: u32, namespace: u32, prefixLength: u32
   beginCommand(named);
   for (let i: u32 = 0; i < count; i++) {
     const idLength = load<u32>(SCRATCH + i * WANTED_BYTES, 12);
-    if (idLength < NOTHING)
-      addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * WANTED_BYTES, 8), idLength);
+    if (idLength < HIDDEN) addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * WANTED_BYTES, 8), idLength);
   }
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);

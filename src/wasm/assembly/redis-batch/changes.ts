@@ -3,7 +3,7 @@
  * name and the f64 version; open addressing, linear probing. A hash collision or a full table only makes unchanged
  * names count as changed.
  */
-import { hashOf } from '../arena/hash';
+import { hashOf } from '../hash';
 import { CHANGES, CHANGES_SLOTS } from './layout';
 
 const SLOT_BYTES: usize = 16;

@@ -1,6 +1,7 @@
 /** Exports for src/cache/redis-batch/redis-batch.ts and src/hotels/checksum.ts. */
-import { seedHash } from '../arena/hash';
+
 import { INPUT } from '../arena/layout';
+import { seedHash } from '../hash';
 import { noteChange } from './changes';
 import { REPLY } from './layout';
 import { xxh64 } from './xxh64';

@@ -26,7 +26,7 @@ import {
 } from '../entry';
 import { hasChangedTo } from './changes';
 import { HITS, OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
-import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
+import { GAP, HIDDEN, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf } from './wanted';
 import { xxh64 } from './xxh64';
 
 export const MORE: u32 = 0;
@@ -55,8 +55,10 @@ let hits: u32 = 0;
 /** length of the local hits, and how many of their bytes are in the response */
 let hitsLength: u32 = 0;
 let hitsTaken: u32 = 0;
-/** entries are offered to the local cache */
-let keeps: bool = false;
+/** one of so many entries is offered to the local cache; 0: none */
+let offered: u32 = 0;
+/** entries since the last that was offered */
+let passed: u32 = 0;
 /** bytes at REPLY from earlier chunks */
 let kept: u32 = 0;
 /** bytes still to come of a value too large for the buffer */
@@ -69,7 +71,7 @@ export function beginStream(
   full: bool,
   nowMs: f64,
   ofHits: u32,
-  offers: bool,
+  offeredOneOf: u32,
 ): void {
   namespace = ofNamespace;
   isFull = full;
@@ -80,7 +82,7 @@ export function beginStream(
   output = OUTPUT;
   hitsLength = ofHits;
   hitsTaken = 0;
-  keeps = offers;
+  offered = offeredOneOf;
   gaps = 0;
   hits = 0;
   kept = 0;
@@ -167,7 +169,7 @@ function keep(at: usize, end: usize): u32 {
 function advance(): void {
   while (next < count) {
     const idLength = idLengthOf(STREAMED, next);
-    if (idLength < NOTHING) return;
+    if (idLength < HIDDEN) return;
     if (idLength === GAP) addGap(next);
     next++;
   }
@@ -199,7 +201,10 @@ function add(entry: usize, length: u32): bool {
   memory.copy(output, entry + length - bodyLength, copied);
   output = endBody(output + copied, isFull);
   hits++;
-  if (keeps) keepEntry(entry, length);
+  if (offered > 0 && ++passed >= offered) {
+    passed = 0;
+    keepEntry(entry, length);
+  }
   return true;
 }
 
@@ -217,7 +222,7 @@ function isWanted(entry: usize, length: u32): bool {
   return isValidToday(entry) && !hasChangedTo(0, id, idLength, load<f64>(entry, VERSION_AT));
 }
 
-/** As `at` of entry.ts tells it. */
+/** Returns whether the entry is valid now, by the rules of `at` in entry.ts. */
 function isValidToday(entry: usize): bool {
   const validUntil = load<f64>(entry, VALID_UNTIL);
   if (now >= validUntil) return false;

@@ -1,0 +1,200 @@
+import { readFile } from 'node:fs/promises';
+import type { Sql } from 'postgres';
+import { childrenOf } from '../../src/demo/servers/processes.ts';
+import { type Call, requestBytes } from '../load/call.ts';
+import { closedLoop } from '../load/closed.ts';
+import { ask, Connection } from '../load/connection.ts';
+import { openLoop } from '../load/open.ts';
+import type { MirrorFigures } from '../mirror.ts';
+import { processorTimeMs } from '../processor-time.ts';
+import { readMetric } from '../targets/service.ts';
+import type { Target } from '../targets/target.ts';
+
+const MIB = 1024 ** 2;
+const PAGE = 1_000;
+/** Hotels that are requested from memory. */
+const CACHED = 1_000;
+const GETS_PER_SECOND = 1_000;
+
+/** Client that measures one service. */
+export class MirrorClient {
+  readonly #service: Target;
+  readonly #key: string;
+  readonly #sql: Sql;
+  #next = '';
+
+  constructor(service: Target, key: string, sql: Sql) {
+    this.#service = service;
+    this.#key = key;
+    this.#sql = sql;
+  }
+
+  #call(path: string, bodyBytes = 0): Call {
+    const bytes = requestBytes({ path, key: this.#key });
+    return { bytes, status: 200, bodyBytes, mayBeCompressed: bodyBytes === 0 };
+  }
+
+  #changes(after: string, wait = 0): Call {
+    return this.#call(`/changes?limit=${PAGE}&wait=${wait}${after && `&after=${after}`}`);
+  }
+
+  /** Reads one page; returns its size, and the token and `more` of its end. */
+  async #page(after: string): Promise<{ bytes: number; next: string; more: boolean }> {
+    const { body } = await ask(this.#service.port, this.#changes(after));
+    const [, next, more] = /"next":"([\w-]+)","more":(\w+)}$/.exec(
+      body.toString('latin1', body.length - 400),
+    )!;
+    return { bytes: body.length, next: next!, more: more === 'true' };
+  }
+
+  async copy(): Promise<MirrorFigures['copy']> {
+    const beganAtMs = performance.now();
+    let [requests, bytes] = [0, 0];
+    for (let more = true; more; requests++) {
+      const page = await this.#page(this.#next);
+      this.#next = page.next;
+      more = page.more;
+      bytes += page.bytes;
+    }
+    return { requests, seconds: (performance.now() - beganAtMs) / 1000, bytes };
+  }
+
+  /** Follows until the service has announced all changes. */
+  async #catchUp(): Promise<void> {
+    for (let isWaiting = true; isWaiting; ) {
+      const [queue] = await this.#sql`select exists(select from hotel_api_changes) as waits`;
+      isWaiting = queue!.waits;
+      for (let more = true; more; ) {
+        const page = await this.#page(this.#next);
+        more = page.more;
+        if (more || page.next !== this.#next) isWaiting = true;
+        this.#next = page.next;
+      }
+    }
+  }
+
+  /** Processor time of the service in ms for some work. */
+  async #processorMs(work: () => Promise<unknown>): Promise<number> {
+    const before = await processorTimeMs(this.#service.pid);
+    await work();
+    return (await processorTimeMs(this.#service.pid)) - before;
+  }
+
+  async upToDate(rounds: number): Promise<[number, number][]> {
+    await this.#catchUp();
+    const ids = await this.#sql<{ id: string }[]>`select id from hotels order by id limit ${CACHED}`;
+    const gets = ids.map(({ id }) => ({ ...this.#call(`/hotels/${id}`), mayBeCompressed: true }));
+    const nothing = [this.#changes(this.#next)];
+    const each = async (calls: Call[]) => {
+      let requests = 0;
+      const ms = await this.#processorMs(async () => {
+        const result = await closedLoop(this.#service.port, calls, { connections: 64, seconds: 2, from: 0 });
+        if (result.faultCount > 0) throw new Error(result.faults[0]);
+        requests = result.requests;
+      });
+      return (1000 * ms) / requests;
+    };
+    await each(gets);
+    await each(nothing);
+    const queries = () =>
+      readMetric(this.#service, 'hotel_api_dependency_duration_seconds_count', 'postgres"');
+    const results: [number, number][] = [];
+    for (let round = 0; round < rounds; round++) {
+      const before = await queries();
+      const ours = await each(nothing);
+      if ((await queries()) - before > 5) throw new Error('a client that is up to date cost queries');
+      results.push([ours, await each(gets)]);
+    }
+    return results;
+  }
+
+  async pages(rounds: number): Promise<Pick<MirrorFigures, 'pageMs' | 'pageProcessorMs'>> {
+    const pagesRead = 10;
+    const count = (rounds + 1) * pagesRead * PAGE;
+    let after = this.#next;
+    await this.#sql`
+      update hotels set room_count = coalesce(room_count, 0) + 1
+      where id in (select id from hotels order by id desc limit ${count})`;
+    await this.#catchUp();
+    const cold = await this.#sql<{ channel_id: string }[]>`
+      select channel_id from hotels where channel_id is not null order by id offset ${CACHED} limit ${count}`;
+    const batches = Array.from({ length: Math.floor(cold.length / PAGE) }, (_, i) =>
+      JSON.stringify({ channel_ids: cold.slice(i * PAGE, (i + 1) * PAGE).map((row) => row.channel_id) }),
+    );
+    const timed = async (work: () => Promise<unknown>): Promise<[ms: number, processorMs: number]> => {
+      const beganAtMs = performance.now();
+      const processorMs = await this.#processorMs(async () => {
+        for (let i = 0; i < pagesRead; i++) await work();
+      });
+      return [(performance.now() - beganAtMs) / pagesRead, processorMs / pagesRead];
+    };
+    const pageMs: [number, number][] = [];
+    const pageProcessorMs: [number, number][] = [];
+    for (let round = -1; round < rounds; round++) {
+      const ours = await timed(async () => {
+        const page = await this.#page(after);
+        after = page.next;
+      });
+      const theirs = await timed(() => {
+        const json = batches.shift()!;
+        const bytes = requestBytes({ path: '/hotels/channel/batch', key: this.#key, json });
+        return ask(this.#service.port, { bytes, status: 200, bodyBytes: 0, mayBeCompressed: true });
+      });
+      if (round < 0) continue;
+      pageMs.push([ours[0], theirs[0]]);
+      pageProcessorMs.push([ours[1], theirs[1]]);
+    }
+    return { pageMs, pageProcessorMs };
+  }
+
+  async wait(clients: number, rounds: number): Promise<MirrorFigures['waiting']> {
+    await this.#catchUp();
+    const [worker] = await childrenOf(this.#service.pid);
+    const ids = await this.#sql<{ id: string }[]>`select id from hotels order by id limit ${CACHED}`;
+    const gets = ids.map(({ id }) => this.#call(`/hotels/${id}`));
+    const p99 = async () => {
+      const { p99Us } = await openLoop(this.#service.port, gets, { perSecond: GETS_PER_SECOND, seconds: 4 });
+      return p99Us / 1000;
+    };
+    await p99();
+    const before = await residentMiB(worker!);
+    let answered = 0;
+    const faults: string[] = [];
+    let { promise: allAnswered, resolve: done } = Promise.withResolvers<void>();
+    const connections: Connection[] = [];
+    for (let i = 0; i < clients; i++)
+      connections.push(
+        await Connection.open(this.#service.port, (_, fault) => {
+          if (fault) faults.push(fault);
+          if (++answered === clients) done();
+        }),
+      );
+    const p99Ms: [number, number][] = [];
+    const lastAnswerMs: number[] = [];
+    let workerMiB = 0;
+    for (let round = 0; round < rounds; round++) {
+      const without = await p99();
+      await this.#catchUp();
+      answered = 0;
+      ({ promise: allAnswered, resolve: done } = Promise.withResolvers<void>());
+      for (const connection of connections) connection.send(this.#changes(this.#next, 30));
+      while ((await readMetric(this.#service, 'hotel_api_changes_waiting')) < clients)
+        if (faults.length > 0) throw new Error(faults[0]);
+      workerMiB = Math.max(workerMiB, (await residentMiB(worker!)) - before);
+      p99Ms.push([await p99(), without]);
+      await this.#sql`update hotels set room_count = coalesce(room_count, 0) + 1 where id = ${ids[0]!.id}`;
+      const committedAtMs = performance.now();
+      await allAnswered;
+      if (faults.length > 0) throw new Error(faults[0]);
+      lastAnswerMs.push(performance.now() - committedAtMs);
+    }
+    for (const connection of connections) connection.close();
+    return { clients, workerMiB, p99Ms, lastAnswerMs };
+  }
+}
+
+async function residentMiB(pid: number): Promise<number> {
+  return (
+    (1024 * Number(/^Pss:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/smaps_rollup`, 'utf8'))![1])) / MIB
+  );
+}

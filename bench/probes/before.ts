@@ -1,0 +1,42 @@
+import { join } from 'node:path';
+import { checkOut, databaseOf } from '../compare.ts';
+import { type Cell, type Pace, runScenario } from '../rounds.ts';
+import { SCENARIOS } from '../scenarios.ts';
+import { startService } from '../targets/service.ts';
+import { bodyOf } from '../verify.ts';
+import { warm } from '../warm.ts';
+import { redisUrlOf, type World } from '../world.ts';
+
+/** The last commit that compressed each response anew, in chunks of 16 KiB, and queried each page of the list. */
+const BEFORE = 'd6d84e8^';
+const REDIS_DATABASE = 10;
+const COMPARED = ['batch-1000-go', 'page-20-go'];
+
+/** Requests compressed batches and pages from the service before those were made faster, and from the present one. */
+export async function before(world: World, pace: Pace): Promise<Cell[]> {
+  const { targetOptions, redis, shutdown, hotels, keys } = world;
+  const start = async (name: 'service' | 'before', database: number, root?: string) => {
+    const redisUrl = redisUrlOf(redis, database);
+    const databaseUrl = root ? await databaseOf(root, world) : targetOptions.databaseUrl;
+    const around = { ...targetOptions, databaseUrl, redisUrl };
+    const target = await startService(around, { name, ...(root && { root }) });
+    shutdown.push(`${name}, compared`, target.stop, 12_000);
+    await warm(target, world);
+    return target;
+  };
+  const pair = [
+    await start('before', REDIS_DATABASE, checkOut(BEFORE, join(world.folder, 'before'))),
+    await start('service', REDIS_DATABASE + 1),
+  ] as const;
+  const cells: Cell[] = [];
+  for (const scenario of SCENARIOS.filter(({ name }) => COMPARED.includes(name))) {
+    const [call] = scenario.calls({ hotels, keys });
+    const [old, present] = await Promise.all(pair.map(({ port }) => bodyOf(port, call!)));
+    world.say(`  ${scenario.name}: ${old!.length} bytes before, ${present!.length} now`);
+    if (present!.length > old!.length) throw new Error(`${scenario.name} became larger`);
+    for (const cell of await runScenario(world, scenario, [...pair], pace))
+      cells.push({ ...cell, scenario: `before-${cell.scenario}` });
+  }
+  for (const target of pair) await target.stop();
+  return cells;
+}

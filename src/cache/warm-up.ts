@@ -1,0 +1,146 @@
+import { setImmediate as nextIteration, setTimeout as wait } from 'node:timers/promises';
+import { Unavailable } from '../errors.ts';
+import type { Found } from '../hotels/entry.ts';
+import type { HotelRepository } from '../hotels/repository.ts';
+import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
+import type { HotIds } from './hot-ids.ts';
+import type { HotelReader } from './hotel-reader.ts';
+import type { LocalCache } from './local-cache.ts';
+import type { RedisBatchReader } from './redis-batch/redis-batch.ts';
+
+/** Maximum number of hotels per load. A worker has one load in progress. */
+const MAX_LOAD_COUNT = 500;
+/** Bytes of the cache for each hotel of a load: the last load fits into the 1/32 that a full cache leaves free. */
+const BYTES_PER_LOADED = 128 * 1024;
+/** Hotels per second of an instance: 6 % of what one core of Redis reads. */
+const MAX_PER_SECOND = 100_000;
+/** Repetitions after which V8 has compiled the batch paths. */
+const LOOKUPS = 200;
+const LOOKUPS_PER_ITERATION = 5;
+const REDIS_BATCHES = 10;
+/** Maximum number of hotels that are counted to divide the list among the workers' starts. */
+const MAX_COUNTED = 500_000;
+
+/** Reason for which a warm-up ended. */
+export type WarmUpEnd = 'complete' | 'full' | 'timeout' | 'slow' | 'unavailable' | 'stopped';
+
+/** Result of a warm-up. */
+export interface WarmUpResult {
+  /** hotels loaded */
+  hotels: number;
+  tookMs: number;
+  end: WarmUpEnd;
+}
+
+/** Parts of a worker that are warmed. */
+export interface WarmUpOptions {
+  local: LocalCache;
+  reader: Pick<HotelReader, 'load'>;
+  repository: Pick<HotelRepository, 'idsFrom' | 'countBetween'>;
+  /** undefined without Redis */
+  hotIds: HotIds | undefined;
+  redisBatch: RedisBatchReader | undefined;
+  /** maximum time of a load in ms: a slower one shows that PostgreSQL or Redis has no capacity to spare */
+  slowMs: number;
+  isFeedUp: () => boolean;
+  isStopping: () => boolean;
+  /** number of the worker, from 1, and of all */
+  number: number;
+  workers: number;
+}
+
+/**
+ * Fills the local cache of a worker before its port opens: first the hotels that other workers' requests hit most, then
+ * the list. Each hotel is read like one that a request misses, with the same checks: from Redis, else from PostgreSQL.
+ */
+export class WarmUp {
+  readonly #options: WarmUpOptions;
+  readonly #loadCount: number;
+  #hotels = 0;
+
+  constructor(options: WarmUpOptions) {
+    this.#options = options;
+    const { maxBytes } = options.local.arena.stats();
+    this.#loadCount = Math.min(MAX_LOAD_COUNT, Math.ceil(maxBytes / BYTES_PER_LOADED));
+  }
+
+  /** Warms until the cache is full, every hotel is loaded, or `timeoutMs` is over. Never rejects. */
+  async run(timeoutMs: number): Promise<WarmUpResult> {
+    const beganMs = performance.now();
+    const untilMs = beganMs + timeoutMs;
+    const end = await withDeadline(this.#fill(untilMs), timeoutMs).catch((error): WarmUpEnd => {
+      if (error instanceof DeadlineExceeded) return 'timeout';
+      if (error instanceof Unavailable || this.#options.isStopping()) return 'unavailable';
+      throw error;
+    });
+    return { hotels: this.#hotels, tookMs: performance.now() - beganMs, end };
+  }
+
+  async #fill(untilMs: number): Promise<WarmUpEnd> {
+    const { reader, workers, local, slowMs, isFeedUp, isStopping } = this.#options;
+    const msPerHotel = (1_000 * workers) / MAX_PER_SECOND;
+    let isCompiled = false;
+    for await (const ids of this.#ids()) {
+      if (isStopping()) return 'stopped';
+      const beganMs = performance.now();
+      if (beganMs >= untilMs) return 'timeout';
+      // without the feed Redis is not read, and copies count as outdated after seconds
+      if (!isFeedUp()) return 'unavailable';
+      if (!local.arena.hasRoom) return 'full';
+      const found = await reader.load('id', ids, '');
+      this.#hotels += ids.length;
+      const tookMs = performance.now() - beganMs;
+      if (!isCompiled) await this.#compile(found);
+      else if (tookMs > slowMs) return 'slow';
+      isCompiled = true;
+      await wait(ids.length * msPerHotel - tookMs);
+    }
+    return 'complete';
+  }
+
+  /** Yields the ids to load, those in use first, each once. */
+  async *#ids(): AsyncGenerator<string[]> {
+    const hot = (await this.#options.hotIds?.read()) ?? new Set<string>();
+    const ordered = [...hot];
+    const count = this.#loadCount;
+    for (let i = 0; i < ordered.length; i += count) yield ordered.slice(i, i + count);
+    const { repository } = this.#options;
+    const start = await this.#startInList();
+    for (let mark = start, hasWrapped = start === null; ; ) {
+      const listed = await repository.idsFrom(mark, mark === null || mark === start ? 0 : 1, count);
+      const end = hasWrapped && start !== null ? listed.findIndex((id) => id >= start) : -1;
+      const cold = (end < 0 ? listed : listed.slice(0, end)).filter((id) => !hot.has(id));
+      if (cold.length > 0) yield cold;
+      if (end >= 0) return;
+      if (listed.length === count) mark = listed.at(-1)!;
+      else if (hasWrapped) return;
+      else {
+        hasWrapped = true;
+        mark = null;
+      }
+    }
+  }
+
+  /** Returns the id at which this worker begins: with each at another place, one finds in Redis what others loaded. */
+  async #startInList(): Promise<string | null> {
+    const { repository, number, workers } = this.#options;
+    if (number === 1) return null;
+    const [count] = await repository.countBetween([null], [null], MAX_COUNTED);
+    const skip = Math.floor((count! * (number - 1)) / workers);
+    return (await repository.idsFrom(null, skip, 1))[0] ?? null;
+  }
+
+  /** Runs the batch paths on hotels of the local cache until they are compiled. */
+  async #compile(found: Found[]): Promise<void> {
+    const { local, redisBatch } = this.#options;
+    const ids = found.map((hotel) => hotel?.channelId).filter((id) => typeof id === 'string');
+    if (ids.length === 0) return;
+    const body = Buffer.from(JSON.stringify({ channel_ids: ids }));
+    for (let i = 0; i < LOOKUPS; i++) {
+      // not counted: these are no requests
+      local.arena.gather('channel', body, i % 2 === 0 ? 'full' : 'narrow', 0, 0, Date.now());
+      if (i % LOOKUPS_PER_ITERATION === 0) await nextIteration();
+    }
+    for (let i = 0; i < REDIS_BATCHES; i++) await redisBatch?.answer('channel', body, 'full', () => {});
+  }
+}

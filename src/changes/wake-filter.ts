@@ -1,0 +1,55 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
+import type { ChangeLog, LogState } from './change-log.ts';
+import type { Token } from './token.ts';
+
+/** Maximum number of tokens in a query. */
+const MAX_TOKENS = 1_000;
+
+interface Batch {
+  /** by collection, position and state */
+  readonly tokens: Map<string, Token>;
+  readonly result: Promise<{ state: LogState; concerned: Set<string> }>;
+}
+
+/**
+ * Decides which waiting mirrors of collections must read a page after a change, by one query for many of them. Without
+ * it one change costs a query for each collection that any client waits for.
+ */
+export class WakeFilter {
+  readonly #log: ChangeLog;
+  #running: Promise<unknown> = Promise.resolve();
+  #next: Batch | undefined;
+
+  constructor(log: ChangeLog) {
+    this.#log = log;
+  }
+
+  /**
+   * Returns the position up to which no change concerns the mirror; undefined: it must read a page. Throws
+   * `Unavailable`.
+   */
+  async unconcernedUpTo(token: Token): Promise<number | undefined> {
+    if (!this.#next || this.#next.tokens.size >= MAX_TOKENS) this.#next = this.#gather();
+    const { tokens, result } = this.#next;
+    const name = nameOf(token);
+    tokens.set(name, token);
+    const { state, concerned } = await result;
+    return concerned.has(name) || state.position < token.position ? undefined : state.position;
+  }
+
+  /** Begins a batch that takes tokens until the query before it has ended. */
+  #gather(): Batch {
+    const tokens = new Map<string, Token>();
+    const result = Promise.all([nextTick(), this.#running]).then(async () => {
+      if (this.#next?.tokens === tokens) this.#next = undefined;
+      const { state, concerned } = await this.#log.concerned([...tokens.values()]);
+      return { state, concerned: new Set(concerned.map(nameOf)) };
+    });
+    this.#running = result.catch(() => {});
+    return { tokens, result };
+  }
+}
+
+function nameOf({ collection, history, position, isOrphaned }: Token): string {
+  return JSON.stringify([collection, history, position, isOrphaned]);
+}

@@ -1,0 +1,198 @@
+import type { Command } from 'commander';
+import type { Sql } from 'postgres';
+import { Failure } from '../lib/failure.ts';
+import { changeMembers, requireCollection } from './collections/members.ts';
+import { parseText } from './common/arguments.ts';
+import { examples } from './common/help.ts';
+import { oneLine } from './common/printable.ts';
+import { print, withDatabase } from './common/session.ts';
+
+/** Collection in the output of the command line. */
+interface Collection {
+  id: string;
+  name: string;
+  /** members that exist as hotels, which a key of the collection sees */
+  hotels: number;
+  /** members without a hotel */
+  unknown: number;
+  /** its keys that are neither revoked nor expired */
+  keys: number;
+}
+
+interface Options {
+  json?: boolean;
+  dryRun?: boolean;
+}
+
+/** Adds `collections` and its commands. */
+export function addCommand(program: Command): void {
+  const collections = program
+    .command('collections')
+    .description('create, list and fill collections: the hotels that a key of a collection sees')
+    .addHelpText(
+      'after',
+      examples(
+        'hotel-api collections create acme --name "Acme Travel"',
+        'hotel-api collections add acme hotels.txt',
+        'hotel-api keys create --name "Acme Travel" --collection acme',
+      ),
+    );
+
+  collections
+    .command('create')
+    .description('create a collection without hotels')
+    .argument('<id>', 'id of the collection: 1 to 255 characters', parseText(255))
+    .requiredOption('--name <name>', 'name of the collection', parseText(200))
+    .option('--json', 'print one JSON document: {"id","name"}')
+    .addHelpText('after', examples('hotel-api collections create acme --name "Acme Travel"'))
+    .action(create);
+
+  collections
+    .command('list')
+    .description('list all collections with the number of their hotels and valid keys')
+    .option('--json', 'print one JSON document: an array of {"id","name","hotels","unknown","keys"}')
+    .addHelpText('after', examples('hotel-api collections list', 'hotel-api collections list --json'))
+    .action(list);
+
+  collections
+    .command('show')
+    .description('show a collection with the number of its hotels and valid keys')
+    .argument('<id>', 'id of the collection')
+    .option('--json', 'print one JSON document: {"id","name","hotels","unknown","keys"}')
+    .addHelpText('after', examples('hotel-api collections show acme'))
+    .action(show);
+
+  for (const [action, does] of [
+    ['add', 'add hotels to a collection'],
+    ['remove', 'remove hotels from a collection'],
+  ] as const) {
+    const done = action === 'add' ? 'added' : 'removed';
+    collections
+      .command(action)
+      .description(`${does}; in force everywhere within one second`)
+      .argument('<id>', 'id of the collection')
+      .argument('<file>', 'one hotel id per line, or NDJSON with "id", gzipped or not; - for standard input')
+      .option('--dry-run', 'print what would change, and change nothing')
+      .option('--json', `print one JSON document: {"id","${done}","unchanged","unknown","rejected"}`)
+      .addHelpText(
+        'after',
+        `
+All lines take effect in one transaction. An id that no hotel has is counted as unknown, reported, and written to
+FILE.unknown.txt or .ndjson. It is ${done} like any other id. A line without an id is rejected, written to
+FILE.rejected.txt or .ndjson, and makes the exit code 1.
+${examples(`hotel-api collections ${action} acme hotels.txt`, `hotel-api export | grep '"country_code":"PT"' | hotel-api collections ${action} portugal -`)}`,
+      )
+      .action((id, file, options) => change(action, id, file, options));
+  }
+
+  collections
+    .command('delete')
+    .description('delete a collection; its keys see no hotels from then on')
+    .argument('<id>', 'id of the collection')
+    .option('--dry-run', 'print what would be deleted, and change nothing')
+    .option('--json', 'print one JSON document: {"id","name","hotels","unknown","keys"}')
+    .addHelpText('after', examples('hotel-api collections delete acme --dry-run'))
+    .action(remove);
+}
+
+async function create(id: string, { name, json }: { name: string; json?: boolean }): Promise<void> {
+  await withDatabase((sql) => createCollection(sql, id, name));
+  print(
+    json,
+    { id, name },
+    `Collection ${id} (${name}) created. Add hotels: hotel-api collections add ${id} FILE`,
+  );
+}
+
+/** Creates a collection without hotels. Throws a `Failure` if the id exists. */
+export async function createCollection(sql: Sql, id: string, name: string): Promise<void> {
+  const [created] =
+    await sql`insert into collections ${sql({ id, name })} on conflict do nothing returning id`;
+  if (created) return;
+  throw new Failure(
+    `A collection with the id ${JSON.stringify(id)} exists already. See it with: hotel-api collections show ${id}`,
+  );
+}
+
+async function list({ json }: Options): Promise<void> {
+  const collections = await withDatabase((sql) => read(sql));
+  const none = 'There are no collections yet. Create one: hotel-api collections create ID --name NAME';
+  print(json, collections, collections.length === 0 ? none : collections.map(describe).join('\n'));
+}
+
+async function show(id: string, { json }: Options): Promise<void> {
+  const collection = await withDatabase((sql) => readOne(sql, id));
+  print(json, collection, describe(collection));
+}
+
+/** Runs `collections add ID FILE` and `collections remove ID FILE`. The exit code is 1 if a line was rejected. */
+async function change(
+  action: 'add' | 'remove',
+  id: string,
+  path: string,
+  { json, dryRun }: Options,
+): Promise<void> {
+  const { changed, unchanged, unknown, rejected, files } = await changeMembers(id, path, { action, dryRun });
+  const done = action === 'add' ? 'added' : 'removed';
+  const counts = `${changed} ${done}, ${unchanged} unchanged, ${unknown} unknown, ${rejected} rejected`;
+  print(
+    json,
+    { id, [done]: changed, unchanged, unknown, rejected },
+    [
+      dryRun ? `Dry run, nothing was changed. It would be: ${counts}` : counts,
+      ...(unknown > 0 && action === 'add'
+        ? [
+            'No hotel has the unknown ids yet. The collection contains them, so such a hotel becomes visible at once.',
+          ]
+        : []),
+      ...files.map((file) => `The lines are in ${file}.`),
+    ].join('\n'),
+  );
+  if (rejected > 0) process.exitCode = 1;
+}
+
+/** The keys of the deleted collection see no hotels afterwards. */
+async function remove(id: string, { json, dryRun = false }: Options): Promise<void> {
+  const collection = await withDatabase(async (sql) => {
+    const last = await readOne(sql, id);
+    if (!dryRun) await sql`delete from collections where id = ${id}`;
+    return last;
+  });
+  const { name, hotels, unknown, keys } = collection;
+  print(
+    json,
+    collection,
+    [
+      `Collection ${id} (${name}) with ${hotels + unknown} hotels ${dryRun ? 'would be' : 'is'} deleted.`,
+      ...(keys > 0 ? [`${keys} keys belong to it. They see no hotels until it is created again.`] : []),
+    ].join('\n'),
+  );
+}
+
+/** Returns all collections, or the one with this id, ordered by id. */
+async function read(sql: Sql, id: string | null = null): Promise<Collection[]> {
+  const rows = await sql<Collection[]>`
+    select id, name, hotels::float8, (members - hotels)::float8 as unknown, keys::float8
+    from collections,
+      lateral (
+        select count(*) as members, count(hotels.id) as hotels
+        from collection_hotels left join hotels on hotels.id = hotel_id where collection_id = collections.id
+      ) as of_hotels,
+      lateral (
+        select count(*) as keys from api_keys
+        where collection_id = collections.id and revoked_at is null and coalesce(expires_at > now(), true)
+      ) as of_keys
+    where ${id}::text is null or id = ${id}
+    order by id collate "C"`;
+  return [...rows];
+}
+
+async function readOne(sql: Sql, id: string): Promise<Collection> {
+  await requireCollection(sql, id);
+  return (await read(sql, id))[0]!;
+}
+
+function describe({ id, name, hotels, unknown, keys }: Collection): string {
+  const more = unknown > 0 ? `, ${unknown} unknown` : '';
+  return `${id}  ${oneLine(name)}  ${hotels} hotels${more}, ${keys} keys`;
+}

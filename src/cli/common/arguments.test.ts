@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import {
+  collectScope,
+  parseDay,
+  parseDuration,
+  parseExpiry,
+  parseRateLimit,
+  parseText,
+  parseWhole,
+} from './arguments.ts';
+
+const now = Date.parse('2026-06-01T10:00:00Z');
+
+test.each([
+  ['2026-06-02', '2026-06-02T00:00:00.000Z'],
+  ['2026-06-01T10:00:01Z', '2026-06-01T10:00:01.000Z'],
+  ['2026-06-01T12:30', '2026-06-01T12:30:00.000Z'],
+  ['2026-06-01 12:30:15.250+01:00', '2026-06-01T11:30:15.250Z'],
+])('an expiry %s is %s', (text, time) => {
+  expect(parseExpiry(text, now)).toBe(time);
+});
+
+test.each([
+  '2026-06-01',
+  '2026-06-01T10:00:00Z',
+  '2027-02-29',
+  '2027-13-01',
+  '2027-01-01T25:00',
+  'tomorrow',
+  '',
+  '1790000000',
+])('an expiry %s is rejected: past, unreal or no time', (text) => {
+  expect(() => parseExpiry(text, now)).toThrow(/future|date/);
+});
+
+test('a duration is a whole number with a unit, in seconds', () => {
+  expect(['0s', '90s', '15m', '24h', '7d'].map(parseDuration)).toEqual([0, 90, 900, 86_400, 604_800]);
+  for (const text of ['', '24', 'h', '1.5h', '-1h', '1w', '99999d', '24H']) {
+    expect(() => parseDuration(text), text).toThrow(/such as 24h/);
+  }
+});
+
+test('a whole number is checked against its bounds', () => {
+  const parse = parseWhole(1, 100);
+  expect([parse('1'), parse('100')]).toEqual([1, 100]);
+  for (const text of ['0', '101', '1.5', '1e2', '-1', '', '0x10'])
+    expect(() => parse(text), text).toThrow(/from 1 to 100/);
+});
+
+test('a day must exist in the calendar', () => {
+  expect(parseDay('2028-02-29')).toBe('2028-02-29');
+  for (const text of ['2027-02-29', '2027-1-1', 'now']) expect(() => parseDay(text), text).toThrow(/date/);
+});
+
+test('a scope must be known and counts once, a name must not be blank', () => {
+  expect(collectScope('registry', ['registry'])).toEqual(['registry']);
+  expect(() => collectScope('admin', [])).toThrow(/registry/);
+  expect(() => parseText(200)(' ')).toThrow();
+  expect(() => parseText(200)('x'.repeat(201))).toThrow();
+});
+
+test('a rate limit is a number of requests a second, minute or hour', () => {
+  expect(['200/s', '1/m', '1000000/h', 'none'].map(parseRateLimit)).toEqual([
+    { requests: 200, windowMs: 1_000 },
+    { requests: 1, windowMs: 60_000 },
+    { requests: 1_000_000, windowMs: 3_600_000 },
+    null,
+  ]);
+  for (const text of ['', '200', '0/s', '-1/s', '1.5/s', '200/d', '200 /s', '200/S', '1000001/s', '1e3/s'])
+    expect(() => parseRateLimit(text), text).toThrow(/200\/s/);
+});

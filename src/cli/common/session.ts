@@ -1,0 +1,66 @@
+import type { Sql } from 'postgres';
+import { withAddressFiles } from '../../config/address-files.ts';
+import { ConfigError, readConfig } from '../../config/config.ts';
+import { directUrlOf } from '../../config/connection-addresses.ts';
+import { Failure } from '../../lib/failure.ts';
+import { openDatabase } from '../../postgres/connect.ts';
+import { printable } from './printable.ts';
+
+/**
+ * Runs `work` with one connection to the database of DATABASE_DIRECT_URL, or DATABASE_URL if that is unset, and closes it
+ * afterwards. It reads no other variable. SIGINT and SIGTERM close it with a `Failure`: the database rolls back
+ * uncommitted work.
+ */
+export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = openDatabase(directDatabaseUrl(), 1, { kind: 'operate' });
+  const { promise: lost, reject } = Promise.withResolvers<never>();
+  // postgres.js 3.4 rolls back even on a lost connection, and throws the failed write at the process, possibly after
+  // `work` has failed for the same reason; so the listener stays
+  process.on('uncaughtException', (error) => reject(isWriteAfterLoss(error) ? connectionLost() : error));
+  const interrupt = () => reject(new Failure('Interrupted: uncommitted changes were rolled back.'));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
+  let graceS = 0;
+  try {
+    const result = await Promise.race([work(sql), lost]);
+    graceS = 2;
+    return result;
+  } finally {
+    // after a failure the grace time is 0, because a lost connection would not close by itself
+    await sql.end({ timeout: graceS });
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, interrupt);
+  }
+}
+
+/** Returns the addresses of the database from the environment or the files it names. Throws a `ConfigError`. */
+function addresses(): NodeJS.ProcessEnv {
+  const names = ['DATABASE_URL', 'DATABASE_DIRECT_URL'].flatMap((name) => [name, `${name}_FILE`]);
+  const [found, faults] = withAddressFiles(
+    Object.fromEntries(names.map((name) => [name, process.env[name]])),
+  );
+  if (faults.length > 0) throw new ConfigError(faults.join('\n'));
+  return found;
+}
+
+/** Returns the address that commands use. Throws a `ConfigError`. */
+export function directDatabaseUrl(): string {
+  const { DATABASE_URL, DATABASE_DIRECT_URL } = addresses();
+  // either variable suffices
+  return directUrlOf(readConfig({ DATABASE_URL: DATABASE_URL || DATABASE_DIRECT_URL, DATABASE_DIRECT_URL }));
+}
+
+function isWriteAfterLoss(error: Error): boolean {
+  return (
+    error instanceof TypeError &&
+    /reading 'write'/.test(error.message) &&
+    /postgres.src.connection/.test(error.stack ?? '')
+  );
+}
+
+function connectionLost(): Error {
+  return Object.assign(new Error('write to a closed connection'), { code: 'CONNECTION_CLOSED' });
+}
+
+/** Prints a command's result on standard output: one JSON document, or lines of text. */
+export function print(asJson: boolean | undefined, result: unknown, human: string): void {
+  process.stdout.write(`${printable(asJson ? JSON.stringify(result, null, 2) : human)}\n`);
+}

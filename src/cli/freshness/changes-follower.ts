@@ -1,0 +1,91 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { hashOf } from '../../auth/key.ts';
+import { writeToken } from '../../changes/token.ts';
+import type { DatabaseState, Shown } from './database-state.ts';
+import { stateOf } from './database-state.ts';
+import type { ServiceClient } from './service-client.ts';
+
+/** Maximum number of hotels whose last told state is kept. */
+const MAX_TOLD = 100_000;
+const RETRY_MS = 100;
+
+/** Follows `GET /changes` from the present position on, and compares it with PostgreSQL. */
+export class ChangesFollower {
+  readonly #sql: Sql;
+  readonly #client: ServiceClient;
+  readonly #told = new Map<string, { shown: Shown; atMs: number }>();
+  readonly #pages = new EventTarget();
+  /** time since which every state is kept */
+  #completeSinceMs = Infinity;
+  /** when the last request was sent that left no more */
+  #askedAtMs = -Infinity;
+
+  constructor(sql: Sql, client: ServiceClient) {
+    this.#sql = sql;
+    this.#client = client;
+  }
+
+  /** Runs until the signal aborts. Throws a `Failure` if the service does not respond as expected. */
+  async run(key: string, signal: AbortSignal): Promise<void> {
+    let token = await this.#present(key);
+    while (!signal.aborted && token !== undefined) {
+      const sentAtMs = performance.now();
+      const page = await this.#client.changesAfter(token);
+      if (page === 'expired') token = await this.#present(key);
+      else if (page === undefined) await sleep(RETRY_MS);
+      else {
+        token = page.next;
+        this.#note(page.changes);
+        if (!page.more) this.#askedAtMs = sentAtMs;
+      }
+      this.#pages.dispatchEvent(new Event('page'));
+    }
+  }
+
+  /**
+   * Waits until the changes show a present state of the hotel. Returns the time since `sinceMs`; 'late' if a request
+   * that was sent later than promised does not show it; undefined if that cannot be said.
+   */
+  async untilTold(
+    id: string,
+    truth: DatabaseState,
+    sinceMs: number,
+    promiseMs: () => number,
+    signal: AbortSignal,
+  ): Promise<number | 'late' | undefined> {
+    while (!signal.aborted && sinceMs > this.#completeSinceMs) {
+      const askedAtMs = this.#askedAtMs;
+      const told = this.#told.get(id);
+      if (told && (await truth.matches(id, told.shown))) return Math.max(0, told.atMs - sinceMs);
+      if (askedAtMs - sinceMs > promiseMs()) return 'late';
+      await once(this.#pages, 'page', { signal }).catch(() => {});
+    }
+    return undefined;
+  }
+
+  #note(changes: { id: string; hotel: object | null }[]): void {
+    const atMs = performance.now();
+    if (this.#told.size > MAX_TOLD) {
+      this.#told.clear();
+      this.#completeSinceMs = atMs;
+    }
+    for (const { id, hotel } of changes) this.#told.set(id, { shown: stateOf(hotel), atMs });
+  }
+
+  /** Returns a token of the present position; undefined for a key that is unknown or sees a collection only. */
+  async #present(key: string): Promise<string | undefined> {
+    this.#told.clear();
+    const [row] = await this.#sql<{ history: string; position: number; isFull: boolean }[]>`
+      select feed.history, log.position::float8, 'registry' = any(scopes) as "isFull"
+      from hotel_api_change_log_state as log, hotel_api_feed_position as feed, api_keys
+      where key_sha256 = decode(${hashOf(key)}, 'hex') and collection_id is null`;
+    this.#completeSinceMs = performance.now();
+    if (!row) return undefined;
+    const { history, position, isFull } = row;
+    const view = isFull ? 'full' : 'narrow';
+    const place = { walkedTo: null, collection: null, isOrphaned: false, isWhole: false } as const;
+    return writeToken({ history, position, view, ...place });
+  }
+}

@@ -1,0 +1,43 @@
+import { WaitQueue } from './wait-queue.ts';
+
+/** Maximum time that the work of one event-loop iteration takes; its last piece may exceed it. */
+const SLICE_MS = 5;
+
+/**
+ * Divides short pieces of work among event-loop iterations, so that many that become ready together do not delay other
+ * requests. Owners whose work waits are served in turn.
+ */
+export class Slices {
+  readonly #waiting = new WaitQueue<() => void>(0, 1);
+  /** end of the slice of this iteration */
+  #untilMs: number | undefined;
+
+  /** Runs the work now or in a later iteration. Rejects with what it throws. */
+  run(owner: string, work: () => void): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const settle = () => {
+      try {
+        resolve(work());
+      } catch (error) {
+        reject(error);
+      }
+    };
+    const nowMs = performance.now();
+    if (this.#untilMs === undefined) this.#begin(nowMs);
+    if (this.#waiting.length === 0 && nowMs < this.#untilMs!) settle();
+    else this.#waiting.append(owner, settle, 1, nowMs);
+    return promise;
+  }
+
+  #begin(nowMs: number): void {
+    this.#untilMs = nowMs + SLICE_MS;
+    setImmediate(this.#goOn);
+  }
+
+  readonly #goOn = (): void => {
+    this.#untilMs = undefined;
+    if (this.#waiting.length === 0) return;
+    this.#begin(performance.now());
+    while (this.#waiting.length > 0 && performance.now() < this.#untilMs!) this.#waiting.shift()!.item();
+  };
+}

@@ -1,0 +1,311 @@
+import { crc32 } from 'node:zlib';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { hashOf, makeKey } from '../../src/auth/key.ts';
+import { encodeKey } from '../../src/auth/key-record.ts';
+import { MacSecret } from '../../src/lib/mac.ts';
+import { errorsIn } from '../support/log-lines.ts';
+import { needs } from '../support/needs.ts';
+import { type Service, startService } from '../support/service.ts';
+import { within } from '../support/stall-detector.ts';
+
+await needs('redis');
+
+/** For states without a promised time. */
+const TIMEOUT_MS = 10_000;
+
+let service: Service;
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: 20 }, (_, i) => ({
+    id: `h${i}`,
+    channel_id: `CH-${i}`,
+    registry_id: 500_000 + i,
+    certified_from: '2020-01-01',
+    certified_until: '9999-12-31',
+    certification_url: `https://badge.example/${i}`,
+  }));
+  // without a local cache, every response uses Redis
+  service = await startService({ hotels, env: { L1_MAX_BYTES: '0' } });
+});
+
+const PATHS = [
+  '/hotels?limit=5',
+  '/hotels?registry_id=500003',
+  '/hotels/h1',
+  '/hotels/channel/CH-2',
+  '/hotels/registry/500003',
+  '/hotels/nowhere',
+  '/hotels/channel/nowhere',
+  '/hotels/registry/1',
+];
+/** Every hotel, so that every name in Redis is requested. */
+const BATCHES: [string, object][] = [
+  ['/hotels/channel/batch', { channel_ids: ['nowhere', ...Array.from({ length: 20 }, (_, i) => `CH-${i}`)] }],
+  ['/hotels/registry/batch', { registry_ids: [1, ...Array.from({ length: 20 }, (_, i) => 500_019 - i)] }],
+];
+/** Twenty hotels and an absent one by id, by channel id and by registry id. */
+const NAMES = 63;
+
+/** Requests every operation with both keys and checks the status; returns statuses and texts. */
+async function askAll(): Promise<string[]> {
+  const answers: string[] = [];
+  for (const key of ['full', 'narrow']) {
+    for (const path of PATHS) {
+      const { status, text } = await service.get(path, { key });
+      answers.push(`${path} ${status} ${text}`);
+    }
+    for (const [path, body] of BATCHES) {
+      const { status, text } = await service.post(path, body, { key });
+      answers.push(`${path} ${status} ${text}`);
+    }
+  }
+  expect(answers.map((answer) => Number(answer.split(' ')[1]))).toEqual([
+    ...[200, 200, 200, 200, 200, 404, 404, 404, 200, 200],
+    ...[200, 403, 200, 200, 403, 404, 404, 403, 200, 403],
+  ]);
+  return answers;
+}
+
+/** Names of hotels and keys in Redis: `<generation>:<kind>:<id>`. */
+const HOTEL = /^[^:]+:[hcr]:/;
+const HOTEL_OR_KEY = /^[^:]+:[hcrk]:/;
+
+async function namesOfHotels(): Promise<string[]> {
+  return (await service.redis!.keys('*')).filter((name) => HOTEL.test(name)).sort();
+}
+
+/** Fills Redis anew by requests; returns their responses and the names in Redis. */
+async function fillRedis(): Promise<{ answers: string[]; names: string[] }> {
+  const old = await namesOfHotels();
+  if (old.length > 0) await service.redis!.del(old);
+  const answers = await askAll();
+  await within(TIMEOUT_MS, namesOfHotels, (found) => expect(found).toHaveLength(NAMES));
+  return { answers, names: await namesOfHotels() };
+}
+
+/** Inserts a key and waits until Redis has it, although no worker does. */
+async function insertKey(row: { revoked_at?: Date }): Promise<{ key: string; name: string }> {
+  const key = makeKey();
+  const sha256 = hashOf(key);
+  await service.sql`insert into api_keys ${service.sql({
+    id: sha256.slice(0, 20),
+    name: 'a test',
+    key_sha256: Buffer.from(sha256, 'hex'),
+    scopes: ['registry'],
+    revoked_at: row.revoked_at ?? null,
+  })}`;
+  const found = () => service.redis!.keys(`*${sha256}`);
+  await within(TIMEOUT_MS, found, (found) => expect(found).toHaveLength(1));
+  return { key, name: (await found())[0]! };
+}
+
+const requester = (of: Service) => ({
+  get: async (key: string) => (await of.get('/hotels/registry/500001', { key })).status,
+});
+
+type Corruption = (name: string, original: Buffer) => Promise<unknown>;
+const set = (change: (original: Buffer) => string | Buffer): Corruption => {
+  return (name, original) => service.redis!.set(name, change(original));
+};
+const changed = (original: Buffer, change: (bytes: Buffer) => void) => {
+  const bytes = Buffer.from(original);
+  change(bytes);
+  return bytes;
+};
+
+const corruptions: [string, Corruption][] = [
+  ['a text', set(() => 'corrupt')],
+  ['JSON', set(() => '{"id":"h1","name":"Corrupt"}')],
+  ['bytes without meaning', set((original) => Buffer.alloc(original.length + 100, 0xff))],
+  ['zeros', set((original) => Buffer.alloc(original.length + 1))],
+  ['half of itself', set((original) => original.subarray(0, original.length / 2))],
+  ['all of itself but the end', set((original) => original.subarray(0, -1))],
+  ['itself and more', set((original) => Buffer.concat([original, Buffer.from('x')]))],
+  [
+    'itself with a flipped bit at its end',
+    set((original) => changed(original, (bytes) => (bytes[bytes.length - 1]! ^= 1))),
+  ],
+  [
+    'itself with a flipped bit in its head',
+    set((original) => changed(original, (bytes) => (bytes[Math.min(9, bytes.length - 1)]! ^= 0x40))),
+  ],
+  [
+    'itself with a version beyond all others',
+    set((original) =>
+      changed(
+        original,
+        (bytes) => void (bytes.length >= 16 ? bytes.writeDoubleLE(1e300, 8) : bytes.fill(0x7e)),
+      ),
+    ),
+  ],
+  ['a list', (name) => service.redis!.multi().del(name).rpush(name, 'corrupt').exec()],
+  ['a hash', (name) => service.redis!.multi().del(name).hset(name, 'corrupt', '1').exec()],
+  ['a sorted set', (name) => service.redis!.multi().del(name).zadd(name, 1, 'corrupt').exec()],
+  ['a stream', (name) => service.redis!.multi().del(name).xadd(name, '*', 'corrupt', '1').exec()],
+];
+
+/** Returns false for the names of absences. */
+function isOfHotel(name: string): boolean {
+  return !/:(nowhere|1)$/.test(name);
+}
+
+/** Returns the names that still have the earlier values. */
+async function unchanged(before: Map<string, string>): Promise<string[]> {
+  const now = await dumpsOf([...before.keys()]);
+  return [...before.keys()].filter((name) => now.get(name) === before.get(name));
+}
+
+async function dumpsOf(names: string[]): Promise<Map<string, string>> {
+  const dumps = new Map<string, string>();
+  for (const name of names)
+    dumps.set(name, (await service.redis!.dumpBuffer(name))?.toString('latin1') ?? '');
+  return dumps;
+}
+
+describe('Redis that holds', () => {
+  it.each(corruptions)(
+    '%s in place of every hotel changes no response, and is replaced',
+    async (_, corrupt) => {
+      const { answers, names } = await fillRedis();
+      for (const name of names) await corrupt(name, (await service.redis!.getBuffer(name))!);
+      const corrupted = await dumpsOf(names.filter(isOfHotel));
+      expect(await askAll()).toEqual(answers);
+      expect(await askAll()).toEqual(answers);
+      await within(
+        TIMEOUT_MS,
+        () => unchanged(corrupted),
+        (found) => expect(found).toEqual([]),
+      );
+      expect(await askAll()).toEqual(answers);
+    },
+  );
+
+  it('an empty value in place of every hotel changes no response', async () => {
+    const { answers, names } = await fillRedis();
+    for (const name of names) await service.redis!.set(name, '');
+    expect(await askAll()).toEqual(answers);
+    expect(await askAll()).toEqual(answers);
+  });
+
+  it('the value of another hotel in place of each changes no response', async () => {
+    const { answers, names } = await fillRedis();
+    for (const letter of ['h', 'c', 'r']) {
+      const alike = names.filter((name) => isOfHotel(name) && name.split(':')[1] === letter);
+      const values = await Promise.all(alike.map((name) => service.redis!.getBuffer(name)));
+      for (const [i, name] of alike.entries()) {
+        await service.redis!.set(name, values[(i + 1) % values.length]!);
+      }
+    }
+    expect(await askAll()).toEqual(answers);
+    expect(await askAll()).toEqual(answers);
+  });
+
+  it('an invalid value in place of an absence is replaced', async () => {
+    const { answers, names } = await fillRedis();
+    const absences = names.filter((name) => !isOfHotel(name));
+    expect(absences).toHaveLength(3);
+    for (const name of absences) await service.redis!.set(name, 'corrupt');
+    const corrupted = await dumpsOf(absences);
+    expect(await askAll()).toEqual(answers);
+    await within(
+      TIMEOUT_MS,
+      () => unchanged(corrupted),
+      (found) => expect(found).toEqual([]),
+    );
+  });
+
+  it.each(corruptions)('%s in place of a key neither validates nor invalidates a key', async (_, corrupt) => {
+    const good = await insertKey({});
+    const revoked = await insertKey({ revoked_at: new Date() });
+    for (const { name } of [good, revoked]) await corrupt(name, (await service.redis!.getBuffer(name))!);
+    const corrupted = await dumpsOf([good.name, revoked.name]);
+    for (let round = 0; round < 2; round++) {
+      expect((await service.get('/hotels/registry/500001', { key: good.key })).status).toBe(200);
+      expect((await service.get('/hotels/registry/500001', { key: revoked.key })).status).toBe(401);
+    }
+    await within(
+      TIMEOUT_MS,
+      () => unchanged(corrupted),
+      (found) => expect(found).toEqual([]),
+    );
+  });
+
+  const record = {
+    id: 'forged',
+    scopes: ['registry'],
+    expiresAtMs: null,
+    revoked: false,
+    rateLimit: null,
+    collection: null,
+  };
+  const forgeries: [string, (name: string, sha256: string) => Buffer][] = [
+    ['with another secret', (name) => encodeKey(name, { version: 1, record }, new MacSecret())],
+    [
+      'with a checksum',
+      (_, sha256) => {
+        const json = Buffer.from(JSON.stringify([sha256, record]));
+        const bytes = Buffer.concat([Buffer.alloc(4), Buffer.from('HEK2'), Buffer.alloc(8), json]);
+        bytes.writeDoubleLE(1, 8);
+        bytes.writeUInt32LE(crc32(bytes.subarray(4)), 0);
+        return bytes;
+      },
+    ],
+  ];
+  it.each(forgeries)('a forged record %s does not validate a key', async (_, forge) => {
+    const prefix = (await insertKey({})).name.slice(0, -64);
+    const key = makeKey();
+    const sha256 = hashOf(key);
+    await service.redis!.set(prefix + sha256, forge(prefix + sha256, sha256));
+    expect((await service.get('/hotels/registry/500001', { key })).status).toBe(401);
+  });
+
+  it('the value of another key, or of this key before it was revoked, does not validate a key', async () => {
+    const [good, revoked] = [await insertKey({}), await insertKey({})];
+    const before = (await service.redis!.getBuffer(revoked.name))!;
+    await service.sql`update api_keys set revoked_at = now()
+      where key_sha256 = ${Buffer.from(hashOf(revoked.key), 'hex')}`;
+    await within(
+      TIMEOUT_MS,
+      async () => (await service.redis!.getBuffer(revoked.name))!.equals(before),
+      (isAsBefore) => expect(isAsBefore).toBe(false),
+    );
+    const beside = { database: service.database, redisDatabase: service.redisDatabase! };
+    // it has received no change
+    const other = await startService(beside);
+    for (const value of [before, (await service.redis!.getBuffer(good.name))!]) {
+      for (const { get } of [requester(service), requester(other)]) {
+        await service.redis!.set(revoked.name, value);
+        expect(await get(revoked.key)).toBe(401);
+        expect(await get(good.key)).toBe(200);
+      }
+    }
+    await other.stop();
+  });
+
+  it.each(corruptions)('%s in place of everything else does not delay a change', async (_, corrupt) => {
+    const others = (await service.redis!.keys('*')).filter((name) => !HOTEL_OR_KEY.test(name));
+    for (const name of others) {
+      const original = await service.redis!.getBuffer(name).catch(() => null);
+      await corrupt(name, original ?? Buffer.from('a list, a hash, a sorted set or a stream'));
+    }
+    const name = `Changed ${Math.random()}`;
+    await service.sql`update hotels set name = ${name} where id = 'h1'`;
+    await within(
+      1_000,
+      async () => (await service.get('/hotels/h1')).json().name,
+      (found) => expect(found).toBe(name),
+    );
+  });
+
+  it('an empty Redis changes no response', async () => {
+    // not filled: the earlier test may have begun another generation beside the names of this one
+    const answers = await askAll();
+    await service.redis!.flushdb();
+    expect(await askAll()).toEqual(answers);
+    expect(await askAll()).toEqual(answers);
+  });
+});
+
+it('no request caused an error in the log', () => {
+  expect(errorsIn(service.logs())).toEqual([]);
+});

@@ -1,0 +1,143 @@
+import { hash } from 'node:crypto';
+import { connect } from 'node:net';
+import * as fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { readToken } from '../../src/changes/token.ts';
+import { inForm } from '../support/form.ts';
+import { insertKey } from '../support/key.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { type Service, startService } from '../support/service.ts';
+
+const HOTELS = Array.from({ length: 30 }, (_, i) => ({ id: `h${i}`, registry_id: 500_000 + i }));
+
+let service: Service;
+let pids: number[];
+
+beforeAll(async () => {
+  service = await startService({ hotels: HOTELS });
+  pids = await service.workerPids();
+  await service.sql`insert into collections (id, name) values ('small', 'Small')`;
+  await service.sql`insert into collection_hotels (collection_id, hotel_id) values ('small', 'h1')`;
+});
+
+/** Returns these fields as a token, with the checksum that anyone can compute. */
+function forge(fields: unknown): string {
+  const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
+  return hash('sha256', `change token ${text}`, 'base64url').slice(0, 8) + text;
+}
+
+async function lastToken(key: string): Promise<string> {
+  return (await service.get('/changes?limit=1000', { key })).json().next;
+}
+
+const waiting = () => service.metric('hotel_api_changes_waiting');
+
+describe('a forged token', () => {
+  it('of any content shows nothing that the key may not see, and causes no fault', async () => {
+    const narrow = await insertKey(service.sql, []);
+    const small = await insertKey(service.sql, ['registry'], 'small');
+    const token = await lastToken('full');
+    const { history, position } = readToken(token)!;
+    const flags = JSON.parse(Buffer.from(token.slice(8), 'base64url').toString()).slice(6);
+    const field = fc.oneof(
+      fc.constantFrom(
+        history,
+        position,
+        0,
+        1,
+        -1,
+        -0,
+        2 ** 53 - 1,
+        2 ** 53,
+        1e300,
+        null,
+        '',
+        'h1',
+        'small',
+        '\0',
+        '\ud800',
+      ),
+      fc.string({ unit: 'binary', maxLength: 300 }),
+      fc.jsonValue({ maxDepth: 3 }),
+    );
+    const sound = fc
+      .tuple(
+        fc.constantFrom(history, 'another'),
+        fc.constantFrom(position, 0, position + 1, 2 ** 53 - 1),
+        fc.constantFrom(0, 1),
+        fc.constantFrom(null, '', 'h', 'h1', '\u{10ffff}'),
+        fc.constantFrom(null, 'small', 'other'),
+        fc.tuple(...flags.map(() => fc.constantFrom(0, 1))),
+      )
+      .map(([...content]) => [1, ...content.flat()]);
+    // the HTTP library rejects longer heads, and closes their connections
+    const isSent = (content: unknown) => forge(content).length < 2_000;
+    const fields = fc.oneof(sound, fc.array(field, { maxLength: 9 }), field).filter(isSent);
+    await fc.assert(
+      fc.asyncProperty(fields, fc.constantFrom(narrow, small), async (content, key) => {
+        const answer = await service.get(`/changes?limit=1000&after=${encodeURIComponent(forge(content))}`, {
+          key,
+        });
+        // a position behind the log is that of a database that has gone back
+        expect([200, 400, 410, 503]).toContain(answer.status);
+        if (answer.status !== 200) return;
+        for (const { id, hotel } of answer.json().changes) {
+          if (key === narrow) expect(hotel.registry_id).toBeNull();
+          else expect([id, hotel?.id ?? 'h1']).toEqual(['h1', 'h1']);
+        }
+      }),
+      { numRuns: inForm(400, 4_000) },
+    );
+    const errors = service.logs().filter((line) => ['error', 'fatal'].includes(JSON.parse(line).level));
+    expect(errors).toEqual([]);
+    expect(await service.workerPids()).toEqual(pids);
+  });
+
+  it('of a key of another collection, or of none, has expired', async () => {
+    const small = await insertKey(service.sql, [], 'small');
+    const other = await insertKey(service.sql, [], 'other');
+    const tokens = [await lastToken(small), await lastToken(other), await lastToken('narrow')];
+    for (const [i, key] of [small, other, 'narrow'].entries())
+      for (const [j, token] of tokens.entries())
+        for (const wait of [0, 30])
+          if (i !== j) {
+            const answer = await service.get(`/changes?wait=${wait}&after=${token}`, { key });
+            expect([i, j, answer.status]).toEqual([i, j, 410]);
+          }
+  });
+});
+
+describe('a client that waits', () => {
+  it('is disconnected if it pipelines a request, and its wait ends', async () => {
+    const [token, bystander] = [await lastToken('full'), await lastToken('narrow')];
+    const others = service.get(`/changes?wait=30&after=${bystander}`, { key: 'narrow' });
+    await expect.poll(waiting).toBe(1);
+    const head = `HTTP/1.1\r\nhost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
+    for (const behind of [
+      `GET /hotels/h1 ${head}`,
+      `GET /changes?wait=30&after=${token} ${head}`,
+      'nonsense',
+    ])
+      expect((await service.raw(`GET /changes?wait=30&after=${token} ${head}${behind}`)).toString()).toBe('');
+    await expect.poll(waiting).toBe(1);
+    await service.sql`update hotels set name = 'changed' where id = 'h2'`;
+    expect((await others).json().changes.map(({ id }: { id: string }) => id)).toEqual(['h2']);
+    expect(await service.workerPids()).toEqual(pids);
+  });
+
+  it('with HEAD receives no body, and its connection serves the next request', async () => {
+    const token = await lastToken('full');
+    const socket = connect({ port: service.port, host: '127.0.0.1' });
+    closeAtEnd('a client that waits', async () => void socket.destroy());
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+    });
+    const head = `HTTP/1.1\r\nhost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
+    socket.write(`HEAD /changes?wait=1&after=${token} ${head}`);
+    await expect.poll(() => text).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\ncontent-length: \d+\r\n.*\r\n\r\n$/is);
+    text = '';
+    socket.write(`GET /hotels/h1 ${head}`);
+    await expect.poll(() => text).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\n\r\n\{"id":"h1"/s);
+  });
+});

@@ -1,0 +1,75 @@
+import { execFile } from 'node:child_process';
+import { rename, rm } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { Random, System } from './system.ts';
+
+const DAY_MS = 86_400_000;
+const IMPORTED = 600;
+const run = promisify(execFile);
+
+type Disturbance = (system: System, random: Random) => Promise<unknown>;
+
+const endSessions =
+  (...names: string[]): Disturbance =>
+  ({ sql }) =>
+    sql`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name in ${sql(names)}`;
+
+export const DISTURBANCES: Record<string, Disturbance> = {
+  'another invalidator': endSessions('hotel-api invalidate'),
+  'lost connections': endSessions('hotel-api listen', 'hotel-api serve'),
+  'empty Redis': ({ redisClient }) => redisClient.flushdb(),
+  'killed Redis': async ({ redis }, random) => {
+    await redis.kill();
+    await sleep(random(500));
+    await redis.restart();
+  },
+  import: ({ sql }) =>
+    sql`insert into hotels (id, name) select 'import-' || i, 'imported' from generate_series(1, ${IMPORTED}) as i
+      on conflict (id) do update set name = 'imported again'`,
+  'truncated hotels': ({ sql }) => sql`truncate hotels`,
+  'truncated memberships': ({ sql }) => sql`truncate collection_hotels`,
+  midnight: ({ clock }, random) =>
+    clock.set(Math.ceil(clock.now() / DAY_MS) * DAY_MS + random(1_500) - 1_000),
+  'killed PostgreSQL': async ({ postgres }, random) => {
+    await postgres.kill();
+    await sleep(random(300));
+    await postgres.restart();
+  },
+  'restored PostgreSQL': async ({ postgres, sql }, random) => {
+    const [row] = await sql<{ data_directory: string }[]>`show data_directory`;
+    const data = row!.data_directory;
+    await postgres.freeze();
+    await run('cp', ['-a', data, `${data}.saved`]);
+    await postgres.thaw();
+    await sleep(300 + random(700));
+    await postgres.kill();
+    await rename(data, `${data}.lost`);
+    await rename(`${data}.saved`, data);
+    await Promise.all([rm(`${data}/postmaster.pid`), rm(`${data}.lost`, { recursive: true })]);
+    await postgres.restart();
+  },
+};
+
+/** Disturbs the system three times, in ways drawn at random. Returns their names. */
+export async function disturb(system: System, random: Random): Promise<string[]> {
+  const names = Object.keys(DISTURBANCES);
+  const drawn: string[] = [];
+  for (let i = 0; i < 3; i++) {
+    await sleep(50 + random(200));
+    const name = names[random(names.length)]!;
+    drawn.push(name);
+    // the server may be starting
+    await DISTURBANCES[name]!(system, random).catch((error) => {
+      if (!isUnavailable(error)) throw error;
+    });
+  }
+  return drawn;
+}
+
+/** Returns true for the errors of a connection to a server that was killed. */
+export function isUnavailable(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message?: string };
+  return /^(57P0|CONNECT|ECONN)/.test(code ?? '') || /socket|Connection is closed/.test(message ?? '');
+}

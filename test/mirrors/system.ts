@@ -1,0 +1,57 @@
+import { Redis } from 'ioredis';
+import postgres, { type Sql } from 'postgres';
+import { FakeClock } from '../support/fake-clock.ts';
+import { insertKey } from '../support/key.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
+import { pathOf } from '../support/programs.ts';
+import { type Service, startService } from '../support/service.ts';
+
+/** Collection of some of the mirrors. */
+export const COLLECTION = 'mirrored';
+
+/** Two services under one clock, with a PostgreSQL and a Redis that may be killed. */
+export interface System {
+  services: Service[];
+  postgres: OwnServer;
+  redis: OwnServer;
+  redisClient: Redis;
+  sql: Sql;
+  clock: FakeClock;
+  /** keys by view: of all hotels with and without the scope, and of the collection */
+  keys: Record<View, string>;
+}
+
+export type View = 'full' | 'narrow' | 'collection';
+
+/** Returns integers from 0 below a bound. */
+export type Random = (below: number) => number;
+
+export async function startSystem(): Promise<System> {
+  const own = await ownPostgres(100);
+  const redis = await ownRedis();
+  const sql = postgres(own.ownerUrl, {
+    max: 20,
+    onnotice: () => {},
+    connection: { application_name: 'writer' },
+  });
+  closeAtEnd('connections of writers', () => sql.end({ timeout: 1 }));
+  // a killed server loses no commit
+  await sql`alter database postgres set synchronous_commit = on`;
+  const redisClient = new Redis(redis.url, { protocol: 2, retryStrategy: () => 50 });
+  redisClient.on('error', () => {});
+  closeAtEnd('client of Redis', async () => redisClient.disconnect());
+  const clock = await FakeClock.make((await pathOf('faketime'))!);
+  const shared = {
+    database: { name: 'postgres', url: own.url, ownerUrl: own.ownerUrl, sql, drop: async () => {} },
+    redisDatabase: { url: redis.url, client: redisClient, release: async () => {} },
+    env: clock.env,
+  };
+  const keys = {
+    full: await insertKey(sql, ['registry']),
+    narrow: await insertKey(sql, []),
+    collection: await insertKey(sql, [], COLLECTION),
+  };
+  const services = [await startService({ ...shared, workers: 2 }), await startService(shared)];
+  return { services, postgres: own.server, redis: redis.server, redisClient, sql, clock, keys };
+}

@@ -1,0 +1,69 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeEach, expect, it, onTestFinished } from 'vitest';
+import { Postgres } from '../../src/postgres/client.ts';
+import { openDatabase } from '../../src/postgres/connect.ts';
+import { freshDatabase } from '../support/database.ts';
+import { FaultProxy } from '../support/proxy.ts';
+
+const TIMEOUT_MS = 1_000;
+
+let proxy: FaultProxy & { url: string };
+let postgres: Postgres;
+/** for each call, probes included, whether it succeeded */
+let calls: boolean[];
+/** changes of the circuit breaker */
+let breaker: boolean[];
+
+/** A pool whose connections are open. */
+beforeEach(async () => {
+  proxy = await FaultProxy.before((await freshDatabase()).url);
+  calls = [];
+  breaker = [];
+  postgres = new Postgres(
+    () => openDatabase(proxy.url, 4, { kind: 'serve', statementTimeoutMs: 5_000, pooled: false }),
+    { connections: 4, queueLimit: 100, timeoutMs: TIMEOUT_MS },
+    (isOpen) => breaker.push(isOpen),
+    (_, succeeded) => calls.push(succeeded),
+  );
+  onTestFinished(() => postgres.close());
+  await postgres.connected(30_000);
+  expect(await ask()).toBe(1);
+});
+
+const ask = async () => (await postgres.rows<{ one: number }>('select 1 as one', []))[0]!.one;
+
+it('half-open connections are replaced after the first query that times out', async () => {
+  proxy.halfOpen();
+  await expect(ask()).rejects.toThrow('PostgreSQL');
+  await expect.poll(() => postgres.breakerOpen).toBe(false);
+  expect(await ask()).toBe(1);
+  expect(calls).toEqual([true, false, true, true]);
+});
+
+it('half-open connections are replaced without any timeout after the change feed has reconnected', async () => {
+  proxy.halfOpen();
+  await sleep(1_100);
+  postgres.feedReconnected();
+  expect(await ask()).toBe(1);
+  expect(calls).toEqual([true, true]);
+});
+
+it('connections with a recent response are kept when the change feed reconnects', async () => {
+  const backend = async () =>
+    (await postgres.rows<{ pid: number }>('select pg_backend_pid() as pid', []))[0]!.pid;
+  const backends = async () => new Set(await Promise.all(Array.from({ length: 4 }, backend)));
+  const before = await backends();
+  postgres.feedReconnected();
+  expect(await backends()).toEqual(before);
+});
+
+it('a process that stood still for longer than a query may take does not count its timeouts as silence', async () => {
+  // the first execution of a statement takes two round trips, so one is left when the process goes on
+  const late = Promise.allSettled([1, 2, 3].map((n) => postgres.rows(`select ${n} as frozen`, [])));
+  await Promise.resolve();
+  const untilMs = performance.now() + 2.5 * TIMEOUT_MS;
+  while (performance.now() < untilMs);
+  await late;
+  expect([breaker, postgres.wasOpenWithin(60_000)]).toEqual([[], false]);
+  expect(await ask()).toBe(1);
+});

@@ -1,0 +1,114 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { randomFrom } from '../../bench/draws.ts';
+import { needs } from '../support/needs.ts';
+import { type Service, startService } from '../support/service.ts';
+
+await needs('redis');
+
+const HOTELS = 1_500;
+
+let service: Service;
+/** by number, as a GET by id returns it */
+const bodies: Record<'full' | 'narrow', Map<number, string>> = { full: new Map(), narrow: new Map() };
+
+/** Some ids are not ASCII, and some hotels are large. */
+const idOf = (i: number) => (i % 97 === 0 ? `hôtel-${i}` : `h${i}`);
+const channelOf = (i: number) => (i % 89 === 0 ? `kanal-ä-${i}` : `CH-${i}`);
+
+beforeAll(async () => {
+  const hotels = Array.from({ length: HOTELS }, (_, i) => ({
+    id: idOf(i),
+    channel_id: channelOf(i),
+    registry_id: 700_000 + i,
+    description: 'Zimmer mit Aussicht. '.repeat(i % 101 === 0 ? 5_000 : i % 40),
+  }));
+  service = await startService({ hotels, env: { L1_MAX_BYTES: '0' } });
+  for (const key of ['full', 'narrow'] as const) {
+    for (let offset = 0; offset < HOTELS; offset += 100) {
+      const { text } = await service.get(`/hotels?limit=100&offset=${offset}`, { key });
+      for (const hotel of JSON.parse(text)) {
+        bodies[key].set(Number(/\d+$/.exec(hotel.id)![0]), JSON.stringify(hotel));
+      }
+    }
+  }
+});
+
+/**
+ * Requests a random batch with absent and repeated ids, and checks the response. Returns the status: a busy service
+ * may reject a batch.
+ */
+async function askDrawn(seed: number): Promise<number> {
+  const draw = randomFrom(seed);
+  const random = (below: number) => Math.floor(draw() * below);
+  const numbers = Array.from({ length: 1 + random(seed % 3 === 0 ? 1_000 : 30) }, () => random(HOTELS + 50));
+  const isRegistry = seed % 2 === 0;
+  const key = isRegistry || random(2) === 0 ? 'full' : 'narrow';
+  const answer = isRegistry
+    ? await service.post('/hotels/registry/batch', { registry_ids: numbers.map((i) => 700_000 + i) }, { key })
+    : await service.post('/hotels/channel/batch', { channel_ids: numbers.map(channelOf) }, { key });
+  const expected = [...new Set(numbers)].filter((i) => i < HOTELS).map((i) => bodies[key].get(i)!);
+  if (answer.status !== 503)
+    expect(answer.text === `[${expected.join()}]`, `the answer to seed ${seed}`).toBe(true);
+  return answer.status;
+}
+
+const lookups = (answer: string) =>
+  service.metric('hotel_api_cache_answers_total', { tier: 'redis', answer });
+
+const seeds = Array.from({ length: 60 }, (_, i) => i + 1);
+
+describe('batches without a local cache', () => {
+  it('are correct for any number of concurrent batches, cold and warm', async () => {
+    await Promise.all(seeds.map(askDrawn));
+    await Promise.all(seeds.map(askDrawn));
+  });
+
+  it('are served by Redis alone once it holds the hotels', async () => {
+    const all = Array.from({ length: 900 }, (_, i) => i).filter((i) => i % 89 !== 0);
+    const ask = () => service.post('/hotels/channel/batch', { channel_ids: all.map(channelOf) });
+    const nothingMissed = async () => {
+      const missed = await lookups('miss');
+      await ask();
+      // workers report their counters once a second
+      await expect.poll(() => lookups('hit')).toBeGreaterThan(0);
+      return (await lookups('miss')) - missed;
+    };
+    await ask();
+    await expect.poll(nothingMissed).toBe(0);
+    expect((await ask()).json().length).toBe(all.length);
+  });
+
+  it('are correct while the connections to Redis are repeatedly closed', async () => {
+    const statuses: number[] = [];
+    const done = Promise.all(
+      Array.from({ length: 6 }, async (_, lane) => {
+        for (let i = 0; i < 15; i++) statuses.push(await askDrawn(1_000 + lane * 100 + i));
+      }),
+    ).then(() => true);
+    let cuts = 0;
+    const isDone = () => Promise.race([done, new Promise((resolve) => setImmediate(resolve, false))]);
+    while (!(await isDone())) {
+      // all except the one that sends this command
+      await service.redis!.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      cuts++;
+    }
+    expect(cuts).toBeGreaterThan(10);
+    expect(statuses).toContain(200);
+    expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+  });
+
+  it('ignore values of Redis that are older than a received change', async () => {
+    const ask = async () =>
+      (await service.post('/hotels/channel/batch', { channel_ids: ['CH-1', 'CH-2'] })).json();
+    await ask();
+    const [one] = await ask();
+    await service.sql`update hotels set name = ${`${one.name}, renamed`} where channel_id = 'CH-1'`;
+    await expect.poll(async () => (await ask())[0].name).toBe(`${one.name}, renamed`);
+    await service.sql.begin(async (sql) => {
+      await sql`update hotels set channel_id = 'elsewhere' where channel_id = 'CH-1'`;
+      await sql`update hotels set channel_id = 'CH-1' where channel_id = 'CH-2'`;
+      await sql`update hotels set channel_id = 'CH-2' where channel_id = 'elsewhere'`;
+    });
+    await expect.poll(async () => (await ask())[1].name).toBe(`${one.name}, renamed`);
+  });
+});

@@ -1,0 +1,151 @@
+import { describe, expect, it, vi } from 'vitest';
+import { hotel, NOW_MS } from '../../src/cache/arena/arena.fixture.ts';
+import { CacheArena } from '../../src/cache/arena/arena.ts';
+import { HotIds } from '../../src/cache/hot-ids.ts';
+import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
+import { readPosition } from '../../src/change-feed/history.ts';
+import { Redis } from '../../src/redis/client.ts';
+import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
+import { insertHotels } from '../support/hotel.ts';
+import { closeAtEnd } from '../support/left-behind.ts';
+import { needs } from '../support/needs.ts';
+import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+
+await needs('redis-server');
+
+/** On a busy machine too, a warm-up ends because it is complete. */
+const WARM = { WARMUP_TIMEOUT_MS: '60000', DATABASE_TIMEOUT_MS: '60000' };
+
+const idsOf = (count: number) =>
+  Array.from({ length: count }, (_, i) => `warm-${String(i).padStart(5, '0')}`);
+
+/** Inserts hotels that no cache knows, and starts a warming instance. */
+async function warmed(count: number, options: ServiceOptions = {}): Promise<Service> {
+  const database = options.database ?? (await freshDatabase());
+  await insertHotels(
+    database.sql,
+    idsOf(count).map((id) => ({ id, channel_id: `c-${id}` })),
+  );
+  await database.sql`delete from hotel_api_changes`;
+  return startService({ ...options, database, env: { ...WARM, ...options.env } });
+}
+
+/** Returns the databases of an instance, with a list of ids in use in its generation. */
+async function withList(list: string): Promise<{ database: FreshDatabase; redisDatabase: FreshRedis }> {
+  const { database, redisDatabase } = await startService();
+  const { client } = redisDatabase!;
+  await vi.waitUntil(async () => (await client.keys('*:marker')).length === 1, { timeout: 60_000 });
+  const { generation } = await readPosition(database.sql);
+  await client.set(`${generation}:hot:3`, list);
+  return { database, redisDatabase: redisDatabase! };
+}
+
+const answers = (service: Service, tier: string, answer: string) =>
+  service.metric('hotel_api_cache_answers_total', { tier, answer });
+const cached = (service: Service) => service.metric('hotel_api_local_cache_entries', { kind: 'hotel' });
+
+describe('an instance that starts', () => {
+  it('fills the local caches of all workers from Redis, without a query for a hotel', async () => {
+    const first = await warmed(1_200);
+    await vi.waitUntil(async () => (await first.redis!.dbsize()) >= 2 * 1_200);
+    const { database, redisDatabase } = first;
+    const second = await startService({ workers: 2, database, redisDatabase: redisDatabase!, env: WARM });
+    expect(await cached(second)).toBe(2 * 1_200);
+    expect(await second.metric('hotel_api_warmup_hotels')).toBe(2 * 1_200);
+    expect(await second.metric('hotel_api_warmup_seconds')).toBeGreaterThan(0);
+    expect(await answers(second, 'postgres', 'hit')).toBe(0);
+    const channels = idsOf(1_000).map((id) => `c-${id}`);
+    expect((await second.post('/hotels/channel/batch', { channel_ids: channels })).status).toBe(200);
+    expect(await answers(second, 'local', 'miss')).toBe(0);
+  });
+
+  it('serves what changed during and after it', async () => {
+    const database = await freshDatabase();
+    let changed = 0;
+    const changing = setInterval(
+      () => database.sql`update hotels set name = ${`n${++changed}`} where id = 'warm-00001'`.catch(() => {}),
+      5,
+    );
+    try {
+      const service = await warmed(2_000, { database });
+      clearInterval(changing);
+      const [{ name }] = (await database.sql`
+        update hotels set name = name || '!' where id = 'warm-00001' returning name`) as [{ name: string }];
+      await vi.waitUntil(async () => (await service.get('/hotels/warm-00001')).json().name === name, {
+        timeout: 10_000,
+      });
+      expect(await cached(service)).toBeGreaterThanOrEqual(1_999);
+    } finally {
+      clearInterval(changing);
+    }
+  });
+
+  it('loads the hotels in use first', async () => {
+    const hot = idsOf(3_000).slice(-200);
+    const { database, redisDatabase } = await withList(JSON.stringify(hot));
+    // its cache has room for a third of them
+    const service = await warmed(3_000, { database, redisDatabase, env: { L1_MAX_BYTES: '1048576' } });
+    expect(await cached(service)).toBeLessThan(2_000);
+    const channels = hot.map((id) => `c-${id}`);
+    expect((await service.post('/hotels/channel/batch', { channel_ids: channels })).json()).toHaveLength(200);
+    expect(await answers(service, 'local', 'miss')).toBe(0);
+  });
+
+  it.each([
+    ['is no JSON', 'x'.repeat(1_000)],
+    ['has values that are no ids', '[1,null,"",{"a":1},"\\u0000"]'],
+  ])('is not disturbed by a list in Redis that %s', async (_, list) => {
+    const { database, redisDatabase } = await withList(list);
+    const service = await warmed(10, { database, redisDatabase });
+    expect(await cached(service)).toBe(10);
+  });
+
+  it('does not load from PostgreSQL while its Redis is unavailable', async () => {
+    const service = await warmed(10, { env: { REDIS_URL: 'redis://127.0.0.1:1/0' } });
+    expect(await cached(service)).toBe(0);
+    expect(await service.metric('hotel_api_warmup_seconds')).toBe(0);
+  });
+
+  it('ends on SIGTERM while it warms', async () => {
+    const database = await freshDatabase();
+    await insertHotels(database.sql, [{ id: 'a' }]);
+    let stopped: Awaited<ReturnType<Service['stop']>> | undefined;
+    let service: Service | undefined;
+    await database.sql.begin(async (sql) => {
+      await sql`lock table hotels in access exclusive mode`;
+      const env = { WARMUP_TIMEOUT_MS: '60000', DATABASE_TIMEOUT_MS: '60000' };
+      service = await startService({ database, env, awaitReady: false });
+      const waiting = () =>
+        database.sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like 'select id from hotels%'`;
+      await vi.waitUntil(async () => (await waiting()).length > 0, { timeout: 60_000 });
+      stopped = await service.stop();
+    });
+    expect(stopped).toEqual({ code: 0, signal: null });
+    expect(service!.logs().join('\n')).not.toContain('"listening"');
+  });
+});
+
+describe('the lists of ids in use', () => {
+  it('hold what was hit, most hits first, unless a worker has seen too few requests', async () => {
+    const { url } = await freshRedis();
+    const redis = new Redis(url, 2_000, () => {});
+    closeAtEnd('Redis client', async () => redis.close());
+    await redis.connected(10_000);
+    const cache = new RedisHotelCache(redis, { ttlMs: 60_000, absentTtlMs: 1_000, onInvalidValue: () => {} });
+    cache.useGeneration('1');
+    const arena = new CacheArena(1024 ** 2);
+    const hotIds = new HotIds(cache, arena);
+    for (let i = 0; i < 300; i++) arena.put(hotel({ id: `h${i}` }).bytes, NOW_MS, NOW_MS + 60_000);
+    const hit = (from: number, to: number) => {
+      for (let i = from; i < to; i++) arena.find('id', `h${i}`, NOW_MS);
+    };
+    hit(0, 50);
+    await hotIds.leave();
+    expect(await hotIds.read()).toEqual(new Set());
+    hit(0, 200);
+    await hotIds.leave();
+    const ids = [...(await hotIds.read())];
+    expect(new Set(ids)).toEqual(new Set(Array.from({ length: 200 }, (_, i) => `h${i}`)));
+    expect(new Set(ids.slice(0, 50))).toEqual(new Set(Array.from({ length: 50 }, (_, i) => `h${i}`)));
+  });
+});

@@ -1,0 +1,31 @@
+/** Line of the service's log. */
+export interface LogLine {
+  level: string;
+  msg: string;
+  time: string;
+  requestId?: string;
+  workerPid?: number;
+  restartInMs?: number;
+  signal?: string | null;
+  reason?: string;
+}
+
+/** Parses the complete lines among those that a service printed; with `msg` only lines of that message. */
+export function linesOf(printed: string[], msg?: string): LogLine[] {
+  return printed
+    .filter((line) => line.startsWith('{') && line.endsWith('}'))
+    .map((line): LogLine => JSON.parse(line))
+    .filter((line) => msg === undefined || line.msg === msg);
+}
+
+/** Returns the lines of the levels error and fatal. */
+export function errorsIn(printed: string[]): LogLine[] {
+  return linesOf(printed).filter(({ level }) => level === 'error' || level === 'fatal');
+}
+
+/** Returns the reasons why the service was not ready, in order. */
+export function notReadyReasons(printed: string[]): (string | undefined)[] {
+  return linesOf(printed)
+    .filter(({ msg }) => msg.includes('dependency not ready'))
+    .map(({ reason }) => reason);
+}

@@ -1,0 +1,18 @@
+import postgres, { type Sql } from 'postgres';
+import { closeAtEnd } from './left-behind.ts';
+
+/** Opens a client with one connection to any server; it is closed at the end of the file. */
+export function postgresClient(url: string): Sql {
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  closeAtEnd('a client of PostgreSQL', () => sql.end());
+  return sql;
+}
+
+/** Waits until a statement in this database waits for a lock. */
+export async function untilBlocked(sql: Sql): Promise<void> {
+  for (;;) {
+    const blocked = await sql`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    if (blocked.length > 0) return;
+  }
+}

@@ -1,0 +1,90 @@
+import { connect, type Socket } from 'node:net';
+
+export interface RawResponse {
+  status: number;
+  head: string;
+  body: string;
+}
+
+/** Connection that writes any bytes, and reads responses in order by their content-length. */
+export class RawConnection {
+  readonly #socket: Socket;
+  #chunks: Buffer[] = [];
+  #arrived = Promise.withResolvers<void>();
+  readonly closed: Promise<void>;
+
+  constructor(port: number) {
+    this.#socket = connect({ port, host: '127.0.0.1', noDelay: true });
+    this.#socket.on('data', (chunk) => {
+      this.#chunks.push(chunk);
+      this.#arrived.resolve();
+    });
+    this.#socket.on('error', () => {});
+    this.closed = new Promise((resolve) => {
+      this.#socket.once('close', () => {
+        this.#arrived.resolve();
+        resolve();
+      });
+    });
+  }
+
+  get isClosed(): boolean {
+    return this.#socket.closed;
+  }
+
+  /** Returns the bytes that were received and not read, as text. */
+  get unread(): string {
+    return this.#bytes().toString('latin1');
+  }
+
+  /** Writes; resolves when the kernel has the bytes, or the connection is closed. */
+  write(bytes: Buffer | string): Promise<void> {
+    return new Promise((resolve) => {
+      const written = () => resolve();
+      if (typeof bytes === 'string') this.#socket.write(bytes, 'latin1', written);
+      else this.#socket.write(bytes, written);
+    });
+  }
+
+  /** Reads the next response; undefined if the connection closes before it is complete. */
+  async read(): Promise<RawResponse | undefined> {
+    for (;;) {
+      const bytes = this.#bytes();
+      const end = bytes.indexOf('\r\n\r\n');
+      const head = end < 0 ? '' : bytes.toString('latin1', 0, end);
+      const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1]);
+      if (end >= 0 && bytes.length >= end + 4 + length) {
+        const body = bytes.toString('utf8', end + 4, end + 4 + length);
+        this.#chunks = [bytes.subarray(end + 4 + length)];
+        return { status: Number(head.slice(9, 12)), head, body };
+      }
+      if (this.isClosed) return undefined;
+      await this.arrival();
+    }
+  }
+
+  /** Resolves when further bytes have arrived, or the connection is closed. */
+  async arrival(): Promise<void> {
+    if (this.isClosed) return;
+    this.#arrived = Promise.withResolvers();
+    await this.#arrived.promise;
+  }
+
+  /** Stops and resumes reading from the kernel's buffer. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #bytes(): Buffer {
+    this.#chunks = [Buffer.concat(this.#chunks)];
+    return this.#chunks[0]!;
+  }
+}
