@@ -9,8 +9,8 @@ import { RedisBatchReader } from '../cache/redis-batch/redis-batch.ts';
 import { WarmUp } from '../cache/warm-up.ts';
 import { FeedApplier } from '../change-feed/feed-applier.ts';
 import { FeedStatus } from '../change-feed/feed-status.ts';
-import { ChangeFeed } from '../changes/change-feed.ts';
 import { ChangeLog } from '../changes/change-log.ts';
+import { ChangesReader } from '../changes/changes-reader.ts';
 import { PositionWatch } from '../changes/position-watch.ts';
 import { Collections } from '../collections/collections.ts';
 import { CollectionRepository } from '../collections/repository.ts';
@@ -157,7 +157,7 @@ export function buildWorker(
     },
   });
   const logPositions = new PositionWatch(() => feedStatus.up);
-  const changeFeed = new ChangeFeed(new ChangeLog(postgres), logPositions);
+  const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions);
   const feedApplier = new FeedApplier({
     logPositions,
     hotelChanges,
@@ -189,7 +189,7 @@ export function buildWorker(
   const address = config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
     ...operationsOn(local, redisBatch, reader, hotelList, collections, address),
-    changes: changesOperation(changeFeed, address, apiKeys, (positions) =>
+    changes: changesOperation(changesReader, address, apiKeys, (positions) =>
       metrics.changesBehind.observe(positions),
     ),
   };

@@ -1,5 +1,5 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
-import type { ChangeFeed, Page } from '../changes/change-feed.ts';
+import type { ChangesReader, Page } from '../changes/changes-reader.ts';
 import { publicErrors } from '../errors.ts';
 import { Slices } from '../lib/slices.ts';
 import { tagOf } from './etag.ts';
@@ -21,7 +21,7 @@ export interface ChangesInput {
  * what its key may see then. `onBehind` receives the number of positions that a client had not seen.
  */
 export function changesOperation(
-  feed: ChangeFeed,
+  reader: ChangesReader,
   basePath: string,
   apiKeys: ApiKeyCache,
   onBehind: (positions: number) => void,
@@ -46,8 +46,8 @@ export function changesOperation(
       const known = apiKeys.find(key);
       return known === undefined ? apiKeys.load(key) : known;
     };
-    const wish = { token, limit, waitMs: 1000 * waitS, view, collection, owner: keyId, rights };
-    const page = await feed.page(wish, exchange);
+    const request = { token, limit, waitMs: 1000 * waitS, view, collection, owner: keyId, rights };
+    const page = await reader.page(request, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
     await slices.run(keyId, () => send(exchange, page, query));
@@ -60,16 +60,16 @@ export function changesOperation(
       const { view } = exchange;
       const { collection } = exchange.principal!;
       const same = kept.get(text);
-      if (same && feed.isUpToDate(same.page.next, view, collection)) {
+      if (same && reader.isUpToDate(same.page.next, view, collection)) {
         onBehind(0);
         return send(exchange, same.page, same.query);
       }
       const query = readChangesQuery(parseQuery(text));
       if ('error' in query) return exchange.fail(publicErrors[query.error]);
       const { token } = query;
-      const behind = feed.behind(token);
+      const behind = reader.behind(token);
       if (behind !== undefined) onBehind(behind);
-      const page = query.waitS === 0 ? feed.upToDate({ token, view, collection }) : undefined;
+      const page = query.waitS === 0 ? reader.upToDate({ token, view, collection }) : undefined;
       if (!page) return load(exchange, query, key);
       if (kept.size === MAX_KEPT) kept.clear();
       kept.set(text, { page, query });

@@ -21,7 +21,7 @@ export interface Rights {
 }
 
 /** Request of a client. */
-export interface Wish {
+export interface ChangesRequest {
   /** undefined: the beginning */
   token: Token | undefined;
   limit: number;
@@ -63,7 +63,7 @@ interface Read {
  * of the last page with `more` false. The walk by id returns unchanged hotels, the log the others, and committed
  * changes without a position are added.
  */
-export class ChangeFeed {
+export class ChangesReader {
   readonly #log: ChangeLog;
   readonly #watch: PositionWatch;
   readonly #wakeFilter: WakeFilter;
@@ -82,7 +82,11 @@ export class ChangeFeed {
   }
 
   /** Returns the page without a query if no change was announced beyond the client's position; else undefined. */
-  upToDate({ token, view, collection }: Pick<Wish, 'token' | 'view' | 'collection'>): Page | undefined {
+  upToDate({
+    token,
+    view,
+    collection,
+  }: Pick<ChangesRequest, 'token' | 'view' | 'collection'>): Page | undefined {
     if (!token || !this.isUpToDate(token, view, collection)) return undefined;
     return pageOf({ changes: [], next: token, more: false });
   }
@@ -101,14 +105,14 @@ export class ChangeFeed {
    * Returns the next page; 'expired': the client must begin again; 'unauthorized': the key lost its validity during the
    * wait. Waits for the first change if there is none. Throws `Unavailable`.
    */
-  async page(wish: Wish, client: Client): Promise<Page | 'expired' | 'unauthorized'> {
-    const { limit, collection, owner } = wish;
-    let { view } = wish;
+  async page(request: ChangesRequest, client: Client): Promise<Page | 'expired' | 'unauthorized'> {
+    const { limit, collection, owner } = request;
+    let { view } = request;
     let empty: Page | undefined;
     /** of a mirror that the announced changes do not concern */
     let unconcerned: Page | undefined;
-    const untilMs = performance.now() + wish.waitMs;
-    let { token } = wish;
+    const untilMs = performance.now() + request.waitMs;
+    let { token } = request;
     if (token && token.collection !== collection) return 'expired';
     // the client has seen another view: it gets all hotels again, and the deletions since
     if (token && token.view !== view) token = { ...token, view, walkedTo: '', isWhole: false };
@@ -140,7 +144,7 @@ export class ChangeFeed {
       await wait.over;
       client.waited();
       if (client.over) return page;
-      const rights = await wish.rights();
+      const rights = await request.rights();
       if (rights === null) return 'unauthorized';
       if (rights.collection !== collection) return 'expired';
       empty = page;
