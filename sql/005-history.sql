@@ -53,7 +53,8 @@ create table hotel_api_feed_position (
   generation text not null default hotel_api_draw_name(),
   -- the term that may announce changes
   leader text not null default '',
-  -- the last term that announced changes, its number in the history, and the number of its messages so far
+  -- the last term that announced changes, its number, and the number of its messages so far; each term and each history
+  -- has a larger number than those before it
   term text not null default '',
   number bigint not null default 0,
   count bigint not null default 0,
@@ -85,8 +86,9 @@ create function hotel_api_position()
 $$;
 
 -- Begins a history if the present one is still `ended`. Versions continue above all cached ones: 2^32 above the sequence
--- and above `received`, as long as a double holds them with a half.
-create function hotel_api_begin_history(ended text, why text, received bigint) returns void
+-- and above `received`, as long as a double holds them with a half. Numbers continue above `received_number`, so that no
+-- instance takes the new history for an earlier one.
+create function hotel_api_begin_history(ended text, why text, received bigint, received_number bigint) returns void
   language plpgsql security definer set search_path from current as $$
 declare
   next bigint;
@@ -102,7 +104,7 @@ begin
   delete from hotel_api_secrets;
   insert into hotel_api_secrets values (hotel_api_draw_secret());
   update hotel_api_feed_position set
-    history = default, reason = why, generation = default, leader = '', term = '', number = number + 1, count = 0,
+    history = default, reason = why, generation = default, leader = '', term = '', number = greatest(number, received_number) + 1, count = 0,
     place = default, written_by = default, version = (select last_value from hotel_api_versions);
 end $$;
 
@@ -123,12 +125,13 @@ begin
     hotel_api_history_fault(),
     (
       select 'it has lost announced changes' from hotel_api_feed_position
-      where history = received_history
-        and (number < received_number or number = received_number and (term <> received_term or count < received_count))
+      where number < received_number
+        or number = received_number
+          and (history <> received_history or term <> received_term or count < received_count)
     )
   );
   if fault is not null then
-    perform hotel_api_begin_history(history, fault, received_version) from hotel_api_feed_position;
+    perform hotel_api_begin_history(history, fault, received_version, received_number) from hotel_api_feed_position;
   end if;
   update hotel_api_feed_position set leader = new_leader, written_by = default;
   return query select * from hotel_api_feed_position;
@@ -180,13 +183,13 @@ alter table hotel_api_changes enable always trigger hotel_api_durable;
 
 revoke all on function
   hotel_api_draw_secret(), hotel_api_draw_name(), hotel_api_place(), hotel_api_history_fault(), hotel_api_position(),
-  hotel_api_begin_history(text, text, bigint),
+  hotel_api_begin_history(text, text, bigint, bigint),
   hotel_api_begin_term(text, bigint, text, bigint, text, bigint),
   hotel_api_announce(text, integer, bigint, bigint, text), hotel_api_commit_durably()
 from public;
 grant select on hotel_api_feed_position to hotel_api_serve;
 grant execute on function
-  hotel_api_position(), hotel_api_begin_history(text, text, bigint),
+  hotel_api_position(), hotel_api_begin_history(text, text, bigint, bigint),
   hotel_api_begin_term(text, bigint, text, bigint, text, bigint),
   hotel_api_announce(text, integer, bigint, bigint, text)
 to hotel_api_serve;

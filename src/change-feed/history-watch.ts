@@ -7,6 +7,7 @@ import {
   beginHistory,
   type HistoryPosition,
   isBefore,
+  type Progress,
   type ReceivedPosition,
   readPosition,
 } from './history.ts';
@@ -16,8 +17,8 @@ import type { FeedMessage } from './messages.ts';
 const LOOK_AGAIN_MS = 1_000;
 
 export interface HistoryOptions {
-  /** history that the instance follows */
-  history: string;
+  /** position at the start of the instance */
+  start: HistoryPosition;
   /** secret of that history */
   secret: MacSecret;
   /** called when the database follows another history: every cached value is invalid */
@@ -32,9 +33,8 @@ export interface HistoryOptions {
  */
 export class HistoryWatch {
   readonly #options: HistoryOptions;
-  #history: string;
-  /** last message of the history */
-  #received: FeedMessage | undefined;
+  /** last known, in the history that the instance follows */
+  #progress: Progress;
   #looking = false;
   #lookedAtMs = -Infinity;
   #isSuspect = false;
@@ -45,23 +45,22 @@ export class HistoryWatch {
 
   constructor(options: HistoryOptions) {
     this.#options = options;
-    this.#history = options.history;
+    this.#progress = progressOf(options.start);
   }
 
   /** Returns the position before which no term of this instance may begin. */
   get lastReceived(): ReceivedPosition {
-    const { o = 0, e = '', w = 0 } = this.#received ?? {};
-    return { version: this.#largestVersion, history: this.#history, number: o, term: e, count: w };
+    return { version: this.#largestVersion, ...this.#progress };
   }
 
   received(message: FeedMessage): void {
-    const before = this.#received;
+    const { history, ...before } = this.#progress;
     const [term, count] = message.p;
-    if (before && message.e !== before.e && term === before.e && count < before.w) {
+    if (message.e !== before.term && term === before.term && count < before.count) {
       this.#isBack = true;
       this.#isSuspect = true;
     }
-    this.#received = message;
+    this.#progress = { history, number: message.o, term: message.e, count: message.w };
     for (const [, version] of message.h ?? []) this.#noteVersion(version);
     for (const [, version] of message.k ?? []) this.#noteVersion(version);
   }
@@ -93,22 +92,21 @@ export class HistoryWatch {
   }
 
   async #look(sql: Sql): Promise<void> {
-    const received = this.#received;
+    const known = this.#progress;
     let position = await readPosition(sql);
-    const goesOn = position.history === this.#history;
-    const isBack = goesOn && (this.#isBack || (received !== undefined && isBefore(position, received)));
+    const goesOn = position.history === known.history;
+    const isBack = (goesOn && this.#isBack) || isBefore(position, known);
     const fault = position.fault ?? (isBack ? 'it has lost announced changes' : null);
     if (fault !== null) {
-      await beginHistory(sql, position.history, fault, this.#largestVersion);
+      await beginHistory(sql, position.history, fault, this.lastReceived);
       position = await readPosition(sql);
     }
-    if (position.history !== this.#history) this.#follow(position);
+    if (position.history !== this.#progress.history) this.#follow(position);
   }
 
   #follow(position: HistoryPosition): void {
     const { secret, onHistory, metrics, events } = this.#options;
-    this.#history = position.history;
-    this.#received = undefined;
+    this.#progress = progressOf(position);
     this.#isBack = false;
     secret.use(position.secret);
     metrics.historyChanges.inc();
@@ -119,4 +117,9 @@ export class HistoryWatch {
   #noteVersion(version: number): void {
     if (version > this.#largestVersion) this.#largestVersion = version;
   }
+}
+
+/** Returns the progress without the rest, which is secret in part. */
+function progressOf({ history, number, term, count }: HistoryPosition): Progress {
+  return { history, number, term, count };
 }

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { completed } from '../postgres/connect.ts';
-import type { FeedMessage } from './messages.ts';
 
 /** Position of the change feed in the database's history; see sql/005-history.sql. */
 export interface HistoryPosition {
@@ -11,7 +10,7 @@ export interface HistoryPosition {
   reason: string;
   /** generation of the keys in Redis */
   generation: string;
-  /** the last term that announced changes, its number in the history, and its count of announcements */
+  /** the last term that announced changes, its number, and its count of announcements */
   term: string;
   number: number;
   count: number;
@@ -21,14 +20,11 @@ export interface HistoryPosition {
   fault: string | null;
 }
 
-/** Last received position: the largest version of any history, and the position in the present one. */
-export type ReceivedPosition = { version: number } & Pick<
-  HistoryPosition,
-  'history' | 'number' | 'term' | 'count'
->;
+/** How far a database has come. Numbers go on from one history to the next, so they order all terms of a database. */
+export type Progress = Pick<HistoryPosition, 'history' | 'number' | 'term' | 'count'>;
 
-/** Position of an instance that has received nothing. */
-export const NOTHING_RECEIVED: ReceivedPosition = { version: 0, history: '', number: 0, term: '', count: 0 };
+/** Last progress that an instance knows, and the largest version that it received in any history. */
+export type ReceivedPosition = { version: number } & Progress;
 
 /** Draws a random name that is never used twice. */
 export function drawGeneration(): string {
@@ -50,22 +46,27 @@ export async function readPosition(sql: Sql): Promise<HistoryPosition> {
 }
 
 /**
- * Returns true if the database is before the position of this message, which it announced: it has gone back.
+ * Returns true if the database is behind what an instance knows of it: it has gone back, perhaps to an earlier history.
  * `hotel_api_begin_term` compares in the same way.
  */
-export function isBefore(
-  { number, term, count }: Pick<HistoryPosition, 'number' | 'term' | 'count'>,
-  { o, e, w }: Pick<FeedMessage, 'o' | 'e' | 'w'>,
-): boolean {
-  return number < o || (number === o && (term !== e || count < w));
+export function isBefore({ history, number, term, count }: Progress, known: Progress): boolean {
+  if (number !== known.number) return number < known.number;
+  return history !== known.history || term !== known.term || count < known.count;
 }
 
 /**
- * Begins a new history unless `ended` is no longer the present one. Versions continue above `received`. Throws on a
- * replica.
+ * Begins a new history unless `ended` is no longer the present one. Versions and numbers continue above those of
+ * `received`. Throws on a replica.
  */
-export async function beginHistory(sql: Sql, ended: string, why: string, received: number): Promise<void> {
+export async function beginHistory(
+  sql: Sql,
+  ended: string,
+  why: string,
+  { version, number }: ReceivedPosition,
+): Promise<void> {
   completed(
-    await sql`select hotel_api_begin_history(${ended}, ${why}, ${Math.ceil(received)}::float8::bigint)`,
+    await sql`select hotel_api_begin_history(
+      ${ended}, ${why}, ${Math.ceil(version)}::float8::bigint, ${number}::float8::bigint
+    )`,
   );
 }

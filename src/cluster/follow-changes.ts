@@ -1,4 +1,5 @@
 import type { Sql } from 'postgres';
+import type { HistoryPosition } from '../change-feed/history.ts';
 import { Invalidator } from '../change-feed/invalidator.ts';
 import { Listener, type ListenerOptions } from '../change-feed/listener.ts';
 import { directUrlOf } from '../config/connection-addresses.ts';
@@ -20,10 +21,10 @@ export interface Following {
   redis: OpenRedis['redis'] | undefined;
 }
 
-/** Opens the change feed and the invalidator of an instance with their connections. `history`: the present one. */
+/** Opens the change feed and the invalidator of an instance with their connections. `start`: the present position. */
 export function followChanges(
   base: Base,
-  history: string,
+  start: HistoryPosition,
   receive: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset' | 'onHistory'>,
 ): Following {
   const { config, shutdown, metrics, events } = base;
@@ -40,7 +41,7 @@ export function followChanges(
   const listener = new Listener({
     open: () => open({ kind: 'listen' }),
     onRequest: () => invalidator.speak(),
-    history,
+    start,
     secret: base.secret,
     metrics,
     events,

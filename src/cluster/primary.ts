@@ -92,7 +92,7 @@ export async function runPrimary(given: Config): Promise<void> {
   base.secret.use(secret);
   let announced: FeedPosition | undefined;
   let receivedAtMs = -Infinity;
-  const { invalidator, listener, redis } = followChanges(base, history, {
+  const { invalidator, listener, redis } = followChanges(base, found, {
     onMessage: (message, atMs) => {
       receivedAtMs = atMs;
       if (message.g !== '') generation = message.g;

@@ -391,7 +391,7 @@ describe('a token', () => {
   it('of another history has expired', async () => {
     const copy = await mirror();
     await service.sql`
-      select hotel_api_begin_history((select history from hotel_api_feed_position), 'a test', 0)`;
+      select hotel_api_begin_history((select history from hotel_api_feed_position), 'a test', 0, 0)`;
     await expect
       .poll(async () => (await service.get(`/changes?after=${copy.next}`)).status, { timeout: 20_000 })
       .toBe(410);

@@ -2,8 +2,8 @@ import { beforeAll, expect, it } from 'vitest';
 import { isBefore } from '../../src/change-feed/history.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 
-/** A position: the number of a term in its history, its name, and its count of announcements. */
-type Position = [number: number, term: string, count: number];
+/** Progress: the number of a term, its name, its count of announcements, and its history (default: the present one). */
+type Position = [number: number, term: string, count: number, history?: string];
 
 let database: FreshDatabase;
 beforeAll(async () => {
@@ -23,10 +23,12 @@ async function beginsAnother(stored: Position, received: Position): Promise<bool
         set number = ${number}, term = ${term}, count = ${count}, written_by = default, place = default
         returning history`;
       const [after] = await sql`
-        select history from hotel_api_begin_term(
-          'next', 0, ${before!.history}, ${received[0]}, ${received[1]}, ${received[2]}
+        select history, number from hotel_api_begin_term(
+          'next', 0, ${received[3] ?? before!.history}, ${received[0]}, ${received[1]}, ${received[2]}
         )`;
       begun = after!.history !== before!.history;
+      // every instance that knows no more than this one follows it
+      if (begun) expect(Number(after!.number)).toBeGreaterThan(Math.max(number, received[0]));
       throw new RolledBack();
     })
     .catch((error) => {
@@ -52,9 +54,14 @@ it.each<[stored: Position, received: Position, isBefore: boolean]>([
   [[0, '', 0], [0, '', 0], false],
   [[0, '', 0], [1, 'a', 1], true],
   [[1, 'a', 1], [0, '', 0], false],
-])('%j is before %j in a history: %s, in TypeScript and in SQL', async (stored, received, expected) => {
+  [[1, 'a', 5], [1, 'a', 5, 'another'], true],
+  [[1, 'a', 5], [3, 'c', 2, 'another'], true],
+  [[3, 'c', 2], [4, '', 0, 'another'], true],
+  [[3, 'c', 0], [2, 'b', 9, 'another'], false],
+])('%j is behind %j: %s, in TypeScript and in SQL', async (stored, received, expected) => {
   const [number, term, count] = stored;
-  const [o, e, w] = received;
-  expect(isBefore({ number, term, count }, { o, e, w })).toBe(expected);
+  const [knownNumber, knownTerm, knownCount, history = 'present'] = received;
+  const known = { history, number: knownNumber, term: knownTerm, count: knownCount };
+  expect(isBefore({ history: 'present', number, term, count }, known)).toBe(expected);
   expect(await beginsAnother(stored, received)).toBe(expected);
 });

@@ -88,7 +88,7 @@ export const POSTGRES_FAULTS = {
     uses: 'postgres',
     run: async (context) =>
       recordFault(context, context.system.served, context.system.served, async () => {
-        context.results.folder = await saveFolder(context.system);
+        context.results.folder = await saveFolder(context.system.primary, context.system.databases[0]!.sql);
       }),
   },
   'data folder restored': {

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { rename, rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Sql } from 'postgres';
+import type { OwnServer } from '../support/own-server.ts';
 import type { System } from './system.ts';
 
 const run = promisify(execFile);
@@ -56,13 +57,13 @@ function tablesOf(sql: Sql): Promise<{ name: string }[]> {
 }
 
 /** Copies the data folder of a stopped server, like a snapshot of its volume. Returns the folder. */
-export async function saveFolder(system: System): Promise<string> {
-  const [at] = await system.databases[0]!.sql<{ data_directory: string }[]>`show data_directory`;
+export async function saveFolder(server: OwnServer, sql: Sql): Promise<string> {
+  const [at] = await sql<{ data_directory: string }[]>`show data_directory`;
   const data = at!.data_directory;
   await rm(`${data}.saved`, { recursive: true, force: true });
-  await system.primary.freeze();
+  await server.freeze();
   await run('cp', ['-a', data, `${data}.saved`]);
-  await system.primary.thaw();
+  await server.thaw();
   await rm(`${data}.saved/postmaster.pid`);
   return data;
 }

@@ -1,5 +1,7 @@
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
+import { restoreFolder, saveFolder } from '../history/restores.ts';
+import type { Answer } from '../support/client.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
@@ -7,6 +9,7 @@ import { insertKey } from '../support/key.ts';
 import { closeAtEnd } from '../support/left-behind.ts';
 import { ownReplica } from '../support/own-replica.ts';
 import { ownPostgres } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -15,6 +18,9 @@ const HOTELS = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id:
 /** Time after the return of the database from which nothing older is served. */
 const RECOVERED_MS = 5_000;
 const ROUNDS = 5;
+
+/** Advisory lock of the active invalidator. */
+const LOCK = 0x686f74656d;
 
 const changedHistory = (service: Service) =>
   service.logs().filter((line) => line.includes('database history changed')).length;
@@ -81,6 +87,60 @@ describe('a replica that lacks the last changes is promoted', () => {
       await promoted`update hotels set name = ${`round ${round}`} where id = 'h7'`;
       await everywhere.until('/hotels/h7', named(`round ${round}`));
     }
+  });
+});
+
+describe('a snapshot of the server from before the present history is restored', () => {
+  it('and its history, which every instance has left, is not continued', async () => {
+    const { server, url, ownerUrl } = await ownPostgres(100);
+    const sql = postgresClient(ownerUrl);
+    await insertHotels(sql, HOTELS);
+    const path = await FaultProxy.before(url);
+    const database = { name: 'postgres', url: path.url, ownerUrl, sql, drop: async () => {} };
+    // without a local cache, every response uses Redis
+    const env = { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '500' };
+    const service = await startService({ database, redisDatabase: await freshRedis(), env });
+    const everywhere = await Everywhere.of(service);
+    const all = async (isSo: (answer: Answer) => boolean, key?: string) => {
+      for (const { id } of HOTELS.slice(0, 20)) await everywhere.until(`/hotels/${id}`, isSo, 5_000, key);
+    };
+    await all(named('kept'));
+
+    const folder = await saveFolder(server, sql);
+    await sql`update hotels set name = 'lost'`;
+    const lostKey = await insertKey(sql, []);
+    await all(named('lost'), lostKey);
+    // as a dump does that is restored in place
+    await sql`update hotel_api_feed_position set history = history`;
+    path.reset();
+    await expect.poll(() => changedHistory(service), POLL).toBe(1);
+    await sql`update hotels set name = 'present'`;
+    await all(named('present'));
+
+    await path.reject();
+    await server.kill();
+    await restoreFolder(folder);
+    await server.restart();
+    // no term can begin, and no worker can query: only the feed tells the instance about the database
+    const holder = postgresClient(ownerUrl);
+    await holder`select pg_advisory_lock(${LOCK})`;
+    await path.heal();
+    path.blackout('hotel-api serve');
+    await expect.poll(() => changedHistory(service), POLL).toBe(2);
+    const statuses = [];
+    for (const { id } of HOTELS.slice(0, 20))
+      for (const { status, text } of await everywhere.get(`/hotels/${id}`))
+        statuses.push(status === 200 ? text : status);
+    expect(new Set(statuses)).toEqual(new Set([503]));
+    for (const { status } of await everywhere.get('/hotels/h0', lostKey)) expect(status).toBe(503);
+
+    await path.heal();
+    await holder`select pg_advisory_unlock_all()`;
+    await all(named('kept'));
+    await everywhere.until('/hotels/h0', status(401), RECOVERED_MS, lostKey);
+    await sql`update hotels set name = 'later'`;
+    await all(named('later'));
+    expect(changedHistory(service)).toBe(2);
   });
 });
 
