@@ -58,7 +58,7 @@ export class Reconciler {
   async step(sql: Sql): Promise<Findings | undefined> {
     this.#dueAtMs = performance.now() + STEP_MS;
     // Redis is read first, because PostgreSQL ends sessions that are silent in between
-    const held = await withDeadline(this.#ask(), WRITE_MS).catch(() => undefined);
+    const held = await withDeadline(this.#readSample(), WRITE_MS).catch(() => undefined);
     if (!held) return undefined;
     this.#hotelCursor = held.hotelCursor;
     this.#keyCursor = held.keyCursor;
@@ -81,7 +81,7 @@ export class Reconciler {
     return { entries, keys, claimed };
   }
 
-  async #ask(): Promise<Held | undefined> {
+  async #readSample(): Promise<Held | undefined> {
     const { hotels, keys } = this.#stores;
     const [ofHotels, ofKeys] = await Promise.all([
       hotels.walk(this.#hotelCursor),

@@ -24,9 +24,9 @@ export async function awaitDatabase(
   const found = Promise.withResolvers<HistoryPosition>();
   let serves = false;
   let announced = '';
-  const ask = async () => {
+  const look = async () => {
     try {
-      found.resolve(await askDatabase(config));
+      found.resolve(await requireDatabase(config));
       serves = true;
     } catch (error) {
       const { message } = error as Error;
@@ -35,7 +35,7 @@ export async function awaitDatabase(
     }
   };
   while (!serves && !isStopping()) {
-    void ask();
+    void look();
     await Promise.race([found.promise, wait(START_AGAIN_MS)]);
   }
   return serves ? found.promise : undefined;
@@ -44,14 +44,14 @@ export async function awaitDatabase(
 /**
  * Throws unless the database has this release's schema and responds within the deadline, to the queries of workers.
  */
-async function askDatabase(config: Config): Promise<HistoryPosition> {
+async function requireDatabase(config: Config): Promise<HistoryPosition> {
   const pooled = config.DATABASE_DIRECT_URL !== '';
   const sql = openDatabase(config.DATABASE_URL, 1, {
     kind: 'serve',
     statementTimeoutMs: START_DEADLINE_MS,
     pooled,
   });
-  const ask = async () => {
+  const look = async () => {
     await requireSchema(sql);
     if (pooled) await requireReadOnlyLogin(sql);
     const position = await readPosition(sql);
@@ -59,7 +59,7 @@ async function askDatabase(config: Config): Promise<HistoryPosition> {
     return position.fault === null ? position : { ...position, generation: drawGeneration() };
   };
   try {
-    return await withDeadline(ask(), START_DEADLINE_MS);
+    return await withDeadline(look(), START_DEADLINE_MS);
   } catch (error) {
     if (!(error instanceof DeadlineExceeded)) throw error;
     throw new Error(`PostgreSQL did not answer within ${START_DEADLINE_MS} ms`, { cause: error });

@@ -54,6 +54,6 @@ export type ToPrimary =
   /** its metrics, once a second and on request; also a sign that it is alive */
   | { type: 'metrics'; metrics: object[]; defaultMetrics: object[] | undefined }
   /** requests leases of rate limits; answered by `grant` */
-  | { type: 'ask'; asks: LeaseRequest[] }
+  | { type: 'leases'; requests: LeaseRequest[] }
   /** the worker failed; the reason is for the primary's log too */
   | { type: 'failed'; reason: string };

@@ -67,12 +67,12 @@ export interface Parts extends OpenPostgres {
 }
 
 /**
- * Builds a worker; its port is not open yet. `ask` requests leases from the primary.
+ * Builds a worker; its port is not open yet. `requestLeases` requests leases from the primary.
  */
 export function buildWorker(
   base: Base,
   { documents, number }: Pick<Start, 'documents' | 'number'>,
-  ask: (asks: LeaseRequest[]) => void,
+  requestLeases: (requests: LeaseRequest[]) => void,
 ): Parts {
   const { config, shutdown, metrics } = base;
   const feedStatus = new FeedStatus();
@@ -143,7 +143,7 @@ export function buildWorker(
     maxBytes: config.COLLECTIONS_MAX_BYTES,
     isFresh: (nowMs) => feedStatus.isFresh(nowMs),
   });
-  const limiter = new RateLimiter(config.WORKERS, ask, config.RATE_LIMIT_SCOPE === 'redis');
+  const limiter = new RateLimiter(config.WORKERS, requestLeases, config.RATE_LIMIT_SCOPE === 'redis');
   const apiKeys = new ApiKeyCache({
     redisCache: redisCache?.keys,
     postgres,

@@ -36,7 +36,7 @@ function startWorker({
   const base = new Base(config, 'worker');
   base.secret.use(secret);
   const { shutdown, metrics, events } = base;
-  const parts = buildWorker(base, { documents, number }, (asks) => send({ type: 'ask', asks }));
+  const parts = buildWorker(base, { documents, number }, (requests) => send({ type: 'leases', requests }));
   const {
     postgres,
     replicas,

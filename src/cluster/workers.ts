@@ -148,14 +148,14 @@ export class Workers {
     worker.on('exit', (code, signal) => this.#ended(handle, code, signal));
   }
 
-  #grant(handle: WorkerHandle, asks: LeaseRequest[]): void {
+  #grant(handle: WorkerHandle, requests: LeaseRequest[]): void {
     if (this.#sharedLimits) {
-      void this.#sharedLimits.grant(handle.number, asks).then((grants) => this.#pass(handle, grants));
+      void this.#sharedLimits.grant(handle.number, requests).then((grants) => this.#pass(handle, grants));
       return;
     }
     this.#pass(
       handle,
-      asks.map((ask) => this.#rateLimits.grant(handle.number, ask)),
+      requests.map((request) => this.#rateLimits.grant(handle.number, request)),
     );
   }
 
@@ -184,8 +184,8 @@ export class Workers {
         handle.defaultMetrics = message.defaultMetrics;
         this.#reported(handle);
         break;
-      case 'ask':
-        this.#grant(handle, message.asks);
+      case 'leases':
+        this.#grant(handle, message.requests);
         break;
       case 'failed':
         this.#events.workerFailed(handle.worker.process.pid!, message.reason);

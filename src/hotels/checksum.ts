@@ -2,7 +2,7 @@ import { PAGE_BYTES } from '../wasm/load.ts';
 import { instantiate } from '../wasm/redis-batch.ts';
 
 const { wasm, memory } = instantiate(6 * 1024 ** 2, {
-  ask: { isVisible: () => 0 },
+  requests: { isVisible: () => 0 },
   stream: { keepEntry: () => {} },
 });
 const start = wasm.REPLY.value;

@@ -42,7 +42,7 @@ export class Replica {
   }
 
   /** Returns false during a pause. After each pause one caller is sent to the replica as a probe. */
-  mayBeAsked(): boolean {
+  mayBeRead(): boolean {
     const nowMs = performance.now();
     if (this.#postgres.breakerOpen || nowMs < this.#tryAtMs) return false;
     if (this.#pauseMs > 0) this.#tryAtMs = nowMs + this.#pauseMs;

@@ -50,7 +50,7 @@ export class Replicas {
 
   /** Returns the rows of one query, which include every change received before it. Throws what `Postgres` throws. */
   async rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
-    const outcome = await this.#ask<Row>(text, parameters, owner, lane);
+    const outcome = await this.#readFromReplica<Row>(text, parameters, owner, lane);
     if (typeof outcome !== 'string') {
       this.#count('answered');
       return outcome;
@@ -59,7 +59,7 @@ export class Replicas {
     return this.#primary.rows<Row>(text, parameters, owner, lane);
   }
 
-  async #ask<Row>(
+  async #readFromReplica<Row>(
     text: string,
     parameters: unknown[],
     owner: string | undefined,
@@ -92,7 +92,7 @@ export class Replicas {
   #next(): Replica | undefined {
     for (let i = 0; i < this.#replicas.length; i++) {
       const replica = this.#replicas[this.#nextIndex++ % this.#replicas.length]!;
-      if (replica.mayBeAsked()) return replica;
+      if (replica.mayBeRead()) return replica;
     }
     return undefined;
   }

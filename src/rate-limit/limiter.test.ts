@@ -10,20 +10,20 @@ class Instance {
   readonly coordinator = new RateLimitCoordinator();
   readonly workers: RateLimiter[];
   silent = false;
-  asks = 0;
+  requests = 0;
 
   constructor(workers: number) {
     this.workers = Array.from(
       { length: workers },
-      (_, number) => new RateLimiter(workers, (asks) => this.#answer(number, asks)),
+      (_, number) => new RateLimiter(workers, (requests) => this.#answer(number, requests)),
     );
   }
 
-  #answer(number: number, asks: LeaseRequest[]): void {
-    this.asks += asks.length;
+  #answer(number: number, requests: LeaseRequest[]): void {
+    this.requests += requests.length;
     if (this.silent) return;
     setImmediate(() => {
-      const grants = asks.map((ask) => this.coordinator.grant(number, ask));
+      const grants = requests.map((request) => this.coordinator.grant(number, request));
       const shared = grants.filter((grant) => grant.shared);
       for (const [other, worker] of this.workers.entries())
         if (other !== number) worker.receiveOfOthers(shared);
@@ -105,7 +105,7 @@ describe('a limit of 200 a second', () => {
   it('needs no lease once it is used up, and few per second before', async () => {
     const instance = new Instance(2);
     await instance.load(limit, 10_000, 0.5, (i) => i % 2);
-    expect(instance.asks).toBeLessThan(100);
+    expect(instance.requests).toBeLessThan(100);
     expect(instance.take(0, limit)).not.toBeInstanceOf(Promise);
   });
 

@@ -21,7 +21,7 @@ interface Lease {
   left: number;
   /** true if other workers admit requests of the window too */
   shared: boolean;
-  asked: boolean;
+  isRequested: boolean;
   waiting: ((decision: RateLimitDecision) => void)[];
   deadline: NodeJS.Timeout | undefined;
 }
@@ -45,16 +45,16 @@ export class RateLimiter {
   readonly #workers: number;
   readonly #isAlone: boolean;
   readonly #step: number;
-  readonly #send: (asks: LeaseRequest[]) => void;
+  readonly #send: (requests: LeaseRequest[]) => void;
   readonly #leases = new Map<string, Lease>();
   #sweepAt = SWEEP_AT;
   /** leases requested in this event-loop iteration, which are sent as one message */
-  #asking: Lease[] = [];
+  #toRequest: Lease[] = [];
 
   /**
    * `send` passes requests to the primary; its grants come to `receive`. `isShared`: instances share the limits.
    */
-  constructor(workers: number, send: (asks: LeaseRequest[]) => void, isShared = false) {
+  constructor(workers: number, send: (requests: LeaseRequest[]) => void, isShared = false) {
     this.#workers = workers;
     this.#isAlone = workers === 1 && !isShared;
     this.#step = isShared ? SHARED_STEP : STEP;
@@ -79,14 +79,14 @@ export class RateLimiter {
     }
     if (lease.tokens > 0) {
       lease.tokens--;
-      if (lease.left > 0 && 2 * lease.tokens <= this.#creditOf(limit)) this.#ask(lease);
+      if (lease.left > 0 && 2 * lease.tokens <= this.#creditOf(limit)) this.#requestLease(lease);
       return decisionOn(lease, true, nowMs);
     }
-    const isSpent = lease.left === 0 && !lease.asked;
+    const isSpent = lease.left === 0 && !lease.isRequested;
     if (isSpent || lease.waiting.length >= limit.requests) return decisionOn(lease, false, nowMs);
     const { promise, resolve } = Promise.withResolvers<RateLimitDecision>();
     lease.waiting.push(resolve);
-    this.#ask(lease);
+    this.#requestLease(lease);
     lease.deadline ??= setTimeout(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
     return promise;
   }
@@ -121,7 +121,7 @@ export class RateLimiter {
       return known;
     }
     if (this.#leases.size >= this.#sweepAt) this.#sweep(nowMs);
-    const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, shared: false, asked: false };
+    const counts = { endsAtMs: 0, tokens: 0, unreported: 0, left: 0, shared: false, isRequested: false };
     const lease: Lease = { id, limit, ...counts, waiting: [], deadline: undefined };
     this.#leases.set(id, lease);
     return lease;
@@ -131,18 +131,18 @@ export class RateLimiter {
     return Math.floor((this.#step * requests) / this.#workers);
   }
 
-  #ask(lease: Lease): void {
-    if (lease.asked) return;
-    lease.asked = true;
-    if (this.#asking.push(lease) > 1) return;
+  #requestLease(lease: Lease): void {
+    if (lease.isRequested) return;
+    lease.isRequested = true;
+    if (this.#toRequest.push(lease) > 1) return;
     setImmediate(() => {
-      const asks = this.#asking.map((asking) => {
-        const { id, limit, unreported, waiting } = asking;
-        asking.unreported = 0;
+      const requests = this.#toRequest.map((lease) => {
+        const { id, limit, unreported, waiting } = lease;
+        lease.unreported = 0;
         return { id, limit, taken: unreported, wanted: waiting.length + Math.max(1, this.#creditOf(limit)) };
       });
-      this.#asking = [];
-      this.#send(asks);
+      this.#toRequest = [];
+      this.#send(requests);
     });
   }
 
@@ -150,7 +150,7 @@ export class RateLimiter {
     const nowMs = performance.now();
     clearTimeout(lease.deadline);
     lease.deadline = undefined;
-    lease.asked = false;
+    lease.isRequested = false;
     lease.tokens += granted;
     lease.left = left;
     lease.shared = shared;
@@ -161,7 +161,7 @@ export class RateLimiter {
     if (left === 0) {
       for (const resolve of lease.waiting.splice(0)) resolve(decisionOn(lease, false, nowMs));
     } else if (lease.waiting.length > 0) {
-      this.#ask(lease);
+      this.#requestLease(lease);
       lease.deadline = setTimeout(() => this.#continueWithoutPrimary(lease), LEASE_TIMEOUT_MS);
     }
   }
@@ -174,8 +174,8 @@ export class RateLimiter {
   }
 
   #sweep(nowMs: number): void {
-    for (const [id, { endsAtMs, asked, waiting }] of this.#leases)
-      if (nowMs >= endsAtMs && !asked && waiting.length === 0) this.#leases.delete(id);
+    for (const [id, { endsAtMs, isRequested, waiting }] of this.#leases)
+      if (nowMs >= endsAtMs && !isRequested && waiting.length === 0) this.#leases.delete(id);
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#leases.size);
   }
 }

@@ -23,22 +23,22 @@ export class SharedCoordinator {
   }
 
   /** Grants a worker the requests it wants, as far as any are left. */
-  grant(worker: number, asks: LeaseRequest[]): Promise<LeaseGrant[]> {
+  grant(worker: number, requests: LeaseRequest[]): Promise<LeaseGrant[]> {
     return Promise.all(
-      asks.map((ask) =>
-        ask.id === UNKNOWN_KEYS_ID ? this.#local.grant(worker, ask) : this.#grant(worker, ask),
+      requests.map((request) =>
+        request.id === UNKNOWN_KEYS_ID ? this.#local.grant(worker, request) : this.#grant(worker, request),
       ),
     );
   }
 
-  async #grant(worker: number, ask: LeaseRequest): Promise<LeaseGrant> {
-    const { id, limit, taken, wanted } = ask;
+  async #grant(worker: number, request: LeaseRequest): Promise<LeaseGrant> {
+    const { id, limit, taken, wanted } = request;
     const use = { limit: limit.requests, windowMs: limit.windowMs, taken, wanted };
     // a window of another length is another window
     const counting = this.#count(`${limit.windowMs}:${id}`, use);
     const counted = await withDeadline(counting, REDIS_TIMEOUT_MS).catch(() => undefined);
-    if (!counted) return this.#local.grant(worker, ask);
-    this.#local.follow(worker, ask, counted.left, counted.resetInMs);
+    if (!counted) return this.#local.grant(worker, request);
+    this.#local.follow(worker, request, counted.left, counted.resetInMs);
     return { id, ...counted, shared: true };
   }
 }

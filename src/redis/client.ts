@@ -88,14 +88,14 @@ export class Redis implements RedisStore {
    * Sends an MGET of this many keys, whose reply `reader` reads; returns undefined if it was not answered. `onSent`
    * is called when the command's bytes are no longer needed, unless it was never to be sent.
    */
-  ask(
+  sendMget(
     command: Uint8Array,
     keys: number,
     reader: ReplyReader,
     onSent?: () => void,
   ): Promise<true | undefined> {
     return this.#guard(async (): Promise<true> => {
-      await this.#mget.ask(command, keys, reader, onSent);
+      await this.#mget.sendMget(command, keys, reader, onSent);
       return true;
     });
   }

@@ -12,7 +12,7 @@ const ASCII = /^[\x00-\x7f]*$/;
 
 interface PendingRead {
   keys: number;
-  askedAtMs: number;
+  sentAtMs: number;
   timeoutMs: number;
   reader: ReplyReader;
   /** the caller has timed out, but the reply is still to be read */
@@ -34,7 +34,7 @@ export class MgetConnection {
   /** reason of the last failed connection */
   #lastError: string | undefined;
   /** of all pending reads */
-  #keysAsked = 0;
+  #keysPending = 0;
   /** bytes of the last reply, the estimate for the next */
   #expectedBytes = 0;
 
@@ -73,18 +73,18 @@ export class MgetConnection {
    * Sends a command with the MGET of this many keys; resolves when the reply was read. Rejects as `read` does.
    * `onSent` is called when the command's bytes are no longer needed, unless it was never to be sent.
    */
-  ask(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
+  sendMget(command: Uint8Array, keys: number, reader: ReplyReader, onSent?: () => void): Promise<void> {
     const stream = this.#stream;
     if (!stream?.writable)
       return Promise.reject(
         new Error(['not connected to Redis', this.#lastError].filter(Boolean).join(': ')),
       );
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#keysAsked += keys;
+    this.#keysPending += keys;
     const read: PendingRead = {
       keys,
-      askedAtMs: performance.now(),
-      timeoutMs: this.#timeoutMs + this.#keysAsked * MS_PER_KEY,
+      sentAtMs: performance.now(),
+      timeoutMs: this.#timeoutMs + this.#keysPending * MS_PER_KEY,
       reader,
       isLate: false,
       answered: resolve,
@@ -114,7 +114,7 @@ export class MgetConnection {
     replies?: number,
   ): Promise<ValuesReader> {
     const reader = new ValuesReader({ expectedBytes: this.#expectedBytes, replies });
-    await this.ask(written(write, keys, prefix), keys.length, reader);
+    await this.sendMget(written(write, keys, prefix), keys.length, reader);
     this.#expectedBytes = reader.length;
     return reader;
   }
@@ -137,7 +137,7 @@ export class MgetConnection {
 
   #lose(reason: Error): void {
     this.#stream = undefined;
-    this.#keysAsked = 0;
+    this.#keysPending = 0;
     for (const { fail } of this.#pending.splice(0)) fail(reason);
   }
 
@@ -146,7 +146,7 @@ export class MgetConnection {
     read.isLate = true;
     read.fail(new Error(`Redis did not answer within ${Math.round(read.timeoutMs)} ms`));
     const [oldest] = this.#pending as [PendingRead];
-    const waitedMs = performance.now() - oldest.askedAtMs;
+    const waitedMs = performance.now() - oldest.sentAtMs;
     if (waitedMs > silenceMs(oldest.timeoutMs)) this.#stream?.destroy();
   }
 
@@ -158,7 +158,7 @@ export class MgetConnection {
       at = read.reader.take(chunk, at);
       if (at < 0) return;
       this.#pending.shift();
-      this.#keysAsked -= read.keys;
+      this.#keysPending -= read.keys;
       if (read.isLate) continue;
       try {
         read.reader.complete();

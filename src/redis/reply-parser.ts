@@ -14,7 +14,7 @@ export interface ReplyReader {
    * if more is to come. An error that it throws ends the connection.
    */
   take(chunk: Buffer, from: number): number;
-  /** Called immediately when the reply is complete; what it throws is the rejection of `ask`. */
+  /** Called immediately when the reply is complete; what it throws is the rejection of `sendMget`. */
   complete(): void;
 }
 

@@ -19,9 +19,15 @@ export interface RedisBatchWasm {
   readonly HITS: Global;
   readonly HITS_BYTES: Global;
   init(a: bigint, b: bigint, c: bigint, d: bigint): void;
-  askFor(length: number, namespace: number, prefixLength: number): number;
-  askForElements(count: number, namespace: number, prefixLength: number): number;
-  point(count: number, length: number, namespace: number, prefixLength: number, isFiltered: number): number;
+  requestPointers(length: number, namespace: number, prefixLength: number): number;
+  requestPointersOfElements(count: number, namespace: number, prefixLength: number): number;
+  requestEntries(
+    count: number,
+    length: number,
+    namespace: number,
+    prefixLength: number,
+    isFiltered: number,
+  ): number;
   beginStream(
     count: number,
     namespace: number,
@@ -39,7 +45,7 @@ export interface RedisBatchWasm {
 
 /** Imports of the module, by the file that declares each. `isVisible` is called for each id of a filtered batch, `keepEntry` called for each entry of a reply that the local cache may store. */
 export interface RedisBatchImports {
-  ask: { isVisible(low: number, high: number): number };
+  requests: { isVisible(low: number, high: number): number };
   stream: { keepEntry(address: number, length: number): void };
 }
 

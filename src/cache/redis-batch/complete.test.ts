@@ -41,7 +41,7 @@ function open(places: Place[]) {
   const asked: number[] = [];
   const around = { beforeReply: (_round: number) => {} };
   /** Replies as Redis would, in pieces. */
-  const ask = async (command: Buffer, keys: number, reader: ReplyReader) => {
+  const sendMget = async (command: Buffer, keys: number, reader: ReplyReader) => {
     const names = command
       .toString()
       .split('\r\n')
@@ -72,7 +72,7 @@ function open(places: Place[]) {
   };
   const prefixOf = (namespace: string) => (namespace === 'id' ? 'h:' : 'c:');
   const reader = new RedisBatchReader(
-    { ask } as never,
+    { sendMget } as never,
     { prefixOf } as never,
     local,
     recent,

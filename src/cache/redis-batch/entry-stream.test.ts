@@ -31,7 +31,7 @@ function pointTo(ids: (string | null | undefined)[]): Wanted {
   const { wasm, bytes, words } = memory;
   const body = Buffer.from(JSON.stringify({ channel_ids: ids.map((_, i) => `ch-${i}`) }));
   bytes.set(body, wasm.INPUT.value);
-  const count = wasm.askFor(body.length, CHANNEL, memory.writePrefix('7:c:'));
+  const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'));
   const table = memory.takeWanted();
   const values = ids.map((id) => (id === undefined ? '' : id === null ? '-' : `>${id}`));
   let at = 0;
@@ -42,7 +42,7 @@ function pointTo(ids: (string | null | undefined)[]): Wanted {
   });
   words.set(places, wasm.PLACES.value / 4);
   bytes.set(table, wasm.SCRATCH.value);
-  wasm.point(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0);
+  wasm.requestEntries(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0);
   return new Wanted('channel', count, memory.takeWanted());
 }
 

@@ -24,7 +24,7 @@ export class RedisBatchMemory {
 
   constructor() {
     const { wasm, memory } = instantiate(MEMORY_BYTES, {
-      ask: { isVisible: (low, high) => Number(this.visible!.hasHash(low >>> 0, high >>> 0)) },
+      requests: { isVisible: (low, high) => Number(this.visible!.hasHash(low >>> 0, high >>> 0)) },
       stream: {
         keepEntry: (address, length) => this.keep!(address, length),
       },

@@ -15,7 +15,7 @@ let counted: unknown[][] = [];
 /** Returns the keys left to the reader when Redis sends these replies and then closes the connection. */
 async function leftAfter(...replies: string[]): Promise<readonly string[]> {
   counted = [];
-  const ask = async (_command: Buffer, _keys: number, reader: ReplyReader) => {
+  const sendMget = async (_command: Buffer, _keys: number, reader: ReplyReader) => {
     const reply = replies.shift();
     if (reply === undefined) return undefined;
     expect(reader.take(Buffer.from(reply), 0)).toBe(reply.length);
@@ -23,7 +23,7 @@ async function leftAfter(...replies: string[]): Promise<readonly string[]> {
     return true;
   };
   const redisBatch = new RedisBatchReader(
-    { ask } as never,
+    { sendMget } as never,
     { prefixOf: () => '1:' } as never,
     undefined,
     new RecentChanges(),

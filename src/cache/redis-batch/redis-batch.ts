@@ -16,7 +16,7 @@ import { type KeepEntry, RedisBatchMemory } from './memory.ts';
 import { PointersReader } from './pointers-reader.ts';
 import { Wanted } from './wanted.ts';
 
-/** Result of `askFor` for a body that is left to the general parser. */
+/** Result of `requestPointers` for a body that is left to the general parser. */
 const NOT_READ = -1;
 /** Half of the maximum time for which changes are kept: longer than any load takes. */
 const ROTATE_CHANGES_MS = 30_000;
@@ -99,7 +99,7 @@ export class RedisBatchReader {
     if (!this.#isFeedUp() || body.length > wasm.INPUT_BYTES.value) return undefined;
     bytes.set(body, wasm.INPUT.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
-    const count = wasm.askFor(body.length, NUMBER[namespace], prefixLength);
+    const count = wasm.requestPointers(body.length, NUMBER[namespace], prefixLength);
     if (count === NOT_READ || count === 0) return undefined;
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted());
     return this.#answer(wanted, this.#memory.takeCommand(), view, finish, visible);
@@ -107,7 +107,7 @@ export class RedisBatchReader {
 
   /**
    * Completes the answer to a batch of which the local cache held a part: what Redis knows of the rest goes into the answer
-   * and into the local cache. Undefined: Redis is not to be asked, or a key is not plain.
+   * and into the local cache. Undefined: Redis is not used, or a key is not plain.
    */
   complete(
     namespace: 'channel' | 'registry',
@@ -121,7 +121,7 @@ export class RedisBatchReader {
     if (!this.#isFeedUp() || output.length > wasm.HITS_BYTES.value) return undefined;
     lookup.copyMisses(bytes, words, wasm.INPUT.value, wasm.ELEMENTS.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
-    const count = wasm.askForElements(lookup.misses, NUMBER[namespace], prefixLength);
+    const count = wasm.requestPointersOfElements(lookup.misses, NUMBER[namespace], prefixLength);
     if (count === NOT_READ) return undefined;
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), this.#memory.copyHits(output));
     return this.#answer(wanted, this.#memory.takeCommand(), view, finish, visible);
@@ -137,9 +137,9 @@ export class RedisBatchReader {
     const began = this.#recent.position;
     let pointed: Pointed | undefined;
     const pointers = new PointersReader(this.#memory, (values) => {
-      pointed = this.#point(wanted, values, visible);
+      pointed = this.#requestEntries(wanted, values, visible);
     });
-    await this.#ask(command, wanted.count, pointers);
+    await this.#send(command, wanted.count, pointers);
     if (!pointed) return finish(wanted.partialResponse());
 
     const { absent } = pointed;
@@ -157,7 +157,7 @@ export class RedisBatchReader {
     const keep = this.#local && this.#keeper(this.#local, began);
     const keptOneOf = this.#local?.arena.hasRoom ? 1 : SAMPLED_ONE_OF;
     const stream = new EntryStream(this.#memory, pointed.wanted, view, done, keep, keptOneOf);
-    const isAnswered = await this.#ask(pointed.command, pointed.named, stream);
+    const isAnswered = await this.#send(pointed.command, pointed.named, stream);
     // no entry has arrived: the reader loads and counts all of them
     if (!isAnswered) return finish(wanted.partialResponse());
     // only on this path: after a timeout the late reply is still read into the tables
@@ -182,18 +182,22 @@ export class RedisBatchReader {
         this.#local!.storeAbsent(namespace, key, true);
   }
 
-  #ask(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
-    return this.#redis.ask(command, keys, reader, () => this.#memory.giveBack(command));
+  #send(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
+    return this.#redis.sendMget(command, keys, reader, () => this.#memory.giveBack(command));
   }
 
   /** Follows the pointers in the memory. */
-  #point({ namespace, count, table, hits }: Wanted, { places }: Values, visible: Ids | undefined): Pointed {
+  #requestEntries(
+    { namespace, count, table, hits }: Wanted,
+    { places }: Values,
+    visible: Ids | undefined,
+  ): Pointed {
     const { wasm, bytes, words } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     words.set(places, wasm.PLACES.value / 4);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf('id'));
     this.#memory.visible = visible;
-    const named = wasm.point(count, table.length, NUMBER[namespace], prefixLength, visible ? 1 : 0);
+    const named = wasm.requestEntries(count, table.length, NUMBER[namespace], prefixLength, visible ? 1 : 0);
     this.#memory.visible = undefined;
     return {
       wanted: new Wanted(namespace, count, this.#memory.takeWanted(), hits),

@@ -20,7 +20,7 @@ import {
   stampOf,
 } from './record';
 import { unstampAll } from './ring';
-import { ABSENT, judge, MISS, touch } from './store';
+import { ABSENT, MISS, refIfValid, touch } from './store';
 
 export const OK: u32 = 0;
 export const TOO_LARGE: u32 = 2;
@@ -97,7 +97,7 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wall
     if (record !== 0 && !answersTo(record, namespace, key, length)) {
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
-    let ref = judge(record, nowMs, minStoredAtMs, wallMs);
+    let ref = refIfValid(record, nowMs, minStoredAtMs, wallMs);
     if (ref === MISS) misses++;
     else if (ref === ABSENT) {
       absences++;

@@ -102,7 +102,7 @@ export function dropKey(namespace: u32, key: usize, length: u32): void {
 }
 
 /** Returns the ref of a record, or ABSENT, or MISS if it is not valid now. */
-export function judge(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
+export function refIfValid(record: usize, nowMs: f64, minStoredAtMs: f64, wallMs: f64): u32 {
   if (record === 0 || storedAtOf(record) < minStoredAtMs) return MISS;
   if (kindOf(record) === ABSENCE) return softUntilOf(record) > nowMs ? ABSENT : MISS;
   return validUntilOf(record) > wallMs ? <u32>(record >> 3) : MISS;
@@ -122,7 +122,7 @@ export function findKey(
   wallMs: f64,
 ): u32 {
   const record = recordOf(<u32>(hashOf(namespace, key, length) >> 32), namespace, key, length);
-  const found = judge(record, nowMs, minStoredAtMs, wallMs);
+  const found = refIfValid(record, nowMs, minStoredAtMs, wallMs);
   if (found !== MISS && found !== ABSENT) touch(record);
   return found;
 }

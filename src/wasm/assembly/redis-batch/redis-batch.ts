@@ -7,7 +7,6 @@ import { REPLY } from './layout';
 import { xxh64 } from './xxh64';
 
 export { ELEMENTS, GAPS, INPUT, INPUT_BYTES, RESULT } from '../arena/layout';
-export { askFor, askForElements, point } from './ask';
 export { rotateChanges } from './changes';
 export {
   COMMAND,
@@ -22,6 +21,7 @@ export {
   SCRATCH,
   STREAMED,
 } from './layout';
+export { requestEntries, requestPointers, requestPointersOfElements } from './requests';
 export { beginStream, chunkStart, takeChunk } from './stream';
 
 export function init(a: u64, b: u64, c: u64, d: u64): void {

@@ -18,22 +18,22 @@ const NOT_READ: u32 = 0xffffffff;
 const SURE_DIGITS: u32 = 18;
 /** Where bodies belong if there are no local hits: behind the bracket. */
 const FIRST_PLACE: u32 = 1;
-const TO: u8 = 0x3e;
-const NOBODY: u8 = 0x2d;
+const POINTER: u8 = 0x3e;
+const ABSENCE: u8 = 0x2d;
 
 /**
  * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. Returns the number of
  * distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length of the command, of the table.
  */
-export function askFor(length: u32, namespace: u32, prefixLength: u32): u32 {
+export function requestPointers(length: u32, namespace: u32, prefixLength: u32): u32 {
   const count = readBody(length, namespace === REGISTRY);
   if (count < 0) return NOT_READ;
   for (let i: u32 = 0; i < <u32>count; i++) store<u32>(ELEMENTS + <usize>i * ELEMENT_BYTES, FIRST_PLACE, 12);
-  return askForElements(count, namespace, prefixLength);
+  return requestPointersOfElements(count, namespace, prefixLength);
 }
 
 /** Does the same for `count` elements whose keys stand in the memory, each with its place among the local hits. */
-export function askForElements(count: u32, namespace: u32, prefixLength: u32): u32 {
+export function requestPointersOfElements(count: u32, namespace: u32, prefixLength: u32): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
   let wanted: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
@@ -92,7 +92,13 @@ function isVisibleId(id: usize, length: u32): bool {
  * and writes the MGET of their entries. `isFiltered`: hotels for which `isVisible` returns false are omitted. Returns the number of entries. RESULT: length of the command, length of the
  * table, number of absent keys.
  */
-export function point(count: u32, length: u32, namespace: u32, prefixLength: u32, isFiltered: bool): u32 {
+export function requestEntries(
+  count: u32,
+  length: u32,
+  namespace: u32,
+  prefixLength: u32,
+  isFiltered: bool,
+): u32 {
   let place = length;
   let named: u32 = 0;
   let absent: u32 = 0;
@@ -101,12 +107,12 @@ export function point(count: u32, length: u32, namespace: u32, prefixLength: u32
     const valueLength = load<i32>(PLACES + i * 8, 4);
     if (valueLength < 1) continue;
     const mark = load<u8>(value);
-    if (mark === NOBODY && valueLength === 1) {
+    if (mark === ABSENCE && valueLength === 1) {
       // a late fill may have stored an absence that a change has since made wrong
       if (hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) continue;
       setId(SCRATCH, i, 0, NOTHING);
       absent++;
-    } else if (mark === TO && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
+    } else if (mark === POINTER && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
       if (isFiltered && !isVisibleId(value + 1, valueLength - 1)) {
         // as above: the pointer may be outdated
         if (!hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) setId(SCRATCH, i, 0, HIDDEN);
