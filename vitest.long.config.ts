@@ -6,7 +6,7 @@ export default defineConfig({
   test: {
     include: LONG_TESTS,
     ...withServers,
-    provide: { form: 'long' },
+    provide: { runLength: 'long' },
     reporters: ['default', './test/chaos/table.ts'],
     // the tests measure times: nothing else takes the processors
     fileParallelism: false,

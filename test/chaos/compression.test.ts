@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { gunzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
-import { inForm, judgesTimes } from '../support/form.ts';
+import { checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 
@@ -9,7 +9,7 @@ const HOTELS = 1_000;
 const AT_ONCE = 20;
 const ROUNDS = 10;
 /** Other processes can delay a timer; a blocked event loop delays one in every attempt. */
-const ATTEMPTS = inForm(1, 3);
+const ATTEMPTS = shortOrLong(1, 3);
 const DELAY_S = 0.05;
 
 /** Returns the processor time of the only worker in ticks: of its event-loop thread, and of all other threads. */
@@ -59,7 +59,7 @@ it('20 batches of 1000 at once are compressed off the event loop', async () => {
     const late = (await lateTimers(service)) - lateBefore;
     // gzip takes ten times the time of the rest of the response
     expect(ticks.loop - ticksBefore.loop).toBeLessThan(ticks.others - ticksBefore.others);
-    if (late === 0 || !judgesTimes) return;
+    if (late === 0 || !checksTimes) return;
     expect(attempt, `${late} event-loop iterations took more than ${DELAY_S} s`).toBeLessThan(ATTEMPTS);
   }
 });

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { groupOf, runningOf } from '../../src/demo/servers/processes.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { inForm, promisedMs, survived } from '../support/form.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
+import { addResult, promisedMs, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 import { type CheckedRequest, KeepAliveLoad } from './keep-alive-load.ts';
@@ -43,7 +43,7 @@ describe('SIGTERM under 300 requests/s', () => {
     const exit = await service.exited;
     const tookMs = performance.now() - signalledAtMs;
     await load.stop();
-    survived(context, 'load', 'SIGTERM under 300 requests/s', {
+    addResult(context, 'load', 'SIGTERM under 300 requests/s', {
       requests: load.answered,
       'failed or wrong': load.faults.length,
       ended: `${(tookMs / 1_000).toFixed(1)} s`,
@@ -80,7 +80,7 @@ describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 re
     const database = await freshDatabase();
     const redisDatabase = await freshRedis();
     await insertHotels(database.sql, rows);
-    const env = { DRAIN_WAIT_MS: inForm('500', '3000') };
+    const env = { DRAIN_WAIT_MS: shortOrLong('500', '3000') };
     const start = (ports?: { port: number; adminPort: number }): Promise<Service> =>
       startService({ workers: 1, database, redisDatabase, env, ...(ports && { ports }) });
     const instances = await Promise.all([start(), start(), start()]);
@@ -88,7 +88,7 @@ describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 re
     const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, PER_SECOND, REQUESTS);
     await expect.poll(() => load.answered).toBeGreaterThan(PER_SECOND);
     let slowestMs = 0;
-    for (let round = 0; round < inForm(1, 3); round++) {
+    for (let round = 0; round < shortOrLong(1, 3); round++) {
       for (const [i, instance] of instances.entries()) {
         const signalledAtMs = performance.now();
         process.kill(instance.pid, 'SIGTERM');
@@ -100,7 +100,7 @@ describe.skipIf(await lacks('nginx'))('three instances behind nginx under 300 re
       }
     }
     await load.stop();
-    survived(context, 'load', 'rolling restart of three instances behind nginx, 300 requests/s', {
+    addResult(context, 'load', 'rolling restart of three instances behind nginx, 300 requests/s', {
       requests: load.answered,
       'failed or wrong': load.faults.length + load.rejected,
       ended: `${(slowestMs / 1_000).toFixed(1)} s`,

@@ -1,5 +1,5 @@
 import type { TestContext } from 'vitest';
-import { judgesTimes, type Row, survived } from '../support/form.ts';
+import { addResult, checksTimes, type Row } from '../support/run-length.ts';
 import { type Fault, type FaultScenario, run } from './fault-scenario.ts';
 import { countOutcomes, failures } from './outcome-counts.ts';
 import type { Fixture } from './service-fixture.ts';
@@ -38,7 +38,7 @@ export function decision(claims: {
 }
 
 /**
- * Runs a fault under the load, adds the scenario to the table, and fails with the messages of `check`. The short form, for
+ * Runs a fault under the load, adds the scenario to the table, and fails with the messages of `check`. A short run, for
  * shared machines, does not check times, and no rejections after a stall of the machine.
  */
 export async function survive(
@@ -48,10 +48,10 @@ export async function survive(
   check: (scenario: FaultScenario) => FaultResult,
 ): Promise<FaultScenario> {
   const scenario = await run(fixture, fault);
-  survived(context, 'faults', fault.name, measuredOf(scenario));
+  addResult(context, 'faults', fault.name, measuredOf(scenario));
   const { failed, rejected, slow } = check(scenario);
   const stalled = scenario.loadLateMs > STALL_MS;
-  const said = judgesTimes ? [...failed, ...rejected, ...slow] : [...failed, ...(stalled ? [] : rejected)];
+  const said = checksTimes ? [...failed, ...rejected, ...slow] : [...failed, ...(stalled ? [] : rejected)];
   if (said.length === 0) return scenario;
   const announced = [
     ...said,

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inForm } from '../support/form.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import type { Sample } from './sample.ts';
 import { now } from './sample.ts';
 import { type Fixture, isNormal } from './service-fixture.ts';
@@ -7,7 +7,7 @@ import { type Fixture, isNormal } from './service-fixture.ts';
 export interface Fault {
   /** name in the table */
   name: string;
-  /** duration in each form, ms */
+  /** duration in a short and in a long run, ms */
   shortMs: number;
   longMs: number;
   /** preparation before the fault */
@@ -57,7 +57,7 @@ export async function run(
   await fixture.untilNormal();
   const beganMs = now();
   await begin();
-  await sleep(inForm(shortMs, longMs));
+  await sleep(shortOrLong(shortMs, longMs));
   await end();
   const endedMs = now();
   const usedAgainMs = dependency && (await untilUsed(fixture, dependency, endedMs));

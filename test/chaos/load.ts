@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type Mix, now, type Order, type Report, type Sample, USUAL_MIX } from './sample.ts';
 
 export interface LoadOptions {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { percentile } from '../../bench/figures.ts';
 import type { Address } from '../../bench/load/http-connection.ts';
-import { inForm, judgesTimes, survived } from '../support/form.ts';
+import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { closedLoop, type LoadResult, openLoop, type Request } from './checked-load.ts';
 import { decision, ms } from './fault-result.ts';
@@ -12,10 +12,10 @@ import { type Path, unpacedPath } from './unpaced.ts';
 
 const HOTELS = 3_000;
 const BATCH = 1_000;
-const SECONDS = inForm(3, 30);
+const SECONDS = shortOrLong(3, 30);
 /** Delay of the load generator from which the machine counts as busy. */
 const STALL_MS = 40;
-const ATTEMPTS = inForm(1, 3);
+const ATTEMPTS = shortOrLong(1, 3);
 const ACCEPTED_P99_MS = 800;
 const GROWN_MIB = 256;
 /** Promises under overload. */
@@ -95,8 +95,8 @@ function watchAdmin(service: Service) {
 
 /**
  * Measures the capacity of a worker by a closed loop, sends a multiple of it, and checks the recovery. The cost of a response
- * is compared with that at half the capacity. The long form repeats the test on a busy machine, and skips the check if it
- * is always busy. The short form checks responses and memory, not times.
+ * is compared with that at half the capacity. A long run repeats the test on a busy machine, and skips the check if it
+ * is always busy. A short run checks responses and memory, not times.
  */
 async function overload(
   context: TestContext,
@@ -107,7 +107,7 @@ async function overload(
 ): Promise<void> {
   const to = { host: path.host, port: service.port };
   const requests = batches(service.fullKey);
-  const seconds = inForm(1, 10);
+  const seconds = shortOrLong(1, 10);
   for (let attempt = 1; ; attempt++) {
     const carried = await goodput(service, () => closedLoop(to, requests, { connections: 6, seconds }));
     const half = () =>
@@ -125,7 +125,7 @@ async function overload(
     const acceptedP99Ms = percentile(under.acceptedMs, 0.99);
     const rejectedP99Ms = percentile(under.rejectedMs, 0.99);
     const disturbed = under.waitedMsPerSecond > UNDISTURBED_MS || under.lateMs > STALL_MS;
-    survived(context, 'load', name, {
+    addResult(context, 'load', name, {
       'capacity a second': Math.round(carried.perSecond),
       'sent a second': Math.round(under.sent / under.seconds),
       'served a second': Math.round(under.perSecond),
@@ -158,7 +158,7 @@ async function overload(
         [admin.slowestMs < 1_000, `the admin port took ${ms(admin.slowestMs)}`],
       ],
     });
-    const said = judgesTimes ? [...failed, ...rejected, ...slow] : failed;
+    const said = checksTimes ? [...failed, ...rejected, ...slow] : failed;
     if (said.length === 0) return;
     if (disturbed && attempt < ATTEMPTS && failed.length === 0) continue;
     const announced = `${said.join('; ')}; the load was late by ${ms(under.lateMs)}, the worker waited ${ms(under.waitedMsPerSecond)} a second`;
@@ -166,7 +166,7 @@ async function overload(
       disturbed && failed.length === 0,
       `the machine was busy with other things at each of ${ATTEMPTS} attempts: ${announced}`,
     );
-    throw new Error(`${announced}: ${JSON.stringify(context.task.meta.survived)}`);
+    throw new Error(`${announced}: ${JSON.stringify(context.task.meta.result)}`);
   }
 }
 
@@ -196,12 +196,12 @@ describe('an overloaded worker rejects excess requests at once', () => {
     await openLoop(to, requests, { perSecond: 1_000, seconds: 2 });
   });
 
-  for (const times of inForm([5], [2, 5])) {
+  for (const times of shortOrLong([5], [2, 5])) {
     it(
       `with batches of 1000 in Redis at ${times} times its capacity`,
       (context) =>
         overload(context, `${times} times the load, batches of 1000 by Redis`, service, path, times),
-      inForm(60_000, 300_000),
+      shortOrLong(60_000, 300_000),
     );
   }
 

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { readPosition } from '../../src/change-feed/history.ts';
-import { inForm } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import type { Fault, FaultScenario } from './fault-scenario.ts';
 import { countOutcomes, failures } from './outcome-counts.ts';
@@ -96,7 +96,7 @@ describe('no request fails while Redis', () => {
   });
 
   it('restarts from a snapshot and replies LOADING meanwhile', (context) => {
-    const loadingMs = inForm(1_000, 5_000);
+    const loadingMs = shortOrLong(1_000, 5_000);
     return redisIs(context, {
       name: 'Redis answers LOADING',
       shortMs: 0,

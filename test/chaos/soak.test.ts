@@ -4,8 +4,8 @@ import { build } from 'hdr-histogram-js';
 import { beforeAll, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { median } from '../../bench/figures.ts';
-import { inForm, judgesTimes, promisedMs, survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
+import { addResult, checksTimes, promisedMs, shortOrLong } from '../support/run-length.ts';
 import { type Footprint, footprintOf } from './footprint.ts';
 import { everyOutage, type Outage } from './outages.ts';
 import { countOutcomes } from './outcome-counts.ts';
@@ -15,7 +15,7 @@ import { Fixture } from './service-fixture.ts';
 await needs('redis-server');
 
 /** Duration: 20 minutes; SOAK_S sets another in seconds. */
-const LASTS_MS = inForm(12_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));
+const LASTS_MS = shortOrLong(12_000, 1_000 * Number(process.env.SOAK_S ?? 1_200));
 /** Seed of the faults, their order and their times; SOAK_SEED repeats them. */
 const SEED = Number(process.env.SOAK_SEED ?? randomInt(2 ** 31));
 /** Time after a repair until the service is normal again. */
@@ -39,7 +39,7 @@ beforeAll(async () => {
     env: { L1_MAX_BYTES: String(8 * 1024 ** 2) },
     // connections of a half-open path count twice until their keep-alive fails after 25 s
     maxConnections: 120,
-    hotels: inForm(4_000, 6_000 + Math.ceil((USUAL_MIX.cold * 1.5 * LASTS_MS) / 1_000)),
+    hotels: shortOrLong(4_000, 6_000 + Math.ceil((USUAL_MIX.cold * 1.5 * LASTS_MS) / 1_000)),
   });
 });
 
@@ -71,7 +71,7 @@ async function capacity(): Promise<number> {
 it(
   'random faults cause no growth, no wrong response, and no failure between the faults',
   async (context) => {
-    const carried = inForm(1, 0) || (await capacity());
+    const carried = shortOrLong(1, 0) || (await capacity());
     const factor = Math.max(1, carried / 3);
     fixture.load.mix(times(factor));
     await fixture.untilNormal();
@@ -108,20 +108,20 @@ it(
     const outages = everyOutage(fixture, random);
     const anyOf = Math.floor(random() * outages.length);
     while (now() - beganMs < LASTS_MS) {
-      await sleep(inForm(200, 2_000 + 4_000 * random()));
+      await sleep(shortOrLong(200, 2_000 + 4_000 * random()));
       const footprint = await footprintOf(fixture.service.pid, fixture.service.port, now());
       if (footprint) footprints.push(footprint);
-      // the short form runs them one after the other, to run many
-      const at = inForm(anyOf + windows.length, Math.floor(random() * outages.length)) % outages.length;
+      // a short run takes them one after the other, to run many
+      const at = shortOrLong(anyOf + windows.length, Math.floor(random() * outages.length)) % outages.length;
       const { name, unavailable, begin, end } = outages[at]!;
       // refills the caches after another fault
       if (unavailable === 'postgres') await fixture.warm();
       const window = { name, unavailable, fromMs: now(), toMs: Infinity };
       windows.push(window);
       await begin();
-      await sleep(inForm(500, 500 + 4_500 * random()));
+      await sleep(shortOrLong(500, 500 + 4_500 * random()));
       await end();
-      if (inForm(true, false)) {
+      if (shortOrLong(true, false)) {
         await fixture.untilNormal();
         window.toMs = now();
       } else {
@@ -134,7 +134,7 @@ it(
     const endMs = now();
     fixture.load.mix({ single: 0, batch: 0, cold: 0, unknown: 0 });
     // silent requests time out meanwhile
-    await sleep(inForm(500, SETTLED_MS));
+    await sleep(shortOrLong(500, SETTLED_MS));
     await fixture.load.reported();
     check(endMs);
 
@@ -151,7 +151,7 @@ it(
     const lastedS = (endMs - beganMs) / 1_000;
     const p99Ms = outside.getValueAtPercentile(99) / 1_000;
     const fault = `soak: ${windows.length} random faults at ${Math.round(requests / lastedS)} requests/s, a third of the capacity`;
-    survived(context, 'faults', fault, {
+    addResult(context, 'faults', fault, {
       lasted: `${Math.round(lastedS)} s`,
       requests,
       'requests in faults': inFaults,
@@ -166,7 +166,7 @@ it(
     const said = oddAtMs === undefined ? '' : loggedAround(oddAtMs);
     const announced = `SOAK_SEED=${SEED}; seen: ${seen}; the service said:\n${said}`;
     expect(odd.slice(0, 20), announced).toEqual([]);
-    if (judgesTimes) expect(p99Ms).toBeLessThanOrEqual(NORMAL_MS);
+    if (checksTimes) expect(p99Ms).toBeLessThanOrEqual(NORMAL_MS);
     if (LASTS_MS >= 120_000) {
       expect(rss).toBeLessThan(0.1);
       expect(descriptors).toBeLessThan(0.1);

@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, type TestContext } from 'vitest';
 import { readPosition } from '../../src/change-feed/history.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
+import { addResult } from '../support/run-length.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 import { Connections } from './connections.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
@@ -55,7 +55,7 @@ describe('500 clients that request one id when it has just expired', () => {
       await proxy.heal();
     }
     connections.close();
-    survived(context, 'load', '500 clients on one expired id, two workers', {
+    addResult(context, 'load', '500 clients on one expired id, two workers', {
       'queries at most': Math.max(...rows),
     });
     for (const queries of rows) expect(queries).toBeLessThanOrEqual(2);
@@ -133,7 +133,7 @@ async function evenly(
     const to = span.slice(i).find(({ atMs }) => atMs - from.atMs >= WINDOW_MS);
     if (to) most = Math.max(most, perSecond(from, to));
   }
-  survived(context, 'load', name, {
+  addResult(context, 'load', name, {
     'ids a second, mean': Math.round(mean),
     'ids a second, maximum': Math.round(most),
   });

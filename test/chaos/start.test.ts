@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
-import { inForm, promisedMs, survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
+import { addResult, promisedMs, shortOrLong } from '../support/run-length.ts';
 import type { Service } from '../support/service.ts';
 import { hotelBody } from './hotels.ts';
 import { now } from './sample.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 /** Starting Node takes a third of it, and three times as long on a busy machine. */
 const READY_MS = promisedMs(2_000);
-const OUTAGE_MS = () => inForm(1_000, 5_000);
+const OUTAGE_MS = () => shortOrLong(1_000, 5_000);
 const POLL = { interval: 10, timeout: 60_000 };
 
 interface Outage {
@@ -57,7 +57,7 @@ async function startWhile(
   readyMeanwhile: boolean,
 ): Promise<void> {
   const readyMs = await readyAfter(fault, readyMeanwhile);
-  survived(context, 'faults', name, {
+  addResult(context, 'faults', name, {
     'ready after': readyMeanwhile ? 'at once' : `${Math.round(readyMs)} ms`,
   });
   expect(readyMs).toBeLessThanOrEqual(READY_MS);

@@ -3,8 +3,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Reporter, TestCase, TestModule, TestResult } from 'vitest/node';
-import type { Row } from '../support/form.ts';
 import { LONG_TESTS } from '../support/projects.ts';
+import type { Row } from '../support/run-length.ts';
 
 const RESULTS = fileURLToPath(new URL('./results', import.meta.url));
 
@@ -16,8 +16,8 @@ export default class SurvivalTable implements Reporter {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
     const rows: ResultRow[] = [];
     for (const test of tests) {
-      const { survived } = test.meta();
-      if (survived) rows.push({ ...survived, held: verdictOf(test.result()) });
+      const { result } = test.meta();
+      if (result) rows.push({ ...result, held: verdictOf(test.result()) });
     }
     if (rows.length === 0) return;
     const text = markdownOf(rows);
@@ -33,7 +33,7 @@ export default class SurvivalTable implements Reporter {
   }
 }
 
-/** Number of test files of the long form. */
+/** Number of test files of the long run. */
 const testFiles = (): number => globSync(LONG_TESTS).length;
 
 /** Returns false for a test excluded by a filter; a test without a result states the reason. */

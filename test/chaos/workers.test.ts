@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
-import { inForm } from '../support/form.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import type { Fault, FaultScenario } from './fault-scenario.ts';
 import { countOutcomes, failures } from './outcome-counts.ts';
@@ -13,8 +13,8 @@ import { Fixture, isNormal } from './service-fixture.ts';
 await needs('redis-server');
 
 /** Starting Node takes half of the second, and three times as long on a busy machine. */
-const KILLED_MS = inForm(2_000, 1_000);
-const FROZEN_MS = inForm(4_000, 3_000);
+const KILLED_MS = shortOrLong(2_000, 1_000);
+const FROZEN_MS = shortOrLong(4_000, 3_000);
 /** At 200 requests/s each takes a few ms; requests sent at the time of the exit are lost too. */
 const A_FEW = 10;
 /** Tolerance between the clocks of the load generator and this process. */
@@ -192,7 +192,7 @@ describe('a worker that', () => {
     );
     const ends = logged('worker exited').slice(endedBefore);
     // their number depends on the pause after earlier exits
-    expect(ends.length).toBeGreaterThan(inForm(1, 3));
+    expect(ends.length).toBeGreaterThan(shortOrLong(1, 3));
     expect(ends.every(({ signal }) => signal === 'SIGKILL')).toBe(true);
     const pauses = ends.slice(1, -1).map(({ restartInMs }) => restartInMs!);
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));

@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
 import { seed } from '../../src/cli/seed.ts';
 import { freshDatabase } from '../support/database.ts';
-import { judgesTimes } from '../support/form.ts';
+import { checksTimes } from '../support/run-length.ts';
 import { withoutTriggers } from '../support/triggers.ts';
 
 const HOTELS = 100_000;
@@ -17,7 +17,7 @@ async function update(sql: Sql): Promise<number> {
   return performance.now() - beganMs;
 }
 
-it.runIf(judgesTimes)(
+it.runIf(checksTimes)(
   'an UPDATE of 100,000 rows takes at most 1.5 times as long as without the triggers',
   async () => {
     const { sql } = await freshDatabase();

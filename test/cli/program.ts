@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 

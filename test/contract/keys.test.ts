@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import type { Answer } from '../support/client.ts';
-import { promisedMs } from '../support/form.ts';
 import { errorsIn } from '../support/log-lines.ts';
+import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs } from '../support/stall-detector.ts';
 import { titled } from '../support/titled.ts';

@@ -4,9 +4,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
-import { promisedMs } from '../support/form.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { stalledIn } from '../support/stall-detector.ts';
 

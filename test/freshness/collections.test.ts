@@ -4,11 +4,11 @@ import { Collections } from '../../src/collections/collections.ts';
 import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
 import { freshDatabase } from '../support/database.ts';
 import { Everywhere, status } from '../support/everywhere.ts';
-import { inForm } from '../support/form.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Stage, type StagedWorker, until } from '../support/stage.ts';
 
@@ -92,7 +92,7 @@ describe('a change of a collection is effective everywhere within a second:', ()
 });
 
 describe('the members in a worker, concurrently with changes:', () => {
-  const ROUNDS = inForm(40, 200);
+  const ROUNDS = shortOrLong(40, 200);
   let stage: Stage;
   let one: StagedWorker;
   let round = 0;

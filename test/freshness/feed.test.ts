@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Everywhere, named, status } from '../support/everywhere.ts';
-import { promisedMs } from '../support/form.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
+import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('redis');

@@ -4,15 +4,15 @@ import { readHotels } from '../../src/change-feed/changed-rows.ts';
 import type { FeedMessage } from '../../src/change-feed/messages.ts';
 import type { Entry } from '../../src/hotels/entry.ts';
 import { LETTER } from '../../src/hotels/namespace.ts';
-import { inForm } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { untilBlocked } from '../support/postgres-client.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import { Stage, type StagedWorker, until } from '../support/stage.ts';
 
 await needs('redis');
 
-const ROUNDS = inForm(40, 200);
+const ROUNDS = shortOrLong(40, 200);
 
 let stage: Stage;
 let one: StagedWorker;

@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { closeAtEnd } from '../support/cleanup.ts';
 import type { FreshRedis } from '../support/database.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';

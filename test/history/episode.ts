@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Draw } from '../../src/cli/seed/draw.ts';
-import { closeAll } from '../support/left-behind.ts';
+import { closeAll } from '../support/cleanup.ts';
 import { AnswerChecker } from './answer-checker.ts';
 import { WriterRejected } from './database.ts';
 import { seconds } from './explain.ts';

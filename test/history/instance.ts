@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { childrenOf } from '../../src/demo/servers/processes.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import type { FaultProxy } from '../support/proxy.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,6 +1,6 @@
 import postgres, { type Sql } from 'postgres';
 import { ARRAYS } from '../../src/postgres/connect.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 
 /** Opens connections of writers, or one that is watched. */
 export function openWriter(url: string, max = 4, onclose = () => {}): Sql {

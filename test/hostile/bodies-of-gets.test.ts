@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { inForm, survived } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import { byDefault, documented, startNginx } from '../support/nginx.ts';
 import { RawConnection } from '../support/raw-connection.ts';
+import { addResult, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
 import { workersOf } from './memory.ts';
 
 const EVERY_MS = 100;
-const UNDER_ATTACK_MS = inForm(3_000, 30_000);
+const UNDER_ATTACK_MS = shortOrLong(3_000, 30_000);
 const IDS = ['h1', 'h2', 'h3'];
 
 await needs('nginx');
@@ -49,7 +49,7 @@ describe('behind nginx, a keyless client that sends bodies with GET', () => {
     async ([set, configuration], context) => {
       const port = await startNginx([service.port, service.port], configuration);
       const bystander = new Bystander({ port, fullKey: service.fullKey }, IDS);
-      const quiet = await bystander.watch(inForm(500, 5_000));
+      const quiet = await bystander.watch(shortOrLong(500, 5_000));
       const statuses: number[] = [];
       bystander.start();
       const untilMs = performance.now() + UNDER_ATTACK_MS;
@@ -58,7 +58,7 @@ describe('behind nginx, a keyless client that sends bodies with GET', () => {
         await sleep(EVERY_MS);
       }
       const meanwhile = await bystander.stop();
-      survived(context, 'hostile clients', `GETs with bodies, ten a second, nginx set ${set}`, {
+      addResult(context, 'hostile clients', `GETs with bodies, ten a second, nginx set ${set}`, {
         "others' failures": meanwhile.wrong.length,
         "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
       });

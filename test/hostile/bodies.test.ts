@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { shapes } from '../../src/http/shapes.fixture.ts';
-import { inForm, promisedMs, survived } from '../support/form.ts';
 import { errorsIn } from '../support/log-lines.ts';
+import { addResult, promisedMs, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
 import { residentMiB, workersOf } from './memory.ts';
@@ -9,7 +9,7 @@ import { residentMiB, workersOf } from './memory.ts';
 const MIB = 1024 * 1024;
 /** A body of 1 MiB with half a million levels is parsed in 0.1 s on an idle machine. */
 const AT_ONCE_MS = promisedMs(1_000);
-const REPEATED = inForm(3, 20);
+const REPEATED = shortOrLong(3, 20);
 
 let service: Service;
 let pids: number[];
@@ -197,7 +197,7 @@ it('the cost of a body depends on its length only: others are served meanwhile, 
   const busyBefore = await service.metric('hotel_api_event_loop_active_seconds_total');
   bystander.start();
   const answers = new Map<string, string>();
-  for (let round = 0; round < inForm(1, 10); round++) {
+  for (let round = 0; round < shortOrLong(1, 10); round++) {
     const clients = Array.from({ length: 4 }, async (_, first) => {
       for (const [shape, body] of Object.entries(shapes).filter((_, i) => i % 4 === first)) {
         const answer = await service.post(REGISTRY, body);
@@ -209,8 +209,8 @@ it('the cost of a body depends on its length only: others are served meanwhile, 
   }
   const meanwhile = await bystander.stop();
   const busy = (await service.metric('hotel_api_event_loop_active_seconds_total')) - busyBefore;
-  const posted = inForm(1, 10) * Object.keys(shapes).length;
-  survived(context, 'hostile clients', `${posted} bodies of 1 MiB of ${Object.keys(shapes).length} shapes`, {
+  const posted = shortOrLong(1, 10) * Object.keys(shapes).length;
+  addResult(context, 'hostile clients', `${posted} bodies of 1 MiB of ${Object.keys(shapes).length} shapes`, {
     "others' failures": meanwhile.wrong.length,
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
     'workers exited': await service.metric('hotel_api_worker_restarts_total'),
@@ -240,7 +240,7 @@ it('repeated excessive bodies are rejected while others are served, and cause no
   for (let i = 0; i < REPEATED; i++) await round();
   const meanwhile = await bystander.stop();
   const afterMiB = await residentMiB(pids);
-  survived(context, 'hostile clients', `${REPEATED * all.length} bodies of up to 8 MiB that are excessive`, {
+  addResult(context, 'hostile clients', `${REPEATED * all.length} bodies of up to 8 MiB that are excessive`, {
     'memory + MiB': Math.round(afterMiB - beforeMiB),
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
   });

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { judgesTimes } from '../support/form.ts';
+import { checksTimes } from '../support/run-length.ts';
 import type { BystanderOptions, BystanderReport } from './bystander-thread.ts';
 import { LoadThread } from './load-thread.ts';
 
@@ -41,5 +41,5 @@ const NOISE_MS = 10;
 /** Fails after an unexpected response and, in the long form, if the 99th percentile has more than doubled. */
 export function expectUnharmed(quiet: BystanderReport, meanwhile: BystanderReport): void {
   expect(meanwhile.wrong).toEqual([]);
-  if (judgesTimes) expect(meanwhile.p99Ms).toBeLessThan(Math.max(2 * quiet.p99Ms, NOISE_MS));
+  if (checksTimes) expect(meanwhile.p99Ms).toBeLessThan(Math.max(2 * quiet.p99Ms, NOISE_MS));
 }

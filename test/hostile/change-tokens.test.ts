@@ -3,9 +3,9 @@ import { connect } from 'node:net';
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readToken } from '../../src/changes/token.ts';
-import { inForm } from '../support/form.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { insertKey } from '../support/key.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const HOTELS = Array.from({ length: 30 }, (_, i) => ({ id: `h${i}`, registry_id: 500_000 + i }));
@@ -86,7 +86,7 @@ describe('a forged token', () => {
           else expect([id, hotel?.id ?? 'h1']).toEqual(['h1', 'h1']);
         }
       }),
-      { numRuns: inForm(400, 4_000) },
+      { numRuns: shortOrLong(400, 4_000) },
     );
     const errors = service.logs().filter((line) => ['error', 'fatal'].includes(JSON.parse(line).level));
     expect(errors).toEqual([]);

@@ -1,20 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, it, type TestContext } from 'vitest';
 import { readToken, type Token, writeToken } from '../../src/changes/token.ts';
-import { inForm, judgesTimes, survived } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
+import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
 import { residentMiB, workersOf } from './memory.ts';
 import { startRequests } from './requests.ts';
 
 const WORKERS = 2;
-const HOTELS = inForm(3_000, 20_000);
+const HOTELS = shortOrLong(3_000, 20_000);
 const DESCRIPTION = 'A hotel near the sea. '.repeat(30);
 /** Connections of the hostile clients. */
-const WALKS = inForm(8, 32);
-const WAITS = inForm(200, 1_000);
-const WATCHED_MS = inForm(3_000, 15_000);
+const WALKS = shortOrLong(8, 32);
+const WAITS = shortOrLong(200, 1_000);
+const WATCHED_MS = shortOrLong(3_000, 15_000);
 
 let service: Service;
 let pids: number[];
@@ -57,7 +57,7 @@ async function underAttack(
   what: string,
   attack: () => Promise<() => Promise<Record<string, string | number>>>,
 ): Promise<void> {
-  const quietMs = inForm(1_000, 5_000);
+  const quietMs = shortOrLong(1_000, 5_000);
   const quietHit = await new Bystander(service, cached).watch(quietMs);
   const quietMiss = await new Bystander(service, uncached(quietMs)).watch(quietMs);
   const beforeMiB = await residentMiB(pids);
@@ -70,7 +70,7 @@ async function underAttack(
   const [hit, miss] = await Promise.all(watching);
   const own = await stop();
   const afterMiB = await residentMiB(pids);
-  survived(context, 'hostile clients', what, {
+  addResult(context, 'hostile clients', what, {
     "others' failures": hit!.wrong.length + miss!.wrong.length,
     "others' p99 ms": `${quietHit.p99Ms.toFixed(1)} → ${hit!.p99Ms.toFixed(1)}`,
     'uncached p99 ms': `${quietMiss.p99Ms.toFixed(1)} → ${miss!.p99Ms.toFixed(1)}`,
@@ -80,10 +80,10 @@ async function underAttack(
     ...own,
   });
   if (process.env.DEBUG)
-    console.log(context.task.meta.survived, hit!.wrong.slice(0, 3), miss!.wrong.slice(0, 3));
+    console.log(context.task.meta.result, hit!.wrong.slice(0, 3), miss!.wrong.slice(0, 3));
   expect([...hit!.wrong, ...miss!.wrong]).toEqual([]);
   expect((await service.workerPids()).sort()).toEqual(pids);
-  if (judgesTimes) {
+  if (checksTimes) {
     expect(hit!.p99Ms).toBeLessThan(quietHit.p99Ms + 100);
     expect(miss!.p99Ms).toBeLessThan(quietMiss.p99Ms + 100);
   }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { percentile } from '../../bench/figures.ts';
 import { Client } from '../support/client.ts';
-import { inForm, survived } from '../support/form.ts';
+import { addResult, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { workersOf } from './memory.ts';
 
@@ -12,7 +12,7 @@ const LIMIT = 512;
 const WORKERS = 2;
 const HOTELS = 200;
 /** More connections than two workers with this limit can hold, however the system distributes them. */
-const IDLE = inForm(1_500, 4_000);
+const IDLE = shortOrLong(1_500, 4_000);
 const ESTABLISHED = 16;
 
 /** Idle connections; those that the service closes are opened again, as a hostile client would do. */
@@ -77,7 +77,7 @@ it('more idle connections than descriptors end no worker, and established connec
   await vi.waitUntil(() => idle.closed > IDLE / 4, { timeout: 20_000 });
   const times: number[] = [];
   const answers = { answered: 0, failed: 0 };
-  const untilMs = performance.now() + inForm(3_000, 20_000);
+  const untilMs = performance.now() + shortOrLong(3_000, 20_000);
   for (let i = 0; performance.now() < untilMs; i++) {
     const beganMs = performance.now();
     for (const status of await Promise.allSettled(established.ask(`/hotels/h${i % HOTELS}`))) {
@@ -91,13 +91,18 @@ it('more idle connections than descriptors end no worker, and established connec
   const open = await service.metric('hotel_api_connections');
   const descriptors = Math.max(...pids.map((pid) => readdirSync(`/proc/${pid}/fd`).length));
   const ended = await service.metric('hotel_api_worker_restarts_total');
-  survived(context, 'hostile clients', `${IDLE} idle connections, again and again, at ${LIMIT} descriptors`, {
-    "others' failures": answers.failed,
-    "others' p99 ms": percentile(times, 0.99).toFixed(1),
-    'workers exited': ended,
-    'connections rejected': rejected,
-    'most descriptors': descriptors,
-  });
+  addResult(
+    context,
+    'hostile clients',
+    `${IDLE} idle connections, again and again, at ${LIMIT} descriptors`,
+    {
+      "others' failures": answers.failed,
+      "others' p99 ms": percentile(times, 0.99).toFixed(1),
+      'workers exited': ended,
+      'connections rejected': rejected,
+      'most descriptors': descriptors,
+    },
+  );
   expect(answers.failed).toBe(0);
   expect(answers.answered).toBeGreaterThan(0);
   expect(rejected).toBeGreaterThan(0);

@@ -2,18 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, it } from 'vitest';
 import { percentile } from '../../bench/figures.ts';
 import type { Answer } from '../support/client.ts';
-import { inForm, judgesTimes, survived } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
+import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { LoadThread } from './load-thread.ts';
 import type { MissOptions } from './misses-thread.ts';
 
 const BATCH = '/hotels/channel/batch';
 const CACHED = 1_000;
-const UNCACHED = inForm(600, 4_000);
+const UNCACHED = shortOrLong(600, 4_000);
 /** Concurrent batches of a flooding key. */
 const FLOODING = 16;
-const SECONDS = inForm(3, 20);
+const SECONDS = shortOrLong(3, 20);
 
 let service: Service;
 let cached: Buffer;
@@ -67,13 +67,13 @@ async function ask(ms: number): Promise<{ statuses: Record<string, number>; p99M
 }
 
 it('a flood of batches of unknown ids causes no rejection for another key', async (context) => {
-  const quiet = await ask(inForm(300, 3_000));
+  const quiet = await ask(shortOrLong(300, 3_000));
   const stop = await flood(others[1]!);
   await sleep(500);
   const meanwhile = await ask(SECONDS * 1_000);
   const [flooded] = await stop();
   const { 200: answered = 0, ...failed } = meanwhile.statuses;
-  survived(context, 'hostile clients', `${FLOODING} batches of 1000 unknown ids at once, of one key`, {
+  addResult(context, 'hostile clients', `${FLOODING} batches of 1000 unknown ids at once, of one key`, {
     "others' failures": Object.values(failed).reduce((sum, count) => sum + count, 0),
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
     'workers exited': await service.metric('hotel_api_worker_restarts_total'),
@@ -83,7 +83,7 @@ it('a flood of batches of unknown ids causes no rejection for another key', asyn
   expect(failed).toEqual({});
   expect(answered).toBeGreaterThan(0);
   expect(flooded![200]).toBeGreaterThan(0);
-  if (judgesTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
+  if (checksTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
 }, 120_000);
 
 it('two equally flooding keys are served equally', async (context) => {
@@ -91,7 +91,7 @@ it('two equally flooding keys are served equally', async (context) => {
   await sleep(SECONDS * 1_000);
   const [a, b] = await stop();
   const share = a![200]! / (a![200]! + b![200]!);
-  survived(
+  addResult(
     context,
     'hostile clients',
     `${FLOODING} batches of 1000 unknown ids at once, of each of two keys`,
@@ -101,7 +101,7 @@ it('two equally flooding keys are served equally', async (context) => {
   );
   if (process.env.DEBUG) console.log(a, b);
   // on a busy machine few batches are served
-  const tolerance = inForm(0.3, 0.15);
+  const tolerance = shortOrLong(0.3, 0.15);
   expect(Math.abs(share - 0.5)).toBeLessThan(tolerance);
 }, 120_000);
 

@@ -6,7 +6,7 @@ import { REQUEST_CHANNEL } from '../../src/change-feed/listener.ts';
 import { readUnverified } from '../../src/change-feed/payload.ts';
 import { FEED_CHANNEL } from '../../src/change-feed/term.ts';
 import { addressOf } from '../support/address.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const POLL = { timeout: 10_000, interval: 20 };

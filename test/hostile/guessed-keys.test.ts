@@ -1,15 +1,15 @@
 import { beforeEach, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
 import { Everywhere } from '../support/everywhere.ts';
-import { inForm, survived } from '../support/form.ts';
 import { insertKey } from '../support/key.ts';
+import { addResult, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander, expectUnharmed } from './bystander.ts';
 import type { FloodOptions, FloodResult } from './flood-thread.ts';
 import { LoadThread } from './load-thread.ts';
 import { residentMiB, workersOf } from './memory.ts';
 
-const SECONDS = inForm(3, 15);
+const SECONDS = shortOrLong(3, 15);
 const MOST_LOOKUPS_PER_SECOND = 50;
 
 let service: Service;
@@ -45,7 +45,7 @@ it('20,000 forged keys a second are rejected without a look-up, and others are u
     const key = makeKey();
     return get(key.slice(0, -1) + (key.endsWith('0') ? '1' : '0'));
   });
-  const quiet = await bystander.watch(inForm(1_000, 5_000));
+  const quiet = await bystander.watch(shortOrLong(1_000, 5_000));
   const before = await lookups();
   const beforeMiB = await residentMiB(await service.workerPids());
   bystander.start();
@@ -60,14 +60,14 @@ it('20,000 forged keys a second are rejected without a look-up, and others are u
   const meanwhile = await bystander.stop();
   const perSecond = (1_000 * flooded.sent) / flooded.tookMs;
   const grownMiB = (await residentMiB(await service.workerPids())) - beforeMiB;
-  survived(context, 'hostile clients', `${Math.round(perSecond / 1000)},000 forged keys/s`, {
+  addResult(context, 'hostile clients', `${Math.round(perSecond / 1000)},000 forged keys/s`, {
     'look-ups/s': 0,
     'memory + MiB': Math.round(grownMiB),
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
   });
   if (process.env.DEBUG) console.log(context.task.meta, flooded);
   expect(Object.keys(flooded.answers)).toEqual(['401']);
-  expect(perSecond).toBeGreaterThan(inForm(10_000, 19_000));
+  expect(perSecond).toBeGreaterThan(shortOrLong(10_000, 19_000));
   expect(await lookups()).toEqual(before);
   expect(grownMiB).toBeLessThan(64);
   expectUnharmed(quiet, meanwhile);
@@ -75,7 +75,7 @@ it('20,000 forged keys a second are rejected without a look-up, and others are u
 
 it('5000 unknown keys are looked up once a minute, at most 50 a second, and others are unaffected', async (context) => {
   const unknownKeys = Array.from({ length: 5_000 }, () => get(makeKey()));
-  const quiet = await bystander.watch(inForm(1_000, 5_000));
+  const quiet = await bystander.watch(shortOrLong(1_000, 5_000));
   // valid, but not cached: their first use must work beside the unknown keys
   const idle = await Promise.all(Array.from({ length: 10 }, () => insertKey(service.sql, [])));
   const before = await lookups();
@@ -116,7 +116,7 @@ it('5000 unknown keys are looked up once a minute, at most 50 a second, and othe
     redis: after.redis - before.redis - 2 * good,
     postgres: after.postgres - before.postgres - good,
   };
-  survived(
+  addResult(
     context,
     'hostile clients',
     `5000 unknown keys, ${Math.round((1_000 * flooded.sent) / flooded.tookMs)}/s`,

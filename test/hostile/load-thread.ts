@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { parentPort, Worker } from 'node:worker_threads';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 
 /** Load in a separate thread, so that it neither delays the checks of a test nor is delayed by them. */
 export class LoadThread<Result> {

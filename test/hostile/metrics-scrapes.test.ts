@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { inForm, judgesTimes, survived } from '../support/form.ts';
+import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
 import { LoadThread } from './load-thread.ts';
@@ -13,16 +13,16 @@ it('200 connections that request /metrics again and again fail no request of oth
   const service = await startService({ workers: 2, hotels: IDS.map((id) => ({ id })) });
   const bystander = new Bystander(service, IDS);
   await bystander.watch(500);
-  const quiet = await bystander.watch(inForm(1_000, 10_000));
+  const quiet = await bystander.watch(shortOrLong(1_000, 10_000));
   const options: ScrapeOptions = { port: service.adminPort, connections: CONNECTIONS };
   const thread = new LoadThread<{ answered: number }>('./scrapes-thread.ts', options);
   await thread.ready;
   thread.start();
   bystander.start();
-  await sleep(inForm(3_000, 20_000));
+  await sleep(shortOrLong(3_000, 20_000));
   const meanwhile = await bystander.stop();
   const scrapes = await thread.stop();
-  survived(context, 'hostile clients', `${CONNECTIONS} connections that request /metrics again and again`, {
+  addResult(context, 'hostile clients', `${CONNECTIONS} connections that request /metrics again and again`, {
     "others' failures": meanwhile.wrong.length,
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
     'workers ended': await service.metric('hotel_api_worker_restarts_total'),
@@ -31,5 +31,5 @@ it('200 connections that request /metrics again and again fail no request of oth
   if (process.env.DEBUG) console.log(context.task.meta);
   expect(scrapes.answered).toBeGreaterThan(0);
   expect(meanwhile.wrong).toEqual([]);
-  if (judgesTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
+  if (checksTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
 });

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, it } from 'vitest';
-import { inForm, judgesTimes, survived } from '../support/form.ts';
+import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander } from './bystander.ts';
 import { LoadThread } from './load-thread.ts';
@@ -22,7 +22,7 @@ beforeAll(async () => {
 it('32 keyless connections that pipeline 16 Mbit/s are closed, no request of others fails, no worker exits', async (context) => {
   const bystander = new Bystander(service, IDS);
   await bystander.watch(500);
-  const quiet = await bystander.watch(inForm(1_000, 10_000));
+  const quiet = await bystander.watch(shortOrLong(1_000, 10_000));
   bystander.start();
   const options: PipelineOptions = {
     port: service.port,
@@ -33,10 +33,10 @@ it('32 keyless connections that pipeline 16 Mbit/s are closed, no request of oth
   const thread = new LoadThread<PipelineCounts>('./pipelines-thread.ts', options);
   await thread.ready;
   thread.start();
-  await sleep(inForm(6_000, 30_000));
+  await sleep(shortOrLong(6_000, 30_000));
   const counts = await thread.stop();
   const meanwhile = await bystander.stop();
-  survived(
+  addResult(
     context,
     'hostile clients',
     `${CONNECTIONS} keyless connections, 16 Mbit/s of pipelined requests`,
@@ -50,7 +50,7 @@ it('32 keyless connections that pipeline 16 Mbit/s are closed, no request of oth
   expect(meanwhile.wrong).toEqual([]);
   expect((await service.workerPids()).sort()).toEqual(pids);
   // the duration of an iteration depends on other processes
-  if (judgesTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
+  if (checksTimes) expect(meanwhile.p99Ms).toBeLessThan(quiet.p99Ms + 100);
 });
 
 it('two hundred pipelined requests are all served', async () => {

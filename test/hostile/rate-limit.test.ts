@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { pace } from '../../bench/load/pace.ts';
 import { createKey, limitKey } from '../../src/cli/keys.ts';
 import { type Answer, Client } from '../support/client.ts';
-import { inForm, survived } from '../support/form.ts';
+import { addResult, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const SECONDS = inForm(3, 10);
+const SECONDS = shortOrLong(3, 10);
 const LIMIT = { requests: 200, windowMs: 1_000 };
 
 let service: Service;
@@ -90,7 +90,7 @@ describe.concurrent('a limit of 200 requests a second over two workers', () => {
   it('is measured for the table', async (context) => {
     const { key } = await made(LIMIT);
     const { admitted, admissible } = await load(key, 1_000, 8);
-    survived(context, 'hostile clients', `a key limited to 200/s sends 1,000/s, ${SECONDS} s`, {
+    addResult(context, 'hostile clients', `a key limited to 200/s sends 1,000/s, ${SECONDS} s`, {
       'admitted/s': (admitted / SECONDS).toFixed(1),
     });
     expect(admitted).toBeGreaterThan(0.9 * admissible);

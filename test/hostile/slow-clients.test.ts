@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, it, vi } from 'vitest';
-import { inForm, promisedMs, survived } from '../support/form.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { RawConnection } from '../support/raw-connection.ts';
+import { addResult, promisedMs, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander, expectUnharmed } from './bystander.ts';
 import { residentMiB, workersOf } from './memory.ts';
@@ -103,7 +103,7 @@ const connections = (): Promise<number> => service.metric('hotel_api_connections
 it('500 slow senders, 260 slow readers and 1000 aborts are disconnected within 15 s, and others are unaffected', async (context) => {
   const bystander = new Bystander(service, ['mega-1', 'mega-2', 'huge-3']);
   await bystander.watch(500);
-  const quiet = await bystander.watch(inForm(3_000, 10_000));
+  const quiet = await bystander.watch(shortOrLong(3_000, 10_000));
   const beforeMiB = await residentMiB(pids);
   const before = await connections();
 
@@ -161,7 +161,7 @@ it('500 slow senders, 260 slow readers and 1000 aborts are disconnected within 1
   expect(await connections()).toBeLessThanOrEqual(before + 10);
   readers.close();
 
-  survived(context, 'hostile clients', '500 slowloris, 260 slow readers, 1000 aborts', {
+  addResult(context, 'hostile clients', '500 slowloris, 260 slow readers, 1000 aborts', {
     'closed after s': (slow.longestMs / 1000).toFixed(1),
     'memory + MiB': Math.round(most - beforeMiB),
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
-import { inForm, survived } from '../support/form.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
+import { addResult, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { workersOf } from './memory.ts';
 
@@ -170,7 +170,7 @@ describe('a request in two parts', () => {
 it(
   'responses are never mixed between clients, for any cuts of requests and with aborts',
   async (context) => {
-    const requests = inForm(150, 2_000);
+    const requests = shortOrLong(150, 2_000);
     const faults: string[] = [];
     let answered = 0;
     const client = async (number: number) => {
@@ -217,13 +217,13 @@ it(
     };
     await Promise.all(Array.from({ length: CONNECTIONS }, (_, number) => client(number)));
     expect(faults.slice(0, 5)).toEqual([]);
-    survived(context, 'hostile clients', `requests cut at random on ${CONNECTIONS} connections`, {
+    addResult(context, 'hostile clients', `requests cut at random on ${CONNECTIONS} connections`, {
       answered,
       mixed: 0,
     });
     await expectWell();
   },
-  inForm(30_000, 300_000),
+  shortOrLong(30_000, 300_000),
 );
 
 describe('a GET with a body', () => {

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 
 const REPACK = fileURLToPath(new URL('../../node_modules/uWebSockets.js', import.meta.url));
 const EXPORTS = ['App', 'SSLApp', 'us_listen_socket_close', 'us_socket_local_port', '_cfg', 'getParts'];

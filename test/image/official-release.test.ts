@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { startService } from '../support/service.ts';
 import { installUws, uwsEnvironment } from '../support/uws.ts';
 import { makeOfficialLayout } from './official-layout.ts';

@@ -1,8 +1,8 @@
 import { beforeAll, expect, it } from 'vitest';
 import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { pathOf } from '../support/programs.ts';

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { Environment, readConfig } from '../../src/config/config.ts';
 import { Program } from '../cli/program.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
 import { type Manifest, render, renderFolder } from './kustomize.ts';

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { insertKey } from '../support/key.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
 import { type Service, startService } from '../support/service.ts';

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { MAIN } from '../cli/program.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 
 /** Shell of an operator in a new folder, with `hotel-api` on the PATH and these variables. */
 export class Operator {

@@ -1,9 +1,9 @@
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownPostgres } from '../support/own-server.ts';
 import { serverPrograms } from '../support/server-programs.ts';

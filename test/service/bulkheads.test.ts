@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
 import { type Lane, Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { FaultProxy } from '../support/proxy.ts';
 
 const CONNECTIONS = 4;

@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { describe, expect, test } from 'vitest';
+import { closeAll } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
-import { closeAll } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
 

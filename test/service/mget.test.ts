@@ -5,8 +5,8 @@ import { Redis as Client } from 'ioredis';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { MgetConnection } from '../../src/redis/mget.ts';
 import type { Values } from '../../src/redis/reply-parser.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshRedis, freshRedis } from '../support/database.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 
 await needs('redis');

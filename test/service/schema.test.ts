@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
 import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 
 let database: FreshDatabase;
 let service: Sql;

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createKey } from '../../src/cli/keys.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';

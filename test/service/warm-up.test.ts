@@ -5,9 +5,9 @@ import { HotIds } from '../../src/cache/hot-ids.ts';
 import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
 import { readPosition } from '../../src/change-feed/history.ts';
 import { Redis } from '../../src/redis/client.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { closeAtEnd } from './left-behind.ts';
+import { closeAtEnd } from './cleanup.ts';
 
 /** What several fronts share: the next request on a connection that was used before finds it closed. */
 export class ConnectionCloser {

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
 import { addressOf } from './address.ts';
-import { closeAtEnd, fault, settle } from './left-behind.ts';
+import { closeAtEnd, fault, settle } from './cleanup.ts';
 
 /** Migrated database of one test file. */
 export interface FreshDatabase {

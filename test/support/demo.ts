@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { runningOf } from '../../src/demo/servers/processes.ts';
-import { closeAtEnd } from './left-behind.ts';
+import { closeAtEnd } from './cleanup.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const DEMO_READY_MS = 60_000;

@@ -1,6 +1,6 @@
+import { closeAtEnd } from './cleanup.ts';
 import { type Answer, Client } from './client.ts';
-import { promisedMs } from './form.ts';
-import { closeAtEnd } from './left-behind.ts';
+import { promisedMs } from './run-length.ts';
 import type { Service } from './service.ts';
 import { ownTimeMs } from './stall-detector.ts';
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { closeAtEnd } from './left-behind.ts';
+import { closeAtEnd } from './cleanup.ts';
 
 /** Paths of libfaketime on Debian and Fedora. */
 export const FAKETIME_LIBRARIES = [

@@ -3,8 +3,8 @@ import { onTestFinished } from 'vitest';
 import { FreshnessChecker, type Report } from '../../src/cli/freshness/checker.ts';
 import { ServiceClient } from '../../src/cli/freshness/service-client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
-import { promisedMs } from './form.ts';
-import { closeAtEnd, fault } from './left-behind.ts';
+import { closeAtEnd, fault } from './cleanup.ts';
+import { promisedMs } from './run-length.ts';
 import type { Service } from './service.ts';
 import { stalledIn } from './stall-detector.ts';
 

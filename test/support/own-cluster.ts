@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
-import { closeAtEnd } from './left-behind.ts';
+import { closeAtEnd } from './cleanup.ts';
 import { OwnServer, redisProgram } from './own-server.ts';
 
 const ADMIN = 'admin';

@@ -9,7 +9,7 @@ import { descendantsOf } from '../../src/demo/servers/processes.ts';
 import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
-import { closeAtEnd } from './left-behind.ts';
+import { closeAtEnd } from './cleanup.ts';
 
 /** Server of one test file, which may be frozen, killed and restarted on its port with its data. */
 export class OwnServer {

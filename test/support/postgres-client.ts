@@ -1,5 +1,5 @@
 import postgres, { type Sql } from 'postgres';
-import { closeAtEnd } from './left-behind.ts';
+import { closeAtEnd } from './cleanup.ts';
 
 /** Opens a client with one connection to any server; it is closed at the end of the file. */
 export function postgresClient(url: string): Sql {

@@ -12,7 +12,7 @@ export const withServers = {
   globalSetup: 'test/support/servers.ts',
   setupFiles: 'test/support/setup.ts',
   runner: './test/support/runner.ts',
-  provide: { form: 'short' },
+  provide: { runLength: 'short' },
   // bounds that only a hang exceeds
   testTimeout: 120_000,
   hookTimeout: 120_000,

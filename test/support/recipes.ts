@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { ingressConfiguration } from '../manifests/ingress.ts';
-import { closeAtEnd } from './left-behind.ts';
+import { closeAtEnd } from './cleanup.ts';
 import { startNginx } from './nginx.ts';
 import { pathOf } from './programs.ts';
 

@@ -5,14 +5,14 @@ import type { Sql } from 'postgres';
 import { inject } from 'vitest';
 import { type Exit, type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { childrenOf } from '../../src/demo/servers/processes.ts';
+import { closeAtEnd, fault } from './cleanup.ts';
 import { type Answer, type AskOptions, Client } from './client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
 import { type Sample, samplesOf } from './exposition.ts';
-import { inForm } from './form.ts';
 import { type HotelRow, insertHotels } from './hotel.ts';
 import { insertKey } from './key.ts';
-import { closeAtEnd, fault } from './left-behind.ts';
 import { ownPort } from './own-port.ts';
+import { shortOrLong } from './run-length.ts';
 import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
@@ -77,7 +77,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         // a test that counts loads makes its own
         WARMUP_TIMEOUT_MS: '0',
         ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
-        ...inForm<Record<string, string>>(LONG_DEADLINE, {}),
+        ...shortOrLong<Record<string, string>>(LONG_DEADLINE, {}),
         ...options.env,
       },
       stopSignal: 'SIGTERM',

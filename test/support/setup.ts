@@ -1,5 +1,5 @@
 import { afterAll } from 'vitest';
-import { closeAll } from './left-behind.ts';
+import { closeAll } from './cleanup.ts';
 
 // registered first, so that it runs after the hooks of the file
 afterAll(closeAll);

@@ -27,8 +27,8 @@ import { Events } from '../../src/observability/events.ts';
 import { openLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { Redis } from '../../src/redis/client.ts';
+import { closeAtEnd } from './cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
-import { closeAtEnd } from './left-behind.ts';
 
 /** Timeout of `until`, which normally takes moments. */
 const UNTIL_MS = 20_000;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisedMs } from './form.ts';
+import { promisedMs } from './run-length.ts';
 
 /** Interval of the checks for stalls. */
 const TICK_MS = 20;

@@ -6,9 +6,9 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Hotel } from '../../src/hotels/hotel.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type Answer, Client } from '../support/client.ts';
 import { startDemo } from '../support/demo.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needsPackages } from '../support/own-packages.ts';
 import { ownPort } from '../support/own-port.ts';
 

@@ -7,12 +7,12 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { ToPrimary, ToWorker } from '../../src/cluster/messages.ts';
 import { readConfig } from '../../src/config/config.ts';
 import { groupOf, runningOf } from '../../src/demo/servers/processes.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { answererOf } from '../support/everywhere.ts';
-import { promisedMs } from '../support/form.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { ownPort } from '../support/own-port.ts';
 import { RawConnection } from '../support/raw-connection.ts';
+import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs, within } from '../support/stall-detector.ts';
 

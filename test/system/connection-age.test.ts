@@ -1,6 +1,6 @@
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { expect, it } from 'vitest';
-import { closeAtEnd } from '../support/left-behind.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type Service, startService } from '../support/service.ts';
 
 /** Client that keeps its one connection as long as the server permits. */

@@ -8,8 +8,8 @@ import { screen } from '../../src/demo/screen.ts';
 import { othersReach, type PostgresServer } from '../../src/demo/servers/postgres.ts';
 import { descendantsOf, runningOf } from '../../src/demo/servers/processes.ts';
 import type { RedisServer } from '../../src/demo/servers/redis.ts';
+import { settle } from '../support/cleanup.ts';
 import { DEMO_READY_MS, type Demo, startDemo } from '../support/demo.ts';
-import { settle } from '../support/left-behind.ts';
 import { lacks } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
 

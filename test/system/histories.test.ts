@@ -1,12 +1,12 @@
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { restoreFolder, saveFolder } from '../history/restores.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import type { Answer } from '../support/client.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { insertKey } from '../support/key.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { ownReplica } from '../support/own-replica.ts';
 import { ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { Everywhere, named } from '../support/everywhere.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { ownPostgres } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { FakeClock } from '../support/fake-clock.ts';
-import { promisedMs } from '../support/form.ts';
 import { Mirror } from '../support/mirror.ts';
 import { needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
+import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const DAY_MS = 86_400_000;

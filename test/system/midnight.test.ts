@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { Everywhere } from '../support/everywhere.ts';
 import { FakeClock } from '../support/fake-clock.ts';
-import { promisedMs } from '../support/form.ts';
 import { needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
+import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const DAY_MS = 86_400_000;

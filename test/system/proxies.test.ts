@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
 import { type ClosingFront, ConnectionCloser, startClosingFront } from '../support/closing-front.ts';
 import { type Rejection, startFront } from '../support/front.ts';
-import { closeAtEnd } from '../support/left-behind.ts';
 import { needs } from '../support/needs.ts';
 import { PROXIES } from '../support/recipes.ts';
 import { type Service, startService } from '../support/service.ts';

@@ -3,10 +3,10 @@ import { inject, type TestContext } from 'vitest';
 declare module 'vitest' {
   interface ProvidedContext {
     /** short: part of all tests; long: duration of faults and number of clients as in the guarantees */
-    form: 'short' | 'long';
+    runLength: 'short' | 'long';
   }
   interface TaskMeta {
-    survived?: Row;
+    result?: Row;
   }
 }
 
@@ -17,21 +17,21 @@ export interface Row {
   measured: Record<string, string | number>;
 }
 
-/** True if promises in milliseconds are checked: the long form has the machine to itself. */
-export const judgesTimes = inject('form') === 'long';
+/** True if promises in milliseconds are checked: the long run has the machine to itself. */
+export const checksTimes = inject('runLength') === 'long';
 
-/** Returns a promise in milliseconds; in the short form a bound that only a hang exceeds. */
-export const promisedMs = (ms: number): number => (judgesTimes ? ms : Math.max(20 * ms, 20_000));
+/** Returns a promise in milliseconds; in a short run a bound that only a hang exceeds. */
+export const promisedMs = (ms: number): number => (checksTimes ? ms : Math.max(20 * ms, 20_000));
 
-/** Returns the value for the present form. */
-export const inForm = <T>(short: T, long: T): T => (inject('form') === 'long' ? long : short);
+/** Returns the value for the length of this run. */
+export const shortOrLong = <T>(short: T, long: T): T => (inject('runLength') === 'long' ? long : short);
 
 /** Adds measurements to the table; a repeated test replaces its row. */
-export function survived(
+export function addResult(
   context: TestContext,
   table: Row['table'],
   fault: string,
   measured: Row['measured'],
 ): void {
-  context.task.meta.survived = { table, fault, measured };
+  context.task.meta.result = { table, fault, measured };
 }

@@ -19,7 +19,7 @@ export async function closeAll(): Promise<void> {
     await next.close().catch((error: Error) => fault(`${next!.what}: ${error.message}`));
   }
   const found = faults.splice(0);
-  if (found.length > 0) throw new Error(`left behind:\n${found.join('\n')}`);
+  if (found.length > 0) throw new Error(`not cleaned up:\n${found.join('\n')}`);
 }
 
 /** Polls until `look` returns an empty array or the time is over; returns its last result. */
