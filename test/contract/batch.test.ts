@@ -93,7 +93,7 @@ describe('a batch', () => {
     );
     expect(idsOf(answer)).toEqual(['h1', 'h2']);
     expect(idsOf(await registries('"0500003"', '500003'))).toEqual(['h3']);
-    expect(idsOf(await registries('0', '-0', '"-0"', '"00"', '"-00"'))).toEqual(['zero']);
+    expect(idsOf(await registries('0', '-0', '"-0"', '"00"', '"-00"', '0e999999999999'))).toEqual(['zero']);
     expect(idsOf(await registries('-5', '"-5"', '"-05"'))).toEqual(['minus']);
   });
 
@@ -128,6 +128,7 @@ describe('a batch', () => {
     expectRejected(await channels(...numbers.map(() => 'nobody')), /channel_ids.*1000/);
     expectRejected(await registries(...numbers.map((i) => String(500_000 + i))), /registry_ids.*1000/);
     expectRejected(await registries(...numbers.map(() => '500001')), /registry_ids.*1000/);
+    expectRejected(await registries(...numbers.map(() => '1.5')), /registry_ids.*1000/);
     expectRejected(await channels(...new Array(100_000).fill('CH-1')), /channel_ids.*1000/);
   });
 
@@ -243,6 +244,9 @@ describe('the body of a batch', () => {
     '500001.5',
     '5000015e-1',
     '1e-3',
+    '1.00000000000000000000000001',
+    '12345678901234567890123456789012345678901e-1',
+    '1e-99999999999999999999',
     'null',
     'true',
     '[]',
@@ -271,7 +275,8 @@ describe('the body of a batch', () => {
   });
 
   it('accepts integers up to 2^53-1, exactly', async () => {
-    expect(idsOf(await registries('9007199254740991', '-9007199254740991'))).toEqual(['exact', 'least']);
+    expect(idsOf(await registries('900719925474099.1e1', '-9007199254740991'))).toEqual(['exact', 'least']);
+    expect(idsOf(await registries('9007199254740991'))).toEqual(['exact']);
     expect(idsOf(await registries('"9007199254740991"', '"-9007199254740991"'))).toEqual(['exact', 'least']);
   });
 

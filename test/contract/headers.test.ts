@@ -159,6 +159,9 @@ describe('If-None-Match', () => {
     ['more than the tag', 200, (tag) => `${tag.slice(0, -1)}x"`],
     ['the tag in another tag', 200, (tag) => `"${tag.replaceAll('"', '')} "`],
     ['nothing', 200, () => ''],
+    ['an asterisk in quotes', 200, () => '"*"'],
+    ['the tag without quotes', 200, (tag) => tag.replaceAll('"', '')],
+    ['the tag without its last quote', 200, (tag) => tag.slice(0, -1)],
   ];
 
   it.each(conditions)('with %s results in %s', async (_, status, condition) => {
@@ -248,7 +251,7 @@ describe('If-None-Match', () => {
 });
 
 describe('x-request-id', () => {
-  it.each(['a', '7f0c4b1e-6b0f-4a3c-9d25-0e6f4f0a2b11', 'Req_1.2-3', 'x'.repeat(36)])(
+  it.each(['a', '7f0c4b1e-6b0f-4a3c-9d25-0e6f4f0a2b11', '7f3c-_.~+/=:@Z', 'x'.repeat(128)])(
     'is echoed if it is well-formed: %s',
     async (id) => {
       for (const path of ['/hotels/small', '/hotels', '/hotels/nowhere', '/nowhere']) {
@@ -268,7 +271,21 @@ describe('x-request-id', () => {
   );
 
   it.each(
-    ['', 'a b', 'x'.repeat(1_000), '"quoted"', 'a\tb', 'é', '<script>', 'a\u00a0b', '{"a":1}'].map(titled),
+    [
+      '',
+      'a b',
+      'a;b',
+      'a,b',
+      "a'b",
+      '%0a',
+      'x'.repeat(129),
+      '"quoted"',
+      'a\tb',
+      'é',
+      '<script>',
+      'a\u00a0b',
+      '{"a":1}',
+    ].map(titled),
   )('is replaced if it is malformed: %s', async (_, id) => {
     const { headers } = await service.get('/hotels/small', { headers: { 'x-request-id': id } });
     expect(headers['x-request-id']).not.toBe(id);
