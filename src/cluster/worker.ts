@@ -7,9 +7,9 @@ import { openLog } from '../observability/log.ts';
 import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
 import { loginOf } from '../redis/store.ts';
 import { Base } from './base.ts';
+import { buildWorker } from './build-worker.ts';
 import { drain } from './drain.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
-import { buildWorker } from './parts.ts';
 
 /** Time that the worker waits for Redis at its start. */
 const REDIS_TIMEOUT_MS = 500;
@@ -81,7 +81,7 @@ function startWorker({
   const start = async () => {
     watchProcess(metrics.registry, String(number));
     watchWorker(metrics.registry, String(number), {
-      pipeline: pipeline,
+      pipeline,
       server,
       maxConnections,
       postgres,
@@ -90,7 +90,7 @@ function startWorker({
       warmUp: () => warmedUp,
       waiters: logPositions,
       collections,
-      feedStatus: feedStatus,
+      feedStatus,
       replicas,
     });
     logPositions.follow(feed.history);

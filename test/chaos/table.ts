@@ -10,7 +10,7 @@ const RESULTS = fileURLToPath(new URL('./results', import.meta.url));
 
 type ResultRow = Row & { held: string };
 
-/** Reporter that prints the table of results, and writes it to results/ (long.json and long.md) if all tests ran. */
+/** Reporter that prints the table of results, and writes it to results/long.md if all tests ran. */
 export default class SurvivalTable implements Reporter {
   async onTestRunEnd(modules: readonly TestModule[]): Promise<void> {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
@@ -25,11 +25,8 @@ export default class SurvivalTable implements Reporter {
     if (modules.length < testFiles() || !tests.every(wasTried)) return;
     await mkdir(RESULTS, { recursive: true });
     const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}, Node ${process.version}`;
-    await writeFile(
-      `${RESULTS}/long.json`,
-      `${JSON.stringify({ machine, date: new Date().toISOString().slice(0, 10), rows }, null, 2)}\n`,
-    );
-    await writeFile(`${RESULTS}/long.md`, text);
+    const date = new Date().toISOString().slice(0, 10);
+    await writeFile(`${RESULTS}/long.md`, `${machine}, ${date}\n\n${text}`);
   }
 }
 

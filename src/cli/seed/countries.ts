@@ -11,51 +11,25 @@ const before = '{number} {street}';
 const after = '{street} {number}';
 const comma = '{street}, {number}';
 
-const english = [
-  'High Street',
-  'Station Road',
-  'Park Avenue',
-  'Church Lane',
-  'Market Square',
-  'Harbour Road',
-  'Mill Lane',
-  'King Street',
-];
-const german = [
-  'Hauptstraße',
-  'Bahnhofstraße',
-  'Gartenweg',
-  'Am Markt',
-  'Lindenallee',
-  'Schlossplatz',
-  'Seestraße',
-  'Kirchgasse',
-];
-const spanish = [
-  'Calle Mayor',
-  'Avenida de la Constitución',
-  'Plaza de España',
-  'Paseo del Mar',
-  'Calle del Sol',
-  'Calle San Juan',
-];
-const portuguese = [
-  'Rua Direita',
-  'Avenida da Liberdade',
-  'Praça da República',
-  'Rua do Comércio',
-  'Rua das Flores',
-  'Avenida Beira-Mar',
-];
-const french = [
-  'Rue de la Gare',
-  'Avenue de la République',
-  'Place du Marché',
-  'Rue des Écoles',
-  'Quai du Port',
-  'Boulevard Victor Hugo',
-];
-const dutch = ['Kerkstraat', 'Dorpsstraat', 'Stationsweg', 'Molenlaan', 'Havenkade', 'Grote Markt'];
+/** Splits a list that is written as one text. */
+const names = (list: string): string[] => list.split('|');
+
+const english = names(
+  'High Street|Station Road|Park Avenue|Church Lane|Market Square|Harbour Road|Mill Lane|King Street',
+);
+const german = names(
+  'Hauptstraße|Bahnhofstraße|Gartenweg|Am Markt|Lindenallee|Schlossplatz|Seestraße|Kirchgasse',
+);
+const spanish = names(
+  'Calle Mayor|Avenida de la Constitución|Plaza de España|Paseo del Mar|Calle del Sol|Calle San Juan',
+);
+const portuguese = names(
+  'Rua Direita|Avenida da Liberdade|Praça da República|Rua do Comércio|Rua das Flores|Avenida Beira-Mar',
+);
+const french = names(
+  'Rue de la Gare|Avenue de la République|Place du Marché|Rue des Écoles|Quai du Port|Boulevard Victor Hugo',
+);
+const dutch = names('Kerkstraat|Dorpsstraat|Stationsweg|Molenlaan|Havenkade|Grote Markt');
 
 /** Countries of the seeds, by ISO 3166-1 alpha-2 code. */
 export const countries: Readonly<Record<string, Country>> = {
@@ -69,21 +43,21 @@ export const countries: Readonly<Record<string, Country>> = {
   CZ: {
     languages: ['cs'],
     postalCode: '### ##',
-    streets: ['Hlavní', 'Nádražní', 'Zahradní', 'Náměstí Míru', 'Lipová', 'Na Příkopě'],
+    streets: names('Hlavní|Nádražní|Zahradní|Náměstí Míru|Lipová|Na Příkopě'),
     line: after,
   },
   DE: { languages: ['de'], postalCode: '#####', streets: german, line: after },
   DK: {
     languages: ['da'],
     postalCode: '####',
-    streets: ['Hovedgaden', 'Strandvejen', 'Kirkevej', 'Torvet', 'Havnegade'],
+    streets: names('Hovedgaden|Strandvejen|Kirkevej|Torvet|Havnegade'),
     line: after,
   },
   ES: { languages: ['es', 'es', 'ca'], postalCode: '#####', streets: spanish, line: comma },
   FI: {
     languages: ['fi', 'fi', 'sv'],
     postalCode: '#####',
-    streets: ['Kauppakatu', 'Asematie', 'Rantatie', 'Puistokatu'],
+    streets: names('Kauppakatu|Asematie|Rantatie|Puistokatu'),
     line: after,
   },
   FR: { languages: ['fr'], postalCode: '#####', streets: french, line: before },
@@ -91,39 +65,32 @@ export const countries: Readonly<Record<string, Country>> = {
   GR: {
     languages: ['el'],
     postalCode: '### ##',
-    streets: ['Ερμού', 'Λεωφόρος Αθηνών', 'Οδός Σταδίου', 'Πλατεία Ελευθερίας', 'Παραλιακή'],
+    streets: names('Ερμού|Λεωφόρος Αθηνών|Οδός Σταδίου|Πλατεία Ελευθερίας|Παραλιακή'),
     line: after,
   },
   HR: {
     languages: ['hr'],
     postalCode: '#####',
-    streets: ['Glavna ulica', 'Obala', 'Vukovarska', 'Trg slobode'],
+    streets: names('Glavna ulica|Obala|Vukovarska|Trg slobode'),
     line: after,
   },
   HU: {
     languages: ['hu'],
     postalCode: '####',
-    streets: ['Fő utca', 'Kossuth tér', 'Petőfi út', 'Rákóczi út'],
+    streets: names('Fő utca|Kossuth tér|Petőfi út|Rákóczi út'),
     line: after,
   },
   IE: { languages: ['en'], postalCode: '@## @##@', streets: english, line: before },
   IT: {
     languages: ['it'],
     postalCode: '#####',
-    streets: [
-      'Via Roma',
-      'Corso Garibaldi',
-      'Piazza del Duomo',
-      'Via Dante',
-      'Lungomare Marconi',
-      'Viale dei Pini',
-    ],
+    streets: names('Via Roma|Corso Garibaldi|Piazza del Duomo|Via Dante|Lungomare Marconi|Viale dei Pini'),
     line: comma,
   },
   JP: {
     languages: ['ja'],
     postalCode: '###-####',
-    streets: ['本町', '中央通り', '駅前', '桜町', '港町'],
+    streets: names('本町|中央通り|駅前|桜町|港町'),
     line: after,
   },
   MX: { languages: ['es'], postalCode: '#####', streets: spanish, line: after },
@@ -131,26 +98,26 @@ export const countries: Readonly<Record<string, Country>> = {
   NO: {
     languages: ['no'],
     postalCode: '####',
-    streets: ['Storgata', 'Kirkeveien', 'Strandgata', 'Torggata'],
+    streets: names('Storgata|Kirkeveien|Strandgata|Torggata'),
     line: after,
   },
   PL: {
     languages: ['pl'],
     postalCode: '##-###',
-    streets: ['ul. Główna', 'ul. Ogrodowa', 'Rynek', 'ul. Kościuszki', 'al. Niepodległości'],
+    streets: names('ul. Główna|ul. Ogrodowa|Rynek|ul. Kościuszki|al. Niepodległości'),
     line: after,
   },
   PT: { languages: ['pt'], postalCode: '####-###', streets: portuguese, line: comma },
   SE: {
     languages: ['sv'],
     postalCode: '### ##',
-    streets: ['Storgatan', 'Kungsgatan', 'Hamngatan', 'Kyrkogatan'],
+    streets: names('Storgatan|Kungsgatan|Hamngatan|Kyrkogatan'),
     line: after,
   },
   TR: {
     languages: ['tr'],
     postalCode: '#####',
-    streets: ['Atatürk Caddesi', 'Cumhuriyet Meydanı', 'Sahil Yolu', 'İstiklal Caddesi'],
+    streets: names('Atatürk Caddesi|Cumhuriyet Meydanı|Sahil Yolu|İstiklal Caddesi'),
     line: after,
   },
   US: {

@@ -1,55 +1,15 @@
 import type { Draw } from './draw.ts';
 
-const KINDS = [
-  'Hotel',
-  'Grand Hotel',
-  'Boutique Hotel',
-  'Inn',
-  'Guesthouse',
-  'Resort',
-  'Lodge',
-  'Suites',
-  'Park Hotel',
-  'Residence',
-];
-const MARKS = [
-  'Aurora',
-  'Bellevue',
-  'Central',
-  'Garden',
-  'Harbour',
-  'Imperial',
-  'Lakeside',
-  'Meridian',
-  'Mirabell',
-  'Old Mill',
-  'Orchard',
-  'Panorama',
-  'Plaza',
-  'Regina',
-  'Riverside',
-  'Royal',
-  'Station',
-  'Sunrise',
-  'Terrace',
-  'Victoria',
-  'White Swan',
-  'Golden Lion',
-];
-const CAPTIONS = [
-  'Front of the house',
-  'Double room',
-  'Breakfast room',
-  'Lobby',
-  'Terrace in the evening',
-  'Suite with a view',
-  'Garden',
-  'Spa',
-  'Restaurant',
-  'Meeting room',
-  'Roof bar',
-  'Family room',
-];
+const KINDS =
+  'Hotel|Grand Hotel|Boutique Hotel|Inn|Guesthouse|Resort|Lodge|Suites|Park Hotel|Residence'.split('|');
+const MARKS =
+  'Aurora|Bellevue|Central|Garden|Harbour|Imperial|Lakeside|Meridian|Mirabell|Old Mill|Orchard|Panorama|Plaza|Regina|Riverside|Royal|Station|Sunrise|Terrace|Victoria|White Swan|Golden Lion'.split(
+    '|',
+  );
+const CAPTIONS =
+  'Front of the house|Double room|Breakfast room|Lobby|Terrace in the evening|Suite with a view|Garden|Spa|Restaurant|Meeting room|Roof bar|Family room'.split(
+    '|',
+  );
 const OPENINGS = [
   '{name} stands in the middle of {city}, a few minutes on foot from the old town and the main station.',
   'A quiet address in {city}: {name} has welcomed travellers for three generations and was renovated with care.',

@@ -20,7 +20,7 @@ import { changesOperation } from '../http/changes-handler.ts';
 import { ConnectionTurnover } from '../http/connection-turnover.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
-import { openServer, type Server } from '../http/server.ts';
+import { openServer } from '../http/server.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
@@ -29,8 +29,8 @@ import { Redis } from '../redis/client.ts';
 import type { Base } from './base.ts';
 import { divideDescriptors } from './descriptors.ts';
 import type { Start } from './messages.ts';
-import { type OpenPostgres, openPostgres } from './open-postgres.ts';
-import { type OpenRedis, openRedis } from './open-redis.ts';
+import { openPostgres } from './open-postgres.ts';
+import { openRedis } from './open-redis.ts';
 
 const FORGET_EVERY_MS = 10_000;
 /**
@@ -47,33 +47,12 @@ const UNKNOWN_KEYS = { requests: 8, windowMs: 200 };
 const LIST_SHARE = 1 / 32;
 const LEAST_LIST_BYTES = 1024 ** 2;
 
-/** Parts of a worker that execute the primary's messages. */
-export interface Parts extends OpenPostgres {
-  redis: OpenRedis['redis'] | undefined;
-  local: LocalCache | undefined;
-  hotIds: HotIds | undefined;
-  /** undefined: the local cache is disabled */
-  warmUp: WarmUp | undefined;
-  hotelList: HotelList;
-  collections: Collections;
-  apiKeys: ApiKeyCache;
-  limiter: RateLimiter;
-  feedStatus: FeedStatus;
-  feedApplier: FeedApplier;
-  logPositions: PositionWatch;
-  pipeline: RequestPipeline;
-  server: Server;
-  maxConnections: number;
-}
-
-/**
- * Builds a worker; its port is not open yet. `requestLeases` requests leases from the primary.
- */
+/** Builds a worker; its port is not open yet. Returns the parts that execute the primary's messages. */
 export function buildWorker(
   base: Base,
   { documents, number }: Pick<Start, 'documents' | 'number'>,
   requestLeases: (requests: LeaseRequest[]) => void,
-): Parts {
+) {
   const { config, shutdown, metrics } = base;
   const feedStatus = new FeedStatus();
   const hotelChanges = new RecentChanges();
@@ -164,13 +143,13 @@ export function buildWorker(
     keyChanges,
     reader,
     local,
-    redisBatch: redisBatch,
+    redisBatch,
     pageIndex: hotelList.index,
     collections,
-    apiKeys: apiKeys,
+    apiKeys,
     redisHotels: redisCache?.hotels,
     redisKeys: redisCache?.keys,
-    feedStatus: feedStatus,
+    feedStatus,
     metrics,
   });
   const accessLog = new AccessLog(base.log, {
@@ -212,24 +191,18 @@ export function buildWorker(
   );
   pipeline.isDue = () => turnover.isDue();
   shutdown.push('connection turnover', () => turnover.close());
-  const redis = redisCache?.redis;
   return {
     ...{
       postgres,
       replicas,
-      redis,
+      redis: redisCache?.redis,
       local,
       hotIds,
       warmUp,
-      hotelList: hotelList,
+      hotelList,
       collections,
-      apiKeys: apiKeys,
-      limiter,
-      feedStatus: feedStatus,
-      feedApplier: feedApplier,
-      logPositions,
-      pipeline: pipeline,
+      apiKeys,
     },
-    ...{ server, maxConnections },
+    ...{ limiter, feedStatus, feedApplier, logPositions, pipeline, server, maxConnections },
   };
 }
