@@ -1,0 +1,66 @@
+import { readFile } from 'node:fs/promises';
+import { beforeAll, expect, it } from 'vitest';
+import { needs } from '../support/needs.ts';
+import { type Service, startService } from '../support/service.ts';
+import { Operator } from './operator.ts';
+
+await needs('bash', 'psql', 'redis-cli', 'redis-server');
+
+const RUNBOOK = new URL('../../docs/operations/runbook.md', import.meta.url);
+
+let service: Service;
+let operator: Operator;
+/** lines of the section, without those of kubectl */
+let lookUps: string[];
+
+beforeAll(async () => {
+  service = await startService({ hotels: [{ id: 'a' }] });
+  operator = await Operator.set({
+    ADMIN_URL: service.database.ownerUrl,
+    REDIS_URL: service.redisDatabase!.url,
+  });
+  const section = /^## Look-ups\n(.*?)^## /ms.exec(await readFile(RUNBOOK, 'utf8'))![1]!;
+  lookUps = [...section.matchAll(/^```sh\n(.*?)^```/gms)]
+    .map(([, lines]) => lines!.replaceAll(/^kubectl .*\n/gm, ''))
+    .filter((lines) => lines !== '');
+});
+
+/** Runs the look-up that contains `text`. Returns what it prints. */
+async function lookUp(text: string): Promise<string> {
+  const found = lookUps.filter((lines) => lines.includes(text));
+  expect(found).toHaveLength(1);
+  return operator.types(found[0]!.replace(':9090/', `:${service.adminPort}/`));
+}
+
+it('the metrics of a pod show its state', async () => {
+  expect(await lookUp('curl')).toMatch(/^hotel_api_invalidator_active(\{.*\})? 1$/m);
+});
+
+it('sessions of the service are shown by purpose', async () => {
+  const printed = await lookUp("like 'hotel-api %'");
+  for (const purpose of ['invalidate', 'listen', 'serve']) expect(printed).toContain(`hotel-api ${purpose} `);
+});
+
+it('the session of the active invalidator is found by its lock, and another takes over after its end', async () => {
+  const pidIn = (printed: string) => /^ *(\d+) \| hotel-api invalidate /m.exec(printed)?.[1];
+  const pid = pidIn(await lookUp('1869899117'));
+  expect(pid).toBeDefined();
+  await operator.types(`psql "$ADMIN_URL" -c 'select pg_terminate_backend(${pid})'`);
+  await expect.poll(async () => pidIn(await lookUp('1869899117'))).toMatch(new RegExp(`^(?!${pid}$)\\d+$`));
+});
+
+it('a transaction that was left open is shown with the session that it blocks', async () => {
+  await service.sql.begin(async (sql) => {
+    const [{ pid }] = (await sql`select pg_backend_pid() as pid`) as [{ pid: number }];
+    await sql`lock table hotels in access exclusive mode`;
+    const asked = service.get('/hotels/other');
+    await expect.poll(() => lookUp('pg_blocking_pids')).toContain(`{${pid}}`);
+    expect(await lookUp('pg_blocking_pids')).toMatch(new RegExp(`^ *${pid} .* idle in transaction `, 'm'));
+    await asked;
+  });
+});
+
+it('waiting changes, replicas and Redis are shown', async () => {
+  expect(await lookUp('pg_stat_replication')).toMatch(/replay_lag/);
+  expect(await lookUp('redis-cli')).toMatch(/^PONG\n.*^maxmemory_policy:/ms);
+});
