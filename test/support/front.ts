@@ -21,10 +21,11 @@ export interface FrontRequest {
 
 /**
  * Fault of the proxy: it responds itself, or closes the connection before the response or in the middle of its body,
- * with or without a content-length.
+ * with or without a content-length, or never responds.
  */
 export type Rejection =
   | { status: number; retryAfterS?: number; headers?: OutgoingHttpHeaders; body?: string }
+  | 'silent'
   | 'cut'
   | 'cut body'
   | 'cut body without length';
@@ -50,7 +51,9 @@ export async function startFront(
     };
     seen.push(record);
     const rejection = errorReplies[seen.length];
-    if (rejection === 'cut') {
+    if (rejection === 'silent') {
+      // until the client disconnects
+    } else if (rejection === 'cut') {
       incoming.socket.destroy();
     } else if (typeof rejection === 'object') {
       record.status = rejection.status;

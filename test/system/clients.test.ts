@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
 import { exampleRows } from '../support/example-hotels.ts';
-import { type FrontRequest, startFront } from '../support/front.ts';
+import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -278,6 +278,63 @@ mirror(without, 1000)`,
     expect(await run(program, [...options, script], url)).toBe(`1000\n${HOTELS}\n1\n${HOTELS}\n`);
     const begun = seen.filter(({ path }) => !path.includes('after='));
     expect([seen.length, begun.length]).toEqual([9, 3]);
+  },
+);
+
+it.each([
+  [
+    'TypeScript',
+    process.execPath,
+    ['--no-warnings', '--input-type=module', '-e'],
+    `import { HotelApi } from './client.ts';
+     const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY, maxAttempts: 2 });
+     const mirror = { hotels: new Map([['kept', {}]]), next: 'a token' };
+     for (let i = 0; i < 6; i++) await api.mirror(mirror).catch((error) => console.log(error.message));
+     console.log(mirror.next, [...mirror.hotels.keys()]);`,
+  ],
+  [
+    'Python',
+    'python3',
+    ['-c'],
+    `import os
+from client import HotelApi
+api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"], max_attempts=2)
+copy = {"hotels": {"kept": {}}, "next": "a token"}
+for _ in range(6):
+    try:
+        api.mirror(copy)
+    except Exception as error:
+        print(error)
+print(copy["next"], list(copy["hotels"]))`,
+  ],
+])(
+  'mirror() in %s rejects what is no page of changes, and does not begin again for ever',
+  async (_, program, options, script) => {
+    const pages = [
+      '<title>Maintenance</title>',
+      '{"changes":[],"more":false}',
+      '{"changes":[{"id":"a"}],"next":"t","more":false}',
+      '{"changes":[{"id":"a","hotel":{"id":"b"}}],"next":"t","more":false}',
+    ];
+    const headers = { 'x-error-code': 'token_expired' };
+    const replies: Rejection[] = [
+      // each twice, because it is retried
+      ...pages.flatMap((body) => [200, 200].map((status) => ({ status, body }))),
+      { status: 410, body: 'of a gateway' },
+      ...[410, 410].map((status) => ({ status, headers })),
+    ];
+    const { url, seen } = await startFront(service.port, { ...['', ...replies] } as Record<
+      number,
+      Rejection
+    >);
+    const printed = (await run(program, [...options, script], url)).trimEnd().split('\n');
+    expect(printed).toHaveLength(7);
+    expect(printed.slice(4, 6)).toEqual([
+      '410 not a response of the hotel API, check the address',
+      expect.stringMatching(/^410 Later/),
+    ]);
+    expect(printed[6]).toMatch(/^a token \[ ?'kept' ?\]$/);
+    expect(seen).toHaveLength(replies.length);
   },
 );
 

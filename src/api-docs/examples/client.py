@@ -79,7 +79,7 @@ class HotelApi:
             try:
                 text, _ = self._ask(f"/changes?limit=1000&wait={wait}{after}", _is_page)
             except HotelApiError as error:
-                if error.code != "token_expired":
+                if error.code != "token_expired" or not token:
                     raise
                 hotels, token = {}, None
                 continue
@@ -187,12 +187,17 @@ def _is_hotel(body):
     return isinstance(body, dict) and isinstance(body.get("id"), str)
 
 
-def _is_page(body):
-    return isinstance(body, dict) and isinstance(body.get("changes"), list)
-
-
 def _is_list(body):
     return isinstance(body, list) and all(map(_is_hotel, body))
+
+
+def _is_page(body):
+    if not (isinstance(body, dict) and _is_list(body.get("changes"))):
+        return False
+    if not (isinstance(body.get("next"), str) and isinstance(body.get("more"), bool)):
+        return False
+    hotels = [(change["id"], change.get("hotel", {})) for change in body["changes"]]
+    return all(hotel is None or (_is_hotel(hotel) and hotel["id"] == id) for id, hotel in hotels)
 
 
 def _error_of(answer, ids):

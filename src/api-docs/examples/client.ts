@@ -93,8 +93,11 @@ const RETRIED = [408, 429, 500, 502, 503, 504];
 
 const isHotel: Check = (body) => typeof (body as Hotel | null)?.id === 'string';
 const isList: Check = (body) => Array.isArray(body) && body.every(isHotel);
-
-const isPage: Check = (body) => Array.isArray((body as ChangePage | null)?.changes);
+const isPage: Check = (body) => {
+  const { changes, next, more } = (body ?? {}) as ChangePage;
+  const isComplete = typeof next === 'string' && typeof more === 'boolean' && isList(changes);
+  return isComplete && changes.every(({ id, hotel }) => hotel === null || hotel?.id === id);
+};
 
 export class HotelApi {
   readonly #options: Required<HotelApiOptions>;
@@ -154,7 +157,8 @@ export class HotelApi {
         if (!more || hotels === mirror.hotels || mirror.hotels.size === 0)
           Object.assign(mirror, { hotels, next });
       } catch (error) {
-        if (!(error instanceof HotelApiError && error.code === 'token_expired')) throw error;
+        const isExpired = error instanceof HotelApiError && error.code === 'token_expired';
+        if (!isExpired || next === undefined) throw error;
         hotels = new Map();
         next = undefined;
       }
