@@ -1,12 +1,23 @@
-import { readFile, writeFile } from 'node:fs/promises';
-import { createServer, type RequestListener } from 'node:http';
+import { execFile } from 'node:child_process';
+import { hash } from 'node:crypto';
+import { watch } from 'node:fs';
+import { readdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { createServer, type OutgoingHttpHeaders, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type Rejection, startFront } from '../support/front.ts';
+import { insertHotels } from '../support/hotel.ts';
 import { type Service, startService } from '../support/service.ts';
-import { Program } from './program.ts';
+import { MAIN, Program } from './program.ts';
 
+const KEY = 'a key to be kept';
+const HTML = '<!doctype html><title>Maintenance</title>';
+const EXPIRED: Rejection = { status: 410, headers: { 'x-error-code': 'token_expired' } };
 const HOTELS = Array.from({ length: 1_200 }, (_, i) => ({ id: `h${i}`, registry_id: i }));
+
+type Row = Record<string, unknown>;
 
 let service: Service;
 let program: Program;
@@ -21,16 +32,23 @@ const mirror = (...options: string[]) =>
     HOTEL_API_KEY: service.fullKey,
   });
 
+const start = (file: string, ...options: string[]) =>
+  program.start(['mirror', service.url, file, ...options], '', { HOTEL_API_KEY: service.fullKey });
+
+/** Resolves when the change feed has announced all changes. */
+const settled = () =>
+  expect.poll(() => service.sql`select from hotel_api_changes`.then(({ length }) => length)).toBe(0);
+
 /** Returns the lines that `export` writes, without the fields that only the API has. */
-async function exported(): Promise<unknown[]> {
+async function exported(): Promise<Row[]> {
   return hotelsOf((await program.run(['export'])).stdout);
 }
 
-async function copied(): Promise<unknown[]> {
+async function copied(): Promise<Row[]> {
   return hotelsOf(await readFile(join(program.folder, 'copy.ndjson'), 'utf8'));
 }
 
-const hotelsOf = (ndjson: string): unknown[] =>
+const hotelsOf = (ndjson: string): Row[] =>
   ndjson
     .trim()
     .split('\n')
@@ -54,7 +72,7 @@ it('copies all hotels, then changes, and survives a TRUNCATE', async () => {
   expect(none).toMatchObject({ hotels: 1_199, requests: 1, changed: 0, removed: 0 });
 
   await service.sql`truncate hotels`;
-  await service.sql`insert into hotels (id, name) values ('only', 'Only')`;
+  await insertHotels(service.sql, HOTELS);
   await expect.poll(async () => (await mirror()).code === 0 && (await copied())).toEqual(await exported());
 });
 
@@ -65,15 +83,157 @@ it('restarts if the file was replaced', async () => {
   expect(await copied()).toEqual(await exported());
 });
 
+it('never goes on from a position of another content, as after a kill or two runs at once', async () => {
+  const file = join(program.folder, 'copy.ndjson');
+  const contents: Buffer[] = [];
+  for (const name of ['old', 'newer', 'newest']) {
+    await service.sql`insert into hotels (id, name) values (${name}, ${name})`;
+    await settled();
+    expect((await mirror()).code).toBe(0);
+    contents.push(await readFile(file));
+  }
+  // the position is written before the file
+  await writeFile(file, contents[1]!);
+  expect(JSON.parse((await mirror()).stdout)).toMatchObject({ changed: 1 });
+  expect(await copied()).toEqual(await exported());
+  // another run wrote the file, and this one the position
+  await writeFile(file, contents[0]!);
+  expect((await mirror()).code).toBe(0);
+  expect(await copied()).toEqual(await exported());
+});
+
 it('--follow keeps the file up to date until it is interrupted', async () => {
-  const { child, outcome } = program.start(['mirror', service.url, 'copy.ndjson', '--follow'], '', {
-    HOTEL_API_KEY: service.fullKey,
-  });
+  const { child, outcome } = start('copy.ndjson', '--follow');
   await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
   await service.sql`insert into hotels (id, name) values ('followed', 'Followed')`;
-  await expect.poll(async () => (await copied()) as unknown[]).toEqual(await exported());
+  await expect.poll(async () => await copied()).toEqual(await exported());
   child.kill('SIGINT');
   expect((await outcome).code).toBe(0);
+});
+
+it('--follow leaves the file as it was if it is interrupted before it holds all hotels', async () => {
+  const file = join(program.folder, 'interrupted.ndjson');
+  const front = await startFront(service.port, { 3: EXPIRED, 5: 'silent' });
+  const follow = (...options: string[]) =>
+    program.start(['mirror', front.url, 'interrupted.ndjson', ...options], '', {
+      HOTEL_API_KEY: service.fullKey,
+    });
+  expect((await follow().outcome).code).toBe(0);
+  const before = await readFile(file, 'utf8');
+  const { child, outcome } = follow('--follow');
+  await expect.poll(() => front.seen.length).toBe(5);
+  child.kill('SIGINT');
+  expect(await outcome).toMatchObject({ code: 1, stderr: expect.stringContaining('is as it was') });
+  expect(await readFile(file, 'utf8')).toBe(before);
+});
+
+it('goes on after a gateway answered a later page itself', async () => {
+  const front = await startFront(service.port, {
+    2: { status: 200, headers: { 'content-type': 'text/html' }, body: HTML },
+    3: 'cut body without length',
+  });
+  const { code } = await program.run(['mirror', front.url, 'behind.ndjson'], '', {
+    HOTEL_API_KEY: service.fullKey,
+  });
+  expect([code, hotelsOf(await readFile(join(program.folder, 'behind.ndjson'), 'utf8'))]).toEqual([
+    0,
+    await exported(),
+  ]);
+  expect(front.seen).toHaveLength(4);
+});
+
+describe('a run that is killed', () => {
+  it.each<[when: string, file: RegExp, times: number]>([
+    ['while it writes', /\.partial$/, 10],
+    ['when the position is written', /^copy\.ndjson\.next$/, 1],
+    ['when the file is written', /^copy\.ndjson$/, 1],
+  ])('%s leaves a whole file', async (when, file, times) => {
+    await service.sql`update hotels set name = 'Before'`;
+    await settled();
+    await mirror();
+    await service.sql`update hotels set name = ${when}`;
+    await settled();
+    const { child, outcome } = start('copy.ndjson');
+    let seen = 0;
+    const watcher = watch(program.folder, (_, name) => {
+      if (file.test(name!) && ++seen === times) child.kill('SIGKILL');
+    });
+    await outcome;
+    watcher.close();
+    expect(seen).toBeGreaterThanOrEqual(times);
+    expect(new Set((await copied()).map(({ name }) => name)).size).toBe(1);
+    expect((await mirror()).code).toBe(0);
+    expect(await copied()).toEqual(await exported());
+  });
+
+  it('leaves an incomplete file, which a later run removes', async () => {
+    const left = join(program.folder, 'copy.ndjson.0123456789ab.partial');
+    const recent = join(program.folder, 'copy.ndjson.ba9876543210.partial');
+    for (const file of [left, recent]) await writeFile(file, '{"id":');
+    const old = Date.now() / 1000 - 7_200;
+    await utimes(left, old, old);
+    await mirror();
+    const files = await readdir(program.folder);
+    expect([basename(left), basename(recent)].filter((name) => files.includes(name))).toEqual([
+      basename(recent),
+    ]);
+  });
+});
+
+describe('a file that cannot be written', () => {
+  const run = (file: string) => start(file).outcome;
+
+  it.each([
+    ['in a folder that does not exist', 'nowhere/copy.ndjson', /cannot write .* \(ENOENT\)/],
+    ['in a file', 'copy.ndjson/copy.ndjson', /cannot write .* \(ENOTDIR\)/],
+    ['that is a folder', '.', /is not a regular file/],
+    ['that is a device', '/dev/null', /is not a regular file/],
+  ])('%s is reported before a hotel is read', async (_, file, message) => {
+    // no server is there
+    const { code, stderr } = await program.run(['mirror', 'http://127.0.0.1:1', file], '', {
+      HOTEL_API_KEY: KEY,
+    });
+    expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
+  });
+
+  it('because it is not a copy is kept', async () => {
+    const file = join(program.folder, 'own.ndjson');
+    await writeFile(file, '{"id":"own"}\n');
+    expect(await run('own.ndjson')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('is not a copy'),
+    });
+    expect(await readFile(file, 'utf8')).toBe('{"id":"own"}\n');
+  });
+
+  it('because it is a copy of another API is kept', async () => {
+    await mirror();
+    const before = await copied();
+    const front = await startFront(service.port, {});
+    const { code, stderr } = await program.run(['mirror', front.url, 'copy.ndjson'], '', {
+      HOTEL_API_KEY: service.fullKey,
+    });
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`is a copy of ${service.url}`)]);
+    expect(await copied()).toEqual(before);
+  });
+
+  it('because the disk is full is as it was', async () => {
+    await mirror();
+    const before = await readFile(join(program.folder, 'copy.ndjson'), 'utf8');
+    const partials = async () => (await readdir(program.folder)).filter((name) => name.endsWith('.partial'));
+    const partialsBefore = await partials();
+    await service.sql`update hotels set name = 'Full'`;
+    await settled();
+    // a limit of the file's size stands for the disk's
+    const limited = ['-c', 'ulimit -f 100; exec "$@"', 'sh', process.execPath, MAIN];
+    const { stderr } = await promisify(execFile)('sh', [...limited, 'mirror', service.url, 'copy.ndjson'], {
+      cwd: program.folder,
+      env: { HOTEL_API_KEY: service.fullKey },
+    }).catch((error) => error);
+    expect(stderr).toMatch(/cannot write .* \(EFBIG\)/);
+    expect(await readFile(join(program.folder, 'copy.ndjson'), 'utf8')).toBe(before);
+    expect(await partials()).toEqual(partialsBefore);
+  });
 });
 
 it('reports faults', async () => {
@@ -86,8 +246,6 @@ it('reports faults', async () => {
 });
 
 describe('a server that is another, or hostile,', () => {
-  const KEY = 'a key to be kept';
-
   /** Runs `mirror` against a server with these responses, over a copy that exists. */
   async function mirrorOf(respond: RequestListener) {
     const server = createServer(respond).listen(0, '127.0.0.1');
@@ -95,7 +253,9 @@ describe('a server that is another, or hostile,', () => {
     await expect.poll(() => server.listening).toBe(true);
     const { port } = server.address() as AddressInfo;
     await writeFile(join(program.folder, 'kept.ndjson'), '{"id":"kept"}\n');
-    await writeFile(join(program.folder, 'kept.ndjson.next'), 'a token\n');
+    const sha256 = hash('sha256', '{"id":"kept"}\n');
+    const positions = { api: `http://127.0.0.1:${port}`, states: [{ sha256, next: 'a token' }] };
+    await writeFile(join(program.folder, 'kept.ndjson.next'), JSON.stringify(positions));
     const outcome = await program.run(['mirror', `http://127.0.0.1:${port}`, 'kept.ndjson'], '', {
       HOTEL_API_KEY: KEY,
     });
@@ -125,6 +285,20 @@ describe('a server that is another, or hostile,', () => {
     expect([code, kept]).toEqual([1, '{"id":"kept"}\n']);
     expect(stderr).not.toMatch(/[\0-\x09\x0b-\x1f\x7f-\x9f]/);
     expect(stderr).toContain('\\u001b[2J\\u009b31m');
+  });
+
+  it.each<[what: string, headers: OutgoingHttpHeaders]>([
+    ['without the code of this API', {}],
+    ['whatever is asked', { 'x-error-code': 'token_expired' }],
+  ])('is not asked for ever if it answers 410 %s', async (_, headers) => {
+    let requests = 0;
+    const { code, stderr, kept } = await mirrorOf((_, response) => {
+      requests++;
+      response.writeHead(410, headers).end('gone');
+    });
+    expect([code, kept]).toEqual([1, '{"id":"kept"}\n']);
+    expect(stderr).toContain('answers 410 gone');
+    expect(requests).toBeLessThanOrEqual(2);
   });
 
   it('cannot send the key elsewhere', async () => {
