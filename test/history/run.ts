@@ -71,7 +71,7 @@ export async function shortest(
   return { seed, steps: few, failure };
 }
 
-/** Formats a failure for the output. */
+/** Formats a failure for the output; its sentence comes last too, in case the beginning is cut off. */
 export function describe({ seed, steps, failure }: Found): string {
   return [
     failure.sentence,
@@ -79,6 +79,7 @@ export function describe({ seed, steps, failure }: Found): string {
     `replay: node test/history/main.ts --seed ${seed} --episodes 1`,
     'shortest list of steps that failed (replay it with --steps FILE):',
     `[\n${steps.map((step) => `  ${JSON.stringify(step)}`).join(',\n')}\n]`,
+    `seed ${seed}: ${failure.sentence}`,
   ].join('\n');
 }
 

@@ -19,10 +19,17 @@ it('keeps the elements that a failure needs, at any position', async () => {
 it('ends when the time is over, with the shortest failing list', async () => {
   let asked = 0;
   const fails = async (items: number[]) => ++asked > 0 && items.includes(39);
-  const found = await shrink(numbers, fails, () => asked >= 3);
+  const found = await shrink(numbers, fails, () => asked >= 4);
   expect(found).toContain(39);
   expect(found.length).toBeLessThan(40);
-  expect(asked).toBe(3);
+  expect(asked).toBe(4);
+});
+
+it('ends at once if the failure does not repeat', async () => {
+  let asked = 0;
+  const fails = async () => ++asked < 1;
+  expect(await shrink(numbers, fails, () => false)).toBe(numbers);
+  expect(asked).toBe(1);
 });
 
 it('draws the same steps for the same seed, and no excluded ones', () => {

@@ -1,12 +1,13 @@
 /**
- * Returns the shortest list that still fails, by omitting parts of it (delta debugging, Zeller 1999). `fails` is called
- * only until `isOver`.
+ * Returns the shortest list that still fails, by omitting parts of it (delta debugging, Zeller 1999). If the whole list
+ * does not fail again, it is returned: shorter ones would hardly either. `fails` is called only until `isOver`.
  */
 export async function shrink<T>(
   items: T[],
   fails: (items: T[]) => Promise<boolean>,
   isOver: () => boolean,
 ): Promise<T[]> {
+  if (isOver() || !(await fails(items))) return items;
   let shortest = items;
   let parts = 2;
   while (shortest.length > 1 && !isOver()) {

@@ -7,7 +7,6 @@ await needs('redis-server');
 const SECONDS = Number(process.env.HISTORY_SECONDS ?? 120);
 /** The gate repeats the same histories; `node test/history/main.ts` looks for others. */
 const SEED = Number(process.env.HISTORY_SEED ?? 160_000);
-const SHRINK_SECONDS = 180;
 /** An episode that has begun is not interrupted; see its deadline. */
 const EPISODE_SECONDS = 500;
 
@@ -15,10 +14,11 @@ it(
   'every response is fresh and correct, for any writes and faults',
   async () => {
     console.log(`seed ${SEED}`);
-    const limits = { seconds: SECONDS, shrinkSeconds: SHRINK_SECONDS };
+    // shorter lists are looked for by a replay, outside of the gate
+    const limits = { seconds: SECONDS, shrinkSeconds: 0 };
     const { found, answers } = await lookFor(SEED, { without: [], only: [] }, limits, console.log);
-    expect(found && describe(found)).toBeUndefined();
+    if (found) expect.fail(describe(found));
     expect(answers).toBeGreaterThan(0);
   },
-  1_000 * (SECONDS + SHRINK_SECONDS + 2 * EPISODE_SECONDS),
+  1_000 * (SECONDS + 2 * EPISODE_SECONDS),
 );
