@@ -6,9 +6,9 @@ create table collections (
   name text not null check (char_length(name) between 1 and 200)
 );
 
--- A membership names a hotel by its id, whether or not that hotel exists: a collection may be written before its hotels
--- are imported, and a table of hotels that is truncated and filled again leaves collections as they are. The table
--- hotels pays nothing for it.
+-- A membership names a hotel by its id, whether or not that hotel exists. A collection may be written before its hotels
+-- are imported, and it stays as it is when the table of hotels is truncated and filled again. Writes of hotels pay
+-- nothing for it.
 create table collection_hotels (
   collection_id text not null references collections (id) on delete cascade on update cascade,
   hotel_id text not null check (char_length(hotel_id) between 1 and 255),

@@ -11,8 +11,8 @@ import { type BatchLookup, OK } from './arena/batch-lookup.ts';
  */
 const REFRESH_MS = 900_000;
 /**
- * Maximum age of an entry, or of an API key, while the change feed is down. A silence is detected after 1.5 s, and until then Redis may have
- * supplied values that were outdated. Together with the lag of a change this is less than 5 s.
+ * Maximum age of an entry, or of an API key, while the change feed is down. A silence is detected after 1.5 s, and until
+ * then Redis may have supplied outdated values. Together with the lag of a change this is less than 5 s.
  */
 export const FEED_DOWN_FRESH_MS = 3_300;
 /** Maximum age of an entry while the change feed is up. */

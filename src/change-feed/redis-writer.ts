@@ -38,8 +38,8 @@ export interface Written {
 
 /**
  * Writes changes to Redis and detects lost writes. After each write it leaves a new marker and expects to find the
- * last one: what Redis lost (by a restart, a restore or a failover to a delayed replica) was written before a marker
- * that is lost too.
+ * last one. Redis loses writes by a restart, a restore or a failover to a delayed replica. What it lost was written
+ * before a marker that is lost too.
  */
 export class RedisWriter {
   readonly #redis: RedisStore;

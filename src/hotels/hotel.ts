@@ -23,7 +23,7 @@ const uri = (options: object = {}) =>
 const day = () => Type.String({ format: 'date' });
 
 export const Image = Type.Object({
-  url: uri({ description: 'Where the image is, for anybody' }),
+  url: uri({ description: 'Public address of the image' }),
   caption: orNull(text(), 'Short caption; null if not available'),
 });
 

@@ -24,7 +24,7 @@ export class ConnectionTurnover {
   #answered = 0;
   #answersPerS = 0;
 
-  /** `maxAgeS`: 0 closes none. `onClose` is called for each connection that is told to close. */
+  /** `maxAgeS`: 0 closes none. `onClose` is called for each response with `Connection: close`. */
   constructor(maxAgeS: number, traffic: Traffic, onClose: () => void) {
     this.#maxAgeS = maxAgeS;
     this.#traffic = traffic;

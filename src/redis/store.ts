@@ -87,8 +87,8 @@ export function isUnavailable({ name, message }: Error): boolean {
 const MAX_RETRY_MS = 500;
 
 /**
- * Time in ms for which a connection may owe a response in silence before it is closed: longer than the deadline of
- * any command, and short enough for a recovery within 2 s from a dead connection.
+ * Time in ms for which a connection may owe a response in silence before it is closed. It is longer than the
+ * deadline of any command, and short enough for a recovery within 2 s from a dead connection.
  */
 export function silenceMs(timeoutMs: number): number {
   return Math.max(1_000, 2 * timeoutMs);

@@ -43,7 +43,10 @@ export interface RedisBatchWasm {
   checksum(length: number): number;
 }
 
-/** Imports of the module, by the file that declares each. `isVisible` is called for each id of a filtered batch, `keepEntry` called for each entry of a reply that the local cache may store. */
+/**
+ * Imports of the module, by the file that declares each. `isVisible` is called for each id of a filtered batch,
+ * `keepEntry` for each entry of a reply that the local cache may store.
+ */
 export interface RedisBatchImports {
   requests: { isVisible(low: number, high: number): number };
   stream: { keepEntry(address: number, length: number): void };

@@ -23,8 +23,8 @@ export class WriteMarkers {
   #last: Set<number> | undefined;
 
   /**
-   * Returns the next markers: in the lowest and the highest slot of each master, so that slots that move one by one
-   * leave one of them; and at the places of the last markers, wherever these slots are now.
+   * Returns the next markers, and those at the places of the last markers, wherever these slots are now. The next are in
+   * the lowest and the highest slot of each master, so that slots that move one by one leave one of them.
    */
   next(key: string, ends: Map<string, [lowest: number, highest: number]>, slots: string[][]): Marking {
     const wanted = new Set([...[...ends.values()].flat(), ...(this.#last ?? [])]);

@@ -89,8 +89,8 @@ function isVisibleId(id: usize, length: u32): bool {
 
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of their entries. `isFiltered`: hotels for which `isVisible` returns false are omitted. Returns the number of entries. RESULT: length of the command, length of the
- * table, number of absent keys.
+ * and writes the MGET of their entries. `isFiltered`: hotels for which `isVisible` returns false are omitted. Returns
+ * the number of entries. RESULT: length of the command, length of the table, number of absent keys.
  */
 export function requestEntries(
   count: u32,
