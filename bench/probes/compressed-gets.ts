@@ -22,6 +22,7 @@ export async function compressedGets(world: World, pace: Pace): Promise<Cell[]> 
   const { shutdown, redis, tools } = world;
   const { sql, databaseUrl } = await makeDatabase(world, 'sizes', SIZES.length * HOTELS_OF_EACH);
   const { key } = await createKey(sql, { name: 'sizes', scopes: ['registry'], expiresAt: null });
+  const { key: narrow } = await createKey(sql, { name: 'sizes, without', scopes: [], expiresAt: null });
   await sql`update hotels set images = '[]', description = name`;
   // the texts of a hotel are those of its neighbours
   const texts = (await readHotels(world.sql, { offset: 0, limit: SIZES.length * HOTELS_OF_EACH })).map(
@@ -33,7 +34,7 @@ export async function compressedGets(world: World, pace: Pace): Promise<Cell[]> 
     const text = [...texts.slice(i), ...texts].join(' ').slice(0, Math.max(0, missing - 1));
     if (text) await sql`update hotels set description = description || ' ' || ${text} where id = ${id}`;
   }
-  const keys = { full: key, narrow: key };
+  const keys = { full: key, narrow };
   const hotels = await readHotels(sql);
   const peerRedisUrl = redisUrlOf(redis, PEER_DATABASE);
   await fillPeers(peerRedisUrl, hotels);
