@@ -193,7 +193,7 @@ begin
     end if;
   end loop;
   -- each statement of a function sees everything that was committed when it began
-  hotel_ids := array(select distinct id from unnest(hotel_ids) as id);
+  hotel_ids := array(select distinct id collate "C" from unnest(hotel_ids) as id order by 1);
   if cardinality(hotel_ids) > 0 or was_truncated then
     perform hotel_api_log_changes(hotel_ids, was_truncated);
   end if;

@@ -87,13 +87,16 @@ const STATE_OF_COLLECTIONS = stateQuery(
   isOrphaned('$3'),
 );
 
+/** The log compares its ids in byte order, the table of hotels as its database does. */
+const LOGGED_ID = 'id collate "default" as id';
+
 /**
  * $1: a position, $2: the maximum number of changes. A hotel missing in `hotels` is deleted. The queue counts where
  * the log ends.
  */
 const CHANGES_AFTER = `with page as materialized (
     select id, position from (
-      select id, position from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
+      select ${LOGGED_ID}, position from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
     ) as first_rows
     order by position limit $2
   ), queued as (
@@ -139,7 +142,7 @@ const CHANGES_OF_COLLECTION = `with page as materialized (
       )
       union all
       (
-        select id, position, false from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
+        select ${LOGGED_ID}, position, false from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
       )
     ) as first_rows
     order by position limit $2
@@ -183,7 +186,7 @@ const HOTELS_OF_COLLECTION = `select state.words, hotel.*
  */
 const CONCERNED = `with changed as materialized (
     select id, position from (
-      select id, position from hotel_api_change_log where position > (select min(position) from unnest($2::bigint[]) as position)
+      select ${LOGGED_ID}, position from hotel_api_change_log where position > (select min(position) from unnest($2::bigint[]) as position)
       order by position limit ${MOST_ROWS}
     ) as first_rows
   )
