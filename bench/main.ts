@@ -2,6 +2,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { parseWhole } from '../src/cli/common/arguments.ts';
 import { Shutdown } from '../src/lib/shutdown.ts';
 import { compareCommits } from './compare.ts';
+import { runMemory } from './memory.ts';
 import { runMirror } from './mirror.ts';
 import { PARTS, PEERS, runBenchmarks, USUAL_HOTELS } from './run.ts';
 import { QUEUE_ROWS, runSizing } from './sizing.ts';
@@ -25,7 +26,7 @@ const program = new Command('npm run bench --')
   .description('compare the service with its peers, all started on the loopback')
   // the command sizing has its own --hotels
   .enablePositionalOptions()
-  .option('--quick', 'the main scenarios in two minutes; the whole run takes up to fifteen', false)
+  .option('--quick', 'the main scenarios in two minutes; the whole run takes up to 17', false)
   .option('--only <parts>', `comma-separated, of ${PARTS.join(', ')}`, parseNames(PARTS))
   .option('--beside <servers>', `comma-separated, of ${PEERS.join(', ')} (default: all)`, parseNames(PEERS))
   .option('--hotels <n>', 'number of hotels', parseWhole(100, 10_000_000), USUAL_HOTELS)
@@ -45,6 +46,13 @@ program
   .description('measure the memory of hotels in every tier, for the sizing tables')
   .option('--hotels <n>', 'number of hotels', parseWhole(QUEUE_ROWS, 10_000_000), 50_000)
   .action(({ hotels }) => finish(runSizing(hotels, shutdown, console.error)));
+program
+  .command('memory')
+  .description('measure the memory of a worker beside its local cache: many ids, many batches at once')
+  .option('--hotels <n>', 'number of hotels', parseWhole(1_000, 10_000_000), 1_000_000)
+  .option('--ids <n>', 'number of hotels that are read', parseWhole(1_000, 10_000_000), 400_000)
+  .option('--cache <MiB>', 'local cache of the worker', parseWhole(1, 3_072), 128)
+  .action((options) => finish(runMemory(options, shutdown, console.error)));
 program
   .command('mirror')
   .description('measure what mirrors cost: the first copy, pages of changes, waiting clients, writers')

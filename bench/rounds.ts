@@ -75,8 +75,7 @@ export async function runInterleaved(
     const { calls, constant } = of;
     if (target.answerWith) await target.answerWith(constant);
     else await verify(target, calls);
-    const compressed = calls[0]!.mayBeCompressed && scenario.small;
-    await of.load(target, compressed ? Math.ceil(calls.length / COMPRESSED_PER_SECOND) : 1, 0);
+    await of.load(target, warmUpSeconds(scenario, calls), 0);
     cells.push({ cell: { scenario: scenario.name, target: target.name, rounds: [] }, target, of });
   }
   const inTurn = cells.toSorted((a, b) => IN_TURN.indexOf(a.target.name) - IN_TURN.indexOf(b.target.name));
@@ -101,6 +100,12 @@ export async function runInterleaved(
     }
   }
   return cells.map(({ cell }) => cell);
+}
+
+/** Servers are warm from earlier scenarios, except for compressed forms. wrk takes whole seconds. */
+function warmUpSeconds({ small }: Scenario, calls: Call[]): number {
+  if (!small) return 0.5;
+  return calls[0]!.mayBeCompressed ? Math.ceil(calls.length / COMPRESSED_PER_SECOND) : 1;
 }
 
 /** Requests of a scenario. */

@@ -38,7 +38,7 @@ export const CLIENTS = [
 ] as const;
 const TITLES_OF_CLIENTS = { go: 'Go', node: 'Node', python: 'Python' };
 /** Number of hotels that are requested compressed: few enough that the warm-up requests each of them twice. */
-const COMPRESSED_HOTELS = 20_000;
+const COMPRESSED_HOTELS = 10_000;
 /** Number of pages of the list that are requested one after the other. */
 const PAGES = 50;
 

@@ -117,7 +117,8 @@ async function redisState(client: Redis): Promise<{ bytes: number; keys: number 
   return { bytes, keys: await client.dbsize() };
 }
 
-async function residentBytes(pid: number): Promise<number> {
+/** Returns the proportional set size of a process. */
+export async function residentBytes(pid: number): Promise<number> {
   return 1024 * Number(/^Pss:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/smaps_rollup`, 'utf8'))![1]);
 }
 

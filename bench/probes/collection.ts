@@ -5,7 +5,7 @@ import type { Target } from '../targets/target.ts';
 import type { World } from '../world.ts';
 import type { Probe } from './probe.ts';
 
-const SECONDS = 2;
+const SECONDS = 1;
 
 /**
  * A key of a collection that holds all hotels of the run beside a key without a collection: processor time a request in us. Both
