@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config';
-import { SYSTEM_TESTS, withServers } from './test/support/projects.ts';
+import { HANG_MS, SYSTEM_TESTS, withServers } from './test/support/projects.ts';
 
 /** They read files and need no servers. */
 const DOCUMENTS = 'test/documents/*.test.ts';
@@ -12,8 +12,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['src/**/*.test.ts', DOCUMENTS],
-          // a bound that only a hang exceeds, also on a busy machine
-          testTimeout: 120_000,
+          testTimeout: HANG_MS,
           sequence: { groupOrder: 1 },
         },
       },

@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises';
+import { once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DeadlineExceeded, StallTolerantDeadline, withDeadline } from './deadline.ts';
 
@@ -31,11 +31,9 @@ describe('StallTolerantDeadline', () => {
   });
 
   it('does not count event-loop stalls', async () => {
-    const beganMs = performance.now();
     const answer = within(new Promise((resolve) => setTimeout(resolve, 125, 'an answer')));
     setImmediate(() => stall(80));
     expect(await answer).toBe('an answer');
-    expect(performance.now() - beganMs).toBeLessThan(200);
   });
 
   it('reads an answer that arrived during a long stall', async () => {
@@ -66,11 +64,13 @@ describe('withDeadline', () => {
 
   it('reads a result that arrived in time during an event-loop stall', async () => {
     vi.useRealTimers();
-    const work = stat('.');
-    const bounded = withDeadline(work, 20);
-    const untilMs = performance.now() + 100;
-    while (performance.now() < untilMs);
-    expect((await bounded).isDirectory()).toBe(true);
+    const { port1, port2 } = new MessageChannel();
+    const received = once(port2, 'message');
+    const bounded = withDeadline(received, 20);
+    port1.postMessage('a result');
+    stall(100);
+    expect(await bounded).toEqual(['a result']);
+    port1.close();
   });
 
   it('rejects late work, and its later failure is ignored', async () => {

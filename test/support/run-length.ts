@@ -21,7 +21,7 @@ export interface Row {
 export const checksTimes = inject('runLength') === 'long';
 
 /** Returns a promise in milliseconds; in a short run a bound that only a hang exceeds. */
-export const promisedMs = (ms: number): number => (checksTimes ? ms : Math.max(20 * ms, 20_000));
+export const promisedMs = (ms: number): number => (checksTimes ? ms : Math.max(20 * ms, 60_000));
 
 /** Returns the value for the length of this run. */
 export const shortOrLong = <T>(short: T, long: T): T => (inject('runLength') === 'long' ? long : short);

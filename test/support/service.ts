@@ -40,8 +40,8 @@ export interface ServiceOptions {
 const LONG_DEADLINE = { DATABASE_TIMEOUT_MS: '3000' };
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const READY_TIMEOUT_MS = 60_000;
-const STOP_TIMEOUT_MS = 60_000;
+const READY_TIMEOUT_MS = 200_000;
+const STOP_TIMEOUT_MS = 200_000;
 
 /** Starts the real program on its own database and Redis number, and waits until every worker is ready. It is stopped at the end of the file. */
 export async function startService(options: ServiceOptions = {}): Promise<Service> {

@@ -41,7 +41,7 @@ describe('eviction', () => {
     scan(arena, 1_000_000);
     expect(arena.stats().evictions).toBeGreaterThan(980_000);
     expect(countHeld(arena, 0, 10_000)).toBeGreaterThan(9_900);
-  }, 30_000);
+  });
 
   it('keeps a dropped hotel hot when it returns', () => {
     const arena = new CacheArena(4 * MIB);
