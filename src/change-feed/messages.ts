@@ -1,71 +1,111 @@
-import Type, { type Static } from 'typebox';
+import { isCount, isText } from '../lib/checks.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
 
-const Name = Type.String({ maxLength: 64 });
-const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
-/** version; that of a deleted hotel ends in .5 */
-const Version = Type.Number({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
-const Id = Type.String({ minLength: 1 });
-const Digits = Type.String({ pattern: '^-?[0-9]{1,19}$' });
+const MAX_NAME_LENGTH = 64;
+const HASH = /^[0-9a-f]{64}$/;
+const DIGITS = /^-?[0-9]{1,19}$/;
 
 /** Identity of a message: the name of its term and its number there. */
-const Place = Type.Tuple([Name, Count]);
-/** Id, version, channel id, registry id (of the present row; null if it has none). */
-const HotelChange = Type.Tuple([
-  Id,
-  Version,
-  Type.Union([Id, Type.Null()]),
-  Type.Union([Digits, Type.Null()]),
-]);
-/** Sha256, version. */
-const KeyChange = Type.Tuple([Type.String({ pattern: '^[0-9a-f]{64}$' }), Version]);
-
+export type Place = [term: string, n: number];
+/**
+ * Id, version (that of a deleted hotel ends in .5), channel id, registry id (of the present row; null if it has none).
+ */
+export type HotelChange = [id: string, version: number, channelId: string | null, registryId: string | null];
+/** Sha256 in hexadecimal digits, version. */
+export type KeyChange = [sha256: string, version: number];
 /**
  * A collection (null: any) and the ids of added or removed hotels (null: any hotel may be affected). The tables hold
  * the present members.
  */
-const MemberChange = Type.Tuple([Type.Union([Id, Type.Null()]), Type.Union([Type.Array(Id), Type.Null()])]);
-
-export type Place = Static<typeof Place>;
-export type HotelChange = Static<typeof HotelChange>;
-export type KeyChange = Static<typeof KeyChange>;
-export type MemberChange = Static<typeof MemberChange>;
+export type MemberChange = [collection: string | null, hotels: string[] | null];
 
 /**
  * Message of the active invalidator to every instance, the payload of a PostgreSQL notification. Names have one
  * letter because a payload ends at 7,999 bytes. Later releases may add fields.
  */
-export const FeedMessage = Type.Object({
+export interface FeedMessage {
   /** name of the term */
-  e: Name,
+  e: string;
   /** number of the term in the history: later terms have larger numbers */
-  o: Count,
+  o: number;
   /** number of the message in its term, from 1: a gap means a loss */
-  n: Count,
+  n: number;
   /** generation of the keys in Redis; empty: unchanged */
-  g: Name,
+  g: string;
   /** the invalidator's last write marker in Redis; null: it could not be written */
-  b: Type.Union([Name, Type.Null()]),
+  b: string | null;
   /** the last message of the term that announced changes: the content of `hotel_api_feed_position` from here on */
-  w: Count,
+  w: number;
   /** the last message before this one that announced changes, of any term */
-  p: Place,
+  p: Place;
   /** changed or deleted hotels */
-  h: Type.Optional(Type.Array(HotelChange)),
+  h?: HotelChange[];
   /** changed or deleted API keys */
-  k: Type.Optional(Type.Array(KeyChange)),
+  k?: KeyChange[];
   /** changed collections */
-  c: Type.Optional(Type.Array(MemberChange)),
+  c?: MemberChange[];
   /** truncated tables: anything may have changed */
-  t: Type.Optional(Type.Array(Type.Union([Type.Literal('hotels'), Type.Literal('keys')]))),
+  t?: ('hotels' | 'keys')[];
   /** positions in the list have moved */
-  m: Type.Optional(Type.Literal(true)),
+  m?: true;
   /** last position in the change log */
-  q: Type.Optional(Count),
+  q?: number;
   /** Redis has lost writes: recent reads from it are suspect */
-  l: Type.Optional(Type.Literal(true)),
-});
-export type FeedMessage = Static<typeof FeedMessage>;
+  l?: true;
+}
+
+type Check = (value: unknown) => boolean;
+
+const isName: Check = (value) => isText(value, MAX_NAME_LENGTH);
+const isId: Check = (value) => typeof value === 'string' && value !== '';
+const isVersion: Check = (value) =>
+  typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
+const isTrue: Check = (value) => value === true;
+const matches =
+  (pattern: RegExp): Check =>
+  (value) =>
+    typeof value === 'string' && pattern.test(value);
+const orNull =
+  (check: Check): Check =>
+  (value) =>
+    value === null || check(value);
+const tuple =
+  (...checks: Check[]): Check =>
+  (value) =>
+    Array.isArray(value) && value.length === checks.length && checks.every((check, i) => check(value[i]));
+const array =
+  (check: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.every(check);
+
+const REQUIRED: Record<string, Check> = {
+  e: isName,
+  o: isCount,
+  n: isCount,
+  g: isName,
+  b: orNull(isName),
+  w: isCount,
+  p: tuple(isName, isCount),
+};
+const OPTIONAL: Record<string, Check> = {
+  h: array(tuple(isId, isVersion, orNull(isId), orNull(matches(DIGITS)))),
+  k: array(tuple(matches(HASH), isVersion)),
+  c: array(tuple(orNull(isId), orNull(array(isId)))),
+  t: array((value) => value === 'hotels' || value === 'keys'),
+  m: isTrue,
+  q: isCount,
+  l: isTrue,
+};
+
+/** Returns true for a message of this or a later release. */
+export function isFeedMessage(value: unknown): value is FeedMessage {
+  if (typeof value !== 'object' || value === null) return false;
+  const fields = value as Record<string, unknown>;
+  return (
+    Object.entries(REQUIRED).every(([name, check]) => check(fields[name])) &&
+    Object.entries(OPTIONAL).every(([name, check]) => fields[name] === undefined || check(fields[name]))
+  );
+}
 
 /** Position that a read beginning after this message must reach. */
 export function announcedBy({ e, w }: FeedMessage): FeedPosition {

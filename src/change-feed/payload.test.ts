@@ -11,8 +11,13 @@ const FULL: FeedMessage = {
   b: null,
   h: [['id', 1.5, 'channel', '-42']],
   k: [['0'.repeat(64), 3]],
+  c: [
+    ['collection', null],
+    [null, ['id']],
+  ],
   t: ['hotels', 'keys'],
   m: true,
+  q: 9,
   l: true,
 };
 const read = (value: unknown) => readPayload(signed(JSON.stringify(value), SECRET), SECRET);
@@ -51,7 +56,9 @@ describe('a payload', () => {
     [JSON.stringify({ ...MESSAGE, h: [['id', 1e300, null, null]] })],
     [JSON.stringify({ ...MESSAGE, h: [['id', 1, null, 'x']] })],
     [JSON.stringify({ ...MESSAGE, k: [['sha256', 1]] })],
+    [JSON.stringify({ ...MESSAGE, c: [['collection', ['']]] })],
     [JSON.stringify({ ...MESSAGE, t: ['rows'] })],
+    [JSON.stringify({ ...MESSAGE, q: 0.5 })],
     [JSON.stringify({ ...MESSAGE, m: false })],
   ])('is malformed: %s', (json) => {
     expect(readPayload(signed(json, SECRET), SECRET)).toBe('malformed');

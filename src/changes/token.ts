@@ -1,25 +1,24 @@
 import { hash } from 'node:crypto';
-import Type from 'typebox';
-import { Compile } from 'typebox/compile';
 import { VIEWS, type View } from '../hotels/entry.ts';
 import { mayExist } from '../hotels/namespace.ts';
+import { isCount, isText } from '../lib/checks.ts';
 
 const FORMAT = 1;
 const CHECKSUM_CHARACTERS = 8;
+const MAX_HISTORY_LENGTH = 64;
+const MAX_ID_LENGTH = 255;
 
 /** History, position, view, last id of the walk (null after its end), collection, and two booleans as 0 or 1. */
-const Fields = Compile(
-  Type.Tuple([
-    Type.Literal(FORMAT),
-    Type.String({ minLength: 1, maxLength: 64 }),
-    Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
-    Type.Integer({ minimum: 0, maximum: VIEWS.length - 1 }),
-    Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
-    Type.Union([Type.String({ maxLength: 255 }), Type.Null()]),
-    Type.Integer({ minimum: 0, maximum: 1 }),
-    Type.Integer({ minimum: 0, maximum: 1 }),
-  ]),
-);
+type Fields = [
+  format: typeof FORMAT,
+  history: string,
+  position: number,
+  view: number,
+  walkedTo: string | null,
+  collection: string | null,
+  isWhole: 0 | 1,
+  isOrphaned: 0 | 1,
+];
 
 /**
  * State of a client that has applied all pages up to this token. It names only what the client has seen and grants no
@@ -55,8 +54,8 @@ export function readToken(written: string): Token | undefined {
   const text = written.slice(CHECKSUM_CHARACTERS);
   if (text === '' || checksumOf(text) !== written.slice(0, CHECKSUM_CHARACTERS)) return undefined;
   try {
-    const fields = JSON.parse(Buffer.from(text, 'base64url').toString());
-    if (!Fields.Check(fields)) return undefined;
+    const fields: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
+    if (!areFields(fields)) return undefined;
     const [, history, position, view, walkedTo, collection, isWhole, isOrphaned] = fields;
     if (walkedTo !== null && walkedTo !== '' && !mayExist('id', walkedTo)) return undefined;
     const flags = { isOrphaned: isOrphaned === 1, isWhole: isWhole === 1 };
@@ -64,6 +63,22 @@ export function readToken(written: string): Token | undefined {
   } catch {
     return undefined;
   }
+}
+
+function areFields(value: unknown): value is Fields {
+  if (!Array.isArray(value) || value.length !== 8) return false;
+  const [format, history, position, view, walkedTo, collection, ...flags] = value;
+  return (
+    format === FORMAT &&
+    isText(history, MAX_HISTORY_LENGTH) &&
+    history !== '' &&
+    isCount(position) &&
+    isCount(view) &&
+    view < VIEWS.length &&
+    (walkedTo === null || isText(walkedTo, MAX_ID_LENGTH)) &&
+    (collection === null || isText(collection, MAX_ID_LENGTH)) &&
+    flags.every((flag) => flag === 0 || flag === 1)
+  );
 }
 
 function checksumOf(text: string): string {
