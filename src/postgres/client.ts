@@ -13,6 +13,11 @@ import { completed } from './connect.ts';
 const UNAVAILABLE_CODES = /^(08|28|53|57P0|3D000|55000)/;
 /** Errors of postgres.js and of sockets with the same meaning. */
 const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUNREACH|ENETUNREACH)/;
+/**
+ * Errors of a connection that ended while a query used it, or before it noticed. They say nothing about the server: it may
+ * have restarted while this process was stopped.
+ */
+const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
 /** Consecutive failures that open the circuit breaker. */
 const FAILURES_TO_OPEN = 3;
 /** statement_timeout and lock_timeout: the server is available, the query was too slow */
@@ -62,6 +67,7 @@ export class Postgres {
   readonly #lanes: Record<Lane, LaneState>;
   #watching: NodeJS.Timeout | undefined;
   #pinging = false;
+  #closed = false;
 
   constructor(
     open: () => Sql,
@@ -165,7 +171,7 @@ export class Postgres {
         });
       if (this.#breaker.open)
         throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
-      const result = await this.#attempt(run, deadline);
+      const result = await this.#attemptTwice(run, deadline);
       this.#breaker.succeeded();
       return result;
     } catch (error) {
@@ -199,6 +205,7 @@ export class Postgres {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     this.#breaker.close();
     clearTimeout(this.#watching);
     await this.#sql.end({ timeout: 1 });
@@ -226,6 +233,20 @@ export class Postgres {
       await this.#attempt(PROBE, deadline);
     } finally {
       deadline.end();
+    }
+  }
+
+  /** Repeats a query once, on new connections, if its connection had ended. Without a server, that fails at once. */
+  async #attemptTwice<T>(run: (sql: Sql) => PromiseLike<T>, deadline: StallTolerantDeadline): Promise<T> {
+    const sql = this.#sql;
+    try {
+      return await this.#attempt(run, deadline);
+    } catch (error) {
+      const { code } = ((error as Error).cause ?? {}) as { code?: string };
+      if (!ENDED.test(code ?? '') || this.#closed) throw error;
+      // the others have probably ended too, and the client would wait before it reconnects
+      if (sql === this.#sql) this.reconnect(this.#limits.timeoutMs / 1_000);
+      return await this.#attempt(run, deadline);
     }
   }
 

@@ -1,9 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { Sql } from 'postgres';
 import { expect, it } from 'vitest';
 import { readHotels } from '../../src/change-feed/changed-rows.ts';
 import { Postgres } from '../../src/postgres/client.ts';
-import { openDatabase, type Purpose } from '../../src/postgres/connect.ts';
+import { openDatabase } from '../../src/postgres/connect.ts';
 import { freshDatabase } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { FaultProxy } from '../support/proxy.ts';
@@ -14,14 +13,13 @@ const IDS = Array.from({ length: 100 }, (_, i) => `a hotel whose id is long ${i}
 const ROUNDS = 2;
 
 /**
- * Resets the connections of `sql`, queries in each of the next event-loop iterations, and reconnects. In one
- * iteration an idle connection has received its error, but not its end. Returns the result of each iteration;
- * undefined for a failure.
+ * Resets the connections, asks in each of the next event-loop iterations, and reconnects. In one iteration an idle
+ * connection has received its error, but not its end. Returns the result of each iteration; undefined for a failure.
  */
 async function resultsDuringReset(
-  sql: Sql,
   proxy: FaultProxy,
   ask: () => Promise<number>,
+  reconnect: () => PromiseLike<unknown>,
 ): Promise<(number | undefined)[]> {
   await Promise.all(Array.from({ length: CONNECTIONS }, ask));
   proxy.reset();
@@ -31,43 +29,44 @@ async function resultsDuringReset(
     asked.push(ask().catch(() => undefined));
   }
   await sleep(50);
-  const anew = Array.from({ length: 2 * CONNECTIONS }, () => sql`select pg_sleep(0.1)`.catch(() => {}));
-  await Promise.all(anew);
+  await Promise.all(
+    Array.from({ length: 2 * CONNECTIONS }, async () => reconnect()).map((done) => done.catch(() => {})),
+  );
   return Promise.all(asked);
 }
 
-async function opened(purpose: Purpose) {
+async function opened() {
   const { sql: owner, url } = await freshDatabase();
   await insertHotels(
     owner,
     IDS.map((id) => ({ id })),
   );
-  const proxy = await FaultProxy.before(url);
-  return { proxy, sql: openDatabase(proxy.url, CONNECTIONS, purpose) };
+  return FaultProxy.before(url);
 }
 
-it('a query of a worker on a lost connection fails, and never yields an empty result', async () => {
-  const { proxy, sql } = await opened({ kind: 'serve', statementTimeoutMs: 5_000, pooled: false });
+it('a query of a worker on a lost connection is repeated on another, and never yields an empty result', async () => {
+  const proxy = await opened();
   const limits = { connections: 2 * CONNECTIONS, queueLimit: 1_000, timeoutMs: 5_000 };
   for (let round = 0; round < ROUNDS; round++) {
     const postgres = new Postgres(
-      () => sql,
+      () => openDatabase(proxy.url, CONNECTIONS, { kind: 'serve', statementTimeoutMs: 5_000, pooled: false }),
       limits,
       () => {},
     );
     const ask = async () =>
       (await postgres.rows('select id, pg_sleep(0.02) from hotels where id = any($1::text[])', [IDS])).length;
-    for (const found of await resultsDuringReset(sql, proxy, ask))
-      expect([IDS.length, undefined]).toContain(found);
+    const reconnect = () => postgres.query((sql) => sql`select pg_sleep(0.1)`);
+    expect(await resultsDuringReset(proxy, ask, reconnect)).toEqual(Array(8).fill(IDS.length));
+    await postgres.close();
   }
-  await sql.end({ timeout: 0 });
 });
 
-it('nor does a query of the invalidator for a comparison', async () => {
-  const { proxy, sql } = await opened({ kind: 'invalidate', onClose: () => {} });
+it('a query of the invalidator for a comparison fails, and never yields an empty result', async () => {
+  const proxy = await opened();
+  const sql = openDatabase(proxy.url, CONNECTIONS, { kind: 'invalidate', onClose: () => {} });
   const ask = async () => (await readHotels(sql, IDS)).size;
   for (let round = 0; round < ROUNDS; round++) {
-    for (const found of await resultsDuringReset(sql, proxy, ask))
+    for (const found of await resultsDuringReset(proxy, ask, () => sql`select pg_sleep(0.1)`))
       expect([IDS.length, undefined]).toContain(found);
   }
   await sql.end({ timeout: 0 });
