@@ -4,25 +4,36 @@ import { type Exchange, findViolation } from './violations.ts';
 
 const DECIDE_EVERY_MS = 50;
 
-/** Checks the responses of an episode, each once its history is certain. */
+/** Checks the responses of an episode, each once its history is certain, and whether the machine stalled before it. */
 export class AnswerChecker {
   readonly #onWrong: (sentence: string, details: string[]) => void;
+  readonly #mayHaveStalled: (served: Served, beforeMs: number) => boolean;
   readonly #beganMs: number;
   readonly #deciding: NodeJS.Timeout;
-  /** responses received while their history was uncertain */
+  /** responses, oldest first */
   #undecided: { served: Served; exchange: Exchange }[] = [];
   answers = 0;
   rejected = 0;
 
-  constructor(onWrong: (sentence: string, details: string[]) => void, beganMs: number) {
+  /** `mayHaveStalled` returns true while that is unknown. */
+  constructor(
+    onWrong: (sentence: string, details: string[]) => void,
+    mayHaveStalled: (served: Served, beforeMs: number) => boolean,
+    beganMs: number,
+  ) {
     this.#onWrong = onWrong;
+    this.#mayHaveStalled = mayHaveStalled;
     this.#beganMs = beganMs;
     this.#deciding = setInterval(() => this.#decide(), DECIDE_EVERY_MS);
   }
 
   receive(served: Served, exchange: Exchange): void {
-    if (served.database.isUncertain) this.#undecided.push({ served, exchange });
-    else this.#check(served, exchange);
+    this.#undecided.push({ served, exchange });
+  }
+
+  /** Returns true while a response from before this time is unchecked. */
+  isBehind(atMs: number): boolean {
+    return this.#undecided.some(({ exchange }) => exchange.receivedMs < atMs);
   }
 
   stop(): void {
@@ -30,10 +41,14 @@ export class AnswerChecker {
   }
 
   #decide(): void {
-    const decided = this.#undecided.filter(({ served }) => !served.database.isUncertain);
-    if (decided.length === 0) return;
-    this.#undecided = this.#undecided.filter((one) => !decided.includes(one));
-    for (const { served, exchange } of decided) this.#check(served, exchange);
+    const responses = this.#undecided;
+    this.#undecided = [];
+    for (const one of responses) {
+      const { served, exchange } = one;
+      if (served.database.isUncertain || this.#mayHaveStalled(served, exchange.receivedMs))
+        this.#undecided.push(one);
+      else this.#check(served, exchange);
+    }
   }
 
   #check(served: Served, exchange: Exchange): void {

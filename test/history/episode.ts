@@ -57,6 +57,7 @@ class Episode {
   readonly #beganMs = performance.now();
   readonly #answerChecker = new AnswerChecker(
     (sentence, details) => this.#fail(sentence, details),
+    (served, beforeMs) => this.#stalls?.isProbing(served, beforeMs) ?? false,
     this.#beganMs,
   );
   #stepsBegun = 0;
@@ -128,6 +129,8 @@ class Episode {
     }
     await this.#sleep(LAST_CHANGE_MS);
     await this.#requestAll(system);
+    const endedMs = performance.now();
+    while (this.#answerChecker.isBehind(endedMs) && !this.#ending.signal.aborted) await this.#sleep(50);
   }
 
   /** Sends every request from every reader and expects a response. */

@@ -70,4 +70,12 @@ describe('bounds', () => {
     expect(bounds.reachOf(102_000)).toBe(98_400);
     expect(bounds.reachOf(110_000)).toBe(109_000);
   });
+
+  it('reach to the beginning of a machine that hardly runs', () => {
+    const bounds = new Bounds();
+    for (const second of [100, 104, 108, 112])
+      bounds.slow('PostgreSQL was slow', 1_000 * second, 1_000 * second + 1_500);
+    expect(bounds.reachOf(114_000)).toBeLessThan(99_000);
+    expect(bounds.reachOf(119_000)).toBe(118_000);
+  });
 });

@@ -13,7 +13,8 @@ const PROBE_TIMEOUT_MS = 15_000;
  */
 export class Stalls {
   readonly #system: System;
-  readonly #busy = new Set<string>();
+  /** running probes by their names */
+  readonly #busy = new Map<string, { fromMs: number; served: Served[] }>();
   readonly #ticking: NodeJS.Timeout;
   #lastMs = performance.now();
   #slowUntilMs = 0;
@@ -27,6 +28,11 @@ export class Stalls {
 
   stop(): void {
     clearInterval(this.#ticking);
+  }
+
+  /** Returns true while a probe from before this time runs, so that a stall may be noted yet. */
+  isProbing(served: Served, beforeMs: number): boolean {
+    return [...this.#busy.values()].some((probe) => probe.fromMs < beforeMs && probe.served.includes(served));
   }
 
   #tick(): void {
@@ -45,8 +51,8 @@ export class Stalls {
   /** Runs one probe at a time; a failed one is ignored. */
   #try(what: string, served: Served[], ask: () => PromiseLike<unknown>): void {
     if (this.#busy.has(what)) return;
-    this.#busy.add(what);
     const fromMs = performance.now();
+    this.#busy.set(what, { fromMs, served });
     ask().then(
       () => {
         this.#busy.delete(what);
