@@ -9,14 +9,14 @@ const FILLING = 'x'.repeat(5_000);
 
 /** The invalidators, one after the other, and their announcements in PostgreSQL. */
 class Feed {
-  #told: Place = ['', 0];
+  #position: Place = ['', 0];
   #term = '';
-  #numbering = new Numbering('', this.#told);
+  #numbering = new Numbering('', this.#position);
   #terms = 0;
 
   begin(): void {
     this.#term = `term-${++this.#terms}`;
-    this.#numbering = new Numbering(this.#term, this.#told);
+    this.#numbering = new Numbering(this.#term, this.#position);
   }
 
   /** Sends changes in this number of messages together, or a heartbeat for 0. */
@@ -25,15 +25,15 @@ class Feed {
     const frame = { e: this.#term, o: this.#terms, b: null, ...(lost && { l: true as const }) };
     const generations = { before: '', after: '' };
     const payloads = payloadsOf({ ...NOTHING, hotels }, frame, generations, this.#numbering);
-    this.#told = [this.#term, this.#numbering.announcedCount];
+    this.#position = [this.#term, this.#numbering.announcedCount];
     return payloads.map((payload) => JSON.parse(payload));
   }
 
   /** Ends the session of the term before its announcement is committed. */
   sendInVain(): void {
-    const announced = this.#told;
+    const announced = this.#position;
     this.send(2);
-    this.#told = announced;
+    this.#position = announced;
   }
 }
 

@@ -6,8 +6,8 @@ import type { Metrics } from '../observability/metrics.ts';
 import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 import { type CountWindow, SharedCoordinator } from '../rate-limit/shared-coordinator.ts';
+import { FROZEN_MS, LivenessWatch, mainThreadOf, START_MS } from './liveness.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
-import { FROZEN_MS, LivenessWatch, mainThreadOf, START_MS } from './silence.ts';
 
 /** Lifetime after which a worker's end is not attributed to its start. */
 const STEADY_MS = 10_000;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readBatch } from './batch-body.ts';
-import { shapes } from './shapes.fixture.ts';
+import { shapes } from './large-bodies.fixture.ts';
 
 const channels = (body: string | Uint8Array) =>
   readBatch('channel', typeof body === 'string' ? Buffer.from(body) : body);

@@ -1,8 +1,8 @@
 import { Redis as Client } from 'ioredis';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { BreakerCall, untilReady } from './breaker-call.ts';
-import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from './left-marks.ts';
 import { MgetConnection } from './mget.ts';
+import { evictionPolicyOf, type MarkerReply, OwnMarkers, SET_MARKER } from './own-markers.ts';
 import type { ReplyReader, Values } from './reply-parser.ts';
 import {
   COUNT_WINDOW,
@@ -41,7 +41,7 @@ export class Redis implements RedisStore {
   readonly #mget: MgetConnection;
   readonly #breaker: CircuitBreaker;
   readonly #call: BreakerCall;
-  readonly #left = new LeftMarks();
+  readonly #ownMarkers = new OwnMarkers();
   readonly #clients: Client[];
 
   /** Connects to `url`; `onBreaker` is called when the breaker opens and closes. */
@@ -145,8 +145,8 @@ export class Redis implements RedisStore {
 
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {
     return this.#guard(async () => {
-      const reply = await this.#call.inTime(this.#client.eval(LEAVE_MARK, 1, key, value));
-      const found = this.#left.left(key, value, reply as MarkReply);
+      const reply = await this.#call.inTime(this.#client.eval(SET_MARKER, 1, key, value));
+      const found = this.#ownMarkers.replaced(key, value, reply as MarkerReply);
       return found !== null && isKept(found);
     });
   }

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { shapes } from '../../src/http/shapes.fixture.ts';
+import { shapes } from '../../src/http/large-bodies.fixture.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { addResult, promisedMs, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';

@@ -3,7 +3,7 @@ import { Cluster } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
-import { evictionPolicyOf, LEAVE_MARK, LeftMarks, type MarkReply } from '../left-marks.ts';
+import { evictionPolicyOf, type MarkerReply, OwnMarkers, SET_MARKER } from '../own-markers.ts';
 import { joined, Values } from '../reply-parser.ts';
 import { COUNT_WINDOW, oversOf, rejectedOf, windowArguments, windowCountOf } from '../scripts.ts';
 import {
@@ -37,7 +37,7 @@ export class RedisCluster implements RedisStore {
   readonly #commands: Commands;
   readonly #call: BreakerCall;
   readonly #markers = new WriteMarkers();
-  readonly #left = new LeftMarks();
+  readonly #ownMarkers = new OwnMarkers();
   readonly #timeoutMs: number;
 
   /**
@@ -145,11 +145,11 @@ export class RedisCluster implements RedisStore {
     const marking = this.#markers.next(key, this.#masters.ends(), this.#cluster.slots);
     if (marking.marks.length === 0) return undefined;
     const found = await this.#commands.send(
-      marking.marks.map((mark) => [mark.key, 'eval', LEAVE_MARK, 1, mark.key, value]),
+      marking.marks.map((mark) => [mark.key, 'eval', SET_MARKER, 1, mark.key, value]),
     );
     if (!found) return undefined;
     const kept = marking.marks.map((mark, i) => {
-      const before = this.#left.left(mark.key, value, found[i] as MarkReply);
+      const before = this.#ownMarkers.replaced(mark.key, value, found[i] as MarkerReply);
       return before !== null && isKept(before);
     });
     return this.#markers.left(marking, kept);

@@ -6,7 +6,7 @@ import {
   type MainThread,
   mainThreadOf,
   STOPPED_MS,
-} from './silence.ts';
+} from './liveness.ts';
 
 const LOOK_EVERY_MS = 250;
 

@@ -1,8 +1,8 @@
 /**
- * Script that leaves a mark and returns the previous one, with the identity of the server's data: process,
+ * Script that sets a write marker and returns the previous one, with the identity of the server's data: process,
  * replication history and number of evicted keys. A server that denies INFO to scripts leaves these empty.
  */
-export const LEAVE_MARK = `
+export const SET_MARKER = `
 local found = redis.call('getset', KEYS[1], ARGV[1])
 local function read(section, field)
   local info = redis.pcall('info', section)
@@ -16,25 +16,25 @@ return {
 }`;
 
 /** Result of the script. */
-export type MarkReply = [found: string | null, run: string, history: string, evicted: string];
+export type MarkerReply = [found: string | null, run: string, history: string, evicted: string];
 
-interface Left {
+interface OwnMarker {
   value: string;
   /** identity of the server that took it; '': unknown */
   server: string;
   evicted: number;
 }
 
-/** Tracks the marks that this process left, so that an evicted mark does not count as lost data. */
-export class LeftMarks {
-  readonly #byKey = new Map<string, Left>();
+/** Tracks the write markers of this process, so that an evicted marker does not count as lost data. */
+export class OwnMarkers {
+  readonly #byKey = new Map<string, OwnMarker>();
 
   /**
-   * Records that `value` was left under a key, and returns the previous mark; null: none. A mark of this process
+   * Records that `value` was set under a key, and returns the previous marker; null: none. A marker of this process
    * counts as found if the same server with the same history has evicted keys since: it has no older data, and
    * evicted values are read from PostgreSQL.
    */
-  left(key: string, value: string, [found, run, history, evictedText]: MarkReply): string | null {
+  replaced(key: string, value: string, [found, run, history, evictedText]: MarkerReply): string | null {
     const before = this.#byKey.get(key);
     const server = run && history && `${run} ${history}`;
     const evicted = Number(evictedText);
