@@ -23,7 +23,7 @@ const shown = (args: string, env: NodeJS.ProcessEnv = {}) =>
     env: { DATABASE_URL: program.database.ownerUrl, ...env },
   });
 
-describe.skipIf(withoutTerminal)('on a terminal', { timeout: 60_000 }, () => {
+describe.skipIf(withoutTerminal)('on a terminal', () => {
   test('an import draws a bar with its progress, its rate and the remaining time, and removes it', async () => {
     // rate and remaining time are shown after a second, and there are at least five batches
     const path = await FaultProxy.before(program.database.ownerUrl);

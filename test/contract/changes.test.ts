@@ -38,9 +38,7 @@ async function mirror(key: 'full' | 'narrow' = 'full', limit = 1000): Promise<Mi
 
 /** Updates a mirror until it holds the expected state, because a change is announced after a moment. */
 async function untilMirror(copy: Mirror, isSo: (copy: Mirror) => boolean): Promise<void> {
-  await expect
-    .poll(() => copy.catchUp().then(() => isSo(copy)), { timeout: 20_000, interval: 20 })
-    .toBe(true);
+  await expect.poll(() => copy.catchUp().then(() => isSo(copy))).toBe(true);
 }
 
 describe('the first copy', () => {
@@ -392,9 +390,7 @@ describe('a token', () => {
     const copy = await mirror();
     await service.sql`
       select hotel_api_begin_history((select history from hotel_api_feed_position), 'a test', 0, 0)`;
-    await expect
-      .poll(async () => (await service.get(`/changes?after=${copy.next}`)).status, { timeout: 20_000 })
-      .toBe(410);
+    await expect.poll(async () => (await service.get(`/changes?after=${copy.next}`)).status).toBe(410);
     expect((await mirror()).hotels).toEqual(await listed());
   });
 });

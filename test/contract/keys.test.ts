@@ -121,9 +121,14 @@ describe('a key', () => {
   });
 
   it('is accepted until it expires, and at most a second longer', async () => {
-    const expiresAt = Date.now() + 2_000;
-    const { key } = await insertKey({ expires_at: new Date(expiresAt) });
-    expect(await statusesOf(key, '/hotels/h1')).toEqual(new Array(12).fill(200));
+    let [key, expiresAt] = ['', 0];
+    // on a busy machine the responses may come after a short life
+    for (let lifeMs = 2_000; Date.now() >= expiresAt; lifeMs *= 4) {
+      expiresAt = Date.now() + lifeMs;
+      ({ key } = await insertKey({ expires_at: new Date(expiresAt) }));
+      const statuses = await statusesOf(key, '/hotels/h1');
+      if (Date.now() < expiresAt) expect(statuses).toEqual(new Array(12).fill(200));
+    }
     const expiryMs = ownTimeMs() + (expiresAt - Date.now());
     const elapsedMs = await elapsedUntilAll(401, key, '/hotels/h1', expiryMs);
     expect(Date.now() - expiresAt).toBeGreaterThanOrEqual(-1);

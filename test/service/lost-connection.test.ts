@@ -21,7 +21,12 @@ async function resultsDuringReset(
   ask: () => Promise<number>,
   reconnect: () => PromiseLike<unknown>,
 ): Promise<(number | undefined)[]> {
-  await Promise.all(Array.from({ length: CONNECTIONS }, ask));
+  // connections that an earlier round lost fail the queries that find them
+  const isOpen = async () => {
+    const answers = await Promise.allSettled(Array.from({ length: CONNECTIONS }, ask));
+    return answers.every(({ status }) => status === 'fulfilled');
+  };
+  await expect.poll(isOpen).toBe(true);
   proxy.reset();
   const asked: Promise<number | undefined>[] = [];
   for (let iteration = 0; iteration < 8; iteration++) {

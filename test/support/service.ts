@@ -36,8 +36,8 @@ export interface ServiceOptions {
   command?: [file: string, ...args: string[]];
 }
 
-/** Long deadline, because other tests load the processors; a test of deadlines sets its own. */
-const LONG_DEADLINE = { DATABASE_TIMEOUT_MS: '3000' };
+/** Long deadlines, because other tests load the processors; a test of deadlines sets its own. */
+const LONG_DEADLINES = { DATABASE_TIMEOUT_MS: '3000', REDIS_TIMEOUT_MS: '1000' };
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 200_000;
@@ -77,7 +77,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         // a test that counts loads makes its own
         WARMUP_TIMEOUT_MS: '0',
         ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
-        ...shortOrLong<Record<string, string>>(LONG_DEADLINE, {}),
+        ...shortOrLong<Record<string, string>>(LONG_DEADLINES, {}),
         ...options.env,
       },
       stopSignal: 'SIGTERM',
@@ -146,7 +146,8 @@ export class Service {
     this.#lines = lines;
     this.#workers = workers;
     this.#client = new Client(port, keys);
-    this.#adminClient = new Client(adminPort, keys);
+    // its server closes idle connections after 5 s; a request at that moment would fail
+    this.#adminClient = new Client(adminPort, keys, Infinity, false);
     void guarded.exited.then(({ code, signal }) => {
       this.#ended = `ended with ${signal ?? `code ${code}`}`;
     });
