@@ -48,7 +48,9 @@ program
   .action(({ hotels }) => finish(runSizing(hotels, shutdown, console.error)));
 program
   .command('memory')
-  .description('measure the memory of a worker beside its local cache: many ids, many batches at once')
+  .description(
+    'measure the memory of a worker with many hotels, then pages, batches, a restart, an UPDATE of all',
+  )
   .option('--hotels <n>', 'number of hotels', parseWhole(1_000, 10_000_000), 1_000_000)
   .option('--ids <n>', 'number of hotels that are read', parseWhole(1_000, 10_000_000), 400_000)
   .option('--cache <MiB>', 'local cache of the worker', parseWhole(1, 3_072), 128)

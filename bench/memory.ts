@@ -7,9 +7,10 @@ import type { Shutdown } from '../src/lib/shutdown.ts';
 import { readHotels } from './hotels.ts';
 import type { Call } from './load/call.ts';
 import { closedLoop } from './load/closed.ts';
-import { accepting, batchOf, withChannel } from './scenarios.ts';
-import { residentBytes } from './sizing.ts';
+import { accepting, batch, batchOf, page, withChannel } from './scenarios.ts';
+import { residentBytes, untilDelivered } from './sizing.ts';
 import { readMetric, startService } from './targets/service.ts';
+import type { Target } from './targets/target.ts';
 import { makeDatabase } from './world.ts';
 
 const MIB = 1024 ** 2;
@@ -20,6 +21,7 @@ const AT_ONCE = 64;
 const HOT = 50_000;
 const SECONDS = 10;
 const SAMPLE_MS = 100;
+const PAGE = 100;
 
 export interface MemoryOptions {
   hotels: number;
@@ -29,7 +31,10 @@ export interface MemoryOptions {
   cache: number;
 }
 
-/** Prints the memory of a worker beside its local cache: after reading many ids, and during batches of 1000. */
+/**
+ * Prints the memory of a worker beside its local cache, after reading many ids and during batches of 1000; then the time of
+ * pages at both ends of the list, of batches, of a restart and of an UPDATE of all hotels.
+ */
 export async function runMemory(
   { hotels: count, ids, cache }: MemoryOptions,
   shutdown: Shutdown,
@@ -41,13 +46,22 @@ export async function runMemory(
   if (!redis) throw new Error('no Redis was found, and none could be downloaded');
   shutdown.push('Redis', () => redis.stop(), 12_000);
   say(`Generating ${count} hotels …`);
+  const beganAtMs = performance.now();
   const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'memory', count);
+  console.log(`${count} hotels generated: ${seconds(beganAtMs)}`);
   const { key } = await createKey(sql, { name: 'memory', scopes: ['registry'], expiresAt: null });
-  const target = await startService(
-    { pin: [], databaseUrl, redisUrl: redis.url, peerRedisUrl: redis.url, keys: { full: key, narrow: key } },
-    { name: 'service', environment: { L1_MAX_BYTES: String(cache * MIB), DATABASE_TIMEOUT_MS: '10000' } },
-  );
-  shutdown.push('service', target.stop, 12_000);
+  const keys = { full: key, narrow: key };
+  const start = async (): Promise<Target> => {
+    const target = await startService(
+      { pin: [], databaseUrl, redisUrl: redis.url, peerRedisUrl: redis.url, keys },
+      { name: 'service', environment: { L1_MAX_BYTES: String(cache * MIB), DATABASE_TIMEOUT_MS: '10000' } },
+    );
+    shutdown.push('service', target.stop, 12_000);
+    return target;
+  };
+  let target = await start();
+  const deliveredS = await untilDelivered(sql, async () => {});
+  console.log(`changes delivered: ${deliveredS.toFixed(1)} s after the service was ready`);
   const [worker] = await childrenOf(target.pid);
   const named = withChannel(await readHotels(sql, { offset: 0, limit: ids }));
   const calls: Call[] = [];
@@ -72,7 +86,7 @@ export async function runMemory(
     const now = (await residentBytes(worker!)) - cacheBytes;
     console.log(
       `${what}: ${Math.round(now / MIB)} MiB, at most ${Math.round((peakBytes - cacheBytes) / MIB)} MiB beside a cache of ` +
-        `${Math.round(cacheBytes / MIB)} MiB${how ? `; ${how}` : ''}`,
+        `${Math.round(cacheBytes / MIB)} MiB; primary ${Math.round((await residentBytes(target.pid)) / MIB)} MiB${how ? `; ${how}` : ''}`,
     );
   };
   const send = (sent: Call[], connections: number, seconds: number, requests?: number) => async () => {
@@ -80,14 +94,37 @@ export async function runMemory(
       ...{ connections, seconds, from: 0 },
       ...(requests !== undefined && { requests }),
     });
-    return `${result.requests} batches, ${result.faultCount} of them refused`;
+    return `${result.requests} requests, ${result.faultCount} of them refused, p50 ${(result.p50Us / 1000).toFixed(1)} ms`;
   };
   await report('at the start');
   await report(`${named.length} ids of ${count}, once each`, send(calls, 4, 600, calls.length));
   await report(`${AT_ONCE} batches at once`, send(hot, AT_ONCE, SECONDS));
   const compressed = hot.map((call) => accepting('gzip', call));
   await report(`${AT_ONCE} batches at once with gzip`, send(compressed, AT_ONCE, SECONDS));
-  const [first] = calls;
   await report(`${AT_ONCE} batches at once of all ids`, send(calls, AT_ONCE, SECONDS));
-  say(`A batch has ${Math.round(first!.bodyBytes / 1000)} kB.`);
+  const zipf = batch(BATCH, 400, 1, true, true).calls({ hotels: named, keys });
+  await report('batches by Zipf, one client', send(zipf, 1, SECONDS));
+  const around = { hotels: await readHotels(sql, { offset: count - PAGE, limit: PAGE }), keys };
+  const last = page(around, 0, PAGE);
+  last.bytes = Buffer.from(last.bytes.toString().replace('offset=0', `offset=${count - PAGE}`));
+  const first = page({ hotels: await readHotels(sql, { offset: 0, limit: PAGE }), keys }, 0, PAGE);
+  await report('the first page, one client', send([first], 1, 1));
+  await report('the last page, one client', send([last], 1, 1));
+  const stoppedAtMs = performance.now();
+  await target.stop();
+  target = await start();
+  console.log(`restart until ready: ${seconds(stoppedAtMs)}`);
+  const updatedAtMs = performance.now();
+  let committedAtMs = 0;
+  const afterS = await untilDelivered(sql, async () => {
+    await sql`update hotels set room_count = room_count`;
+    committedAtMs = performance.now();
+  });
+  console.log(
+    `UPDATE of all: ${((committedAtMs - updatedAtMs) / 1000).toFixed(1)} s, delivered ${afterS.toFixed(1)} s after it`,
+  );
+}
+
+function seconds(sinceMs: number): string {
+  return `${((performance.now() - sinceMs) / 1000).toFixed(1)} s`;
 }

@@ -123,7 +123,7 @@ export async function residentBytes(pid: number): Promise<number> {
 }
 
 /** Returns the seconds from the commit of a change until the invalidator has removed all of it from the queue. */
-async function untilDelivered(sql: Sql, change: () => PromiseLike<unknown>): Promise<number> {
+export async function untilDelivered(sql: Sql, change: () => PromiseLike<unknown>): Promise<number> {
   await change();
   const committedAtMs = performance.now();
   for (;;) {
