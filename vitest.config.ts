@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/support/longest-first.ts';
 import { HANG_MS, SYSTEM_TESTS, withServers } from './test/support/projects.ts';
 
 /** They read files and need no servers. */
@@ -7,6 +8,7 @@ const DOCUMENTS = 'test/documents/*.test.ts';
 /** `npm test`: all that needs nothing but Node. */
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {

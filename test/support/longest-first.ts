@@ -1,7 +1,12 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Files that take the longest; the last file of a run has the machine to itself. */
-const LONGEST = ['history', 'redis-cluster', 'mirrors', 'image', 'import'];
+const LONGEST = [
+  ...['system/history', 'redis-cluster', 'mirrors', 'image', 'import'],
+  // of npm test: most of their time is that of processes which start
+  ...['cli/cli', 'formats', 'warm-up', 'service/start', 'races', 'cli/terminal', 'freshness/feed'],
+  ...['freshness/collections', 'service/metrics', 'reconcile', 'cli/collections', 'faults/dependencies'],
+];
 
 /** Runs the longest files first, and the others as vitest orders them. */
 export class LongestFirst extends BaseSequencer {
