@@ -8,20 +8,25 @@ const DECIDE_EVERY_MS = 50;
 export class AnswerChecker {
   readonly #onWrong: (sentence: string, details: string[]) => void;
   readonly #mayHaveStalled: (served: Served, beforeMs: number) => boolean;
+  readonly #isOverloadedAt: (atMs: number) => boolean;
   readonly #beganMs: number;
   readonly #deciding: NodeJS.Timeout;
   /** responses, oldest first */
   #undecided: { served: Served; exchange: Exchange }[] = [];
   answers = 0;
   rejected = 0;
+  /** responses of an overloaded machine */
+  unjudged = 0;
 
   /** `mayHaveStalled` returns true while that is unknown. */
   constructor(
     onWrong: (sentence: string, details: string[]) => void,
     mayHaveStalled: (served: Served, beforeMs: number) => boolean,
+    isOverloadedAt: (atMs: number) => boolean,
     beganMs: number,
   ) {
     this.#onWrong = onWrong;
+    this.#isOverloadedAt = isOverloadedAt;
     this.#mayHaveStalled = mayHaveStalled;
     this.#beganMs = beganMs;
     this.#deciding = setInterval(() => this.#decide(), DECIDE_EVERY_MS);
@@ -52,6 +57,10 @@ export class AnswerChecker {
   }
 
   #check(served: Served, exchange: Exchange): void {
+    if (this.#isOverloadedAt(exchange.receivedMs)) {
+      this.unjudged++;
+      return;
+    }
     this.answers++;
     if (exchange.status === 503) this.rejected++;
     const reachMs = served.bounds.reachOf(exchange.sentMs);

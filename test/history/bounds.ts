@@ -7,9 +7,6 @@ const GRACE_MS = 5_000;
 /** A stall this shortly before may have delayed the start of a promise. */
 const SLOW_BEFORE_MS = 500;
 
-/** Stall after which nothing is known of what the service could reach meanwhile. */
-const UNUSABLE_MS = 1_000;
-
 /** Time span with a fault. */
 export interface Disturbance {
   what: string;
@@ -32,13 +29,9 @@ export class Bounds {
     return disturbance;
   }
 
-  /**
-   * Notes a stall of the machine: it counts as a fault, and no promise counts its time. After a long one PostgreSQL counts as
-   * unreachable: connections to it may have timed out.
-   */
+  /** Notes a stall of the machine: it counts as a fault, and no promise counts its time. */
   slow(what: string, fromMs: number, untilMs: number): void {
-    const isUnusable = untilMs - fromMs >= UNUSABLE_MS;
-    this.#disturbances.push({ what, fromMs, untilMs, ...(isUnusable && { reachMs: this.reachOf(fromMs) }) });
+    this.#disturbances.push({ what, fromMs, untilMs });
     const last = this.#slow.at(-1);
     const startMs = Math.max(fromMs, last?.untilMs ?? fromMs);
     if (startMs < untilMs) this.#slow.push({ fromMs: startMs, untilMs });

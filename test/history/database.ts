@@ -68,6 +68,14 @@ export class Database {
     this.#uncertainSinceMs ??= performance.now();
   }
 
+  /** Rolls back what is prepared, after `close`: the database could not be copied or renamed. */
+  async rollbackPrepared(): Promise<void> {
+    await this.#exclusively(async () => {
+      const prepared = await this.sql`select gid from pg_prepared_xacts where database = current_database()`;
+      for (const { gid } of prepared) await this.sql.unsafe(`rollback prepared '${gid}'`);
+    });
+  }
+
   /** Reads the database again and unblocks writers. */
   async reopen(): Promise<void> {
     await this.resync();
@@ -103,6 +111,8 @@ export class Database {
         return this.#exclusively(async () => decide('commit', await this.#changesOf(sql)));
       const name = `t${Math.random()}`;
       const changes = await this.#exclusively(async () => {
+        // nothing may prevent a copy of the database that is closed
+        if (this.isUncertain) throw LOST;
         const found = await this.#changesOf(sql);
         await sql.unsafe(`prepare transaction '${name}'`);
         return found;

@@ -16,6 +16,8 @@ export interface Outcome {
   answers: number;
   rejected: number;
   unanswered: number;
+  /** responses that an overloaded machine gave, which are not compared */
+  unjudged: number;
   /** duration of stalls, which widened the bounds */
   stallsMs: number;
   failure: Failure | undefined;
@@ -48,7 +50,11 @@ export async function runEpisode(steps: Step[], seed: number, say: (line: string
 }
 
 class Episode {
-  readonly outcome: Outcome = { answers: 0, rejected: 0, unanswered: 0, stallsMs: 0, failure: undefined };
+  readonly outcome: Outcome = {
+    ...{ answers: 0, rejected: 0, unanswered: 0, unjudged: 0 },
+    stallsMs: 0,
+    failure: undefined,
+  };
   readonly #say: (line: string) => void;
   readonly #ending = new AbortController();
   readonly #readers: Reader[] = [];
@@ -58,6 +64,7 @@ class Episode {
   readonly #answerChecker = new AnswerChecker(
     (sentence, details) => this.#fail(sentence, details),
     (served, beforeMs) => this.#stalls?.isProbing(served, beforeMs) ?? false,
+    (atMs) => this.#stalls?.isOverloadedAt(atMs) ?? false,
     this.#beganMs,
   );
   #stepsBegun = 0;
@@ -110,6 +117,7 @@ class Episode {
     this.#answerChecker.stop();
     this.outcome.answers = this.#answerChecker.answers;
     this.outcome.rejected = this.#answerChecker.rejected;
+    this.outcome.unjudged = this.#answerChecker.unjudged;
     this.#stalls?.stop();
     this.outcome.stallsMs = this.#stalls?.totalMs ?? 0;
     for (const reader of this.#readers) reader.close();

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Bounds } from './bounds.ts';
 import { historyOf, hotel, snapshot } from './history.fixture.ts';
 import { History } from './history.ts';
+import { Overload } from './overload.ts';
 
 describe('a history', () => {
   const [old, young] = [snapshot([hotel('old')]), snapshot([hotel('new')])];
@@ -70,12 +71,16 @@ describe('bounds', () => {
     expect(bounds.reachOf(102_000)).toBe(98_400);
     expect(bounds.reachOf(110_000)).toBe(109_000);
   });
+});
 
-  it('reach to the beginning of a machine that hardly runs', () => {
-    const bounds = new Bounds();
-    for (const second of [100, 104, 108, 112])
-      bounds.slow('PostgreSQL was slow', 1_000 * second, 1_000 * second + 1_500);
-    expect(bounds.reachOf(114_000)).toBeLessThan(99_000);
-    expect(bounds.reachOf(119_000)).toBe(118_000);
+describe('a machine is overloaded', () => {
+  it('for half a minute after stalls of a tenth of that, not after single ones', () => {
+    const overload = new Overload();
+    for (let at = 0; at < 10; at++) overload.stalled(10_000 + 1_000 * at, 10_250 + 1_000 * at);
+    expect(overload.isAt(20_000)).toBe(false);
+    overload.stalled(20_000, 21_000);
+    expect(overload.isAt(21_000)).toBe(true);
+    expect(overload.isAt(39_000)).toBe(true);
+    expect(overload.isAt(52_000)).toBe(false);
   });
 });

@@ -98,6 +98,7 @@ const MOST_ATTEMPTS = 10;
 
 /** Ends all sessions of the database and rejects new ones meanwhile. */
 async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise<void> {
+  await system.databases[0]!.rollbackPrepared();
   await system.asAdmin(async (sql) => {
     const [{ oid } = { oid: 0 }] = await sql`select oid from pg_database where datname = 'postgres'`;
     await sql`alter database postgres allow_connections false`;

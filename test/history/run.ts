@@ -86,9 +86,9 @@ export function describe({ seed, steps, failure }: Found): string {
 function announced(
   seed: number,
   steps: Step[],
-  { answers, rejected, unanswered, stallsMs, failure }: Outcome,
+  { answers, rejected, unanswered, unjudged, stallsMs, failure }: Outcome,
 ): string {
   const faults = steps.flatMap((step) => (step.do === 'fault' ? [step.fault] : []));
-  const counts = `${answers} responses, ${rejected} rejected, ${unanswered} without response, ${Math.round(stallsMs)} ms slow`;
+  const counts = `${answers} responses, ${rejected} rejected, ${unanswered} without response, ${unjudged} not judged, ${Math.round(stallsMs)} ms slow`;
   return `seed ${seed}: ${failure ? `WRONG: ${failure.sentence}` : 'right'}; ${counts}; ${faults.join(', ')}`;
 }

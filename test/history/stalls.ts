@@ -1,5 +1,6 @@
 import { request } from 'node:http';
 import type { Instance } from './instance.ts';
+import { Overload } from './overload.ts';
 import type { Served, System } from './system.ts';
 
 const EVERY_MS = 100;
@@ -16,6 +17,8 @@ export class Stalls {
   /** running probes by their names */
   readonly #busy = new Map<string, { fromMs: number; served: Served[] }>();
   readonly #ticking: NodeJS.Timeout;
+  /** of this process alone: faults stop the others */
+  readonly #overload = new Overload();
   #lastMs = performance.now();
   #slowUntilMs = 0;
   /** total time of widened bounds */
@@ -30,6 +33,11 @@ export class Stalls {
     clearInterval(this.#ticking);
   }
 
+  /** Returns true if nothing can be judged at this time. */
+  isOverloadedAt(atMs: number): boolean {
+    return this.#overload.isAt(atMs);
+  }
+
   /** Returns true while a probe from before this time runs, so that a stall may be noted yet. */
   isProbing(served: Served, beforeMs: number): boolean {
     return [...this.#busy.values()].some((probe) => probe.fromMs < beforeMs && probe.served.includes(served));
@@ -37,7 +45,9 @@ export class Stalls {
 
   #tick(): void {
     const nowMs = performance.now();
-    this.#noteStall('this process', this.#lastMs + EVERY_MS, nowMs, this.#system.served);
+    const dueMs = this.#lastMs + EVERY_MS;
+    if (nowMs - dueMs >= SLOW_MS) this.#overload.stalled(dueMs, nowMs);
+    this.#noteStall('this process', dueMs, nowMs, this.#system.served);
     this.#lastMs = nowMs;
     for (const served of this.#system.served) {
       const { instance } = served;

@@ -1,0 +1,21 @@
+const WINDOW_MS = 30_000;
+/** Total of the stalls in a window from which on the machine counts as overloaded. */
+const MOST_MS = 3_000;
+
+/**
+ * Tells from the stalls of one process whether the machine is overloaded. Connections and queries then time out whatever
+ * their servers do, and no promise can be judged.
+ */
+export class Overload {
+  #stalls: { fromMs: number; untilMs: number }[] = [];
+
+  /** Notes a stall; they are noted in their order. */
+  stalled(fromMs: number, untilMs: number): void {
+    this.#stalls.push({ fromMs, untilMs });
+  }
+
+  isAt(atMs: number): boolean {
+    const within = this.#stalls.filter(({ untilMs }) => untilMs > atMs - WINDOW_MS && untilMs <= atMs);
+    return within.reduce((sum, { fromMs, untilMs }) => sum + untilMs - fromMs, 0) >= MOST_MS;
+  }
+}
