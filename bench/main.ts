@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { parseWhole } from '../src/cli/common/arguments.ts';
 import { Shutdown } from '../src/lib/shutdown.ts';
+import { runColdStart } from './cold-start.ts';
 import { compareCommits } from './compare.ts';
 import { runMemory } from './memory.ts';
 import { runMirror } from './mirror.ts';
@@ -63,6 +64,12 @@ program
   .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 7), 5)
   .option('--before <commit>', 'commit whose schema the writers are compared with')
   .action((options) => finish(runMirror(options, shutdown, console.error)));
+program
+  .command('cold-start')
+  .description('show by second what instances answer that have just become ready')
+  .option('--hotels <n>', 'number of hotels', parseWhole(10_000, 10_000_000), USUAL_HOTELS)
+  .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 100), 3)
+  .action((options) => finish(runColdStart(options, shutdown, console.error)));
 await program.parseAsync();
 
 async function finish(work: Promise<void>): Promise<void> {
