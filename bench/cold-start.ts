@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import { createKey } from '../src/cli/keys.ts';
 import { startPostgres } from '../src/demo/servers/postgres.ts';
 import { startRedis } from '../src/demo/servers/redis.ts';
+import { REJECTIONS } from '../src/errors.ts';
 import { HOTEL_COLUMNS } from '../src/hotels/row.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { openDatabase } from '../src/postgres/connect.ts';
@@ -20,9 +21,8 @@ import { makeDatabase } from './world.ts';
 
 const CONNECTIONS = 64;
 const BATCH = 1000;
-/** Batches per second: with a warm Redis, and with an empty one. */
-const WARM_RATE = 100;
-const EMPTY_RATE = 40;
+/** Share of the rate with an empty Redis. */
+const EMPTY_SHARE = 0.4;
 const SECONDS = 5;
 /** Time after the end in which responses are still awaited. */
 const GRACE_MS = 3_000;
@@ -44,7 +44,7 @@ interface Second {
  * Redis, then one with an empty Redis, after its warm-up and without one. Prints them by second.
  */
 export async function runColdStart(
-  { hotels: count, rounds }: { hotels: number; rounds: number },
+  { hotels: count, rate, rounds }: { hotels: number; rate: number; rounds: number },
   shutdown: Shutdown,
   say: (sentence: string) => void,
 ): Promise<void> {
@@ -60,7 +60,7 @@ export async function runColdStart(
   const { key } = await createKey(sql, { name: 'cold', scopes: ['registry'], expiresAt: null });
   const keys = { full: key, narrow: key };
   const hotels = await readHotels(sql);
-  const calls = batch(BATCH, 2 * WARM_RATE * SECONDS, CONNECTIONS).calls({ hotels, keys });
+  const calls = batch(BATCH, 2 * rate * SECONDS, CONNECTIONS).calls({ hotels, keys });
   const targetOptions = { pin: cores.server, databaseUrl, redisUrl: redis.url, peerRedisUrl: '', keys };
   const start = async (WARMUP_TIMEOUT_MS: string, DATABASE_TIMEOUT_MS = '500') => {
     const environment = { WARMUP_TIMEOUT_MS, DATABASE_TIMEOUT_MS };
@@ -74,15 +74,15 @@ export async function runColdStart(
     say(`Round ${round} of ${rounds}, load average ${loadavg()[0]!.toFixed(1)}`);
     await client.flushall();
     // fills Redis too
-    const warmOne = await start('25000', '20000');
-    await load(warmOne, calls, WARM_RATE);
+    const warmOne = await start('12000', '20000');
+    await load(warmOne, calls, rate);
     const fresh = await start('5000');
     const [ofFresh, ofWarm] = await Promise.all([
-      load(fresh, calls, WARM_RATE),
-      load(warmOne, [...calls].reverse(), WARM_RATE),
+      load(fresh, calls, rate),
+      load(warmOne, [...calls].reverse(), rate),
     ]);
-    print('Fresh instance, Redis warm', WARM_RATE, ofFresh);
-    print('Warm instance beside it', WARM_RATE, ofWarm);
+    print('Fresh instance, Redis warm', rate, ofFresh);
+    print('Warm instance beside it', rate, ofWarm);
     await Promise.all([fresh.stop(), warmOne.stop()]);
     for (const timeout of ['5000', '0']) {
       await client.flushall();
@@ -90,9 +90,13 @@ export async function runColdStart(
       const warmed = await readMetric(empty, 'hotel_api_warmup_hotels');
       print(
         `Fresh instance, Redis empty, ${warmed} hotels warmed`,
-        EMPTY_RATE,
-        await load(empty, calls, EMPTY_RATE),
+        EMPTY_SHARE * rate,
+        await load(empty, calls, EMPTY_SHARE * rate),
       );
+      for (const reason of REJECTIONS) {
+        const rejected = await readMetric(empty, 'hotel_api_requests_rejected_total', `reason="${reason}"`);
+        if (rejected > 0) console.log(`  ${rejected} rejected: ${reason}`);
+      }
       await empty.stop();
     }
     const perSecond = await bareQueries(databaseUrl, hotels);

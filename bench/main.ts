@@ -68,6 +68,12 @@ program
   .command('cold-start')
   .description('show by second what instances answer that have just become ready')
   .option('--hotels <n>', 'number of hotels', parseWhole(10_000, 10_000_000), USUAL_HOTELS)
+  .option(
+    '--rate <n>',
+    'batches of 1000 per second, and 0.4 of it while Redis is empty',
+    parseWhole(5, 1_000),
+    100,
+  )
   .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 100), 3)
   .action((options) => finish(runColdStart(options, shutdown, console.error)));
 await program.parseAsync();

@@ -18,6 +18,8 @@ const MAX_PER_SECOND = 100_000;
 const LOOKUPS = 200;
 const LOOKUPS_PER_ITERATION = 5;
 const REDIS_BATCHES = 10;
+/** Slow loads in a row that end the warm-up. One alone may be a stall of the machine. */
+const SLOW_LOADS = 3;
 /** Maximum number of hotels that are counted to divide the list among the workers' starts. */
 const MAX_COUNTED = 500_000;
 
@@ -34,13 +36,13 @@ export interface WarmUpResult {
 
 /** Parts of a worker that are warmed. */
 export interface WarmUpOptions {
-  local: LocalCache;
+  local: Pick<LocalCache, 'arena'>;
   reader: Pick<HotelReader, 'load'>;
   repository: Pick<HotelRepository, 'idsFrom' | 'countBetween'>;
   /** undefined without Redis */
   hotIds: HotIds | undefined;
   redisBatch: RedisBatchReader | undefined;
-  /** maximum time of a load in ms: a slower one shows that PostgreSQL or Redis has no capacity to spare */
+  /** maximum time of a load in ms: slower ones show that PostgreSQL or Redis has no capacity to spare */
   slowMs: number;
   isFeedUp: () => boolean;
   isStopping: () => boolean;
@@ -80,6 +82,7 @@ export class WarmUp {
     const { reader, workers, local, slowMs, isFeedUp, isStopping } = this.#options;
     const msPerHotel = (1_000 * workers) / MAX_PER_SECOND;
     let isCompiled = false;
+    let slowLoads = 0;
     for await (const ids of this.#ids()) {
       if (isStopping()) return 'stopped';
       const beganMs = performance.now();
@@ -91,9 +94,11 @@ export class WarmUp {
       this.#hotels += ids.length;
       const tookMs = performance.now() - beganMs;
       if (!isCompiled) await this.#compile(found);
-      else if (tookMs > slowMs) return 'slow';
+      else slowLoads = tookMs > slowMs ? slowLoads + 1 : 0;
+      if (slowLoads === SLOW_LOADS) return 'slow';
       isCompiled = true;
-      await wait(ids.length * msPerHotel - tookMs);
+      // after a slow load the dependencies are left alone for as long
+      await wait(slowLoads > 0 ? tookMs : ids.length * msPerHotel - tookMs);
     }
     return 'complete';
   }

@@ -7,7 +7,7 @@ import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
-import { REQUESTS, ROWS } from './requests.ts';
+import { PER_SECOND, REQUESTS, ROWS } from './requests.ts';
 
 await needs('bash', 'redis-cli', 'redis-server');
 
@@ -24,7 +24,7 @@ describe('Redis', () => {
       redisDatabase,
       env: { L1_MAX_BYTES: '0' },
     });
-    const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, 200, REQUESTS);
+    const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, PER_SECOND, REQUESTS);
     await expect.poll(() => load.answered).toBeGreaterThan(REQUESTS.length);
     const hotelsInRedis = async () => (await client.keys('*:h:chaos-*')).length;
     expect(await hotelsInRedis()).toBeGreaterThanOrEqual(REQUESTS.length);

@@ -9,7 +9,7 @@ import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
-import { COLD_IDS, REQUESTS, ROWS } from './requests.ts';
+import { COLD_IDS, PER_SECOND, REQUESTS, ROWS } from './requests.ts';
 
 await needs('bash', 'psql', 'nginx', 'redis');
 
@@ -45,7 +45,7 @@ describe('the password of the service at PostgreSQL', () => {
     const oldUrl = urlOf(current, 'first');
     const instances = [await start(oldUrl), await start(oldUrl)];
     const port = await startNginx(instances.map((instance) => instance.port));
-    const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, 200, REQUESTS);
+    const load = new KeepAliveLoad({ port, key: instances[0]!.fullKey }, PER_SECOND, REQUESTS);
     await expect.poll(() => load.answered).toBeGreaterThan(100);
 
     const operator = await Operator.set({ OWNER_URL: database.ownerUrl });

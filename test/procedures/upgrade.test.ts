@@ -9,7 +9,7 @@ import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 import { makeRelease } from './release.ts';
-import { REQUESTS, ROWS } from './requests.ts';
+import { PER_SECOND, REQUESTS, ROWS } from './requests.ts';
 
 await needs('redis');
 
@@ -46,7 +46,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   });
 
   const old = await startService({ ...beside, hotels: ROWS, workers: 2 });
-  const load = new KeepAliveLoad({ port: old.port, key: old.fullKey }, 200, REQUESTS);
+  const load = new KeepAliveLoad({ port: old.port, key: old.fullKey }, PER_SECOND, REQUESTS);
   await expect.poll(() => load.answered).toBeGreaterThan(100);
 
   const young = await startService(ofRelease(newer));

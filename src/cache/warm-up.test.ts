@@ -1,0 +1,43 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { CacheArena } from './arena/arena.ts';
+import { WarmUp } from './warm-up.ts';
+
+const SLOW_MS = 200;
+const IDS = Array.from({ length: 50 }, (_, i) => `h${String(i).padStart(2, '0')}`);
+
+/** Warms a cache of 1 MiB, 8 hotels a load, of which these, from 0, are slow. */
+function warmed(slow: number[]) {
+  let loads = 0;
+  return new WarmUp({
+    local: { arena: new CacheArena(1024 ** 2) },
+    reader: {
+      load: async (_, ids) => {
+        if (slow.includes(loads++)) await sleep(SLOW_MS + 50);
+        return ids.map(() => null);
+      },
+    },
+    repository: {
+      idsFrom: async (from, skip, count) => {
+        const start = (from === null ? 0 : IDS.indexOf(from)) + skip;
+        return IDS.slice(start, start + count);
+      },
+      countBetween: async () => [IDS.length],
+    },
+    hotIds: undefined,
+    redisBatch: undefined,
+    slowMs: SLOW_MS,
+    isFeedUp: () => true,
+    isStopping: () => false,
+    number: 1,
+    workers: 1,
+  }).run(30_000);
+}
+
+it('a warm-up continues after slow loads', async () => {
+  expect(await warmed([1, 2, 4])).toMatchObject({ hotels: IDS.length, end: 'complete' });
+});
+
+it('a warm-up ends after three slow loads in a row', async () => {
+  expect(await warmed([0, 2, 3, 4])).toMatchObject({ hotels: 5 * 8, end: 'slow' });
+});
