@@ -60,6 +60,20 @@ export class HotelLoader {
     });
   }
 
+  /**
+   * Returns the hotels of these keys that are in the collection, in the order of the keys. No load is shared. Throws
+   * `Unavailable`.
+   */
+  async loadWithin(
+    collection: string,
+    namespace: Namespace,
+    keys: string[],
+    owner: string,
+  ): Promise<Found[]> {
+    const loaded = await this.#start(namespace, keys, owner, collection);
+    return keys.map((key) => loaded.get(key) ?? null);
+  }
+
   #isOutdated(entry: Found): boolean {
     return entry !== null && this.#recent.isOutdated(LETTER.id + entry.id, entry.version);
   }
@@ -74,7 +88,7 @@ export class HotelLoader {
       if (flight) joined.add(flight);
       else own.push(key);
     }
-    if (own.length > 0) joined.add(flights.share(own, this.#start(namespace, own, owner)));
+    if (own.length > 0) joined.add(flights.share(own, this.#start(namespace, own, owner, null)));
     const loads = await Promise.all(joined);
     return keys.map((key) => {
       let found: Found = null;
@@ -83,10 +97,18 @@ export class HotelLoader {
     });
   }
 
-  /** Loads keys from PostgreSQL. Filling Redis with hits and absences goes on in the background. */
-  async #start(namespace: Namespace, keys: string[], owner: string): Promise<Loaded> {
+  /**
+   * Loads keys from PostgreSQL. Filling Redis with hits and absences goes on in the background. What is not in a collection
+   * is no absence.
+   */
+  async #start(
+    namespace: Namespace,
+    keys: string[],
+    owner: string,
+    collection: string | null,
+  ): Promise<Loaded> {
     const began = this.#recent.position;
-    const entries = await this.#repository.load(namespace, keys, owner);
+    const entries = await this.#repository.load(namespace, keys, owner, collection);
     const byKey: Loaded = new Map();
     for (const entry of entries) {
       const key =
@@ -96,7 +118,7 @@ export class HotelLoader {
     this.#count('postgres', 'hit', entries.length);
     this.#count('postgres', 'absent', keys.length - entries.length);
     // after the responses are sent: filling takes as long as all the rest
-    setImmediate(() => this.#fillRedis(namespace, keys, byKey, began));
+    setImmediate(() => this.#fillRedis(namespace, collection === null ? keys : [], byKey, began));
     return byKey;
   }
 

@@ -1,5 +1,6 @@
+import type { Collections } from '../collections/collections.ts';
 import { Unavailable } from '../errors.ts';
-import type { Found } from '../hotels/entry.ts';
+import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository } from '../hotels/repository.ts';
 import type { CountLookups } from './count-lookups.ts';
@@ -10,6 +11,9 @@ import type { RecentChanges } from './recent-changes.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 import { RedisHotelReader } from './redis-hotel-reader.ts';
 
+/** Load of no keys. */
+const NOTHING = Promise.resolve();
+
 /**
  * Reads hotels through Redis and falls back to PostgreSQL. The keys requested in one event-loop iteration go to Redis as
  * one MGET (two with pointers) and to PostgreSQL as one query. Loads in flight are shared.
@@ -18,6 +22,8 @@ export class HotelReader {
   readonly #local: LocalCache | undefined;
   readonly #redis: RedisHotelReader | undefined;
   readonly #recent: RecentChanges;
+  readonly #collections: Collections;
+  readonly #origin: HotelRepository;
   readonly #isFeedUp: () => boolean;
   readonly #loader: HotelLoader;
   readonly #batcher: LoadBatcher;
@@ -28,26 +34,37 @@ export class HotelReader {
     redisCache: RedisHotelCache | undefined,
     origin: HotelRepository,
     recent: RecentChanges,
+    collections: Collections,
     isFeedUp: () => boolean,
     count: CountLookups,
   ) {
     this.#local = local;
+    this.#origin = origin;
     this.#redis = redisCache && new RedisHotelReader(redisCache, recent, isFeedUp, count);
     this.#recent = recent;
+    this.#collections = collections;
     this.#isFeedUp = isFeedUp;
     this.#loader = new HotelLoader(origin, redisCache, recent, isFeedUp, count);
     this.#batcher = new LoadBatcher(
-      (namespace, keys, owner) => this.#read(namespace, keys, owner),
+      (namespace, keys, owner, collection) =>
+        collection === null
+          ? this.#read(namespace, keys, owner)
+          : this.#readWithin(collection, namespace, keys, owner),
       () => origin.contended,
     );
   }
 
   /**
-   * Returns the hotels of these keys, in the order of the keys. `owner` is an API key, or '' for the service itself.
-   * Throws `Unavailable`.
+   * Returns the hotels of these keys in a collection (null: all hotels), in the order of the keys. `owner` is an API key, or
+   * '' for the service itself. Throws `Unavailable`.
    */
-  load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
-    return this.#batcher.load(namespace, keys, owner);
+  load(
+    namespace: Namespace,
+    keys: readonly string[],
+    owner: string,
+    collection: string | null = null,
+  ): Promise<Found[]> {
+    return this.#batcher.load(namespace, keys, owner, collection);
   }
 
   /** Handles a change: later loads of the key do not share a load that began before it. */
@@ -61,7 +78,7 @@ export class HotelReader {
   }
 
   async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
-    if (keys.length === 0) return { found: [], loaded: Promise.resolve() };
+    if (keys.length === 0) return { found: [], loaded: NOTHING };
     const began = this.#recent.position;
     const feedUp = this.#isFeedUp();
     const held = this.#heldLocally(namespace, keys);
@@ -72,7 +89,7 @@ export class HotelReader {
     const missing: number[] = [];
     for (let i = 0; i < keys.length; i++) if (found[i] === undefined) missing.push(i);
     this.#storeLocally(namespace, keys, found, began, true, held);
-    if (missing.length === 0) return { found, loaded: Promise.resolve() };
+    if (missing.length === 0) return { found, loaded: NOTHING };
     const missed = missing.map((i) => keys[i]!);
     const fillIn = (answers: (Found | undefined)[]) =>
       missing.forEach((i, at) => {
@@ -93,6 +110,71 @@ export class HotelReader {
     // each caller that awaits it receives the rejection; this handler covers the case of no caller
     loaded.catch(() => {});
     return { found, loaded };
+  }
+
+  /**
+   * Reads hotels of a collection. Those outside take the same steps as those that do not exist, whatever the caches hold:
+   * the time of a lookup tells nothing about them.
+   */
+  async #readWithin(
+    collection: string,
+    namespace: Namespace,
+    keys: string[],
+    owner: string,
+  ): Promise<BatchRead> {
+    const began = this.#recent.position;
+    const members = this.#collections.members(collection);
+    if (!members)
+      return { found: await this.#readUnheld(collection, namespace, keys, owner), loaded: NOTHING };
+    const { change } = members;
+    const found: (Found | undefined)[] = keys.map((key) =>
+      members.isOutside(namespace, key) ? null : undefined,
+    );
+    const fill = (asked: number[], answers: (Found | undefined)[], isFromRedis: boolean) => {
+      for (const [at, i] of asked.entries()) {
+        const entry = answers[at];
+        found[i] = entry;
+        if (entry) this.#store(entry, began, isFromRedis);
+      }
+    };
+    const unknown = () => [...keys.keys()].filter((i) => found[i] === undefined);
+    let asked = unknown();
+    if (this.#redis && this.#isFeedUp() && asked.length > 0) {
+      const askedKeys = asked.map((i) => keys[i]!);
+      fill(asked, await this.#redis.read(namespace, askedKeys, undefined, members), true);
+      asked = unknown();
+    }
+    if (asked.length === 0) return { found, loaded: NOTHING };
+    const missed = asked.map((i) => keys[i]!);
+    const loaded = this.#loader.loadWithin(collection, namespace, missed, owner).then((hotels) => {
+      fill(asked, hotels, false);
+      if (members.change !== change) return;
+      this.#collections.noteOutside(
+        members,
+        namespace,
+        missed.filter((key, i) => !hotels[i] && this.#recent.mayStore(LETTER[namespace] + key, began)),
+      );
+    });
+    // each caller that awaits it receives the rejection; this handler covers the case of no caller
+    loaded.catch(() => {});
+    return { found, loaded };
+  }
+
+  /** The same while the members are unknown: PostgreSQL returns the ids of those among the hotels. */
+  async #readUnheld(
+    collection: string,
+    namespace: Namespace,
+    keys: string[],
+    owner: string,
+  ): Promise<Found[]> {
+    this.#collections.counts.queries++;
+    const ids = await this.#origin.idsWithin(collection, namespace, keys, owner);
+    const hotels = await this.load('id', [...ids.values()], owner);
+    const byId = new Map(hotels.map((hotel) => [hotel?.id, hotel]));
+    return keys.map((key) => {
+      const hotel = byId.get(ids.get(key) ?? '');
+      return hotel?.isOf(namespace, key) ? hotel : null;
+    });
   }
 
   /** Returns the entries in the local cache; undefined if it has none of the keys. */
@@ -128,13 +210,16 @@ export class HotelReader {
     for (let i = 0; i < keys.length; i++) {
       const entry = found[i];
       if (held?.[i]) continue;
-      if (entry) {
-        const name = LETTER.id + entry.id;
-        // a shared load may have begun before a change received since
-        if (this.#recent.mayStore(name, began) && !this.#recent.isOutdated(name, entry.version))
-          local.store(entry, isFromRedis);
-      } else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))
+      if (entry) this.#store(entry, began, isFromRedis);
+      else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))
         local.storeAbsent(namespace, keys[i]!, isFromRedis);
     }
+  }
+
+  #store(entry: Entry, began: number, isFromRedis: boolean): void {
+    const name = LETTER.id + entry.id;
+    // a shared load may have begun before a change received since
+    if (this.#recent.mayStore(name, began) && !this.#recent.isOutdated(name, entry.version))
+      this.#local?.store(entry, isFromRedis);
   }
 }

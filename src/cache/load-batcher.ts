@@ -25,11 +25,16 @@ interface LoadBatch {
   reading: Promise<BatchRead>;
 }
 
-type Read = (namespace: Namespace, keys: string[], owner: string) => Promise<BatchRead>;
+type Read = (
+  namespace: Namespace,
+  keys: string[],
+  owner: string,
+  collection: string | null,
+) => Promise<BatchRead>;
 
 /**
- * Joins the keys requested in one event-loop iteration into one look-up for each namespace. While loads are queued it
- * makes one for each owner too, so that the queue can be fair to owners.
+ * Joins the keys requested in one event-loop iteration into one look-up for each namespace and collection. While loads are
+ * queued it makes one for each owner too, so that the queue can be fair to owners.
  */
 export class LoadBatcher {
   readonly #read: Read;
@@ -45,11 +50,19 @@ export class LoadBatcher {
     this.#isContended = isContended;
   }
 
-  /** Returns the hotels of these keys, in their order. Throws `Unavailable`. */
-  async load(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
-    if (keys.length > MAX_JOINED) return this.#loadAlone(namespace, keys, owner);
+  /**
+   * Returns the hotels of these keys in a collection (null: all hotels), in the order of the keys. Throws `Unavailable`.
+   */
+  async load(
+    namespace: Namespace,
+    keys: readonly string[],
+    owner: string,
+    collection: string | null,
+  ): Promise<Found[]> {
+    if (keys.length > MAX_JOINED) return this.#loadAlone(namespace, keys, owner, collection);
     const whose = this.#isContended() ? owner : '';
-    const batch = this.#open[namespace].get(whose) ?? this.#begin(namespace, whose);
+    const name = collection === null ? whose : JSON.stringify([whose, collection]);
+    const batch = this.#open[namespace].get(name) ?? this.#begin(namespace, name, whose, collection);
     const places = keys.map((key) => {
       if (!mayExist(namespace, key)) return NO_KEY;
       let place = batch.places.get(key);
@@ -62,21 +75,26 @@ export class LoadBatcher {
     return pick(await batch.reading, places);
   }
 
-  #begin(namespace: Namespace, owner: string): LoadBatch {
+  #begin(namespace: Namespace, name: string, owner: string, collection: string | null): LoadBatch {
     const { promise, resolve, reject } = Promise.withResolvers<BatchRead>();
     const batch: LoadBatch = { keys: [], places: new Map(), reading: promise };
-    this.#open[namespace].set(owner, batch);
+    this.#open[namespace].set(name, batch);
     setImmediate(() => {
-      this.#open[namespace].delete(owner);
-      this.#read(namespace, batch.keys, owner).then(resolve, reject);
+      this.#open[namespace].delete(name);
+      this.#read(namespace, batch.keys, owner, collection).then(resolve, reject);
     });
     return batch;
   }
 
-  async #loadAlone(namespace: Namespace, keys: readonly string[], owner: string): Promise<Found[]> {
+  async #loadAlone(
+    namespace: Namespace,
+    keys: readonly string[],
+    owner: string,
+    collection: string | null,
+  ): Promise<Found[]> {
     const existing = keys.filter((key) => mayExist(namespace, key));
     const places = existing.map((_, i) => i);
-    const found = await pick(await this.#read(namespace, existing, owner), places);
+    const found = await pick(await this.#read(namespace, existing, owner, collection), places);
     if (existing.length === keys.length) return found;
     let next = 0;
     return keys.map((key) => (key === existing[next] ? found[next++]! : null));

@@ -3,7 +3,7 @@ import { Entry } from '../hotels/entry.ts';
 import type { Namespace } from '../hotels/namespace.ts';
 import { monotonicMs, wallAt } from '../lib/clock.ts';
 import { ABSENT, CacheArena, MISS } from './arena/arena.ts';
-import { type BatchLookup, OK } from './arena/batch-lookup.ts';
+import { type BatchLookup, OK, type Visible } from './arena/batch-lookup.ts';
 
 /**
  * Mean age at which an entry is refreshed in the background by its next request; random between half and one and a half
@@ -63,13 +63,15 @@ export class LocalCache {
 
   /**
    * Looks up the ids in a batch request body. Returns undefined if the body is wrong, or if it or the response is too
-   * large for the arena. Without `mayMiss` it also returns undefined, uncounted, if keys are missed.
+   * large for the arena. Without `mayMiss` it also returns undefined, uncounted, if keys are missed. With `visible`, hotels
+   * outside and absent ones are misses.
    */
   gatherBody(
     namespace: 'channel' | 'registry',
     body: Uint8Array,
     view: View,
     mayMiss: boolean,
+    visible?: Visible,
   ): BatchLookup | undefined {
     const nowMs = monotonicMs();
     const batchLookup = this.#arena.gather(
@@ -79,7 +81,9 @@ export class LocalCache {
       nowMs,
       this.#oldestMs(nowMs),
       wallAt(nowMs),
+      visible !== undefined,
     );
+    if (visible && batchLookup.status === OK) batchLookup.retain(visible, namespace, view);
     if (!mayMiss && batchLookup.misses > 0) return undefined;
     return this.#checked(namespace, batchLookup, nowMs);
   }

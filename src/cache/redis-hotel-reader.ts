@@ -4,6 +4,11 @@ import type { CountLookups } from './count-lookups.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
+/** Ids of the hotels that a key may see. */
+interface VisibleIds {
+  has(id: string): boolean;
+}
+
 /** Reads hotels from Redis and checks them against recent changes and today's date. */
 export class RedisHotelReader {
   readonly #cache: RedisHotelCache;
@@ -26,17 +31,21 @@ export class RedisHotelReader {
     this.#count = count;
   }
 
-  /** Returns the hotels in Redis, undefined for unknown keys. Keys with a `known` result are not requested. */
+  /**
+   * Returns the hotels in Redis, undefined for unknown keys. Keys with a `known` result are not requested. With `visible`,
+   * hotels with other ids and absent ones are unknown, and no entry is requested for them.
+   */
   async read(
     namespace: Namespace,
     keys: string[],
     known: (Found | undefined)[] | undefined,
+    visible?: VisibleIds,
   ): Promise<(Found | undefined)[]> {
     const asked = known ? keys.filter((_, i) => known[i] === undefined) : keys;
     const answers =
       namespace === 'id'
         ? this.#checked(await this.#cache.entries(asked))
-        : await this.#readPointers(namespace, asked);
+        : await this.#readPointers(namespace, asked, visible);
     let absent = 0;
     let misses = 0;
     for (const answer of answers) {
@@ -51,8 +60,15 @@ export class RedisHotelReader {
     return known.map((answer) => answer ?? answers[next++]);
   }
 
-  async #readPointers(namespace: 'channel' | 'registry', keys: string[]): Promise<(Found | undefined)[]> {
-    const ids = await this.#cache.pointers(namespace, keys);
+  async #readPointers(
+    namespace: 'channel' | 'registry',
+    keys: string[],
+    visible: VisibleIds | undefined,
+  ): Promise<(Found | undefined)[]> {
+    const pointers = await this.#cache.pointers(namespace, keys);
+    const ids = visible
+      ? pointers.map((id) => (typeof id === 'string' && visible.has(id) ? id : undefined))
+      : pointers;
     const asked = ids.filter((id) => typeof id === 'string');
     const entries = this.#checked(asked.length > 0 ? await this.#cache.entries(asked) : []);
     let next = 0;

@@ -49,6 +49,7 @@ export class FeedApplier {
     if (message.l || wasSilent) this.#suspectRedis();
     for (const [id, version, channelId, registryId] of message.h ?? []) {
       this.#changed('id', id, version);
+      this.#parts.collections.hotelChanged(id, channelId, registryId);
       if (message.m) {
         pageIndex.moved(id);
         this.#parts.collections.hotelMoved(id);

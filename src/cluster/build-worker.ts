@@ -83,11 +83,18 @@ export function buildWorker(
   const countAnswers: CountLookups = (tier, answer, keys) => {
     metrics.cacheAnswers.counts[tier][answer] += keys;
   };
+  const collections = new Collections({
+    repository: new CollectionRepository(replicas ?? postgres),
+    maxBytes: config.COLLECTIONS_MAX_BYTES,
+    outsideMs: config.ABSENT_TTL_S * 1000,
+    isFresh: (nowMs) => feedStatus.isFresh(nowMs),
+  });
   const reader: HotelReader = new HotelReader(
     local,
     redisCache?.hotels,
     origin,
     hotelChanges,
+    collections,
     () => feedStatus.up,
     countAnswers,
   );
@@ -117,11 +124,6 @@ export function buildWorker(
     isTrusted,
     Math.max(LEAST_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE),
   );
-  const collections = new Collections({
-    repository: new CollectionRepository(replicas ?? postgres),
-    maxBytes: config.COLLECTIONS_MAX_BYTES,
-    isFresh: (nowMs) => feedStatus.isFresh(nowMs),
-  });
   const limiter = new RateLimiter(config.WORKERS, requestLeases, config.RATE_LIMIT_SCOPE === 'redis');
   const apiKeys = new ApiKeyCache({
     redisCache: redisCache?.keys,

@@ -1,24 +1,21 @@
-import { setImmediate as nextTick } from 'node:timers/promises';
-import type { Found } from '../hotels/entry.ts';
 import type { Page } from '../hotels/hotel-list.ts';
-import { mayExist } from '../hotels/namespace.ts';
+import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { HeldCollection } from './held-collection.ts';
-import type { IdSet } from './id-set.ts';
 import type { CollectionRepository } from './repository.ts';
 
 /** Pause after a load that failed or found no room. */
 const RETRY_MS = 1_000;
 /** Bytes of a collection besides its ids. */
 const OVERHEAD_BYTES = 1_024;
-/** Maximum number of ids, of several requests, in one query. */
-const MAX_JOINED = 2_000;
 
 export interface CollectionsOptions {
   repository: CollectionRepository;
   /** bytes for the members of all collections */
   maxBytes: number;
+  /** maximum time for which a key that finds nothing is remembered */
+  outsideMs: number;
   /** false if changes older than a second may have been missed */
   isFresh: (nowMs: number) => boolean;
 }
@@ -27,20 +24,18 @@ export interface CollectionsOptions {
 export interface CollectionCounts {
   loads: number;
   evictions: number;
-  /** queries for members among some ids, of collections that were not held */
+  /** queries for hotels of collections whose members were not known */
   queries: number;
 }
 
 /**
  * Decides which hotels the keys of collections see. The members of used collections are held in memory and updated by
- * the change feed. If they are not held, or the feed is down, PostgreSQL is queried per request. Without an answer
- * `Unavailable` is thrown.
+ * the change feed. While they are not known, or the feed is down, PostgreSQL is queried for each request.
  */
 export class Collections {
   readonly #options: CollectionsOptions;
   readonly #held = new Map<string, HeldCollection>();
   readonly #waiting: HeldCollection[] = [];
-  readonly #asking = new Map<string, { ids: Set<string>; members: Promise<Set<string>> }>();
   /** collections that cannot be held at present, and the time of the next attempt */
   readonly #retryAtMs = new Map<string, number>();
   #isLoading = false;
@@ -66,7 +61,7 @@ export class Collections {
   }
 
   /** Returns the members of a collection if they are known, else begins to load them. */
-  members(collection: string, nowMs = monotonicMs()): IdSet | undefined {
+  members(collection: string, nowMs = monotonicMs()): HeldCollection | undefined {
     if (!this.#options.isFresh(nowMs)) return undefined;
     const held = this.#held.get(collection);
     if (!held) {
@@ -74,19 +69,12 @@ export class Collections {
       return undefined;
     }
     held.usedAtMs = nowMs;
-    return held.members;
+    return held.isKnown ? held : undefined;
   }
 
-  /** Returns true if the hotel is in the collection, whether or not it exists. */
-  async has(collection: string, id: string, owner: string): Promise<boolean> {
-    return (await this.#membersAmong(collection, [id], owner)).has(id);
-  }
-
-  /** Replaces hotels outside of the collection by null. */
-  async visibleOf(collection: string, found: Found[], owner: string): Promise<Found[]> {
-    const ids = found.flatMap((hotel) => (hotel ? [hotel.id] : []));
-    const members = this.members(collection) ?? (await this.#membersAmong(collection, ids, owner));
-    return found.map((hotel) => (hotel && members.has(hotel.id) ? hotel : null));
+  /** Remembers that these keys find no hotel of the collection, if there is room. */
+  noteOutside(held: HeldCollection, namespace: Namespace, keys: string[]): void {
+    if (this.bytes < this.#options.maxBytes) held.noteOutside(namespace, keys);
   }
 
   /** Returns at most `limit` ids of the collection from `offset`, if its members are held. */
@@ -118,6 +106,15 @@ export class Collections {
       );
   }
 
+  /** Applies a change of a hotel, which has these keys now. */
+  hotelChanged(id: string, channelId: string | null, registryId: string | null): void {
+    if (this.#held.size === 0) return;
+    const names = [LETTER.id + id];
+    if (channelId !== null) names.push(LETTER.channel + channelId);
+    if (registryId !== null) names.push(LETTER.registry + registryId);
+    for (const held of this.#held.values()) held.hotelChanged(id, names);
+  }
+
   /** Applies the creation or deletion of a hotel with this id. */
   hotelMoved(id: string): void {
     for (const held of this.#held.values()) held.moved(id);
@@ -125,7 +122,7 @@ export class Collections {
 
   /** Returns the list of a collection if its members and all their changes are known. */
   #listOf(collection: string): PageIndex | undefined {
-    return this.members(collection) && this.#held.get(collection)?.list;
+    return this.members(collection)?.list;
   }
 
   /** Drops all members, because any may have changed. */
@@ -146,7 +143,7 @@ export class Collections {
       if (nowMs < retryAtMs) return;
       this.#retryAtMs.delete(collection);
     }
-    const held = new HeldCollection(collection, this.#options.repository, nowMs);
+    const held = new HeldCollection(collection, this.#options.repository, nowMs, this.#options.outsideMs);
     this.#held.set(collection, held);
     this.#waiting.push(held);
     if (!this.#isLoading) void this.#loadWaiting();
@@ -180,25 +177,5 @@ export class Collections {
       this.counts.evictions++;
     }
     return true;
-  }
-
-  /** Returns the members among the ids, by one query for all requests of an event-loop iteration. */
-  #membersAmong(collection: string, ids: readonly string[], owner: string): Promise<Set<string>> {
-    let asking = this.#asking.get(collection);
-    if (!asking || asking.ids.size + ids.length > MAX_JOINED) {
-      const asked = new Set<string>();
-      const members = nextTick().then(async () => {
-        if (this.#asking.get(collection)?.ids === asked) this.#asking.delete(collection);
-        if (asked.size === 0) return asked;
-        this.counts.queries++;
-        return new Set(await this.#options.repository.membersAmong(collection, [...asked], owner));
-      });
-      // each waiting request receives the failure
-      members.catch(() => {});
-      asking = { ids: asked, members };
-      this.#asking.set(collection, asking);
-    }
-    for (const id of ids) if (mayExist('id', id)) asking.ids.add(id);
-    return asking.members;
   }
 }

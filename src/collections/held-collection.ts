@@ -1,5 +1,7 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
+import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import { PageIndex } from '../hotels/page-index.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { IdSet } from './id-set.ts';
 import type { CollectionRepository } from './repository.ts';
 
@@ -11,12 +13,14 @@ const PAGE_ID_BYTES = 600;
 const IDS_PER_QUERY = 5_000;
 /** Changed ids per query. */
 const CHANGED_PER_QUERY = 1_000;
+/** Maximum number of remembered keys outside of the collection, in each of two sets: 450 KiB at most. */
+const MAX_OUTSIDE = 25_000;
 /** Number of pending changes above which the whole collection is reloaded. */
 const MAX_CHANGED = 10_000;
 
 /**
  * Holds the members of one collection in memory. They are read from PostgreSQL in pieces. Members that change are
- * looked up again; until then the members count as unknown.
+ * looked up again; until then the members count as unknown. Keys by which no member was found are remembered for a while.
  */
 export class HeldCollection {
   readonly id: string;
@@ -29,27 +33,95 @@ export class HeldCollection {
   #isDropped = false;
   #list: PageIndex | undefined;
   #reserved = 0;
+  readonly #outsideMs: number;
+  /** keys outside, by `LETTER` and key: the present ones, and those before them */
+  #outside: IdSet | undefined;
+  #outsideBefore: IdSet | undefined;
+  #turnAtMs = 0;
+  #change = 0;
   usedAtMs: number;
 
-  constructor(id: string, repository: CollectionRepository, nowMs: number) {
+  /** `outsideMs`: maximum time for which a key outside is remembered */
+  constructor(id: string, repository: CollectionRepository, nowMs: number, outsideMs: number) {
     this.id = id;
     this.#repository = repository;
     this.usedAtMs = nowMs;
+    this.#outsideMs = outsideMs;
   }
 
-  /** Returns the members according to the change feed; undefined while they are unknown. */
-  get members(): IdSet | undefined {
-    return this.#changed.size === 0 ? this.#ids : undefined;
+  /** Returns true if the members are known, according to the change feed. */
+  get isKnown(): boolean {
+    return this.#ids !== undefined && this.#changed.size === 0;
   }
 
-  /** Returns the list of its hotels; it lacks changes while `members` is undefined. */
+  has(id: string): boolean {
+    return this.#ids?.has(id) ?? false;
+  }
+
+  /** The same for an id by both halves of its hash, each a u32. */
+  hasHash(low: number, high: number): boolean {
+    return this.#ids?.hasHash(low, high) ?? false;
+  }
+
+  /** Number that differs after each change of the members. */
+  get change(): number {
+    return this.#change;
+  }
+
+  /** Returns true if the key is known to find no hotel of the collection, whether or not another hotel has it. */
+  isOutside(namespace: Namespace, key: string): boolean {
+    if (namespace === 'id' && !this.has(key)) return true;
+    if (!this.#outside && !this.#outsideBefore) return false;
+    this.#turn();
+    const name = LETTER[namespace] + key;
+    return (this.#outside?.has(name) || this.#outsideBefore?.has(name)) ?? false;
+  }
+
+  /** Remembers that these keys find no hotel of the collection. */
+  noteOutside(namespace: Namespace, keys: string[]): void {
+    this.#turn();
+    for (const key of keys) {
+      this.#outside ??= new IdSet(0);
+      if (this.#outside.size >= MAX_OUTSIDE) return;
+      this.#outside.add(LETTER[namespace] + key);
+    }
+  }
+
+  /** Applies a change of the hotel with this id, which may now have one of these keys. */
+  hotelChanged(id: string, names: string[]): void {
+    if (!this.#outside && !this.#outsideBefore) return;
+    // what is outside stays outside, whatever its keys
+    if (this.isKnown && !this.has(id)) return;
+    for (const name of names) {
+      this.#outside?.delete(name);
+      this.#outsideBefore?.delete(name);
+    }
+  }
+
+  #turn(): void {
+    const nowMs = monotonicMs();
+    if (nowMs < this.#turnAtMs) return;
+    const halfMs = this.#outsideMs / 2;
+    this.#outsideBefore = nowMs < this.#turnAtMs + halfMs ? this.#outside : undefined;
+    this.#outside = undefined;
+    this.#turnAtMs = nowMs + halfMs;
+  }
+
+  #forgetOutside(): void {
+    this.#change++;
+    this.#outside = undefined;
+    this.#outsideBefore = undefined;
+  }
+
+  /** Returns the list of its hotels; it lacks changes while `isKnown` is false. */
   get list(): PageIndex | undefined {
     return this.#list;
   }
 
-  /** Bytes of its members, and those that its page ids may take. */
+  /** Bytes of its members and of the keys outside, and those that its page ids may take. */
   get bytes(): number {
-    return Math.max(this.#reserved, (this.#ids?.bytes ?? 0) + (this.#list?.maxBytes ?? 0));
+    const held = Math.max(this.#reserved, (this.#ids?.bytes ?? 0) + (this.#list?.maxBytes ?? 0));
+    return held + (this.#outside?.bytes ?? 0) + (this.#outsideBefore?.bytes ?? 0);
   }
 
   get isDropped(): boolean {
@@ -61,6 +133,7 @@ export class HeldCollection {
     this.#isDropped = true;
     this.#ids = undefined;
     this.#list = undefined;
+    this.#forgetOutside();
   }
 
   /** Reads all members. `reserve`: whether these bytes may be used. Returns false if not. Throws `Unavailable`. */
@@ -88,6 +161,7 @@ export class HeldCollection {
 
   /** Applies additions and removals of these hotels. Rejects with `Unavailable` if they cannot be looked up. */
   async changed(ids: readonly string[]): Promise<void> {
+    this.#forgetOutside();
     for (const id of ids) {
       this.#changed.set(id, ++this.#changes);
       this.#list?.moved(id);
@@ -98,7 +172,7 @@ export class HeldCollection {
 
   /** Applies the creation or deletion of a hotel with this id. */
   moved(id: string): void {
-    if (this.members?.has(id) !== false) this.#list?.moved(id);
+    if (!this.isKnown || this.has(id)) this.#list?.moved(id);
   }
 
   async #lookUpChanged(): Promise<void> {

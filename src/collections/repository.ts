@@ -40,8 +40,8 @@ export class CollectionRepository {
   }
 
   /** Returns the members among the ids, in any order. */
-  membersAmong(collection: string, ids: readonly string[], owner = ''): Promise<string[]> {
-    return this.#ids(`${MEMBERS} and hotel_id = any($2::text[])`, [collection, ids], owner);
+  membersAmong(collection: string, ids: readonly string[]): Promise<string[]> {
+    return this.#ids(`${MEMBERS} and hotel_id = any($2::text[])`, [collection, ids], '');
   }
 
   /** Returns ids of the hotels in the collection in byte order, after skipping `skip` of them. */

@@ -1,4 +1,4 @@
-import { ABSENT, type CacheArena, MISS } from '../cache/arena/arena.ts';
+import { ABSENT, type CacheArena } from '../cache/arena/arena.ts';
 import type { BatchLookup } from '../cache/arena/batch-lookup.ts';
 import type { HotelReader } from '../cache/hotel-reader.ts';
 import type { LocalCache } from '../cache/local-cache.ts';
@@ -48,9 +48,7 @@ export function operationsOn(
   /** Returns the hotels that have these keys and that the request's key may see, else null. */
   const load = (exchange: Exchange, namespace: Namespace, keys: readonly string[]) => {
     const { collection, keyId } = exchange.principal!;
-    const loading = reader.load(namespace, keys, keyId);
-    if (collection === null) return loading;
-    return loading.then((found) => collections.visibleOf(collection, found, keyId));
+    return reader.load(namespace, keys, keyId, collection);
   };
 
   const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | undefined) => {
@@ -66,23 +64,14 @@ export function operationsOn(
   };
   const answerSingleWithin = (exchange: Exchange, collection: string, namespace: Namespace, key: string) => {
     const members = collections.members(collection, exchange.nowMs);
-    if (namespace === 'id') {
-      if (!members) return loadMember(exchange, collection, key);
-      // as one that does not exist, a hotel outside is never loaded
-      if (!members.has(key)) return exchange.fail(publicErrors.hotelNotFound);
-    }
+    if (members?.isOutside(namespace, key)) return exchange.fail(publicErrors.hotelNotFound);
     if (members && local) {
       const ref = local.find(namespace, key, exchange.nowMs);
       if (ref > 0 && (namespace === 'id' || local.arena.isAmong(ref, members)))
         return sendHeld(exchange, local.arena, ref);
-      if (ref !== MISS) return exchange.fail(publicErrors.hotelNotFound);
     }
+    // a hotel outside is loaded like one that does not exist, though a cache may hold either
     return loadSingle(exchange, namespace, key);
-  };
-  const loadMember = async (exchange: Exchange, collection: string, id: string) => {
-    if (!(await collections.has(collection, id, exchange.principal!.keyId)))
-      return exchange.fail(publicErrors.hotelNotFound);
-    return loadSingle(exchange, 'id', id);
   };
   const loadSingle = async (exchange: Exchange, namespace: Namespace, key: string) => {
     const [hotel] = await load(exchange, namespace, [key]);
@@ -133,8 +122,7 @@ export function operationsOn(
     const finish = (answer: Uint8Array | PartialResponse) => sendCompleted(exchange, namespace, answer, send);
     const members = collection === null ? undefined : collections.members(collection);
     const mayGather = collection === null || members !== undefined;
-    const batchLookup = mayGather ? local?.gatherBody(namespace, body, view, mayLoad) : undefined;
-    if (members) batchLookup?.retain(members, view);
+    const batchLookup = mayGather ? local?.gatherBody(namespace, body, view, mayLoad, members) : undefined;
     if (!mayLoad && !batchLookup) return NEEDS_LOAD;
     if (batchLookup) {
       const completed =

@@ -129,7 +129,7 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
   counter(
     registry,
     'hotel_api_collection_queries_total',
-    'Queries for members of collections that were not in memory',
+    'Queries for hotels of collections whose members were not in memory',
     () => collections.counts.queries,
   );
   if (replicas) {

@@ -25,6 +25,7 @@ export interface ArenaWasm {
     nowMs: number,
     minStoredAtMs: number,
     wallMs: number,
+    missesAbsent: number,
   ): number;
   gatherElements(
     count: number,

@@ -148,6 +148,7 @@ describe('the members in a worker, concurrently with changes:', () => {
     const collections = new Collections({
       repository: one.collectionRepository,
       maxBytes: 8_192,
+      outsideMs: 60_000,
       isFresh: () => true,
     });
     for (let i = 0; i < 9; i++) {
@@ -177,6 +178,47 @@ describe('the members in a worker, concurrently with changes:', () => {
       one.afterQuery.open();
       expect(await held(collection, hotel)).toBe(false);
     }));
+
+  const hiddenOf = async () => {
+    const [id, channel] = [`x${round}`, `X${round}`];
+    await insertHotels(stage.sql, [{ id, channel_id: channel }]);
+    await stage.settle();
+    return { id, channel };
+  };
+  it.each([
+    ['is added', false],
+    ['is added', true],
+    ['takes over the id', false],
+    ['takes over the id', true],
+  ])(
+    'a lookup of a hidden hotel, while a hotel %s (received before its end: %s), is not remembered',
+    (how, isReceived) =>
+      repeat(async (collection, hotel) => {
+        const { id, channel } = await hiddenOf();
+        const find = async () => (await one.reader.load('channel', [channel], '', collection))[0]?.id;
+        expect(await held(collection, hotel)).toBe(true);
+        expect(await find()).toBeUndefined();
+        // remembered: it is not looked up again
+        one.afterQuery.close();
+        expect(await find()).toBeUndefined();
+        one.collections.members(collection)!.hotelChanged(hotel, [`c:${channel}`]);
+        const finding = find();
+        await until(() => one.afterQuery.waiting > 0);
+        if (how === 'is added') await addToCollection(stage.sql, collection, [id]);
+        else
+          await stage.sql.begin(async (sql) => {
+            await sql`update hotels set channel_id = null where id = ${id}`;
+            await sql`update hotels set channel_id = ${channel} where id = ${hotel}`;
+          });
+        await stage.deliver();
+        if (isReceived) stage.receive();
+        one.afterQuery.open();
+        expect(await finding).toBeUndefined();
+        await stage.settle();
+        expect(await held(collection, hotel)).toBe(true);
+        expect(await find()).toBe(how === 'is added' ? id : hotel);
+      }),
+  );
 
   it('a deletion of the collection during its load leaves nothing', () =>
     repeat(async (collection, hotel) => {

@@ -97,7 +97,6 @@ export class StagedWorker {
       refresh: () => {},
       counts: { hit: 0, absent: 0, miss: 0 },
     });
-    this.reader = new HotelReader(this.local, redisCache, origin, hotelChanges, isFeedUp, () => {});
     this.apiKeys = new ApiKeyCache({
       redisCache: redisKeys,
       postgres: { query } as never,
@@ -111,8 +110,13 @@ export class StagedWorker {
     this.collections = new Collections({
       repository: this.collectionRepository,
       maxBytes: 1024 ** 2,
+      outsideMs: REDIS_CACHE_OPTIONS.absentTtlMs,
       isFresh: () => true,
     });
+    const { collections } = this;
+    this.reader = new HotelReader(
+      ...([this.local, redisCache, origin, hotelChanges, collections, isFeedUp, () => {}] as const),
+    );
     this.#feedApplier = new FeedApplier({
       hotelChanges,
       keyChanges,

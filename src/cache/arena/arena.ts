@@ -230,7 +230,8 @@ export class CacheArena {
 
   /**
    * Looks up the channel or registry ids in a batch request body. The response keeps their order and omits absent and
-   * missed hotels. Times as in `find`. Returns the arena's one `BatchLookup`, overwritten by each batch.
+   * missed hotels. Times as in `find`. `missesAbsent`: known absences count as misses. Returns the arena's one
+   * `BatchLookup`, overwritten by each batch.
    */
   gather(
     namespace: 'channel' | 'registry',
@@ -239,12 +240,16 @@ export class CacheArena {
     nowMs: number,
     minStoredAtMs = 0,
     wallMs = nowMs,
+    missesAbsent = false,
   ): BatchLookup {
     if (body.length > this.#inputBytes) return this.#batchLookup.take(NOT_READ, undefined);
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = NUMBER[namespace];
-    const status = this.#wasm.gatherBody(body.length, number, isFull, nowMs, minStoredAtMs, wallMs);
+    const status = this.#wasm.gatherBody(
+      ...([body.length, number, isFull, nowMs, minStoredAtMs, wallMs] as const),
+      missesAbsent ? 1 : 0,
+    );
     return this.#batchLookup.take(status, undefined);
   }
 

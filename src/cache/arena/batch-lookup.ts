@@ -1,4 +1,5 @@
 import type { View } from '../../hotels/entry.ts';
+import type { Namespace } from '../../hotels/namespace.ts';
 import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { tagAt } from './tag.ts';
@@ -14,6 +15,12 @@ const NARROW_END_BYTES = 5;
 export interface Ids {
   /** Takes both halves of the hash as u32. */
   hasHash(low: number, high: number): boolean;
+}
+
+/** Hotels that the key of a collection may see. */
+export interface Visible extends Ids {
+  /** Returns true if the key is known to find none of them, whether or not another hotel has it. */
+  isOutside(namespace: Namespace, key: string): boolean;
 }
 
 /** Status of a batch: complete; left to the general parser; larger than the output. */
@@ -125,32 +132,43 @@ export class BatchLookup {
   }
 
   /**
-   * Leaves out the hits whose ids are not among these, as if there were no such hotels. Needs OK; `view`: of the output.
+   * Turns hits that are not visible into misses, like absences of a lookup with `missesAbsent`, and drops the misses that
+   * are known to be outside. Nothing then tells hidden hotels from absent ones. Needs OK; `view`: of the output.
    */
-  retain(ids: Ids, view: View): this {
+  retain(visible: Visible, namespace: Namespace, view: View): this {
     const [words, area] = [this.#words, this.#area];
+    // behind the gaps, which grow by no more than the hashes that were read
     let hash = this.#wasm.hashHits() / 4;
     // of a record, in words: the length of its body, or of the part that both views have
     const [lengthAt, endBytes] = view === 'full' ? [22, 0] : [23, NARROW_END_BYTES];
-    let [read, written, runStart, gap] = [1, 1, 1, 0];
+    let [read, written, runStart] = [1, 1, 1];
+    this.misses = 0;
     const moveRun = (end: number) => {
       if (written !== runStart) area.copyWithin(written, runStart, end);
       written += end - runStart;
+    };
+    const miss = (i: number, place: number) => {
+      const isOutside = visible.isOutside(namespace, this.#key(i));
+      words[place] = isOutside ? NOTHING : MISSED;
+      if (isOutside) return;
+      const gap = this.#gaps + 2 * this.misses++;
+      words[gap] = i;
+      words[gap + 1] = written + Math.max(0, read - runStart);
     };
     for (let i = 0; i < this.#asked; i++) {
       const place = this.#elements + i * 4 + 3;
       const ref = words[place]!;
       if (ref === NOTHING) continue;
       if (ref === MISSED) {
-        words[this.#gaps + 2 * gap++ + 1] = written + read - runStart;
+        miss(i, place);
         continue;
       }
       const end = read + words[ref * 2 + lengthAt]! + endBytes + 1;
-      if (!ids.hasHash(words[hash]!, words[hash + 1]!)) {
+      if (!visible.hasHash(words[hash]!, words[hash + 1]!)) {
         moveRun(read);
         runStart = end;
-        words[place] = NOTHING;
         this.hits--;
+        miss(i, place);
       }
       hash += 2;
       read = end;

@@ -205,39 +205,44 @@ describe('a partial response', () => {
 
 describe('a batch of which only some ids are visible', () => {
   const isVisible = (id: string) => Number(id.slice(1)) % 3 !== 1;
-  const visible = new IdSet(200);
-  for (let n = 0; n <= 120; n++) if (isVisible(`h${n}`)) visible.add(`h${n}`);
-  const numbers = fc.array(fc.integer({ min: 0, max: 120 }), { maxLength: 40 });
+  const ids = new IdSet(200);
+  for (let n = 0; n <= 130; n++) if (isVisible(`h${n}`)) ids.add(`h${n}`);
+  const numbers = fc.array(fc.integer({ min: 0, max: 130 }), { maxLength: 40 });
+  const isOutside = (n: number) => n % 4 === 0;
+  const visible = {
+    hasHash: (low: number, high: number) => ids.hasHash(low, high),
+    isOutside: (_: string, key: string) => isOutside(Number(key.slice(3))),
+  };
+  const own = new CacheArena(MIB);
+  for (const entry of entries.slice(0, 100)) own.put(entry.bytes, NOW_MS, SOFT_MS);
+  for (let n = 100; n < 115; n++) own.putAbsent('channel', `ch-${n}`, NOW_MS, SOFT_MS);
 
-  it.each(['full', 'narrow'] as const)('is that of the visible hotels alone, in the %s view', (view) => {
+  it.each(['full', 'narrow'] as const)('misses hidden hotels like absent ones, in the %s view', (view) => {
     fc.assert(
       fc.property(numbers, (asked) => {
-        const body = JSON.stringify({ channel_ids: asked.map((n) => `ch-${n}`) });
-        const found = arena.gather('channel', Buffer.from(body), view, NOW_MS).retain(visible, view);
-        const seen = [...new Set(asked)].filter((n) => n < 100 && isVisible(`h${n}`));
-        const bodies = seen.map((n) => entries[n]!.body(view).toString());
+        const body = Buffer.from(JSON.stringify({ channel_ids: asked.map((n) => `ch-${n}`) }));
+        const found = own
+          .gather('channel', body, view, NOW_MS, 0, NOW_MS, true)
+          .retain(visible, 'channel', view);
+        const distinct = [...new Set(asked)];
+        const isSeen = (n: number) => n < 100 && isVisible(`h${n}`);
+        const bodies = distinct.filter(isSeen).map((n) => entries[n]!.body(view).toString());
         expect(Buffer.from(found.output).toString()).toBe(`[${bodies.join()}]`);
-        expect(found.hits).toBe(seen.length);
-        for (const n of new Set(asked)) {
-          const ref = arena.find('channel', `ch-${n}`, NOW_MS);
-          if (ref > 0) expect(arena.isAmong(ref, visible)).toBe(isVisible(`h${n}`));
-        }
-        // those that are not held are put in where they belong
-        const missed = [...new Set(asked)].filter((n) => n >= 100);
+        expect(found.hits).toBe(bodies.length);
+        // hidden, absent and unknown ones alike, except those that are known to be outside
+        const missed = distinct.filter((n) => !isSeen(n) && !isOutside(n));
         const other = entries[0]!;
         const partial = found.takePartial();
         expect(partial.keys).toEqual(missed.map((n) => `ch-${n}`));
-        const whole = [...new Set(asked)]
-          .filter((n) => n >= 100 || isVisible(`h${n}`))
-          .map((n) => (n >= 100 ? other : entries[n]!).body(view).toString());
-        expect(
-          partial
-            .complete(
-              missed.map(() => other),
-              view,
-            )
-            .toString(),
-        ).toBe(`[${whole.join()}]`);
+        const whole = distinct
+          .filter((n) => isSeen(n) || missed.includes(n))
+          .map((n) => (isSeen(n) ? entries[n]! : other).body(view).toString());
+        const others = missed.map(() => other);
+        expect(partial.complete(others, view).toString()).toBe(`[${whole.join()}]`);
+        for (const n of distinct) {
+          const ref = own.find('channel', `ch-${n}`, NOW_MS);
+          if (ref > 0) expect(own.isAmong(ref, ids)).toBe(isVisible(`h${n}`));
+        }
       }),
       { numRuns: 300 },
     );

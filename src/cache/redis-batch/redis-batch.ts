@@ -85,8 +85,8 @@ export class RedisBatchReader {
   }
 
   /**
-   * Serves the body of a batch; with `visible`, hotels with other ids are omitted. Returns undefined if the body needs
-   * the general parser or Redis is not usable. Rejects with the error of `finish`.
+   * Serves the body of a batch; with `visible`, hotels with other ids and absent ones stay gaps. Returns undefined if the body
+   * needs the general parser or Redis is not usable. Rejects with the error of `finish`.
    */
   answer(
     namespace: 'channel' | 'registry',

@@ -64,10 +64,11 @@ export function gatherBody(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
+  missesAbsent: bool,
 ): u32 {
   const count = readBody(length, namespace === 2);
   if (count < 0) return STATUS_NOT_READ;
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, missesAbsent);
 }
 
 /** Looks up the `count` elements whose keys the caller wrote. */
@@ -79,7 +80,7 @@ export function gatherElements(
   minStoredAtMs: f64,
   wallMs: f64,
 ): u32 {
-  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs);
+  return gather(count, namespace, isFull, nowMs, minStoredAtMs, wallMs, false);
 }
 
 /** Writes the hash of the id of the entry at `ref` to RESULT. */

@@ -30,7 +30,10 @@ const NOTHING: u32 = 1;
 /** Number of the batch. It is stamped on each record in the response, so that none appears twice. */
 let batch: u32 = 0;
 
-/** Looks up the first `count` elements and writes the array of their bodies to the output. */
+/**
+ * Looks up the first `count` elements and writes the array of their bodies to the output. `missesAbsent`: known absences count
+ * as misses.
+ */
 export function gather(
   count: u32,
   namespace: u32,
@@ -38,13 +41,14 @@ export function gather(
   nowMs: f64,
   minStoredAtMs: f64,
   wallMs: f64,
+  missesAbsent: bool,
 ): u32 {
   nextBatch();
   store<u32>(RESULT, count, 32);
   const end = ELEMENTS + <usize>count * ELEMENT_BYTES;
   hashKeys(end, namespace);
   findCandidates(end);
-  lookUp(end, namespace, nowMs, minStoredAtMs, wallMs);
+  lookUp(end, namespace, nowMs, minStoredAtMs, wallMs, missesAbsent);
   return copy(end, isFull);
 }
 
@@ -84,7 +88,14 @@ function nextBatch(): void {
 }
 
 /** Replaces the candidates of the elements by refs and counts them. */
-function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wallMs: f64): void {
+function lookUp(
+  end: usize,
+  namespace: u32,
+  nowMs: f64,
+  minStoredAtMs: f64,
+  wallMs: f64,
+  missesAbsent: bool,
+): void {
   let hits: u32 = 0;
   let absences: u32 = 0;
   let misses: u32 = 0;
@@ -98,6 +109,7 @@ function lookUp(end: usize, namespace: u32, nowMs: f64, minStoredAtMs: f64, wall
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
     let ref = refIfValid(record, nowMs, minStoredAtMs, wallMs);
+    if (missesAbsent && ref === ABSENT) ref = MISS;
     if (ref === MISS) misses++;
     else if (ref === ABSENT) {
       absences++;

@@ -7,7 +7,7 @@ import { hashOf } from '../hash';
 import { hasChanged } from './changes';
 import { addKey, beginCommand, commandLength } from './command';
 import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
-import { GAP, HIDDEN, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from './wanted';
+import { GAP, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from './wanted';
 
 /** Returns true if the hotel whose id has this hash may be in the response. */
 declare function isVisible(low: u32, high: u32): bool;
@@ -89,8 +89,9 @@ function isVisibleId(id: usize, length: u32): bool {
 
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of their entries. `isFiltered`: hotels for which `isVisible` returns false are omitted. Returns
- * the number of entries. RESULT: length of the command, length of the table, number of absent keys.
+ * and writes the MGET of their entries. `isFiltered`: hotels for which `isVisible` returns false stay gaps, like absent
+ * ones, so that nothing tells them apart. Returns the number of entries. RESULT: length of the command, length of the table,
+ * number of absent keys.
  */
 export function requestEntries(
   count: u32,
@@ -109,15 +110,11 @@ export function requestEntries(
     const mark = load<u8>(value);
     if (mark === ABSENCE && valueLength === 1) {
       // a late fill may have stored an absence that a change has since made wrong
-      if (hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) continue;
+      if (isFiltered || hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) continue;
       setId(SCRATCH, i, 0, NOTHING);
       absent++;
     } else if (mark === POINTER && valueLength > 1 && <u32>valueLength - 1 <= MAX_KEY_BYTES) {
-      if (isFiltered && !isVisibleId(value + 1, valueLength - 1)) {
-        // as above: the pointer may be outdated
-        if (!hasChanged(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i))) setId(SCRATCH, i, 0, HIDDEN);
-        continue;
-      }
+      if (isFiltered && !isVisibleId(value + 1, valueLength - 1)) continue;
       setId(SCRATCH, i, place, valueLength - 1);
       memory.copy(SCRATCH + place, value + 1, valueLength - 1);
       place += valueLength - 1;
@@ -127,7 +124,8 @@ export function requestEntries(
   beginCommand(named);
   for (let i: u32 = 0; i < count; i++) {
     const idLength = load<u32>(SCRATCH + i * WANTED_BYTES, 12);
-    if (idLength < HIDDEN) addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * WANTED_BYTES, 8), idLength);
+    if (idLength < NOTHING)
+      addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * WANTED_BYTES, 8), idLength);
   }
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);

@@ -26,7 +26,7 @@ import {
 } from '../entry';
 import { hasChangedTo } from './changes';
 import { HITS, OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
-import { GAP, HIDDEN, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf } from './wanted';
+import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
 import { xxh64 } from './xxh64';
 
 export const MORE: u32 = 0;
@@ -169,7 +169,7 @@ function keep(at: usize, end: usize): u32 {
 function advance(): void {
   while (next < count) {
     const idLength = idLengthOf(STREAMED, next);
-    if (idLength < HIDDEN) return;
+    if (idLength < NOTHING) return;
     if (idLength === GAP) addGap(next);
     next++;
   }

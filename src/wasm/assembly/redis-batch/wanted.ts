@@ -2,16 +2,14 @@
  * Table of a batch: records of 20 bytes, followed by the texts. Offsets count from the table, so it can be moved.
  *
  *     0  u32  offset of the key    4  u32  its length
- *     8  u32  offset of the id    12  u32  its length, or GAP, NOTHING or HIDDEN
+ *     8  u32  offset of the id    12  u32  its length, or GAP or NOTHING
  *    16  u32  offset in the local hits at which its body belongs
  */
 export const WANTED_BYTES: u32 = 20;
 /** Marks, in the place of the id's length, a key that Redis does not resolve. */
 export const GAP: u32 = 0xffffffff;
-/** Marks a key of no hotel. */
+/** Marks a key of no hotel. All lengths are smaller than the marks. */
 export const NOTHING: u32 = 0xfffffffe;
-/** Marks a key of a hotel outside of the collection. All lengths are smaller than the marks. */
-export const HIDDEN: u32 = 0xfffffffd;
 
 export function keyOf(table: usize, i: u32): usize {
   return table + load<u32>(table + i * WANTED_BYTES);
@@ -30,7 +28,7 @@ export function hitsPlaceOf(table: usize, i: u32): u32 {
   return load<u32>(table + i * WANTED_BYTES, 16);
 }
 
-/** Returns the length of the id, or GAP, NOTHING or HIDDEN. */
+/** Returns the length of the id, or GAP or NOTHING. */
 export function idLengthOf(table: usize, i: u32): u32 {
   return load<u32>(table + i * WANTED_BYTES, 12);
 }
