@@ -1,4 +1,3 @@
-import { setImmediate as nextTick } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import { encodeHotel } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
@@ -10,8 +9,8 @@ import type { Token } from './token.ts';
 export const MAX_CHANGES = 1000;
 /** A literal in the queries: PostgreSQL plans for a known limit, and would read whole tables for a parameter. */
 const MOST_ROWS = MAX_CHANGES + 1;
-/** Rows that one event-loop iteration encodes, in 2 ms. */
-const ROWS_AT_ONCE = 100;
+/** Rows of a page that one event-loop iteration reads and encodes, in 2 ms: a page of the default limit and one more. */
+const ROWS_AT_ONCE = 101;
 
 /** State of the change log in the snapshot of a page. */
 export interface LogState {
@@ -234,30 +233,27 @@ export class ChangeLog {
     owner: string,
     collection: string | null,
   ): Promise<LogPage> {
-    const rows = await (collection === null
-      ? this.#rows<ChangeRow>(CHANGES_AFTER, [position, limit], owner)
-      : this.#rows<ChangeRow>(CHANGES_OF_COLLECTION, [position, limit, collection], owner));
-    const { state, dayMs } = stateOf(rows);
-    const page: LogPage = {
-      ...{ state, changes: [], positions: [], queued: [] },
-      ...{ scanned: 0, scannedTo: position, isCut: rows[0]!.is_cut },
+    const found: Omit<LogPage, 'state'> = {
+      ...{ changes: [], positions: [], queued: [] },
+      ...{ scanned: 0, scannedTo: position, isCut: false },
     };
-    for (const [i, row] of rows.entries()) {
-      if (i % ROWS_AT_ONCE === ROWS_AT_ONCE - 1) await nextTick();
-      if (row.changed_id === null) continue;
+    const text = collection === null ? CHANGES_AFTER : CHANGES_OF_COLLECTION;
+    const state = await this.#read<ChangeRow>(text, position, limit, collection, owner, (row, dayMs) => {
+      found.isCut = row.is_cut;
+      if (row.changed_id === null) return;
       if (row.log_position !== null) {
-        page.scanned++;
-        page.scannedTo = row.log_position;
+        found.scanned++;
+        found.scannedTo = row.log_position;
       }
-      if (row.is_told === false) continue;
+      if (row.is_told === false) return;
       const change = { id: row.changed_id, hotel: row.id === null ? null : encodeHotel(row, dayMs) };
-      if (row.log_position === null) page.queued.push(change);
+      if (row.log_position === null) found.queued.push(change);
       else {
-        page.changes.push(change);
-        page.positions.push(row.log_position);
+        found.changes.push(change);
+        found.positions.push(row.log_position);
       }
-    }
-    return page;
+    });
+    return { state, ...found };
   }
 
   /**
@@ -270,7 +266,12 @@ export class ChangeLog {
       tokens.map(({ position }) => String(position)),
       tokens.map((token) => String(token.isOrphaned)),
     ];
-    const rows = await this.#rows<Row & { concerned: string[] }>(CONCERNED, parameters, '');
+    const rows = await this.#postgres.rows<Row & { concerned: string[] }>(
+      CONCERNED,
+      parameters,
+      '',
+      'changes',
+    );
     const { state } = stateOf(rows);
     const numbers = new Set(rows[0]!.concerned.map(Number));
     const isPast = ({ history, position }: Token) => history !== state.history || position < state.oldest;
@@ -279,20 +280,35 @@ export class ChangeLog {
 
   /** Reads at most `limit` hotels with ids after `id`, in byte order. Throws `Unavailable`. */
   async hotelsAfter(id: string, limit: number, owner: string, collection: string | null): Promise<WalkPage> {
-    const rows = await (collection === null
-      ? this.#rows<Row>(HOTELS_AFTER, [id, limit], owner)
-      : this.#rows<Row>(HOTELS_OF_COLLECTION, [id, limit, collection], owner));
-    const { state, dayMs } = stateOf(rows);
     const hotels: Change[] = [];
-    for (const [i, row] of rows.entries()) {
-      if (i % ROWS_AT_ONCE === ROWS_AT_ONCE - 1) await nextTick();
+    const text = collection === null ? HOTELS_AFTER : HOTELS_OF_COLLECTION;
+    const state = await this.#read<Row>(text, id, limit, collection, owner, (row, dayMs) => {
       if (row.id !== null) hotels.push({ id: row.id, hotel: encodeHotel(row, dayMs) });
-    }
+    });
     return { state, hotels };
   }
 
-  #rows<Row>(text: string, parameters: unknown[], owner: string): Promise<Row[]> {
-    return this.#postgres.rows<Row>(text, parameters, owner, 'changes');
+  /**
+   * Passes on the rows of a page after `from`; `dayMs` as in `stateOf`. Returns the state.
+   */
+  async #read<R extends Row>(
+    text: string,
+    from: number | string,
+    limit: number,
+    collection: string | null,
+    owner: string,
+    take: (row: R, dayMs: number) => void,
+  ): Promise<LogState> {
+    const all = collection === null ? [from, limit] : [from, limit, collection];
+    let read: ReturnType<typeof stateOf> | undefined;
+    const takeAll = (rows: R[]) => {
+      read ??= stateOf(rows);
+      for (const row of rows) take(row, read.dayMs);
+    };
+    // portions cost a round trip more
+    if (limit <= ROWS_AT_ONCE) takeAll(await this.#postgres.rows<R>(text, all, owner, 'changes'));
+    else await this.#postgres.portions(text, all, ROWS_AT_ONCE, takeAll, owner, 'changes');
+    return (read ?? stateOf([])).state;
   }
 }
 

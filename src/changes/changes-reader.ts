@@ -1,5 +1,6 @@
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
+import { Slices } from '../lib/slices.ts';
 import type { Change, ChangeLog, LogState } from './change-log.ts';
 import { writePage } from './page-body.ts';
 import type { PositionWatch, Wait } from './position-watch.ts';
@@ -67,6 +68,8 @@ export class ChangesReader {
   readonly #log: ChangeLog;
   readonly #watch: PositionWatch;
   readonly #wakeFilter: WakeFilter;
+  /** divides the assembling and sending of pages among event-loop iterations */
+  readonly slices = new Slices();
   /** reads in flight: clients that request the same page share it */
   readonly #reads = new Map<string, Promise<Page & Read>>();
 
@@ -183,7 +186,7 @@ export class ChangesReader {
     let read = this.#reads.get(name);
     if (!read) {
       read = this.#read(token, limit, view, owner, collection)
-        .then((found) => ({ ...found, ...pageOf(found) }))
+        .then(async (found) => ({ ...found, ...(await this.slices.run(owner, () => pageOf(found))) }))
         .finally(() => this.#reads.delete(name));
       this.#reads.set(name, read);
     }

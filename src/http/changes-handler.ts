@@ -1,7 +1,6 @@
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
 import type { ChangesReader, Page } from '../changes/changes-reader.ts';
 import { publicErrors } from '../errors.ts';
-import { Slices } from '../lib/slices.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { type ChangesQuery, parseQuery, readChangesQuery } from './query.ts';
@@ -26,9 +25,8 @@ export function changesOperation(
   apiKeys: ApiKeyCache,
   onBehind: (positions: number) => void,
 ): GetRouteDefinition<ChangesInput> {
-  // clients that waited share a page, and are answered in slices
+  // clients that waited share a page
   const tags = new WeakMap<Page, string>();
-  const slices = new Slices();
   /** pages for clients that are up to date, by query: they repeat it until a change is announced */
   const kept = new Map<string, { page: Page; query: ChangesQuery }>();
   const send = (exchange: Exchange, page: Page, { limit, waitS }: ChangesQuery) => {
@@ -50,7 +48,7 @@ export function changesOperation(
     const page = await reader.page(request, exchange);
     if (page === 'expired') return exchange.fail(publicErrors.tokenExpired);
     if (page === 'unauthorized') return exchange.fail(publicErrors.unauthorized);
-    await slices.run(keyId, () => send(exchange, page, query));
+    await reader.slices.run(keyId, () => send(exchange, page, query));
   };
   return {
     route: 'changes',

@@ -42,6 +42,17 @@ describe('StallTolerantDeadline', () => {
     expect(await answer).toBe('an answer');
   });
 
+  it('begins again when it is restarted, unless it has passed', async () => {
+    const deadline = new StallTolerantDeadline(100);
+    const beganMs = performance.now();
+    const restarts = setInterval(() => deadline.restart(), 20);
+    setTimeout(() => clearInterval(restarts), 300);
+    await expect(deadline.bound(never)).rejects.toThrow(DeadlineExceeded);
+    expect(performance.now() - beganMs).toBeGreaterThanOrEqual(340);
+    deadline.restart();
+    expect(deadline.over).toBe(true);
+  });
+
   it('ends at twice the deadline at the latest', async () => {
     const beganMs = performance.now();
     const stalls = setInterval(() => stall(60), 0);

@@ -9,7 +9,7 @@ const MAX_EXTENSION = 2;
  */
 export class StallTolerantDeadline {
   readonly #timeoutMs: number;
-  readonly #lastAtMs: number;
+  #lastAtMs = 0;
   readonly #over = Promise.withResolvers<never>();
   #slices = 0;
   #slicedAtMs = performance.now();
@@ -20,7 +20,7 @@ export class StallTolerantDeadline {
   /** Starts the deadline, in milliseconds. `end` must be called. */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
-    this.#lastAtMs = performance.now() + MAX_EXTENSION * timeoutMs;
+    this.restart();
     this.#over.promise.catch(() => {});
     this.#schedule();
   }
@@ -28,6 +28,12 @@ export class StallTolerantDeadline {
   /** True when the deadline has passed. */
   get over(): boolean {
     return this.#slices >= SLICES;
+  }
+
+  /** Allows the whole time again, unless the deadline has passed. */
+  restart(): void {
+    this.#lastAtMs = performance.now() + MAX_EXTENSION * this.#timeoutMs;
+    if (!this.over) this.#slices = 0;
   }
 
   /** Settles as `work` does, or rejects with `DeadlineExceeded` when the deadline passes. `work` itself is not cancelled. */

@@ -12,9 +12,9 @@ export class Slices {
   /** end of the slice of this iteration */
   #untilMs: number | undefined;
 
-  /** Runs the work now or in a later iteration. Rejects with what it throws. */
-  run(owner: string, work: () => void): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+  /** Runs the work now or in a later iteration. Settles as it does. */
+  run<T>(owner: string, work: () => T): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
     const settle = () => {
       try {
         resolve(work());

@@ -4,7 +4,7 @@ import { Unavailable } from '../errors.ts';
 import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { DeadlineExceeded, StallTolerantDeadline, withDeadline } from '../lib/deadline.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
-import { completed } from './connect.ts';
+import { completed, withoutHoles } from './connect.ts';
 
 /**
  * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
@@ -39,6 +39,9 @@ const PROBES_PER_RECONNECT = 3;
 const QUIET_MS = 1_000;
 /** Part of the deadline without a response after which the server is probed. */
 const PING_AFTER = 1 / 4;
+
+/** Runs one query. `onPortion` must be called when a part of its result has arrived. */
+type Run<T> = (sql: Sql, onPortion: () => void) => PromiseLike<T>;
 
 /** Queries of one lane. */
 interface LaneState {
@@ -129,7 +132,7 @@ export class Postgres {
    * Runs one query. Throws `Unavailable` immediately if the breaker is open or the queue is full. Owners of waiting
    * queries are served in turn; queries without an owner share one turn.
    */
-  async query<T>(run: (sql: Sql) => PromiseLike<T>, owner = '', kind: Lane = 'load'): Promise<T> {
+  async query<T>(run: Run<T>, owner = '', kind: Lane = 'load'): Promise<T> {
     if (this.#breaker.pendingProbe) await this.#breaker.pendingProbe;
     if (this.#breaker.open)
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
@@ -156,7 +159,7 @@ export class Postgres {
   }
 
   async #queryInLane<T>(
-    run: (sql: Sql) => PromiseLike<T>,
+    run: Run<T>,
     owner: string,
     deadline: StallTolerantDeadline,
     beganMs: number,
@@ -187,6 +190,38 @@ export class Postgres {
       this.#waiting.shift()?.item();
       this.#waiting.measure(performance.now());
     }
+  }
+
+  /**
+   * Runs one query like `query` and passes on its rows, at most `most` at a time. PostgreSQL sends the next ones when
+   * `take` has returned, so a large result never occupies an event-loop iteration. The deadline applies to each portion.
+   */
+  async portions<Row>(
+    text: string,
+    parameters: unknown[],
+    most: number,
+    take: (rows: Row[]) => void,
+    owner?: string,
+    lane?: Lane,
+  ): Promise<void> {
+    let isOver = false;
+    let hasBegun = false;
+    const run: Run<unknown> = async (sql, onPortion) => {
+      // a repetition would take the first rows again
+      if (hasBegun) throw Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
+      return await sql
+        .unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true })
+        .cursor(most, (rows) => {
+          // ends the query
+          if (isOver) throw new Error('the deadline has passed');
+          hasBegun = true;
+          onPortion();
+          take(withoutHoles(rows));
+        });
+    };
+    await this.query(run, owner, lane).finally(() => {
+      isOver = true;
+    });
   }
 
   /** Runs one query like `query` and returns its rows. */
@@ -237,7 +272,7 @@ export class Postgres {
   }
 
   /** Repeats a query once, on new connections, if its connection had ended. Without a server, that fails at once. */
-  async #attemptTwice<T>(run: (sql: Sql) => PromiseLike<T>, deadline: StallTolerantDeadline): Promise<T> {
+  async #attemptTwice<T>(run: Run<T>, deadline: StallTolerantDeadline): Promise<T> {
     const sql = this.#sql;
     try {
       return await this.#attempt(run, deadline);
@@ -251,13 +286,17 @@ export class Postgres {
   }
 
   /** Runs one attempt with a deadline of its own: postgres.js has none, and hangs on a half-open path. */
-  async #attempt<T>(run: (sql: Sql) => PromiseLike<T>, deadline: StallTolerantDeadline): Promise<T> {
+  async #attempt<T>(run: Run<T>, deadline: StallTolerantDeadline): Promise<T> {
     const sql = this.#sql;
     const startedAtMs = performance.now();
+    const onPortion = () => {
+      this.#answeredAtMs = performance.now();
+      deadline.restart();
+    };
     this.#watch();
     let succeeded = false;
     try {
-      const result = completed(await deadline.bound(run(sql)));
+      const result = completed(await deadline.bound(run(sql, onPortion)));
       this.#timeouts = 0;
       succeeded = true;
       this.#answeredAtMs = performance.now();

@@ -114,7 +114,10 @@ export function completed<Rows>(rows: Rows): Rows {
     throw Object.assign(new Error('the connection was lost before the query was sent'), {
       code: 'CONNECTION_CLOSED',
     });
-  if (!Array.isArray(rows) || length === count) return rows;
-  // filter skips holes
-  return rows.filter(() => true) as Rows;
+  return !Array.isArray(rows) || length === count ? rows : (withoutHoles(rows) as Rows);
+}
+
+/** Returns the rows without the holes of `completed`. */
+export function withoutHoles<Row>(rows: readonly Row[]): Row[] {
+  return rows.filter(() => true);
 }

@@ -1,0 +1,125 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { ChangeLog } from '../../src/changes/change-log.ts';
+import { Unavailable } from '../../src/errors.ts';
+import { type Lane, Postgres } from '../../src/postgres/client.ts';
+import { openDatabase } from '../../src/postgres/connect.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
+import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+
+const TIMEOUT_MS = 1_000;
+const MOST = 100;
+const HOTELS = 1_100;
+const NUMBERS = 'select n from generate_series(1, $1::integer) as n';
+
+let database: FreshDatabase;
+
+beforeAll(async () => {
+  database = await freshDatabase();
+  await database.sql`
+    insert into hotels (id, name) select 'h' || lpad(n::text, 6, '0'), 'Hotel' from generate_series(1, ${HOTELS}) as n`;
+});
+
+/** Notes the event-loop iteration and the number of rows of each portion. */
+class Watched extends Postgres {
+  readonly iterations: number[] = [];
+  readonly sizes: number[] = [];
+
+  override async portions<Row>(
+    text: string,
+    parameters: unknown[],
+    most: number,
+    take: (rows: Row[]) => void,
+    ...rest: [owner?: string, lane?: Lane]
+  ): Promise<void> {
+    let iteration = 0;
+    const count = () => {
+      iteration++;
+      next = setImmediate(count);
+    };
+    let next = setImmediate(count);
+    const watched = (rows: Row[]): void => {
+      this.iterations.push(iteration);
+      this.sizes.push(rows.length);
+      take(rows);
+    };
+    await super.portions(text, parameters, most, watched, ...rest).finally(() => clearImmediate(next));
+  }
+}
+
+function open(pooled = false): Watched {
+  const connect = () => openDatabase(database.url, 1, { kind: 'serve', statementTimeoutMs: 60_000, pooled });
+  const limits = { connections: 1, queueLimit: 10, timeoutMs: TIMEOUT_MS };
+  const postgres = new Watched(connect, limits, () => {});
+  closeAtEnd('PostgreSQL', () => postgres.close());
+  return postgres;
+}
+
+async function numbers(postgres: Postgres, text: string, parameters: unknown[] = []): Promise<number[]> {
+  const taken: number[] = [];
+  await postgres.portions<{ n: number }>(text, parameters, MOST, (rows) =>
+    taken.push(...rows.map(({ n }) => n)),
+  );
+  return taken;
+}
+
+const upTo = (last: number) => Array.from({ length: last }, (_, i) => i + 1);
+
+describe.each([{ pooled: false }, { pooled: true }])(
+  'a large result ($pooled: through a pooler)',
+  ({ pooled }) => {
+    it.each([0, 1, MOST, MOST + 1, 5 * MOST])(
+      'of %i rows is read in order, each portion in another iteration',
+      async (count) => {
+        const postgres = open(pooled);
+        expect(await numbers(postgres, NUMBERS, [count])).toEqual(upTo(count));
+        const { iterations, sizes } = postgres;
+        expect(sizes).toEqual([
+          ...new Array(Math.floor(count / MOST)).fill(MOST),
+          ...(count % MOST === 0 ? [] : [count % MOST]),
+        ]);
+        expect(new Set(iterations).size).toBe(iterations.length);
+        expect(await postgres.rows('select 1 as one', [])).toEqual([{ one: 1 }]);
+      },
+    );
+
+    it('that fails after some rows rejects, and its connection serves the next query', async () => {
+      const postgres = open(pooled);
+      await expect(
+        numbers(postgres, 'select 1 / (250 - n) as n from generate_series(1, 1000) as n'),
+      ).rejects.toThrow('division by zero');
+      expect(postgres.sizes).toEqual([MOST, MOST]);
+      expect(await numbers(postgres, NUMBERS, [150])).toEqual(upTo(150));
+      expect(await postgres.rows('select 1 as one', [])).toEqual([{ one: 1 }]);
+    });
+  },
+);
+
+it('a deadline applies to each portion, and ends the query', async () => {
+  const postgres = open();
+  const slow = (seconds: number) =>
+    numbers(
+      postgres,
+      `select n, pg_sleep(case n % ${MOST} when 1 then ${seconds} else 0 end) from generate_series(1, ${4 * MOST}) as n`,
+    );
+  // together they take longer than the deadline
+  expect(await slow(0.4)).toEqual(upTo(4 * MOST));
+  postgres.sizes.length = 0;
+  await expect(slow(3)).rejects.toBeInstanceOf(Unavailable);
+  const running = () =>
+    database.sql`select from pg_stat_activity where application_name = 'hotel-api serve' and query like '%pg_sleep%' and state = 'active'`;
+  await expect.poll(async () => (await running()).length, { timeout: 10_000 }).toBe(0);
+  expect(postgres.sizes).toEqual([]);
+});
+
+it('a page of 1000 hotels never occupies an iteration for more than 101', async () => {
+  const walk = open();
+  const { hotels } = await new ChangeLog(walk).hotelsAfter('', 1_000, 'a', null);
+  expect(hotels.map(({ id }) => id)).toEqual(upTo(1_000).map((n) => `h${String(n).padStart(6, '0')}`));
+  const log = open();
+  const { changes, queued } = await new ChangeLog(log).changesAfter(0, 1_000, 'a', null);
+  expect(new Set([...changes, ...queued].map(({ id }) => id)).size).toBeGreaterThanOrEqual(1_000);
+  for (const { iterations, sizes } of [walk, log]) {
+    expect(Math.max(...sizes)).toBe(101);
+    expect(new Set(iterations).size).toBe(iterations.length);
+  }
+});
