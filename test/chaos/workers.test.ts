@@ -15,8 +15,13 @@ await needs('redis-server');
 /** Starting Node takes half of the second, and three times as long on a busy machine. */
 const KILLED_MS = shortOrLong(2_000, 1_000);
 const FROZEN_MS = shortOrLong(4_000, 3_000);
-/** At 200 requests/s each takes a few ms; requests sent at the time of the exit are lost too. */
-const A_FEW = 10;
+/**
+ * At 200 requests/s each takes a few ms; requests sent at the time of the exit are lost too. On a busy machine a worker
+ * holds those of half a second when it exits.
+ */
+const A_FEW = shortOrLong(100, 10);
+/** Share of requests that may be rejected: on a busy machine the other worker alone sheds batches. */
+const MAX_REJECTED_SHARE = shortOrLong(1 / 3, 0);
 /** Tolerance between the clocks of the load generator and this process. */
 const AN_INSTANT_MS = 20;
 
@@ -32,7 +37,7 @@ const logged = (msg: string) => linesOf(fixture.service.logs(), msg);
 
 /** Resolves when a worker has started after this number of starts. */
 async function replaced(startedBefore: number): Promise<void> {
-  for (const untilMs = now() + 20_000; started() <= startedBefore && now() < untilMs; ) await sleep(5);
+  for (const untilMs = now() + 100_000; started() <= startedBefore && now() < untilMs; ) await sleep(5);
 }
 const started = (): number => logged('worker started').length;
 
@@ -51,7 +56,10 @@ const lost =
         [late.length === 0, `${late.length} requests were lost after it was replaced`],
       ],
       errorReplies: [
-        [whole.unavailable === 0, `${whole.unavailable} requests were rejected`],
+        [
+          whole.unavailable <= MAX_REJECTED_SHARE * scenario.all.length,
+          `${whole.unavailable} requests were rejected`,
+        ],
         [whole.lost <= maxLost, `${whole.lost} requests were lost`],
       ],
       times: [

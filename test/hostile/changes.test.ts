@@ -115,7 +115,7 @@ it(
       const token = writeToken(await upToDate());
       const paths = [`/changes?limit=1000&wait=30&after=${token}`];
       const stop = await startRequests({ port: service.port, key, clients: WAITS, paths, isOnce: true });
-      await expect.poll(() => service.metric('hotel_api_changes_waiting'), { timeout: 30_000 }).toBe(WAITS);
+      await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(WAITS);
       setTimeout(
         () =>
           service.sql`update hotels set room_count = 1 where id between 'h001000' and 'h001999'`.then(

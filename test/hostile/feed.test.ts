@@ -9,7 +9,7 @@ import { addressOf } from '../support/address.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const POLL = { timeout: 10_000, interval: 20 };
+const POLL = { interval: 20 };
 
 /** Login that may connect to the database and has no other right. */
 let stranger: Sql;

@@ -14,7 +14,7 @@ import { type Service, startService } from '../support/service.ts';
 
 await needs('redis-server');
 
-const POLL = { interval: 20, timeout: 30_000 };
+const POLL = { interval: 20, timeout: 100_000 };
 const HOTELS = Array.from({ length: 30 }, (_, i) => ({ id: `h${i}` }));
 
 let folder: string;

@@ -139,7 +139,7 @@ describe('a worker whose event loop is busy for longer than the time limit of a 
     await service.metrics();
     expect((await service.workerPids()).sort()).toEqual(before);
     expect(linesOf(service.logs(), 'worker exited')).toEqual([]);
-  }, 90_000);
+  });
 });
 
 describe('a worker that cannot start', () => {

@@ -13,7 +13,7 @@ import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const POLL = { interval: 20, timeout: 15_000 };
+const POLL = { interval: 20, timeout: 100_000 };
 const HOTELS = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'kept' }));
 /** Time after the return of the database from which nothing older is served. */
 const RECOVERED_MS = 5_000;

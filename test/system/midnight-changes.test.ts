@@ -66,7 +66,7 @@ async function comesTo(copy: Mirror, ids: string[]): Promise<void> {
         await copy.catchUp();
         return certifiedIn(copy);
       },
-      { timeout: 30_000, interval: 20 },
+      { timeout: 100_000, interval: 20 },
     )
     .toEqual(ids);
 }

@@ -19,7 +19,7 @@ let system: System;
 
 beforeAll(async () => {
   system = await startSystem();
-}, 60_000);
+});
 
 /** Returns generators that a seed determines, by number. */
 function drawsOf(seed: number): (part: number) => Random {

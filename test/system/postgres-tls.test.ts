@@ -10,7 +10,7 @@ import { startService } from '../support/service.ts';
 
 await needs('openssl');
 
-const POLL = { interval: 20, timeout: 30_000 };
+const POLL = { interval: 20, timeout: 100_000 };
 
 let authority: Authority;
 let otherAuthority: Authority;

@@ -8,7 +8,7 @@ import { startService } from '../support/service.ts';
 
 await needs('redis-server');
 
-const POLL = { interval: 5, timeout: 30_000 };
+const POLL = { interval: 5, timeout: 100_000 };
 const FILLER = 'x'.repeat(1_000);
 
 async function start(policy: string) {

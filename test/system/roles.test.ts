@@ -45,9 +45,7 @@ it('one login without superuser rights creates the role, migrates and serves', a
 it('a login that may not assume the role receives the command to run, and serves afterwards', async () => {
   const database = databaseOf('of_owner', 'stranger');
   const service = await startService({ database, redis: false, awaitReady: false });
-  await expect
-    .poll(() => service.logs().join('\n'), { timeout: 30_000 })
-    .toContain('grant hotel_api_serve to LOGIN');
+  await expect.poll(() => service.logs().join('\n')).toContain('grant hotel_api_serve to LOGIN');
   await admin`grant hotel_api_serve to stranger`;
   await service.ready();
   expect((await service.get('/hotels/h1')).status).toBe(200);
