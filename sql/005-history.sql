@@ -79,7 +79,9 @@ $$;
 
 -- For every instance: the position of the feed with the secret of the history.
 create function hotel_api_position()
-  returns table (history text, reason text, generation text, term text, number bigint, count bigint, secret bytea, fault text)
+  returns table (
+    history text, reason text, generation text, term text, number bigint, count bigint, secret bytea, fault text
+  )
   language sql volatile security definer set search_path from current as $$
   select t.history, t.reason, t.generation, t.term, t.number, t.count, s.secret, hotel_api_history_fault()
   from hotel_api_feed_position as t, hotel_api_secrets as s
@@ -104,7 +106,8 @@ begin
   delete from hotel_api_secrets;
   insert into hotel_api_secrets values (hotel_api_draw_secret());
   update hotel_api_feed_position set
-    history = default, reason = why, generation = default, leader = '', term = '', number = greatest(number, received_number) + 1, count = 0,
+    history = default, reason = why, generation = default, leader = '', term = '',
+    number = greatest(number, received_number) + 1, count = 0,
     place = default, written_by = default, version = (select last_value from hotel_api_versions);
 end $$;
 

@@ -29,9 +29,9 @@ create table hotel_api_change_log_state (
 ) with (fillfactor = 10);
 insert into hotel_api_change_log_state default values;
 
--- For `hotel_api_drain`: gives each of these hotels a position after all others; the ids must differ. In byte order they are written a
--- third faster. Where the table was truncated, the log begins anew. The lock on the state lasts until the end of the transaction. A snapshot that shows a position therefore
--- shows all positions before it.
+-- For `hotel_api_drain`: gives each of these hotels a position after all others. The ids must differ; in byte order they
+-- are written a third faster. Where the table was truncated, the log begins anew. The lock on the state lasts until the
+-- end of the transaction. A snapshot that shows a position therefore shows all positions before it.
 create function hotel_api_log_changes(changed text[], was_truncated boolean) returns bigint
   language plpgsql security definer set search_path from current as $$
 declare
