@@ -1,3 +1,4 @@
+import type { TSchema } from 'typebox';
 import type { Hotel } from '../hotels/hotel.ts';
 import { ChangesParameters, ListParameters, PathId, RegistryId, RequestId } from './parameters.ts';
 import { failures, notModified, success } from './responses.ts';
@@ -201,8 +202,8 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
   };
 }
 
-function queryParameters(parameters: Record<string, object>): Json[] {
-  return Object.entries(parameters).map(([name, property]) => {
+function queryParameters({ properties }: { properties: Record<string, TSchema> }): Json[] {
+  return Object.entries(properties).map(([name, property]) => {
     const { description, ...schema } = plain(property);
     return { name, in: 'query', required: false, description, schema };
   });
