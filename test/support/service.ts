@@ -36,8 +36,8 @@ export interface ServiceOptions {
   command?: [file: string, ...args: string[]];
 }
 
-/** Long deadlines, because other tests load the processors; a test of deadlines sets its own. */
-const LONG_DEADLINES = { DATABASE_TIMEOUT_MS: '3000', REDIS_TIMEOUT_MS: '1000' };
+/** Long deadline, because other tests load the processors; a test of deadlines sets its own. */
+const LONG_DEADLINE = { DATABASE_TIMEOUT_MS: '3000' };
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 200_000;
@@ -77,7 +77,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         // a test that counts loads makes its own
         WARMUP_TIMEOUT_MS: '0',
         ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
-        ...shortOrLong<Record<string, string>>(LONG_DEADLINES, {}),
+        ...shortOrLong<Record<string, string>>(LONG_DEADLINE, {}),
         ...options.env,
       },
       stopSignal: 'SIGTERM',
