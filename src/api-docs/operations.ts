@@ -1,4 +1,3 @@
-import type { TSchema } from 'typebox';
 import type { Hotel } from '../hotels/hotel.ts';
 import { ChangesParameters, ListParameters, PathId, RegistryId, RequestId } from './parameters.ts';
 import { failures, notModified, success } from './responses.ts';
@@ -202,8 +201,8 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
   };
 }
 
-function queryParameters({ properties }: { properties: Record<string, TSchema> }): Json[] {
-  return Object.entries(properties).map(([name, property]) => {
+function queryParameters(parameters: Record<string, object>): Json[] {
+  return Object.entries(parameters).map(([name, property]) => {
     const { description, ...schema } = plain(property);
     return { name, in: 'query', required: false, description, schema };
   });

@@ -1,4 +1,3 @@
-import Type from 'typebox';
 import { MAX_CHANGES } from '../changes/change-log.ts';
 import { INTEGER } from '../http/ids.ts';
 import {
@@ -13,56 +12,57 @@ import {
 import { WELL_FORMED } from '../http/request-id.ts';
 
 /** A hotel id or channel id in a path. An id longer than any hotel's matches nothing. */
-export const PathId = Type.String({ minLength: 1 });
+export const PathId = { type: 'string', minLength: 1 };
 /** A registry id: any integer; those beyond 64 bits match nothing. */
-export const RegistryId = Type.Integer({ format: 'int64' });
+export const RegistryId = { type: 'integer', format: 'int64' };
 /** A registry id as text. */
-export const RegistryIdText = Type.String({ pattern: INTEGER.source });
+export const RegistryIdText = { type: 'string', pattern: INTEGER.source };
 
-export const RequestId = Type.String({ pattern: WELL_FORMED.source });
+export const RequestId = { type: 'string', pattern: WELL_FORMED.source };
 
 /** Parameters of a list request. */
-export const ListParameters = Type.Object({
-  limit: Type.Integer({
+export const ListParameters = {
+  limit: {
+    type: 'integer',
     minimum: MIN_LIMIT,
     maximum: MAX_LIMIT,
     default: DEFAULT_LIMIT,
     description: 'Maximum number of hotels to return',
-  }),
-  offset: Type.Integer({
+  },
+  offset: {
+    type: 'integer',
     minimum: 0,
     default: DEFAULT_OFFSET,
     description: 'Number of hotels to skip. The `Link` header of a response names the next page',
-  }),
-  registry_id: Type.Optional(
-    Type.Integer({
-      ...RegistryId,
-      description:
-        'Only the hotel with this registry id: a list of one hotel, or an empty list. Requires the `registry` scope',
-    }),
-  ),
-});
+  },
+  registry_id: {
+    ...RegistryId,
+    description:
+      'Only the hotel with this registry id: a list of one hotel, or an empty list. Requires the `registry` scope',
+  },
+};
 
 /** Parameters of a request for changes. */
-export const ChangesParameters = Type.Object({
-  after: Type.Optional(
-    Type.String({
-      minLength: 1,
-      description:
-        'The `next` of the last response that you applied. Without it, the responses begin with all hotels',
-    }),
-  ),
-  limit: Type.Integer({
+export const ChangesParameters = {
+  after: {
+    type: 'string',
+    minLength: 1,
+    description:
+      'The `next` of the last response that you applied. Without it, the responses begin with all hotels',
+  },
+  limit: {
+    type: 'integer',
     minimum: MIN_LIMIT,
     maximum: MAX_CHANGES,
     default: DEFAULT_CHANGES,
     description: 'Maximum number of changes to return',
-  }),
-  wait: Type.Integer({
+  },
+  wait: {
+    type: 'integer',
     minimum: 0,
     maximum: MAX_WAIT_S,
     default: DEFAULT_WAIT_S,
     description:
       'Seconds to wait for the first change if there is none yet. The response without changes comes after this time',
-  }),
-});
+  },
+};

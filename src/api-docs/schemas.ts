@@ -1,39 +1,45 @@
-import Type, { type TSchema } from 'typebox';
 import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { MAX_CHANGES } from '../changes/change-log.ts';
 import { Hotel, Image } from '../hotels/hotel.ts';
+import { objectOf } from '../lib/json-schema.ts';
 import { RegistryId, RegistryIdText } from './parameters.ts';
 
 type Json = Record<string, unknown>;
 
-const ids = <T extends TSchema>(id: T, description: string) =>
-  Type.Array(id, { maxItems: MAX_KEYS, description });
-
-const ChannelBatch = Type.Object({
-  channel_ids: ids(Type.String(), 'Channel ids to look up, case-sensitive'),
+const ids = (items: object, description: string) => ({
+  type: 'array',
+  items,
+  maxItems: MAX_KEYS,
+  description,
 });
-const RegistryBatch = Type.Object({
+
+const ChannelBatch = objectOf({
+  channel_ids: ids({ type: 'string' }, 'Channel ids to look up, case-sensitive'),
+});
+const RegistryBatch = objectOf({
   registry_ids: ids(
-    Type.Union([RegistryId, RegistryIdText]),
+    { anyOf: [RegistryId, RegistryIdText] },
     'Registry ids to look up: integers, or strings that contain an integer',
   ),
 });
 
-const Change = Type.Object({
+const Change = objectOf({
   id: Hotel.properties.id,
-  hotel: Type.Union([Hotel, Type.Null()]),
+  hotel: { anyOf: [Hotel, { type: 'null' }] },
 });
-const ChangePage = Type.Object({
-  changes: Type.Array(Change, {
+const ChangePage = objectOf({
+  changes: {
+    type: 'array',
+    items: Change,
     maxItems: MAX_CHANGES,
     description: 'To be applied in this order. A hotel may come more than once, always in its present state',
-  }),
-  next: Type.String({ minLength: 1, description: 'The opaque token for `after` in the next request' }),
-  more: Type.Boolean({ description: 'False if your copy is up to date after this response' }),
+  },
+  next: { type: 'string', minLength: 1, description: 'The opaque token for `after` in the next request' },
+  more: { type: 'boolean', description: 'False if your copy is up to date after this response' },
 });
 
-const ErrorResponse = Type.Object({
-  error: Type.String({ minLength: 1, description: 'Message that says what is wrong' }),
+const ErrorResponse = objectOf({
+  error: { type: 'string', minLength: 1, description: 'Message that says what is wrong' },
 });
 
 /** Schemas of the bodies, by their names in the document. */

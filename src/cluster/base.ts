@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { type AddressName, watchAddressFiles } from '../config/address-files.ts';
-import type { Config } from '../config/config.ts';
+import { type Config, readConfig } from '../config/config.ts';
 import { MacSecret } from '../lib/mac.ts';
 import { Shutdown } from '../lib/shutdown.ts';
 import { Events } from '../observability/events.ts';
@@ -22,7 +22,7 @@ export class Base {
     this.config = { ...config };
     this.log = openLog(config.LOG_LEVEL, role);
     this.events = new Events(this.log);
-    const stop = watchAddressFiles(this.config, (name) => void this.#addressChanged(name));
+    const stop = watchAddressFiles(this.config, (name) => this.#addressChanged(name));
     this.shutdown.push('address files', stop);
   }
 
@@ -34,9 +34,7 @@ export class Base {
     this.#onAddress.push(onChange);
   }
 
-  async #addressChanged(name: AddressName): Promise<void> {
-    // the schema library, which workers do not load otherwise
-    const { readConfig } = await import('../config/config.ts');
+  #addressChanged(name: AddressName): void {
     try {
       Object.assign(this.config, { [name]: readConfig(process.env)[name] });
     } catch (error) {

@@ -1,6 +1,4 @@
 import { availableParallelism } from 'node:os';
-import Type, { type Static } from 'typebox';
-import Value from 'typebox/value';
 import { withAddressFiles } from './address-files.ts';
 import {
   faultOfPostgresUrl,
@@ -9,10 +7,42 @@ import {
   withoutSecrets,
 } from './connection-addresses.ts';
 
-const text = (description: string, options: { default?: string; pattern?: string } = {}) =>
-  Type.String({ description, ...options });
-const whole = (description: string, fallback: number, minimum: number, maximum: number) =>
-  Type.Integer({ description, default: fallback, minimum, maximum });
+// No schema library: it is larger than the rest of a command, and each command reads the configuration.
+interface Text {
+  description: string;
+  /** undefined: the variable is required */
+  default?: string;
+  pattern?: RegExp;
+}
+interface Numeric {
+  description: string;
+  default: number;
+  minimum: number;
+  maximum: number;
+  isWhole: boolean;
+}
+interface Choice<Value extends string> {
+  description: string;
+  default: Value;
+  values: readonly Value[];
+}
+
+const text = (description: string, options: Omit<Text, 'description'> = {}): Text => ({
+  description,
+  ...options,
+});
+const whole = (description: string, fallback: number, minimum: number, maximum: number): Numeric => ({
+  description,
+  default: fallback,
+  minimum,
+  maximum,
+  isWhole: true,
+});
+const oneOf = <const Value extends string>(
+  values: readonly Value[],
+  fallback: NoInfer<Value>,
+  description: string,
+): Choice<Value> => ({ description, default: fallback, values });
 
 const addressFile = (name: string) =>
   text(
@@ -25,17 +55,17 @@ const addressFile = (name: string) =>
 const MIB = 1024 * 1024;
 
 /** Variables of the service. `npm run build:docs` generates the table of docs/configuration.md from them. */
-export const Environment = Type.Object({
+export const VARIABLES = {
   DATABASE_URL: text('PostgreSQL 15 or newer: `postgres://user:password@host:5432/database`', {
-    pattern: '^postgres(ql)?://.+',
+    pattern: /^postgres(ql)?:\/\/.+/u,
   }),
   DATABASE_DIRECT_URL: text(
     'Direct address of PostgreSQL for the change feed and the commands, if `DATABASE_URL` is a pooler in transaction mode',
-    { default: '', pattern: '^$|^postgres(ql)?://.+' },
+    { default: '', pattern: /^$|^postgres(ql)?:\/\/.+/u },
   ),
   DATABASE_REPLICA_URLS: text(
     'Read replicas, separated by commas. A replica is read only if it holds every change that the worker knows of',
-    { default: '', pattern: '^$|^postgres(ql)?://[^,]+(,\\s*postgres(ql)?://[^,]+)*$' },
+    { default: '', pattern: /^$|^postgres(ql)?:\/\/[^,]+(,\s*postgres(ql)?:\/\/[^,]+)*$/u },
   ),
   DATABASE_URL_FILE: addressFile('DATABASE_URL'),
   DATABASE_DIRECT_URL_FILE: addressFile('DATABASE_DIRECT_URL'),
@@ -56,7 +86,7 @@ export const Environment = Type.Object({
   REDIS_URL: text(
     'Redis or Valkey: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Several addresses, separated by ' +
       'commas, are nodes of a Redis Cluster: same user, password and scheme, no database number',
-    { default: '', pattern: '^$|^rediss?://[^,]+( *, *rediss?://[^,]+)*$' },
+    { default: '', pattern: /^$|^rediss?:\/\/[^,]+( *, *rediss?:\/\/[^,]+)*$/u },
   ),
   REDIS_URL_FILE: addressFile('REDIS_URL'),
   REDIS_TIMEOUT_MS: whole('Deadline of a Redis command', 100, 5, 10_000),
@@ -84,16 +114,16 @@ export const Environment = Type.Object({
   WORKERS: whole('Worker processes', availableParallelism(), 1, 256),
   BASE_PATH: text('Prefix of every path of the API, for example `/v1`', {
     default: '',
-    pattern: '^$|^(/[A-Za-z0-9._~-]+)+$',
+    pattern: /^$|^(\/[A-Za-z0-9._~-]+)+$/u,
   }),
   PUBLIC_URL: text(
     'Scheme and host that clients use, for example `https://hotels.example.com`. The documentation and the `Link` headers show it; ' +
       'unset, addresses are relative',
-    { default: '', pattern: '^$|^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$' },
+    { default: '', pattern: /^$|^https?:\/\/[A-Za-z0-9.-]+(:[0-9]{1,5})?$/u },
   ),
   SUPPORT_EMAIL: text('E-mail address for key requests. The documentation shows it', {
     default: '',
-    pattern: '^$|^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$',
+    pattern: /^$|^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$/u,
   }),
   L1_MAX_BYTES: whole(
     "Memory of a worker's local cache, keys and index included. 0 disables the cache",
@@ -107,21 +137,22 @@ export const Environment = Type.Object({
     0,
     1_024 * MIB,
   ),
-  COMPRESSION: Type.Enum(['on', 'off'], {
-    description: 'Whether the service compresses. Off suits a proxy in front of it that compresses',
-    default: 'on',
-  }),
+  COMPRESSION: oneOf(
+    ['on', 'off'],
+    'on',
+    'Whether the service compresses. Off suits a proxy in front of it that compresses',
+  ),
   CONNECTION_MAX_AGE_S: whole(
     'Mean age at which a busy client connection is closed by a response, so that new instances get their share. 0: never',
     300,
     0,
     86_400,
   ),
-  RATE_LIMIT_SCOPE: Type.Enum(['instance', 'redis'], {
-    description:
-      'Whether each instance applies the rate limits of keys by itself, or all instances together, counted in Redis',
-    default: 'instance',
-  }),
+  RATE_LIMIT_SCOPE: oneOf(
+    ['instance', 'redis'],
+    'instance',
+    'Whether each instance applies the rate limits of keys by itself, or all instances together, counted in Redis',
+  ),
   WARMUP_TIMEOUT_MS: whole(
     'Maximum time that an instance fills its local caches before it is ready. 0: it starts with empty caches',
     5_000,
@@ -135,21 +166,25 @@ export const Environment = Type.Object({
     60_000,
   ),
   DRAIN_TIMEOUT_MS: whole('After that: how long requests in progress may take', 8_000, 100, 60_000),
-  ACCESS_LOG_SAMPLE: Type.Number({
-    description: 'Share of successful, fast requests that are logged',
-    default: 0.001,
-    minimum: 0,
-    maximum: 1,
-  }),
+  ACCESS_LOG_SAMPLE: {
+    ...whole('Share of successful, fast requests that are logged', 0.001, 0, 1),
+    isWhole: false,
+  },
   ACCESS_LOG_SLOW_MS: whole('A request that takes at least this long is logged', 250, 1, 60_000),
-  LOG_LEVEL: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
-    description: 'Minimum level of log messages',
-    default: 'info',
-  }),
-});
+  LOG_LEVEL: oneOf(
+    ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
+    'info',
+    'Minimum level of log messages',
+  ),
+};
+
+type Name = keyof typeof VARIABLES;
+type Variable = Text | Numeric | Choice<string>;
+type ValueOf<Variable> =
+  Variable extends Choice<infer Value> ? Value : Variable extends Numeric ? number : string;
 
 /** Effective configuration: one frozen record, read once. */
-export type Config = Readonly<Static<typeof Environment>>;
+export type Config = { readonly [K in Name]: ValueOf<(typeof VARIABLES)[K]> };
 
 /** Faults of the environment, one a line. */
 export class ConfigError extends Error {
@@ -162,28 +197,33 @@ export class ConfigError extends Error {
  */
 export function readConfig(variables: NodeJS.ProcessEnv): Config {
   const [environment, fileFaults] = withAddressFiles(variables);
-  const given: Record<string, unknown> = {};
-  for (const [name, schema] of Object.entries(Environment.properties)) {
-    const value = environment[name]?.trim();
-    if (value) given[name] = 'minimum' in schema && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
+  const read: Partial<Record<Name, unknown>> = {};
+  const wrong = new Map<string, string>();
+  for (const name of Object.keys(VARIABLES) as Name[]) {
+    const variable: Variable = VARIABLES[name];
+    const given = environment[name]?.trim() || undefined;
+    const value = given === undefined ? variable.default : parse(variable, given);
+    if (value === undefined) wrong.set(name, explain(name, given !== undefined));
+    read[name] = value ?? given;
   }
-  const config = Value.Default(Environment, given) as Config;
-  const paths = Value.Errors(Environment, config).map(({ instancePath }) => instancePath);
-  const faults = new Set([...fileFaults, ...paths.map((path) => explain(path, config))]);
-  if (Number(given.L1_MAX_BYTES) > 0 && Number(given.L1_MAX_BYTES) < MIB)
-    faults.add(explain('/L1_MAX_BYTES', config));
+  const config = read as Config;
+  const faults = new Set([...fileFaults, ...wrong.values()]);
+  if (config.L1_MAX_BYTES > 0 && config.L1_MAX_BYTES < MIB) faults.add(explain('L1_MAX_BYTES'));
   if (config.PORT === config.ADMIN_PORT)
     faults.add('PORT and ADMIN_PORT must differ: the admin port is not for the public');
   if (config.RATE_LIMIT_SCOPE === 'redis' && !config.REDIS_URL)
     faults.add('RATE_LIMIT_SCOPE=redis needs REDIS_URL: the counts are in Redis');
-  for (const [name, fault] of faultsOfAddresses(config, paths)) faults.add(`${name} is malformed: ${fault}`);
+  for (const [name, fault] of faultsOfAddresses(config, wrong)) faults.add(`${name} is malformed: ${fault}`);
   if (faults.size > 0) throw new ConfigError([...faults].join('\n'));
   return Object.freeze(config);
 }
 
 /** Yields the faults of addresses that match their pattern. */
-function* faultsOfAddresses(config: Config, paths: string[]): Generator<[name: string, fault: string]> {
-  const isWellFormed = (name: keyof Config) => config[name] && !paths.includes(`/${name}`);
+function* faultsOfAddresses(
+  config: Config,
+  wrong: Map<string, string>,
+): Generator<[name: string, fault: string]> {
+  const isWellFormed = (name: Name) => config[name] && !wrong.has(name);
   for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL'] as const) {
     const fault = isWellFormed(name) && faultOfPostgresUrl(config[name]);
     if (fault) yield [name, fault];
@@ -209,28 +249,26 @@ export function redact(config: Config): Record<string, string | number> {
   return shown;
 }
 
-function explain(path: string, config: unknown): string {
-  const name = path.slice(1).split('/')[0] as keyof typeof Environment.properties | '';
-  if (name === '') {
-    return Object.keys(Environment.properties)
-      .filter((key) => !(key in (config as object)))
-      .map((key) => `${key} is required: ${describe(key)}`)
-      .join('\n');
+/** Returns the value of a variable; undefined if it is malformed or out of bounds. */
+function parse(variable: Variable, given: string): string | number | undefined {
+  if ('minimum' in variable) {
+    const value = /^-?\d+(\.\d+)?$/.test(given) ? Number(given) : Number.NaN;
+    const isSound = value >= variable.minimum && value <= variable.maximum;
+    return isSound && (!variable.isWhole || Number.isInteger(value)) ? value : undefined;
   }
-  const schema = Environment.properties[name] as {
-    type?: string;
-    minimum?: number;
-    maximum?: number;
-    enum?: string[];
-  };
-  if (schema.minimum !== undefined) {
-    const kind = schema.type === 'integer' ? 'whole number' : 'number';
-    return `${name} must be a ${kind} from ${schema.minimum} to ${schema.maximum}: ${describe(name)}`;
-  }
-  if (schema.enum) return `${name} must be one of ${schema.enum.join(', ')}: ${describe(name)}`;
-  return `${name} is malformed: ${describe(name)}`;
+  const isSound =
+    'values' in variable ? variable.values.includes(given) : (variable.pattern?.test(given) ?? true);
+  return isSound ? given : undefined;
 }
 
-function describe(name: string): string {
-  return (Environment.properties as unknown as Record<string, { description: string }>)[name]!.description;
+function explain(name: Name, isGiven = true): string {
+  const variable: Variable = VARIABLES[name];
+  const { description } = variable;
+  if (!isGiven) return `${name} is required: ${description}`;
+  if ('minimum' in variable) {
+    const kind = variable.isWhole ? 'whole number' : 'number';
+    return `${name} must be a ${kind} from ${variable.minimum} to ${variable.maximum}: ${description}`;
+  }
+  if ('values' in variable) return `${name} must be one of ${variable.values.join(', ')}: ${description}`;
+  return `${name} is malformed: ${description}`;
 }

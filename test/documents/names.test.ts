@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { Environment } from '../../src/config/config.ts';
+import { VARIABLES } from '../../src/config/config.ts';
 import { blocksOf, codeOf, documents, proseOf, ROOT, read, unique } from './files.ts';
 import { program, TABLES } from './tables.ts';
 
@@ -104,7 +104,7 @@ describe('the documents name existing', () => {
     const families = /^(DATABASE|REDIS|ACCESS_LOG|DRAIN|L1|ADMIN)_[A-Z_]+$/;
     const named = unique(code.filter((text) => families.test(text)));
     expect(named.length).toBeGreaterThan(10);
-    expect(named.filter((name) => !(name in Environment.properties))).toEqual([]);
+    expect(named.filter((name) => !(name in VARIABLES))).toEqual([]);
   });
 
   it('metrics and alerts', async () => {

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { MEANINGS } from '../../src/api-docs/responses.ts';
 import { addCommands } from '../../src/cli/commands.ts';
-import { Environment, readConfig } from '../../src/config/config.ts';
+import { readConfig, VARIABLES } from '../../src/config/config.ts';
 import { publicErrors } from '../../src/errors.ts';
 import { watchInstance, watchWorker } from '../../src/observability/instance-metrics.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
@@ -37,22 +37,20 @@ function variables(): string {
     WORKERS: ['available CPUs'],
     L1_MAX_BYTES: [undefined, '0, or 1 MiB to 3 GiB'],
   };
-  const rows = Object.entries(Environment.properties).map(([name, schema]) => {
-    const { minimum, maximum, description, ...rest } = schema as unknown as {
-      minimum?: number;
-      maximum?: number;
-      enum?: string[];
-      description: string;
-    };
+  const rows = Object.entries(VARIABLES).map(([name, variable]) => {
     const value = config[name as keyof typeof config];
     const fallback = typeof value === 'number' && !name.includes('PORT') ? grouped(value) : String(value);
     const bounds =
-      rest.enum?.join(', ') ?? (maximum === undefined ? '' : `${grouped(minimum!)} to ${grouped(maximum)}`);
+      'minimum' in variable
+        ? `${grouped(variable.minimum)} to ${grouped(variable.maximum)}`
+        : 'values' in variable
+          ? variable.values.join(', ')
+          : '';
     return [
       code(name),
       inWords[name]?.[0] ?? (fallback || 'none'),
       inWords[name]?.[1] ?? bounds,
-      description,
+      variable.description,
     ];
   });
   return table(['Variable', 'Default', 'Bounds', 'Meaning'], rows);

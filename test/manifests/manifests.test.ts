@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { Environment, readConfig } from '../../src/config/config.ts';
+import { readConfig, VARIABLES } from '../../src/config/config.ts';
 import { Program } from '../cli/program.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
@@ -290,7 +290,7 @@ describe.each(OVERLAYS)('the overlay %s', (overlay) => {
 
   it('gives a pod the time for its drain, with the longest wait too', () => {
     const { DRAIN_WAIT_MS, DRAIN_TIMEOUT_MS } = configOf(overlay);
-    const longestMs = (Environment.properties.DRAIN_WAIT_MS as { maximum?: number }).maximum!;
+    const longestMs = VARIABLES.DRAIN_WAIT_MS.maximum;
     const { terminationGracePeriodSeconds: graceS } = podOf(one(overlay, 'Deployment'));
     const preStopS = container(overlay).lifecycle.preStop.sleep.seconds;
     // src/cluster/primary.ts: the workers' margin, then four releases of at most 2 s
