@@ -46,10 +46,11 @@ export class Copy {
   /** Reads an existing copy, or begins one. Throws a `Failure` if it could not be written, or the file is something else. */
   static async open(file: string, api: string): Promise<Copy> {
     const copy = new Copy(file, api);
+    const exists = await lstat(file).catch(() => undefined);
+    // before the folder is tried: that of a device may not be writable
+    if (exists && !exists.isFile()) throw new Failure(`${file} is not a regular file`);
     await copy.#prepare();
     const written = await readFile(copy.#positionFile, 'utf8').catch(() => undefined);
-    const exists = await lstat(file).catch(() => undefined);
-    if (exists && !exists.isFile()) throw new Failure(`${file} is not a regular file`);
     if (exists && written === undefined)
       throw new Failure(
         `${file} exists and is not a copy by mirror, because there is no ${file}.next. Remove it, or name another file`,
