@@ -2,8 +2,6 @@ import { loadavg } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { createKey } from '../src/cli/keys.ts';
-import { startPostgres } from '../src/demo/servers/postgres.ts';
-import { startRedis } from '../src/demo/servers/redis.ts';
 import { REJECTIONS } from '../src/errors.ts';
 import { HOTEL_COLUMNS } from '../src/hotels/row.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
@@ -17,7 +15,7 @@ import { pace } from './load/pace.ts';
 import { batch, withChannel } from './scenarios.ts';
 import { readMetric, startService } from './targets/service.ts';
 import type { Target } from './targets/target.ts';
-import { makeDatabase } from './world.ts';
+import { makeDatabase, startServers } from './world.ts';
 
 const CONNECTIONS = 64;
 const BATCH = 1000;
@@ -50,11 +48,7 @@ export async function runColdStart(
 ): Promise<void> {
   const cores = await splitCores();
   say(cores.sentence);
-  const postgres = await startPostgres({ maxConnections: 200 });
-  shutdown.push('PostgreSQL', () => postgres.stop(), 12_000);
-  const redis = await startRedis(say);
-  if (!redis) throw new Error('no Redis was found, and none could be downloaded');
-  shutdown.push('Redis', () => redis.stop(), 12_000);
+  const { postgres, redis } = await startServers(shutdown, say);
   say(`Generating ${count} hotels …`);
   const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'cold', count);
   const { key } = await createKey(sql, { name: 'cold', scopes: ['registry'], expiresAt: null });

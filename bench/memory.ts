@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createKey } from '../src/cli/keys.ts';
-import { startPostgres } from '../src/demo/servers/postgres.ts';
 import { childrenOf } from '../src/demo/servers/processes.ts';
-import { startRedis } from '../src/demo/servers/redis.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { readHotels } from './hotels.ts';
 import type { Call } from './load/call.ts';
@@ -11,7 +9,7 @@ import { accepting, batch, batchOf, page, withChannel } from './scenarios.ts';
 import { residentBytes, untilDelivered } from './sizing.ts';
 import { readMetric, startService } from './targets/service.ts';
 import type { Target } from './targets/target.ts';
-import { makeDatabase } from './world.ts';
+import { makeDatabase, startServers } from './world.ts';
 
 const MIB = 1024 ** 2;
 const BATCH = 1000;
@@ -40,11 +38,7 @@ export async function runMemory(
   shutdown: Shutdown,
   say: (sentence: string) => void,
 ): Promise<void> {
-  const postgres = await startPostgres();
-  shutdown.push('PostgreSQL', () => postgres.stop(), 12_000);
-  const redis = await startRedis(say);
-  if (!redis) throw new Error('no Redis was found, and none could be downloaded');
-  shutdown.push('Redis', () => redis.stop(), 12_000);
+  const { postgres, redis } = await startServers(shutdown, say);
   say(`Generating ${count} hotels …`);
   const beganAtMs = performance.now();
   const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'memory', count);

@@ -1,15 +1,13 @@
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { createKey } from '../src/cli/keys.ts';
-import { startPostgres } from '../src/demo/servers/postgres.ts';
-import { startRedis } from '../src/demo/servers/redis.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { splitCores } from './cores.ts';
 import { median } from './figures.ts';
 import { MirrorClient } from './mirror/client.ts';
 import { writersOf } from './mirror/writers.ts';
 import { startService } from './targets/service.ts';
-import { makeDatabase } from './world.ts';
+import { makeDatabase, startServers } from './world.ts';
 
 const RESULTS = fileURLToPath(new URL('./results/mirror.json', import.meta.url));
 
@@ -56,11 +54,7 @@ export async function runMirror(
   const { hotels, rounds } = options;
   const cores = await splitCores();
   say(cores.sentence);
-  const postgres = await startPostgres({ maxConnections: 200 });
-  shutdown.push('PostgreSQL', () => postgres.stop(), 12_000);
-  const redis = await startRedis(say);
-  if (!redis) throw new Error('no Redis was found, and none could be downloaded');
-  shutdown.push('Redis', () => redis.stop(), 12_000);
+  const { postgres, redis } = await startServers(shutdown, say);
   say(`Generating ${hotels} hotels …`);
   const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'mirror', hotels);
   const { key } = await createKey(sql, { name: 'mirror', scopes: ['registry'], expiresAt: null });

@@ -4,14 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
 import { createKey } from '../src/cli/keys.ts';
-import { startPostgres } from '../src/demo/servers/postgres.ts';
 import { childrenOf } from '../src/demo/servers/processes.ts';
-import { startRedis } from '../src/demo/servers/redis.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { readHotels } from './hotels.ts';
 import { readMetric, startService } from './targets/service.ts';
 import { warm } from './warm.ts';
-import { makeDatabase } from './world.ts';
+import { makeDatabase, startServers } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
@@ -55,11 +53,7 @@ export async function runSizing(
 }
 
 async function measure(count: number, shutdown: Shutdown, say: (sentence: string) => void): Promise<Sizes> {
-  const postgres = await startPostgres();
-  shutdown.push('PostgreSQL', () => postgres.stop(), 12_000);
-  const redis = await startRedis(say);
-  if (!redis) throw new Error('no Redis was found, and none could be downloaded');
-  shutdown.push('Redis', () => redis.stop(), 12_000);
+  const { postgres, redis } = await startServers(shutdown, say);
   const client = new Redis(redis.url);
   shutdown.push('client of Redis', async () => client.disconnect());
   say(`Generating ${count} hotels …`);

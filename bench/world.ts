@@ -38,6 +38,24 @@ export interface World {
   say: (sentence: string) => void;
 }
 
+/** Starts PostgreSQL and Redis, which `shutdown` stops, also while they start. Throws without a Redis. */
+export async function startServers(
+  shutdown: Shutdown,
+  say: (sentence: string) => void,
+): Promise<{ postgres: PostgresServer; redis: RedisServer }> {
+  const startingPostgres = startPostgres({ maxConnections: 200 });
+  shutdown.push(
+    'PostgreSQL',
+    async () => (await startingPostgres.catch(() => undefined))?.stop(),
+    STOP_DEADLINE_MS,
+  );
+  const startingRedis = startRedis(say);
+  shutdown.push('Redis', async () => (await startingRedis.catch(() => undefined))?.stop(), STOP_DEADLINE_MS);
+  const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
+  if (!redis) throw new Error('no Redis was found, and none could be downloaded');
+  return { postgres, redis };
+}
+
 /** Starts PostgreSQL and Redis and fills them with `count` hotels. `shutdown` releases all. */
 export async function startWorld(
   count: number,
@@ -49,17 +67,7 @@ export async function startWorld(
   const cores = await splitCores();
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-bench-'));
   shutdown.push('folder', () => rm(folder, { recursive: true, force: true }));
-  const startingPostgres = startPostgres({ maxConnections: 200 });
-  shutdown.push(
-    'PostgreSQL',
-    async () => (await startingPostgres.catch(() => undefined))?.stop(),
-    STOP_DEADLINE_MS,
-  );
-  const startingRedis = startRedis(say);
-  shutdown.push('Redis', async () => (await startingRedis.catch(() => undefined))?.stop(), STOP_DEADLINE_MS);
-  const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
-  if (!redis) throw new Error('no Redis was found, and none could be downloaded');
-
+  const { postgres, redis } = await startServers(shutdown, say);
   say(`Generating ${count} hotels …`);
   const keys = { full: '', narrow: '' };
   const world = { cores, tools, postgres, redis, shutdown, keys, folder, say };

@@ -113,8 +113,8 @@ export class HotelReader {
   }
 
   /**
-   * Reads hotels of a collection. Those outside take the same steps as those that do not exist, whatever the caches hold:
-   * the time of a lookup tells nothing about them.
+   * Reads hotels of a collection. A hidden hotel takes the same steps as an absent one, also if a cache holds it: the time
+   * of a lookup reveals nothing about it.
    */
   async #readWithin(
     collection: string,

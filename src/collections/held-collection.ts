@@ -90,7 +90,7 @@ export class HeldCollection {
   /** Applies a change of the hotel with this id, which may now have one of these keys. */
   hotelChanged(id: string, names: string[]): void {
     if (!this.#outside && !this.#outsideBefore) return;
-    // what is outside stays outside, whatever its keys
+    // a hotel outside stays outside when its keys change
     if (this.isKnown && !this.has(id)) return;
     for (const name of names) {
       this.#outside?.delete(name);

@@ -3,8 +3,8 @@ const WINDOW_MS = 30_000;
 const MOST_MS = 3_000;
 
 /**
- * Tells from the stalls of one process whether the machine is overloaded. Connections and queries then time out whatever
- * their servers do, and no promise can be judged.
+ * Detects an overloaded machine by the stalls of one process. Connections and queries time out then, even to healthy
+ * servers, and no promise can be checked.
  */
 export class Overload {
   #stalls: { fromMs: number; untilMs: number }[] = [];
