@@ -38,8 +38,8 @@ interface Second {
 }
 
 /**
- * Measures the first seconds of instances that have just become ready: one beside a warm instance, with the data in
- * Redis, then one with an empty Redis, after its warm-up and without one. Prints them by second.
+ * Measures the first seconds of instances that have just become ready. The first starts beside a warm instance, with
+ * the data in Redis. The second starts with an empty Redis, with a warm-up and without one. Prints them by second.
  */
 export async function runColdStart(
   { hotels: count, rate, rounds }: { hotels: number; rate: number; rounds: number },
@@ -152,11 +152,11 @@ async function bareQueries(databaseUrl: string, hotels: ExpectedHotel[]): Promis
   const sql = openDatabase(databaseUrl, BARE_CONNECTIONS, { kind: 'operate' });
   const named = withChannel(hotels).map(({ channelId }) => channelId!);
   const query = `select ${HOTEL_COLUMNS} from hotels where channel_id = any($1::text[])`;
-  const ask = (i: number) =>
+  const send = (i: number) =>
     sql.unsafe(query, [named.slice(BATCH * i, BATCH * (i + 1))], { prepare: true }).raw();
-  await Promise.all(Array.from({ length: BARE_CONNECTIONS }, (_, i) => ask(i)));
+  await Promise.all(Array.from({ length: BARE_CONNECTIONS }, (_, i) => send(i)));
   const beganMs = performance.now();
-  await Promise.all(Array.from({ length: BARE_QUERIES }, (_, i) => ask(i)));
+  await Promise.all(Array.from({ length: BARE_QUERIES }, (_, i) => send(i)));
   const seconds = (performance.now() - beganMs) / 1000;
   await sql.end();
   return BARE_QUERIES / seconds;

@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { median } from './figures.ts';
-import { type Round, runScenario } from './rounds.ts';
+import { runScenario } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import { startService } from './targets/service.ts';
 import type { Target } from './targets/target.ts';
 import { warm } from './warm.ts';
-import { makeDatabase, startWorld, type World } from './world.ts';
+import { makeDatabase, redisUrlOf, startWorld, type World } from './world.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const HOTELS = 100_000;
@@ -24,9 +24,10 @@ const FIRST_REDIS_DATABASE = 4;
 const LEAST_CHANGE = 0.02;
 
 /**
- * Runs the service of two commits alternately on the same servers and hotels, with a local cache and with Redis only. A
- * change is reported if it exceeds 2% and all rounds agree on its direction, which happens by chance once in 64 times
- * for seven rounds.
+ * Runs the service of two commits alternately on the same servers and hotels, with a local cache and with Redis only.
+ * Every round starts both anew, in alternating order: two processes of one commit differ by up to 5%, because each has
+ * another layout of memory. A change is reported if it exceeds 2% and all rounds agree on its direction, which happens by
+ * chance once in 64 times for seven rounds.
  */
 export async function compareCommits(
   a: string,
@@ -38,52 +39,61 @@ export async function compareCommits(
   const say = (sentence: string) => console.error(sentence);
   const world = await startWorld(HOTELS, { wrk: true, nginx: false }, shutdown, say);
   say(world.cores.sentence);
-  const trees: { root: string; databaseUrl: string }[] = [];
+  const commits: Commit[] = [];
   for (const [i, commit] of [a, b].entries()) {
     const root = checkOut(commit, join(world.folder, `tree_${i}`));
-    trees.push({ root, databaseUrl: await databaseOf(root, world) });
+    const databaseUrl = await databaseOf(root, world);
+    const redisUrl = redisUrlOf(world.redis, FIRST_REDIS_DATABASE + i);
+    commits.push({ root, databaseUrl, redisUrl });
   }
+  const scenarios = SCENARIOS.filter(({ name }) => (only ?? COMPARED).includes(name));
   console.log(`A = ${a}, B = ${b}; processor time a request in us; B / A below 1: B is cheaper\n`);
   for (const [mode, environment] of [
     ['local cache', {}],
     ['Redis only', { L1_MAX_BYTES: '0' }],
   ] as const) {
-    const pair: Target[] = [];
-    for (const [i, { root, databaseUrl }] of trees.entries()) {
-      const redisUrl = `redis://127.0.0.1:${world.redis.port}/${FIRST_REDIS_DATABASE + i}`;
-      const target = await startService(
-        { ...world.targetOptions, databaseUrl, redisUrl },
-        { name: i === 0 ? 'service' : 'service-redis', root, environment },
-      );
-      shutdown.push(`${mode} ${i}`, target.stop, 12_000);
-      await warm(target, world);
-      pair.push(target);
+    /** of each scenario, of A and of B, by round */
+    const times = scenarios.map((): [number[], number[]] => [[], []]);
+    for (let round = 0; round < rounds; round++) {
+      const order = round % 2 === 0 ? [0, 1] : [1, 0];
+      const pair: Target[] = [];
+      for (const i of order) {
+        // the first name is measured first
+        const name = pair.length === 0 ? 'service' : 'service-redis';
+        const { root, ...urls } = commits[i]!;
+        const target = await startService({ ...world.targetOptions, ...urls }, { name, root, environment });
+        shutdown.push(`${mode}, round ${round}`, target.stop, 12_000);
+        await warm(target, world);
+        pair.push(target);
+      }
+      for (const [at, scenario] of scenarios.entries()) {
+        const cells = await runScenario(world, scenario, pair, { rounds: 1, seconds: 2 });
+        for (const [place, i] of order.entries())
+          times[at]![i as 0 | 1].push(cells[place]!.rounds[0]!.processorUs);
+      }
+      for (const target of pair) await target.stop();
     }
-    await comparePair(world, mode, pair, rounds, only ?? COMPARED);
-    for (const target of pair) await target.stop();
+    for (const [at, { title }] of scenarios.entries()) report(`${title} (${mode})`, ...times[at]!);
   }
 }
 
-async function comparePair(
-  world: World,
-  mode: string,
-  pair: Target[],
-  rounds: number,
-  names: string[],
-): Promise<void> {
-  for (const scenario of SCENARIOS.filter(({ name }) => names.includes(name))) {
-    const [a, b] = await runScenario(world, scenario, pair, { rounds, seconds: 2 });
-    const ratios = b!.rounds.map((round, i) => round.processorUs / a!.rounds[i]!.processorUs);
-    const [low, high, middle] = [Math.min(...ratios), Math.max(...ratios), median(ratios)];
-    let decision = 'no change beyond the noise';
-    if (high < 1 && middle < 1 - LEAST_CHANGE) decision = 'B is cheaper';
-    if (low > 1 && middle > 1 + LEAST_CHANGE) decision = 'B is more expensive';
-    const of = (cell: { rounds: Round[] }) =>
-      median(cell.rounds.map(({ processorUs }) => processorUs)).toFixed(1);
-    console.log(
-      `${`${scenario.title} (${mode})`.padEnd(46)} A ${of(a!).padStart(8)}  B ${of(b!).padStart(8)}  B / A ${middle.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})  ${decision}`,
-    );
-  }
+/** One of the two commits: its files, and its database and Redis database. */
+interface Commit {
+  root: string;
+  databaseUrl: string;
+  redisUrl: string;
+}
+
+function report(title: string, a: number[], b: number[]): void {
+  const ratios = b.map((time, i) => time / a[i]!);
+  const [low, high, middle] = [Math.min(...ratios), Math.max(...ratios), median(ratios)];
+  let decision = 'no change beyond the noise';
+  if (high < 1 && middle < 1 - LEAST_CHANGE) decision = 'B is cheaper';
+  if (low > 1 && middle > 1 + LEAST_CHANGE) decision = 'B is more expensive';
+  const of = (times: number[]) => median(times).toFixed(1).padStart(8);
+  console.log(
+    `${title.padEnd(46)} A ${of(a)}  B ${of(b)}  B / A ${middle.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})  ${decision}`,
+  );
 }
 
 /** Returns the database of the world or, if the tree needs another schema, makes one with the same hotels and keys. */

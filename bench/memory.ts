@@ -21,7 +21,7 @@ const SECONDS = 10;
 const SAMPLE_MS = 100;
 const PAGE = 100;
 
-export interface MemoryOptions {
+interface MemoryOptions {
   hotels: number;
   /** number of hotels that are read, once each */
   ids: number;
@@ -30,8 +30,8 @@ export interface MemoryOptions {
 }
 
 /**
- * Prints the memory of a worker beside its local cache, after reading many ids and during batches of 1000; then the time of
- * pages at both ends of the list, of batches, of a restart and of an UPDATE of all hotels.
+ * Prints the memory of a worker beside its local cache, after reading many ids and during batches of 1000. Then it
+ * prints the time of pages at both ends of the list, of batches, of a restart and of an UPDATE of all hotels.
  */
 export async function runMemory(
   { hotels: count, ids, cache }: MemoryOptions,

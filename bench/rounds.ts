@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Call, LoadResult } from './load/call.ts';
 import { closedLoop } from './load/closed.ts';
-import { ask } from './load/connection.ts';
+import { sendOnce } from './load/connection.ts';
 import { writeCalls, wrkLoop } from './load/wrk.ts';
 import { processorTimeMs } from './processor-time.ts';
 import type { Scenario } from './scenarios.ts';
@@ -132,7 +132,7 @@ async function prepare(
     if (!wrk) return closedLoop(target.port, own, options);
     // lengths of compressed responses are not checked
     const isChecked = !calls[0]!.mayBeCompressed;
-    const headBytes = isChecked ? (await ask(target.port, own[from % own.length]!)).headBytes : 0;
+    const headBytes = isChecked ? (await sendOnce(target.port, own[from % own.length]!)).headBytes : 0;
     return wrkLoop(wrk, target.port, own, { ...options, file, headBytes });
   };
   return { calls, constant, load };

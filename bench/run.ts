@@ -45,7 +45,7 @@ const PACE: Record<'quick' | 'usual' | 'grouped' | 'promised', Pace> = {
 /** Default numbers of hotels, of the whole and of the quick run. */
 export const USUAL_HOTELS = 100_000;
 
-export interface RunOptions {
+interface RunOptions {
   quick: boolean;
   /** names of scenarios and probes; undefined: all */
   only: string[] | undefined;
@@ -108,8 +108,8 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     say(group.map(({ title }) => title).join(', '));
     const pace = paceOf(PROMISED.includes(name) ? 'promised' : group.length > 1 ? 'grouped' : 'usual');
     // the cost of observability is measured in one scenario
-    const asked = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
-    const pairs = group.flatMap((scenario) => asked.map((target) => ({ scenario, target })));
+    const requested = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
+    const pairs = group.flatMap((scenario) => requested.map((target) => ({ scenario, target })));
     results.cells.push(...(await runInterleaved(world, pairs, pace)));
   }
   const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe | (Probe | Cell)[]>) => {

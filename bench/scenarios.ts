@@ -1,7 +1,7 @@
 import { makeKey } from '../src/auth/key.ts';
 import { randomFrom, shuffled, zipf } from './draws.ts';
 import { type ExpectedHotel, hotelFor } from './hotels.ts';
-import { type Ask, type Call, requestBytes } from './load/call.ts';
+import { type Call, type RequestParts, requestBytes } from './load/call.ts';
 import type { TargetName } from './targets/target.ts';
 
 /** Kind of request, sent to each target. */
@@ -172,8 +172,8 @@ export const SCENARIOS: Scenario[] = [
 
 /** Returns the request of a page of the list. */
 export function page({ hotels, keys }: Known, offset: number, limit = 100): Call {
-  const ask = { path: `/hotels?limit=${limit}&offset=${offset}`, key: keys.full };
-  return many(hotels.slice(offset, offset + limit), ask, true);
+  const send = { path: `/hotels?limit=${limit}&offset=${offset}`, key: keys.full };
+  return many(hotels.slice(offset, offset + limit), send, true);
 }
 
 function pages(known: Known, limit: number): Call[] {
@@ -237,11 +237,11 @@ export function single(hotel: ExpectedHotel, by: 'id' | 'channel', key: string, 
   };
 }
 
-function many(hotels: ExpectedHotel[], ask: Ask, scoped: boolean): Call {
+function many(hotels: ExpectedHotel[], parts: RequestParts, scoped: boolean): Call {
   let bodyBytes = 2 + Math.max(0, hotels.length - 1);
   for (const hotel of hotels) bodyBytes += scoped ? hotel.fullBytes : hotel.narrowBytes;
   return {
-    bytes: requestBytes(ask),
+    bytes: requestBytes(parts),
     status: 200,
     bodyBytes,
     body: () => hotels.map((hotel) => hotelFor(hotel, scoped)),

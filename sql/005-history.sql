@@ -171,7 +171,8 @@ begin
 end $$;
 
 -- Announced changes must not be lost, and rows may be cached before their change is announced. A transaction that changes
--- a hotel or a key is therefore durable before it is visible, whatever synchronous_commit says.
+-- a hotel or a key, or announces changes, is therefore durable before it is visible, whatever synchronous_commit says. The
+-- triggers fire at the end of the transaction, which may set it after its last change.
 create function hotel_api_commit_durably() returns trigger
   language plpgsql security definer set search_path from current as $$
 begin
@@ -180,9 +181,11 @@ begin
   end if;
   return null;
 end $$;
-create trigger hotel_api_durable before insert on hotel_api_changes
-  for each statement execute function hotel_api_commit_durably();
+create constraint trigger hotel_api_durable after insert on hotel_api_changes deferrable initially deferred
+  for each row execute function hotel_api_commit_durably();
 alter table hotel_api_changes enable always trigger hotel_api_durable;
+create constraint trigger hotel_api_durable after update on hotel_api_feed_position deferrable initially deferred
+  for each row execute function hotel_api_commit_durably();
 
 revoke all on function
   hotel_api_draw_secret(), hotel_api_draw_name(), hotel_api_place(), hotel_api_history_fault(), hotel_api_position(),

@@ -80,9 +80,15 @@ export type Rejection = (typeof REJECTIONS)[number];
 export class Unavailable extends Error {
   override name = 'Unavailable';
   readonly rejection: Rejection;
+  /**
+   * True if the dependency rejected the request or answered nothing at all. False if it answers others, and only this
+   * request was late or found no room.
+   */
+  readonly isOutage: boolean;
 
   constructor(message: string, options: ErrorOptions & { rejection?: Rejection } = {}) {
     super(message, options);
     this.rejection = options.rejection ?? 'other';
+    this.isOutage = this.rejection === 'postgres_unavailable' || this.cause !== undefined;
   }
 }

@@ -1,9 +1,8 @@
 #!/usr/bin/env node
 import { styleText } from 'node:util';
-import { Command } from 'commander';
 import { addCommands } from './cli/commands.ts';
 import { explainError } from './cli/common/explain-error.ts';
-import { HELP, pointToHelp } from './cli/common/help.ts';
+import { CliCommand, HELP, pointToHelp } from './cli/common/help.ts';
 import { printable } from './cli/common/printable.ts';
 import { withAddressFiles } from './config/address-files.ts';
 
@@ -11,7 +10,7 @@ const DONE = 0;
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
-const program = new Command('hotel-api')
+const program = new CliCommand('hotel-api')
   .description(
     'The hotel API and its operation. Environment variables configure every command; see: hotel-api config',
   )

@@ -11,7 +11,7 @@ export interface Call {
   body?: () => unknown;
 }
 
-export interface Ask {
+export interface RequestParts {
   path: string;
   key: string;
   /** body of a POST; without it the request is a GET */
@@ -19,7 +19,7 @@ export interface Ask {
 }
 
 /** Returns the bytes of a request with the headers of a usual client. */
-export function requestBytes({ path, key, json }: Ask): Buffer {
+export function requestBytes({ path, key, json }: RequestParts): Buffer {
   const method = json === undefined ? 'GET' : 'POST';
   const head = `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: ${key}\r\n`;
   if (json === undefined) return Buffer.from(`${head}\r\n`);

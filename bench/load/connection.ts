@@ -69,7 +69,7 @@ export class Connection implements ResponseHandler {
 }
 
 /** Sends one request and returns the response; throws its fault. */
-export async function ask(port: number, call: Call): Promise<{ headBytes: number; body: Buffer }> {
+export async function sendOnce(port: number, call: Call): Promise<{ headBytes: number; body: Buffer }> {
   const { promise, resolve, reject } = Promise.withResolvers<{ headBytes: number; body: Buffer }>();
   const connection = await Connection.open(port, ({ headBytes, body }, fault) => {
     if (fault) reject(new Error(fault));

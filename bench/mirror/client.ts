@@ -1,12 +1,12 @@
-import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { type Call, requestBytes } from '../load/call.ts';
 import { closedLoop } from '../load/closed.ts';
-import { ask, Connection } from '../load/connection.ts';
+import { Connection, sendOnce } from '../load/connection.ts';
 import { openLoop } from '../load/open.ts';
-import type { MirrorFigures } from '../mirror.ts';
 import { processorTimeMs } from '../processor-time.ts';
+import { residentBytes } from '../sizing.ts';
 import { readMetric } from '../targets/service.ts';
 import type { Target } from '../targets/target.ts';
 
@@ -15,6 +15,9 @@ const PAGE = 1_000;
 /** Hotels that are requested from memory. */
 const CACHED = 1_000;
 const GETS_PER_SECOND = 1_000;
+
+/** A figure, and the one that it is compared with. */
+type Pair = [ours: number, theirs: number];
 
 /** Client that measures one service. */
 export class MirrorClient {
@@ -29,9 +32,9 @@ export class MirrorClient {
     this.#sql = sql;
   }
 
-  #call(path: string, bodyBytes = 0): Call {
+  #call(path: string): Call {
     const bytes = requestBytes({ path, key: this.#key });
-    return { bytes, status: 200, bodyBytes, mayBeCompressed: bodyBytes === 0 };
+    return { bytes, status: 200, bodyBytes: 0, mayBeCompressed: true };
   }
 
   #changes(after: string, wait = 0): Call {
@@ -40,30 +43,35 @@ export class MirrorClient {
 
   /** Reads one page; returns its size, and the token and `more` of its end. */
   async #page(after: string): Promise<{ bytes: number; next: string; more: boolean }> {
-    const { body } = await ask(this.#service.port, this.#changes(after));
+    const { body } = await sendOnce(this.#service.port, this.#changes(after));
     const [, next, more] = /"next":"([\w-]+)","more":(\w+)}$/.exec(
       body.toString('latin1', body.length - 400),
     )!;
     return { bytes: body.length, next: next!, more: more === 'true' };
   }
 
-  async copy(): Promise<MirrorFigures['copy']> {
+  /** Copies all hotels once the service has announced them: a copy made before it reads many of them twice. */
+  async copy(): Promise<{ requests: number; seconds: number }> {
+    while (await this.#isQueued()) await sleep(100);
     const beganAtMs = performance.now();
-    let [requests, bytes] = [0, 0];
+    let requests = 0;
     for (let more = true; more; requests++) {
       const page = await this.#page(this.#next);
       this.#next = page.next;
       more = page.more;
-      bytes += page.bytes;
     }
-    return { requests, seconds: (performance.now() - beganAtMs) / 1000, bytes };
+    return { requests, seconds: (performance.now() - beganAtMs) / 1000 };
+  }
+
+  async #isQueued(): Promise<boolean> {
+    const [queue] = await this.#sql`select exists(select from hotel_api_changes) as waits`;
+    return queue!.waits;
   }
 
   /** Follows until the service has announced all changes. */
   async #catchUp(): Promise<void> {
     for (let isWaiting = true; isWaiting; ) {
-      const [queue] = await this.#sql`select exists(select from hotel_api_changes) as waits`;
-      isWaiting = queue!.waits;
+      isWaiting = await this.#isQueued();
       for (let more = true; more; ) {
         const page = await this.#page(this.#next);
         more = page.more;
@@ -80,10 +88,10 @@ export class MirrorClient {
     return (await processorTimeMs(this.#service.pid)) - before;
   }
 
-  async upToDate(rounds: number): Promise<[number, number][]> {
+  async upToDate(rounds: number): Promise<Pair[]> {
     await this.#catchUp();
     const ids = await this.#sql<{ id: string }[]>`select id from hotels order by id limit ${CACHED}`;
-    const gets = ids.map(({ id }) => ({ ...this.#call(`/hotels/${id}`), mayBeCompressed: true }));
+    const gets = ids.map(({ id }) => this.#call(`/hotels/${id}`));
     const nothing = [this.#changes(this.#next)];
     const each = async (calls: Call[]) => {
       let requests = 0;
@@ -98,7 +106,7 @@ export class MirrorClient {
     await each(nothing);
     const queries = () =>
       readMetric(this.#service, 'hotel_api_dependency_duration_seconds_count', 'postgres"');
-    const results: [number, number][] = [];
+    const results: Pair[] = [];
     for (let round = 0; round < rounds; round++) {
       const before = await queries();
       const ours = await each(nothing);
@@ -108,7 +116,7 @@ export class MirrorClient {
     return results;
   }
 
-  async pages(rounds: number): Promise<Pick<MirrorFigures, 'pageMs' | 'pageProcessorMs'>> {
+  async pages(rounds: number): Promise<{ pageMs: Pair[]; pageProcessorMs: Pair[] }> {
     const pagesRead = 10;
     const count = (rounds + 1) * pagesRead * PAGE;
     let after = this.#next;
@@ -128,8 +136,8 @@ export class MirrorClient {
       });
       return [(performance.now() - beganAtMs) / pagesRead, processorMs / pagesRead];
     };
-    const pageMs: [number, number][] = [];
-    const pageProcessorMs: [number, number][] = [];
+    const pageMs: Pair[] = [];
+    const pageProcessorMs: Pair[] = [];
     for (let round = -1; round < rounds; round++) {
       const ours = await timed(async () => {
         const page = await this.#page(after);
@@ -138,7 +146,7 @@ export class MirrorClient {
       const theirs = await timed(() => {
         const json = batches.shift()!;
         const bytes = requestBytes({ path: '/hotels/channel/batch', key: this.#key, json });
-        return ask(this.#service.port, { bytes, status: 200, bodyBytes: 0, mayBeCompressed: true });
+        return sendOnce(this.#service.port, { bytes, status: 200, bodyBytes: 0, mayBeCompressed: true });
       });
       if (round < 0) continue;
       pageMs.push([ours[0], theirs[0]]);
@@ -147,7 +155,10 @@ export class MirrorClient {
     return { pageMs, pageProcessorMs };
   }
 
-  async wait(clients: number, rounds: number): Promise<MirrorFigures['waiting']> {
+  async wait(
+    clients: number,
+    rounds: number,
+  ): Promise<{ workerMiB: number; p99Ms: Pair[]; lastAnswerMs: number[] }> {
     await this.#catchUp();
     const [worker] = await childrenOf(this.#service.pid);
     const ids = await this.#sql<{ id: string }[]>`select id from hotels order by id limit ${CACHED}`;
@@ -157,7 +168,7 @@ export class MirrorClient {
       return p99Us / 1000;
     };
     await p99();
-    const before = await residentMiB(worker!);
+    const before = await residentBytes(worker!);
     let answered = 0;
     const faults: string[] = [];
     let { promise: allAnswered, resolve: done } = Promise.withResolvers<void>();
@@ -169,7 +180,7 @@ export class MirrorClient {
           if (++answered === clients) done();
         }),
       );
-    const p99Ms: [number, number][] = [];
+    const p99Ms: Pair[] = [];
     const lastAnswerMs: number[] = [];
     let workerMiB = 0;
     for (let round = 0; round < rounds; round++) {
@@ -180,7 +191,7 @@ export class MirrorClient {
       for (const connection of connections) connection.send(this.#changes(this.#next, 30));
       while ((await readMetric(this.#service, 'hotel_api_changes_waiting')) < clients)
         if (faults.length > 0) throw new Error(faults[0]);
-      workerMiB = Math.max(workerMiB, (await residentMiB(worker!)) - before);
+      workerMiB = Math.max(workerMiB, ((await residentBytes(worker!)) - before) / MIB);
       p99Ms.push([await p99(), without]);
       await this.#sql`update hotels set room_count = coalesce(room_count, 0) + 1 where id = ${ids[0]!.id}`;
       const committedAtMs = performance.now();
@@ -189,12 +200,6 @@ export class MirrorClient {
       lastAnswerMs.push(performance.now() - committedAtMs);
     }
     for (const connection of connections) connection.close();
-    return { clients, workerMiB, p99Ms, lastAnswerMs };
+    return { workerMiB, p99Ms, lastAnswerMs };
   }
-}
-
-async function residentMiB(pid: number): Promise<number> {
-  return (
-    (1024 * Number(/^Pss:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/smaps_rollup`, 'utf8'))![1])) / MIB
-  );
 }

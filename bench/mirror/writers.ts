@@ -12,7 +12,7 @@ import { migrate } from '../../src/postgres/migrate.ts';
 const WRITTEN = 1_000;
 const run = promisify(execFile);
 
-export type Rounds = Record<string, number[]>;
+type Rounds = Record<string, number[]>;
 
 /** Times writers of this schema and of an earlier commit's, in turn, while no service runs. */
 export async function writersOf(

@@ -15,8 +15,8 @@ const HOTELS_OF_EACH = 500;
 export const SIZES = [600, 1_400, 4_000, 8_000];
 
 /**
- * Requests hotels of four sizes, warm, as the default clients of three languages do, from the service without
- * compression, from the service, and from nginx with gzip.
+ * Requests warm hotels of four sizes as the default clients of three languages do. It compares the service without
+ * compression, the service, and nginx with gzip.
  */
 export async function compressedGets(world: World, pace: Pace): Promise<Cell[]> {
   const { shutdown, redis, tools } = world;
@@ -68,7 +68,7 @@ export async function compressedGets(world: World, pace: Pace): Promise<Cell[]> 
       scenario: each,
       target: service,
     }));
-    // nginx answers all three alike
+    // nginx sends all three the same response
     if (nginx) pairs.push({ scenario: compressed[0]!, target: nginx });
     cells.push(...(await runInterleaved({ ...world, hotels: own, keys }, pairs, pace)));
   }

@@ -4,7 +4,7 @@ import { readHotels } from '../hotels.ts';
 import type { Call } from '../load/call.ts';
 import { requestBytes } from '../load/call.ts';
 import { closedLoop } from '../load/closed.ts';
-import { ask } from '../load/connection.ts';
+import { sendOnce } from '../load/connection.ts';
 import { startService } from '../targets/service.ts';
 import { makeDatabase, redisUrlOf, type World } from '../world.ts';
 import type { Probe } from './probe.ts';
@@ -18,9 +18,9 @@ const SETTLE_MS = 60_000;
 const PAUSE_MS = 200;
 const QUICK_MS = 30;
 
-async function settle(askOnce: () => Promise<number>): Promise<number> {
+async function settle(sendOnce: () => Promise<number>): Promise<number> {
   const beganAtMs = performance.now();
-  while ((await askOnce()) > QUICK_MS && performance.now() - beganAtMs < SETTLE_MS) await sleep(PAUSE_MS);
+  while ((await sendOnce()) > QUICK_MS && performance.now() - beganAtMs < SETTLE_MS) await sleep(PAUSE_MS);
   return performance.now() - beganAtMs;
 }
 
@@ -42,7 +42,7 @@ export async function deepPage(world: World, count: number, rounds: number): Pro
   const [deep, first] = [await callAt(count - PAGE), await callAt(0)];
   const settledMs = await settle(async () => {
     const beganAtMs = performance.now();
-    await ask(service.port, deep).catch(() => {});
+    await sendOnce(service.port, deep).catch(() => {});
     return performance.now() - beganAtMs;
   });
   world.say(`  deep pages became fast ${(settledMs / 1000).toFixed(1)} s after the first request`);

@@ -1,11 +1,11 @@
 /**
- * Loaded before the service by `--import`: it takes the metrics, the request ids and the log call of each request
- * out of the source as it is read, so that their price can be measured without a switch in the service.
- * Throws where the source no longer holds what is to be taken out.
+ * Loaded before the service by `--import`. It removes the metrics, the request ids and the log call of each request
+ * from the source as it is read. Their price can so be measured without a switch in the service. Throws where the
+ * source no longer holds what is to be taken out.
  */
 import { registerHooks } from 'node:module';
 
-/** Of each file: what is cut out, and what stands there instead. */
+/** Of each file: what is removed, and what replaces it. */
 const CUTS = {
   'src/http/request-pipeline.ts': [
     [/exchange\.counter\.count\(/g, 'void ('],

@@ -73,7 +73,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         description:
           'Begin without `after`, apply the changes of each response in order, and send its `next` as `after` in the next ' +
           'request. The responses first hold every hotel, then each hotel that has changed, within one second of the ' +
-          'change. If `more` is true, ask again at once; if it is false, your copy is up to date.\n\n' +
+          'change. If `more` is true, send the next request at once; if it is false, your copy is up to date.\n\n' +
           'After 410, discard your copy and begin again without `after`.',
         parameters: [...queryParameters(ChangesParameters), IF_NONE_MATCH, REQUEST_ID],
         responses: {

@@ -1,4 +1,4 @@
-import { Page } from '../http/page.ts';
+import { StaticPage } from '../http/static-page.ts';
 import { ASSETS, OWN, readLibraryFile } from './assets.ts';
 import type { Documents } from './documents.ts';
 import { EXAMPLES, readExample } from './example-files.ts';
@@ -21,28 +21,28 @@ const CSS = 'text/css; charset=utf-8';
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 
 /** Returns the public pages by path: the OpenAPI document, the documentation and its files. */
-export function pagesOf(documents: Documents): Map<string, Page> {
-  const guide = new Page(
+export function pagesOf(documents: Documents): Map<string, StaticPage> {
+  const guide = new StaticPage(
     'text/html; charset=utf-8',
     `${ALWAYS_ASK}\r\nreferrer-policy: no-referrer\r\ncontent-security-policy: ${SECURITY_POLICY}`,
     () => Buffer.from(documents.guide),
   );
   return new Map([
-    ['/openapi.json', new Page('application/json', ALWAYS_ASK, () => Buffer.from(documents.openApi))],
+    ['/openapi.json', new StaticPage('application/json', ALWAYS_ASK, () => Buffer.from(documents.openApi))],
     ['/docs', guide],
     ['/docs/', guide],
-    [`${ASSETS}/page.css`, new Page(CSS, FOR_EVER, () => OWN['page.css'])],
-    [`${ASSETS}/page.js`, new Page(JAVASCRIPT, FOR_EVER, () => OWN['page.js'])],
-    [`${ASSETS}/swagger-ui.css`, new Page(CSS, FOR_EVER, () => readLibraryFile('swagger-ui.css'))],
+    [`${ASSETS}/page.css`, new StaticPage(CSS, FOR_EVER, () => OWN['page.css'])],
+    [`${ASSETS}/page.js`, new StaticPage(JAVASCRIPT, FOR_EVER, () => OWN['page.js'])],
+    [`${ASSETS}/swagger-ui.css`, new StaticPage(CSS, FOR_EVER, () => readLibraryFile('swagger-ui.css'))],
     [
       `${ASSETS}/swagger-ui-bundle.js`,
-      new Page(JAVASCRIPT, FOR_EVER, () => readLibraryFile('swagger-ui-bundle.js')),
+      new StaticPage(JAVASCRIPT, FOR_EVER, () => readLibraryFile('swagger-ui-bundle.js')),
     ],
     ...EXAMPLES.map(
       (name) =>
         [
           `/docs/examples/${name}`,
-          new Page('text/plain; charset=utf-8', ALWAYS_ASK, () => Buffer.from(readExample(name))),
+          new StaticPage('text/plain; charset=utf-8', ALWAYS_ASK, () => Buffer.from(readExample(name))),
         ] as const,
     ),
   ]);

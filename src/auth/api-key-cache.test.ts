@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RecentChanges } from '../cache/recent-changes.ts';
-import { Unavailable } from '../errors.ts';
+import { type Rejection, Unavailable } from '../errors.ts';
 import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
 import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
@@ -11,9 +11,9 @@ class Tiers {
   readonly rows = new Map<string, KeyRow>();
   readonly redis = new Map<string, VersionedKey>();
   redisThere = true;
-  postgresDown = false;
+  rejection: Rejection | undefined;
   feedUp = true;
-  asked = { redis: 0, postgres: 0 };
+  requested = { redis: 0, postgres: 0 };
   readonly counts = {
     local: { hit: 0, absent: 0, miss: 0 },
     redis: { hit: 0, absent: 0, miss: 0 },
@@ -31,7 +31,7 @@ class Tiers {
 
   readonly redisCache = {
     read: async (sha256: string) => {
-      this.asked.redis++;
+      this.requested.redis++;
       return this.redisThere ? this.redis.get(sha256) : undefined;
     },
     fill: async (keys: [string, VersionedKey][]) => {
@@ -44,8 +44,8 @@ class Tiers {
   };
   readonly postgres = {
     query: async (run: (sql: unknown) => Promise<KeyRow[]>) => {
-      this.asked.postgres++;
-      if (this.postgresDown) throw new Unavailable('PostgreSQL is unavailable');
+      this.requested.postgres++;
+      if (this.rejection) throw new Unavailable('PostgreSQL did not answer', { rejection: this.rejection });
       const rows = await run({
         unsafe: async (_: string, parameters?: [string]) =>
           parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.heads,
@@ -96,6 +96,12 @@ beforeEach(() => {
 });
 afterEach(realClocks);
 
+/** Record of the key before its present version, 5. */
+const OUTDATED = {
+  version: 4,
+  record: { id: 'key_a', scopes: [], expiresAtMs: null, revoked: false, rateLimit: null, collection: null },
+};
+
 describe('a key', () => {
   it('is rejected without a lookup if it is malformed or mistyped', () => {
     const slip = key.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A'));
@@ -108,7 +114,7 @@ describe('a key', () => {
     expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a', view: 'full' });
-    expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
+    expect(tiers.requested).toEqual({ redis: 1, postgres: 1 });
   });
 
   it('without the scope sees the narrow view, whatever other scopes it has', async () => {
@@ -132,29 +138,19 @@ describe('a key', () => {
   it('is looked up once for concurrent requests', async () => {
     tiers.put(key);
     await Promise.all(Array.from({ length: 100 }, () => apiKeys.load(key)));
-    expect(tiers.asked).toEqual({ redis: 1, postgres: 1 });
+    expect(tiers.requested).toEqual({ redis: 1, postgres: 1 });
   });
 
   it('is not read from PostgreSQL if Redis has it', async () => {
     tiers.put(key);
     await apiKeys.load(key);
     expect(await cacheWith(tiers.redisCache).load(key)).toMatchObject({ keyId: 'key_a' });
-    expect(tiers.asked).toEqual({ redis: 2, postgres: 1 });
+    expect(tiers.requested).toEqual({ redis: 2, postgres: 1 });
   });
 
   it('is not taken from Redis if the feed has announced a newer version', async () => {
     tiers.put(key, { version: 5, revoked: true });
-    tiers.redis.set(hashOf(key), {
-      version: 4,
-      record: {
-        id: 'key_a',
-        scopes: [],
-        expiresAtMs: null,
-        revoked: false,
-        rateLimit: null,
-        collection: null,
-      },
-    });
+    tiers.redis.set(hashOf(key), OUTDATED);
     recent.note(hashOf(key), 5);
     expect(await apiKeys.load(key)).toBeNull();
   });
@@ -163,17 +159,7 @@ describe('a key', () => {
     tiers.put(key, { version: 5, revoked: true });
     tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 5 }];
     await apiKeys.preload();
-    tiers.redis.set(hashOf(key), {
-      version: 4,
-      record: {
-        id: 'key_a',
-        scopes: [],
-        expiresAtMs: null,
-        revoked: false,
-        rateLimit: null,
-        collection: null,
-      },
-    });
+    tiers.redis.set(hashOf(key), OUTDATED);
     expect(await apiKeys.load(key)).toBeNull();
   });
 
@@ -183,7 +169,7 @@ describe('a key', () => {
     await apiKeys.load(key);
     tiers.feedUp = true;
     await cacheWith(undefined).load(key);
-    expect(tiers.asked).toEqual({ redis: 0, postgres: 2 });
+    expect(tiers.requested).toEqual({ redis: 0, postgres: 2 });
   });
 
   it('is rejected without another lookup after it was revoked', async () => {
@@ -218,9 +204,9 @@ describe('an unknown key', () => {
     for (let i = 0; i < 6_000; i++) await apiKeys.load(`guess ${i}`);
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     // the first of them was evicted: the table is bounded
-    tiers.asked.redis = 0;
+    tiers.requested.redis = 0;
     await apiKeys.load('guess 0');
-    expect(tiers.asked.redis).toBe(1);
+    expect(tiers.requested.redis).toBe(1);
   });
 });
 
@@ -231,30 +217,30 @@ describe('beyond the limit of unknown keys', () => {
 
   it('a further key is neither looked up nor cached as unknown', async () => {
     tiers.put(key);
-    await expect(apiKeys.load(key)).rejects.toThrow(/too many keys/);
-    expect(tiers.asked).toEqual({ redis: 0, postgres: 0 });
+    await expect(apiKeys.load(key)).rejects.toThrow(/too many lookups/);
+    expect(tiers.requested).toEqual({ redis: 0, postgres: 0 });
     tiers.mayLookUp = true;
     expect(await apiKeys.load(key)).not.toBeNull();
   });
 
   it('concurrent requests with one key count once, however long the lookup takes', async () => {
     tiers.mayLookUp = Promise.resolve(true);
-    const asked = vi.spyOn(tiers, 'mayLookUp', 'get');
+    const requested = vi.spyOn(tiers, 'mayLookUp', 'get');
     expect(await Promise.all([apiKeys.load(key), apiKeys.load(key)])).toEqual([null, null]);
-    expect(asked).toHaveBeenCalledTimes(1);
-    expect(tiers.asked.postgres).toBe(1);
-    asked.mockReturnValue(Promise.resolve(false));
-    await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many keys/);
+    expect(requested).toHaveBeenCalledTimes(1);
+    expect(tiers.requested.postgres).toBe(1);
+    requested.mockReturnValue(Promise.resolve(false));
+    await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many lookups/);
   });
 
   it('a few keys wait for their lookup, and the others are rejected at once', async () => {
     const waiting = Array.from({ length: 32 }, () => apiKeys.load(makeKey()));
     const one = apiKeys.load(key);
-    await expect(one).rejects.toThrow(/too many keys/);
-    expect(tiers.asked.postgres).toBe(0);
+    await expect(one).rejects.toThrow(/too many lookups/);
+    expect(tiers.requested.postgres).toBe(0);
     tiers.mayLookUp = true;
     expect(await Promise.all(waiting)).toEqual(new Array(32).fill(null));
-    expect(tiers.asked.postgres).toBe(32);
+    expect(tiers.requested.postgres).toBe(32);
   });
 
   it('a waiting key is looked up when the change feed announces it', async () => {
@@ -284,7 +270,7 @@ describe('beyond the limit of unknown keys', () => {
     tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 1 }];
     await apiKeys.preload();
     expect(await apiKeys.load(key)).not.toBeNull();
-    await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many keys/);
+    await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many lookups/);
   });
 });
 
@@ -305,7 +291,7 @@ describe('a change', () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
     const loading = apiKeys.load(key);
-    await vi.waitFor(() => expect(tiers.asked.postgres).toBe(1));
+    await vi.waitFor(() => expect(tiers.requested.postgres).toBe(1));
     recent.note(hashOf(key), 2);
     apiKeys.drop(hashOf(key), 1);
     resolve();
@@ -319,7 +305,7 @@ describe('a change', () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
     const before = apiKeys.load(key);
-    await vi.waitFor(() => expect(tiers.asked.postgres).toBe(1));
+    await vi.waitFor(() => expect(tiers.requested.postgres).toBe(1));
     tiers.put(key, { revoked: true, version: 2 });
     recent.note(hashOf(key), 2);
     apiKeys.drop(hashOf(key), 1);
@@ -346,7 +332,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     tiers.put(key, { expires_at_ms: Date.now() + 60_000 });
     await apiKeys.load(key);
     tiers.redisThere = false;
-    tiers.postgresDown = true;
+    tiers.rejection = 'postgres_unavailable';
   });
 
   it('a known key is still accepted, without a lookup for each request', async () => {
@@ -362,7 +348,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
 
   it.each([
     ['that is stale is looked up again after a second, although the feed is back', true],
-    ['of which Redis alone knew is asked for again after a second', false],
+    ['that only Redis contained is looked up again after a second', false],
   ])('a key %s', async (_, isKnown) => {
     tiers.put(key, { revoked: true, version: 2 });
     recent.noteAll();
@@ -375,7 +361,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
     tiers.redisThere = false;
     tiers.feedUp = true;
-    tiers.postgresDown = false;
+    tiers.rejection = undefined;
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     vi.setSystemTime(Date.now() + 1_001);
     expect(apiKeys.find(key)).toBeUndefined();
@@ -405,7 +391,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
   it('a failure is not cached', async () => {
     const other = makeKey();
     await apiKeys.load(other).catch(() => {});
-    tiers.postgresDown = false;
+    tiers.rejection = undefined;
     tiers.put(other, { id: 'key_b' });
     expect(await apiKeys.load(other)).toMatchObject({ keyId: 'key_b' });
   });
@@ -419,7 +405,7 @@ it('a key is refreshed in the background after 30 s, and the cached key is used 
   tiers.redis.clear();
   expect(apiKeys.find(key)).not.toBeNull();
   await vi.waitFor(() => expect(apiKeys.find(key)).toBeNull());
-  expect(tiers.asked.postgres).toBe(2);
+  expect(tiers.requested.postgres).toBe(2);
 });
 
 it('while the feed is silent no cached key is used for longer than 3.3 s', async () => {
@@ -431,34 +417,45 @@ it('while the feed is silent no cached key is used for longer than 3.3 s', async
   expect(apiKeys.find(key)).toBeUndefined();
 });
 
-describe('a key for which PostgreSQL does not respond for a while', () => {
+it('the age of a key counts from the beginning of its lookup', async () => {
+  tiers.put(key);
+  apiKeys = cacheWith(undefined);
   const answer = Promise.withResolvers<void>();
-
-  beforeEach(async () => {
-    tiers.put(key);
-    apiKeys = cacheWith(undefined);
-    await apiKeys.load(key);
-    tiers.held = answer.promise;
-  });
-
-  it('is accepted if it is cached, until the answer arrives', async () => {
-    apiKeys.markAllStale();
-    tiers.put(key, { revoked: true, version: 2 });
-    expect(apiKeys.find(key)).toBeUndefined();
-    expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
-    expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
-    answer.resolve();
-    await vi.waitFor(() => expect(apiKeys.find(key)).toBeNull());
-  });
-
-  it('is waited for if it was dropped meanwhile', async () => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    tiers.held = promise;
-    apiKeys.markAllStale();
-    tiers.put(key, { revoked: true, version: 2 });
-    const loaded = apiKeys.load(key);
-    apiKeys.drop(hashOf(key), 1);
-    setTimeout(resolve, 300);
-    expect(await loaded).toBeNull();
-  });
+  tiers.held = answer.promise;
+  const loaded = apiKeys.load(key);
+  vi.setSystemTime(Date.now() + 2_000);
+  answer.resolve();
+  await loaded;
+  tiers.feedUp = false;
+  vi.setSystemTime(Date.now() + 1_301);
+  expect(apiKeys.find(key)).toBeUndefined();
 });
+
+it.each([
+  ['cached', () => {}],
+  ['dropped meanwhile', () => apiKeys.drop(hashOf(key), 1)],
+])('a key whose lookup takes 300 ms is waited for, if it is %s', async (_, befall) => {
+  tiers.put(key);
+  apiKeys = cacheWith(undefined);
+  await apiKeys.load(key);
+  const answer = Promise.withResolvers<void>();
+  tiers.held = answer.promise;
+  apiKeys.markAllStale();
+  tiers.put(key, { revoked: true, version: 2 });
+  const loaded = apiKeys.load(key);
+  befall();
+  setTimeout(answer.resolve, 300);
+  expect(await loaded).toBeNull();
+});
+
+it.each<Rejection>(['postgres_timeout', 'postgres_queue'])(
+  'a cached key is not accepted if its lookup fails (%s) while PostgreSQL answers others',
+  async (rejection) => {
+    tiers.put(key);
+    await apiKeys.load(key);
+    tiers.feedUp = false;
+    vi.setSystemTime(Date.now() + 3_301);
+    tiers.rejection = rejection;
+    await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
+  },
+);

@@ -2,7 +2,6 @@ import { FEED_DOWN_FRESH_MS } from '../cache/local-cache.ts';
 import type { RecentChanges } from '../cache/recent-changes.ts';
 import { Unavailable } from '../errors.ts';
 import { monotonicMs, wallAt } from '../lib/clock.ts';
-import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { type Principal, principalOf, unlessExpired } from './access.ts';
@@ -13,7 +12,7 @@ import type { RedisKeyCache } from './redis-key-cache.ts';
 import { HEAD_DIGITS, MAX_EXPECTED, UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
 /** Results of lookups in one tier; absent: the key is rejected. */
-export interface LookupCounts {
+interface LookupCounts {
   hit: number;
   absent: number;
   miss: number;
@@ -24,8 +23,6 @@ export interface LookupCounts {
  * lost one.
  */
 const FRESH_MS = 30_000;
-/** Maximum time that a request with a known key waits for a reload. A later result counts from then on. */
-const REVALIDATION_TIMEOUT_MS = 150;
 /** Interval between reloads of a known key while no tier responds. */
 const RETRY_MS = 1_000;
 
@@ -95,8 +92,9 @@ export class ApiKeyCache {
   }
 
   /**
-   * Looks up a well-formed key in Redis and PostgreSQL. Throws `Unavailable` if neither responds and the key is not
-   * known, or if too many unknown keys are being looked up. Otherwise a known key keeps its cached rights.
+   * Looks up a well-formed key in Redis and PostgreSQL. While both are unavailable a known key keeps its cached rights.
+   * Throws `Unavailable` for other keys then, if the lookup is late while PostgreSQL answers others, and if too many
+   * unknown keys are being looked up.
    */
   load(key: string): Promise<Principal | null> {
     const sha256 = hashOf(key);
@@ -143,14 +141,13 @@ export class ApiKeyCache {
   }
 
   async #loadOrKeep(key: string, sha256: string): Promise<Principal | null> {
-    const loading = this.#load(key, sha256);
     try {
-      return await (this.#memory.get(key) ? withDeadline(loading, REVALIDATION_TIMEOUT_MS) : loading);
+      return await this.#load(key, sha256);
     } catch (error) {
-      if (!(error instanceof Unavailable || error instanceof DeadlineExceeded)) throw error;
+      // PostgreSQL answers other queries, so the key may have been revoked
+      if (!(error instanceof Unavailable && error.isOutage)) throw error;
       const known = this.#memory.get(key) ?? (await this.#lastKnown(key, sha256));
-      // the key was dropped meanwhile: its cached rights no longer count
-      if (!known) return loading;
+      if (!known) throw error;
       // the key remains stale: the feed does not repeat a change that it lost
       const nowMs = monotonicMs();
       known.retryAtMs = nowMs + RETRY_MS;
@@ -164,7 +161,7 @@ export class ApiKeyCache {
     const found = await this.#redis?.read(sha256);
     if (!found?.record || this.#isOutdated(sha256, found)) return undefined;
     if (!this.#recent.mayStore(sha256, began)) return undefined;
-    const known = this.#memory.remember(key, sha256, principalOf(found.record));
+    const known = this.#memory.remember(key, sha256, principalOf(found.record), monotonicMs());
     // Redis may have lost a change unnoticed
     known.stale = true;
     return known;
@@ -172,6 +169,7 @@ export class ApiKeyCache {
 
   async #load(key: string, sha256: string): Promise<Principal | null> {
     const began = this.#recent.position;
+    const beganMs = monotonicMs();
     let found: VersionedKey | undefined;
     // after a recent change Redis may hold a version above the table's, until the invalidator replaces it
     if (this.#redis && this.#isFeedUp() && !this.#recent.hasChange(sha256)) {
@@ -181,7 +179,7 @@ export class ApiKeyCache {
     if (!found || this.#isOutdated(sha256, found)) found = await this.#loadFromPostgres(sha256, began);
 
     const principal = found.record === null ? undefined : principalOf(found.record);
-    if (this.#recent.mayStore(sha256, began)) this.#memory.remember(key, sha256, principal);
+    if (this.#recent.mayStore(sha256, began)) this.#memory.remember(key, sha256, principal, beganMs);
     return unlessExpired(principal ?? null, wallAt(monotonicMs()));
   }
 

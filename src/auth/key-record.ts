@@ -57,8 +57,9 @@ export function keyOf(row: KeyRow): VersionedKey {
 
 /**
  * A key as Redis holds it: u32 random, u32 magic, f64 version, 16 bytes of authentication code, then the record as JSON.
- * The first 16 bytes are the head of every versioned value. The code covers `name`, under which the value stands (a
- * generation and the sha256 of the key), the magic, the version and the record: write access to Redis makes no key.
+ * The first 16 bytes are the head of every versioned value. The code covers the magic, the version, the record, and
+ * `name`, under which the value is stored (a generation and the sha256 of the key). Write access to Redis therefore
+ * makes no key.
  */
 export function encodeKey(name: string, { version, record }: VersionedKey, secret: MacSecret): Buffer {
   const json = JSON.stringify(record);

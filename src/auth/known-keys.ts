@@ -1,4 +1,3 @@
-import { monotonicMs } from '../lib/clock.ts';
 import type { Principal } from './access.ts';
 
 /** Maximum number of cached keys and of cached unknown keys. The oldest are evicted. */
@@ -36,14 +35,14 @@ export class KnownKeys {
     return this.#unknown.get(key);
   }
 
-  /** Caches the result of a lookup; `principal` undefined: the key is unknown. */
-  remember(key: string, sha256: string, principal: Principal | null | undefined): CachedKey {
+  /** Caches the result of a lookup that began at `beganMs`; `principal` undefined: the key is unknown. */
+  remember(key: string, sha256: string, principal: Principal | null | undefined, beganMs: number): CachedKey {
     this.forget(sha256);
     const table = principal === undefined ? this.#unknown : this.#known;
     const known = {
       principal: principal ?? null,
       sha256,
-      checkedAtMs: monotonicMs(),
+      checkedAtMs: beganMs,
       stale: false,
       retryAtMs: 0,
     };

@@ -2,8 +2,8 @@ import type { MacSecret } from '../lib/mac.ts';
 import type { RedisStore } from '../redis/store.ts';
 import {
   type Codec,
+  type NewerVersionsByKey,
   type RedisCacheOptions,
-  type Standing,
   VersionedValues,
 } from '../redis/versioned-values.ts';
 import { decodeKey, encodeKey, isOfFormerRelease, type VersionedKey } from './key-record.ts';
@@ -51,7 +51,7 @@ export class RedisKeyCache {
    * Stores keys unless Redis holds newer versions. `over` names by sha256 the wrong versions to be replaced. Returns
    * the rejected keys, or undefined if a command failed.
    */
-  fill(keys: RedisKeyValues[], over?: Standing): Promise<Standing | undefined> {
+  fill(keys: RedisKeyValues[], over?: NewerVersionsByKey): Promise<NewerVersionsByKey | undefined> {
     return this.#values.store(keys, undefined, over);
   }
 

@@ -13,7 +13,7 @@ const MAX_WAITING = 32;
 const WAIT_TIMEOUT_MS = 450;
 const RETRY_MS = 25;
 /** One shared error: in a flood of unknown keys, stack traces would cost more than all the rest. */
-const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many keys that are not known are asked for', {
+const TOO_MANY_UNKNOWN_KEYS = new Unavailable('too many lookups of unknown keys', {
   rejection: 'unknown_key_limit',
 });
 

@@ -3,7 +3,7 @@ import type { CacheArena } from './arena/arena.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
 /** Number of lists in Redis. Each worker replaces one at random, so one cold worker does not spoil all. */
-export const LISTS = 8;
+const LISTS = 8;
 /** Maximum number of ids in a list: 300 kB. */
 const MAX_IDS = 20_000;
 /** Below this a worker has seen too few requests to know which ids are in use. */

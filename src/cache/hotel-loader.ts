@@ -1,12 +1,25 @@
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository } from '../hotels/repository.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import type { CountLookups } from './count-lookups.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
-type Loaded = Map<string, Entry>;
+/** Result of one query. */
+interface Loaded {
+  byKey: Map<string, Entry>;
+  beganMs: number;
+}
+
+/** Result of all queries for some keys. */
+interface Answers {
+  /** in the order of the keys */
+  hotels: Found[];
+  /** beginning of the first query */
+  beganMs: number;
+}
 
 /** Loads hotels from PostgreSQL, each key once at a time, and fills Redis with the results. */
 export class HotelLoader {
@@ -46,32 +59,31 @@ export class HotelLoader {
     for (const flights of Object.values(this.#inFlight)) flights.clear();
   }
 
-  /** Returns the hotels of these keys, in their order. Throws `Unavailable`. */
-  async load(namespace: Namespace, keys: string[], owner: string): Promise<Found[]> {
-    const found = await this.#join(namespace, keys, owner);
+  /** Loads the hotels of these keys. Throws `Unavailable`. */
+  async load(namespace: Namespace, keys: string[], owner: string): Promise<Answers> {
+    const answers = await this.#join(namespace, keys, owner);
+    const { hotels: found, beganMs } = answers;
     // a change names the keys that a hotel has since, not those that it lost: a load under a lost key may be outdated
     const outdated = keys.filter((_, i) => this.#isOutdated(found[i]!));
-    if (outdated.length === 0) return found;
+    if (outdated.length === 0) return answers;
     const again = await this.#join(namespace, outdated, owner);
-    const byKey = new Map(outdated.map((key, i) => [key, again[i]!]));
-    return found.map((entry, i) => {
+    const byKey = new Map(outdated.map((key, i) => [key, again.hotels[i]!]));
+    const hotels = found.map((entry, i) => {
       const fresh = byKey.get(keys[i]!);
       return fresh === undefined ? entry : fresh;
     });
+    return { hotels, beganMs };
   }
 
-  /**
-   * Returns the hotels of these keys that are in the collection, in the order of the keys. No load is shared. Throws
-   * `Unavailable`.
-   */
+  /** Loads the hotels of these keys that are in the collection. No load is shared. Throws `Unavailable`. */
   async loadWithin(
     collection: string,
     namespace: Namespace,
     keys: string[],
     owner: string,
-  ): Promise<Found[]> {
-    const loaded = await this.#start(namespace, keys, owner, collection);
-    return keys.map((key) => loaded.get(key) ?? null);
+  ): Promise<Answers> {
+    const { byKey, beganMs } = await this.#start(namespace, keys, owner, collection);
+    return { hotels: keys.map((key) => byKey.get(key) ?? null), beganMs };
   }
 
   #isOutdated(entry: Found): boolean {
@@ -79,7 +91,7 @@ export class HotelLoader {
   }
 
   /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
-  async #join(namespace: Namespace, keys: string[], owner: string): Promise<Found[]> {
+  async #join(namespace: Namespace, keys: string[], owner: string): Promise<Answers> {
     const flights = this.#inFlight[namespace];
     const joined = new Set<Promise<Loaded>>();
     const own: string[] = [];
@@ -90,11 +102,12 @@ export class HotelLoader {
     }
     if (own.length > 0) joined.add(flights.share(own, this.#start(namespace, own, owner, null)));
     const loads = await Promise.all(joined);
-    return keys.map((key) => {
+    const hotels = keys.map((key) => {
       let found: Found = null;
-      for (const load of loads) found = load.get(key) ?? found;
+      for (const { byKey } of loads) found = byKey.get(key) ?? found;
       return found;
     });
+    return { hotels, beganMs: Math.min(...loads.map((load) => load.beganMs)) };
   }
 
   /**
@@ -108,8 +121,9 @@ export class HotelLoader {
     collection: string | null,
   ): Promise<Loaded> {
     const began = this.#recent.position;
+    const beganMs = monotonicMs();
     const entries = await this.#repository.load(namespace, keys, owner, collection);
-    const byKey: Loaded = new Map();
+    const byKey = new Map<string, Entry>();
     for (const entry of entries) {
       const key =
         namespace === 'id' ? entry.id : namespace === 'channel' ? entry.channelId : entry.registryId;
@@ -119,10 +133,10 @@ export class HotelLoader {
     this.#count('postgres', 'absent', keys.length - entries.length);
     // after the responses are sent: filling takes as long as all the rest
     setImmediate(() => this.#fillRedis(namespace, collection === null ? keys : [], byKey, began));
-    return byKey;
+    return { byKey, beganMs };
   }
 
-  #fillRedis(namespace: Namespace, keys: string[], loaded: Loaded, began: number): void {
+  #fillRedis(namespace: Namespace, keys: string[], loaded: Map<string, Entry>, began: number): void {
     if (!this.#cache || !this.#isFeedUp()) return;
     const storable = [...loaded.values()].filter((entry) =>
       this.#recent.mayStore(LETTER.id + entry.id, began),

@@ -88,7 +88,7 @@ export class HotelReader {
         : (held ?? new Array(keys.length).fill(undefined));
     const missing: number[] = [];
     for (let i = 0; i < keys.length; i++) if (found[i] === undefined) missing.push(i);
-    this.#storeLocally(namespace, keys, found, began, true, held);
+    this.#storeLocally(namespace, keys, found, began, undefined, held);
     if (missing.length === 0) return { found, loaded: NOTHING };
     const missed = missing.map((i) => keys[i]!);
     const fillIn = (answers: (Found | undefined)[]) =>
@@ -96,12 +96,13 @@ export class HotelReader {
         found[i] = answers[at];
       });
     const loaded = this.#loader.load(namespace, missed, owner).then(
-      (hotels) => {
+      ({ hotels, beganMs }) => {
         fillIn(hotels);
-        this.#storeLocally(namespace, missed, hotels, began, false);
+        this.#storeLocally(namespace, missed, hotels, began, beganMs);
       },
       async (error) => {
-        if (!(error instanceof Unavailable)) throw error;
+        // PostgreSQL answers other queries, so these hotels may have changed
+        if (!(error instanceof Unavailable && error.isOutage)) throw error;
         const known = await this.#lastKnown(namespace, missed, feedUp);
         fillIn(known);
         if (known.includes(undefined)) throw error;
@@ -130,37 +131,39 @@ export class HotelReader {
     const found: (Found | undefined)[] = keys.map((key) =>
       members.isOutside(namespace, key) ? null : undefined,
     );
-    const fill = (asked: number[], answers: (Found | undefined)[], isFromRedis: boolean) => {
+    const fill = (asked: number[], answers: (Found | undefined)[], queriedAtMs?: number) => {
       for (const [at, i] of asked.entries()) {
         const entry = answers[at];
         found[i] = entry;
-        if (entry) this.#store(entry, began, isFromRedis);
+        if (entry) this.#store(namespace, keys[i]!, entry, began, queriedAtMs);
       }
     };
     const unknown = () => [...keys.keys()].filter((i) => found[i] === undefined);
     let asked = unknown();
     if (this.#redis && this.#isFeedUp() && asked.length > 0) {
       const askedKeys = asked.map((i) => keys[i]!);
-      fill(asked, await this.#redis.read(namespace, askedKeys, undefined, members), true);
+      fill(asked, await this.#redis.read(namespace, askedKeys, undefined, members));
       asked = unknown();
     }
     if (asked.length === 0) return { found, loaded: NOTHING };
     const missed = asked.map((i) => keys[i]!);
-    const loaded = this.#loader.loadWithin(collection, namespace, missed, owner).then((hotels) => {
-      fill(asked, hotels, false);
-      if (members.change !== change) return;
-      this.#collections.noteOutside(
-        members,
-        namespace,
-        missed.filter((key, i) => !hotels[i] && this.#recent.mayStore(LETTER[namespace] + key, began)),
-      );
-    });
+    const loaded = this.#loader
+      .loadWithin(collection, namespace, missed, owner)
+      .then(({ hotels, beganMs }) => {
+        fill(asked, hotels, beganMs);
+        if (members.change !== change) return;
+        this.#collections.noteOutside(
+          members,
+          namespace,
+          missed.filter((key, i) => !hotels[i] && this.#recent.mayStore(LETTER[namespace] + key, began)),
+        );
+      });
     // each caller that awaits it receives the rejection; this handler covers the case of no caller
     loaded.catch(() => {});
     return { found, loaded };
   }
 
-  /** The same while the members are unknown: PostgreSQL returns the ids of those among the hotels. */
+  /** Reads hotels of a collection whose members are unknown: PostgreSQL returns the ids of those among the hotels. */
   async #readUnheld(
     collection: string,
     namespace: Namespace,
@@ -192,17 +195,20 @@ export class HotelReader {
     const known = keys.map((key) => this.#local?.lastKnown(namespace, key));
     const rest = keys.filter((_, i) => known[i] === undefined);
     if (rest.length === 0 || !this.#redis || askedRedis) return known;
-    const redisCache = await this.#redis.read(namespace, rest, undefined);
-    return known.map((entry) => (entry === undefined ? redisCache.shift() : entry));
+    const fromRedis = await this.#redis.read(namespace, rest, undefined);
+    return known.map((entry) => (entry === undefined ? fromRedis.shift() : entry));
   }
 
-  /** Stores entries that were not found in the local cache; those of `held` keep their age there. */
+  /**
+   * Stores entries that were not found in the local cache; those of `held` keep their age there. `queriedAtMs`: beginning of
+   * the query in PostgreSQL; undefined: they come from Redis.
+   */
   #storeLocally(
     namespace: Namespace,
     keys: string[],
     found: (Found | undefined)[],
     began: number,
-    isFromRedis: boolean,
+    queriedAtMs: number | undefined,
     held?: (Found | undefined)[],
   ): void {
     const local = this.#local;
@@ -210,16 +216,24 @@ export class HotelReader {
     for (let i = 0; i < keys.length; i++) {
       const entry = found[i];
       if (held?.[i]) continue;
-      if (entry) this.#store(entry, began, isFromRedis);
+      if (entry) this.#store(namespace, keys[i]!, entry, began, queriedAtMs);
       else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))
-        local.storeAbsent(namespace, keys[i]!, isFromRedis);
+        local.storeAbsent(namespace, keys[i]!, queriedAtMs === undefined, queriedAtMs);
     }
   }
 
-  #store(entry: Entry, began: number, isFromRedis: boolean): void {
+  /** Stores the entry found for a key. `queriedAtMs`: beginning of the query; undefined: it comes from Redis. */
+  #store(
+    namespace: Namespace,
+    key: string,
+    entry: Entry,
+    began: number,
+    queriedAtMs: number | undefined,
+  ): void {
     const name = LETTER.id + entry.id;
     // a shared load may have begun before a change received since
-    if (this.#recent.mayStore(name, began) && !this.#recent.isOutdated(name, entry.version))
-      this.#local?.store(entry, isFromRedis);
+    if (!this.#recent.mayStore(name, began) || this.#recent.isOutdated(name, entry.version)) return;
+    if (queriedAtMs === undefined) this.#local?.offer(namespace, key, entry);
+    else this.#local?.store(entry, queriedAtMs);
   }
 }

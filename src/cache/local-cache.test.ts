@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000;
 let local: LocalCache;
 let isFeedUp: boolean;
 let setWallClock: (byMs: number) => void;
-const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }), false);
+const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }));
 const isHeld = () => local.find('id', 'a') > 0;
 
 beforeEach(() => {
@@ -38,7 +38,7 @@ it('a batch response stays valid while some of its entries are refreshed', async
     },
     counts: { hit: 0, absent: 0, miss: 0 },
   });
-  for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }), false);
+  for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }));
   // past the refresh time of every entry, before its maximum age
   vi.setSystemTime(NOW_MS + 0.5 * HOUR_MS);
   const body = Buffer.from('{"channel_ids":["missing","channel-of-a","channel-of-b"]}');
@@ -111,9 +111,9 @@ it('dropping the entries from Redis since a time drops their keys and no other e
   for (const id of ids) {
     vi.advanceTimersByTime(1);
     sinceMs.push(monotonicMs());
-    local.store(hotel({ id, channel_id: `C-${id}` }), true);
+    local.storeBytes(hotel({ id, channel_id: `C-${id}` }).bytes, true);
     local.storeAbsent('channel', `no-${id}`, true);
-    local.store(hotel({ id: `own-${id}` }), false);
+    local.store(hotel({ id: `own-${id}` }));
   }
   local.dropFromRedisSince(sinceMs[20]!);
   expect(ids.map((id) => local.find('id', id) > 0)).toEqual(ids.map((_, i) => i < 20));
@@ -122,4 +122,66 @@ it('dropping the entries from Redis since a time drops their keys and no other e
     ids.map((_, i) => (i < 20 ? ABSENT : MISS)),
   );
   expect(local.arena.stats()).toMatchObject({ entries: 50, absences: 20 });
+});
+
+describe('entries from Redis', () => {
+  const counts = { hit: 0, absent: 0, miss: 0 };
+  const description = 'x'.repeat(1_000);
+  const countStored = (from: number, to: number, isFromRedis = true): number => {
+    const { puts } = local.arena.stats();
+    for (let i = from; i < to; i++) {
+      const entry = hotel({ id: `h${i}`, description });
+      if (isFromRedis) local.offer('id', entry.id, entry);
+      else local.store(entry);
+    }
+    return local.arena.stats().puts - puts;
+  };
+
+  beforeEach(() => {
+    local = new LocalCache(1024 ** 2, { isFeedUp: () => true, absentTtlMs: 1, refresh: () => {}, counts });
+  });
+
+  it('are all stored while there is room, then one of 32', () => {
+    expect(countStored(0, 100)).toBe(100);
+    countStored(100, 2_000, false);
+    expect(countStored(2_000, 2_320)).toBe(10);
+    // PostgreSQL is too expensive to read again
+    expect(countStored(3_000, 3_100, false)).toBe(100);
+  });
+
+  it('are sampled among entries from PostgreSQL too', () => {
+    countStored(0, 2_000, false);
+    let stored = 0;
+    for (let i = 0; i < 32; i++) {
+      stored += countStored(3_000 + 20 * i, 3_020 + 20 * i);
+      countStored(5_000 + i, 5_001 + i, false);
+    }
+    expect(stored).toBe(20);
+  });
+
+  it('replace another hotel that has one of their keys, or an absence', () => {
+    countStored(0, 2_000, false);
+    local.store(hotel({ id: 'former', channel_id: 'CH', description }));
+    local.storeAbsent('registry', '7', true);
+    const present = hotel({ id: 'present', channel_id: 'CH', version: 2, description });
+    local.offer('channel', 'CH', present);
+    expect(local.find('id', 'present')).toBeGreaterThan(0);
+    const mapped = hotel({ id: 'mapped', registry_id: '7', version: 2, description });
+    local.offer('registry', '7', mapped);
+    expect(local.find('id', 'mapped')).toBeGreaterThan(0);
+  });
+
+  it('replace a held entry also while the cache is full', () => {
+    countStored(0, 2_000, false);
+    countStored(0, 64);
+    for (let i = 1_999; i > 1_989; i--) expect(countStored(i, i + 1)).toBe(1);
+  });
+
+  it('are all stored again after all became stale, until the cache is as full as before', () => {
+    countStored(0, 2_000, false);
+    const { entries } = local.arena.stats();
+    local.markAllStale();
+    expect(countStored(5_000, 5_000 + entries)).toBe(entries);
+    expect(countStored(9_000, 9_320)).toBe(10);
+  });
 });

@@ -5,8 +5,8 @@ import { lifetimeMs } from '../redis/lifetime.ts';
 import type { RedisStore } from '../redis/store.ts';
 import {
   type Codec,
+  type NewerVersionsByKey,
   type RedisCacheOptions,
-  type Standing,
   VersionedValues,
 } from '../redis/versioned-values.ts';
 
@@ -107,7 +107,7 @@ export class RedisHotelCache {
    * Stores entries or tombstones, unless Redis holds a newer version, and pointers from their channel and registry ids.
    * `over` lists by id the wrong versions to be replaced. Returns the rejected ones; undefined if Redis did not complete it.
    */
-  async fill(entries: Entry[], over?: Standing): Promise<Standing | undefined> {
+  async fill(entries: Entry[], over?: NewerVersionsByKey): Promise<NewerVersionsByKey | undefined> {
     const ttlMs = entries[0]?.isTombstone ? TOMBSTONE_TTL_MS : this.#options.ttlMs;
     const [rejected, pointed] = await Promise.all([
       this.#entries.store(entries, ttlMs, over),
@@ -137,7 +137,7 @@ export class RedisHotelCache {
   async storeTombstones(
     tombstones: Entry[],
     carried: { channel: string[]; registry: string[] },
-  ): Promise<Standing | undefined> {
+  ): Promise<NewerVersionsByKey | undefined> {
     const [rejected, channel, registry] = await Promise.all([
       this.fill(tombstones),
       this.removePointers('channel', carried.channel),

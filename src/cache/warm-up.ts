@@ -24,7 +24,7 @@ const SLOW_LOADS = 3;
 const MAX_COUNTED = 500_000;
 
 /** Reason for which a warm-up ended. */
-export type WarmUpEnd = 'complete' | 'full' | 'timeout' | 'slow' | 'unavailable' | 'stopped';
+type WarmUpEnd = 'complete' | 'full' | 'timeout' | 'slow' | 'unavailable' | 'stopped';
 
 /** Result of a warm-up. */
 export interface WarmUpResult {
@@ -35,7 +35,7 @@ export interface WarmUpResult {
 }
 
 /** Parts of a worker that are warmed. */
-export interface WarmUpOptions {
+interface WarmUpOptions {
   local: Pick<LocalCache, 'arena'>;
   reader: Pick<HotelReader, 'load'>;
   repository: Pick<HotelRepository, 'idsFrom' | 'countBetween'>;

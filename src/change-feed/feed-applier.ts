@@ -15,7 +15,7 @@ import type { FeedStatus } from './feed-status.ts';
 import { announcedBy, type FeedMessage } from './messages.ts';
 
 /** Caches of a worker that the change feed invalidates. */
-export interface WorkerCaches {
+interface WorkerCaches {
   hotelChanges: RecentChanges;
   keyChanges: RecentChanges;
   reader: HotelReader;

@@ -10,7 +10,7 @@ import type { RedisStores } from './redis-writer.ts';
 import { Term } from './term.ts';
 
 /** Advisory lock of the active invalidator; migrations use another. */
-const LOCK = 0x686f74656d;
+export const INVALIDATOR_LOCK = 0x686f74656d;
 /**
  * Interval of the queue's polling. A poll costs PostgreSQL 13 µs and this process 46 µs: 0.24 % of one processor, in
  * the active instance alone.
@@ -21,7 +21,7 @@ const STANDBY_MS = 400;
 /** Timeout of the query whether PostgreSQL still has a session. */
 const SUSPECT_MS = 1_000;
 
-export interface InvalidatorOptions {
+interface InvalidatorOptions {
   /** opens a pool of one connection; `onClose` is called whenever that connection ends */
   open: (onClose: () => void) => Sql;
   /** undefined without Redis */
@@ -65,7 +65,7 @@ export class Invalidator {
   }
 
   /** Makes the active invalidator send a message at its next poll, with or without changes. */
-  speak(): void {
+  sendHeartbeat(): void {
     this.#poll = true;
   }
 
@@ -123,7 +123,7 @@ export class Invalidator {
       const leader = this.#leader;
       try {
         const [row] = await leader.sql<{ active: boolean; pid: number }[]>`
-          select pg_try_advisory_lock(${LOCK}) as active, pg_backend_pid() as pid`;
+          select pg_try_advisory_lock(${INVALIDATOR_LOCK}) as active, pg_backend_pid() as pid`;
         leader.backendPid = row!.pid;
         if (!row!.active) {
           if (!standby) events.invalidator('standby');
@@ -160,9 +160,9 @@ export class Invalidator {
     const term = await Term.begin(leader.sql, redis, lastMarker(), lastReceived(), metrics, events);
     this.#term = term;
     while (!this.#stopped && leader.backendPid !== undefined) {
-      const speak = this.#poll;
+      const heartbeat = this.#poll;
       this.#poll = false;
-      const rows = speak || (await term.isDue()) ? await term.deliver(speak) : 0;
+      const rows = heartbeat || (await term.isDue()) ? await term.deliver(heartbeat) : 0;
       await term.keepLog();
       if (term.hasMore) continue;
       // with a distant PostgreSQL a message takes several round trips, and changes often come in series

@@ -11,10 +11,13 @@ import { FEED_CHANNEL } from './term.ts';
 export const REQUEST_CHANNEL = 'hotel_api_feed_request';
 /** Maximum silence of a working feed; heartbeats arrive every 500 ms. */
 export const MAX_SILENCE_MS = 1_500;
-/** Silence after which the connection is reopened: a half-open connection never reports that it is dead. */
+/**
+ * Silence after which the connection is reopened: a half-open connection never reports that it is dead. Opening one takes
+ * eight round trips with TLS, so a shorter time would never let a distant feed begin.
+ */
 const REOPEN_MS = 3_000;
-/** The same for a connection that never worked: postgres.js drops a LISTEN whose connection fails. */
-const REOPEN_UNRECEIVED_MS = 1_000;
+/** The same for a connection that failed: postgres.js drops its LISTEN. */
+const REOPEN_FAILED_MS = 1_000;
 /** Minimum interval between log lines about rejected messages. */
 const REPORT_REJECTED_EVERY_MS = 60_000;
 
@@ -50,7 +53,7 @@ export class Listener {
   #receivedAtMs = -Infinity;
   #openedAtMs = 0;
   #silent = true;
-  #listening = false;
+  #failed = false;
   #connected = false;
   #rejectsQuietlyUntilMs = -Infinity;
   #lookedAtClockMs = monotonicMs();
@@ -83,22 +86,24 @@ export class Listener {
   #open(): Sql {
     const sql = this.#options.open();
     this.#openedAtMs = monotonicMs();
-    this.#listening = false;
-    const ignore = () => {};
+    this.#failed = false;
+    const failed = () => {
+      if (sql === this.#sql) this.#failed = true;
+    };
     const listened = () => {
       if (sql !== this.#sql) return;
-      this.#listening = true;
+      this.#failed = false;
       this.#openedAtMs = monotonicMs();
       this.#continuity.breakOff();
       if (this.#connected) this.#options.onReconnect();
       this.#connected = true;
-      this.#askToSpeak();
+      this.#requestHeartbeat();
       void this.#history.look(sql);
     };
-    sql.listen(REQUEST_CHANNEL, () => this.#options.onRequest()).catch(ignore);
+    sql.listen(REQUEST_CHANNEL, () => this.#options.onRequest()).catch(failed);
     sql
       .listen(FEED_CHANNEL, (payload) => sql === this.#sql && this.#receive(payload), listened)
-      .catch(ignore);
+      .catch(failed);
     return sql;
   }
 
@@ -128,20 +133,20 @@ export class Listener {
   /** Returns true after a stall of this process. The connection is then reopened, and its messages are ignored. */
   #stalled(): boolean {
     const nowMs = monotonicMs();
-    const stoodStill = nowMs - this.#lookedAtClockMs > STALL_MS;
-    this.#lookedAtClockMs = Math.max(this.#lookedAtClockMs, stoodStill ? nowMs : -Infinity);
-    if (stoodStill) this.reopen();
-    return stoodStill;
+    const hasStalled = nowMs - this.#lookedAtClockMs > STALL_MS;
+    this.#lookedAtClockMs = Math.max(this.#lookedAtClockMs, hasStalled ? nowMs : -Infinity);
+    if (hasStalled) this.reopen();
+    return hasStalled;
   }
 
   #follow(position: HistoryPosition): void {
     this.#continuity = new Continuity();
     this.lastMarker = null;
     this.#options.onHistory(position);
-    this.#askToSpeak();
+    this.#requestHeartbeat();
   }
 
-  #askToSpeak(): void {
+  #requestHeartbeat(): void {
     this.#sql.notify(REQUEST_CHANNEL, '').catch(() => {});
   }
 
@@ -169,7 +174,7 @@ export class Listener {
       this.#silent = true;
       this.#options.events.feed('silent');
     }
-    const timeoutMs = this.#listening ? REOPEN_MS : REOPEN_UNRECEIVED_MS;
+    const timeoutMs = this.#failed ? REOPEN_FAILED_MS : REOPEN_MS;
     if (nowMs - Math.max(this.#receivedAtMs, this.#openedAtMs) > timeoutMs) this.reopen();
   }
 

@@ -130,7 +130,7 @@ export interface Numberer {
 }
 
 /** Fields of every message of a delivery. */
-export type Frame = Pick<FeedMessage, 'e' | 'o' | 'b' | 'q' | 'l'>;
+type Frame = Pick<FeedMessage, 'e' | 'o' | 'b' | 'q' | 'l'>;
 
 /** Bytes of a payload that PostgreSQL accepts, minus those of the frame and the signature. */
 const ROOM_BYTES = 7_999 - 400;

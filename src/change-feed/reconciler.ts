@@ -2,8 +2,8 @@ import type { Sql } from 'postgres';
 import type { VersionedKey } from '../auth/key-record.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { withDeadline } from '../lib/deadline.ts';
-import { compareHotels, compareKeys, type Findings, heldHotels, heldKeys } from './compare.ts';
 import type { Drained } from './drain.ts';
+import { type Corrections, compareHotels, compareKeys, heldHotels, heldKeys } from './redis-comparison.ts';
 import { type RedisStores, WRITE_MS } from './redis-writer.ts';
 
 /**
@@ -55,7 +55,7 @@ export class Reconciler {
    * Compares the next keys. Returns the wrong ones with their state in PostgreSQL, or undefined if Redis does not
    * respond in time; the next step then repeats these keys. Throws errors of PostgreSQL.
    */
-  async step(sql: Sql): Promise<Findings | undefined> {
+  async step(sql: Sql): Promise<Corrections | undefined> {
     this.#dueAtMs = performance.now() + STEP_MS;
     // Redis is read first, because PostgreSQL ends sessions that are silent in between
     const held = await withDeadline(this.#readSample(), WRITE_MS).catch(() => undefined);
@@ -67,18 +67,18 @@ export class Reconciler {
     this.#recentHotels = [];
     // a hotel that changes constantly lacks another version at each step
     const lasting = behind.filter(([{ id }, held]) => held < (this.#suspectHotels.get(id) ?? -Infinity));
-    const entries = [...wrong, ...lasting.map(([truth]) => truth)];
+    const entries = [...wrong, ...lasting.map(([row]) => row)];
     this.#suspectHotels = new Map(behind.map(([{ id, version }]) => [id, version]));
 
     const ofKeys = await compareKeys(sql, held.keys);
     this.#recentKeys = [];
     const keys = [...ofKeys.wrong, ...ofKeys.behind.filter(([sha256]) => this.#suspectKeys.has(sha256))];
     this.#suspectKeys = new Set(ofKeys.behind.map(([sha256]) => sha256));
-    const claimed = {
+    const replaced = {
       hotels: new Map(wrong.map(({ id }) => [id, String(held.hotels.get(id)!.version)])),
       keys: new Map(ofKeys.wrong.map(([sha256]) => [sha256, String(held.keys.get(sha256)!.version)])),
     };
-    return { entries, keys, claimed };
+    return { entries, keys, replaced };
   }
 
   async #readSample(): Promise<Held | undefined> {

@@ -3,10 +3,10 @@ import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import type { RedisStore } from '../redis/store.ts';
-import type { Standing } from '../redis/versioned-values.ts';
-import type { Claims, Findings } from './compare.ts';
+import type { NewerVersionsByKey } from '../redis/versioned-values.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
+import type { Corrections, NewerVersions } from './redis-comparison.ts';
 
 /** Key of the marker that the active invalidator leaves after every write. */
 const MARKER = 'marker';
@@ -18,7 +18,7 @@ const COUNTED = ':';
  */
 export const WRITE_MS = 600;
 
-const NOTHING: Standing = new Map();
+const NOTHING: NewerVersionsByKey = new Map();
 
 /** Redis as the invalidator writes it. */
 export interface RedisStores {
@@ -27,13 +27,13 @@ export interface RedisStores {
   keys: RedisKeyCache;
 }
 
-export interface Written {
+interface Written {
   /** reason why values in Redis must be invalidated; undefined: all writes succeeded */
   suspect: string | undefined;
   /** true: Redis may have been wrong for a while, so recent reads are suspect */
   lost: boolean;
   /** values in Redis that claim to be newer than the present state */
-  rejected: Claims;
+  rejected: NewerVersions;
 }
 
 /**
@@ -88,13 +88,13 @@ export class RedisWriter {
 
   /**
    * Replaces values that are newer in Redis than in PostgreSQL. Only the versions found before the rows were read are
-   * replaced: this process may have been stopped in between, and another invalidator may have written since. Returns
+   * replaced. This process may have been stopped in between, and another invalidator may have written since. Returns
    * the rejected values, or undefined if Redis did not take the rest in time.
    */
-  async replace({ entries, keys, claimed }: Findings): Promise<Claims | undefined> {
+  async replace({ entries, keys, replaced }: Corrections): Promise<NewerVersions | undefined> {
     const taking = Promise.all([
-      entries.length > 0 ? this.#hotels.fill(entries, claimed.hotels) : NOTHING,
-      keys.length > 0 ? this.#keys.fill(keys, claimed.keys) : NOTHING,
+      entries.length > 0 ? this.#hotels.fill(entries, replaced.hotels) : NOTHING,
+      keys.length > 0 ? this.#keys.fill(keys, replaced.keys) : NOTHING,
     ]);
     const [hotels, rejectedKeys] = await withDeadline(taking, WRITE_MS).catch(() => []);
     return hotels && rejectedKeys && { hotels, keys: rejectedKeys };
@@ -124,7 +124,7 @@ export class RedisWriter {
     return { suspect: unavailable ? 'it does not answer' : undefined, lost: false, rejected };
   }
 
-  async #writeHotels(entries: Entry[], changes: Changes): Promise<Standing | undefined> {
+  async #writeHotels(entries: Entry[], changes: Changes): Promise<NewerVersionsByKey | undefined> {
     if (entries.length === 0) return NOTHING;
     if (!entries[0]!.isTombstone) return this.#hotels.fill(entries);
     const carried = { channel: [] as string[], registry: [] as string[] };
@@ -138,7 +138,7 @@ export class RedisWriter {
 
 /**
  * Returns true if the found marker is the announced one, or a later one of the same term, whose session ended before
- * its announcement: everything written before the announced one is there too.
+ * its announcement. Redis then holds everything that was written before the announced marker.
  */
 function isNoOlder(found: string, announced: string): boolean {
   const [[foundTerm, foundCount], [announcedTerm, announcedCount]] = [

@@ -5,7 +5,7 @@ import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { completed } from '../postgres/connect.ts';
 import { ChangeLogUpkeep } from './change-log-upkeep.ts';
-import type { Findings } from './compare.ts';
+import { changesOf, isTooOld, resolveConflicts } from './conflicts.ts';
 import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained, LOG_POSITION } from './drain.ts';
 import { drawGeneration, type HistoryPosition, type ReceivedPosition, readPosition } from './history.ts';
@@ -13,8 +13,8 @@ import { Lag } from './lag.ts';
 import { type Changes, type FeedMessage, payloadsOf } from './messages.ts';
 import { signed } from './payload.ts';
 import { Reconciler } from './reconciler.ts';
+import type { Corrections } from './redis-comparison.ts';
 import { type RedisStores, RedisWriter } from './redis-writer.ts';
-import { changesOf, isTooOld, settle } from './settle.ts';
 import { isRejection, Transactions } from './transactions.ts';
 
 /** Channel on which the active invalidator sends messages to every instance. */
@@ -33,8 +33,8 @@ const NO_CHANGES: Changes = { hotels: [], keys: [], members: [], truncated: [], 
 
 /**
  * Does the work of the active invalidator during its term. It writes changes of the queue to Redis and announces them
- * to every instance in the transaction that takes them off the queue. A change is therefore announced exactly when it
- * is off the queue, whatever fails in between, and Redis holds every announced change or its generation has ended.
+ * to every instance in the transaction that takes them off the queue. A change is therefore announced if and only
+ * if it leaves the queue, also when a step fails. Redis holds every announced change, or a new generation has begun.
  */
 export class Term {
   readonly #sql: Sql;
@@ -71,9 +71,6 @@ export class Term {
     events: Events,
   ): Promise<Term> {
     const name = randomBytes(6).toString('base64url');
-    // announcements are durable before they are sent, and so is everything committed before them
-    await sql`
-      select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
     const [begun] = completed(
       await sql<{ backendPid: number }[]>`
         select pg_backend_pid() as "backendPid" from hotel_api_begin_term(
@@ -127,13 +124,13 @@ export class Term {
    * taken. It waits for PostgreSQL twice: with a round trip of 200 ms, waiting for each statement would delay a
    * change beyond 1 s.
    */
-  deliver(speak = false): Promise<number> {
+  deliver(heartbeat = false): Promise<number> {
     return this.#transactions.orRollBack(async () => {
       const lookedAtMs = performance.now();
       const drained = await this.#drain();
       this.#logPosition = drained.position;
       this.#transactions.notePoll(lookedAtMs, drained.rows > 0);
-      const quiet = !speak && performance.now() - this.#sentAtMs < HEARTBEAT_MS;
+      const quiet = !heartbeat && performance.now() - this.#sentAtMs < HEARTBEAT_MS;
       if (drained.rows === 0 && quiet) {
         if (!this.#transactions.isFar) await this.#transactions.commit();
         return 0;
@@ -143,7 +140,7 @@ export class Term {
       let suspect = isLate ? 'changes were read too long ago' : written?.suspect;
       if (written && drained.keys.length < drained.changes.keys.length)
         suspect ??= 'changed API keys could not be read';
-      if (written && !(await settle(this.#sql, this.#writer!, written.rejected, drained)))
+      if (written && !(await resolveConflicts(this.#sql, this.#writer!, written.rejected, drained)))
         suspect ??= 'it keeps what may be wrong';
       const sinceMs = Math.max(lookedAtMs - Math.max(0, drained.oldestMs), this.#transactions.emptyAtMs);
       await this.#sendAndCommit(
@@ -243,7 +240,7 @@ export class Term {
     this.#logUpkeep.pruned(rows);
   }
 
-  async #correct(found: Findings, readAtMs: number): Promise<void> {
+  async #correct(found: Corrections, readAtMs: number): Promise<void> {
     await this.#transactions.begin((begin) => this.#sql.unsafe(begin).simple());
     const ids = found.entries.map(({ id }) => id);
     const [log] = completed(

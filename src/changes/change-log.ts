@@ -35,7 +35,7 @@ export interface Change {
 }
 
 /** Changes in the order of their positions. */
-export interface LogPage {
+interface LogPage {
   state: LogState;
   changes: Change[];
   /** positions of `changes` */
@@ -51,7 +51,7 @@ export interface LogPage {
 }
 
 /** Hotels in the order of their ids. */
-export interface WalkPage {
+interface WalkPage {
   state: LogState;
   hotels: Change[];
 }
@@ -62,11 +62,11 @@ const stateQuery = (
   truncations: string,
   isOrphaned: string,
 ) => `select concat_ws(
-    ' ', told.history, log.position, ${oldest}, to_char(log.day, 'YYYY-MM-DD'),
+    ' ', feed.history, log.position, ${oldest}, to_char(log.day, 'YYYY-MM-DD'),
     (exists (select from hotel_api_changes where kind in (${kinds}, ${truncations})))::integer,
     (exists (select from hotel_api_changes where kind in (${truncations})))::integer, (${isOrphaned})::integer
   ) as words
-  from hotel_api_change_log_state as log, hotel_api_feed_position as told`;
+  from hotel_api_change_log_state as log, hotel_api_feed_position as feed`;
 
 const STATE = stateQuery('log.oldest', "'hotels', 'hotels_removed'", "'hotels_truncated'", 'false');
 
@@ -130,7 +130,7 @@ const IS_MEMBER = `exists (select from collections where id = $3)
   and exists (select from collection_hotels where collection_id = $3 and hotel_id = `;
 
 /**
- * The same for a key of the collection $3. Changes of hotels outside are scanned and marked: `is_told` is false. A
+ * The same for a key of the collection $3. Changes of hotels outside are scanned and marked: `is_visible` is false. A
  * change of membership is returned, whatever the state of the hotel.
  */
 const CHANGES_OF_COLLECTION = `with page as materialized (
@@ -152,7 +152,7 @@ const CHANGES_OF_COLLECTION = `with page as materialized (
     limit $2
   )
   select state.words, (select count(*) from queued) >= $2 as is_cut, change.changed_id,
-    change.position::float8 as log_position, change.of_members or member.found as is_told, hotel.*
+    change.position::float8 as log_position, change.of_members or member.found as is_visible, hotel.*
   from (${STATE_OF_COLLECTIONS}) as state
   left join (
     select id as changed_id, position, of_members from page
@@ -211,7 +211,7 @@ type ChangeRow = Row & {
   changed_id: string | null;
   log_position: number | null;
   is_cut: boolean;
-  is_told?: boolean;
+  is_visible?: boolean;
 };
 
 /**
@@ -245,7 +245,7 @@ export class ChangeLog {
         found.scanned++;
         found.scannedTo = row.log_position;
       }
-      if (row.is_told === false) return;
+      if (row.is_visible === false) return;
       const change = { id: row.changed_id, hotel: row.id === null ? null : encodeHotel(row, dayMs) };
       if (row.log_position === null) found.queued.push(change);
       else {

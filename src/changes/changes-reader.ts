@@ -14,15 +14,15 @@ const FEED_DOWN_WAIT_MS = 500;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
-/** What a key may see. */
-export interface Rights {
+/** Access that a key grants. */
+interface Rights {
   readonly view: View;
   /** null: all hotels */
   readonly collection: string | null;
 }
 
 /** Request of a client. */
-export interface ChangesRequest {
+interface ChangesRequest {
   /** undefined: the beginning */
   token: Token | undefined;
   limit: number;
@@ -36,11 +36,14 @@ export interface ChangesRequest {
   rights: () => Promise<Rights | null>;
 }
 
+/** The part of a request that decides its page. */
+type ReadRequest = Pick<ChangesRequest, 'token' | 'limit' | 'view' | 'owner' | 'collection'>;
+
 /** A client that waits for the answer. */
-export interface Client {
+interface Client {
   readonly over: boolean;
   whenMade(done: () => void): void;
-  /** Records that the time until now was waiting that the client asked for. */
+  /** Excludes the time until now, which the client asked to wait, from the duration of the response. */
   waited(): void;
 }
 
@@ -60,9 +63,9 @@ interface Read {
 }
 
 /**
- * Serves mirrors. A client that applies the pages in order holds every hotel in its present state, as of the snapshot
- * of the last page with `more` false. The walk by id returns unchanged hotels, the log the others, and committed
- * changes without a position are added.
+ * Serves mirrors. A client that applies the pages in order holds every hotel as in the snapshot of the last page with
+ * `more` false. The walk by id returns unchanged hotels, the log the others, and committed changes without a position
+ * are added.
  */
 export class ChangesReader {
   readonly #log: ChangeLog;
@@ -124,7 +127,7 @@ export class ChangesReader {
       unconcerned = undefined;
       const page =
         known ??
-        (await this.#shared(token, limit, view, owner, collection).catch((error) => {
+        (await this.#shared({ token, limit, view, owner, collection }).catch((error) => {
           // many clients wake together: a client that waited gets its empty page again
           if (empty && error instanceof Unavailable) return empty;
           throw error;
@@ -175,17 +178,14 @@ export class ChangesReader {
       : pageOf({ changes: [], next: { ...token, position }, more: false });
   }
 
-  async #shared(
-    token: Token | undefined,
-    limit: number,
-    view: View,
-    owner: string,
-    collection: string | null,
-  ): Promise<(Page & Read) | 'expired'> {
+  async #shared(request: ReadRequest): Promise<(Page & Read) | 'expired'> {
+    const { token, limit, view, owner, collection } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
     let read = this.#reads.get(name);
     if (!read) {
-      read = this.#read(token, limit, view, owner, collection)
+      const reading =
+        token?.walkedTo === null ? this.#readChanges(token, limit, owner) : this.#readHotels(request);
+      read = reading
         .then(async (found) => ({ ...found, ...(await this.slices.run(owner, () => pageOf(found))) }))
         .finally(() => this.#reads.delete(name));
       this.#reads.set(name, read);
@@ -196,32 +196,10 @@ export class ChangesReader {
     });
   }
 
-  #read(
-    token: Token | undefined,
-    limit: number,
-    view: View,
-    owner: string,
-    collection: string | null,
-  ): Promise<Read> {
-    return token?.walkedTo === null
-      ? this.#readChanges(token, limit, owner)
-      : this.#readHotels(token, limit, view, owner, collection);
-  }
-
   /** Returns a page of the walk by id. */
-  async #readHotels(
-    token: Token | undefined,
-    limit: number,
-    view: View,
-    owner: string,
-    collection: string | null,
-  ): Promise<Read> {
-    const { state, hotels } = await this.#log.hotelsAfter(
-      token?.walkedTo ?? '',
-      limit + 1,
-      owner,
-      collection,
-    );
+  async #readHotels({ token, limit, view, owner, collection }: ReadRequest): Promise<Read> {
+    const walkedFrom = token?.walkedTo ?? '';
+    const { state, hotels } = await this.#log.hotelsAfter(walkedFrom, limit + 1, owner, collection);
     if (token) check(token, state);
     const changes = hotels.slice(0, limit);
     const isLast = hotels.length <= limit;

@@ -36,6 +36,7 @@ export class PositionWatch {
     return this.#isLinked();
   }
 
+  /** Number of waits in progress. */
   get waiting(): number {
     return this.#waiters.size;
   }
@@ -45,7 +46,7 @@ export class PositionWatch {
     return Math.max(0, (this.#position ?? position) - position);
   }
 
-  /** Returns the last announced position. */
+  /** Records the last announced position, and wakes the waits for it. */
   announced(position: number): void {
     this.#position = position;
     this.#wake((waiter) => waiter.position < position);
@@ -89,6 +90,7 @@ export class PositionWatch {
     this.#wake(() => true);
   }
 
+  /** True after `release`. */
   get isReleased(): boolean {
     return this.#isReleased;
   }

@@ -1,8 +1,7 @@
-import type { Command } from 'commander';
 import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { parseDuration, parseWhole } from './common/arguments.ts';
-import { examples } from './common/help.ts';
+import { type CliCommand, examples } from './common/help.ts';
 import { directDatabaseUrl, print } from './common/session.ts';
 import { ChangesFollower } from './freshness/changes-follower.ts';
 import { FreshnessChecker } from './freshness/checker.ts';
@@ -12,7 +11,7 @@ import { ServiceClient } from './freshness/service-client.ts';
 const SHOWN = 10;
 
 /** Adds `check-freshness`. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   program
     .command('check-freshness')
     .description(
@@ -27,10 +26,7 @@ export function addCommand(program: Command): void {
       16,
     )
     .option('--promise-ms <ms>', 'maximum age of an answer', parseWhole(1, 3_600_000), 1_000)
-    .option(
-      '--json',
-      'print one JSON document: {"answers","changes","lag_ms","mirror_changes","mirror_lag_ms","stale"}',
-    )
+    .json('{"answers","changes","lag_ms","mirror_changes","mirror_lag_ms","stale"}')
     .addHelpText(
       'after',
       `

@@ -1,9 +1,8 @@
-import type { Command } from 'commander';
 import type { Sql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
 import { changeMembers, requireCollection } from './collections/members.ts';
 import { parseText } from './common/arguments.ts';
-import { examples } from './common/help.ts';
+import { type CliCommand, examples } from './common/help.ts';
 import { oneLine } from './common/printable.ts';
 import { print, withDatabase } from './common/session.ts';
 
@@ -25,17 +24,14 @@ interface Options {
 }
 
 /** Adds `collections` and its commands. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   const collections = program
     .command('collections')
     .description('create, list and fill collections: the hotels that a key of a collection sees')
-    .addHelpText(
-      'after',
-      examples(
-        'hotel-api collections create acme --name "Acme Travel"',
-        'hotel-api collections add acme hotels.txt',
-        'hotel-api keys create --name "Acme Travel" --collection acme',
-      ),
+    .examples(
+      'hotel-api collections create acme --name "Acme Travel"',
+      'hotel-api collections add acme hotels.txt',
+      'hotel-api keys create --name "Acme Travel" --collection acme',
     );
 
   collections
@@ -43,23 +39,23 @@ export function addCommand(program: Command): void {
     .description('create a collection without hotels')
     .argument('<id>', 'id of the collection: 1 to 255 characters', parseText(255))
     .requiredOption('--name <name>', 'name of the collection', parseText(200))
-    .option('--json', 'print one JSON document: {"id","name"}')
-    .addHelpText('after', examples('hotel-api collections create acme --name "Acme Travel"'))
+    .json('{"id","name"}')
+    .examples('hotel-api collections create acme --name "Acme Travel"')
     .action(create);
 
   collections
     .command('list')
     .description('list all collections with the number of their hotels and valid keys')
-    .option('--json', 'print one JSON document: an array of {"id","name","hotels","unknown","keys"}')
-    .addHelpText('after', examples('hotel-api collections list', 'hotel-api collections list --json'))
+    .json('an array of {"id","name","hotels","unknown","keys"}')
+    .examples('hotel-api collections list', 'hotel-api collections list --json')
     .action(list);
 
   collections
     .command('show')
     .description('show a collection with the number of its hotels and valid keys')
     .argument('<id>', 'id of the collection')
-    .option('--json', 'print one JSON document: {"id","name","hotels","unknown","keys"}')
-    .addHelpText('after', examples('hotel-api collections show acme'))
+    .json('{"id","name","hotels","unknown","keys"}')
+    .examples('hotel-api collections show acme')
     .action(show);
 
   for (const [action, does] of [
@@ -73,7 +69,7 @@ export function addCommand(program: Command): void {
       .argument('<id>', 'id of the collection')
       .argument('<file>', 'one hotel id per line, or NDJSON with "id", gzipped or not; - for standard input')
       .option('--dry-run', 'print what would change, and change nothing')
-      .option('--json', `print one JSON document: {"id","${done}","unchanged","unknown","rejected"}`)
+      .json(`{"id","${done}","unchanged","unknown","rejected"}`)
       .addHelpText(
         'after',
         `
@@ -90,8 +86,8 @@ ${examples(`hotel-api collections ${action} acme hotels.txt`, `hotel-api export 
     .description('delete a collection; its keys see no hotels from then on')
     .argument('<id>', 'id of the collection')
     .option('--dry-run', 'print what would be deleted, and change nothing')
-    .option('--json', 'print one JSON document: {"id","name","hotels","unknown","keys"}')
-    .addHelpText('after', examples('hotel-api collections delete acme --dry-run'))
+    .json('{"id","name","hotels","unknown","keys"}')
+    .examples('hotel-api collections delete acme --dry-run')
     .action(remove);
 }
 

@@ -1,7 +1,7 @@
-import type { Command } from 'commander';
+import type { CliCommand } from './common/help.ts';
 
 /** The commands in the order of their first use. Each file declares its command and does the work. */
-const COMMANDS: Record<string, () => Promise<{ addCommand(program: Command): void }>> = {
+const COMMANDS: Record<string, () => Promise<{ addCommand(program: CliCommand): void }>> = {
   serve: () => import('./serve.ts'),
   migrate: () => import('./migrate.ts'),
   keys: () => import('./keys.ts'),
@@ -19,7 +19,7 @@ const COMMANDS: Record<string, () => Promise<{ addCommand(program: Command): voi
  * Adds the command with this name, or all commands if there is none. A command starts without the libraries of the
  * others.
  */
-export async function addCommands(program: Command, name = ''): Promise<void> {
+export async function addCommands(program: CliCommand, name = ''): Promise<void> {
   const named = Object.hasOwn(COMMANDS, name) ? [COMMANDS[name]!] : Object.values(COMMANDS);
   for (const load of named) (await load()).addCommand(program);
 }

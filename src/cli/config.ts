@@ -1,15 +1,14 @@
-import type { Command } from 'commander';
 import { readConfig, redact } from '../config/config.ts';
-import { examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { print } from './common/session.ts';
 
 /** Adds `config`. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   program
     .command('config')
     .description('print the effective configuration without its secrets')
     .option('--json', 'print one JSON document')
-    .addHelpText('after', examples('hotel-api config', 'hotel-api config --json'))
+    .examples('hotel-api config', 'hotel-api config --json')
     .action(showConfig);
 }
 

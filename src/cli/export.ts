@@ -4,11 +4,10 @@ import { rename, rm } from 'node:fs/promises';
 import { PassThrough, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import type { Command } from 'commander';
 import type { Sql } from 'postgres';
 import { HOTEL_COLUMNS, type HotelRow } from '../hotels/row.ts';
 import { Failure } from '../lib/failure.ts';
-import { examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { count, Progress } from './common/progress.ts';
 import { print, withDatabase } from './common/session.ts';
 
@@ -16,21 +15,18 @@ import { print, withDatabase } from './common/session.ts';
 const ROWS = 1_000;
 
 /** Adds `export`. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   program
     .command('export')
     .description('write all hotels of one moment as NDJSON, ordered by id, as import reads it')
     .argument('[file]', 'the file to write, or - for standard output', '-')
     .option('--gzip', 'compress the output; a file whose name ends in .gz is always compressed')
-    .option('--json', 'print one JSON document: {"exported","file"}; needs a file')
-    .addHelpText(
-      'after',
-      examples(
-        'hotel-api export hotels.ndjson.gz',
-        'hotel-api export | grep \'"country_code":"PT"\' > portugal.ndjson',
-      ),
+    .json('{"exported","file"}; needs a file')
+    .examples(
+      'hotel-api export hotels.ndjson.gz',
+      'hotel-api export | grep \'"country_code":"PT"\' > portugal.ndjson',
     )
-    .action(async (file, options, command: Command) => {
+    .action(async (file, options, command: CliCommand) => {
       if (file === '-' && options.json)
         command.error('error: --json needs a file, because standard output carries the hotels', {
           exitCode: 2,

@@ -1,21 +1,20 @@
 import { get, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import type { Command } from 'commander';
 import { readConfig } from '../config/config.ts';
 import { Failure } from '../lib/failure.ts';
-import { examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { print } from './common/session.ts';
 
 const DEADLINE_MS = 2_000;
 
 /** Adds `health`. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   program
     .command('health')
     .description('check on the admin port whether the service on this machine is ready, within 2 seconds')
     .option('--live', 'check whether the process is alive (/livez) instead of ready (/readyz)')
-    .option('--json', 'print one JSON document: {"url","status"}')
-    .addHelpText('after', examples('hotel-api health', 'ADMIN_PORT=9191 hotel-api health --live'))
+    .json('{"url","status"}')
+    .examples('hotel-api health', 'ADMIN_PORT=9191 hotel-api health --live')
     .action(health);
 }
 

@@ -1,5 +1,4 @@
-import type { Command } from 'commander';
-import { examples } from './common/help.ts';
+import { type CliCommand, examples } from './common/help.ts';
 import { count } from './common/progress.ts';
 import { print, withDatabase } from './common/session.ts';
 import { detectFormat } from './import/format.ts';
@@ -8,14 +7,14 @@ import { rejectedPath } from './import/rejects.ts';
 import { Source } from './import/source.ts';
 
 /** Adds `import`. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   program
     .command('import')
     .description('insert and update hotels from NDJSON or CSV, gzipped or not')
     .argument('<file>', 'the file, or - for standard input; its content determines the format')
     .option('--dry-run', 'print what would change and the first faults, and change nothing')
     .option('--delete-missing', 'delete the hotels that the file does not name')
-    .option('--json', 'print one JSON document: {"inserted","updated","unchanged","deleted","rejected"}')
+    .json('{"inserted","updated","unchanged","deleted","rejected"}')
     .addHelpText(
       'after',
       `

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import type { Command } from 'commander';
 import type { Row, Sql, TransactionSql } from 'postgres';
 import { hashOf, makeKey } from '../auth/key.ts';
 import { Failure } from '../lib/failure.ts';
 import type { RateLimit } from '../rate-limit/rate-limit.ts';
 import { requireCollection } from './collections/members.ts';
 import { collectScope, parseDuration, parseExpiry, parseRateLimit, parseText } from './common/arguments.ts';
-import { examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { oneLine } from './common/printable.ts';
 import { print, withDatabase } from './common/session.ts';
 
@@ -45,14 +44,11 @@ interface ListedKey {
 }
 
 /** Adds `keys` and its commands. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   const keys = program
     .command('keys')
     .description('create, list, limit, revoke and rotate API keys')
-    .addHelpText(
-      'after',
-      examples('hotel-api keys create --name "Acme Travel" --scope registry', 'hotel-api keys list'),
-    );
+    .examples('hotel-api keys create --name "Acme Travel" --scope registry', 'hotel-api keys list');
 
   keys
     .command('create')
@@ -71,35 +67,29 @@ export function addCommand(program: Command): void {
       null,
     )
     .option('--collection <id>', 'collection whose hotels the key sees; by default it sees all hotels')
-    .option(
-      '--json',
-      'print one JSON document: {"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one',
-    )
-    .addHelpText(
-      'after',
-      examples(
-        'hotel-api keys create --name "Acme Travel"',
-        'hotel-api keys create --name "Acme Travel" --scope registry --expires 2030-01-31',
-        'hotel-api keys create --name ci --expires 2030-01-31T12:00:00Z --json',
-        'hotel-api keys create --name trial --rate-limit 200/s',
-        'hotel-api keys create --name "Acme Travel" --collection acme',
-      ),
+    .json('{"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one')
+    .examples(
+      'hotel-api keys create --name "Acme Travel"',
+      'hotel-api keys create --name "Acme Travel" --scope registry --expires 2030-01-31',
+      'hotel-api keys create --name ci --expires 2030-01-31T12:00:00Z --json',
+      'hotel-api keys create --name trial --rate-limit 200/s',
+      'hotel-api keys create --name "Acme Travel" --collection acme',
     )
     .action(create);
 
   keys
     .command('list')
     .description('list all keys with their state, without the keys and their hashes')
-    .option('--json', 'print one JSON document: an array of keys')
-    .addHelpText('after', examples('hotel-api keys list', 'hotel-api keys list --json'))
+    .json('an array of keys')
+    .examples('hotel-api keys list', 'hotel-api keys list --json')
     .action(list);
 
   keys
     .command('revoke')
     .description('revoke a key permanently; in force everywhere within one second')
     .argument('<id>', 'the id that create and list print')
-    .option('--json', 'print one JSON document: {"id","name","revoked_at","rotated_to"}')
-    .addHelpText('after', examples('hotel-api keys revoke key_Ab3dEf6hIj9k'))
+    .json('{"id","name","revoked_at","rotated_to"}')
+    .examples('hotel-api keys revoke key_Ab3dEf6hIj9k')
     .action(revoke);
 
   keys
@@ -107,11 +97,8 @@ export function addCommand(program: Command): void {
     .description('set the rate limit of a key; in force everywhere within one second')
     .argument('<id>', 'the id that create and list print')
     .argument('<rate>', '200/s, 6000/m or 100000/h per instance, or none', parseRateLimit)
-    .option('--json', 'print one JSON document: {"id","name","rate_limit"}')
-    .addHelpText(
-      'after',
-      examples('hotel-api keys limit key_Ab3dEf6hIj9k 200/s', 'hotel-api keys limit key_Ab3dEf6hIj9k none'),
-    )
+    .json('{"id","name","rate_limit"}')
+    .examples('hotel-api keys limit key_Ab3dEf6hIj9k 200/s', 'hotel-api keys limit key_Ab3dEf6hIj9k none')
     .action(limit);
 
   keys
@@ -127,10 +114,7 @@ export function addCommand(program: Command): void {
       DAY_S,
     )
     .option('--json', 'print one JSON document about the new key, as create does')
-    .addHelpText(
-      'after',
-      examples('hotel-api keys rotate key_Ab3dEf6hIj9k', 'hotel-api keys rotate key_Ab3dEf6hIj9k --grace 7d'),
-    )
+    .examples('hotel-api keys rotate key_Ab3dEf6hIj9k', 'hotel-api keys rotate key_Ab3dEf6hIj9k --grace 7d')
     .action(rotate);
 }
 
@@ -275,8 +259,8 @@ export async function limitKey(
 }
 
 /**
- * Creates a key with the name, scopes, rate limit, collection and expiry of the old one, which remains valid for `grace`
- * seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not current.
+ * Creates a key with the name, scopes, rate limit, collection and expiry of the old one. The old key remains valid for
+ * `grace` seconds, but never beyond its own expiry. Throws a `Failure` for a key that is unknown or not current.
  */
 async function rotate(id: string, { grace, json }: { grace: number; json?: boolean }): Promise<void> {
   const [created, validUntil] = await withDatabase((sql) =>

@@ -1,15 +1,14 @@
-import type { Command } from 'commander';
 import { knownVersion, migrate } from '../postgres/migrate.ts';
-import { examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { print, withDatabase } from './common/session.ts';
 
 /** Adds `migrate`. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   program
     .command('migrate')
     .description('bring the schema of the database to this release; safe to start many times at once')
-    .option('--json', 'print one JSON document: {"applied","version"}')
-    .addHelpText('after', examples('DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate'))
+    .json('{"applied","version"}')
+    .examples('DATABASE_URL=postgres://hotel@localhost/hotels hotel-api migrate')
     .action(run);
 }
 

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Command } from 'commander';
 import { Failure } from '../lib/failure.ts';
-import { examples } from './common/help.ts';
+import { type CliCommand, examples } from './common/help.ts';
 import { count, Progress } from './common/progress.ts';
 import { print } from './common/session.ts';
-import { askPage } from './mirror/ask.ts';
 import { Copy } from './mirror/copy.ts';
+import { requestPage } from './mirror/request-page.ts';
 
 const WAIT_S = 30;
 /** Wait for changes while others are still to be written. */
@@ -16,17 +15,14 @@ const PAUSE_MS = 250;
 const SAVE_SHARE = 0.1;
 
 /** Adds `mirror`. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   program
     .command('mirror')
     .description('copy all hotels of a running API into a file of NDJSON, or bring such a copy up to date')
     .argument('<url>', 'base address of the API, including BASE_PATH')
     .argument('<file>', 'the file to write; FILE.next holds where the next call goes on')
     .option('--follow', 'keep the file up to date until Ctrl-C')
-    .option(
-      '--json',
-      'print one JSON document: {"hotels","requests","changed","removed","begun_again","file"}',
-    )
+    .json('{"hotels","requests","changed","removed","begun_again","file"}')
     .addHelpText(
       'after',
       `
@@ -54,7 +50,7 @@ async function mirror(
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort());
   const api = { base, key, signal: stopping.signal };
   const copy = await Copy.open(file, base);
-  const told = { requests: 0, changed: 0, removed: 0, begun_again: 0 };
+  const counts = { requests: 0, changed: 0, removed: 0, begun_again: 0 };
   const progress = new Progress('mirroring', 0, count('change'));
   const say = (fault: string) => progress.say(fault);
   let isWritten = copy.next !== undefined;
@@ -70,16 +66,16 @@ async function mirror(
     while ((more || options.follow) && !stopping.signal.aborted) {
       if (!more && !isWritten && performance.now() >= saveAtMs) await save();
       const waitS = !more && options.follow ? (isWritten ? WAIT_S : SHORT_WAIT_S) : 0;
-      const isKnown = told.requests > 0;
-      const page = await askPage(api, copy.next, waitS, {
+      const isKnown = counts.requests > 0;
+      const page = await requestPage(api, copy.next, waitS, {
         isKnown,
         forever: isKnown && !!options.follow,
         say,
       });
       if (page === undefined) break;
-      told.requests++;
+      counts.requests++;
       if (page === 'expired') {
-        told.begun_again++;
+        counts.begun_again++;
         copy.beginAgain();
         more = true;
         continue;
@@ -87,15 +83,15 @@ async function mirror(
       for (const { id, hotel } of page.changes) {
         if (hotel) copy.lines.set(id, JSON.stringify(hotel));
         else copy.lines.delete(id);
-        if (hotel) told.changed++;
-        else told.removed++;
+        if (hotel) counts.changed++;
+        else counts.removed++;
       }
       const isNew = page.changes.length > 0 || copy.next === undefined;
       copy.next = page.next;
       more = page.more;
       if (isNew) isWritten = false;
       else if (options.follow) await sleep(PAUSE_MS, undefined, { signal: stopping.signal }).catch(() => {});
-      progress.at(told.changed + told.removed);
+      progress.at(counts.changed + counts.removed);
     }
     if (more) throw new Failure(`Interrupted: ${file} is as it was.`);
     if (!isWritten) await save();
@@ -103,5 +99,5 @@ async function mirror(
     progress.stop();
   }
   const hotels = copy.lines.size;
-  print(options.json, { hotels, ...told, file }, `${count('hotel')(hotels)} in ${file}`);
+  print(options.json, { hotels, ...counts, file }, `${count('hotel')(hotels)} in ${file}`);
 }

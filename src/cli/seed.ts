@@ -1,9 +1,8 @@
-import type { Command } from 'commander';
 import type { Sql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
 import { parseDay, parseWhole } from './common/arguments.ts';
 import { copyIn, copyRow } from './common/copy.ts';
-import { examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { count, Progress } from './common/progress.ts';
 import { print, withDatabase } from './common/session.ts';
 import type { SeededHotel } from './seed/hotel.ts';
@@ -56,7 +55,7 @@ export async function seed(
 }
 
 /** Adds `seed`. */
-export function addCommand(program: Command): void {
+export function addCommand(program: CliCommand): void {
   program
     .command('seed')
     .description(
@@ -66,14 +65,8 @@ export function addCommand(program: Command): void {
     .option('--seed <s>', 'seed of the generator', parseWhole(0, 2_147_483_647), DEFAULT_SEED)
     .option('--if-empty', 'do nothing and succeed when the table holds hotels')
     .option('--today <date>', 'the day that certification periods refer to (default: today, UTC)', parseDay)
-    .option('--json', 'print one JSON document: {"inserted","seed","today"}')
-    .addHelpText(
-      'after',
-      examples(
-        'hotel-api seed --hotels 20000',
-        'hotel-api seed --hotels 1000000 --seed 7 --today 2026-01-01',
-      ),
-    )
+    .json('{"inserted","seed","today"}')
+    .examples('hotel-api seed --hotels 20000', 'hotel-api seed --hotels 1000000 --seed 7 --today 2026-01-01')
     .action(runSeed);
 }
 

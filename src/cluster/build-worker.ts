@@ -26,16 +26,16 @@ import { AccessLog } from '../observability/access-log.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import { type LeaseRequest, UNKNOWN_KEYS_ID } from '../rate-limit/rate-limit.ts';
 import { Redis } from '../redis/client.ts';
-import type { Base } from './base.ts';
 import { divideDescriptors } from './descriptors.ts';
 import type { Start } from './messages.ts';
 import { openPostgres } from './open-postgres.ts';
 import { openRedis } from './open-redis.ts';
+import type { ProcessContext } from './process-context.ts';
 
 const FORGET_EVERY_MS = 10_000;
 /**
  * Maximum time between the recovery of PostgreSQL and that of the change feed. Until then cached values are used as
- * before: reloading everything older than 5 s at once would overload PostgreSQL.
+ * before: reloading everything older than 3.3 s at once would overload PostgreSQL.
  */
 const FEED_FOLLOWS_MS = 1_000;
 /**
@@ -49,11 +49,11 @@ const LEAST_LIST_BYTES = 1024 ** 2;
 
 /** Builds a worker; its port is not open yet. Returns the parts that execute the primary's messages. */
 export function buildWorker(
-  base: Base,
+  context: ProcessContext,
   { documents, number }: Pick<Start, 'documents' | 'number'>,
   requestLeases: (requests: LeaseRequest[]) => void,
 ) {
-  const { config, shutdown, metrics } = base;
+  const { config, shutdown, metrics } = context;
   const feedStatus = new FeedStatus();
   const hotelChanges = new RecentChanges();
   const keyChanges = new RecentChanges();
@@ -63,8 +63,8 @@ export function buildWorker(
   }, FORGET_EVERY_MS);
   shutdown.push('recent changes', () => clearInterval(forgetting));
 
-  const { postgres, replicas } = openPostgres(base, () => feedStatus.announced);
-  const redisCache = openRedis(base, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
+  const { postgres, replicas } = openPostgres(context, () => feedStatus.announced);
+  const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
     metrics.called('redis', seconds, succeeded),
   );
   const origin = new HotelRepository(replicas ?? postgres);
@@ -154,7 +154,7 @@ export function buildWorker(
     feedStatus,
     metrics,
   });
-  const accessLog = new AccessLog(base.log, {
+  const accessLog = new AccessLog(context.log, {
     sample: config.ACCESS_LOG_SAMPLE,
     slowMs: config.ACCESS_LOG_SLOW_MS,
     onSuppressed: (kind) => metrics.linesSuppressed.inc({ kind }),

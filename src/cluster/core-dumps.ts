@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 /**
- * Limit in bytes. With a limit of 1 byte Linux writes no core file and starts no handler; with 0 it ignores the limit
+ * Limit in bytes. With a limit of 1 byte, Linux writes no core file and starts no handler. With 0 it ignores the limit
  * if a handler (systemd-coredump, apport) is set.
  */
 const NO_CORE_FILE = '1';

@@ -10,7 +10,7 @@ const RESERVE = 96;
 const FEW_CONNECTIONS = 1_000;
 
 /** Descriptors of a process, and a worker's share for clients. */
-export interface Descriptors {
+interface Descriptors {
   /** Infinity if the system does not report it (not Linux) */
   limit: number;
   /** maximum number of client connections of a worker */

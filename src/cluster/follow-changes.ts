@@ -6,14 +6,14 @@ import { directUrlOf } from '../config/connection-addresses.ts';
 import { onClockStep } from '../lib/clock.ts';
 import { openDatabase, type Purpose } from '../postgres/connect.ts';
 import { loginOf } from '../redis/store.ts';
-import type { Base } from './base.ts';
 import { type OpenRedis, openRedis } from './open-redis.ts';
+import type { ProcessContext } from './process-context.ts';
 
 /** Minimum timeout of the invalidator's writes, which are large and in the background. */
 const LEAST_REDIS_TIMEOUT_MS = 500;
 
 /** Parts of an instance that follow changes. */
-export interface Following {
+interface Following {
   /** to be started */
   invalidator: Invalidator;
   listener: Listener;
@@ -23,12 +23,12 @@ export interface Following {
 
 /** Opens the change feed and the invalidator of an instance with their connections. `start`: the present position. */
 export function followChanges(
-  base: Base,
+  context: ProcessContext,
   start: HistoryPosition,
   receive: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset' | 'onHistory'>,
 ): Following {
-  const { config, shutdown, metrics, events } = base;
-  const redisCache = openRedis(base, Math.max(config.REDIS_TIMEOUT_MS, LEAST_REDIS_TIMEOUT_MS));
+  const { config, shutdown, metrics, events } = context;
+  const redisCache = openRedis(context, Math.max(config.REDIS_TIMEOUT_MS, LEAST_REDIS_TIMEOUT_MS));
   const open = (purpose: Purpose): Sql => openDatabase(directUrlOf(config), 1, purpose);
   const invalidator: Invalidator = new Invalidator({
     open: (onClose) => open({ kind: 'invalidate', onClose }),
@@ -40,9 +40,9 @@ export function followChanges(
   });
   const listener = new Listener({
     open: () => open({ kind: 'listen' }),
-    onRequest: () => invalidator.speak(),
+    onRequest: () => invalidator.sendHeartbeat(),
     start,
-    secret: base.secret,
+    secret: context.secret,
     metrics,
     events,
     ...receive,
@@ -53,7 +53,7 @@ export function followChanges(
   });
   // the machine has slept, and only this clock has advanced
   onClockStep((byMs) => byMs > 0 && listener.reopen());
-  base.onAddressChange((name) => {
+  context.onAddressChange((name) => {
     if (name === 'REDIS_URL') redisCache?.redis.useLogin(loginOf(config.REDIS_URL));
     else if (directUrlOf(config) === config[name]) {
       listener.reopen();

@@ -5,7 +5,7 @@ import type { FeedPosition } from '../postgres/replica.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 
 /** State of the change feed when a worker starts. */
-export interface Feed {
+interface Feed {
   /** the history of the database */
   history: string;
   generation: string;
@@ -24,7 +24,7 @@ export interface Start extends Feed {
   secret: Uint8Array;
   /** number of the worker, from 1; a replacement has the number of the worker it replaces */
   number: number;
-  /** maximum time of the warm-up; 0 for a replacement that no worker stands in for */
+  /** maximum time of the warm-up; 0 for a replacement while no other worker serves */
   warmUpMs: number;
 }
 

@@ -4,18 +4,21 @@ import { Postgres } from '../postgres/client.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { type FeedPosition, Replica } from '../postgres/replica.ts';
 import { Replicas } from '../postgres/replicas.ts';
-import type { Base } from './base.ts';
+import type { ProcessContext } from './process-context.ts';
 
 /** PostgreSQL for a worker. */
-export interface OpenPostgres {
+interface OpenPostgres {
   postgres: Postgres;
   /** undefined without replicas */
   replicas: Replicas | undefined;
 }
 
-/** Connects to PostgreSQL and its replicas. `position`: the last received position. */
-export function openPostgres(base: Base, announced: () => FeedPosition | undefined): OpenPostgres {
-  const { config, shutdown, metrics } = base;
+/** Connects to PostgreSQL and its replicas. `announced`: returns the last received position. */
+export function openPostgres(
+  context: ProcessContext,
+  announced: () => FeedPosition | undefined,
+): OpenPostgres {
+  const { config, shutdown, metrics } = context;
   const open = (url: () => string, dependency: Dependency, timeoutMs: number) =>
     new Postgres(
       () =>
@@ -26,7 +29,7 @@ export function openPostgres(base: Base, announced: () => FeedPosition | undefin
           pooled: config.DATABASE_DIRECT_URL !== '',
         }),
       { connections: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT, timeoutMs },
-      base.onBreaker(dependency),
+      context.onBreaker(dependency),
       (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
     );
   const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS);

@@ -3,7 +3,7 @@ import { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import type { OnCall } from '../lib/circuit-breaker.ts';
 import { Redis } from '../redis/client.ts';
 import { RedisCluster } from '../redis/cluster/client.ts';
-import type { Base } from './base.ts';
+import type { ProcessContext } from './process-context.ts';
 
 /** Redis and the caches in it. */
 export interface OpenRedis {
@@ -16,11 +16,15 @@ export interface OpenRedis {
  * Connects to the Redis of `REDIS_URL`, several addresses of which are nodes of a cluster; returns undefined if it is
  * empty. `timeoutMs` is the deadline of a command.
  */
-export function openRedis(base: Base, timeoutMs: number, onCall?: OnCall): OpenRedis | undefined {
-  const { config, shutdown, metrics } = base;
+export function openRedis(
+  context: ProcessContext,
+  timeoutMs: number,
+  onCall?: OnCall,
+): OpenRedis | undefined {
+  const { config, shutdown, metrics } = context;
   if (config.REDIS_URL === '') return undefined;
   const urls = config.REDIS_URL.split(',').map((url) => url.trim());
-  const onBreaker = base.onBreaker('redis');
+  const onBreaker = context.onBreaker('redis');
   const redis =
     urls.length === 1
       ? new Redis(urls[0]!, timeoutMs, onBreaker, onCall)
@@ -34,6 +38,6 @@ export function openRedis(base: Base, timeoutMs: number, onCall?: OnCall): OpenR
   return {
     redis,
     hotels: new RedisHotelCache(redis, options),
-    keys: new RedisKeyCache(redis, options, base.secret),
+    keys: new RedisKeyCache(redis, options, context.secret),
   };
 }

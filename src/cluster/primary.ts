@@ -10,10 +10,10 @@ import { watchInstance } from '../observability/instance-metrics.ts';
 import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
 import { awaitDatabase } from './await-database.ts';
-import { Base } from './base.ts';
 import { forbidCoreDumps } from './core-dumps.ts';
 import { divideDescriptors } from './descriptors.ts';
 import { followChanges } from './follow-changes.ts';
+import { ProcessContext } from './process-context.ts';
 import { watchEvictionPolicy } from './watch-eviction-policy.ts';
 import { Workers } from './workers.ts';
 
@@ -36,8 +36,8 @@ const SAME_SIGNAL_MS = 500;
  * instances) and the workers. Never returns; exits 0 if everything ended in order.
  */
 export async function runPrimary(given: Config): Promise<void> {
-  const base = new Base(given, 'primary');
-  const { config, shutdown, metrics, events } = base;
+  const context = new ProcessContext(given, 'primary');
+  const { config, shutdown, metrics, events } = context;
   let workers: Workers | undefined;
   watchProcess(metrics.registry, 'primary');
   const readDefaults = defaultMetrics('primary');
@@ -89,10 +89,10 @@ export async function runPrimary(given: Config): Promise<void> {
   const found = await awaitDatabase(config, events, () => stopping);
   if (found === undefined) return;
   let { history, generation, secret } = found;
-  base.secret.use(secret);
+  context.secret.use(secret);
   let announced: FeedPosition | undefined;
   let receivedAtMs = -Infinity;
-  const { invalidator, listener, redis } = followChanges(base, found, {
+  const { invalidator, listener, redis } = followChanges(context, found, {
     onMessage: (message, atMs) => {
       receivedAtMs = atMs;
       if (message.g !== '') generation = message.g;

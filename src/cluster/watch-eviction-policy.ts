@@ -4,8 +4,8 @@ import type { RedisStore } from '../redis/store.ts';
 const CHECK_EVERY_MS = 10_000;
 
 /**
- * Warns each time that Redis is found with an eviction policy that may evict the write marker: also a Redis that was
- * unavailable at the start, or that was replaced or reconfigured. Returns the function that ends it.
+ * Warns each time that Redis is found with an eviction policy that may evict the write marker. This includes a Redis
+ * that was unavailable at the start, or was replaced or reconfigured. Returns the function that ends it.
  */
 export function watchEvictionPolicy(redis: Pick<RedisStore, 'evictionPolicy'>, events: Events): () => void {
   let known: string | undefined;

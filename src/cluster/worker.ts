@@ -6,10 +6,10 @@ import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
 import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
 import { loginOf } from '../redis/store.ts';
-import { Base } from './base.ts';
 import { buildWorker } from './build-worker.ts';
 import { drain } from './drain.ts';
 import type { Start, ToPrimary, ToWorker } from './messages.ts';
+import { ProcessContext } from './process-context.ts';
 
 /** Time that the worker waits for Redis at its start. */
 const REDIS_TIMEOUT_MS = 500;
@@ -33,10 +33,10 @@ function startWorker({
   warmUpMs,
   ...feed
 }: Start): (message: ToWorker) => void {
-  const base = new Base(config, 'worker');
-  base.secret.use(secret);
-  const { shutdown, metrics, events } = base;
-  const parts = buildWorker(base, { documents, number }, (requests) => send({ type: 'leases', requests }));
+  const context = new ProcessContext(config, 'worker');
+  context.secret.use(secret);
+  const { shutdown, metrics, events } = context;
+  const parts = buildWorker(context, { documents, number }, (requests) => send({ type: 'leases', requests }));
   const {
     postgres,
     replicas,
@@ -56,8 +56,8 @@ function startWorker({
     maxConnections,
   } = parts;
 
-  base.onAddressChange((name) => {
-    if (name === 'REDIS_URL') redis?.useLogin(loginOf(base.config.REDIS_URL));
+  context.onAddressChange((name) => {
+    if (name === 'REDIS_URL') redis?.useLogin(loginOf(context.config.REDIS_URL));
     if (name === 'DATABASE_URL') postgres.reconnect(RECONNECT_S);
     if (name === 'DATABASE_REPLICA_URLS') replicas?.reconnect(RECONNECT_S);
   });
@@ -106,7 +106,7 @@ function startWorker({
       warmedUp = await warmUp.run(warmUpMs);
       events.warmedUp(warmedUp);
     }
-    // the worker may have been asked to stop meanwhile
+    // the worker may have received a stop meanwhile
     if (pipeline.closing) return;
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
@@ -147,7 +147,7 @@ function startWorker({
         postgres.feedReconnected();
         break;
       case 'history':
-        base.secret.use(message.secret);
+        context.secret.use(message.secret);
         feedApplier.clear(message.history, message.generation);
         // a connection to the previous server may be open
         postgres.reconnect(RECONNECT_S);

@@ -93,14 +93,14 @@ export class Workers {
 
   /** Returns the metrics of all workers, ended ones included, and `own`. */
   async gather(own: () => Promise<object[][]>): Promise<string> {
-    const asked = [...this.#handles.values()].map((handle) => {
+    const reports = [...this.#handles.values()].map((handle) => {
       const { promise, resolve } = Promise.withResolvers<void>();
       handle.reported.push(resolve);
       return promise;
     });
     this.broadcast({ type: 'report metrics' });
     await Promise.race([
-      Promise.all(asked),
+      Promise.all(reports),
       new Promise((resolve) => setTimeout(resolve, REPORT_TIMEOUT_MS)),
     ]);
     const all = [...this.#handles.values()].flatMap(({ metrics, defaultMetrics }) => [

@@ -19,9 +19,9 @@ export class CollectionIds implements ListSource {
     this.#collection = collection;
   }
 
-  idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
+  idsFrom(start: string | null, skip: number, limit: number): Promise<string[]> {
     const text = `select hotel_id as id from ${VISIBLE} and ${ID} >= $2 order by ${ID} offset $3 limit $4`;
-    return this.#ids(text, [mark ?? '', skip, limit], 'list');
+    return this.#ids(text, [start ?? '', skip, limit], 'list');
   }
 
   idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
@@ -30,16 +30,16 @@ export class CollectionIds implements ListSource {
     return this.#ids(text, [from ?? '', to, most], 'list');
   }
 
-  marksAfter(mark: string | null, stride: number, most: number): Promise<string[]> {
+  startsAfter(start: string | null, stride: number, most: number): Promise<string[]> {
     const after = (id: string) =>
       `(select hotel_id from ${VISIBLE} and ${ID} >= ${id} order by ${ID} offset $3 limit 1)`;
-    const text = `with recursive marks (id, n) as (
+    const text = `with recursive starts (id, n) as (
         (select ${after('$2')}, 1)
         union all
-        select ${after('marks.id')}, n + 1 from marks where marks.id is not null and n < $4
+        select ${after('starts.id')}, n + 1 from starts where starts.id is not null and n < $4
       )
-      select id from marks where id is not null`;
-    return this.#ids(text, [mark ?? '', stride, most], 'background');
+      select id from starts where id is not null`;
+    return this.#ids(text, [start ?? '', stride, most], 'background');
   }
 
   async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {

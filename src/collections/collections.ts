@@ -10,7 +10,7 @@ const RETRY_MS = 1_000;
 /** Bytes of a collection besides its ids. */
 const OVERHEAD_BYTES = 1_024;
 
-export interface CollectionsOptions {
+interface CollectionsOptions {
   repository: CollectionRepository;
   /** bytes for the members of all collections */
   maxBytes: number;
@@ -21,7 +21,7 @@ export interface CollectionsOptions {
 }
 
 /** Counts since the start of the worker. */
-export interface CollectionCounts {
+interface CollectionCounts {
   loads: number;
   evictions: number;
   /** queries for hotels of collections whose members were not known */
@@ -82,12 +82,23 @@ export class Collections {
     return this.#listOf(collection)?.held(offset, limit);
   }
 
-  /** Returns at most `limit` ids of the collection from `offset`. */
-  async page(collection: string, offset: number, limit: number, owner: string): Promise<Page> {
+  /** Returns at most `limit` ids of the collection from `offset`; with `isCurrent`, as they are in PostgreSQL. */
+  async page(
+    collection: string,
+    offset: number,
+    limit: number,
+    owner: string,
+    isCurrent = false,
+  ): Promise<Page> {
     const list = this.#listOf(collection);
-    if (list) return list.page(offset, limit);
+    if (list) return list.page(offset, limit, isCurrent);
     const ids = await this.#options.repository.idsFrom(collection, offset, limit + 1, owner);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
+  }
+
+  /** Handles that the list of the collection no longer has this id. */
+  moved(collection: string, id: string): void {
+    this.#listOf(collection)?.moved(id);
   }
 
   /** Applies additions to and removals from a collection; null: any collection, any hotels. */

@@ -181,14 +181,14 @@ export class HeldCollection {
     this.#isLookingUp = true;
     try {
       while (this.#changed.size > 0 && this.#ids) {
-        const asked = [...this.#changed].slice(0, CHANGED_PER_QUERY);
+        const queried = [...this.#changed].slice(0, CHANGED_PER_QUERY);
         const members = new Set(
           await this.#repository.membersAmong(
             this.id,
-            asked.map(([id]) => id),
+            queried.map(([id]) => id),
           ),
         );
-        for (const [id, change] of asked) {
+        for (const [id, change] of queried) {
           // it has changed again since the query began
           if (this.#changed.get(id) !== change) continue;
           this.#changed.delete(id);

@@ -2,12 +2,7 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 
 /** The variables that may be read from a file, which the variable with `_FILE` behind its name names. */
-export const ADDRESSES = [
-  'DATABASE_URL',
-  'DATABASE_DIRECT_URL',
-  'DATABASE_REPLICA_URLS',
-  'REDIS_URL',
-] as const;
+const ADDRESSES = ['DATABASE_URL', 'DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const;
 export type AddressName = (typeof ADDRESSES)[number];
 type Addresses = Readonly<Record<AddressName | `${AddressName}_FILE`, string>>;
 

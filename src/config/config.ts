@@ -132,7 +132,7 @@ export const VARIABLES = {
     3_072 * MIB,
   ),
   COLLECTIONS_MAX_BYTES: whole(
-    'Memory of a worker for the members of the collections in use: 13 bytes per hotel. 0: every request asks PostgreSQL',
+    'Memory of a worker for the members of the collections in use: 13 bytes per hotel. 0: every request queries PostgreSQL',
     64 * MIB,
     0,
     1_024 * MIB,
@@ -253,12 +253,12 @@ export function redact(config: Config): Record<string, string | number> {
 function parse(variable: Variable, given: string): string | number | undefined {
   if ('minimum' in variable) {
     const value = /^-?\d+(\.\d+)?$/.test(given) ? Number(given) : Number.NaN;
-    const isSound = value >= variable.minimum && value <= variable.maximum;
-    return isSound && (!variable.isWhole || Number.isInteger(value)) ? value : undefined;
+    const isValid = value >= variable.minimum && value <= variable.maximum;
+    return isValid && (!variable.isWhole || Number.isInteger(value)) ? value : undefined;
   }
-  const isSound =
+  const isValid =
     'values' in variable ? variable.values.includes(given) : (variable.pattern?.test(given) ?? true);
-  return isSound ? given : undefined;
+  return isValid ? given : undefined;
 }
 
 function explain(name: Name, isGiven = true): string {

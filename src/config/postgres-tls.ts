@@ -27,7 +27,7 @@ interface Tls {
 }
 
 /** TLS of a connection. */
-export interface PostgresTls {
+interface PostgresTls {
   /** the address without its TLS parameters, which postgres.js would send to the server as settings */
   url: string;
   /** option of postgres.js */

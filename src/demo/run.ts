@@ -12,7 +12,7 @@ import { findRedis } from './servers/redis.ts';
 import { startService } from './service.ts';
 import { makeTools } from './tools.ts';
 
-export interface DemoOptions {
+interface DemoOptions {
   hotels: number;
   /** undefined: the usual port, or a free one if it is in use */
   port?: number;

@@ -9,7 +9,7 @@ export interface Examples {
   hotels: { id: string; channelId: string; registryId: string }[];
 }
 
-export interface Shown {
+interface Shown {
   hotels: number;
   workers: number;
   port: number;

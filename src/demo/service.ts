@@ -1,76 +1,88 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Shutdown } from '../lib/shutdown.ts';
-import { type Guarded, runGuarded } from './servers/guarded.ts';
+import { type Guarded, type Order, runGuarded } from './servers/guarded.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 30_000;
 const LINES_SHOWN = 20;
 
-/** Starts the service like `npm start` and resolves when it is ready. Its warnings go to standard error. */
-export async function startService(options: {
+/** Addresses of a service. */
+export interface Addresses {
   databaseUrl: string;
   redisUrl: string | undefined;
   port: number;
   adminPort: number;
-  workers: number;
-  /** removed after the service has exited */
-  folder: string;
-  shutdown: Shutdown;
-}): Promise<Guarded> {
+}
+
+/** Returns the order that runs the service like `npm start`, on the loopback and with these variables. */
+export function serviceOrder(
+  { databaseUrl, redisUrl, port, adminPort }: Addresses,
+  variables: NodeJS.ProcessEnv,
+): Order {
+  return {
+    command: [process.execPath, 'src/main.ts', 'serve'],
+    cwd: ROOT,
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      DATABASE_URL: databaseUrl,
+      REDIS_URL: redisUrl,
+      HOST: '127.0.0.1',
+      PORT: String(port),
+      ADMIN_HOST: '127.0.0.1',
+      ADMIN_PORT: String(adminPort),
+      LOG_LEVEL: 'info',
+      DRAIN_WAIT_MS: '0',
+      ...variables,
+    },
+    stopSignal: 'SIGTERM',
+    killAfterMs: 10_000,
+  };
+}
+
+/** Starts the service and resolves when it is ready. Its warnings go to standard error. `folder` is removed after its exit. */
+export async function startService(
+  options: Addresses & { workers: number; folder: string; shutdown: Shutdown },
+): Promise<Guarded> {
   const lines: string[] = [];
   let ready = false;
-  const running = runGuarded(
-    {
-      command: [process.execPath, 'src/main.ts', 'serve'],
-      cwd: ROOT,
-      env: {
-        PATH: process.env.PATH,
-        HOME: process.env.HOME,
-        DATABASE_URL: options.databaseUrl,
-        REDIS_URL: options.redisUrl,
-        HOST: '127.0.0.1',
-        PORT: String(options.port),
-        ADMIN_HOST: '127.0.0.1',
-        ADMIN_PORT: String(options.adminPort),
-        WORKERS: String(options.workers),
-        LOG_LEVEL: process.env.LOG_LEVEL || 'warn',
-        DRAIN_WAIT_MS: '0',
-      },
-      stopSignal: 'SIGTERM',
-      killAfterMs: 10_000,
-      folder: options.folder,
-    },
-    (line) => {
-      if (ready) console.error(line);
-      else if (lines.push(line) > LINES_SHOWN) lines.shift();
-    },
-  );
+  const variables = { WORKERS: String(options.workers), LOG_LEVEL: process.env.LOG_LEVEL || 'warn' };
+  const running = runGuarded({ ...serviceOrder(options, variables), folder: options.folder }, (line) => {
+    if (ready) console.error(line);
+    else if (lines.push(line) > LINES_SHOWN) lines.shift();
+  });
   options.shutdown.push('service', async () => (await running.catch(() => undefined))?.stop(), 12_000);
   const service = await running;
-  let state = 'did not become ready';
-  service.exited.then(({ code, signal }) => {
-    state = `ended with ${signal ?? `code ${code}`}`;
-  });
-  const until = performance.now() + READY_TIMEOUT_MS;
-  while (!(await isReady(options.adminPort))) {
-    if (state.startsWith('ended') || performance.now() > until) {
-      throw new Error([`the service ${state}`, ...lines].join('\n'));
-    }
-    await sleep(25);
-  }
+  await untilReady(service, options.adminPort, 'the service', lines);
   ready = true;
   return service;
 }
 
-async function isReady(adminPort: number): Promise<boolean> {
-  try {
-    const answer = await fetch(`http://127.0.0.1:${adminPort}/readyz`, {
-      signal: AbortSignal.timeout(2_000),
-    });
-    await answer.arrayBuffer();
-    return answer.ok;
-  } catch {
-    return false;
+/** Resolves when the service is ready. Throws with `lines` if it exits first or takes longer than 30 s. */
+export async function untilReady(
+  { exited }: Guarded,
+  adminPort: number,
+  name: string,
+  lines: readonly string[],
+): Promise<void> {
+  let state = 'did not become ready';
+  void exited.then(({ code, signal }) => {
+    state = `ended with ${signal ?? `code ${code}`}`;
+  });
+  const untilMs = performance.now() + READY_TIMEOUT_MS;
+  while (!(await isReady(adminPort))) {
+    if (state.startsWith('ended') || performance.now() > untilMs)
+      throw new Error([`${name} ${state}`, ...lines].join('\n'));
+    await sleep(25);
   }
+}
+
+/** Returns true if the service with this admin port is ready. */
+export async function isReady(adminPort: number): Promise<boolean> {
+  const response = await fetch(`http://127.0.0.1:${adminPort}/readyz`, {
+    signal: AbortSignal.timeout(2_000),
+  }).catch(() => undefined);
+  await response?.arrayBuffer().catch(() => {});
+  return response?.ok ?? false;
 }

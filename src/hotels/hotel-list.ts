@@ -22,9 +22,9 @@ export class HotelList {
     return this.#isFeedUp() ? this.index.held(offset, limit) : undefined;
   }
 
-  /** Returns at most `limit` ids at `offset`. Throws `Unavailable`. */
-  async page(offset: number, limit: number): Promise<Page> {
-    if (this.#isFeedUp()) return this.index.page(offset, limit);
+  /** Returns at most `limit` ids at `offset`; with `isCurrent`, as they are in PostgreSQL. Throws `Unavailable`. */
+  async page(offset: number, limit: number, isCurrent = false): Promise<Page> {
+    if (this.#isFeedUp()) return this.index.page(offset, limit, isCurrent);
     if (offset > MAX_SKIP)
       throw new Unavailable('positions are not known while the change feed is silent', {
         rejection: 'postgres_unavailable',

@@ -41,19 +41,19 @@ export class List {
     this.#letGo?.();
   }
 
-  async idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
+  async idsFrom(start: string | null, skip: number, limit: number): Promise<string[]> {
     this.largestSkip = Math.max(this.largestSkip, skip);
-    const from = this.#from(mark) + skip;
+    const from = this.#from(start) + skip;
     return this.#answer(this.ids.slice(from, from + limit));
   }
 
-  async marksAfter(mark: string | null, stride: number, most: number): Promise<string[]> {
-    const marks: string[] = [];
-    for (let at = this.#from(mark) + stride; at < this.ids.length && marks.length < most; at += stride) {
-      marks.push(this.ids[at]!);
+  async startsAfter(start: string | null, stride: number, most: number): Promise<string[]> {
+    const starts: string[] = [];
+    for (let at = this.#from(start) + stride; at < this.ids.length && starts.length < most; at += stride) {
+      starts.push(this.ids[at]!);
     }
     this.largestSkip = Math.max(this.largestSkip, stride);
-    return this.#answer(marks);
+    return this.#answer(starts);
   }
 
   async idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
@@ -68,13 +68,13 @@ export class List {
     return this.ids.slice(this.#from(from), to === null ? undefined : this.#from(to));
   }
 
-  #from(mark: string | null): number {
-    if (mark === null) return 0;
+  #from(start: string | null): number {
+    if (start === null) return 0;
     let low = 0;
     let high = this.ids.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (byBytes(this.ids[middle]!, mark) < 0) low = middle + 1;
+      if (byBytes(this.ids[middle]!, start) < 0) low = middle + 1;
       else high = middle;
     }
     return low;

@@ -21,7 +21,7 @@ const expected = (list: List, offset: number, limit = LIMIT) => ({
   more: list.ids.length > offset + limit,
 });
 
-/** Positions whose stretches are all known. */
+/** Positions whose segments are all known. */
 async function settled(list: List, maxBytes?: number): Promise<PageIndex> {
   const pageIndex = positionsOf(list, maxBytes);
   // a request waits for a second at most, in which a busy machine does not count millions
@@ -173,7 +173,7 @@ describe('pages', () => {
     expect(list.largestSkip).toBeLessThanOrEqual(200);
   });
 
-  it('are found after many inserts into one stretch, at once before them and soon behind them', async () => {
+  it('are found after many inserts into one segment, at once before them and soon behind them', async () => {
     const list = new List(numbered(1_000));
     const pageIndex = await settled(list);
     const came = Array.from({ length: 50_000 }, (_, i) => `h000250-${String(i).padStart(6, '0')}`);
@@ -188,7 +188,7 @@ describe('pages', () => {
     expect(list.largestSkip).toBeLessThanOrEqual(20_000);
   });
 
-  it('are exact for so many hotels that stretches are joined', async () => {
+  it('are exact for so many hotels that segments are joined', async () => {
     const list = new List(
       Array.from({ length: 4_100_000 }, (_, i) => `h${i + 10_000_000}`),
       true,
@@ -258,7 +258,7 @@ describe('pages', () => {
     expect(await pageIndex.page(29_000, LIMIT)).toMatchObject(expected(list, 29_000));
   });
 
-  it('are exact when more stretches changed than one query counts', async () => {
+  it('are exact when more segments changed than one query counts', async () => {
     const list = new List(numbered(100_000));
     const pageIndex = await settled(list);
     for (let i = 0; i < 100_000; i += 200) pageIndex.moved(list.ids[i]!);

@@ -67,12 +67,12 @@ export class HotelRepository {
     return new Map(rows.map(({ id, key }) => [key, id]));
   }
 
-  /** Returns ids of the list in byte order, after skipping `skip` ids from `mark` on (null: the start). Throws `Unavailable`. */
-  async idsFrom(mark: string | null, skip: number, limit: number): Promise<string[]> {
-    const from = mark === null ? '' : 'where id collate "C" >= $3';
+  /** Returns ids of the list in byte order, after skipping `skip` ids from `start` on (null: the start). Throws `Unavailable`. */
+  async idsFrom(start: string | null, skip: number, limit: number): Promise<string[]> {
+    const from = start === null ? '' : 'where id collate "C" >= $3';
     const rows = await this.#postgres.rows<{ id: string }>(
       `select id from hotels ${from} order by id collate "C" offset $1 limit $2`,
-      mark === null ? [skip, limit] : [skip, limit, mark],
+      start === null ? [skip, limit] : [skip, limit, start],
       '',
       'list',
     );
@@ -92,23 +92,23 @@ export class HotelRepository {
   }
 
   /**
-   * Returns at most `most` ids at a distance of `stride` from one another, the first `stride` after `mark` (null: the
+   * Returns at most `most` ids at a distance of `stride` from one another, the first `stride` after `start` (null: the
    * start). Fewer than `most` means that there are no more. Throws `Unavailable`.
    */
-  async marksAfter(mark: string | null, stride: number, most: number): Promise<string[]> {
+  async startsAfter(start: string | null, stride: number, most: number): Promise<string[]> {
     const first =
-      mark === null
+      start === null
         ? `select id from hotels order by id collate "C" offset $1 limit 1`
         : `select id from hotels where id collate "C" >= $3 order by id collate "C" offset $1 limit 1`;
     const rows = await this.#postgres.rows<{ id: string }>(
-      `with recursive marks (id, n) as (
+      `with recursive starts (id, n) as (
           (select (${first}), 1)
           union all
-          select (select h.id from hotels h where h.id collate "C" >= marks.id order by h.id collate "C" offset $1 limit 1), n + 1
-          from marks where marks.id is not null and n < $2
+          select (select h.id from hotels h where h.id collate "C" >= starts.id order by h.id collate "C" offset $1 limit 1), n + 1
+          from starts where starts.id is not null and n < $2
         )
-        select id from marks where id is not null`,
-      mark === null ? [stride, most] : [stride, most, mark],
+        select id from starts where id is not null`,
+      start === null ? [stride, most] : [stride, most, start],
       '',
       'background',
     );

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** Maximum number of connections. Probes and scrapes need a few; more would use up the primary's descriptors. */
 const MAX_CONNECTIONS = 128;
 
-export interface Admin {
+interface Admin {
   port: number;
   close(): Promise<void>;
 }

@@ -12,7 +12,7 @@ afterEach(() => {
 
 /** Batch that occupies the event loop, or is loaded until `finish`. */
 class Batch implements Work {
-  state: 'new' | 'running' | 'answered' | 'refused' = 'new';
+  state: 'new' | 'running' | 'answered' | 'rejected' = 'new';
   over = false;
   readonly owner: string;
   finish = () => {};
@@ -38,7 +38,7 @@ class Batch implements Work {
   }
 
   reject(): void {
-    this.state = 'refused';
+    this.state = 'rejected';
   }
 }
 
@@ -113,7 +113,7 @@ describe('batches from the local cache', () => {
     const admission = new Admission();
     const batches = many(1_000, { takesMs: 0.3 });
     enter(admission, batches);
-    const rejected = count(batches, 'refused');
+    const rejected = count(batches, 'rejected');
     // 150 ms suffice for 500 of them
     expect(rejected).toBeGreaterThan(400);
     expect(rejected).toBeLessThan(550);
@@ -182,12 +182,12 @@ describe('batches that must be loaded', () => {
     await vi.advanceTimersByTimeAsync(201);
     const late = new Batch({ local: false });
     admission.enter(BODY, late);
-    expect(late.state).toBe('refused');
+    expect(late.state).toBe('rejected');
     await vi.advanceTimersByTimeAsync(500);
     const running = stuck.filter(({ state }) => state === 'running');
     for (const batch of running) batch.finish();
     await tick();
-    expect(count(stuck, 'refused')).toBe(30 - running.length);
+    expect(count(stuck, 'rejected')).toBe(30 - running.length);
     expect(admission.waiting).toBe(0);
     expect(admission.isFull('me')).toBe(false);
   });
@@ -223,7 +223,7 @@ describe('batches of several keys', () => {
     // its misses are never loaded, and it sends more and more
     const flood = many(2_000, { local: false, owner: 'flood' });
     enter(admission, flood);
-    expect(count(flood, 'refused')).toBeGreaterThan(1_000);
+    expect(count(flood, 'rejected')).toBeGreaterThan(1_000);
     expect(admission.isFull('flood')).toBe(true);
     for (let i = 0; i < 100; i++) {
       expect(admission.isFull('other')).toBe(false);
@@ -242,8 +242,8 @@ describe('batches of several keys', () => {
       if (i % 40 === 39) await tick();
     }
     while (admission.waiting > 0) await tick();
-    expect(count(a!, 'refused')).toBeGreaterThan(200);
-    expect(count(other!, 'refused')).toBe(0);
+    expect(count(a!, 'rejected')).toBeGreaterThan(200);
+    expect(count(other!, 'rejected')).toBe(0);
     expect(count(a!, 'answered') / count(b!, 'answered')).toBeGreaterThan(0.8);
     expect(count(a!, 'answered') / count(b!, 'answered')).toBeLessThan(1.25);
   });

@@ -69,10 +69,10 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  * answered, because its cost is already paid. A batch that needs Redis, PostgreSQL or a compression thread takes part
  * of a limit until its response is made. It waits for that in a queue of its own, so locally cached batches never
  * wait for a dependency. The limit adapts to the load time (AIMD, as in TCP and in Netflix, "Performance Under Load",
- * 2018): it falls after a load of over 30 ms and rises slightly after faster ones. Both queues are shared fairly
- * among API keys: a key is rejected because of its own waiting batches, and may use everything while no other key
- * waits. Single hotels and list pages are not queued here: rejecting one costs as much as answering it, and all loads
- * of one iteration are one query.
+ * 2018). It falls after a load of over 30 ms and rises slightly after faster ones. API keys share both queues fairly. A
+ * key is rejected because of its own waiting batches, and may use everything while no other key waits. Single hotels
+ * and list pages are not queued here. Rejecting one costs as much as answering it, and all loads of one iteration are
+ * one query.
  */
 export class Admission {
   /** batches that wait for the event loop */

@@ -57,11 +57,11 @@ function parsed(namespace: 'channel' | 'registry', body: Uint8Array): ReturnType
     return { error: 'bodyNotJson' };
   }
   const isRegistry = namespace === 'registry';
-  const asked = value?.[`${namespace}_ids`];
-  if (!Array.isArray(asked)) return { error: isRegistry ? 'registryIdsMissing' : 'channelIdsMissing' };
-  if (asked.length > 1000) return { error: isRegistry ? 'tooManyRegistryIds' : 'tooManyChannelIds' };
+  const requested = value?.[`${namespace}_ids`];
+  if (!Array.isArray(requested)) return { error: isRegistry ? 'registryIdsMissing' : 'channelIdsMissing' };
+  if (requested.length > 1000) return { error: isRegistry ? 'tooManyRegistryIds' : 'tooManyChannelIds' };
   const ids = new Set<string>();
-  for (const [index, element] of asked.entries()) {
+  for (const [index, element] of requested.entries()) {
     if (isRegistry) {
       const id =
         element instanceof Written

@@ -14,10 +14,10 @@ const ERRORS: Record<'channel' | 'registry', readonly (ErrorCode | undefined)[]>
 };
 
 /**
- * Result of reading a batch: each id once, in the order of first occurrence, registry ids in canonical digits; or the
- * error, with the index of the first wrong element. Ids that no hotel can have may be omitted.
+ * Result of reading a batch: each id once, in the order of first occurrence, with registry ids in canonical digits.
+ * Else the error, with the index of the first wrong element. Ids that no hotel can have may be omitted.
  */
-export type BatchIds = { ids: string[] } | { error: ErrorCode; index?: number };
+type BatchIds = { ids: string[] } | { error: ErrorCode; index?: number };
 
 const { wasm, memory } = instantiate(MEMORY_BYTES);
 const bytes = Buffer.from(memory.buffer);

@@ -32,7 +32,7 @@ export class ConnectionTurnover {
     if (maxAgeS > 0) this.#timer = setInterval(() => this.#measure(), MEASURE_EVERY_MS).unref();
   }
 
-  /** To be asked once for each answer: true if its connection is to be closed. */
+  /** Returns true if the connection of the next response is to be closed. To be called once for each response. */
   isDue(): boolean {
     if (--this.#left > 0) return false;
     this.#credit--;

@@ -97,7 +97,7 @@ describe('a response that is compressed', () => {
   });
 
   it.each([
-    ['before it was asked when it is made', true],
+    ['before the callback was set', true],
     ['after', false],
   ])('is not finished while they work on it, although its client disconnected %s', async (_, before) => {
     const exchange = exchangeFor({ 'accept-encoding': 'gzip' });

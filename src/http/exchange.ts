@@ -16,8 +16,8 @@ import {
 } from './compression.ts';
 import { closingOf, matches } from './etag.ts';
 import { Heads, KEEP_ALIVE } from './head.ts';
-import type { Page } from './page.ts';
 import { newIds, ownId } from './request-id.ts';
+import type { StaticPage } from './static-page.ts';
 import { TickBudget } from './tick-budget.ts';
 import { type TraceContext, traceContextOf } from './trace-context.ts';
 import { giveBack, keep, type PendingWrite } from './write-backlog.ts';
@@ -89,8 +89,8 @@ export class Exchange {
   #made = false;
   /** while another thread compresses the response */
   #compressing = false;
-  #pending: PendingWrite | undefined;
   /** the unsent rest of the response */
+  #pending: PendingWrite | undefined;
   #madeAtMs: number | undefined;
   #onMade: (() => void) | undefined;
 
@@ -149,8 +149,8 @@ export class Exchange {
   }
 
   /**
-   * Calls back when the response is made, although its bytes may still be sent, or when the client has disconnected
-   * and no work on it remains.
+   * Calls back when the response is made, or when the client has disconnected and no work on it remains. Bytes of the
+   * response may still be unsent.
    */
   whenMade(done: () => void): void {
     if (this.#made || (this.#over && !this.#compressing)) done();
@@ -196,7 +196,7 @@ export class Exchange {
   }
 
   /** Sends 200 with a page that is the same for all clients. */
-  async page(page: Page): Promise<void> {
+  async page(page: StaticPage): Promise<void> {
     this.defer();
     const { encoding } = this;
     const { tag, body } = await page.read(encoding);
@@ -322,7 +322,7 @@ export class Exchange {
       if (this.closesConnection) response.end(body, true);
       else response.end(body);
     } else {
-      // the library cannot close after a body in parts: the client is asked to close
+      // the library cannot close after a body in parts: the header makes the client close
       if (this.closesConnection) head.add(CLOSE);
       response.writeStatus(head.bytes);
       this.#writeLarge(status, body, heads === JSON_HEADS, madeAtMs);

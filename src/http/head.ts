@@ -7,7 +7,7 @@ const USUAL_BYTES = 512;
  * Assembles status line and headers of similar responses as bytes. A string would be joined by V8, then measured and
  * copied by uWebSockets.js.
  */
-export class Head {
+class Head {
   readonly #startLength: number;
   #bytes: Buffer;
   #length = 0;

@@ -16,7 +16,7 @@ import { compressNow, type Encoding, isWorthwhile, MIN_COMPRESSED_BYTES } from '
 import { listTagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
-import { asksForRegistryId, parseQuery, readListQuery } from './query.ts';
+import { hasRegistryId, parseQuery, readListQuery } from './query.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 
 /** Operations of the contract, called by the pipeline. */
@@ -147,40 +147,62 @@ export function operationsOn(
     const { limit, offset, registryId } = query;
     const { collection, keyId } = exchange.principal!;
     if (registryId !== undefined) return sendList(exchange, 'registry', offset > 0 ? [] : [registryId]);
-    // a hotel deleted between the two lookups is left out
-    const sendPage = (page: Page) =>
-      sendList(exchange, 'id', page.ids, linkHeader(`${address}/hotels`, limit, offset, page));
-    const held =
+    const held = (): Page | undefined =>
       collection === null ? hotelList.held(offset, limit) : collections.heldPage(collection, offset, limit);
-    if (held) return sendPage(held);
-    const page =
+    const read = (isCurrent = false): Promise<Page> =>
       collection === null
-        ? hotelList.page(offset, limit)
-        : collections.page(collection, offset, limit, keyId);
-    return page.then(sendPage);
+        ? hotelList.page(offset, limit, isCurrent)
+        : collections.page(collection, offset, limit, keyId, isCurrent);
+    const sendPage = (page: Page, again?: (gone: string[]) => Promise<void>) =>
+      sendList(exchange, 'id', page.ids, linkHeader(`${address}/hotels`, limit, offset, page), again);
+    // a short page means the end of the list: if hotels were deleted between the two lookups, the page is read again
+    const again = async (gone: string[]) => {
+      for (const id of gone) {
+        if (collection === null) hotelList.index.moved(id);
+        else collections.moved(collection, id);
+      }
+      return sendPage(await read(true));
+    };
+    const page = held();
+    return page ? sendPage(page, again) : read().then((found) => sendPage(found, again));
   };
 
-  /** Sends the list of the hotels with these keys, synchronously if the local cache holds all of them. */
-  const sendList = (exchange: Exchange, namespace: Namespace, keys: readonly string[], headers = '') => {
+  /**
+   * Sends the list of the hotels with these keys, synchronously if the local cache holds all of them. If some do not exist,
+   * it calls `again` with their keys instead, or leaves them out.
+   */
+  const sendList = (
+    exchange: Exchange,
+    namespace: Namespace,
+    keys: readonly string[],
+    headers = '',
+    again?: (gone: string[]) => Promise<void>,
+  ): void | Promise<void> => {
     const { collection, view } = exchange.principal!;
     if (keys.length === 0) return exchange.ok(EMPTY_ARRAY, listTagOf([]), headers);
+    const send = (tags: (string | undefined)[], body: () => Uint8Array) => {
+      if (again && tags.includes(undefined)) return again(keys.filter((_, i) => tags[i] === undefined));
+      return exchange.ok(body(), listTagOf(tags), headers);
+    };
     // the ids are those of a page, so all of them are in the collection
     const maySend = collection === null || namespace === 'id';
     const batchLookup = maySend ? local?.gatherKeys(namespace, keys, view) : undefined;
     if (!batchLookup)
-      return load(exchange, namespace, keys).then((found) => {
-        const tags = found.map((hotel) => hotel?.tag(view));
-        exchange.ok(joinBodies(found, view), listTagOf(tags), headers);
-      });
+      return load(exchange, namespace, keys).then((found) =>
+        send(
+          found.map((hotel) => hotel?.tag(view)),
+          () => joinBodies(found, view),
+        ),
+      );
     const tags = batchLookup.tags(view);
-    if (batchLookup.misses === 0) return exchange.ok(batchLookup.output, listTagOf(tags), headers);
+    if (batchLookup.misses === 0) return send(tags, () => batchLookup.output);
     const partial = batchLookup.takePartial();
     return load(exchange, namespace, partial.keys).then((found) => {
       const places = new Map(keys.map((key, i) => [key, i]));
       partial.keys.forEach((key, i) => {
         tags[places.get(key)!] = found[i]?.tag(view);
       });
-      exchange.ok(partial.complete(found, view), listTagOf(tags), headers);
+      return send(tags, () => partial.complete(found, view));
     });
   };
 
@@ -191,7 +213,7 @@ export function operationsOn(
     list: {
       route: 'list',
       read: (request) => parseQuery(request.getQuery() ?? ''),
-      needsRegistry: asksForRegistryId,
+      needsRegistry: hasRegistryId,
       answer: answerList,
     },
     hotel: {

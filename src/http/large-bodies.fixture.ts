@@ -1,16 +1,14 @@
 const MIB = 1024 * 1024;
 
 /** `text` repeated between `before` and `after` until the whole is just about 1 MiB long. */
-export function filled(before: string, text: string, after: string): Buffer {
+function filled(before: string, text: string, after: string): Buffer {
   const count = Math.floor((MIB - before.length - after.length) / Buffer.byteLength(text, 'latin1'));
   return Buffer.from(before + text.repeat(count) + after, 'latin1');
 }
 
-function nested(before: string, open: string, inside: string, close: string, after: string): Buffer {
-  const levels = Math.floor(
-    (MIB - before.length - after.length - inside.length) / (open.length + close.length),
-  );
-  return Buffer.from(before + open.repeat(levels) + inside + close.repeat(levels) + after, 'latin1');
+function nested(before: string, open: string, inside: string, close: string): Buffer {
+  const levels = Math.floor((MIB - before.length - 1 - inside.length) / (open.length + close.length));
+  return Buffer.from(`${before}${open.repeat(levels)}${inside}${close.repeat(levels)}}`, 'latin1');
 }
 
 const IDS = '{"registry_ids":[1.0],"x":';
@@ -23,9 +21,9 @@ export const shapes: Readonly<Record<string, Buffer>> = {
   'empty arrays': filled(`${IDS}[[]`, ',[]', ']}'),
   'empty objects': filled(`${IDS}[{}`, ',{}', ']}'),
   'objects of one member': filled(`${IDS}[1`, ',{"a":1}', ']}'),
-  'deep arrays': nested(IDS, '[', '', ']', '}'),
-  'deep objects': nested(IDS, '{"a":', '1', '}', '}'),
-  'deep objects without a name': nested(IDS, '{"":', '1', '}', '}'),
+  'deep arrays': nested(IDS, '[', '', ']'),
+  'deep objects': nested(IDS, '{"a":', '1', '}'),
+  'deep objects without a name': nested(IDS, '{"":', '1', '}'),
   'brackets that stay open': filled(IDS, '[', ''),
   'objects that stay open': filled(IDS, '{"":', ''),
   'members of one name': filled('{"registry_ids":[1.0]', ',"x":1', '}'),

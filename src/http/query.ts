@@ -22,7 +22,7 @@ export interface ChangesQuery {
 }
 
 /** Parameters of a list request. */
-export interface ListQuery {
+interface ListQuery {
   limit: number;
   /** at most 2^53-1 */
   offset: number;
@@ -31,7 +31,7 @@ export interface ListQuery {
 }
 
 /** Returns true if the list is filtered by registry id, which needs the scope whatever the value. */
-export function asksForRegistryId(parameters: Map<string, string | undefined>): boolean {
+export function hasRegistryId(parameters: Map<string, string | undefined>): boolean {
   return parameters.has('registry_id');
 }
 

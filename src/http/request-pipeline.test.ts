@@ -63,12 +63,3 @@ it('nothing is read for a batch whose client disconnected during the lookup of i
   await tick();
   expect(answer).not.toHaveBeenCalled();
 });
-
-it('a request waits for the lookup of its key', async () => {
-  const answer = vi.fn<() => void>();
-  const rule = { route: 'hotel', read: () => 'h1', needsRegistry: () => false, answer } as const;
-  pipeline.get(rule, 'GET')(response, request);
-  lookup.resolve(ACCESS);
-  await tick();
-  expect(answer).toHaveBeenCalledTimes(1);
-});

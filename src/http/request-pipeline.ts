@@ -11,8 +11,8 @@ import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import { bodyCoding, type Framing, framingOf, hasBody } from './framing.ts';
-import type { Page } from './page.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
+import type { StaticPage } from './static-page.ts';
 
 /** Result for a valid key whose rate limit is used up. */
 const SPENT = Symbol('spent');
@@ -22,9 +22,9 @@ type PipelineEntry = Principal | null | typeof SPENT;
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
 
 /**
- * Handles every request before and after its operation: it makes the exchange, authenticates the key (401),
- * authorizes the scope (403), applies rate limits, and turns every failure into a response. No exception reaches
- * uWebSockets.js, where it would end the worker.
+ * Handles every request before and after its operation. It makes the exchange, authenticates the key (401), authorizes
+ * the scope (403), applies rate limits, and turns every failure into a response. No exception reaches uWebSockets.js,
+ * where it would end the worker.
  */
 export class RequestPipeline implements Observer {
   readonly #apiKeys: ApiKeyCache;
@@ -141,7 +141,7 @@ export class RequestPipeline implements Observer {
   }
 
   /** Creates a handler for GET or HEAD of a public page. */
-  page(page: Page, method: 'GET' | 'HEAD'): Handler {
+  page(page: StaticPage, method: 'GET' | 'HEAD'): Handler {
     const counter = this.#metrics.requests.at('page', method);
     const serve = (exchange: Exchange, request: HttpRequest) =>
       isBodiless(exchange, request) ? exchange.page(page) : undefined;

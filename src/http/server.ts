@@ -3,9 +3,9 @@ import { App, type HttpRequest, us_listen_socket_close } from 'uWebSockets.js';
 import { publicErrors } from '../errors.ts';
 import type { Exchange } from './exchange.ts';
 import type { Operations } from './hotel-handlers.ts';
-import type { Page } from './page.ts';
 import type { Handler, RequestPipeline } from './request-pipeline.ts';
 import type { GetRouteDefinition } from './routes.ts';
+import type { StaticPage } from './static-page.ts';
 
 /** The public port of one worker. */
 export interface Server {
@@ -22,7 +22,7 @@ export interface Server {
 /** Registration methods of the library by HTTP method. */
 const REGISTER = { GET: 'get', HEAD: 'head', POST: 'post' } as const;
 
-/** A path, in which `:id` stands for one segment, and the handlers of its methods. */
+/** A path, in which `:id` matches one segment, and the handlers of its methods. */
 type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Handler>>];
 
 /**
@@ -33,7 +33,7 @@ type Route = [path: string, handlers: Partial<Record<keyof typeof REGISTER, Hand
 export function openServer(
   operations: Operations,
   pipeline: RequestPipeline,
-  pages: ReadonlyMap<string, Page>,
+  pages: ReadonlyMap<string, StaticPage>,
   basePath: string,
   limit: { maxConnections: number; onRejected: () => void },
 ): Server {

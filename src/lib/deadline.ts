@@ -4,8 +4,8 @@ const SLICES = 10;
 const MAX_EXTENSION = 2;
 
 /**
- * Bounds waiting for another process. Event-loop stalls extend it, at most to twice its value: a stall counts as one slice
- * of ten, however long it is, because a response may have arrived unread.
+ * Bounds waiting for another process. Event-loop stalls extend it, at most to twice its value. A stall counts as one
+ * slice of ten, however long it is, because a response may have arrived unread.
  */
 export class StallTolerantDeadline {
   readonly #timeoutMs: number;
@@ -66,7 +66,7 @@ export class StallTolerantDeadline {
 /** Error of work that exceeded its deadline. */
 export class DeadlineExceeded extends Error {
   override name = 'DeadlineExceeded';
-  /** this process stood still for longer than the deadline, so it does not know whether the other one was silent */
+  /** this process stalled for longer than the deadline, so it is unknown whether the other one was silent */
   readonly stoodStill: boolean;
 
   constructor(message: string, stoodStill = false) {

@@ -4,7 +4,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 export const MAC_BYTES = 16;
 
 /** Purpose of a code; a code for one purpose does not verify for another. */
-export type Purpose = 'feed' | 'key';
+type Purpose = 'feed' | 'key';
 
 /** Signs and verifies with the secret of the database's history, which only the serving role can read. */
 export class MacSecret {

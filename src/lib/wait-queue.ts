@@ -34,8 +34,8 @@ export class WaitQueue<Item> {
   #measuredAtMs = 0;
 
   /**
-   * Takes the time per unit of size until the rate has been measured, and the size an owner may take in one round,
-   * about the size of a usual item.
+   * `msPerUnit`: time per unit of size, used until the rate has been measured. `quantum`: size that an owner may use in
+   * one round, about that of a usual item.
    */
   constructor(msPerUnit: number, quantum: number) {
     this.#msPerUnit = msPerUnit;
@@ -104,8 +104,8 @@ export class WaitQueue<Item> {
   }
 
   /**
-   * Estimates the size that leaves before a new item of this owner: its own items and an equal share of every other
-   * owner, at most all.
+   * Estimates the size that leaves before a new item of this owner. It is the size of its own items and an equal share
+   * of every other owner, at most that of all.
    */
   sizeBefore(owner: string): number {
     if (this.#length === 0) return 0;
@@ -116,8 +116,8 @@ export class WaitQueue<Item> {
   }
 
   /**
-   * True if a new item of this owner would wait longer than `mostMs`: by the recent rate (Little's law), or because the
-   * owner's first item has already waited longer.
+   * Returns true if a new item of this owner would wait longer than `mostMs` by the recent rate (Little's law). Also true if
+   * the owner's first item has already waited longer.
    */
   isFull(owner: string, mostMs: number, nowMs: number): boolean {
     const first = this.#flows.get(owner)?.first;

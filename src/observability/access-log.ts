@@ -4,13 +4,13 @@ import type { CountedMethod, Route } from './request-histogram.ts';
 
 /** Reasons for a line about a request. Requests without a line are counted by the same reasons. */
 export const UNLOGGED = ['failed', 'slow', 'sampled'] as const;
-export type Unlogged = (typeof UNLOGGED)[number];
+type Unlogged = (typeof UNLOGGED)[number];
 
 /** Maximum number of lines per second and kind. A line takes about 10 µs, and failures come in floods. */
 const LINES_PER_SECOND: Record<Unlogged, number> = { failed: 50, slow: 50, sampled: 1_000 };
 
 /** Fields of a line about a request. They identify no person: neither address nor path is among them. */
-export interface LoggedRequest {
+interface LoggedRequest {
   readonly requestId: string;
   /** of the caller */
   readonly trace: { trace_id: string; span_id: string } | undefined;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Counter, Gauge, type Registry } from 'prom-client';
 
 /** Sources of a worker's metrics that are read at a scrape. */
-export interface WorkerSource {
+interface WorkerSource {
   pipeline: { readonly inProgress: number; readonly batchesWaiting: number };
   server: { readonly connections: number };
   /** maximum number of client connections of the worker */

@@ -3,9 +3,9 @@ import { Counter, type Registry } from 'prom-client';
 const TIERS = ['local', 'redis', 'postgres'] as const;
 const ANSWERS = ['hit', 'absent', 'miss'] as const;
 
-export type Tier = (typeof TIERS)[number];
+type Tier = (typeof TIERS)[number];
 /** Results of a lookup in a tier: found, known to be absent, unknown. */
-export type Answer = (typeof ANSWERS)[number];
+type Answer = (typeof ANSWERS)[number];
 
 /**
  * Counts lookups by tier and result. The counts are plain fields, because a call with two labels costs a cached

@@ -5,6 +5,9 @@ const DELAY_BOUNDS = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2]
 /** Sampling interval of the event loop: in an idle process 50 timers per second take 0.35 % of a core. */
 const SAMPLE_MS = 50;
 
+/** Metrics of the delays that were sampled since the last scrape. */
+const LAG = /^nodejs_eventloop_lag_(?!seconds$)/;
+
 /**
  * Registers the event-loop metrics of a process. `worker`: its number from 1, which a replacement keeps, or `primary`. The
  * rate of the active seconds is the utilisation of the loop.
@@ -44,9 +47,16 @@ export function watchProcess(registry: Registry, worker: string): void {
 export function defaultMetrics(worker: string): () => Promise<object[]> {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, labels: { worker }, eventLoopMonitoringPrecision: SAMPLE_MS });
+  let lags: object[] = [];
   return async () => {
-    const metrics = await registry.getMetricsAsJSON();
     // the processes differ in their label: none of the series is omitted or averaged
-    return metrics.map((metric) => ({ ...metric, aggregator: 'sum' }));
+    const metrics = (await registry.getMetricsAsJSON()).map((metric) => ({ ...metric, aggregator: 'sum' }));
+    const isLag = ({ name }: { name: string }) => LAG.test(name);
+    // without a sample since the last scrape, the mean is NaN and the minimum 292 years: the last values are repeated
+    const found = metrics.filter(isLag);
+    if (!found.some(({ values }) => values.some(({ value }) => Number.isNaN(value))))
+      // the registry changes its objects at the next scrape
+      lags = structuredClone(found);
+    return [...metrics.filter((metric) => !isLag(metric)), ...lags];
   };
 }

@@ -168,12 +168,12 @@ export class Postgres {
       await new Promise<void>((resolve) => this.#waiting.append(owner, resolve, 1, beganMs));
     this.#running++;
     try {
+      if (this.#breaker.open)
+        throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
       if (deadline.over || performance.now() - beganMs > this.#mostWaitMs)
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
-      if (this.#breaker.open)
-        throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
       const result = await this.#attemptTwice(run, deadline);
       this.#breaker.succeeded();
       return result;

@@ -4,8 +4,8 @@ import { postgresTlsOf } from '../config/postgres-tls.ts';
 /** Purposes of connections. All but `operate` assume the role that cannot write. */
 export type Purpose =
   /**
-   * queries of the workers, read only; `pooled`: through a pooler in transaction mode, where settings and prepared
-   * statements do not last, so the login itself must be read only
+   * queries of the workers, read only. `pooled`: through a pooler in transaction mode. Settings and prepared statements
+   * do not last there, so the login itself must be read only
    */
   | { kind: 'serve'; statementTimeoutMs: number; pooled: boolean }
   /** the active invalidator: holds a lock, takes changes off the queue */
@@ -104,9 +104,9 @@ function readArray(text: string): (string | null)[] {
 
 /**
  * Returns the rows of a result as PostgreSQL sent them; throws if it sent no result. With postgres.js 3.4, a query
- * written between the error and the end of a connection gets a result without command and rows after the reconnect,
- * which would read as absent hotels. A query that follows a failed one on the same connection may have holes before
- * its rows (porsager/postgres, issues 1119 and 1181).
+ * written between the error and the end of a connection gets a result without command and rows after the reconnect. It
+ * would read as absent hotels. A query that follows a failed one on the same connection may have holes before its rows
+ * (porsager/postgres, issues 1119 and 1181).
  */
 export function completed<Rows>(rows: Rows): Rows {
   const { length, count, command } = rows as { length?: number; count?: number; command?: string | null };

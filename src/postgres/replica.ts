@@ -68,7 +68,7 @@ export class Replica {
     const pausedMs = this.#pauseMs;
     try {
       const rows = await this.#postgres.rows<GuardedRows<Row>>(
-        guarded(text, parameters.length),
+        withPositionCheck(text, parameters.length),
         [...parameters, announced.term, announced.count],
         owner,
         lane,
@@ -120,7 +120,7 @@ export class Replica {
  * Adds to a query whether the replica has reached the two parameters after its own. A statement has one snapshot,
  * which makes this exact; a position queried in the statement is later than it.
  */
-function guarded(text: string, parameters: number): string {
+function withPositionCheck(text: string, parameters: number): string {
   return `select mark.reached, read.* from (
       select exists (
         select from hotel_api_feed_position where term = $${parameters + 1}::text and count >= $${parameters + 2}::bigint

@@ -5,7 +5,7 @@ import type { FeedPosition, Replica } from './replica.ts';
 const LOOK_EVERY_MS = 1_000;
 
 /** Result of a read for which a replica was considered; all but `answered` went to the primary. */
-export type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
+type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
 
 /**
  * Reads from replicas in turn. The primary answers while the change feed is down, and if the replica is behind, fails
@@ -19,7 +19,7 @@ export class Replicas {
   readonly #looking: NodeJS.Timeout;
   #nextIndex = 0;
 
-  /** `position`: the last received position, undefined while it is unknown. */
+  /** `announced`: returns the last received position, undefined while it is unknown. */
   constructor(
     primary: Postgres,
     replicas: Replica[],

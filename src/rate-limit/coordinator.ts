@@ -25,7 +25,7 @@ export class RateLimitCoordinator {
     return this.#windows.size;
   }
 
-  /** Grants a worker the requests it wants, as far as any are left. */
+  /** Grants a worker the requested number of requests, or what is left. */
   grant(worker: number, { id, limit, taken, wanted }: LeaseRequest, nowMs = performance.now()): LeaseGrant {
     const window = this.#windowOf(id, limit, nowMs, worker);
     if (window.worker !== worker) window.shared = true;

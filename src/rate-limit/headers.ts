@@ -2,9 +2,9 @@ import type { RateLimitDecision } from './limiter.ts';
 import type { RateLimit } from './rate-limit.ts';
 
 /**
- * Writes `RateLimit-Policy` (q requests in a window of w seconds), `RateLimit` (r left, the window ends in t seconds)
- * as in draft-ietf-httpapi-ratelimit-headers-10, and `Retry-After` for a rejected request. Each header begins with a
- * line end.
+ * Writes `RateLimit-Policy` (q requests in a window of w seconds) and `RateLimit` (r left, the window ends in t
+ * seconds) as in draft-ietf-httpapi-ratelimit-headers-10. A rejected request gets `Retry-After` too. Each header begins
+ * with a line end.
  */
 export function rateLimitHeaders({ requests, windowMs }: RateLimit, decision: RateLimitDecision): string {
   const resetS = Math.max(1, Math.ceil(decision.resetInMs / 1000));

@@ -100,8 +100,8 @@ export class RateLimiter {
   }
 
   /**
-   * Receives grants to other workers. It is called before those workers get them: what a client is told of a shared
-   * window, by whichever worker, never grows.
+   * Receives grants to other workers, which the primary sends before it grants. The remainder of a shared window that a
+   * client receives therefore grows only if it comes from a worker that has not read them yet.
    */
   receiveOfOthers(grants: LeaseGrant[]): void {
     const nowMs = performance.now();

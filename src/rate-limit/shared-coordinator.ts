@@ -22,7 +22,7 @@ export class SharedCoordinator {
     this.#count = count;
   }
 
-  /** Grants a worker the requests it wants, as far as any are left. */
+  /** Grants a worker the requested number of requests, or what is left. */
   grant(worker: number, requests: LeaseRequest[]): Promise<LeaseGrant[]> {
     return Promise.all(
       requests.map((request) =>

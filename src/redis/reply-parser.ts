@@ -71,7 +71,7 @@ export function joined(parts: { values: Values; at: readonly number[] }[], count
   return new Values(bytes, places);
 }
 
-export interface ReadingOptions {
+interface ReadingOptions {
   expectedBytes?: number;
   memory?: Buffer;
   replies?: number;

@@ -27,7 +27,7 @@ export interface Codec<Value> {
 }
 
 /** Newer versions in Redis that rejected values, as text and by key. */
-export type Standing = ReadonlyMap<string, string>;
+export type NewerVersionsByKey = ReadonlyMap<string, string>;
 
 /** Stores versioned values in Redis under `<generation>:<letter><key>`. An older value never replaces a newer one. */
 export class VersionedValues<Value> {
@@ -72,7 +72,11 @@ export class VersionedValues<Value> {
    * Stores values unless Redis holds newer ones. `over` names by key the wrong versions to be replaced. Returns the
    * rejected ones; undefined if Redis did not take all others.
    */
-  async store(values: Value[], ttlMs = this.#options.ttlMs, over?: Standing): Promise<Standing | undefined> {
+  async store(
+    values: Value[],
+    ttlMs = this.#options.ttlMs,
+    over?: NewerVersionsByKey,
+  ): Promise<NewerVersionsByKey | undefined> {
     const { keyOf, encode } = this.#codec;
     const rejected = await this.#redis.storeNewer(
       values.map((value) => {
@@ -81,7 +85,7 @@ export class VersionedValues<Value> {
       }),
       ttlMs,
     );
-    return rejected && new Map(rejected.map(([place, stands]) => [keyOf(values[place]!), stands]));
+    return rejected && new Map(rejected.map(([place, version]) => [keyOf(values[place]!), version]));
   }
 
   /** Returns some of the keys in Redis and the next cursor; undefined if Redis does not respond. */

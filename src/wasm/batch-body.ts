@@ -1,7 +1,7 @@
 import { compileModule, type Global } from './load.ts';
 
 /** Exports of assembly/batch-body/batch-body.ts. Addresses and lengths are in bytes. */
-export interface BatchBodyWasm {
+interface BatchBodyWasm {
   readonly INPUT: Global;
   readonly ELEMENTS: Global;
   /** index of the first wrong element */

@@ -1,7 +1,7 @@
 import { compileModule, type Global } from './load.ts';
 
 /** Exports of assembly/id-hash/id-hash.ts. Addresses and lengths are in bytes. */
-export interface IdHashWasm {
+interface IdHashWasm {
   readonly RESULT: Global;
   readonly INPUT: Global;
   readonly INPUT_BYTES: Global;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 /** WebAssembly memory. `grow` takes pages of 64 KiB and replaces `buffer`. */
-export interface Memory {
+interface Memory {
   readonly buffer: ArrayBuffer;
   grow(pages: number): number;
 }

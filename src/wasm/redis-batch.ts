@@ -47,7 +47,7 @@ export interface RedisBatchWasm {
  * Imports of the module, by the file that declares each. `isVisible` is called for each id of a filtered batch,
  * `keepEntry` for each entry of a reply that the local cache may store.
  */
-export interface RedisBatchImports {
+interface RedisBatchImports {
   requests: { isVisible(low: number, high: number): number };
   stream: { keepEntry(address: number, length: number): void };
 }

@@ -38,17 +38,17 @@ it('20 batches of 1000 at once are compressed off the event loop', async () => {
   const service = await startService({ hotels: rows });
   const body = JSON.stringify({ channel_ids: rows.map(({ channel_id }) => channel_id) });
   const answer = `[${rows.map((_, i) => hotelBody(i)).join(',')}]`;
-  const ask = () => service.post('/hotels/channel/batch', body, { headers: { 'accept-encoding': 'gzip' } });
-  const askAll = () => Promise.all(Array.from({ length: AT_ONCE }, ask));
+  const send = () => service.post('/hotels/channel/batch', body, { headers: { 'accept-encoding': 'gzip' } });
+  const sendAll = () => Promise.all(Array.from({ length: AT_ONCE }, send));
   // fills the cache and compiles the code
-  await ask();
-  await askAll();
+  await send();
+  await sendAll();
 
   for (let attempt = 1; ; attempt++) {
     const [ticksBefore, lateBefore] = [await ticksOf(service), await lateTimers(service)];
     let rejected = 0;
     for (let round = 0; round < ROUNDS; round++) {
-      for (const { status, headers, body: bytes } of await askAll()) {
+      for (const { status, headers, body: bytes } of await sendAll()) {
         // on a busy machine some requests would wait too long
         if (status === 503 && rejected++ < (ROUNDS * AT_ONCE) / 2) continue;
         expect([status, headers['content-encoding']]).toEqual([200, 'gzip']);

@@ -12,8 +12,8 @@ const MAX_IDLE = 32;
 const RESPONSE_TIMEOUT_MS = 10_000;
 
 /**
- * HTTP/1.1 connections to one port for a load generator: one request at a time on each, and a new connection whenever none
- * is idle, so that no request waits for another.
+ * HTTP/1.1 connections to one port for a load generator, with one request at a time on each. A new connection is opened
+ * whenever none is idle, so no request waits for another.
  */
 export class Connections {
   readonly #port: number;
@@ -25,12 +25,12 @@ export class Connections {
   }
 
   /** Resolves with the response, or with the kind of failure. */
-  ask(request: Buffer | string): Promise<Reply | 'lost' | 'silent'> {
+  send(request: Buffer | string): Promise<Reply | 'lost' | 'silent'> {
     let connection = this.#idle.shift();
     while (connection && !connection.isUsable) connection = this.#idle.shift();
     connection ??= new Connection(this.#port);
     this.#all.add(connection);
-    return connection.ask(request).then((reply) => {
+    return connection.send(request).then((reply) => {
       if (connection.isUsable && this.#idle.length < MAX_IDLE) this.#idle.push(connection);
       else {
         connection.close();
@@ -61,7 +61,7 @@ class Connection implements ResponseHandler {
     return !this.#http.isClosed;
   }
 
-  ask(request: Buffer | string): Promise<Reply | 'lost' | 'silent'> {
+  send(request: Buffer | string): Promise<Reply | 'lost' | 'silent'> {
     return new Promise((resolve) => {
       this.#answer = resolve;
       this.#timer = setTimeout(() => {

@@ -72,7 +72,7 @@ function run(mix: Mix): void {
     () => isOver,
     (dueMs) => {
       late.push(performance.now() - dueMs);
-      void ask(pick(mix, credit, rate), performance.timeOrigin + dueMs);
+      void send(pick(mix, credit, rate), performance.timeOrigin + dueMs);
     },
   );
 }
@@ -88,9 +88,9 @@ function pick(mix: Mix, credit: Mix, rate: number): Kind {
   return chosen;
 }
 
-async function ask(kind: Kind, dueMs: number): Promise<void> {
+async function send(kind: Kind, dueMs: number): Promise<void> {
   const { request, status, body } = REQUESTS[kind]();
-  const reply = await connections.ask(request);
+  const reply = await connections.send(request);
   const tookMs = now() - dueMs;
   const outcome = outcomeOf(reply, status, body);
   if (outcome !== 'ok' && outcome !== 'unavailable' && faults.length < MAX_FAULTS)

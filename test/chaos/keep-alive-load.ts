@@ -38,10 +38,10 @@ export class KeepAliveLoad {
       perSecond,
       () => this.#over,
       () => {
-        const asked = this.#ask(requests[sent++ % requests.length]!).finally(() =>
-          this.#pending.delete(asked),
+        const pending = this.#send(requests[sent++ % requests.length]!).finally(() =>
+          this.#pending.delete(pending),
         );
-        this.#pending.add(asked);
+        this.#pending.add(pending);
       },
     );
   }
@@ -54,11 +54,14 @@ export class KeepAliveLoad {
     this.#client.close();
   }
 
-  async #ask({ path, body, answer }: CheckedRequest): Promise<void> {
+  async #send({ path, body, answer }: CheckedRequest): Promise<void> {
     const method = body ? 'POST' : 'GET';
     try {
-      const asking = this.#client.ask(path, { method }, body ? Buffer.from(body) : undefined);
-      const response = await Promise.race([asking, sleep(RESPONSE_TIMEOUT_MS, undefined, { ref: false })]);
+      const requesting = this.#client.request(path, { method }, body ? Buffer.from(body) : undefined);
+      const response = await Promise.race([
+        requesting,
+        sleep(RESPONSE_TIMEOUT_MS, undefined, { ref: false }),
+      ]);
       if (!response) this.faults.push(`${method} ${path}: no response within ${RESPONSE_TIMEOUT_MS} ms`);
       else if (response.status !== 200)
         this.faults.push(`${method} ${path}: ${response.status} ${response.text.slice(0, 100)}`);

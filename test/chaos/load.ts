@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type Mix, now, type Order, type Report, type Sample, USUAL_MIX } from './sample.ts';
 
-export interface LoadOptions {
+interface LoadOptions {
   port: number;
   key: string;
   /** default: the 200 requests/s of the promise */
@@ -54,8 +54,8 @@ export class Load {
 
   /** Resolves when all requests completed before now are reported. */
   async reported(): Promise<void> {
-    const asked = now();
-    while (this.#reportedMs < asked) {
+    const untilMs = now();
+    while (this.#reportedMs < untilMs) {
       if (this.#child.exitCode !== null) throw new Error('the load generator has exited');
       await sleep(10);
     }

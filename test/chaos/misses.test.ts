@@ -19,10 +19,10 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
     queries: await service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' }),
   });
   const clients = Array.from({ length: CLIENTS }, () => new Connections(service.port));
-  const ask = (path: (i: number) => string) =>
-    Promise.all(clients.map((client, i) => client.ask(getRequest(service.fullKey, path(i)))));
+  const send = (path: (i: number) => string) =>
+    Promise.all(clients.map((client, i) => client.send(getRequest(service.fullKey, path(i)))));
   // all connections are open, and the worker knows the key
-  await ask(() => 'chaos-0');
+  await send(() => 'chaos-0');
 
   const before = await commands();
   const [worker] = (await service.workerPids()) as [number];
@@ -32,9 +32,9 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
     timeout: 60_000,
   });
   // the requests are buffered by the kernel, and the worker reads all of them in its next iteration
-  const asking = ask((i) => `chaos-${i + 1}`);
+  const requesting = send((i) => `chaos-${i + 1}`);
   process.kill(worker, 'SIGCONT');
-  const replies = await asking;
+  const replies = await requesting;
   const after = await commands();
   for (const client of clients) client.close();
 

@@ -2,7 +2,7 @@ import { build } from 'hdr-histogram-js';
 import { KINDS, type Kind, OUTCOMES, type Outcome, type Sample } from './sample.ts';
 
 /** Results of requests; times in ms from when they were due. */
-export type OutcomeCounts = Record<Outcome, number> & {
+type OutcomeCounts = Record<Outcome, number> & {
   requests: number;
   /** of the responses with any status */
   p50Ms: number;

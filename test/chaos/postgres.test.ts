@@ -1,5 +1,5 @@
 import postgres, { type Sql } from 'postgres';
-import { beforeAll, describe, it, type TestContext } from 'vitest';
+import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import { afterDetection, type Fault, type FaultScenario } from './fault-scenario.ts';
@@ -9,6 +9,7 @@ import { Fixture } from './service-fixture.ts';
 await needs('redis-server');
 
 const MAX_CONNECTIONS = 50;
+const WORKERS = 2;
 
 let fixture: Fixture;
 
@@ -16,7 +17,7 @@ beforeAll(async () => {
   // without a local cache Redis is the only cache; both-down.test.ts tests the local cache. The timeout of Redis is long,
   // so that a busy machine does not open its circuit breaker.
   const env = { L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '400' };
-  fixture = await Fixture.open({ env, maxConnections: MAX_CONNECTIONS });
+  fixture = await Fixture.open({ env, workers: WORKERS, maxConnections: MAX_CONNECTIONS });
 });
 
 /** Checks the promises during an outage of PostgreSQL: cached hotels are served, other requests rejected. */
@@ -56,7 +57,11 @@ const postgresIs = async (
   fault: Omit<Fault, 'dependency'>,
   check = cachedOrRejected,
 ): Promise<FaultScenario> => {
-  const prepare = () => fixture.inRedis();
+  const prepare = async () => {
+    // after the fault before it, the feed may take 3.5 s to come back
+    await expect.poll(() => fixture.service.metric('hotel_api_change_feed_up')).toBe(WORKERS);
+    await fixture.inRedis();
+  };
   return survive(context, fixture, { ...fault, prepare, dependency: 'postgres' }, check);
 };
 

@@ -113,13 +113,13 @@ describe('no request fails while Redis', () => {
       },
       end: async () => {
         const client = new Redis(fixture.redis.url, { enableReadyCheck: false, protocol: 2 });
-        const ask = () =>
+        const send = () =>
           client.get('any').then(
             () => 'loaded',
             (error: Error) => error.message,
           );
-        expect(await ask()).toMatch(/^LOADING/);
-        while ((await ask()) !== 'loaded');
+        expect(await send()).toMatch(/^LOADING/);
+        while ((await send()) !== 'loaded');
         client.disconnect();
       },
     });

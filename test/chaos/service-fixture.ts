@@ -13,7 +13,7 @@ import { Load } from './load.ts';
 import { batchRequest } from './requests.ts';
 import { type Mix, now, type Sample } from './sample.ts';
 
-export interface FixtureOptions {
+interface FixtureOptions {
   /** in addition to the addresses of the proxies */
   env?: Record<string, string>;
   /** default 2 */
@@ -157,7 +157,7 @@ export class Fixture {
       for (let i = 0; i < warm; i += BATCH) {
         const numbers = Array.from({ length: Math.min(BATCH, warm - i) }, (_, j) => i + j);
         for (const namespace of ['channel', 'registry'] as const) {
-          let reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+          let reply = await connections.send(batchRequest(fullKey, namespace, numbers));
           // a busy machine rejects batches that would wait too long
           for (
             let attempt = 1;
@@ -165,7 +165,7 @@ export class Fixture {
             attempt++
           ) {
             await sleep(100);
-            reply = await connections.ask(batchRequest(fullKey, namespace, numbers));
+            reply = await connections.send(batchRequest(fullKey, namespace, numbers));
           }
           if (typeof reply === 'string' || reply.status !== 200)
             throw new Error(
@@ -221,26 +221,28 @@ export class Fixture {
       .slice(-25);
   }
 
-  /** Resolves after a span of `spanMs` with normal responses only; throws after `timeoutMs`. */
-  async untilNormal(spanMs = 500, timeoutMs = 10_000): Promise<void> {
+  /** Resolves after half a second with normal responses only; throws after ten seconds. */
+  async untilNormal(): Promise<void> {
     const beganMs = now();
     for (;;) {
       await sleep(50);
       await this.load.reported();
       const endMs = now() - 100;
-      const samples = this.load.between(endMs - spanMs, endMs);
-      if (endMs - spanMs >= beganMs - spanMs && samples.length > 0 && samples.every(isNormal)) return;
-      if (now() - beganMs > timeoutMs) {
+      const samples = this.load.between(endMs - NORMAL_SPAN_MS, endMs);
+      if (endMs >= beganMs && samples.length > 0 && samples.every(isNormal)) return;
+      if (now() - beganMs > NORMAL_TIMEOUT_MS) {
         const announced = this.load.faults.slice(-5).map(({ what }) => what);
         const worst = samples.filter((sample) => !isNormal(sample)).slice(0, 5);
         throw new Error(
-          `no calm within ${timeoutMs} ms: ${JSON.stringify([announced, worst])}\n${this.notable().join('\n')}`,
+          `no calm within ${NORMAL_TIMEOUT_MS} ms: ${JSON.stringify([announced, worst])}\n${this.notable().join('\n')}`,
         );
       }
     }
   }
 }
 
+const NORMAL_SPAN_MS = 500;
+const NORMAL_TIMEOUT_MS = 10_000;
 /** Maximum latency without faults. */
 const NORMAL_MS = 200;
 

@@ -1,11 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, type TestContext } from 'vitest';
 import { readPosition } from '../../src/change-feed/history.ts';
-import { freshDatabase, freshRedis } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
-import { FaultProxy } from '../support/proxy.ts';
 import { addResult } from '../support/run-length.ts';
-import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { type Service, type ServiceOptions, startBehindProxy, startService } from '../support/service.ts';
 import { Connections } from './connections.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 
@@ -21,20 +19,15 @@ const loads = (service: Service): Promise<number> =>
 
 describe('500 clients that request one id when it has just expired', () => {
   it('cause at most one query of each worker', async (context) => {
-    const database = await freshDatabase();
-    const redisDatabase = await freshRedis();
-    const proxy = await FaultProxy.before(database.url);
-    const service = await startService({
+    const { service, proxy } = await startBehindProxy({
       workers: 2,
-      database,
-      redisDatabase,
       hotels: [hotelRow(1)],
       // only Redis holds it, for a second
-      env: { DATABASE_URL: proxy.url, L1_MAX_BYTES: '0', REDIS_TTL_S: '1', ABSENT_TTL_S: '1' },
+      env: { L1_MAX_BYTES: '0', REDIS_TTL_S: '1', ABSENT_TTL_S: '1' },
     });
     const connections = new Connections(service.port);
-    const ask = (path: string) =>
-      connections.ask(`GET /hotels/${path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${service.fullKey}\r\n\r\n`);
+    const send = (path: string) =>
+      connections.send(`GET /hotels/${path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${service.fullKey}\r\n\r\n`);
     const rows: number[] = [];
     for (const [path, answer] of [
       ['chaos-1', hotelBody(1)],
@@ -42,12 +35,12 @@ describe('500 clients that request one id when it has just expired', () => {
       ['unknown', '{"error":"Hotel not found"}'],
     ] as const) {
       // every worker has it, on as many connections as will be used
-      await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
+      await Promise.all(Array.from({ length: CLIENTS }, () => send(path)));
       await expect.poll(() => service.redis!.dbsize()).toBeLessThanOrEqual(1);
       // long enough for all requests to arrive before the first response
       proxy.delay(100);
       const before = await loads(service);
-      const replies = await Promise.all(Array.from({ length: CLIENTS }, () => ask(path)));
+      const replies = await Promise.all(Array.from({ length: CLIENTS }, () => send(path)));
       expect(replies.map((reply) => (typeof reply === 'string' ? reply : reply.body.toString()))).toEqual(
         new Array(CLIENTS).fill(answer),
       );
@@ -64,8 +57,8 @@ describe('500 clients that request one id when it has just expired', () => {
 });
 
 /**
- * Fills the caches with all entries at once, requests them repeatedly until `forMs` after the first was loaded again, and
- * compares the busiest second with the mean.
+ * Fills the caches with all entries at once, and requests them until `forMs` after the first was loaded again. Compares
+ * the busiest second with the mean.
  */
 async function evenly(
   context: TestContext,

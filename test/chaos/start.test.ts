@@ -41,8 +41,8 @@ async function readyAfter(fault: Outage, readyMeanwhile: boolean): Promise<numbe
     const repairedMs = now();
     await expect.poll(() => status('/readyz'), POLL).toBe(200);
     const readyMs = now() - repairedMs;
-    const answer = await service.get('/hotels/chaos-7');
-    expect([answer.status, answer.text]).toEqual([200, hotelBody(7)]);
+    const response = await service.get('/hotels/chaos-7');
+    expect([response.status, response.text]).toEqual([200, hotelBody(7)]);
     return readyMs;
   } finally {
     await fault.end();

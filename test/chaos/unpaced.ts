@@ -14,9 +14,9 @@ export interface Path {
 }
 
 /**
- * Returns a loopback address to which the kernel sends without pacing. BBR paces by timers: it takes a client that received a
- * few bytes for slow, and sends the next megabyte in portions, at the cost of the worker. If the machine uses BBR and the
- * setting cannot be changed, it remains.
+ * Returns a loopback address to which the kernel sends without pacing. BBR paces by timers. It takes a client that
+ * received a few bytes for slow, and sends the next megabyte in portions, at the cost of the worker. If the machine
+ * uses BBR and the setting cannot be changed, it remains.
  */
 export async function unpacedPath(): Promise<Path> {
   const congestionControl = (

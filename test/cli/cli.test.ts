@@ -59,12 +59,6 @@ describe('usage', () => {
     else expect(outcome).toMatchObject({ stdout: '', stderr: expect.not.stringMatching(/\n {4}at /) });
   });
 
-  test('all faults of the configuration are reported at once, by name', async () => {
-    const { code, stderr } = await hotelApi(['config'], { env: { PORT: 'x', WORKERS: '0' } });
-    expect(code).toBe(2);
-    for (const name of ['DATABASE_URL', 'PORT', 'WORKERS']) expect(stderr).toContain(name);
-  });
-
   test('an unavailable server is reported in one line with its address, without the password', async () => {
     const env = { DATABASE_URL: 'postgres://user:s3cret@127.0.0.1:1/hotels' };
     const { code, stderr } = await hotelApi(['keys', 'list'], { env });
@@ -392,12 +386,12 @@ describe('seed and import', () => {
     test('an id that another hotel keeps is rejected, and so are lines that depended on the rejected one', async () => {
       await reset();
       const taken = { ...A, channel_id: 'three' };
-      const feedApplier = { ...B, channel_id: 'one' };
-      expect(await run([feedApplier, taken, { id: 'd', name: 'D' }])).toEqual(
+      const dependent = { ...B, channel_id: 'one' };
+      expect(await run([dependent, taken, { id: 'd', name: 'D' }])).toEqual(
         counts({ inserted: 1, rejected: 2 }),
       );
       expect(await channels()).toEqual({ a: 'one', b: 'two', c: 'three', d: null });
-      expect(await rejected()).toBe(line(feedApplier) + line(taken));
+      expect(await rejected()).toBe(line(dependent) + line(taken));
     });
 
     test('a hotel keeps its own id against an earlier line that claims it', async () => {

@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { STRIPPED } from '../support/stripped.ts';
 
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -41,7 +42,10 @@ export class Program {
     input: string | Buffer = '',
     env: NodeJS.ProcessEnv = { DATABASE_URL: this.database.ownerUrl },
   ): { child: ChildProcess; outcome: Promise<Outcome> } {
-    const child = spawn(process.execPath, [MAIN, ...args], { cwd: this.folder, env });
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      cwd: this.folder,
+      env: { ...STRIPPED, ...env },
+    });
     child.stdin.end(input);
     const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(
       ([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }),

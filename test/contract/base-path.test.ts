@@ -20,9 +20,9 @@ describe('a base path', () => {
     '/hotels/registry/500001',
     '/hotels?registry_id=500001',
   ])('precedes %s, which is unknown without it', async (path) => {
-    const answer = await service.get(`/data/v1${path}`);
-    expect(answer.status).toBe(200);
-    expect(answer.text).toContain('"id":"h1"');
+    const response = await service.get(`/data/v1${path}`);
+    expect(response.status).toBe(200);
+    expect(response.text).toContain('"id":"h1"');
     for (const other of [
       path,
       `/data${path}`,
@@ -51,8 +51,8 @@ describe('a base path', () => {
   });
 
   it('does not change the methods that a path allows', async () => {
-    const answer = await service.get('/data/v1/hotels/channel/batch', { method: 'PUT' });
-    expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD, POST']);
+    const response = await service.get('/data/v1/hotels/channel/batch', { method: 'PUT' });
+    expect([response.status, response.headers.allow]).toEqual([405, 'GET, HEAD, POST']);
     expect((await service.get('/hotels/channel/batch', { method: 'PUT' })).status).toBe(404);
   });
 });

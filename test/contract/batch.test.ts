@@ -42,8 +42,7 @@ beforeAll(async () => {
 
 const byChannel = (body: string | Buffer | object, options = {}) =>
   service.post('/hotels/channel/batch', body, options);
-const byRegistry = (body: string | Buffer | object, options = {}) =>
-  service.post('/hotels/registry/batch', body, options);
+const byRegistry = (body: string | Buffer | object) => service.post('/hotels/registry/batch', body);
 const channels = (...ids: unknown[]) => byChannel({ channel_ids: ids });
 /** Takes the elements as JSON text, which preserves 1.0 and long numbers. */
 const registries = (...elements: string[]) => byRegistry(`{"registry_ids":[${elements}]}`);
@@ -84,14 +83,14 @@ describe('a batch', () => {
   });
 
   it('compares integers by value, in any spelling', async () => {
-    const answer = await registries(
+    const response = await registries(
       '500001',
       '"0500001"',
       '"500001"',
       '500002',
       '"000000000000000000000500001"',
     );
-    expect(idsOf(answer)).toEqual(['h1', 'h2']);
+    expect(idsOf(response)).toEqual(['h1', 'h2']);
     expect(idsOf(await registries('"0500003"', '500003'))).toEqual(['h3']);
     expect(idsOf(await registries('0', '-0', '"-0"', '"00"', '"-00"', '0e999999999999'))).toEqual(['zero']);
     expect(idsOf(await registries('-5', '"-5"', '"-05"'))).toEqual(['minus']);
@@ -359,9 +358,9 @@ describe('the body of a batch', () => {
         Buffer.from(bytes, 'hex'),
         Buffer.from('"]}'),
       ]);
-      const answer = await byChannel(body);
-      if (answer.status === 400) expectRejected(answer, NOT_JSON);
-      else expect(idsOf(answer)).toEqual([]);
+      const response = await byChannel(body);
+      if (response.status === 400) expectRejected(response, NOT_JSON);
+      else expect(idsOf(response)).toEqual([]);
     }
   });
 

@@ -86,7 +86,7 @@ describe('the feed', () => {
     expect([...copy.announced].sort()).toEqual(
       [...HOTELS.map(({ id }) => id), 'gone', 'new', 'renamed'].sort(),
     );
-    expect((await copy.ask()).changes).toEqual([]);
+    expect((await copy.requestPage()).changes).toEqual([]);
   });
 
   it('is paged, and reports each hotel once, in its present state', async () => {
@@ -100,7 +100,7 @@ describe('the feed', () => {
     late.next = copy.tokens[3]!;
     late.more = true;
     const ids: string[] = [];
-    while (late.more) ids.push(...(await late.ask()).changes.map(({ id }) => id));
+    while (late.more) ids.push(...(await late.requestPage()).changes.map(({ id }) => id));
     expect(ids.length).toBeGreaterThanOrEqual(25);
     expect(new Set(ids.slice(-25)).size).toBe(25);
   });
@@ -148,12 +148,12 @@ describe('the feed', () => {
 
 describe('a response', () => {
   it('links to the next page, as its body does', async () => {
-    const answer = await service.get('/changes?limit=7&wait=0');
-    const link = /^<([^>]+)>; rel="next"$/.exec(String(answer.headers.link))![1]!;
+    const response = await service.get('/changes?limit=7&wait=0');
+    const link = /^<([^>]+)>; rel="next"$/.exec(String(response.headers.link))![1]!;
     const next = new URL(link, service.url);
     expect(next.pathname).toBe('/changes');
     expect(Object.fromEntries(next.searchParams)).toEqual({
-      after: answer.json().next,
+      after: response.json().next,
       limit: '7',
       wait: '0',
     });
@@ -172,13 +172,13 @@ describe('a response', () => {
 
   it('is 304 for a current tag, and is compressed on request', async () => {
     const path = '/changes';
-    const answer = await service.get(path);
-    const again = await service.get(path, { headers: { 'if-none-match': answer.headers.etag! } });
+    const response = await service.get(path);
+    const again = await service.get(path, { headers: { 'if-none-match': response.headers.etag! } });
     expect([again.status, again.text]).toEqual([304, '']);
     expect(again.headers['content-type']).toBeUndefined();
     const packed = await service.get(path, { headers: { 'accept-encoding': 'gzip' } });
     expect([packed.status, packed.headers['content-encoding']]).toEqual([200, 'gzip']);
-    const upToDate = `/changes?after=${answer.json().next}`;
+    const upToDate = `/changes?after=${response.json().next}`;
     const { etag } = (await service.get(upToDate)).headers;
     expect((await service.get(upToDate, { headers: { 'if-none-match': etag! } })).status).toBe(304);
   });
@@ -201,21 +201,24 @@ describe('a response', () => {
 
 describe('an invalid request is rejected:', () => {
   it.each(['0', '1001', '-1', '1.5', '', 'x', '1e2', '%zz'])('limit=%s', async (limit) => {
-    const answer = await service.get(`/changes?limit=${limit}`);
-    expect([answer.status, answer.json()]).toEqual([
+    const response = await service.get(`/changes?limit=${limit}`);
+    expect([response.status, response.json()]).toEqual([
       400,
       { error: 'limit must be an integer from 1 to 1000' },
     ]);
   });
 
   it.each(['31', '-1', '1.5', '', 'x', '%zz'])('wait=%s', async (wait) => {
-    const answer = await service.get(`/changes?wait=${wait}`);
-    expect([answer.status, answer.json()]).toEqual([400, { error: 'wait must be an integer from 0 to 30' }]);
+    const response = await service.get(`/changes?wait=${wait}`);
+    expect([response.status, response.json()]).toEqual([
+      400,
+      { error: 'wait must be an integer from 0 to 30' },
+    ]);
   });
 
   it.each(['', '0', 'x', 'null', '%zz', '😀', 'A'.repeat(40)])('after=%s', async (after) => {
-    const answer = await service.get(`/changes?after=${encodeURIComponent(after)}`);
-    expect([answer.status, answer.json()]).toEqual([400, { error: NO_TOKEN }]);
+    const response = await service.get(`/changes?after=${encodeURIComponent(after)}`);
+    expect([response.status, response.json()]).toEqual([400, { error: NO_TOKEN }]);
   });
 
   it('a token changed at any place', async () => {
@@ -234,8 +237,8 @@ describe('an invalid request is rejected:', () => {
     fields[4] = 'a\0';
     const text = Buffer.from(JSON.stringify(fields)).toString('base64url');
     const checksum = hash('sha256', `change token ${text}`, 'base64url').slice(0, 8);
-    const answer = await service.get(`/changes?after=${checksum}${text}`);
-    expect([answer.status, answer.json()]).toEqual([400, { error: NO_TOKEN }]);
+    const response = await service.get(`/changes?after=${checksum}${text}`);
+    expect([response.status, response.json()]).toEqual([400, { error: NO_TOKEN }]);
   });
 
   it('but the largest and smallest values are accepted, and unknown parameters ignored', async () => {
@@ -250,11 +253,11 @@ describe('wait', () => {
     copy = await mirror();
     // earlier changes may still be announced
     let quiet = 0;
-    while (quiet < 3) quiet = (await copy.ask()).changes.length === 0 ? quiet + 1 : 0;
+    while (quiet < 3) quiet = (await copy.requestPage()).changes.length === 0 ? quiet + 1 : 0;
   });
 
   it('ends with the first change', async () => {
-    const waiting = copy.ask(30);
+    const waiting = copy.requestPage(30);
     await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
     await service.sql`update hotels set name = 'waited for' where id = 'h4'`;
     const { changes, more } = await waiting;
@@ -276,16 +279,31 @@ describe('wait', () => {
       await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
       await service.sql`update api_keys set ${change} where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
       await expect
-        .poll(() => service.get('/hotels', { key }).then((answer) => answer.text))
+        .poll(() => service.get('/hotels', { key }).then((response) => response.text))
         .not.toContain('h1');
       await service.sql`update hotels set name = 'not shown' where id = 'h4'`;
       expect((await waiting).status).toBe(status);
     }
   });
 
+  it('ends without registry ids if the key loses the scope meanwhile', async () => {
+    const key = await insertKey(service.sql, ['registry']);
+    const { next } = (await service.get('/changes?limit=1000', { key })).json();
+    const waiting = service.get(`/changes?wait=30&limit=1000&after=${next}`, { key });
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
+    await service.sql`update api_keys set scopes = '{}' where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
+    await expect
+      .poll(() => service.get('/hotels', { key }).then((response) => response.text))
+      .not.toContain('"registry_id":500001');
+    await service.sql`update hotels set name = 'without the scope' where id = 'h4'`;
+    const { changes } = (await waiting).json();
+    expect(changes.length).toBeGreaterThan(0);
+    for (const { hotel } of changes) expect(hotel.registry_id).toBeNull();
+  });
+
   it('ends with an empty response if nothing changes', async () => {
     const beganMs = performance.now();
-    expect((await copy.ask(1)).changes).toEqual([]);
+    expect((await copy.requestPage(1)).changes).toEqual([]);
     expect(performance.now() - beganMs).toBeGreaterThan(990);
   });
 
@@ -314,7 +332,7 @@ describe('a token', () => {
     // until earlier changes are announced
     for (let round = 0; round < 50 && before !== after; round++) {
       before = await queries();
-      for (let i = 0; i < 20; i++) await copy.ask();
+      for (let i = 0; i < 20; i++) await copy.requestPage();
       after = await queries();
     }
     expect(after).toBe(before);
@@ -327,8 +345,8 @@ describe('a token', () => {
     await service.sql`insert into hotels (id, name) values ('after', 'After')`;
     const expired = async (token: string) => (await service.get(`/changes?after=${token}`)).status;
     for (const token of [copy.next, firstToken!]) await expect.poll(() => expired(token!)).toBe(410);
-    const answer = await service.get(`/changes?after=${copy.next}`);
-    expect(answer.json()).toEqual({ error: EXPIRED });
+    const response = await service.get(`/changes?after=${copy.next}`);
+    expect(response.json()).toEqual({ error: EXPIRED });
     expect((await service.get(`/changes?after=${copy.next}&wait=30`)).json()).toEqual({ error: EXPIRED });
     const anew = await mirror();
     await untilMirror(anew, ({ hotels }) => hotels.has('after'));
@@ -339,8 +357,8 @@ describe('a token', () => {
     const copy = await mirror();
     await untilMirror(copy, ({ hotels }) => hotels.size > 0);
     let status = 0;
-    const waiting = service.get(`/changes?wait=30&after=${copy.next}`).then((answer) => {
-      status = answer.status;
+    const waiting = service.get(`/changes?wait=30&after=${copy.next}`).then((response) => {
+      status = response.status;
     });
     await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
     await service.sql`truncate hotels`;

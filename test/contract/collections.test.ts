@@ -1,9 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import type { Answer } from '../support/client.ts';
+import type { HttpResponse } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
 import { idsOf } from '../support/ids.ts';
 import { insertKey } from '../support/key.ts';
+import { Mirror } from '../support/mirror.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 
@@ -76,8 +77,8 @@ describe.each([
     });
 
     it('receives no registry id without the scope', async () => {
-      const answer = await service.get('/hotels/h000', { key: narrow });
-      expect([answer.status, answer.json().registry_id]).toEqual([200, null]);
+      const response = await service.get('/hotels/h000', { key: narrow });
+      expect([response.status, response.json().registry_id]).toEqual([200, null]);
       expect((await service.get('/hotels/registry/1000', { key: narrow })).status).toBe(403);
       expect((await service.get('/hotels?registry_id=1000', { key: narrow })).status).toBe(403);
     });
@@ -92,9 +93,9 @@ describe.each([
       for (const path of [...outside, never, odd, member].flatMap(paths)) {
         // twice, because the first may fill caches
         for (let round = 0; round < 2; round++) {
-          const answer = await service.get(path, { key: full });
-          expect([path, answer.status, answer.text]).toEqual([path, 404, expected!.text]);
-          expect(comparable(answer)).toEqual(comparable(expected!));
+          const response = await service.get(path, { key: full });
+          expect([path, response.status, response.text]).toEqual([path, 404, expected!.text]);
+          expect(comparable(response)).toEqual(comparable(expected!));
         }
       }
     });
@@ -123,8 +124,8 @@ describe.each([
       for (const path of paths(ALL[1]!)) {
         const { etag } = (await service.get(path)).headers;
         for (const tag of [etag!, '*']) {
-          const answer = await service.get(path, { key: full, headers: { 'if-none-match': tag } });
-          expect([path, answer.status, answer.headers.etag]).toEqual([path, 404, undefined]);
+          const response = await service.get(path, { key: full, headers: { 'if-none-match': tag } });
+          expect([path, response.status, response.headers.etag]).toEqual([path, 404, undefined]);
         }
         expect((await service.get(path, { key: full, method: 'HEAD' })).status).toBe(404);
       }
@@ -144,8 +145,12 @@ describe.each([
           const places = Array.from({ length: 600 }, (_, i) => i);
           if (order === -1) places.reverse();
           const ids = [...places, ...places.slice(0, 100)].map(keyOf);
-          const answer = await service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key: full });
-          expect(idsOf(answer)).toEqual(places.filter((i) => i % 3 === 0).map((i) => ALL[i]!.id));
+          const response = await service.post(
+            `/hotels/${kind}/batch`,
+            { [`${kind}_ids`]: ids },
+            { key: full },
+          );
+          expect(idsOf(response)).toEqual(places.filter((i) => i % 3 === 0).map((i) => ALL[i]!.id));
         }
       },
     );
@@ -153,44 +158,44 @@ describe.each([
     it.each(kinds)(
       'of %s ids receives the response of an unrestricted key that requests the members',
       async (kind, keyOf) => {
-        const ask = (ids: unknown[], key: string) =>
+        const send = (ids: unknown[], key: string) =>
           service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key });
         const [seen, whole] = [
-          await ask([1, 0, 2, 3, 4, 5, 9, 10].map(keyOf), full),
-          await ask([0, 3, 9].map(keyOf), 'full'),
+          await send([1, 0, 2, 3, 4, 5, 9, 10].map(keyOf), full),
+          await send([0, 3, 9].map(keyOf), 'full'),
         ];
         expect(seen.text).toBe(whole.text);
-        expect((await ask([1, 2, 4, 5].map(keyOf), full)).text).toBe('[]');
-        expect((await ask([], full)).text).toBe('[]');
+        expect((await send([1, 2, 4, 5].map(keyOf), full)).text).toBe('[]');
+        expect((await send([], full)).text).toBe('[]');
         if (kind === 'channel')
-          expect((await ask([0, 1].map(keyOf), narrow)).json()[0].registry_id).toBeNull();
+          expect((await send([0, 1].map(keyOf), narrow)).json()[0].registry_id).toBeNull();
       },
     );
 
     it('receives the same errors as any other', async () => {
-      const ask = (path: string, body: string) => service.post(path, body, { key: full });
-      expect((await ask('/hotels/channel/batch', '{')).status).toBe(400);
-      expect((await ask('/hotels/channel/batch', '{}')).status).toBe(400);
-      expect((await ask('/hotels/registry/batch', '{"registry_ids":["x"]}')).status).toBe(400);
+      const send = (path: string, body: string) => service.post(path, body, { key: full });
+      expect((await send('/hotels/channel/batch', '{')).status).toBe(400);
+      expect((await send('/hotels/channel/batch', '{}')).status).toBe(400);
+      expect((await send('/hotels/registry/batch', '{"registry_ids":["x"]}')).status).toBe(400);
     });
 
     it('receives compressed responses like any other', async () => {
       const body = { channel_ids: ALL.map(({ channel_id }) => channel_id) };
       const headers = { 'accept-encoding': 'gzip' };
-      const answer = await service.post('/hotels/channel/batch', body, { key: full, headers });
-      expect([answer.status, answer.headers['content-encoding']]).toEqual([200, 'gzip']);
+      const response = await service.post('/hotels/channel/batch', body, { key: full, headers });
+      expect([response.status, response.headers['content-encoding']]).toEqual([200, 'gzip']);
     });
   });
 
   describe('in the list', () => {
-    const list = (query: string, key = full) => service.get(`/hotels${query}`, { key });
+    const list = (query: string) => service.get(`/hotels${query}`, { key: full });
 
     it('receives the members, page by page, by exact positions', async () => {
       for (const limit of [1, 7, 20, 100]) {
         for (const offset of [0, 1, 19, 100, inside.length - 1, inside.length, inside.length + 5]) {
-          const answer = await list(`?limit=${limit}&offset=${offset}`);
-          expect(idsOf(answer)).toEqual(inside.slice(offset, offset + limit));
-          const links = String(answer.headers.link);
+          const response = await list(`?limit=${limit}&offset=${offset}`);
+          expect(idsOf(response)).toEqual(inside.slice(offset, offset + limit));
+          const links = String(response.headers.link);
           expect(links.includes('rel="next"')).toBe(offset + limit < inside.length);
           expect(links.includes('rel="prev"')).toBe(offset > 0);
         }
@@ -200,9 +205,9 @@ describe.each([
     it('reaches every member once by following the links', async () => {
       const seen: string[] = [];
       for (let path: string | undefined = '/hotels?limit=30'; path; ) {
-        const answer = await service.get(path, { key: full });
-        seen.push(...idsOf(answer));
-        path = /<([^>]+)>; rel="next"/.exec(String(answer.headers.link))?.[1];
+        const response = await service.get(path, { key: full });
+        seen.push(...idsOf(response));
+        path = /<([^>]+)>; rel="next"/.exec(String(response.headers.link))?.[1];
       }
       expect(seen).toEqual(inside);
     });
@@ -210,9 +215,9 @@ describe.each([
     it('receives different tags from those of other keys', async () => {
       const [seen, whole] = [await list(''), await service.get('/hotels')];
       expect(seen.headers.etag).not.toBe(whole.headers.etag);
-      const ask = (tag: string) => service.get('/hotels', { key: full, headers: { 'if-none-match': tag } });
-      expect((await ask(seen.headers.etag!)).status).toBe(304);
-      expect((await ask(whole.headers.etag!)).status).toBe(200);
+      const send = (tag: string) => service.get('/hotels', { key: full, headers: { 'if-none-match': tag } });
+      expect((await send(seen.headers.etag!)).status).toBe(304);
+      expect((await send(whole.headers.etag!)).status).toBe(200);
       const head = await service.get('/hotels', { key: full, method: 'HEAD' });
       expect(head.headers['content-length']).toBe(String(seen.body.length));
     });
@@ -314,36 +319,17 @@ describe.each([
 });
 
 describe('a mirror of a collection', () => {
-  /** State of a client that applies each page in order. */
-  class Mirror {
-    readonly hotels = new Map<string, unknown>();
-    readonly reported: string[] = [];
+  class CollectionMirror extends Mirror {
     readonly #key: string;
-    next: string | undefined;
 
     constructor(key: string) {
+      super((path) => service.get(path, { key }), 7);
       this.#key = key;
     }
 
-    async ask(limit: number): Promise<Answer> {
-      const after = this.next === undefined ? '' : `&after=${this.next}`;
-      return service.get(`/changes?limit=${limit}${after}`, { key: this.#key });
-    }
-
-    async follow(limit = 7): Promise<Map<string, unknown>> {
-      for (let more = true; more; ) {
-        const answer = await this.ask(limit);
-        expect(answer.status).toBe(200);
-        const page = answer.json();
-        for (const { id, hotel } of page.changes) {
-          this.reported.push(id);
-          if (hotel === null) this.hotels.delete(id);
-          else this.hotels.set(id, hotel);
-        }
-        this.next = page.next;
-        more = page.more;
-      }
-      return this.hotels;
+    /** Waits until its token has expired. */
+    async untilExpired(): Promise<void> {
+      await until(async () => (await this.get(`/changes?after=${this.next}`)).status === 410);
     }
 
     /** Follows until it holds exactly these hotels, as the list of its key shows them. */
@@ -351,7 +337,8 @@ describe('a mirror of a collection', () => {
       await within(
         TIMEOUT_MS,
         async () => {
-          const held = [...(await this.follow()).entries()];
+          await this.catchUp();
+          const held = [...this.hotels];
           const listed = (await service.get('/hotels?limit=100', { key: this.#key })).json();
           return { held, listed: listed.map((hotel: { id: string }) => [hotel.id, hotel]) };
         },
@@ -368,7 +355,7 @@ describe('a mirror of a collection', () => {
     const ids = Array.from({ length: 40 }, (_, i) => `m${String(i).padStart(2, '0')}`);
     await sql`insert into hotels (id, name) select id, 'mirrored' from unnest(${ids}::text[]) as id`;
     await insertCollection(sql, 'mirrored', ids.slice(0, 30));
-    const mirror = new Mirror(await insertKey(sql, [], 'mirrored'));
+    const mirror = new CollectionMirror(await insertKey(sql, [], 'mirrored'));
     await mirror.settle(ids.slice(0, 30));
 
     await addToCollection(sql, 'mirrored', ['m30', 'm31', 'nothing']);
@@ -380,7 +367,7 @@ describe('a mirror of a collection', () => {
     await sql`update hotels set name = 'renamed' where id = 'm07'`;
     await mirror.settle(ids.slice(2, 32).filter((id) => id !== 'm06' && id !== 'm07'));
     // nothing about hotels that were never members
-    expect(mirror.reported.filter((id) => ids.slice(32).includes(id))).toEqual([]);
+    expect(ids.slice(32).filter((id) => mirror.announced.has(id))).toEqual([]);
 
     await sql`insert into hotels (id, name) values ('m06', 'back')`;
     await addToCollection(sql, 'mirrored', ['m07']);
@@ -394,15 +381,15 @@ describe('a mirror of a collection', () => {
     await insertCollection(sql, 'first', ['h003', 'h006']);
     await insertCollection(sql, 'second', ['h006']);
     const key = await insertKey(sql, [], 'first');
-    const mirror = new Mirror(key);
+    const mirror = new CollectionMirror(key);
     await mirror.settle(['h003', 'h006']);
     await sql`update api_keys set collection_id = 'second' where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
-    await until(async () => (await mirror.ask(10)).status === 410);
-    const again = new Mirror(key);
+    await mirror.untilExpired();
+    const again = new CollectionMirror(key);
     await again.settle(['h006']);
     await sql`truncate collection_hotels`;
-    await until(async () => (await again.ask(10)).status === 410);
-    await new Mirror(key).settle([]);
+    await again.untilExpired();
+    await new CollectionMirror(key).settle([]);
   });
 
   it('begins again when its collection comes or goes without its members', async () => {
@@ -414,29 +401,29 @@ describe('a mirror of a collection', () => {
       });
     await insertCollection(sql, 'bare', ['h003', 'h006']);
     const key = await insertKey(sql, [], 'bare');
-    const mirror = new Mirror(key);
+    const mirror = new CollectionMirror(key);
     await mirror.settle(['h003', 'h006']);
     const waiting = (async () => {
       for (let next = mirror.next; ; ) {
-        const answer = await service.get(`/changes?wait=30&after=${next}`, { key });
-        // a change may be told twice
-        if (answer.status !== 200) return answer.status;
-        next = answer.json().next;
+        const response = await service.get(`/changes?wait=30&after=${next}`, { key });
+        // a change may be delivered twice
+        if (response.status !== 200) return response.status;
+        next = response.json().next;
       }
     })();
     await asReplica(`delete from collections where id = 'bare'`);
     expect(await waiting).toBe(410);
-    const without = new Mirror(key);
+    const without = new CollectionMirror(key);
     await without.settle([]);
     await asReplica(`insert into collections (id, name) values ('bare', 'Back')`);
-    await until(async () => (await without.ask(10)).status === 410);
-    const back = new Mirror(key);
+    await without.untilExpired();
+    const back = new CollectionMirror(key);
     await back.settle(['h003', 'h006']);
     await sql`update collections set name = 'Other' where id = 'bare'`;
     await back.settle(['h003', 'h006']);
   });
 
-  it('is asked about with all others in few queries when a hotel changes', async () => {
+  it('is looked up with all others in few queries when a hotel changes', async () => {
     const { sql } = service;
     const collections = Array.from({ length: 60 }, (_, i) => `of-many-${i}`);
     const keys: string[] = [];
@@ -445,18 +432,16 @@ describe('a mirror of a collection', () => {
       keys.push(await insertKey(sql, [], id));
     }
     await until(async () => (await sql`select from hotel_api_changes`).length === 0);
+    const first = await Promise.all(keys.map((key) => service.get('/changes', { key })));
     const answers = Promise.all(
-      keys.map(async (key) => {
-        const { next } = (await service.get('/changes', { key })).json();
-        return service.get(`/changes?wait=10&after=${next}`, { key });
-      }),
+      keys.map((key, i) => service.get(`/changes?wait=10&after=${first[i]!.json().next}`, { key })),
     );
     await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(60);
     const queries = () =>
       service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' });
     const before = await queries();
     await sql`update hotels set name = 'of one' where id = 'h009'`;
-    const pages = (await answers).map((answer) => answer.json());
+    const pages = (await answers).map((response) => response.json());
     expect(pages.flatMap(({ changes }, i) => changes.map(({ id }: { id: string }) => [i, id]))).toEqual([
       [7, 'h009'],
     ]);
@@ -467,7 +452,7 @@ describe('a mirror of a collection', () => {
   it('waits for a change of a member, and does not receive one outside', async () => {
     const { sql } = service;
     await insertCollection(sql, 'waited', ['h003']);
-    const mirror = new Mirror(await insertKey(sql, [], 'waited'));
+    const mirror = new CollectionMirror(await insertKey(sql, [], 'waited'));
     await mirror.settle(['h003']);
     const { next } = mirror;
     const waiting = service.get(`/changes?wait=20&after=${next}`, {
@@ -482,7 +467,7 @@ describe('a mirror of a collection', () => {
 });
 
 /** Returns the headers except those that differ between requests. */
-function comparable({ headers }: Answer): object {
+function comparable({ headers }: HttpResponse): object {
   const { date, 'x-request-id': id, ...rest } = headers;
   expect(id).toBeDefined();
   return rest;

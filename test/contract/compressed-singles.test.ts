@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { AskOptions } from '../support/client.ts';
+import type { RequestOptions } from '../support/client.ts';
 import { CODINGS, type Coding, DECODERS } from '../support/decoders.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
@@ -18,7 +18,7 @@ beforeAll(async () => {
   });
 });
 
-async function read(path: string, coding: Coding, options: AskOptions = {}) {
+async function read(path: string, coding: Coding, options: RequestOptions = {}) {
   const { status, headers, body } = await service.get(path, {
     ...options,
     headers: { 'accept-encoding': coding },
@@ -78,13 +78,13 @@ describe('with COMPRESSION=off', () => {
       env: { COMPRESSION: 'off' },
     });
     const headers = { 'accept-encoding': 'gzip, br, zstd' };
-    const answers = [
+    const responses = [
       await plain.get('/hotels/a', { headers }),
       await plain.get('/hotels', { headers }),
       await plain.get('/openapi.json', { headers }),
       await plain.post('/hotels/channel/batch', { channel_ids: ['CH-a'] }, { headers }),
     ];
-    for (const { status, headers: got, text } of answers) {
+    for (const { status, headers: got, text } of responses) {
       expect([status, got['content-encoding']]).toEqual([200, undefined]);
       expect(JSON.parse(text)).toBeTruthy();
     }

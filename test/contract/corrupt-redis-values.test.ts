@@ -5,7 +5,7 @@ import { encodeKey } from '../../src/auth/key-record.ts';
 import { MacSecret } from '../../src/lib/mac.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type Service, startBeside, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 
 await needs('redis');
@@ -47,7 +47,7 @@ const BATCHES: [string, object][] = [
 const NAMES = 63;
 
 /** Requests every operation with both keys and checks the status; returns statuses and texts. */
-async function askAll(): Promise<string[]> {
+async function sendAll(): Promise<string[]> {
   const answers: string[] = [];
   for (const key of ['full', 'narrow']) {
     for (const path of PATHS) {
@@ -78,7 +78,7 @@ async function namesOfHotels(): Promise<string[]> {
 async function fillRedis(): Promise<{ answers: string[]; names: string[] }> {
   const old = await namesOfHotels();
   if (old.length > 0) await service.redis!.del(old);
-  const answers = await askAll();
+  const answers = await sendAll();
   await within(TIMEOUT_MS, namesOfHotels, (found) => expect(found).toHaveLength(NAMES));
   return { answers, names: await namesOfHotels() };
 }
@@ -149,10 +149,13 @@ function isOfHotel(name: string): boolean {
   return !/:(nowhere|1)$/.test(name);
 }
 
-/** Returns the names that still have the earlier values. */
-async function unchanged(before: Map<string, string>): Promise<string[]> {
-  const now = await dumpsOf([...before.keys()]);
-  return [...before.keys()].filter((name) => now.get(name) === before.get(name));
+/** Waits until no name has its earlier value. */
+async function untilReplaced(before: Map<string, string>): Promise<void> {
+  const unchanged = async () => {
+    const now = await dumpsOf([...before.keys()]);
+    return [...before.keys()].filter((name) => now.get(name) === before.get(name));
+  };
+  await within(TIMEOUT_MS, unchanged, (found) => expect(found).toEqual([]));
 }
 
 async function dumpsOf(names: string[]): Promise<Map<string, string>> {
@@ -169,22 +172,18 @@ describe('Redis that holds', () => {
       const { answers, names } = await fillRedis();
       for (const name of names) await corrupt(name, (await service.redis!.getBuffer(name))!);
       const corrupted = await dumpsOf(names.filter(isOfHotel));
-      expect(await askAll()).toEqual(answers);
-      expect(await askAll()).toEqual(answers);
-      await within(
-        TIMEOUT_MS,
-        () => unchanged(corrupted),
-        (found) => expect(found).toEqual([]),
-      );
-      expect(await askAll()).toEqual(answers);
+      expect(await sendAll()).toEqual(answers);
+      expect(await sendAll()).toEqual(answers);
+      await untilReplaced(corrupted);
+      expect(await sendAll()).toEqual(answers);
     },
   );
 
   it('an empty value in place of every hotel changes no response', async () => {
     const { answers, names } = await fillRedis();
     for (const name of names) await service.redis!.set(name, '');
-    expect(await askAll()).toEqual(answers);
-    expect(await askAll()).toEqual(answers);
+    expect(await sendAll()).toEqual(answers);
+    expect(await sendAll()).toEqual(answers);
   });
 
   it('the value of another hotel in place of each changes no response', async () => {
@@ -196,8 +195,8 @@ describe('Redis that holds', () => {
         await service.redis!.set(name, values[(i + 1) % values.length]!);
       }
     }
-    expect(await askAll()).toEqual(answers);
-    expect(await askAll()).toEqual(answers);
+    expect(await sendAll()).toEqual(answers);
+    expect(await sendAll()).toEqual(answers);
   });
 
   it('an invalid value in place of an absence is replaced', async () => {
@@ -206,12 +205,8 @@ describe('Redis that holds', () => {
     expect(absences).toHaveLength(3);
     for (const name of absences) await service.redis!.set(name, 'corrupt');
     const corrupted = await dumpsOf(absences);
-    expect(await askAll()).toEqual(answers);
-    await within(
-      TIMEOUT_MS,
-      () => unchanged(corrupted),
-      (found) => expect(found).toEqual([]),
-    );
+    expect(await sendAll()).toEqual(answers);
+    await untilReplaced(corrupted);
   });
 
   it.each(corruptions)('%s in place of a key neither validates nor invalidates a key', async (_, corrupt) => {
@@ -223,11 +218,7 @@ describe('Redis that holds', () => {
       expect((await service.get('/hotels/registry/500001', { key: good.key })).status).toBe(200);
       expect((await service.get('/hotels/registry/500001', { key: revoked.key })).status).toBe(401);
     }
-    await within(
-      TIMEOUT_MS,
-      () => unchanged(corrupted),
-      (found) => expect(found).toEqual([]),
-    );
+    await untilReplaced(corrupted);
   });
 
   const record = {
@@ -269,9 +260,8 @@ describe('Redis that holds', () => {
       async () => (await service.redis!.getBuffer(revoked.name))!.equals(before),
       (isAsBefore) => expect(isAsBefore).toBe(false),
     );
-    const beside = { database: service.database, redisDatabase: service.redisDatabase! };
     // it has received no change
-    const other = await startService(beside);
+    const other = await startBeside(service);
     for (const value of [before, (await service.redis!.getBuffer(good.name))!]) {
       for (const { get } of [requester(service), requester(other)]) {
         await service.redis!.set(revoked.name, value);
@@ -299,10 +289,10 @@ describe('Redis that holds', () => {
 
   it('an empty Redis changes no response', async () => {
     // not filled: the earlier test may have begun another generation beside the names of this one
-    const answers = await askAll();
+    const answers = await sendAll();
     await service.redis!.flushdb();
-    expect(await askAll()).toEqual(answers);
-    expect(await askAll()).toEqual(answers);
+    expect(await sendAll()).toEqual(answers);
+    expect(await sendAll()).toEqual(answers);
   });
 });
 

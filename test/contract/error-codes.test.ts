@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { publicErrors } from '../../src/errors.ts';
-import type { Answer, AskOptions } from '../support/client.ts';
+import type { HttpResponse, RequestOptions } from '../support/client.ts';
 import { insertKey } from '../support/key.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -17,14 +17,14 @@ beforeAll(async () => {
 });
 
 /** Fails unless the response has this code, and the headers that its status requires. */
-function expectCode(answer: Answer, status: number, code: string): void {
-  expect([answer.status, answer.headers['x-error-code']]).toEqual([status, code]);
-  expect(answer.headers['www-authenticate']).toBe(status === 401 ? 'ApiKey' : undefined);
-  expect(answer.headers['accept-encoding']).toBe(status === 415 ? 'identity' : undefined);
+function expectCode(response: HttpResponse, status: number, code: string): void {
+  expect([response.status, response.headers['x-error-code']]).toEqual([status, code]);
+  expect(response.headers['www-authenticate']).toBe(status === 401 ? 'ApiKey' : undefined);
+  expect(response.headers['accept-encoding']).toBe(status === 415 ? 'identity' : undefined);
   seen.add(code);
 }
 
-async function expectReadCode(path: string, status: number, code: string, options: AskOptions = {}) {
+async function expectReadCode(path: string, status: number, code: string, options: RequestOptions = {}) {
   for (const method of ['GET', 'HEAD'])
     expectCode(await service.get(path, { ...options, method }), status, code);
 }
@@ -61,9 +61,9 @@ describe('x-error-code', () => {
 
   it('accompanies the allowed methods', async () => {
     for (const method of ['DELETE', 'PUT', 'OPTIONS']) {
-      const answer = await service.get('/hotels', { method });
-      expectCode(answer, 405, 'method_not_allowed');
-      expect(answer.headers.allow).toBe('GET, HEAD');
+      const response = await service.get('/hotels', { method });
+      expectCode(response, 405, 'method_not_allowed');
+      expect(response.headers.allow).toBe('GET, HEAD');
     }
   });
 
@@ -81,9 +81,9 @@ describe('x-error-code', () => {
   ])('of POST %s with %j is %s, at the element %s', async (path, body, code, position) => {
     // the second request finds its id in the cache
     for (let round = 0; round < 2; round++) {
-      const answer = await service.post(path, body);
-      expectCode(answer, 400, code);
-      expect(answer.headers['x-error-position']).toBe(position);
+      const response = await service.post(path, body);
+      expectCode(response, 400, code);
+      expect(response.headers['x-error-position']).toBe(position);
     }
   });
 
@@ -124,9 +124,9 @@ describe('a request body with Content-Encoding', () => {
     async (coding) => {
       for (const path of [CHANNEL, REGISTRY]) {
         const headers = { 'content-encoding': coding };
-        const answer = await service.post(path, '{"channel_ids":[],"registry_ids":[]}', { headers });
-        expectCode(answer, 415, 'content_encoding_not_supported');
-        expect(answer.text).toBe('{"error":"Request body must be sent without Content-Encoding"}');
+        const response = await service.post(path, '{"channel_ids":[],"registry_ids":[]}', { headers });
+        expectCode(response, 415, 'content_encoding_not_supported');
+        expect(response.text).toBe('{"error":"Request body must be sent without Content-Encoding"}');
       }
     },
   );

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { FIELDS } from '../../src/hotels/entry.fixture.ts';
-import type { Answer } from '../support/client.ts';
+import type { HttpResponse } from '../support/client.ts';
 import type { HotelRow } from '../support/hotel.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -49,10 +49,10 @@ beforeAll(async () => {
   service = await startService({ hotels: [complete, { id: 'empty', name: 'Empty' }, odd] });
 });
 
-async function one(id: string, key: 'full' | 'narrow' = 'full'): Promise<Answer> {
-  const answer = await service.get(`/hotels/${encodeURIComponent(id)}`, { key });
-  expect(answer.status).toBe(200);
-  return answer;
+async function one(id: string, key: 'full' | 'narrow' = 'full'): Promise<HttpResponse> {
+  const response = await service.get(`/hotels/${encodeURIComponent(id)}`, { key });
+  expect(response.status).toBe(200);
+  return response;
 }
 
 describe('the fields of a hotel', () => {
@@ -135,7 +135,7 @@ describe('the fields of a hotel', () => {
 });
 
 describe('the two views', () => {
-  const operations: [string, (key: 'full' | 'narrow') => Promise<Answer>][] = [
+  const operations: [string, (key: 'full' | 'narrow') => Promise<HttpResponse>][] = [
     ['GET /hotels', (key) => service.get('/hotels?limit=1', { key })],
     ['GET /hotels/{id}', (key) => service.get('/hotels/complete', { key })],
     ['GET /hotels/channel/{channelId}', (key) => service.get('/hotels/channel/CH-complete', { key })],
@@ -151,24 +151,24 @@ describe('the two views', () => {
     ['GET /hotels?registry_id', (key) => service.get('/hotels?registry_id=500001', { key })],
   ];
 
-  it.each(operations.slice(0, 4))('of %s differ in registry_id only', async (_, ask) => {
+  it.each(operations.slice(0, 4))('of %s differ in registry_id only', async (_, send) => {
     // the first responses come from the database, the later ones from caches
     for (let round = 0; round < 3; round++) {
-      const [full, narrow] = [await ask('full'), await ask('narrow')];
+      const [full, narrow] = [await send('full'), await send('narrow')];
       expect([full.status, narrow.status]).toEqual([200, 200]);
       expect(full.text).toContain('"registry_id":500001}');
       expect(narrow.text).toBe(full.text.replace('"registry_id":500001}', '"registry_id":null}'));
     }
   });
 
-  it.each(operations)('of %s have the same bytes in every operation', async (_, ask) => {
+  it.each(operations)('of %s have the same bytes in every operation', async (_, send) => {
     const { text } = await service.get('/hotels/complete');
-    expect((await ask('full')).text.replace(/^\[|\]$/g, '')).toBe(text);
+    expect((await send('full')).text.replace(/^\[|\]$/g, '')).toBe(text);
   });
 
   it('are valid JSON', async () => {
-    for (const [, ask] of operations)
-      expect((await ask('full')).headers['content-type']).toBe('application/json');
+    for (const [, send] of operations)
+      expect((await send('full')).headers['content-type']).toBe('application/json');
   });
 
   it('differ in registry_id only for values that look like the end of the JSON', async () => {

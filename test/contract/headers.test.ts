@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Answer, AskOptions } from '../support/client.ts';
+import type { HttpResponse, RequestOptions } from '../support/client.ts';
 import { CODINGS, DECODERS } from '../support/decoders.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
@@ -44,24 +44,24 @@ const READS = [
   '/hotels/registry/500002',
 ];
 
-const tagOf = (answer: Answer) => String(answer.headers.etag);
-const varyOf = (answer: Answer) => String(answer.headers.vary).toLowerCase().split(/, */).sort();
+const tagOf = (response: HttpResponse) => String(response.headers.etag);
+const varyOf = (response: HttpResponse) => String(response.headers.vary).toLowerCase().split(/, */).sort();
 
-async function good(path: string, options: AskOptions = {}): Promise<Answer> {
-  const answer = await service.get(path, options);
-  expect(answer.status).toBe(200);
-  return answer;
+async function good(path: string, options: RequestOptions = {}): Promise<HttpResponse> {
+  const response = await service.get(path, options);
+  expect(response.status).toBe(200);
+  return response;
 }
 
 describe('every 200 of a GET', () => {
   it.each(READS)('has its tag, its length and its cache directives: %s', async (path) => {
     for (const key of path.includes('registry') ? ['full'] : ['full', 'narrow']) {
-      const answer = await good(path, { key });
-      expect(tagOf(answer)).toMatch(/^(W\/)?"[\x21\x23-\x7e]+"$/);
-      expect(answer.headers['cache-control']).toBe('private, no-cache');
-      expect(varyOf(answer)).toEqual(['accept-encoding', 'x-api-key']);
-      expect(answer.headers['content-type']).toBe('application/json');
-      expect(answer.headers['content-length']).toBe(String(answer.body.length));
+      const response = await good(path, { key });
+      expect(tagOf(response)).toMatch(/^(W\/)?"[\x21\x23-\x7e]+"$/);
+      expect(response.headers['cache-control']).toBe('private, no-cache');
+      expect(varyOf(response)).toEqual(['accept-encoding', 'x-api-key']);
+      expect(response.headers['content-type']).toBe('application/json');
+      expect(response.headers['content-length']).toBe(String(response.body.length));
     }
   });
 
@@ -173,12 +173,12 @@ describe('If-None-Match', () => {
       '/hotels/registry/500002',
     ]) {
       const plain = await good(path);
-      const answer = await service.get(path, { headers: { 'if-none-match': condition(tagOf(plain)) } });
-      expect(answer.status).toBe(status);
-      expect(tagOf(answer)).toBe(tagOf(plain));
-      expect(answer.headers['cache-control']).toBe('private, no-cache');
-      expect(varyOf(answer)).toEqual(['accept-encoding', 'x-api-key']);
-      expect(answer.text).toBe(status === 304 ? '' : plain.text);
+      const response = await service.get(path, { headers: { 'if-none-match': condition(tagOf(plain)) } });
+      expect(response.status).toBe(status);
+      expect(tagOf(response)).toBe(tagOf(plain));
+      expect(response.headers['cache-control']).toBe('private, no-cache');
+      expect(varyOf(response)).toEqual(['accept-encoding', 'x-api-key']);
+      expect(response.text).toBe(status === 304 ? '' : plain.text);
     }
   });
 
@@ -189,12 +189,12 @@ describe('If-None-Match', () => {
 
   it('has the same result for HEAD as for GET', async () => {
     const headers = { 'if-none-match': tagOf(await good('/hotels/small')) };
-    const answer = await service.get('/hotels/small', { method: 'HEAD', headers });
-    expect([answer.status, answer.text]).toEqual([304, '']);
+    const response = await service.get('/hotels/small', { method: 'HEAD', headers });
+    expect([response.status, response.text]).toEqual([304, '']);
   });
 
   it('results in 304 without a content type, and with all other headers of the 200', async () => {
-    const ofHotel = ({ headers }: Answer): Record<string, unknown> => {
+    const ofHotel = ({ headers }: HttpResponse): Record<string, unknown> => {
       const { date: _, 'x-request-id': __, 'content-type': ___, 'content-length': ____, ...rest } = headers;
       return rest;
     };
@@ -303,9 +303,9 @@ describe('x-request-id', () => {
   it('is in the log line of a failed request', async () => {
     await service.sql`revoke select on hotels from hotel_api_serve`;
     try {
-      const answer = await service.get('/hotels/never-asked', { headers: { 'x-request-id': 'find-me-1' } });
-      expect(answer.status).toBeGreaterThanOrEqual(500);
-      expect(answer.headers['x-request-id']).toBe('find-me-1');
+      const response = await service.get('/hotels/never-asked', { headers: { 'x-request-id': 'find-me-1' } });
+      expect(response.status).toBeGreaterThanOrEqual(500);
+      expect(response.headers['x-request-id']).toBe('find-me-1');
       const made = await service.get('/hotels/never-asked');
       expect(made.status).toBeGreaterThanOrEqual(500);
       const printed = () => service.logs().join('\n');
@@ -355,7 +355,7 @@ describe('HEAD', () => {
   });
 
   /** Removes what differs between responses. */
-  function ofEveryAnswer({ headers }: Answer): Record<string, unknown> {
+  function ofEveryAnswer({ headers }: HttpResponse): Record<string, unknown> {
     const { date: _, 'x-request-id': __, ...rest } = headers;
     return rest;
   }
@@ -372,13 +372,13 @@ describe('compression', () => {
       for (const key of path.includes('registry') ? ['full'] : ['full', 'narrow']) {
         const plain = await good(path, { key });
         for (let round = 0; round < 2; round++) {
-          const answer = await good(path, { key, headers: { 'accept-encoding': coding } });
-          expect(answer.headers['content-encoding']).toBe(coding);
-          expect(answer.headers['content-type']).toBe('application/json');
-          expect(answer.headers['content-length']).toBe(String(answer.body.length));
-          expect(varyOf(answer)).toEqual(['accept-encoding', 'x-api-key']);
-          expect(answer.body.length).toBeLessThan(plain.body.length);
-          expect(DECODERS[coding](answer.body).equals(plain.body)).toBe(true);
+          const response = await good(path, { key, headers: { 'accept-encoding': coding } });
+          expect(response.headers['content-encoding']).toBe(coding);
+          expect(response.headers['content-type']).toBe('application/json');
+          expect(response.headers['content-length']).toBe(String(response.body.length));
+          expect(varyOf(response)).toEqual(['accept-encoding', 'x-api-key']);
+          expect(response.body.length).toBeLessThan(plain.body.length);
+          expect(DECODERS[coding](response.body).equals(plain.body)).toBe(true);
         }
       }
     }
@@ -388,13 +388,13 @@ describe('compression', () => {
     const body = { channel_ids: ['CH-large', 'CH-small'] };
     const plain = await service.post('/hotels/channel/batch', body);
     const headers = { 'accept-encoding': coding };
-    const answer = await service.post('/hotels/channel/batch', body, { headers });
-    expect([plain.headers['content-encoding'], answer.headers['content-encoding']]).toEqual([
+    const response = await service.post('/hotels/channel/batch', body, { headers });
+    expect([plain.headers['content-encoding'], response.headers['content-encoding']]).toEqual([
       undefined,
       coding,
     ]);
     expect(varyOf(plain)).toEqual(['accept-encoding', 'x-api-key']);
-    expect(DECODERS[coding](answer.body).equals(plain.body)).toBe(true);
+    expect(DECODERS[coding](response.body).equals(plain.body)).toBe(true);
   });
 
   it('does not apply to bodies of up to 1 KiB, and applies above', async () => {
@@ -437,6 +437,11 @@ describe('compression', () => {
     ['br, *', ['br']],
     ['identity, *', ['identity']],
     ['*;q=0.5, gzip;q=0', ['identity']],
+    ['Zstd;q=0.9, *;q=0.1', ['zstd']],
+    ['br;q=0.5, *', ['gzip']],
+    ['deflate, *;q=0.5', ['gzip']],
+    ['identity;q=0', ['identity']],
+    ['\u00e9', ['identity']],
     [',,;q=,gzip;q=x;;', ['gzip', 'identity']],
   ])('responds to Accept-Encoding "%s" with %j', async (accept, expected) => {
     expect(expected).toContain(await encodingOf('/hotels/large', accept));
@@ -453,8 +458,8 @@ describe('compression', () => {
       for (const coding of CODINGS) {
         const accept = { 'accept-encoding': coding };
         const tag = tagOf(await good(path, { headers: accept }));
-        const answer = await service.get(path, { headers: { ...accept, 'if-none-match': tag } });
-        expect([answer.status, answer.text, tagOf(answer)]).toEqual([304, '', tag]);
+        const response = await service.get(path, { headers: { ...accept, 'if-none-match': tag } });
+        expect([response.status, response.text, tagOf(response)]).toEqual([304, '', tag]);
         // a strong tag identifies bytes, and these differ
         if (!tag.startsWith('W/')) expect(tag).not.toBe(plain);
         const narrow = await service.get(path, {
@@ -480,8 +485,8 @@ it('no response permits a page of another origin to read it', async () => {
   };
   for (const path of [...READS, '/hotels/channel/batch', '/nowhere', '/docs', '/openapi.json']) {
     for (const method of ['GET', 'HEAD', 'OPTIONS']) {
-      const answer = await service.get(path, { method, headers });
-      expect(Object.keys(answer.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
+      const response = await service.get(path, { method, headers });
+      expect(Object.keys(response.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
     }
   }
 });

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Answer } from '../support/client.ts';
+import type { HttpResponse } from '../support/client.ts';
 import { idsOf } from '../support/ids.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -47,16 +47,16 @@ beforeAll(async () => {
 
 const list = async (query: string) => idsOf(await service.get(`/hotels${query}`));
 
-function expectRejected(answer: Answer, sentence: RegExp): void {
-  expect(answer.status).toBe(400);
-  expect(Object.keys(answer.json())).toEqual(['error']);
-  expect(answer.json().error).toMatch(sentence);
+function expectRejected(response: HttpResponse, sentence: RegExp): void {
+  expect(response.status).toBe(400);
+  expect(Object.keys(response.json())).toEqual(['error']);
+  expect(response.json().error).toMatch(sentence);
 }
 
 /** Returns the targets of the links of a response by relation, as paths that can be requested. */
-function linksOf(answer: Answer): Record<string, string> {
+function linksOf(response: HttpResponse): Record<string, string> {
   const links: Record<string, string> = {};
-  for (const [, target, parameters] of String(answer.headers.link ?? '').matchAll(/<([^>]*)>([^,]*)/g)) {
+  for (const [, target, parameters] of String(response.headers.link ?? '').matchAll(/<([^>]*)>([^,]*)/g)) {
     const { pathname, search } = new URL(target!, `${service.url}/hotels`);
     for (const relation of /rel="?([a-z ]+)"?/.exec(parameters!)![1]!.split(' '))
       links[relation] = pathname + search;
@@ -98,9 +98,9 @@ describe('the list', () => {
       '9223372036854775808',
       '9'.repeat(30),
     ]) {
-      const answer = await service.get(`/hotels?offset=${offset}`);
-      expect([answer.status, answer.text]).toEqual([200, '[]']);
-      expect(linksOf(answer)).not.toHaveProperty('next');
+      const response = await service.get(`/hotels?offset=${offset}`);
+      expect([response.status, response.text]).toEqual([200, '[]']);
+      expect(linksOf(response)).not.toHaveProperty('next');
     }
   });
 
@@ -146,9 +146,9 @@ describe('the links of the list', () => {
       let path = `/hotels?limit=${limit}`;
       let last = path;
       for (let pages = 0; pages <= ids.length; pages++) {
-        const answer = await service.get(path);
-        const page = idsOf(answer);
-        const { next } = linksOf(answer);
+        const response = await service.get(path);
+        const page = idsOf(response);
+        const { next } = linksOf(response);
         seen.push(...page);
         last = path;
         if (!next) break;
@@ -159,9 +159,9 @@ describe('the links of the list', () => {
 
       const back: string[] = [];
       for (let pages = 0; pages <= ids.length; pages++) {
-        const answer = await service.get(last);
-        back.unshift(...idsOf(answer));
-        const { prev } = linksOf(answer);
+        const response = await service.get(last);
+        back.unshift(...idsOf(response));
+        const { prev } = linksOf(response);
         if (!prev) break;
         last = prev;
       }
@@ -365,8 +365,8 @@ describe('the filter by registry id', () => {
   it.each(['500007', '1', 'abc', '', '1.5', '500007&limit=0', '500007&offset=abc'])(
     'is forbidden to a key without the scope, for any value: %j',
     async (value) => {
-      const answer = await service.get(`/hotels?registry_id=${value}`, { key: 'narrow' });
-      expect([answer.status, answer.text]).toEqual([403, '{"error":"Forbidden"}']);
+      const response = await service.get(`/hotels?registry_id=${value}`, { key: 'narrow' });
+      expect([response.status, response.text]).toEqual([403, '{"error":"Forbidden"}']);
     },
   );
 });

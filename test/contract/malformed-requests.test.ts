@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
-import { Everywhere } from '../support/everywhere.ts';
+import { AllWorkers } from '../support/all-workers.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -13,7 +13,7 @@ const AT_ONCE = 50;
 const SILENCE_MS = 100;
 
 let service: Service;
-let everywhere: Everywhere;
+let allWorkers: AllWorkers;
 let pidsBefore: number[];
 
 beforeAll(async () => {
@@ -26,7 +26,7 @@ beforeAll(async () => {
     })),
   ];
   service = await startService({ workers: 2, hotels });
-  everywhere = await Everywhere.of(service);
+  allWorkers = await AllWorkers.of(service);
   pidsBefore = (await service.workerPids()).sort();
 });
 
@@ -39,7 +39,7 @@ let nextProbe: Promise<unknown> | undefined;
 function probe(): Promise<unknown> {
   nextProbe ??= probing.then(() => {
     nextProbe = undefined;
-    probing = everywhere.get(`/hotels/probe-${++probed}`);
+    probing = allWorkers.get(`/hotels/probe-${++probed}`);
     return probing;
   });
   return nextProbe;
@@ -302,7 +302,7 @@ function expectNoFailure(sent: string, received: string): void {
 
 async function expectWell(): Promise<void> {
   const good = await Promise.all(Array.from({ length: 12 }, () => service.get('/hotels/h1')));
-  for (const answer of good) expect([answer.status, answer.json().id]).toEqual([200, 'h1']);
+  for (const response of good) expect([response.status, response.json().id]).toEqual([200, 'h1']);
   expect((await service.workerPids()).sort()).toEqual(pidsBefore);
 }
 
@@ -408,7 +408,7 @@ describe('a GET with a body', () => {
     const { text, closed } = await send(Buffer.from(request(), 'latin1'), 2_000);
     expect(closed).toBe(true);
     expect(text).not.toContain('HTTP/1.1 200');
-    expect(text).not.toContain('x7');
+    expect(text.split('HTTP/1.1 ').length - 1).toBeLessThanOrEqual(1);
   });
 
   it('of length 0 has no body, and is answered', async () => {
@@ -442,7 +442,7 @@ describe('a batch in chunks', () => {
     const request = chunks().slice(0, -2) + rest.replace('KEY', service.fullKey);
     const { text, closed } = await send(Buffer.from(request, 'latin1'), 2_000);
     expect(closed).toBe(true);
-    expect(text).not.toContain('x7');
+    expect(text.split('HTTP/1.1 ').length - 1).toBeLessThanOrEqual(1);
   });
 });
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Answer, AskOptions } from '../support/client.ts';
+import type { HttpResponse, RequestOptions } from '../support/client.ts';
 import { type Service, startService } from '../support/service.ts';
 import { titled } from '../support/titled.ts';
 
@@ -9,27 +9,27 @@ beforeAll(async () => {
   service = await startService({ hotels: [{ id: 'h1', channel_id: 'CH-1', registry_id: 500001 }] });
 });
 
-type Ask = [method: string, path: string, body?: string];
+type Parts = [method: string, path: string, body?: string];
 
-function ask([method, path, body]: Ask, options: AskOptions = {}): Promise<Answer> {
+function send([method, path, body]: Parts, options: RequestOptions = {}): Promise<HttpResponse> {
   return body === undefined
     ? service.get(path, { method, ...options })
     : service.post(path, body, { method, ...options });
 }
 
 /** Fails unless the error has exactly this form. */
-function expectError(answer: Answer, status: number, sentence: string | RegExp): void {
-  expect(answer.status).toBe(status);
-  expect(answer.headers['content-type']).toBe('application/json');
-  expect(answer.headers['content-length']).toBe(String(answer.body.length));
-  const { error, ...more } = answer.json();
+function expectError(response: HttpResponse, status: number, sentence: string | RegExp): void {
+  expect(response.status).toBe(status);
+  expect(response.headers['content-type']).toBe('application/json');
+  expect(response.headers['content-length']).toBe(String(response.body.length));
+  const { error, ...more } = response.json();
   if (typeof sentence === 'string') expect(error).toBe(sentence);
   else expect(error).toMatch(sentence);
   expect(more).toEqual({});
 }
 
 /** For each operation: a valid request, and requests that fail at each check and at every later one. */
-const operations: Record<string, { good: Ask; scoped?: true; bad: Ask[]; unknown?: Ask }> = {
+const operations: Record<string, { good: Parts; scoped?: true; bad: Parts[]; unknown?: Parts }> = {
   'GET /hotels': {
     good: ['GET', '/hotels'],
     bad: [
@@ -88,31 +88,31 @@ describe.each(rows)('$name', ({ good, scoped, bad, unknown }) => {
   const failing = [...bad, ...(unknown ? [unknown] : [])];
 
   it('answers a valid request', async () => {
-    const answer = await ask(good);
-    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
+    const response = await send(good);
+    expect([response.status, response.headers['content-type']]).toEqual([200, 'application/json']);
   });
 
   it('checks the key first', async () => {
     for (const request of [good, ...failing]) {
-      expectError(await ask(request, { key: 'none' }), 401, 'Unauthorized');
-      expectError(await ask(request, { key: 'nonsense' }), 401, 'Unauthorized');
+      expectError(await send(request, { key: 'none' }), 401, 'Unauthorized');
+      expectError(await send(request, { key: 'nonsense' }), 401, 'Unauthorized');
     }
   });
 
   it(scoped ? 'then checks the scope, for any values' : 'requires no scope', async () => {
     for (const request of [good, ...failing]) {
-      const answer = await ask(request, { key: 'narrow' });
-      if (scoped) expectError(answer, 403, 'Forbidden');
-      else expect(answer.status).toBe((await ask(request)).status);
+      const response = await send(request, { key: 'narrow' });
+      if (scoped) expectError(response, 403, 'Forbidden');
+      else expect(response.status).toBe((await send(request)).status);
     }
   });
 
   it.runIf(bad.length > 0)('then checks the values', async () => {
-    for (const request of bad) expectError(await ask(request), 400, /./);
+    for (const request of bad) expectError(await send(request), 400, /./);
   });
 
   it.runIf(unknown)('finally looks up the hotel', async () => {
-    expectError(await ask(unknown!), 404, 'Hotel not found');
+    expectError(await send(unknown!), 404, 'Hotel not found');
   });
 });
 
@@ -143,7 +143,7 @@ describe('an unknown path', () => {
     for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS']) {
       for (const key of ['full', 'none']) {
         expectError(
-          await ask([method, path, method === 'GET' ? undefined : '{}'], { key }),
+          await send([method, path, method === 'GET' ? undefined : '{}'], { key }),
           404,
           'Not found',
         );
@@ -152,8 +152,8 @@ describe('an unknown path', () => {
   });
 
   it('results in 404 for HEAD too, without a body', async () => {
-    const answer = await ask(['HEAD', '/nowhere'], { key: 'none' });
-    expect([answer.status, answer.text]).toEqual([404, '']);
+    const response = await send(['HEAD', '/nowhere'], { key: 'none' });
+    expect([response.status, response.text]).toEqual([404, '']);
   });
 });
 
@@ -178,22 +178,22 @@ describe('a method that is not allowed', () => {
       if (allowed.includes(method)) continue;
       for (const key of ['full', 'none']) {
         const body = method === 'TRACE' ? undefined : '{"channel_ids":[]}';
-        const answer = await ask([method, path, body], { key });
-        expectError(answer, 405, /./);
-        expect(String(answer.headers.allow).split(/, */).sort()).toEqual(allowed);
+        const response = await send([method, path, body], { key });
+        expectError(response, 405, /./);
+        expect(String(response.headers.allow).split(/, */).sort()).toEqual(allowed);
       }
     }
   });
 
   it('does not hide the look-up of an id named batch', async () => {
-    expectError(await ask(['GET', '/hotels/channel/batch']), 404, 'Hotel not found');
-    expectError(await ask(['GET', '/hotels/registry/batch']), 400, 'registry_id must be an integer');
-    expect((await ask(['HEAD', '/hotels/channel/batch'])).status).toBe(404);
+    expectError(await send(['GET', '/hotels/channel/batch']), 404, 'Hotel not found');
+    expectError(await send(['GET', '/hotels/registry/batch']), 400, 'registry_id must be an integer');
+    expect((await send(['HEAD', '/hotels/channel/batch'])).status).toBe(404);
   });
 });
 
 describe("the specification's table of errors", () => {
-  it.each<[status: number, sentence: string, request: Ask, key?: 'narrow' | 'none']>([
+  it.each<[status: number, sentence: string, request: Parts, key?: 'narrow' | 'none']>([
     [400, 'registry_id must be an integer', ['GET', '/hotels?registry_id=abc']],
     [400, 'registry_id must be an integer', ['GET', '/hotels/registry/abc']],
     [400, 'registry_id must be an integer', ['POST', '/hotels/registry/batch', '{"registry_ids":["abc"]}']],
@@ -205,11 +205,11 @@ describe("the specification's table of errors", () => {
     [404, 'Hotel not found', ['GET', '/hotels/channel/nowhere']],
     [404, 'Hotel not found', ['GET', '/hotels/registry/1']],
   ])('has %s %s: %s', async (status, sentence, request, key = undefined) => {
-    expectError(await ask(request, { key }), status, sentence);
-    expect((await ask(request, { key })).text).toBe(JSON.stringify({ error: sentence }));
+    expectError(await send(request, { key }), status, sentence);
+    expect((await send(request, { key })).text).toBe(JSON.stringify({ error: sentence }));
   });
 
-  it.each<[status: number, sentence: string, request: Ask]>([
+  it.each<[status: number, sentence: string, request: Parts]>([
     [400, 'Request body must be valid JSON', ['POST', '/hotels/channel/batch', '{']],
     [
       413,
@@ -219,14 +219,14 @@ describe("the specification's table of errors", () => {
     [404, 'Not found', ['GET', '/nowhere']],
     [405, 'Method not allowed', ['DELETE', '/hotels']],
   ])("is extended by the contract's %s %s", async (status, sentence, request) => {
-    expectError(await ask(request), status, sentence);
+    expectError(await send(request), status, sentence);
   });
 
   it('has 500 for unexpected failures, and 503 for unavailable dependencies', async () => {
     // the service may no longer read hotels and does not learn why, so both are correct
     await service.sql`revoke select on hotels from hotel_api_serve`;
     try {
-      const requests: Ask[] = [
+      const requests: Parts[] = [
         ['GET', '/hotels/never-asked'],
         ['GET', '/hotels/channel/never-asked'],
         ['GET', '/hotels/registry/70001'],
@@ -234,19 +234,19 @@ describe("the specification's table of errors", () => {
         ['POST', '/hotels/registry/batch', '{"registry_ids":[500001,70002]}'],
       ];
       for (const request of requests) {
-        const answer = await ask(request);
-        expect([500, 503]).toContain(answer.status);
+        const response = await send(request);
+        expect([500, 503]).toContain(response.status);
         expectError(
-          answer,
-          answer.status,
-          answer.status === 500 ? 'Internal server error' : 'Service unavailable',
+          response,
+          response.status,
+          response.status === 500 ? 'Internal server error' : 'Service unavailable',
         );
-        if (answer.status === 503) expect(answer.headers['retry-after']).toMatch(/^\d+$/);
+        if (response.status === 503) expect(response.headers['retry-after']).toMatch(/^\d+$/);
       }
     } finally {
       await service.sql`grant select on hotels to hotel_api_serve`;
     }
-    const healed = async () => (await ask(['GET', '/hotels/never-asked'])).status;
+    const healed = async () => (await send(['GET', '/hotels/never-asked'])).status;
     await expect.poll(healed).toBe(404);
   });
 });

@@ -110,9 +110,9 @@ const withUri = (uri: string): [property: string, fields: object][] => [
 /** Stores values, and validates the response against the document. */
 async function expectStored(fields: object): Promise<void> {
   const [id] = await insertHotels(service.sql, [fields]);
-  const answer = await service.get(`/hotels/${id}`);
-  expect(answer.status).toBe(200);
-  document.check('GET', `/hotels/${id}`, answer);
+  const response = await service.get(`/hotels/${id}`);
+  expect(response.status).toBe(200);
+  document.check('GET', `/hotels/${id}`, response);
   expect(() => parseHotel(JSON.stringify({ id: 'a', name: 'A', ...fields }))).not.toThrow();
 }
 

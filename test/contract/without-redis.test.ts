@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Answer } from '../support/client.ts';
+import type { HttpResponse } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
@@ -19,19 +19,19 @@ beforeAll(async () => {
 });
 
 /** Sends requests over enough connections to reach every worker; all responses must be equal. */
-async function everywhere(ask: () => Promise<Answer>): Promise<Answer> {
-  const answers = await Promise.all(Array.from({ length: 12 }, ask));
-  const [first] = answers;
-  for (const { status, text } of answers) expect([status, text]).toEqual([first!.status, first!.text]);
+async function everywhere(send: () => Promise<HttpResponse>): Promise<HttpResponse> {
+  const responses = await Promise.all(Array.from({ length: 12 }, send));
+  const [first] = responses;
+  for (const { status, text } of responses) expect([status, text]).toEqual([first!.status, first!.text]);
   return first!;
 }
 
 /** Sends a batch until it is admitted: on a busy machine the service correctly rejects some. */
-async function admitted(path: string, body: object): Promise<Answer> {
+async function admitted(path: string, body: object): Promise<HttpResponse> {
   for (;;) {
-    const answer = await service.post(path, body);
-    if (answer.status !== 503) return answer;
-    expect(answer.headers['retry-after']).toBe('1');
+    const response = await service.post(path, body);
+    if (response.status !== 503) return response;
+    expect(response.headers['retry-after']).toBe('1');
     await sleep(20);
   }
 }
@@ -81,12 +81,12 @@ describe('without Redis', () => {
       const batch = await everywhere(() => service.post('/hotels/channel/batch', channels, { key }));
       expect(batch.json()).toEqual([hotel]);
       const registries = { registry_ids: [500001] };
-      for (const ask of [
+      for (const send of [
         () => service.get('/hotels/registry/500001', { key }),
         () => service.get('/hotels?registry_id=500001', { key }),
         () => service.post('/hotels/registry/batch', registries, { key }),
       ]) {
-        expect((await everywhere(ask)).status).toBe(403);
+        expect((await everywhere(send)).status).toBe(403);
       }
     }
   });
@@ -100,8 +100,8 @@ describe('without Redis', () => {
     ['/nowhere', 404, 'Not found'],
   ])('%s is rejected with %s %s', async (path, status, sentence, key = 'full') => {
     for (let round = 0; round < 2; round++) {
-      const answer = await everywhere(() => service.get(path, { key }));
-      expect([answer.status, answer.json()]).toEqual([status, { error: sentence }]);
+      const response = await everywhere(() => service.get(path, { key }));
+      expect([response.status, response.json()]).toEqual([status, { error: sentence }]);
     }
   });
 
@@ -109,12 +109,14 @@ describe('without Redis', () => {
     await everywhere(() => service.get('/hotels/channel/CH-2'));
     await service.sql`update hotels set name = 'Changed', channel_id = 'CH-changed' where id = 'h002'`;
     const seen = async () => {
-      const asked = ['/hotels/h002', '/hotels/channel/CH-2', '/hotels/channel/CH-changed'];
-      const answers = await Promise.all(
-        asked.flatMap((path) => Array.from({ length: 12 }, () => service.get(path))),
+      const requested = ['/hotels/h002', '/hotels/channel/CH-2', '/hotels/channel/CH-changed'];
+      const responses = await Promise.all(
+        requested.flatMap((path) => Array.from({ length: 12 }, () => service.get(path))),
       );
       return [
-        ...new Set(answers.map((answer) => (answer.status === 200 ? answer.json().name : answer.status))),
+        ...new Set(
+          responses.map((response) => (response.status === 200 ? response.json().name : response.status)),
+        ),
       ];
     };
     await within(TIMEOUT_MS, seen, (found) => expect(found).toEqual(['Changed', 404]));
@@ -122,8 +124,8 @@ describe('without Redis', () => {
 
   it('a revoked key is rejected within a second by every worker', async () => {
     const statuses = async () => {
-      const asked = Array.from({ length: 12 }, () => service.get('/hotels/h003', { key: 'narrow' }));
-      return [...new Set((await Promise.all(asked)).map(({ status }) => status))];
+      const requested = Array.from({ length: 12 }, () => service.get('/hotels/h003', { key: 'narrow' }));
+      return [...new Set((await Promise.all(requested)).map(({ status }) => status))];
     };
     expect(await statuses()).toEqual([200]);
     await service.sql`update api_keys set revoked_at = now() where scopes = '{}'`;

@@ -81,15 +81,15 @@ describe('the document', () => {
       for (const { value: body } of bodies) {
         for (const [name, { value }] of Object.entries<{ value: unknown }>(examples)) {
           const key = name === 'scoped' ? 'full' : 'narrow';
-          const answer =
+          const response =
             method === 'post'
               ? await service.post(target, body, { key })
               : await service.get(target, { key });
-          expect([answer.status, withoutToken(answer.text)]).toEqual([
+          expect([response.status, withoutToken(response.text)]).toEqual([
             200,
             withoutToken(JSON.stringify(value)),
           ]);
-          document.check(method.toUpperCase(), target, answer);
+          document.check(method.toUpperCase(), target, response);
         }
       }
     }
@@ -183,8 +183,8 @@ describe('the public pages', () => {
 
   it('reject other methods and other paths', async () => {
     for (const path of ['/openapi.json', '/docs']) {
-      const answer = await service.post(path, {}, withoutKey);
-      expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD']);
+      const response = await service.post(path, {}, withoutKey);
+      expect([response.status, response.headers.allow]).toEqual([405, 'GET, HEAD']);
     }
     for (const path of ['/docs/nothing', '/docs/assets/x/page.css', '/openapi.yaml'])
       expect((await service.get(path, withoutKey)).text).toBe('{"error":"Not found"}');

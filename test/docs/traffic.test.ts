@@ -1,6 +1,6 @@
 import { beforeAll, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import type { AskOptions } from '../support/client.ts';
+import type { RequestOptions } from '../support/client.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { insertKey } from '../support/key.ts';
 import { ApiDocument } from '../support/openapi.ts';
@@ -49,28 +49,33 @@ beforeAll(async () => {
 async function get(
   path: string,
   status: number,
-  { body, ...options }: AskOptions & { body?: string } = {},
+  { body, ...options }: RequestOptions & { body?: string } = {},
 ): Promise<void> {
-  const answer =
+  const response =
     body === undefined
       ? await service.get(path, options)
       : await service.post(path, body, { method: 'GET', ...options });
-  expect([path, answer.status, answer.status < 400 || answer.text]).toEqual([
+  expect([path, response.status, response.status < 400 || response.text]).toEqual([
     path,
     status,
     status < 400 || expect.any(String),
   ]);
-  document.check(options.method ?? 'GET', path, answer);
+  document.check(options.method ?? 'GET', path, response);
 }
 
-async function post(path: string, body: string | Buffer | object, status: number, options: AskOptions = {}) {
-  const answer = await service.post(path, body, options);
-  expect([path, answer.status]).toEqual([path, status]);
-  document.check('POST', path, answer);
+async function post(
+  path: string,
+  body: string | Buffer | object,
+  status: number,
+  options: RequestOptions = {},
+) {
+  const response = await service.post(path, body, options);
+  expect([path, response.status]).toEqual([path, status]);
+  document.check('POST', path, response);
 }
 
 /** Sends each operation once. */
-async function all(status: number, options: AskOptions = {}): Promise<void> {
+async function all(status: number, options: RequestOptions = {}): Promise<void> {
   for (const path of ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
     await get(path, status, options);
   await post(CHANNEL, { channel_ids: ['a'] }, status, options);

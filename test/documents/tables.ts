@@ -1,8 +1,8 @@
-import { Command } from 'commander';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { MEANINGS } from '../../src/api-docs/responses.ts';
 import { addCommands } from '../../src/cli/commands.ts';
+import { CliCommand } from '../../src/cli/common/help.ts';
 import { readConfig, VARIABLES } from '../../src/config/config.ts';
 import { publicErrors } from '../../src/errors.ts';
 import { watchInstance, watchWorker } from '../../src/observability/instance-metrics.ts';
@@ -23,7 +23,7 @@ export const TABLES: Record<string, () => string | Promise<string>> = {
 };
 
 /** The command line, with all its commands. */
-export const program = new Command('hotel-api');
+export const program = new CliCommand('hotel-api');
 await addCommands(program);
 
 const code = (text: string) => `\`${text}\``;

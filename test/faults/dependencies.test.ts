@@ -18,9 +18,9 @@ beforeAll(async () => {
 });
 
 /** Requests a hotel that is in no cache. */
-const askCold = () => fixture.service.get(`/hotels/chaos-${next++ % HOTELS}`);
-const isOpen = (dependency: 'redis' | 'postgres') => async () =>
-  (await fixture.service.metric('hotel_api_breaker_open', { dependency })) > 0;
+const sendCold = () => fixture.service.get(`/hotels/chaos-${next++ % HOTELS}`);
+const isRedisOpen = async () =>
+  (await fixture.service.metric('hotel_api_breaker_open', { dependency: 'redis' })) > 0;
 
 async function expectCachedAnswered(): Promise<void> {
   for (let i = 0; i < WARM; i += 7) {
@@ -36,7 +36,7 @@ async function expectCachedAnswered(): Promise<void> {
 async function expectColdRejected(): Promise<void> {
   await expect
     .poll(async () => {
-      const { status, headers, text } = await askCold();
+      const { status, headers, text } = await sendCold();
       return { status, retryAfter: headers['retry-after'], text };
     })
     .toEqual({
@@ -58,12 +58,12 @@ describe.each([
     await begin();
     try {
       await expectCachedAnswered();
-      for (let i = 0; i < 5; i++) expect((await askCold()).status).toBe(200);
-      await expect.poll(async () => [(await askCold()).status, await isOpen('redis')()]).toEqual([200, true]);
+      for (let i = 0; i < 5; i++) expect((await sendCold()).status).toBe(200);
+      await expect.poll(async () => [(await sendCold()).status, await isRedisOpen()]).toEqual([200, true]);
     } finally {
       await end();
     }
-    await expect.poll(async () => [(await askCold()).status, await isOpen('redis')()]).toEqual([200, false]);
+    await expect.poll(async () => [(await sendCold()).status, await isRedisOpen()]).toEqual([200, false]);
     await expectCachedAnswered();
   });
 });
@@ -83,7 +83,7 @@ describe.each([
     } finally {
       await end();
     }
-    await expect.poll(async () => (await askCold()).status).toBe(200);
+    await expect.poll(async () => (await sendCold()).status).toBe(200);
     await expectCachedAnswered();
   });
 });
@@ -97,6 +97,6 @@ it("while both are killed, hotels in a worker's cache are served, and other requ
   } finally {
     await Promise.all([redis().server.restart(), postgres().server.restart()]);
   }
-  await expect.poll(async () => (await askCold()).status).toBe(200);
+  await expect.poll(async () => (await sendCold()).status).toBe(200);
   await expectCachedAnswered();
 });

@@ -57,7 +57,7 @@ function write(): () => Promise<void> {
 }
 
 /**
- * Runs the checker until it has compared enough while this process, and so the machine, did not stall for long: the
+ * Runs the checker until it has compared enough while this process, and so the machine, did not stall for long. The
  * command reports responses as late if it reads them late.
  */
 async function checkUndisturbed(key: string) {

@@ -1,16 +1,15 @@
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Collections } from '../../src/collections/collections.ts';
+import { AllWorkers, status } from '../support/all-workers.ts';
 import { addToCollection, insertCollection, removeFromCollection } from '../support/collection.ts';
-import { freshDatabase } from '../support/database.ts';
-import { Everywhere, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
+import { InProcessService, type InProcessWorker, until } from '../support/in-process-service.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
-import { FaultProxy } from '../support/proxy.ts';
+import type { FaultProxy } from '../support/proxy.ts';
 import { shortOrLong } from '../support/run-length.ts';
-import { type Service, startService } from '../support/service.ts';
-import { Stage, type StagedWorker, until } from '../support/stage.ts';
+import { type Service, startBehindProxy, startBeside } from '../support/service.ts';
 
 await needs('redis');
 
@@ -18,23 +17,19 @@ const PATH = '/hotels/channel/C1';
 
 describe('a change of a collection is effective everywhere within a second:', () => {
   let service: Service;
-  let everywhere: Everywhere;
+  let allWorkers: AllWorkers;
   let proxy: FaultProxy;
   let key: string;
 
   beforeAll(async () => {
-    const database = await freshDatabase();
-    const path = await FaultProxy.before(database.url);
-    proxy = path;
     const hotels = [1, 2, 3].map((n) => ({ id: `h${n}`, channel_id: `C${n}` }));
-    service = await startService({ workers: 2, database: { ...database, url: path.url }, hotels });
-    const beside = { database: service.database, redisDatabase: service.redisDatabase! };
-    everywhere = await Everywhere.of(service, await startService({ workers: 2, ...beside }));
+    ({ service, proxy } = await startBehindProxy({ workers: 2, hotels }));
+    allWorkers = await AllWorkers.of(service, await startBeside(service, { workers: 2 }));
     await insertCollection(service.sql, 'c', ['h2']);
     key = await insertKey(service.sql, [], 'c');
   });
 
-  const seen = (expected: number, path = PATH) => everywhere.until(path, status(expected), 1_000, key);
+  const seen = (expected: number, path = PATH) => allWorkers.until(path, status(expected), 1_000, key);
 
   it('a hotel is added and removed, many times', async () => {
     for (let round = 0; round < 10; round++) {
@@ -50,9 +45,9 @@ describe('a change of a collection is effective everywhere within a second:', ()
   it('one hotel is added among 100,000, within 5 s, and all are removed', async () => {
     await service.sql`insert into collection_hotels select 'c', 'x' || i from generate_series(1, 100000) as i
       union all select 'c', 'h1'`;
-    await everywhere.until(PATH, status(200), 5_000, key);
+    await allWorkers.until(PATH, status(200), 5_000, key);
     await service.sql`delete from collection_hotels where hotel_id <> 'h2'`;
-    await everywhere.until(PATH, status(404), 5_000, key);
+    await allWorkers.until(PATH, status(404), 5_000, key);
     expect((await service.get('/hotels/h2', { key })).status).toBe(200);
   });
 
@@ -83,23 +78,23 @@ describe('a change of a collection is effective everywhere within a second:', ()
     proxy.blackout();
     await removeFromCollection(service.sql, 'c', ['h1']);
     // the instance behind the proxy cannot know it: 503
-    await everywhere.until(PATH, ({ status: found }) => found === 404 || found === 503, 1_000, key);
+    await allWorkers.until(PATH, ({ status: found }) => found === 404 || found === 503, 1_000, key);
     expect((await service.get('/hotels/h2', { key })).status).toBe(503);
     await proxy.heal();
-    await everywhere.until(PATH, status(404), 10_000, key);
-    await everywhere.until('/hotels/h2', status(200), 10_000, key);
+    await allWorkers.until(PATH, status(404), 10_000, key);
+    await allWorkers.until('/hotels/h2', status(200), 10_000, key);
   });
 });
 
 describe('the members in a worker, concurrently with changes:', () => {
   const ROUNDS = shortOrLong(40, 200);
-  let stage: Stage;
-  let one: StagedWorker;
+  let inProcess: InProcessService;
+  let one: InProcessWorker;
   let round = 0;
 
   beforeAll(async () => {
-    stage = await Stage.set();
-    one = stage.workers[0]!;
+    inProcess = await InProcessService.start();
+    one = inProcess.workers[0]!;
   });
 
   /**
@@ -122,9 +117,9 @@ describe('the members in a worker, concurrently with changes:', () => {
   const repeat = async (race: (collection: string, hotel: string) => Promise<unknown>) => {
     for (let i = 0; i < ROUNDS; i++) {
       const [collection, hotel] = [`c${++round}`, `h${round}`];
-      await insertHotels(stage.sql, [{ id: hotel }]);
-      await insertCollection(stage.sql, collection, [hotel]);
-      await stage.settle();
+      await insertHotels(inProcess.sql, [{ id: hotel }]);
+      await insertCollection(inProcess.sql, collection, [hotel]);
+      await inProcess.settle();
       await race(collection, hotel);
     }
   };
@@ -135,11 +130,11 @@ describe('the members in a worker, concurrently with changes:', () => {
   ])('a load that began before a removal, and ends %s, never serves a removed hotel', (_, isReceived) =>
     repeat(async (collection, hotel) => {
       await beginLoad(collection);
-      await removeFromCollection(stage.sql, collection, [hotel]);
-      await stage.deliver();
-      if (isReceived) stage.receive();
+      await removeFromCollection(inProcess.sql, collection, [hotel]);
+      await inProcess.deliver();
+      if (isReceived) inProcess.receive();
       one.afterQuery.open();
-      await stage.settle();
+      await inProcess.settle();
       expect(await held(collection, hotel)).toBe(false);
     }),
   );
@@ -153,7 +148,7 @@ describe('the members in a worker, concurrently with changes:', () => {
     });
     for (let i = 0; i < 9; i++) {
       const [collection, hotel] = [`c${++round}`, `h${round}`];
-      await insertCollection(stage.sql, collection, [hotel]);
+      await insertCollection(inProcess.sql, collection, [hotel]);
       await until(() => collections.members(collection)?.has(hotel) === true);
       await collections.page(collection, 0, 10, '');
       expect(collections.bytes).toBeLessThanOrEqual(8_192);
@@ -165,15 +160,15 @@ describe('the members in a worker, concurrently with changes:', () => {
     repeat(async (collection, hotel) => {
       expect(await held(collection, hotel)).toBe(true);
       one.afterQuery.close();
-      await stage.sql`update collection_hotels set hotel_id = hotel_id where collection_id = ${collection}`;
-      await stage.deliver();
-      stage.receive();
+      await inProcess.sql`update collection_hotels set hotel_id = hotel_id where collection_id = ${collection}`;
+      await inProcess.deliver();
+      inProcess.receive();
       await until(() => one.afterQuery.waiting > 0);
       // it has read that the hotel is a member
       expect(one.collections.members(collection)).toBeUndefined();
-      await removeFromCollection(stage.sql, collection, [hotel]);
-      await stage.deliver();
-      stage.receive();
+      await removeFromCollection(inProcess.sql, collection, [hotel]);
+      await inProcess.deliver();
+      inProcess.receive();
       expect(one.collections.members(collection)).toBeUndefined();
       one.afterQuery.open();
       expect(await held(collection, hotel)).toBe(false);
@@ -181,8 +176,8 @@ describe('the members in a worker, concurrently with changes:', () => {
 
   const hiddenOf = async () => {
     const [id, channel] = [`x${round}`, `X${round}`];
-    await insertHotels(stage.sql, [{ id, channel_id: channel }]);
-    await stage.settle();
+    await insertHotels(inProcess.sql, [{ id, channel_id: channel }]);
+    await inProcess.settle();
     return { id, channel };
   };
   it.each([
@@ -204,17 +199,17 @@ describe('the members in a worker, concurrently with changes:', () => {
         one.collections.members(collection)!.hotelChanged(hotel, [`c:${channel}`]);
         const finding = find();
         await until(() => one.afterQuery.waiting > 0);
-        if (how === 'is added') await addToCollection(stage.sql, collection, [id]);
+        if (how === 'is added') await addToCollection(inProcess.sql, collection, [id]);
         else
-          await stage.sql.begin(async (sql) => {
+          await inProcess.sql.begin(async (sql) => {
             await sql`update hotels set channel_id = null where id = ${id}`;
             await sql`update hotels set channel_id = ${channel} where id = ${hotel}`;
           });
-        await stage.deliver();
-        if (isReceived) stage.receive();
+        await inProcess.deliver();
+        if (isReceived) inProcess.receive();
         one.afterQuery.open();
         expect(await finding).toBeUndefined();
-        await stage.settle();
+        await inProcess.settle();
         expect(await held(collection, hotel)).toBe(true);
         expect(await find()).toBe(how === 'is added' ? id : hotel);
       }),
@@ -223,22 +218,22 @@ describe('the members in a worker, concurrently with changes:', () => {
   it('a deletion of the collection during its load leaves nothing', () =>
     repeat(async (collection, hotel) => {
       await beginLoad(collection);
-      await stage.sql`delete from collections where id = ${collection}`;
-      await stage.deliver();
-      stage.receive();
+      await inProcess.sql`delete from collections where id = ${collection}`;
+      await inProcess.deliver();
+      inProcess.receive();
       one.afterQuery.open();
       expect(await held(collection, hotel)).toBe(false);
     }));
 
   it('a key that is moved to another collection does not return to the first', () =>
     repeat(async (collection, hotel) => {
-      const key = await insertKey(stage.sql, [], collection);
+      const key = await insertKey(inProcess.sql, [], collection);
       one.afterQuery.close();
       const loading = one.apiKeys.load(key);
       await until(() => one.afterQuery.waiting > 0);
-      await stage.sql`update api_keys set collection_id = 'other' where collection_id = ${collection}`;
-      await stage.deliver();
-      stage.receive();
+      await inProcess.sql`update api_keys set collection_id = 'other' where collection_id = ${collection}`;
+      await inProcess.deliver();
+      inProcess.receive();
       one.afterQuery.open();
       await loading;
       expect((await one.apiKeys.load(key))?.collection).toBe('other');

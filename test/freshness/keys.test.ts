@@ -1,34 +1,25 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
-import { freshDatabase } from '../support/database.ts';
-import { Everywhere, status } from '../support/everywhere.ts';
+import { AllWorkers, status } from '../support/all-workers.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { untilBlocked } from '../support/postgres-client.ts';
-import { FaultProxy } from '../support/proxy.ts';
-import { type Service, startService } from '../support/service.ts';
+import type { FaultProxy } from '../support/proxy.ts';
+import { type Service, startBehindProxy, startBeside } from '../support/service.ts';
 import { withoutTriggers } from '../support/triggers.ts';
 
 await needs('redis');
 
 let service: Service;
-let everywhere: Everywhere;
+let allWorkers: AllWorkers;
 let freshness: FreshnessWatch;
 let proxy: FaultProxy;
 
 beforeAll(async () => {
-  const database = await freshDatabase();
-  const path = await FaultProxy.before(database.url);
-  proxy = path;
-  service = await startService({
-    workers: 2,
-    database: { ...database, url: path.url },
-    hotels: [{ id: 'a', registry_id: 7 }],
-  });
-  const beside = { database: service.database, redisDatabase: service.redisDatabase! };
-  const instances = [service, await startService({ workers: 2, ...beside })];
-  everywhere = await Everywhere.of(...instances);
+  ({ service, proxy } = await startBehindProxy({ workers: 2, hotels: [{ id: 'a', registry_id: 7 }] }));
+  const instances = [service, await startBeside(service, { workers: 2 })];
+  allWorkers = await AllWorkers.of(...instances);
   freshness = watchFreshness(...instances);
 });
 
@@ -40,60 +31,57 @@ const set = (key: string, change: Record<string, unknown>) =>
 describe('a change of a key is effective everywhere within a second:', () => {
   it('a key is created after it was cached as unknown', async () => {
     const key = makeKey();
-    await everywhere.until(PATH, status(401), 1_000, key);
+    await allWorkers.until(PATH, status(401), 1_000, key);
     await service.sql`insert into api_keys (id, name, key_sha256) values ('made', 'test', ${sha256(key)})`;
-    await everywhere.until(PATH, status(200), 1_000, key);
+    await allWorkers.until(PATH, status(200), 1_000, key);
   });
 
-  it('a key is revoked, and one is deleted', async () => {
+  it('a key is revoked and accepted again, and one is deleted', async () => {
     const [revoked, deleted] = [await insertKey(service.sql, []), await insertKey(service.sql, [])];
-    for (const key of [revoked, deleted]) await everywhere.until(PATH, status(200), 1_000, key);
+    for (const key of [revoked, deleted]) await allWorkers.until(PATH, status(200), 1_000, key);
     await set(revoked, { revoked_at: new Date() });
-    await everywhere.until(PATH, status(401), 1_000, revoked);
+    await allWorkers.until(PATH, status(401), 1_000, revoked);
+    await set(revoked, { revoked_at: null });
+    await allWorkers.until(PATH, status(200), 1_000, revoked);
     await service.sql`delete from api_keys where key_sha256 = ${sha256(deleted)}`;
-    await everywhere.until(PATH, status(401), 1_000, deleted);
+    await allWorkers.until(PATH, status(401), 1_000, deleted);
   });
 
   it('a key gains and loses a scope', async () => {
     const key = await insertKey(service.sql, []);
     const byRegistry = '/hotels/registry/7';
-    await everywhere.until(byRegistry, status(403), 1_000, key);
+    await allWorkers.until(byRegistry, status(403), 1_000, key);
     await set(key, { scopes: ['registry'] });
-    await everywhere.until(byRegistry, status(200), 1_000, key);
-    await everywhere.until(PATH, ({ text }) => JSON.parse(text).registry_id === 7, 1_000, key);
+    await allWorkers.until(byRegistry, status(200), 1_000, key);
+    await allWorkers.until(PATH, ({ text }) => JSON.parse(text).registry_id === 7, 1_000, key);
     await set(key, { scopes: [] });
-    await everywhere.until(byRegistry, status(403), 1_000, key);
-    await everywhere.until(PATH, ({ text }) => JSON.parse(text).registry_id === null, 1_000, key);
+    await allWorkers.until(byRegistry, status(403), 1_000, key);
+    await allWorkers.until(PATH, ({ text }) => JSON.parse(text).registry_id === null, 1_000, key);
   });
 
   it('a key expires, and the expiry of one is postponed', async () => {
     const key = await insertKey(service.sql, []);
-    await everywhere.until(PATH, status(200), 1_000, key);
+    await allWorkers.until(PATH, status(200), 1_000, key);
     await set(key, { expires_at: new Date(Date.now() + 500) });
-    await everywhere.until(PATH, status(401), 1_500, key);
+    await allWorkers.until(PATH, status(401), 1_500, key);
     await set(key, { expires_at: new Date(Date.now() + 60_000) });
-    await everywhere.until(PATH, status(200), 1_000, key);
+    await allWorkers.until(PATH, status(200), 1_000, key);
   });
 
   it('a key exchanges its hash for another', async () => {
     const [old, young] = [await insertKey(service.sql, []), makeKey()];
-    await everywhere.until(PATH, status(200), 1_000, old);
-    await everywhere.until(PATH, status(401), 1_000, young);
+    await allWorkers.until(PATH, status(200), 1_000, old);
+    await allWorkers.until(PATH, status(401), 1_000, young);
     await set(old, { key_sha256: sha256(young) });
-    await everywhere.until(PATH, status(401), 1_000, old);
-    await everywhere.until(PATH, status(200), 1_000, young);
+    await allWorkers.until(PATH, status(401), 1_000, old);
+    await allWorkers.until(PATH, status(200), 1_000, young);
   });
 });
-
-/** Starts an instance that knows of keys only what Redis and PostgreSQL contain. */
-async function startNewService(): Promise<Service> {
-  return startService({ database: service.database, redisDatabase: service.redisDatabase! });
-}
 
 describe('the row of a key is decisive, even if its version is below that in Redis:', () => {
   it('a valid key, inserted by a transaction that waited for the deletion of the same hash', async () => {
     const key = await insertKey(service.sql, []);
-    await everywhere.until(PATH, status(200), 1_000, key);
+    await allWorkers.until(PATH, status(200), 1_000, key);
     const [updated, mayDelete, inserted, mayCommit] = [1, 2, 3, 4].map(() => Promise.withResolvers<void>());
     const deleting = service.sql.begin(async (sql) => {
       await sql`update api_keys set name = 'updated' where key_sha256 = ${sha256(key)}`;
@@ -111,11 +99,11 @@ describe('the row of a key is decisive, even if its version is below that in Red
     await untilBlocked(service.sql);
     mayDelete!.resolve();
     await Promise.all([deleting, inserted!.promise]);
-    await everywhere.until(PATH, status(401), 1_000, key);
+    await allWorkers.until(PATH, status(401), 1_000, key);
     mayCommit!.resolve();
     await inserting;
-    await everywhere.until(PATH, status(200), 1_000, key);
-    const late = await startNewService();
+    await allWorkers.until(PATH, status(200), 1_000, key);
+    const late = await startBeside(service);
     expect((await late.get(PATH, { key })).status).toBe(200);
     await late.stop();
   });
@@ -125,19 +113,19 @@ describe('the row of a key is decisive, even if its version is below that in Red
     const [before] = await service.sql`select version from api_keys where key_sha256 = ${sha256(key)}`;
     await service.sql`select setval('hotel_api_versions', nextval('hotel_api_versions') + 1000)`;
     await set(key, { name: 'changed' });
-    await everywhere.until(PATH, status(200), 1_000, key);
+    await allWorkers.until(PATH, status(200), 1_000, key);
     // like a replica that was promoted without the change
     await withoutTriggers(service.sql, async (sql) => {
       await sql`update api_keys set name = 'a test', version = ${before!.version} where key_sha256 = ${sha256(key)}`;
       await sql`select setval('hotel_api_versions', ${before!.version})`;
     });
     await set(key, { revoked_at: new Date() });
-    await everywhere.until(PATH, status(401), 1_000, key);
-    const late = await startNewService();
+    await allWorkers.until(PATH, status(401), 1_000, key);
+    const late = await startBeside(service);
     expect((await late.get(PATH, { key })).status).toBe(401);
     await late.stop();
     await service.sql`select setval('hotel_api_versions', nextval('hotel_api_versions') + 1000)`;
-    for (const answer of await everywhere.get(PATH, key)) expect(answer.status).toBe(401);
+    for (const response of await allWorkers.get(PATH, key)) expect(response.status).toBe(401);
   });
 });
 
@@ -148,19 +136,19 @@ it('without PostgreSQL known keys are accepted, unknown ones yield 503, revoked 
     await insertKey(service.sql, []),
     makeKey(),
   ];
-  await everywhere.until(PATH, status(200), 1_000, known);
-  await everywhere.until(PATH, status(200), 1_000, revoked);
+  await allWorkers.until(PATH, status(200), 1_000, known);
+  await allWorkers.until(PATH, status(200), 1_000, revoked);
   await set(revoked, { revoked_at: new Date() });
-  await everywhere.until(PATH, status(401), 1_000, revoked);
+  await allWorkers.until(PATH, status(401), 1_000, revoked);
   await proxy.reject();
   const untilMs = performance.now() + 7_000;
   while (performance.now() < untilMs) {
-    for (const answer of await everywhere.get(PATH, known)) expect(answer.status).toBe(200);
-    for (const answer of await everywhere.get(PATH, revoked)) expect(answer.status).toBe(401);
-    for (const answer of await everywhere.get(PATH, never)) expect(answer.status).toBe(503);
+    for (const response of await allWorkers.get(PATH, known)) expect(response.status).toBe(200);
+    for (const response of await allWorkers.get(PATH, revoked)) expect(response.status).toBe(401);
+    for (const response of await allWorkers.get(PATH, never)) expect(response.status).toBe(503);
   }
   await proxy.heal();
-  await everywhere.until(PATH, status(401), 3_000, never);
+  await allWorkers.until(PATH, status(401), 3_000, never);
   await set(known, { revoked_at: new Date() });
-  await everywhere.until(PATH, status(401), 5_000, known);
+  await allWorkers.until(PATH, status(401), 5_000, known);
 });

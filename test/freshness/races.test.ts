@@ -4,53 +4,53 @@ import { readHotels } from '../../src/change-feed/changed-rows.ts';
 import type { FeedMessage } from '../../src/change-feed/messages.ts';
 import type { Entry } from '../../src/hotels/entry.ts';
 import { LETTER } from '../../src/hotels/namespace.ts';
+import { InProcessService, type InProcessWorker, until } from '../support/in-process-service.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { untilBlocked } from '../support/postgres-client.ts';
 import { shortOrLong } from '../support/run-length.ts';
-import { Stage, type StagedWorker, until } from '../support/stage.ts';
 
 await needs('redis');
 
 const ROUNDS = shortOrLong(40, 200);
 
-let stage: Stage;
-let one: StagedWorker;
-let other: StagedWorker;
+let inProcess: InProcessService;
+let one: InProcessWorker;
+let other: InProcessWorker;
 let round = 0;
 
 beforeAll(async () => {
-  stage = await Stage.set();
-  [one, other] = stage.workers as [StagedWorker, StagedWorker];
+  inProcess = await InProcessService.start();
+  [one, other] = inProcess.workers as [InProcessWorker, InProcessWorker];
 });
-beforeEach(() => stage.settle());
+beforeEach(() => inProcess.settle());
 
 /** Repeats a race, each time with a new hotel: id h<n>, channel id C<n>, named v1. */
 async function repeat(race: (id: string, channelId: string) => Promise<unknown>): Promise<void> {
   for (let i = 0; i < ROUNDS; i++) {
     const [id, channelId] = [`h${++round}`, `C${round}`];
-    await stage.sql`insert into hotels (id, name, channel_id) values (${id}, 'v1', ${channelId})`;
-    await stage.settle();
+    await inProcess.sql`insert into hotels (id, name, channel_id) values (${id}, 'v1', ${channelId})`;
+    await inProcess.settle();
     await race(id, channelId);
   }
 }
 
-const change = (id: string, name: string) => stage.sql`update hotels set name = ${name} where id = ${id}`;
-const remove = (id: string) => stage.sql`delete from hotels where id = ${id}`;
+const change = (id: string, name: string) => inProcess.sql`update hotels set name = ${name} where id = ${id}`;
+const remove = (id: string) => inProcess.sql`delete from hotels where id = ${id}`;
 
 /** Returns the responses of a new worker and of both workers, after everything was released. */
 async function answers(id: string, channelId: string): Promise<(string | null)[]> {
-  await stage.settle();
+  await inProcess.settle();
   // it has received nothing and accepts what Redis contains
-  const startWorker = stage.startWorker();
-  const found = [await startWorker.ask('channel', channelId), await startWorker.ask('id', id)];
+  const newWorker = inProcess.startWorker();
+  const found = [await newWorker.lookUp('channel', channelId), await newWorker.lookUp('id', id)];
   // twice, because the first lookup may store values
   for (let look = 0; look < 2; look++) {
-    for (const worker of stage.workers) {
-      found.push(await worker.ask('id', id), await worker.ask('channel', channelId));
+    for (const worker of inProcess.workers) {
+      found.push(await worker.lookUp('id', id), await worker.lookUp('channel', channelId));
       worker.local.drop('id', id);
       worker.local.drop('channel', channelId);
-      found.push(await worker.ask('id', id), await worker.ask('channel', channelId));
+      found.push(await worker.lookUp('id', id), await worker.lookUp('channel', channelId));
     }
   }
   return found;
@@ -59,8 +59,8 @@ const all = <T>(value: T): T[] => new Array(18).fill(value);
 
 /** Deletes these ids from Redis, so that requests use PostgreSQL. */
 async function deleteFromRedis(...ids: string[]): Promise<void> {
-  await stage.deleteFromRedis(ids.flatMap((id) => Object.values(LETTER).map((letter) => letter + id)));
-  for (const worker of stage.workers) worker.local.clear();
+  await inProcess.deleteFromRedis(ids.flatMap((id) => Object.values(LETTER).map((letter) => letter + id)));
+  for (const worker of inProcess.workers) worker.local.clear();
 }
 
 describe('the stale-set race', () => {
@@ -71,11 +71,11 @@ describe('the stale-set race', () => {
     repeat(async (id, channelId) => {
       await deleteFromRedis(id, channelId);
       one.afterQuery.close();
-      const load = one.ask('id', id);
+      const load = one.lookUp('id', id);
       await until(() => one.afterQuery.waiting > 0);
       await change(id, 'v2');
-      await stage.deliver();
-      if (received) stage.receive();
+      await inProcess.deliver();
+      if (received) inProcess.receive();
       one.afterQuery.open();
       await load;
       expect(await answers(id, channelId)).toEqual(all('v2'));
@@ -86,11 +86,11 @@ describe('the stale-set race', () => {
     repeat(async (id, channelId) => {
       await deleteFromRedis(id, channelId);
       one.beforeFill.close();
-      await one.ask('id', id);
+      await one.lookUp('id', id);
       await until(() => one.beforeFill.waiting > 0);
       await change(id, 'v2');
-      await stage.deliver();
-      stage.receive();
+      await inProcess.deliver();
+      inProcess.receive();
       expect(await answers(id, channelId)).toEqual(all('v2'));
     }));
 
@@ -98,11 +98,11 @@ describe('the stale-set race', () => {
     repeat(async (id, channelId) => {
       await deleteFromRedis(id, channelId);
       for (const syncPoint of [one.afterQuery, other.beforeFill]) syncPoint.close();
-      const loads = [one.ask('channel', channelId), other.ask('id', id)];
+      const loads = [one.lookUp('channel', channelId), other.lookUp('id', id)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
       await remove(id);
-      await stage.deliver();
-      if (round % 2 === 0) stage.receive();
+      await inProcess.deliver();
+      if (round % 2 === 0) inProcess.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(id, channelId)).toEqual(all(null));
@@ -111,15 +111,19 @@ describe('the stale-set race', () => {
   it('an absence that was read before an insert is not served after it', () =>
     repeat(async (id, channelId) => {
       await remove(id);
-      await stage.settle();
+      await inProcess.settle();
       await deleteFromRedis(id, channelId);
       one.afterQuery.close();
       other.beforeFill.close();
-      const loads = [one.ask('channel', channelId), other.ask('channel', channelId), other.ask('id', id)];
+      const loads = [
+        one.lookUp('channel', channelId),
+        other.lookUp('channel', channelId),
+        other.lookUp('id', id),
+      ];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 1);
-      await stage.sql`insert into hotels (id, name, channel_id) values (${id}, 'v2', ${channelId})`;
-      await stage.deliver();
-      if (round % 2 === 0) stage.receive();
+      await inProcess.sql`insert into hotels (id, name, channel_id) values (${id}, 'v2', ${channelId})`;
+      await inProcess.deliver();
+      if (round % 2 === 0) inProcess.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(id, channelId)).toEqual(all('v2'));
@@ -129,17 +133,17 @@ describe('the stale-set race', () => {
     repeat(async (id, channelId) => {
       await deleteFromRedis(id, channelId);
       one.afterQuery.close();
-      const load = one.ask('channel', channelId);
+      const load = one.lookUp('channel', channelId);
       await until(() => one.afterQuery.waiting > 0);
-      await stage.sql`update hotels set channel_id = ${`${channelId}-new`} where id = ${id}`;
-      await stage.deliver();
-      stage.receive();
-      const later = one.ask('channel', channelId);
-      await stage.passed();
+      await inProcess.sql`update hotels set channel_id = ${`${channelId}-new`} where id = ${id}`;
+      await inProcess.deliver();
+      inProcess.receive();
+      const later = one.lookUp('channel', channelId);
+      await inProcess.passed();
       one.afterQuery.open();
       await load;
       expect(await later).toBeNull();
-      expect(await one.ask('channel', `${channelId}-new`)).toBe('v1');
+      expect(await one.lookUp('channel', `${channelId}-new`)).toBe('v1');
     }));
 
   it('an id moves to another hotel', () =>
@@ -147,23 +151,23 @@ describe('the stale-set race', () => {
       await deleteFromRedis(id, channelId);
       one.afterQuery.close();
       other.beforeFill.close();
-      const loads = [one.ask('channel', channelId), other.ask('channel', channelId)];
+      const loads = [one.lookUp('channel', channelId), other.lookUp('channel', channelId)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
-      await stage.sql.begin(async (transaction) => {
+      await inProcess.sql.begin(async (transaction) => {
         await transaction`update hotels set channel_id = null, name = 'without a channel' where id = ${id}`;
         await transaction`insert into hotels (id, name, channel_id) values (${`${id}-heir`}, 'heir', ${channelId})`;
       });
-      await stage.deliver();
-      if (round % 2 === 0) stage.receive();
+      await inProcess.deliver();
+      if (round % 2 === 0) inProcess.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(`${id}-heir`, channelId)).toEqual(all('heir'));
-      expect(await one.ask('id', id)).toBe('without a channel');
+      expect(await one.lookUp('id', id)).toBe('without a channel');
     }));
 
   it('more changes arrive at once than are replaced individually', async () => {
     // the same in every round, so that rounds cost the same
-    await stage.sql`
+    await inProcess.sql`
       insert into hotels (id, name, channel_id)
       select 'crowd-' || i, 'v1', 'CROWD-' || i from generate_series(1, 500) as i`;
     await repeat(async (id, channelId) => {
@@ -173,15 +177,15 @@ describe('the stale-set race', () => {
       one.afterQuery.close();
       other.beforeFill.close();
       const loads = [
-        one.ask('id', id),
-        one.ask('channel', crowdChannelId),
-        other.ask('channel', channelId),
-        other.ask('id', crowdId),
+        one.lookUp('id', id),
+        one.lookUp('channel', crowdChannelId),
+        other.lookUp('channel', channelId),
+        other.lookUp('id', crowdId),
       ];
       await until(() => one.afterQuery.waiting > 1 && other.beforeFill.waiting > 1);
-      await stage.sql`update hotels set name = ${`${id} v2`} where id = ${id} or id >= 'crowd-' and id < 'crowd.'`;
-      await stage.deliver();
-      if (round % 2 === 0) stage.receive();
+      await inProcess.sql`update hotels set name = ${`${id} v2`} where id = ${id} or id >= 'crowd-' and id < 'crowd.'`;
+      await inProcess.deliver();
+      if (round % 2 === 0) inProcess.receive();
       one.afterQuery.open();
       await Promise.all(loads);
       expect(await answers(id, channelId)).toEqual(all(`${id} v2`));
@@ -195,12 +199,12 @@ describe('messages of the invalidator', () => {
     repeat(async (id, channelId) => {
       for (const name of ['v2', 'v3', 'v4']) {
         await change(id, name);
-        await stage.deliver();
-        await one.ask('id', id);
+        await inProcess.deliver();
+        await one.lookUp('id', id);
       }
-      const said = stage.announced.splice(0);
+      const said = inProcess.announced.splice(0);
       for (const message of [...said.toReversed(), ...said])
-        for (const worker of stage.workers) worker.receive(message);
+        for (const worker of inProcess.workers) worker.receive(message);
       expect(await answers(id, channelId)).toEqual(all('v4'));
     }));
 
@@ -208,17 +212,17 @@ describe('messages of the invalidator', () => {
     repeat(async (id, channelId) => {
       const [stale] = await announceNothing();
       // Redis loses the write marker, which begins a new generation
-      const { client } = stage.redisDatabase;
+      const { client } = inProcess.redisDatabase;
       await client.del(await client.keys('*:marker'));
       await change(id, 'v2');
-      await stage.deliver();
-      stage.receive();
-      for (const worker of stage.workers) worker.receive({ ...stale!, e: 'over', n: 99 });
+      await inProcess.deliver();
+      inProcess.receive();
+      for (const worker of inProcess.workers) worker.receive({ ...stale!, e: 'over', n: 99 });
       await change(id, 'v3');
-      await stage.deliver();
-      for (const message of stage.announced.splice(0).toReversed())
-        for (const worker of stage.workers) worker.receive(message);
-      for (const worker of stage.workers) worker.receive({ ...stale!, e: 'over', n: 100 });
+      await inProcess.deliver();
+      for (const message of inProcess.announced.splice(0).toReversed())
+        for (const worker of inProcess.workers) worker.receive(message);
+      for (const worker of inProcess.workers) worker.receive({ ...stale!, e: 'over', n: 100 });
       expect(await answers(id, channelId)).toEqual(all('v3'));
     }));
 
@@ -226,15 +230,15 @@ describe('messages of the invalidator', () => {
     repeat(async (id, channelId) => {
       const held = Promise.withResolvers<void>();
       const begun = Promise.withResolvers<void>();
-      const early = stage.sql.begin(async (transaction) => {
+      const early = inProcess.sql.begin(async (transaction) => {
         await transaction`update hotels set name = 'v2' where id = ${id}`;
         begun.resolve();
         await held.promise;
       });
       await begun.promise;
-      await stage.sql`insert into hotels (id, name) values (${`${id}-late`}, 'v1')`;
-      await stage.deliver();
-      stage.receive();
+      await inProcess.sql`insert into hotels (id, name) values (${`${id}-late`}, 'v1')`;
+      await inProcess.deliver();
+      inProcess.receive();
       held.resolve();
       await early;
       expect(await answers(id, channelId)).toEqual(all('v2'));
@@ -243,7 +247,7 @@ describe('messages of the invalidator', () => {
   it('are correct for an insert that received its version and then waited for a delete of the same id', () =>
     repeat(async (id, channelId) => {
       const [updated, mayDelete, inserted, mayCommit] = [1, 2, 3, 4].map(() => Promise.withResolvers<void>());
-      const deleting = stage.sql.begin(async (transaction) => {
+      const deleting = inProcess.sql.begin(async (transaction) => {
         await transaction`update hotels set name = 'v2' where id = ${id}`;
         updated!.resolve();
         await mayDelete!.promise;
@@ -251,17 +255,17 @@ describe('messages of the invalidator', () => {
         await transaction`delete from hotels where id = ${id}`;
       });
       await updated!.promise;
-      const inserting = stage.sql.begin(async (transaction) => {
+      const inserting = inProcess.sql.begin(async (transaction) => {
         await transaction`insert into hotels (id, name, channel_id) values (${id}, 'v3', ${channelId})`;
         inserted!.resolve();
         await mayCommit!.promise;
       });
-      await untilBlocked(stage.sql);
+      await untilBlocked(inProcess.sql);
       mayDelete!.resolve();
       await Promise.all([deleting, inserted!.promise]);
       // its deletion is announced, with a larger version than that of the insert
-      await stage.deliver();
-      stage.receive();
+      await inProcess.deliver();
+      inProcess.receive();
       mayCommit!.resolve();
       await inserting;
       expect(await answers(id, channelId)).toEqual(all('v3'));
@@ -272,7 +276,7 @@ describe('two concurrent invalidators', () => {
   it('leave the last change in Redis, and no deleted hotel, if the one with the ended term writes late', () =>
     repeat(async (id, channelId) => {
       const after = round % 2 === 0 ? 'v3' : null;
-      const competitor = await stage.competitor();
+      const competitor = await inProcess.competitor();
       await change(id, 'v2');
       competitor.beforeWrite.close();
       const late = competitor.deliver();
@@ -280,14 +284,14 @@ describe('two concurrent invalidators', () => {
       // what it took from the queue is there again
       await competitor.disconnect();
       await (after === null ? remove(id) : change(id, after));
-      await stage.deliver();
+      await inProcess.deliver();
       // it has received nothing and accepts what Redis contains of the present generation
-      const startWorker = stage.startWorker();
+      const newWorker = inProcess.startWorker();
       competitor.beforeWrite.open();
       // it announces nothing more either
       await expect(late).rejects.toThrow('another term');
-      expect(await startWorker.ask('channel', channelId)).toBe(after);
-      expect(await startWorker.ask('id', id)).toBe(after);
+      expect(await newWorker.lookUp('channel', channelId)).toBe(after);
+      expect(await newWorker.lookUp('id', id)).toBe(after);
       expect(await answers(id, channelId)).toEqual(all(after));
     }));
 });
@@ -298,12 +302,12 @@ describe('Redis', () => {
     async (order) => {
       const id = `ordered ${order}`;
       const versions = new Map<string, Entry>();
-      await stage.sql`insert into hotels (id, name, channel_id) values (${id}, 'v1', ${id})`;
+      await inProcess.sql`insert into hotels (id, name, channel_id) values (${id}, 'v1', ${id})`;
       for (const name of ['v1', 'v2', 'v3']) {
         await change(id, name);
-        versions.set(name, (await readHotels(stage.sql, [id])).get(id)!);
+        versions.set(name, (await readHotels(inProcess.sql, [id])).get(id)!);
       }
-      const { hotels } = stage.stores();
+      const { hotels } = inProcess.stores();
       let newest = '';
       for (const name of order.split(' ')) {
         const rejected = await hotels.fill([versions.get(name)!]);
@@ -320,21 +324,21 @@ describe('Redis', () => {
 describe('a revoked key', () => {
   it('does not return through a late fill', async () => {
     for (let i = 0; i < ROUNDS; i++) {
-      const key = await insertKey(stage.sql, []);
-      await stage.settle();
+      const key = await insertKey(inProcess.sql, []);
+      await inProcess.settle();
       const sha256 = hashOf(key);
-      await stage.deleteFromRedis([`k:${sha256}`]);
+      await inProcess.deleteFromRedis([`k:${sha256}`]);
       one.afterQuery.close();
       other.beforeFill.close();
       const loads = [one.apiKeys.load(key), other.apiKeys.load(key)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
-      await stage.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(sha256, 'hex')}`;
-      await stage.deliver();
-      if (i % 2 === 0) stage.receive();
+      await inProcess.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(sha256, 'hex')}`;
+      await inProcess.deliver();
+      if (i % 2 === 0) inProcess.receive();
       one.afterQuery.open();
       await Promise.all(loads);
-      await stage.settle();
-      for (const worker of stage.workers) {
+      await inProcess.settle();
+      for (const worker of inProcess.workers) {
         for (let look = 0; look < 2; look++)
           expect(worker.apiKeys.find(key) ?? (await worker.apiKeys.load(key))).toBeNull();
       }
@@ -348,14 +352,14 @@ describe('a revoked key', () => {
       other.beforeFill.close();
       const loads = [one.apiKeys.load(key), other.apiKeys.load(key)];
       await until(() => one.afterQuery.waiting > 0 && other.beforeFill.waiting > 0);
-      await stage.sql`insert into api_keys (id, name, key_sha256)
+      await inProcess.sql`insert into api_keys (id, name, key_sha256)
         values (${`made-${i}`}, 'test', ${Buffer.from(hashOf(key), 'hex')})`;
-      await stage.deliver();
-      if (i % 2 === 0) stage.receive();
+      await inProcess.deliver();
+      if (i % 2 === 0) inProcess.receive();
       one.afterQuery.open();
       await Promise.all(loads);
-      await stage.settle();
-      for (const worker of stage.workers)
+      await inProcess.settle();
+      for (const worker of inProcess.workers)
         expect(worker.apiKeys.find(key) ?? (await worker.apiKeys.load(key))).not.toBeNull();
     }
   });
@@ -363,7 +367,7 @@ describe('a revoked key', () => {
 
 /** Returns the messages of a change of a hotel that is never requested. */
 async function announceNothing(): Promise<FeedMessage[]> {
-  await stage.sql`insert into hotels (id, name) values (${`nobody's ${++round}`}, 'v1')`;
-  await stage.deliver();
-  return [...stage.announced];
+  await inProcess.sql`insert into hotels (id, name) values (${`nobody's ${++round}`}, 'v1')`;
+  await inProcess.deliver();
+  return [...inProcess.announced];
 }

@@ -1,11 +1,11 @@
 import { beforeAll, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { Everywhere, named, status } from '../support/everywhere.ts';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { InProcessService, type InProcessWorker } from '../support/in-process-service.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
-import { Stage, type StagedWorker } from '../support/stage.ts';
 import { withoutTriggers } from '../support/triggers.ts';
 
 await needs('redis');
@@ -14,22 +14,22 @@ await needs('redis');
 const TIMEOUT_MS = 12_000;
 
 let service: Service;
-let everywhere: Everywhere;
+let allWorkers: AllWorkers;
 let freshness: FreshnessWatch;
 
 beforeAll(async () => {
   const hotels = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, hotels });
-  everywhere = await Everywhere.of(service);
+  allWorkers = await AllWorkers.of(service);
   freshness = watchFreshness(service);
 });
 
 it('changes that bypassed the triggers are found by reconciliation, corrected everywhere and counted', async () => {
   freshness.allowAge(TIMEOUT_MS);
   for (let i = 0; i < 300; i++) await service.get(`/hotels/channel/C${i}`);
-  await everywhere.until('/hotels/nowhere', status(404));
+  await allWorkers.until('/hotels/nowhere', status(404));
   const key = await insertKey(service.sql, []);
-  await everywhere.until('/hotels/h1', status(200), 1_000, key);
+  await allWorkers.until('/hotels/h1', status(200), 1_000, key);
 
   await withoutTriggers(service.sql, async (sql) => {
     await sql`update hotels set name = 'unheard' where id = 'h7'`;
@@ -38,10 +38,10 @@ it('changes that bypassed the triggers are found by reconciliation, corrected ev
     await sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
   });
   await Promise.all([
-    everywhere.until('/hotels/h7', named('unheard'), TIMEOUT_MS),
-    everywhere.until('/hotels/h8', status(404), TIMEOUT_MS),
-    everywhere.until('/hotels/nowhere', named('here'), TIMEOUT_MS),
-    everywhere.until('/hotels/h1', status(401), TIMEOUT_MS, key),
+    allWorkers.until('/hotels/h7', named('unheard'), TIMEOUT_MS),
+    allWorkers.until('/hotels/h8', status(404), TIMEOUT_MS),
+    allWorkers.until('/hotels/nowhere', named('here'), TIMEOUT_MS),
+    allWorkers.until('/hotels/h1', status(401), TIMEOUT_MS, key),
   ]);
   // the key may have been corrected by a worker's own read before
   const reconciled = () => service.metric('hotel_api_reconciled_total', { kind: 'hotels' });
@@ -49,25 +49,25 @@ it('changes that bypassed the triggers are found by reconciliation, corrected ev
 });
 
 it('reconciliation finds nothing in a correct state, and finds changes that bypassed the triggers', async () => {
-  const stage = await Stage.set();
-  const [worker] = stage.workers as [StagedWorker];
-  await stage.sql`
+  const inProcess = await InProcessService.start();
+  const [worker] = inProcess.workers as [InProcessWorker];
+  await inProcess.sql`
     insert into hotels (id, name, channel_id) select 'h' || i, 'v1', 'C' || i from generate_series(0, 299) as i`;
-  const key = await insertKey(stage.sql, []);
-  await stage.settle();
+  const key = await insertKey(inProcess.sql, []);
+  await inProcess.settle();
   for (let i = 0; i < 300; i++) {
-    await stage.sql`update hotels set room_count = ${i} where id = ${`h${i % 100}`}`;
-    if (i % 3 === 0) await stage.deliver();
-    stage.receive();
-    await worker.ask('channel', `C${(i * 7) % 300}`);
-    if (i % 30 === 0) await stage.sql`delete from hotels where id = ${`h${i + 1}`}`;
+    await inProcess.sql`update hotels set room_count = ${i} where id = ${`h${i % 100}`}`;
+    if (i % 3 === 0) await inProcess.deliver();
+    inProcess.receive();
+    await worker.lookUp('channel', `C${(i * 7) % 300}`);
+    if (i % 30 === 0) await inProcess.sql`delete from hotels where id = ${`h${i + 1}`}`;
   }
   await worker.apiKeys.load(key);
-  await stage.settle();
-  expect(await stage.compare()).toEqual({ entries: [], keys: [] });
+  await inProcess.settle();
+  expect(await inProcess.compare()).toEqual({ entries: [], keys: [] });
 
-  await withoutTriggers(stage.sql, (sql) => sql`update hotels set name = 'unheard' where id = 'h7'`);
-  expect(new Set((await stage.compare()).entries.map(({ id }) => id))).toEqual(new Set(['h7']));
+  await withoutTriggers(inProcess.sql, (sql) => sql`update hotels set name = 'unheard' where id = 'h7'`);
+  expect(new Set((await inProcess.compare()).entries.map(({ id }) => id))).toEqual(new Set(['h7']));
 });
 
 it('a corrupt value is counted and removed, although no request reads it', async () => {

@@ -1,13 +1,13 @@
 import { Redis } from 'ioredis';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import type { FreshRedis } from '../support/database.ts';
-import { Everywhere, named, status } from '../support/everywhere.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis-server');
 
@@ -15,7 +15,7 @@ let redis: FreshRedis;
 let proxy: FaultProxy;
 /** one has a local cache, the other uses Redis for every request */
 let service: Service;
-let everywhere: Everywhere;
+let allWorkers: AllWorkers;
 let freshness: FreshnessWatch;
 let n = 0;
 
@@ -28,9 +28,8 @@ beforeAll(async () => {
   redis = { url: path.url, client, release: async () => {} };
   const hotels = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, redisDatabase: redis, hotels });
-  const beside = { database: service.database, redisDatabase: redis, env: { L1_MAX_BYTES: '0' } };
-  const instances = [service, await startService({ workers: 2, ...beside })];
-  everywhere = await Everywhere.of(...instances);
+  const instances = [service, await startBeside(service, { workers: 2, env: { L1_MAX_BYTES: '0' } })];
+  allWorkers = await AllWorkers.of(...instances);
   freshness = watchFreshness(...instances);
 });
 beforeEach(async () => {
@@ -45,14 +44,14 @@ async function change(): Promise<string> {
 }
 /** Waits until every hotel has this name everywhere. */
 async function seen(name: string, timeoutMs = 1_000): Promise<void> {
-  await everywhere.until('/hotels/h1', named(name), timeoutMs);
-  for (let i = 0; i < 40; i++) await everywhere.until(`/hotels/channel/C${i}`, named(name), timeoutMs);
+  await allWorkers.until('/hotels/h1', named(name), timeoutMs);
+  for (let i = 0; i < 40; i++) await allWorkers.until(`/hotels/channel/C${i}`, named(name), timeoutMs);
 }
 /** Fails if a response differs now or within a while. */
 async function stays(name: string, forMs: number): Promise<void> {
   const untilMs = performance.now() + forMs;
   for (let i = 0; performance.now() < untilMs; i = (i + 1) % 40) {
-    for (const answer of await everywhere.get(`/hotels/h${i}`)) expect(answer.json().name).toBe(name);
+    for (const response of await allWorkers.get(`/hotels/h${i}`)) expect(response.json().name).toBe(name);
   }
 }
 
@@ -87,16 +86,16 @@ describe('no old version is served after a newer one was received', () => {
 
   it('when Redis is restored with a deleted hotel, and a change follows at once', async () => {
     await service.insert({ id: 'gone', channel_id: 'GONE' });
-    await everywhere.until('/hotels/channel/GONE', status(200));
+    await allWorkers.until('/hotels/channel/GONE', status(200));
     const old = await snapshot();
     await service.sql`delete from hotels where id = 'gone'`;
-    await everywhere.until('/hotels/channel/GONE', status(404));
+    await allWorkers.until('/hotels/channel/GONE', status(404));
     await restore(old);
     const name = await change();
-    await everywhere.until('/hotels/channel/GONE', status(404));
+    await allWorkers.until('/hotels/channel/GONE', status(404));
     await seen(name);
     await stays(name, 500);
-    await everywhere.until('/hotels/gone', status(404), 0);
+    await allWorkers.until('/hotels/gone', status(404), 0);
   });
 
   it('when Redis does not respond during the change, and then does', async () => {
@@ -123,11 +122,11 @@ describe('no old version is served after a newer one was received', () => {
     proxy.delay(60);
     for (let i = 0; i < 3; i++) {
       const name = await change();
-      await everywhere.until('/hotels/h3', named(name));
+      await allWorkers.until('/hotels/h3', named(name));
     }
     proxy.delay(250);
     const name = await change();
-    await everywhere.until('/hotels/h3', named(name), 3_000);
+    await allWorkers.until('/hotels/h3', named(name), 3_000);
     await proxy.heal();
     await seen(await change());
   });
@@ -137,7 +136,7 @@ describe('no old version is served after a newer one was received', () => {
       const name = await change();
       if (i % 2 === 0) proxy.reset();
       else await redis.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-      await everywhere.until(`/hotels/h${i}`, named(name));
+      await allWorkers.until(`/hotels/h${i}`, named(name));
     }
   });
 
@@ -148,7 +147,7 @@ describe('no old version is served after a newer one was received', () => {
       await untilHeldWrite();
       await redis.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
       await redis.client.call('CLIENT', 'UNPAUSE');
-      await everywhere.until(`/hotels/h${i}`, named(name));
+      await allWorkers.until(`/hotels/h${i}`, named(name));
     }
     await seen(`v${n}`);
   });

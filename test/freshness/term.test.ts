@@ -80,10 +80,8 @@ async function writeTooLargeVersion(): Promise<void> {
   await redisDatabase.client.set(name, hotel({ id, version: TOO_LARGE_VERSION }).bytes);
 }
 
-/**
- * Injects a fault into Redis, or the term, once, before its next call of this command; `replace`: of newer versions.
- */
-function justBefore(asked: 'replace' | 'walk', fault: () => unknown): void {
+/** Injects a fault once, before the next replacement of newer versions in Redis, or the next walk. */
+function justBefore(command: 'replace' | 'walk', fault: () => unknown): void {
   const { hotels } = stores;
   let isDue = true;
   const faultOnce = async () => {
@@ -93,11 +91,11 @@ function justBefore(asked: 'replace' | 'walk', fault: () => unknown): void {
   };
   const [fill, walk] = [hotels.fill.bind(hotels), hotels.walk.bind(hotels)];
   hotels.fill = async (entries, over) => {
-    if (asked === 'replace' && over) await faultOnce();
+    if (command === 'replace' && over) await faultOnce();
     return fill(entries, over);
   };
   hotels.walk = async (cursor) => {
-    if (asked === 'walk') await faultOnce();
+    if (command === 'walk') await faultOnce();
     return walk(cursor);
   };
 }

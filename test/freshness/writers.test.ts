@@ -4,8 +4,8 @@ import type { Sql } from 'postgres';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { addressOf } from '../support/address.ts';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { Everywhere, named, status } from '../support/everywhere.ts';
 import { ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -15,7 +15,7 @@ const SCHEMA = 'Hotel "data"';
 const HOTELS = '"Hotel ""data""".hotels';
 
 let service: Service;
-let everywhere: Everywhere;
+let allWorkers: AllWorkers;
 /** owner of the schema */
 let owner: Sql;
 /** logins with rights on one table only, and without the schema on their path */
@@ -60,12 +60,12 @@ beforeAll(async () => {
     workers: 2,
     database: { name: 'hotels', url, ownerUrl, sql: owner, drop: async () => {} },
   });
-  everywhere = await Everywhere.of(service);
+  allWorkers = await AllWorkers.of(service);
 });
 
 /** Waits until every worker returns it. Other tests measure the time, on an idle machine. */
-async function received(path: string, isSo: Parameters<Everywhere['until']>[1], key?: string): Promise<void> {
-  await everywhere.until(path, isSo, 15_000, key);
+async function received(path: string, isSo: Parameters<AllWorkers['until']>[1], key?: string): Promise<void> {
+  await allWorkers.until(path, isSo, 15_000, key);
 }
 
 describe('changes by a writer with rights on the table only are detected:', () => {
@@ -119,7 +119,7 @@ describe('changes by a writer with rights on the table only are detected:', () =
   it('a prepared transaction, once it is committed', async () => {
     await writer.unsafe(`begin; update ${HOTELS} set name = 'two phases' where id = '${id}'`).simple();
     await writer.unsafe(`prepare transaction '${id}'`);
-    for (const answer of await everywhere.get(`/hotels/${id}`)) expect(named('v1')(answer)).toBe(true);
+    for (const response of await allWorkers.get(`/hotels/${id}`)) expect(named('v1')(response)).toBe(true);
     await writer.unsafe(`commit prepared '${id}'`);
     await received(`/hotels/${id}`, named('two phases'));
   });

@@ -8,7 +8,7 @@ const GRACE_MS = 5_000;
 const SLOW_BEFORE_MS = 500;
 
 /** Time span with a fault. */
-export interface Disturbance {
+interface Disturbance {
   what: string;
   fromMs: number;
   untilMs: number;

@@ -37,6 +37,8 @@ const QUIET_MS = 6_500;
 const LAST_CHANGE_MS = 2_000;
 const CONVERGE_MS = 60_000;
 const DEADLINE_MS = 400_000;
+/** Log lines of each instance in the context of a failure. */
+const LINES_SHOWN = 40;
 
 /** Runs these steps on a new system; `seed` determines everything beside the steps. */
 export async function runEpisode(steps: Step[], seed: number, say: (line: string) => void): Promise<Outcome> {
@@ -85,7 +87,7 @@ class Episode {
     for (const served of system.served) startReaders(served);
     const { port } = system.served[0]!.instance;
     const warming = new Reader(port, system.keys, new Draw(seed, 0), () => {});
-    for (const request of OTHERS) await warming.ask(request, system.keys.full);
+    for (const request of OTHERS) await warming.send(request, system.keys.full);
     warming.close();
     await sleep(1_500);
     const faults = new Faults(system);
@@ -147,7 +149,7 @@ class Episode {
     for (const [i, reader] of this.#readers.entries()) {
       for (const request of EVERYTHING) {
         while (!this.#ending.signal.aborted) {
-          const exchange = await reader.ask(request, system.keys.full);
+          const exchange = await reader.send(request, system.keys.full);
           if (exchange && exchange.status !== 503) break;
           if (performance.now() > untilMs) {
             this.#fail(`reader ${i} receives no response to ${JSON.stringify(request)} without any fault`);
@@ -185,7 +187,9 @@ class Episode {
   #fail(sentence: string, details: string[] = []): void {
     if (this.#ending.signal.aborted) return;
     const notable = this.#system?.served.flatMap(({ instance }) =>
-      instance.lines.filter((line) => !/request rejected|slow request/.test(line)).slice(-12),
+      instance.lines
+        .slice(-LINES_SHOWN)
+        .map(({ atMs, line }) => `  ${seconds(atMs - this.#beganMs)} ${line}`),
     );
     this.outcome.failure = {
       sentence,

@@ -51,7 +51,7 @@ export const onAllInstances =
     });
 
 /** Fault of all instances, in which the affected ones cannot query PostgreSQL. */
-export const isolating =
+const isolating =
   (begin: (context: FaultContext) => unknown, end: (context: FaultContext) => unknown) =>
   async (context: FaultContext) =>
     recordFault(context, context.system.served, context.targets, async () => {

@@ -32,6 +32,15 @@ describe('a history', () => {
     expect(names(history, 3_500, 3_500)).toEqual(['old']);
   });
 
+  it('lets a copy of a key expire although its expiry was lifted before', () => {
+    const expiresAtMs = Date.now() + 1_000;
+    const history = new History(new Map([['key:k', { value: '"full"', expiresAtMs }]]));
+    const nowMs = performance.now();
+    history.confirm(history.plan(new Map([['key:k', { value: '"full"' }]]), nowMs), nowMs);
+    expect(history.possible('key:k', nowMs - 500, nowMs + 2_000)).toContain('null');
+    expect(history.possible('key:k', nowMs + 500, nowMs + 2_000)).toEqual(['"full"']);
+  });
+
   it('expires a key', () => {
     const expiresAtMs = Date.now() + 1_000;
     const history = new History(new Map([['key:k', { value: '"full"', expiresAtMs }]]));

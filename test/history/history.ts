@@ -1,5 +1,5 @@
 /** Value of a subject: JSON, `null` if it does not exist; keys may expire. */
-export interface Fact {
+interface Fact {
   value: string;
   /** wall-clock time from which the subject does not exist */
   expiresAtMs?: number;
@@ -9,14 +9,14 @@ export interface Fact {
 export type Snapshot = Map<string, Fact>;
 
 /** Time span in which a value may have been committed. */
-export interface Span {
+interface Span {
   value: string;
   fromMs: number;
   untilMs: number;
 }
 
 /** Changes of one transaction with an uncertain result. */
-export type PlannedChange = Map<string, { fact: Fact; spans: Span[] }>;
+type PlannedChange = Map<string, { fact: Fact; spans: Span[] }>;
 
 const NOTHING: Fact = { value: 'null' };
 
@@ -36,13 +36,14 @@ export class History {
     }
   }
 
-  /** Returns the values that may have been committed at some time from `fromMs` to `untilMs`. */
+  /**
+   * Returns the values that may have been committed at some time from `fromMs` to `untilMs`, or that such a value has by
+   * `untilMs`: a copy of a key expires by the clock, also if the expiry was lifted meanwhile.
+   */
   possible(subject: string, fromMs: number, untilMs: number): string[] {
     const spans = this.#spans.get(subject);
     if (!spans) return [NOTHING.value];
-    return spans
-      .filter((span) => span.fromMs <= untilMs && span.untilMs >= fromMs && span.fromMs <= span.untilMs)
-      .map(({ value }) => value);
+    return spans.filter((span) => span.fromMs <= untilMs && span.untilMs >= fromMs).map(({ value }) => value);
   }
 
   /** Returns every subject of this kind that ever existed. */

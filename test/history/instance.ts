@@ -1,17 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { freePort } from '../../src/demo/servers/port.ts';
 import { childrenOf } from '../../src/demo/servers/processes.ts';
+import { isReady, serviceOrder } from '../../src/demo/service.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import type { FaultProxy } from '../support/proxy.ts';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 120_000;
 const LINES_KEPT = 200;
+/** Lines on single requests. */
+const UNREMARKABLE = /"msg":"(request|request rejected|slow request)"/;
+
+/** Line of the log with the time of `performance.now()` at its receipt. */
+export interface LogLine {
+  atMs: number;
+  line: string;
+}
 
 /** Proxies of an instance to its servers. */
-export interface Paths {
+interface Paths {
   postgres: FaultProxy & { url: string };
   redis: FaultProxy & { url: string };
 }
@@ -21,7 +28,9 @@ export class Instance {
   readonly name: string;
   readonly paths: Paths;
   readonly #env: Record<string, string>;
-  readonly #lines: string[] = [];
+  readonly #lines: LogLine[] = [];
+  /** last line of each process, without its time */
+  readonly #lastSaid = new Map<string, string>();
   #guarded!: Guarded;
   port = 0;
   adminPort = 0;
@@ -37,7 +46,8 @@ export class Instance {
   static async start(name: string, paths: Paths, env: Record<string, string>): Promise<Instance> {
     const instance = new Instance(name, paths, env);
     instance.port = await freePort();
-    instance.adminPort = await freePort();
+    do instance.adminPort = await freePort();
+    while (instance.adminPort === instance.port);
     closeAtEnd(name, async () => {
       if (instance.#guarded) await instance.stop();
     });
@@ -49,8 +59,8 @@ export class Instance {
     return this.#guarded.pid;
   }
 
-  /** Last lines of its output. */
-  get lines(): readonly string[] {
+  /** Last lines of its output, without those on single requests and immediate repetitions by a process. */
+  get lines(): readonly LogLine[] {
     return this.#lines;
   }
 
@@ -59,28 +69,18 @@ export class Instance {
   }
 
   async start(): Promise<void> {
+    const { paths, port, adminPort } = this;
+    const addresses = { databaseUrl: paths.postgres.url, redisUrl: paths.redis.url, port, adminPort };
     this.#guarded = await runGuarded(
-      {
-        command: [process.execPath, 'src/main.ts', 'serve'],
-        cwd: ROOT,
-        env: {
-          PATH: process.env.PATH,
-          HOME: process.env.HOME,
-          DATABASE_URL: this.paths.postgres.url,
-          REDIS_URL: this.paths.redis.url,
-          HOST: '127.0.0.1',
-          PORT: String(this.port),
-          ADMIN_HOST: '127.0.0.1',
-          ADMIN_PORT: String(this.adminPort),
-          LOG_LEVEL: 'info',
-          DRAIN_WAIT_MS: '0',
-          ...this.#env,
-        },
-        stopSignal: 'SIGTERM',
-        killAfterMs: 15_000,
-      },
+      { ...serviceOrder(addresses, this.#env), killAfterMs: 15_000 },
       (line) => {
-        if (this.#lines.push(line) > LINES_KEPT) this.#lines.shift();
+        if (UNREMARKABLE.test(line)) return;
+        const process = /"role":"\w+","pid":\d+/.exec(line)?.[0] ?? '';
+        const said = line.replace(/"time":"[^"]*"/, '');
+        if (process !== '' && this.#lastSaid.get(process) === said) return;
+        this.#lastSaid.set(process, said);
+        this.#lines.push({ atMs: performance.now(), line });
+        if (this.#lines.length > LINES_KEPT) this.#lines.shift();
       },
     );
   }
@@ -89,15 +89,15 @@ export class Instance {
   async ready(): Promise<void> {
     const untilMs = performance.now() + READY_TIMEOUT_MS;
     while (performance.now() < untilMs) {
-      const status = await fetch(`http://127.0.0.1:${this.adminPort}/readyz`, {
-        signal: AbortSignal.timeout(1_000),
-      })
-        .then((response) => response.status)
-        .catch(() => 0);
-      if (status === 200) return;
+      if (await isReady(this.adminPort)) return;
       await sleep(30);
     }
-    throw new Error(`${this.name} did not become ready:\n${this.#lines.slice(-20).join('\n')}`);
+    throw new Error(
+      `${this.name} did not become ready:\n${this.#lines
+        .slice(-20)
+        .map(({ line }) => line)
+        .join('\n')}`,
+    );
   }
 
   /** Signals the primary, the workers or both; ignores exited processes. */

@@ -33,22 +33,22 @@ export class Reader {
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#client.close(), { once: true });
     while (!signal.aborted) {
-      await this.ask(this.#drawRequest(), this.#key());
+      await this.send(this.#drawRequest(), this.#key());
       await sleep(this.#draw.between(5, 40));
     }
     this.#client.close();
   }
 
   /** Sends this request; returns the exchange, undefined without a response. */
-  async ask(request: ReadRequest, key: string): Promise<Exchange | undefined> {
+  async send(request: ReadRequest, key: string): Promise<Exchange | undefined> {
     const { path, body } = requestOf(request);
     const sentMs = performance.now();
     const give = new AbortController();
     const late = sleep(TIMEOUT_MS, undefined, { signal: give.signal }).catch(() => {});
-    const asking = this.#client
-      .ask(path, { key, ...(body && { method: 'POST' }) }, body)
+    const requesting = this.#client
+      .request(path, { key, ...(body && { method: 'POST' }) }, body)
       .catch(() => undefined);
-    const answer = await Promise.race([asking, late]);
+    const answer = await Promise.race([requesting, late]);
     give.abort();
     if (!answer) {
       this.unanswered++;

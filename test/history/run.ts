@@ -3,7 +3,7 @@ import { type Failure, type Outcome, runEpisode } from './episode.ts';
 import { shrink } from './shrink.ts';
 import { drawSteps, type Options, type Step } from './steps.ts';
 
-export interface Limits {
+interface Limits {
   /** time for episodes */
   seconds: number;
   /** additional time to shorten the steps of a failure */
@@ -11,7 +11,7 @@ export interface Limits {
 }
 
 /** Failure with the shortest list of steps found. */
-export interface Found {
+interface Found {
   seed: number;
   steps: Step[];
   failure: Failure;
@@ -43,7 +43,7 @@ export async function lookFor(
 }
 
 /** Omits steps as long as the rest fails in the same way; each list is tried twice. */
-export async function shortest(
+async function shortest(
   seed: number,
   steps: Step[],
   first: Failure,

@@ -7,29 +7,29 @@ const numbers = [...Array(40).keys()];
 
 it('keeps the elements that a failure needs, at any position', async () => {
   const needed = [3, 17, 38];
-  let asked = 0;
+  let requested = 0;
   const fails = async (items: number[]) => {
-    asked++;
+    requested++;
     return needed.every((number) => items.includes(number));
   };
   expect(await shrink(numbers, fails, () => false)).toEqual(needed);
-  expect(asked).toBeLessThan(80);
+  expect(requested).toBeLessThan(80);
 });
 
 it('ends when the time is over, with the shortest failing list', async () => {
-  let asked = 0;
-  const fails = async (items: number[]) => ++asked > 0 && items.includes(39);
-  const found = await shrink(numbers, fails, () => asked >= 4);
+  let requested = 0;
+  const fails = async (items: number[]) => ++requested > 0 && items.includes(39);
+  const found = await shrink(numbers, fails, () => requested >= 4);
   expect(found).toContain(39);
   expect(found.length).toBeLessThan(40);
-  expect(asked).toBe(4);
+  expect(requested).toBe(4);
 });
 
 it('ends at once if the failure does not repeat', async () => {
-  let asked = 0;
-  const fails = async () => ++asked < 1;
+  let requested = 0;
+  const fails = async () => ++requested < 1;
   expect(await shrink(numbers, fails, () => false)).toBe(numbers);
-  expect(asked).toBe(1);
+  expect(requested).toBe(1);
 });
 
 it('draws the same steps for the same seed, and no excluded ones', () => {

@@ -4,13 +4,16 @@ import { Overload } from './overload.ts';
 import type { Served, System } from './system.ts';
 
 const EVERY_MS = 100;
+/** A new connection costs PostgreSQL a process. */
+const TICKS_PER_CONNECTION = 5;
 /** Duration from which a trivial operation counts as a stall. */
 const SLOW_MS = 150;
 const PROBE_TIMEOUT_MS = 15_000;
 
 /**
  * Detects stalls of the machine, for which promises do not hold. If this process, a primary, a worker, PostgreSQL or Redis is
- * slow in a trivial operation, the bounds are those of a fault. A process that a fault has frozen is not slow.
+ * slow in a trivial operation, or a new connection to PostgreSQL is, the bounds are those of a fault. A process that a fault has
+ * frozen is not slow.
  */
 export class Stalls {
   readonly #system: System;
@@ -20,6 +23,7 @@ export class Stalls {
   /** of this process alone: faults stop the others */
   readonly #overload = new Overload();
   #lastMs = performance.now();
+  #ticks = 0;
   #slowUntilMs = 0;
   /** total time of widened bounds */
   totalMs = 0;
@@ -55,15 +59,19 @@ export class Stalls {
       this.#try(`a worker of ${instance.name}`, [served], () => responds(instance, instance.port));
     }
     this.#try('PostgreSQL', this.#system.served, () => this.#system.databases[0]!.sql`select 1`);
+    if (this.#ticks++ % TICKS_PER_CONNECTION === 0)
+      this.#try('a new connection to PostgreSQL', this.#system.served, () =>
+        this.#system.connect(PROBE_TIMEOUT_MS),
+      );
     this.#try('Redis', this.#system.served, () => this.#system.redisClient.ping());
   }
 
   /** Runs one probe at a time; a failed one is ignored. */
-  #try(what: string, served: Served[], ask: () => PromiseLike<unknown>): void {
+  #try(what: string, served: Served[], send: () => PromiseLike<unknown>): void {
     if (this.#busy.has(what)) return;
     const fromMs = performance.now();
     this.#busy.set(what, { fromMs, served });
-    ask().then(
+    send().then(
       () => {
         this.#busy.delete(what);
         this.#noteStall(what, fromMs, performance.now(), served);

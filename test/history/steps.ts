@@ -5,7 +5,7 @@ export const HOTELS = 48;
 /** Number of keys that change, beside two that do not. */
 export const KEYS = 6;
 
-export const WRITES = [
+const WRITES = [
   'update',
   'update all',
   'update seldom',
@@ -20,9 +20,9 @@ export const WRITES = [
   'merge',
   'cross',
 ] as const;
-export const WRITERS = ['owner', 'replication', 'without a path', 'without rights'] as const;
-export const ENDS = ['commit', 'rollback', 'prepare'] as const;
-export const KEY_CHANGES = [
+const WRITERS = ['owner', 'replication', 'without a path', 'without rights'] as const;
+const ENDS = ['commit', 'rollback', 'prepare'] as const;
+const KEY_CHANGES = [
   'create',
   'revoke',
   'restore',
@@ -36,7 +36,7 @@ export const KEY_CHANGES = [
 ] as const;
 
 /** Faults, each with its maximum duration in ms and its weight. */
-export const FAULTS = {
+const FAULTS = {
   'redis killed': { longestMs: 3_000, weight: 2 },
   'redis saved': { longestMs: 0, weight: 2 },
   'redis killed, restored from its dump': { longestMs: 3_000, weight: 3 },

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { findRedisProgram } from '../../src/demo/servers/redis.ts';
@@ -8,6 +9,7 @@ import { ownReplica } from '../support/own-replica.ts';
 import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
 import { FaultProxy } from '../support/proxy.ts';
+import { STRIPPED } from '../support/stripped.ts';
 import { Bounds } from './bounds.ts';
 import { Database } from './database.ts';
 import { Instance } from './instance.ts';
@@ -40,6 +42,8 @@ export class System {
   url: string;
   ownerUrl: string;
   replica: { server: OwnServer; link: FaultProxy } | undefined;
+  /** path to PostgreSQL like those of the instances, without their faults */
+  #path!: FaultProxy & { url: string };
 
   private constructor(
     { server, url, ownerUrl }: Awaited<ReturnType<typeof ownPostgres>>,
@@ -59,6 +63,7 @@ export class System {
   static async start(steps: Step[], seed: number, say: (sentence: string) => void): Promise<System> {
     const [own, redis] = await Promise.all([ownPostgres(100), redisOf(say)]);
     const system = new System(own, redis);
+    system.#path = await FaultProxy.before(own.ownerUrl);
     const sql = openWriter(own.ownerUrl);
     await system.#setDurability(sql, seed % 2 === 0);
     await sql.unsafe(`create role ${PLAIN_WRITER}`);
@@ -90,7 +95,7 @@ export class System {
   /** Starts an instance on the database at `url` and the shared Redis. */
   async serve(name: string, database: Database, url: string, clock?: FakeClock, place = this.served.length) {
     const [path, redisPath] = await Promise.all([FaultProxy.before(url), FaultProxy.before(this.redisUrl)]);
-    const env = { WORKERS: place === 0 ? '2' : '1', DATABASE_TIMEOUT_MS: '1500', ...clock?.env };
+    const env = { ...STRIPPED, WORKERS: place === 0 ? '2' : '1', DATABASE_TIMEOUT_MS: '1500', ...clock?.env };
     const instance = await Instance.start(name, { postgres: path, redis: redisPath }, env);
     await instance.ready();
     const served: Served = { instance, database, bounds: new Bounds(), ...(clock && { clock }) };
@@ -112,13 +117,25 @@ export class System {
     }
   }
 
+  /** Opens a connection to PostgreSQL as instances do, and closes it. Takes at most this time. */
+  async connect(timeoutMs: number): Promise<void> {
+    const sql = postgres(this.#path.url, { max: 1, onnotice: () => {}, fetch_types: false });
+    try {
+      // postgres.js may never settle it
+      await Promise.race([sql`select 1`, sleep(timeoutMs, undefined, { ref: false })]);
+    } finally {
+      await sql.end({ timeout: 0 });
+    }
+  }
+
   /** Makes the replica the primary for the instances and the writers. */
   follow(server: OwnServer): void {
     this.primary = server;
     const moved = (url: string) => Object.assign(new URL(url), { port: String(server.port) }).href;
     this.url = moved(this.url);
     this.ownerUrl = moved(this.ownerUrl);
-    for (const { instance } of this.served) instance.paths.postgres.moveTo(server.port);
+    for (const path of [this.#path, ...this.served.map(({ instance }) => instance.paths.postgres)])
+      path.moveTo(server.port);
     for (const database of this.databases)
       database.moveTo(addressOf(this.ownerUrl, { database: database.name }));
   }

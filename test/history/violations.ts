@@ -88,18 +88,18 @@ function elementsOf(
       return { sentence: `no hotel: ${body.slice(0, 200)}`, subject };
     return { elements: elements.set(subject, shown as Shown) };
   }
-  const asked =
+  const requested =
     request.by === 'list'
       ? history.subjects('hotel').filter((subject) => isListed(subject.slice('hotel:'.length)))
       : request.ids.map((id) => `${kind}:${id}`);
   const shown = parse(body);
   const fault = (what: string): Violation => ({
     sentence: `${what}: ${body.slice(0, 200)}`,
-    subject: asked[0] ?? '',
+    subject: requested[0] ?? '',
   });
   if (status === 404 || !Array.isArray(shown)) return fault('no list of hotels');
   const field = { hotel: 'id', channel: 'channel_id', registry: 'registry_id' }[kind!] as keyof Shown;
-  for (const subject of asked) elements.set(subject, null);
+  for (const subject of requested) elements.set(subject, null);
   const order: string[] = [];
   for (const hotel of shown as Shown[]) {
     if (request.by === 'list' && !isListed(String(hotel.id))) continue;
@@ -110,7 +110,8 @@ function elementsOf(
     order.push(subject);
   }
   // ids are ASCII, so this is byte order
-  const wanted = request.by === 'list' ? order.toSorted() : asked.filter((subject) => elements.get(subject));
+  const wanted =
+    request.by === 'list' ? order.toSorted() : requested.filter((subject) => elements.get(subject));
   if (wanted.join() !== order.join()) return fault('out of order');
   return { elements };
 }

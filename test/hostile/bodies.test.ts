@@ -160,10 +160,10 @@ const unusual: [what: string, path: string, body: string][] = [
 describe('an excessive body is rejected at once, in the common form:', () => {
   it.each(bodies)('%s', async (_, path, body, status, sentence) => {
     const beganMs = performance.now();
-    const answer = await service.post(path, Buffer.from(body, 'latin1'));
+    const response = await service.post(path, Buffer.from(body, 'latin1'));
     expect(performance.now() - beganMs).toBeLessThan(AT_ONCE_MS);
-    expect([answer.status, answer.headers['content-type']]).toEqual([status, 'application/json']);
-    const { error, ...more } = answer.json();
+    expect([response.status, response.headers['content-type']]).toEqual([status, 'application/json']);
+    const { error, ...more } = response.json();
     if (typeof sentence === 'string') expect(error).toBe(sentence);
     else expect(error).toMatch(sentence);
     expect(more).toEqual({});
@@ -173,10 +173,10 @@ describe('an excessive body is rejected at once, in the common form:', () => {
 describe('an unusual, valid body is served:', () => {
   it.each(unusual)('%s', async (_, path, body) => {
     const beganMs = performance.now();
-    const answer = await service.post(path, Buffer.from(body, 'latin1'));
+    const response = await service.post(path, Buffer.from(body, 'latin1'));
     expect(performance.now() - beganMs).toBeLessThan(AT_ONCE_MS);
-    expect(answer.status, answer.text.slice(0, 200)).toBe(200);
-    expect(answer.json().map(({ id }: { id: string }) => id)).toEqual(['h1']);
+    expect(response.status, response.text.slice(0, 200)).toBe(200);
+    expect(response.json().map(({ id }: { id: string }) => id)).toEqual(['h1']);
   });
 });
 
@@ -200,9 +200,12 @@ it('the cost of a body depends on its length only: others are served meanwhile, 
   for (let round = 0; round < shortOrLong(1, 10); round++) {
     const clients = Array.from({ length: 4 }, async (_, first) => {
       for (const [shape, body] of Object.entries(shapes).filter((_, i) => i % 4 === first)) {
-        const answer = await service.post(REGISTRY, body);
-        const of = answer.json();
-        answers.set(shape, answer.status === 200 ? of.map(({ id }: { id: string }) => id).join() : of.error);
+        const response = await service.post(REGISTRY, body);
+        const of = response.json();
+        answers.set(
+          shape,
+          response.status === 200 ? of.map(({ id }: { id: string }) => id).join() : of.error,
+        );
       }
     });
     await Promise.all(clients);

@@ -41,9 +41,9 @@ function start(): void {
     PER_SECOND,
     () => isOver,
     (dueMs) => {
-      const asking = ask(ids[sent++ % ids.length]!, dueMs);
-      pending.add(asking);
-      asking.finally(() => pending.delete(asking));
+      const requesting = send(ids[sent++ % ids.length]!, dueMs);
+      pending.add(requesting);
+      requesting.finally(() => pending.delete(requesting));
     },
   );
 }
@@ -61,9 +61,9 @@ async function stop(): Promise<BystanderReport> {
   };
 }
 
-async function ask(id: string, dueMs: number): Promise<void> {
+async function send(id: string, dueMs: number): Promise<void> {
   try {
-    const { status, text } = await client.ask(`/hotels/${id}`, {});
+    const { status, text } = await client.request(`/hotels/${id}`, {});
     if (status === 200 && text.startsWith(`{"id":"${id}",`)) timesMs.push(performance.now() - dueMs);
     else wrong.push(`${status} ${text.slice(0, 100)}`);
   } catch (error) {

@@ -75,13 +75,16 @@ describe('a forged token', () => {
     const fields = fc.oneof(sound, fc.array(field, { maxLength: 9 }), field).filter(isSent);
     await fc.assert(
       fc.asyncProperty(fields, fc.constantFrom(narrow, small), async (content, key) => {
-        const answer = await service.get(`/changes?limit=1000&after=${encodeURIComponent(forge(content))}`, {
-          key,
-        });
+        const response = await service.get(
+          `/changes?limit=1000&after=${encodeURIComponent(forge(content))}`,
+          {
+            key,
+          },
+        );
         // a position behind the log is that of a database that has gone back
-        expect([200, 400, 410, 503]).toContain(answer.status);
-        if (answer.status !== 200) return;
-        for (const { id, hotel } of answer.json().changes) {
+        expect([200, 400, 410, 503]).toContain(response.status);
+        if (response.status !== 200) return;
+        for (const { id, hotel } of response.json().changes) {
           if (key === narrow) expect(hotel.registry_id).toBeNull();
           else expect([id, hotel?.id ?? 'h1']).toEqual(['h1', 'h1']);
         }
@@ -101,8 +104,8 @@ describe('a forged token', () => {
       for (const [j, token] of tokens.entries())
         for (const wait of [0, 30])
           if (i !== j) {
-            const answer = await service.get(`/changes?wait=${wait}&after=${token}`, { key });
-            expect([i, j, answer.status]).toEqual([i, j, 410]);
+            const response = await service.get(`/changes?wait=${wait}&after=${token}`, { key });
+            expect([i, j, response.status]).toEqual([i, j, 410]);
           }
   });
 });

@@ -43,11 +43,11 @@ async function upToDate(): Promise<Token> {
   }
 }
 
-let asked = 0;
+let requested = 0;
 /** Ids that were never requested. */
 function uncached(ms: number): string[] {
-  const ids = Array.from({ length: ms / 10 + 20 }, (_, i) => `u${asked + i}`);
-  asked += ids.length;
+  const ids = Array.from({ length: ms / 10 + 20 }, (_, i) => `u${requested + i}`);
+  requested += ids.length;
   return ids;
 }
 

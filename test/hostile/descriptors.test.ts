@@ -46,13 +46,13 @@ class IdleConnections {
 }
 
 /** Sends requests over established keep-alive connections; fails if one is rejected. */
-function establish({ port, fullKey }: Service): { ask(path: string): Promise<number>[]; end(): void } {
+function establish({ port, fullKey }: Service): { send(path: string): Promise<number>[]; end(): void } {
   const clients = Array.from(
     { length: ESTABLISHED },
     () => new Client(port, { full: fullKey, narrow: '' }, 1),
   );
   return {
-    ask: (path) => clients.map(async (client) => (await client.ask(path, {})).status),
+    send: (path) => clients.map(async (client) => (await client.request(path, {})).status),
     end: () => {
       for (const client of clients) client.close();
     },
@@ -70,7 +70,7 @@ it('more idle connections than descriptors end no worker, and established connec
   const max = await service.metric('hotel_api_connections_max');
   const established = establish(service);
   onTestFinished(() => established.end());
-  expect(new Set(await Promise.all(established.ask('/hotels/h0')))).toEqual(new Set([200]));
+  expect(new Set(await Promise.all(established.send('/hotels/h0')))).toEqual(new Set([200]));
 
   const idle = new IdleConnections(service.port, IDLE);
   onTestFinished(() => idle.end());
@@ -80,7 +80,7 @@ it('more idle connections than descriptors end no worker, and established connec
   const untilMs = performance.now() + shortOrLong(3_000, 20_000);
   for (let i = 0; performance.now() < untilMs; i++) {
     const beganMs = performance.now();
-    for (const status of await Promise.allSettled(established.ask(`/hotels/h${i % HOTELS}`))) {
+    for (const status of await Promise.allSettled(established.send(`/hotels/h${i % HOTELS}`))) {
       if (status.status === 'fulfilled' && status.value === 200) answers.answered++;
       else answers.failed++;
     }
@@ -118,7 +118,7 @@ it('more idle connections than descriptors end no worker, and established connec
     where datname = current_database() and pid <> pg_backend_pid()`;
   await vi.waitUntil(
     async () =>
-      (await Promise.all(established.ask('/hotels/never-asked-before'))).every((status) => status === 200),
+      (await Promise.all(established.send('/hotels/never-asked-before'))).every((status) => status === 200),
     { timeout: 100_000 },
   );
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, it } from 'vitest';
 import { percentile } from '../../bench/figures.ts';
-import type { Answer } from '../support/client.ts';
+import type { HttpResponse } from '../support/client.ts';
 import { insertKey } from '../support/key.ts';
 import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -50,7 +50,7 @@ async function flood(...keys: string[]): Promise<() => Promise<Record<string, nu
 let uncached = 0;
 
 /** Repeatedly requests a cached batch and, while there are some, an uncached hotel; returns responses by status and their times. */
-async function ask(ms: number): Promise<{ statuses: Record<string, number>; p99Ms: number }> {
+async function send(ms: number): Promise<{ statuses: Record<string, number>; p99Ms: number }> {
   const statuses: Record<string, number> = {};
   const times: number[] = [];
   const untilMs = performance.now() + ms;
@@ -67,10 +67,10 @@ async function ask(ms: number): Promise<{ statuses: Record<string, number>; p99M
 }
 
 it('a flood of batches of unknown ids causes no rejection for another key', async (context) => {
-  const quiet = await ask(shortOrLong(300, 3_000));
+  const quiet = await send(shortOrLong(300, 3_000));
   const stop = await flood(others[1]!);
   await sleep(500);
-  const meanwhile = await ask(SECONDS * 1_000);
+  const meanwhile = await send(SECONDS * 1_000);
   const [flooded] = await stop();
   const { 200: answered = 0, ...failed } = meanwhile.statuses;
   addResult(context, 'hostile clients', `${FLOODING} batches of 1000 unknown ids at once, of one key`, {
@@ -114,8 +114,8 @@ it('a key that fills the queue for PostgreSQL causes no rejection for another', 
   // the keys are cached from now on
   for (const key of [flooding, other]) expect((await small.get('/hotels/u0', { key })).status).toBe(200);
   const rejected = () => small.metric('hotel_api_requests_rejected_total', { reason: 'postgres_queue' });
-  let batches: Promise<Answer>[] = [];
-  let single: Promise<Answer> | undefined;
+  let batches: Promise<HttpResponse>[] = [];
+  let single: Promise<HttpResponse> | undefined;
   await small.sql.begin(async (sql) => {
     await sql`lock table hotels in access exclusive mode`;
     batches = Array.from({ length: 12 }, (_, i) => {

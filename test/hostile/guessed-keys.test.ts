@@ -1,8 +1,8 @@
 import { beforeEach, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
-import { Everywhere } from '../support/everywhere.ts';
+import { AllWorkers } from '../support/all-workers.ts';
 import { insertKey } from '../support/key.ts';
-import { addResult, shortOrLong } from '../support/run-length.ts';
+import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Bystander, expectUnharmed } from './bystander.ts';
 import type { FloodOptions, FloodResult } from './flood-thread.ts';
@@ -19,7 +19,7 @@ beforeEach(async () => {
   service = await startService({ workers: 2, hotels: [{ id: 'h1', channel_id: 'CH-1' }] });
   await workersOf(service, 2);
   // every worker has cached the valid key
-  await (await Everywhere.of(service)).get('/hotels/h1');
+  await (await AllWorkers.of(service)).get('/hotels/h1');
   bystander = new Bystander(service, ['h1']);
   await bystander.watch(500);
 });
@@ -67,7 +67,7 @@ it('20,000 forged keys a second are rejected without a look-up, and others are u
   });
   if (process.env.DEBUG) console.log(context.task.meta, flooded);
   expect(Object.keys(flooded.answers)).toEqual(['401']);
-  expect(perSecond).toBeGreaterThan(shortOrLong(10_000, 19_000));
+  if (checksTimes) expect(perSecond).toBeGreaterThan(19_000);
   expect(await lookups()).toEqual(before);
   expect(grownMiB).toBeLessThan(64);
   expectUnharmed(quiet, meanwhile);
@@ -147,11 +147,11 @@ it('an unknown key is looked up once for any number of requests, and the limit o
   expect(after.redis - before.redis).toBeLessThanOrEqual(2);
   expect(after.postgres - before.postgres).toBeLessThanOrEqual(2);
   const beganMs = performance.now();
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 150 }, () => service.get('/hotels/h1', { key: makeKey() })),
   );
   const lastedS = (performance.now() - beganMs) / 1_000;
-  const rejected = answers.filter(({ status }) => status === 503);
+  const rejected = responses.filter(({ status }) => status === 503);
   expect(rejected.length).toBeGreaterThanOrEqual(150 - MOST_LOOKUPS_PER_SECOND * Math.ceil(lastedS));
   expect(rejected.length).toBeLessThan(150);
   for (const { text, headers } of rejected) {

@@ -2,10 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { vi } from 'vitest';
 import type { Service } from '../support/service.ts';
 
-/** Returns the resident memory of the largest of these processes in MiB, now or, with `peak`, its maximum. */
-export async function residentMiB(pids: number[], peak = false): Promise<number> {
-  const field = peak ? /VmHWM:\s+(\d+)/ : /VmRSS:\s+(\d+)/;
-  const each = pids.map(async (pid) => Number(field.exec(await readFile(`/proc/${pid}/status`, 'utf8'))![1]));
+/** Returns the resident memory of the largest of these processes in MiB. */
+export async function residentMiB(pids: number[]): Promise<number> {
+  const each = pids.map(async (pid) =>
+    Number(/VmRSS:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))![1]),
+  );
   return Math.max(...(await Promise.all(each))) / 1024;
 }
 

@@ -25,7 +25,7 @@ async function flood(): Promise<void> {
   while (!isStopped) {
     const ids = Array.from({ length: IDS }, () => `no-${prefix}-${made++}`);
     const body = Buffer.from(JSON.stringify({ channel_ids: ids }));
-    const { status } = await client.ask('/hotels/channel/batch', { method: 'POST' }, body);
+    const { status } = await client.request('/hotels/channel/batch', { method: 'POST' }, body);
     answers[status] = (answers[status] ?? 0) + 1;
     // a rejected batch is not repeated at once
     if (status !== 200) await sleep(5);

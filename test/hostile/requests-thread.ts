@@ -35,18 +35,18 @@ let isStopped = false;
 async function run(): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   do {
-    const status = await ask(agent, paths[sent++ % paths.length]!);
+    const status = await send(agent, paths[sent++ % paths.length]!);
     if (status === 'aborted') counts.aborted++;
     else if (status === 0) counts.failed++;
     else counts.statuses[status] = (counts.statuses[status] ?? 0) + 1;
-    // a rejected request is not repeated at once
-    if (status !== 'aborted' && status !== 200) await sleep(5);
+    // neither a rejected request is repeated nor a rejected connection opened at once
+    if (status !== 'aborted' && status !== 200) await sleep(status === 0 ? 200 : 5);
   } while (!isStopped && !isOnce);
   agent.destroy();
 }
 
 /** Resolves with the status of the whole response; 0 for none. */
-function ask(agent: Agent, path: string): Promise<number | 'aborted'> {
+function send(agent: Agent, path: string): Promise<number | 'aborted'> {
   return new Promise((resolve) => {
     let timer: NodeJS.Timeout | undefined;
     const end = (status: number | 'aborted') => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeKey } from '../../src/auth/key.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type Service, startBeside, startService } from '../support/service.ts';
 import { workersOf } from './memory.ts';
 
 await needs('redis');
@@ -67,7 +67,7 @@ describe('keys and passwords', () => {
     const late = await insertKey(service.sql, []);
     Object.assign(secrets, { 'an unknown key': unknown, 'a key used while its table is missing': late });
     expect(Object.values(secrets).every((secret) => secret.length >= 16)).toBe(true);
-    const ask = async (path: string, key: string, more: object = {}) =>
+    const send = async (path: string, key: string, more: object = {}) =>
       said.push(JSON.stringify(await service.get(BASE + path, { key, ...more }).catch(String)));
     for (const key of [
       service.fullKey,
@@ -77,17 +77,17 @@ describe('keys and passwords', () => {
       `${unknown}, ${service.fullKey}`,
     ]) {
       for (const path of ['/hotels/h1', '/hotels', '/hotels/registry/x', '/hotels/registry/1', '/nowhere'])
-        await ask(path, key);
-      await ask(`/hotels/${key}`, key);
-      await ask(`/hotels?limit=${key}`, key);
-      await ask('/hotels/h1', key, { headers: { 'x-request-id': `${key}?` } });
+        await send(path, key);
+      await send(`/hotels/${key}`, key);
+      await send(`/hotels?limit=${key}`, key);
+      await send('/hotels/h1', key, { headers: { 'x-request-id': `${key}?` } });
       said.push(JSON.stringify(await service.post(`${BASE}/hotels/channel/batch`, key, { key })));
     }
     // an unexpected error is logged with its stack
     await service.sql`revoke select on hotels, api_keys from hotel_api_serve`;
     for (const key of [service.fullKey, late]) {
-      await ask('/hotels/h3', key);
-      await ask('/hotels?limit=7', key);
+      await send('/hotels/h3', key);
+      await send('/hotels?limit=7', key);
     }
     await service.sql`grant select on hotels, api_keys to hotel_api_serve`;
   });
@@ -123,14 +123,12 @@ describe('keys and passwords', () => {
       ['127.0.0.1:1', '127.0.0.1:1'],
       ['no-such-host.invalid:5432', 'no-such-host.invalid:6379'],
     ]) {
-      const broken = await startService({
+      const broken = await startBeside(service, {
         env: {
           DATABASE_URL: `postgres://nobody:${postgres}@${host}${address.pathname}`,
           REDIS_URL: `redis://nobody:${redis}@${redisHost}/0`,
           LOG_LEVEL: 'trace',
         },
-        database: service.database,
-        redisDatabase: service.redisDatabase!,
         awaitReady: false,
       });
       await expect.poll(() => broken.logs().join('\n')).toMatch(/dependency not ready/);

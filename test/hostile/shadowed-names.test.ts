@@ -60,8 +60,8 @@ beforeAll(async () => {
 });
 
 /**
- * Creates a temporary table for each relation of the schema, with triggers and a default that would use the owner's rights,
- * and functions with the names that the schema's functions use.
+ * Creates a temporary table for each relation of the schema, with triggers and a default that would use the owner's
+ * rights. Creates functions with the names that the schema's functions use, too.
  */
 async function shadowAll(sql: Sql): Promise<void> {
   const relations = await database.sql<{ name: string; kind: string; columns: string }[]>`

@@ -31,14 +31,14 @@ beforeAll(async () => {
   service = await startService({ workers: 2, hotels: [...mega, ...huge] });
   pids = await workersOf(service, 2);
   head = `Host: a\r\nx-api-key: ${service.fullKey}\r\n`;
-  const batchOf = (asked: { channel_id: string }[]) => {
-    const body = JSON.stringify({ channel_ids: asked.map(({ channel_id }) => channel_id) });
+  const batchOf = (requested: { channel_id: string }[]) => {
+    const body = JSON.stringify({ channel_ids: requested.map(({ channel_id }) => channel_id) });
     return `POST /hotels/channel/batch HTTP/1.1\r\n${head}Content-Length: ${body.length}\r\n\r\n${body}`;
   };
   [batch, hugeBatch] = [batchOf(mega), batchOf(huge)];
   // several at once, on as many connections, until every worker has all hotels in memory
-  for (const asked of [mega, huge]) {
-    const body = { channel_ids: asked.map(({ channel_id }) => channel_id) };
+  for (const requested of [mega, huge]) {
+    const body = { channel_ids: requested.map(({ channel_id }) => channel_id) };
     const some = () =>
       Promise.all(Array.from({ length: 4 }, () => service.post('/hotels/channel/batch', body)));
     for (let round = 0; round < 6; round++)

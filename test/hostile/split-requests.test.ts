@@ -98,12 +98,12 @@ function watchReading(): () => Promise<void> {
     for (const connection of connections) connection.close();
   });
   const get = `GET /hotels/h0 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
-  const ask = async (connection: RawConnection) => {
+  const send = async (connection: RawConnection) => {
     await connection.write(get);
     expect((await connection.read())?.head).toMatch(/^HTTP\/1\.1 200 /);
   };
   return async () => {
-    for (let round = 0; round < 2; round++) await Promise.all(connections.map(ask));
+    for (let round = 0; round < 2; round++) await Promise.all(connections.map(send));
   };
 }
 
@@ -125,20 +125,20 @@ describe('a request in two parts', () => {
         const cuts = Array.from({ length: Math.min(100, length - start) }, (_, i) => start + i);
         const begun = await Promise.all(
           cuts.map(async (cut) => {
-            const asked = request();
+            const requested = request();
             const connection = new RawConnection(service.port);
-            await connection.write(asked.text.slice(0, cut));
-            return { cut, asked, connection };
+            await connection.write(requested.text.slice(0, cut));
+            return { cut, requested, connection };
           }),
         );
         await read();
         await Promise.all(
-          begun.map(async ({ cut, asked, connection }) => {
-            await connection.write(asked.text.slice(cut));
+          begun.map(async ({ cut, requested, connection }) => {
+            await connection.write(requested.text.slice(cut));
             const answer = await connection.read();
-            const fault = answer && faultOf(asked, answer);
+            const fault = answer && faultOf(requested, answer);
             if (fault === undefined && answer && saysClose(answer.head)) {
-              expect(asked.text).toContain('Transfer-Encoding: chunked');
+              expect(requested.text).toContain('Transfer-Encoding: chunked');
               connection.close();
               return;
             }
@@ -152,8 +152,8 @@ describe('a request in two parts', () => {
               return;
             }
             // the library rejects a version that it has not read completely
-            expect(asked.text.slice(0, cut), fault).toMatch(/^[A-Z]+ \S* ?H?T?T?P?\/?1?\.?1?\r?$/);
-            rejected.push(asked.text.slice(0, cut).split(' ').at(-1)!);
+            expect(requested.text.slice(0, cut), fault).toMatch(/^[A-Z]+ \S* ?H?T?T?P?\/?1?\.?1?\r?$/);
+            rejected.push(requested.text.slice(0, cut).split(' ').at(-1)!);
             expect(connection.unread + (answer?.head ?? '')).not.toContain('200 OK');
             connection.close();
           }),
@@ -177,14 +177,14 @@ it(
       const random = randomFrom(SEED + number);
       let connection = new RawConnection(service.port);
       for (let i = 0; i < requests; i++) {
-        const asked = requestFor(random);
+        const requested = requestFor(random);
         // not within the request line, where the library rejects some cuts
-        const from = asked.text.indexOf('\r\n') + 2;
+        const from = requested.text.indexOf('\r\n') + 2;
         let at = 0;
         for (let parts = Math.floor(random() * 4); parts > 0; parts--) {
-          const cut = from + Math.floor(random() * (asked.text.length - from));
+          const cut = from + Math.floor(random() * (requested.text.length - from));
           if (cut <= at) continue;
-          await connection.write(asked.text.slice(at, cut));
+          await connection.write(requested.text.slice(at, cut));
           at = cut;
           if (random() < 0.3) await sleep(1);
         }
@@ -193,7 +193,7 @@ it(
           connection = new RawConnection(service.port);
           continue;
         }
-        await connection.write(asked.text.slice(at));
+        await connection.write(requested.text.slice(at));
         if (random() < 0.03) {
           connection.close();
           connection = new RawConnection(service.port);
@@ -201,11 +201,11 @@ it(
         }
         const answer = await connection.read();
         if (!answer) {
-          faults.push(`${asked.requestId}: the connection was closed`);
+          faults.push(`${requested.requestId}: the connection was closed`);
           connection = new RawConnection(service.port);
           continue;
         }
-        const fault = faultOf(asked, answer);
+        const fault = faultOf(requested, answer);
         if (fault) faults.push(fault);
         answered++;
         if (saysClose(answer.head)) {
@@ -236,7 +236,8 @@ describe('a GET with a body', () => {
     const smuggled = `GET /hotels/h7 HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n\r\n`;
     for (const framing of [`Content-Length: ${smuggled.length}`, 'Transfer-Encoding: chunked']) {
       const answer = await service.raw(
-        `${start} HTTP/1.1\r\nHost: a\r\nx-api-key: ${service.fullKey}\r\n${framing}\r\n\r\n${smuggled}`,
+        // a random request id may contain h7
+        `${start} HTTP/1.1\r\nHost: a\r\nx-request-id: rejected\r\nx-api-key: ${service.fullKey}\r\n${framing}\r\n\r\n${smuggled}`,
       );
       expect(answer.toString()).not.toContain('200 OK');
       expect(answer.toString()).not.toContain('h7');

@@ -13,8 +13,8 @@ const RELEASE = 'trixie';
 const DEBOOTSTRAP_TIMEOUT_MS = 420_000;
 
 /**
- * Commits a substitute for the official image of Node, which is unreachable here: the same Debian by debootstrap, this
- * process's Node, and the npm of this machine, at the same paths.
+ * Commits a substitute for the official image of Node, which is unreachable here. It has the same Debian by
+ * debootstrap, this process's Node, and the npm of this machine, at the same paths.
  */
 export async function commitBase(buildah: Buildah, name: string): Promise<void> {
   const debian = await bootstrapDebian();

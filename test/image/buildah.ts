@@ -23,7 +23,7 @@ export interface ImageConfig {
   ExposedPorts: Record<string, unknown>;
 }
 
-export interface BuildOptions {
+interface BuildOptions {
   context: string;
   args: Record<string, string>;
 }

@@ -68,7 +68,7 @@ describe('the Dockerfile', () => {
     expect(tag).toBe(`${(await read('.node-version')).trim()}-trixie-slim`);
     const stages = dockerfile.match(/^FROM .*/gm)!;
     expect(stages).toHaveLength(2);
-    for (const stage of stages) expect(stage).toMatch(/^FROM node:\$\{NODE\}( AS \w+)?$/);
+    for (const inProcess of stages) expect(inProcess).toMatch(/^FROM node:\$\{NODE\}( AS \w+)?$/);
   });
 });
 

@@ -40,7 +40,7 @@ async function startEdge(upstreams: number[]): Promise<Client> {
 }
 
 const post = (body: object) =>
-  edge.ask('/hotels/channel/batch', { method: 'POST' }, Buffer.from(JSON.stringify(body)));
+  edge.request('/hotels/channel/batch', { method: 'POST' }, Buffer.from(JSON.stringify(body)));
 const head = () => `Host: a\r\nx-api-key: ${service.fullKey}\r\n`;
 
 it('whole batches pass unchanged, and clients do not notice the exit of a pod', async () => {
@@ -48,7 +48,7 @@ it('whole batches pass unchanged, and clients do not notice the exit of a pod', 
   const direct = await service.post('/hotels/channel/batch', { channel_ids: ids });
   for (let i = 0; i < 20; i++) {
     expect((await post({ channel_ids: ids })).body.equals(direct.body)).toBe(true);
-    expect((await edge.ask('/hotels/h1', {})).json()).toMatchObject({ id: 'h1' });
+    expect((await edge.request('/hotels/h1', {})).json()).toMatchObject({ id: 'h1' });
   }
 });
 

@@ -30,7 +30,7 @@ it('an instance with a full local cache uses less memory than dev requests', asy
   await service.sql`
     insert into hotels (id, name, description, channel_id)
     select 'hotel-' || i, 'Hotel ' || i, repeat('abcdefghij', 60), 'c' || i from generate_series(0, ${HOTELS - 1}) i`;
-  for (let round = 0; round < 2; round++) await askForAll(service);
+  for (let round = 0; round < 2; round++) await sendForAll(service);
 
   const used = await memoryOf([service.pid, ...(await childrenOf(service.pid))]);
   expect(used).toBeGreaterThan(Number(data.L1_MAX_BYTES));
@@ -38,7 +38,7 @@ it('an instance with a full local cache uses less memory than dev requests', asy
   expect(requests.memory).toMatch(/^\d+Gi$/);
 });
 
-async function askForAll(service: Service): Promise<void> {
+async function sendForAll(service: Service): Promise<void> {
   for (let start = 0; start < HOTELS; start += AT_ONCE * BATCH) {
     const batches = Array.from({ length: AT_ONCE }, async (_, k) => {
       const channel_ids = Array.from({ length: BATCH }, (_, i) => `c${start + k * BATCH + i}`);

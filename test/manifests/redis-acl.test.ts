@@ -7,8 +7,8 @@ import { beforeAll, expect, it } from 'vitest';
 import { createKey } from '../../src/cli/keys.ts';
 import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { addressOf } from '../support/address.ts';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { OwnServer, redisProgram } from '../support/own-server.ts';
@@ -59,8 +59,8 @@ it('the service needs every right that the file grants, and no other', async () 
     },
     redis: false,
   });
-  const everywhere = await Everywhere.of(service);
-  await useAll(service, everywhere);
+  const allWorkers = await AllWorkers.of(service);
+  await useAll(service, allWorkers);
 
   expect(await auditLog()).toEqual([]);
   expect(await service.metrics()).toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
@@ -115,7 +115,7 @@ it('these rights permit nothing else', async () => {
 /**
  * Exercises everything the service does: reads, changes, removals, invalid values, a lost script, a stalled Redis.
  */
-async function useAll(service: Service, everywhere: Everywhere): Promise<void> {
+async function useAll(service: Service, allWorkers: AllWorkers): Promise<void> {
   const batch = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
   const key = await insertKey(service.sql, []);
   for (let round = 0; round < 2; round++) {
@@ -123,16 +123,16 @@ async function useAll(service: Service, everywhere: Everywhere): Promise<void> {
     expect((await service.get('/hotels/registry/3', { key: 'full' })).json()).toMatchObject({ id: 'h3' });
     expect((await service.get('/hotels/nowhere')).status).toBe(404);
   }
-  await everywhere.until('/hotels/h1', status(200), 1_000, key);
+  await allWorkers.until('/hotels/h1', status(200), 1_000, key);
   const rateLimit = { requests: 100, windowMs: 60_000 };
   const limited = await createKey(service.sql, { name: 'limited', scopes: [], expiresAt: null, rateLimit });
   expect((await service.get('/hotels/h3', { key: limited.key })).status).toBe(200);
   expect(await admin.keys(`*:l:60000:${limited.id}`)).toHaveLength(1);
 
   await service.sql`update hotels set name = 'changed', channel_id = 'moved' where id = 'h1'`;
-  await everywhere.until('/hotels/channel/moved', named('changed'));
+  await allWorkers.until('/hotels/channel/moved', named('changed'));
   await service.sql`delete from hotels where id = 'h2'`;
-  await everywhere.until('/hotels/h2', status(404));
+  await allWorkers.until('/hotels/h2', status(404));
   await service.sql`update api_keys set revoked_at = now() where id = (select max(id) from api_keys where scopes = '{}')`;
 
   for (const name of await admin.keys('*:[hcr]:*')) await admin.set(name, 'not a value of ours');
@@ -141,7 +141,7 @@ async function useAll(service: Service, everywhere: Everywhere): Promise<void> {
   );
   await admin.script('FLUSH');
   await service.sql`update hotels set name = 'without a script' where id = 'h4'`;
-  await everywhere.until('/hotels/h4', named('without a script'));
+  await allWorkers.until('/hotels/h4', named('without a script'));
 
   await admin.client('PAUSE', 400);
   await service.get('/hotels/h5');

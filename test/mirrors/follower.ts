@@ -5,7 +5,7 @@ import { Mirror } from '../support/mirror.ts';
 import { isUnavailable } from './disturbances.ts';
 import { COLLECTION, type Random, type System, type View } from './system.ts';
 
-/** Mirror that pauses, waits, asks any service, begins again after a 410, and asks again after a lost connection. */
+/** Mirror that pauses, waits, requests pages from any service, begins again after a 410, and repeats a request after a lost connection. */
 export class Follower {
   readonly #system: System;
   readonly #random: Random;
@@ -34,14 +34,14 @@ export class Follower {
   }
 
   /** Asks once. Throws if the copy holds half of a transaction though there is no more. */
-  async ask(): Promise<void> {
+  async requestPage(): Promise<void> {
     try {
-      const { more } = await this.#mirror.ask(this.#random(4) === 0 ? 1 : 0);
+      const { more } = await this.#mirror.requestPage(this.#random(4) === 0 ? 1 : 0);
       const { hotels } = this.#mirror;
       const [a, z] = [hotels.get('pair-a'), hotels.get('pair-z')];
       if (!more && a?.room_count !== z?.room_count) throw new Error('half of a transaction is in the copy');
     } catch (error) {
-      const status = (error as { answer?: { status: number } }).answer?.status;
+      const status = (error as { response?: { status: number } }).response?.status;
       if (status === 410) {
         this.#mirror = this.#begin();
         this.restarts++;
@@ -50,16 +50,16 @@ export class Follower {
     }
   }
 
-  async askWhile(goesOn: () => boolean): Promise<void> {
+  async requestWhile(goesOn: () => boolean): Promise<void> {
     while (goesOn()) {
-      await this.ask();
+      await this.requestPage();
       if (this.#random(5) === 0) await sleep(this.#random(60));
     }
   }
 
   /** Asks until there is no more, and returns the first difference from the table; '': none. */
   async difference(): Promise<string> {
-    do await this.ask();
+    do await this.requestPage();
     while (this.#mirror.more);
     const truth = await stored(this.#system, this.#view);
     const copy: Map<string, unknown> = this.#mirror.hotels;

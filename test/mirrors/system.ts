@@ -33,6 +33,8 @@ export async function startSystem(): Promise<System> {
   const sql = postgres(own.ownerUrl, {
     max: 20,
     onnotice: () => {},
+    backoff: () => 0.1,
+    connect_timeout: 3,
     connection: { application_name: 'writer' },
   });
   closeAtEnd('connections of writers', () => sql.end({ timeout: 1 }));

@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
+import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { Everywhere, named } from '../support/everywhere.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
-import { startService } from '../support/service.ts';
+import { startBeside, startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 import { PER_SECOND, REQUESTS, ROWS } from './requests.ts';
 
@@ -19,11 +19,7 @@ describe('Redis', () => {
     const redisDatabase = { url, client, release: async () => {} };
     const service = await startService({ redisDatabase, hotels: ROWS });
     // a service without local cache reads every hotel from Redis
-    const bare = await startService({
-      database: service.database,
-      redisDatabase,
-      env: { L1_MAX_BYTES: '0' },
-    });
+    const bare = await startBeside(service, { env: { L1_MAX_BYTES: '0' } });
     const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, PER_SECOND, REQUESTS);
     await expect.poll(() => load.answered).toBeGreaterThan(REQUESTS.length);
     const hotelsInRedis = async () => (await client.keys('*:h:chaos-*')).length;
@@ -32,8 +28,8 @@ describe('Redis', () => {
     const operator = await Operator.set({ REDIS_URL: url });
     expect(await operator.types('redis-cli -u "$REDIS_URL" flushall async')).toBe('OK\n');
     await service.sql`update hotels set name = 'changed' where id = 'chaos-500'`;
-    const everywhere = await Everywhere.of(service, bare);
-    await everywhere.until('/hotels/chaos-500', named('changed'));
+    const allWorkers = await AllWorkers.of(service, bare);
+    await allWorkers.until('/hotels/chaos-500', named('changed'));
     await expect.poll(hotelsInRedis).toBeGreaterThanOrEqual(REQUESTS.length);
     await load.stop();
     expect(load.faults).toEqual([]);

@@ -53,10 +53,10 @@ it('a transaction that was left open is shown with the session that it blocks', 
   await service.sql.begin(async (sql) => {
     const [{ pid }] = (await sql`select pg_backend_pid() as pid`) as [{ pid: number }];
     await sql`lock table hotels in access exclusive mode`;
-    const asked = service.get('/hotels/other');
+    const requested = service.get('/hotels/other');
     await expect.poll(() => lookUp('pg_blocking_pids')).toContain(`{${pid}}`);
     expect(await lookUp('pg_blocking_pids')).toMatch(new RegExp(`^ *${pid} .* idle in transaction `, 'm'));
-    await asked;
+    await requested;
   });
 });
 

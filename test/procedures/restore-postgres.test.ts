@@ -3,8 +3,8 @@ import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { addressOf } from '../support/address.ts';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
 import { ownPostgres, ownRedis } from '../support/own-server.ts';
@@ -79,7 +79,7 @@ describe('PostgreSQL', () => {
       const service = await startService({ ...around, workers: 2 });
       // a service without local cache reads every hotel from Redis
       const bare = await startService({ ...around, env: { L1_MAX_BYTES: '0' } });
-      const everywhere = await Everywhere.of(service, bare);
+      const allWorkers = await AllWorkers.of(service, bare);
       const operator = await Operator.set({
         ADMIN_URL: server.ownerUrl,
         OWNER_URL: ownerUrl,
@@ -98,31 +98,31 @@ describe('PostgreSQL', () => {
       }
       await sql`delete from hotels where id = 'h3'`;
       await insertHotels(sql, [{ id: 'new', channel_id: 'C3' }]);
-      for (const { id } of HOTELS.slice(0, 3)) await everywhere.until(`/hotels/${id}`, named('broken 2'));
-      await everywhere.until('/hotels/channel/C3', status(200));
+      for (const { id } of HOTELS.slice(0, 3)) await allWorkers.until(`/hotels/${id}`, named('broken 2'));
+      await allWorkers.until('/hotels/channel/C3', status(200));
 
       const statuses = new Set<number>();
       let over = false;
-      const asking = (async () => {
+      const requesting = (async () => {
         for (let i = 0; !over; i++)
-          for (const answer of await everywhere.get(`/hotels/h${i % HOTELS.length}`))
-            statuses.add(answer.status);
+          for (const response of await allWorkers.get(`/hotels/h${i % HOTELS.length}`))
+            statuses.add(response.status);
       })();
       closeAtEnd('requests', async () => {
         over = true;
-        await asking;
+        await requesting;
       });
       for (const lines of restoring) await operator.types(lines);
-      for (const { id } of HOTELS) await everywhere.until(`/hotels/${id}`, named('dumped'), 5_000);
-      await everywhere.until('/hotels/channel/C3', named('dumped'), 5_000);
-      await everywhere.until('/hotels/new', status(404), 5_000);
+      for (const { id } of HOTELS) await allWorkers.until(`/hotels/${id}`, named('dumped'), 5_000);
+      await allWorkers.until('/hotels/channel/C3', named('dumped'), 5_000);
+      await allWorkers.until('/hotels/new', status(404), 5_000);
       over = true;
-      await asking;
+      await requesting;
       expect([...statuses].filter((one) => ![200, 404, 503].includes(one))).toEqual([]);
 
       await sql`update hotels set name = 'after the restore'`;
       for (const { id } of HOTELS.slice(0, 20))
-        await everywhere.until(`/hotels/${id}`, named('after the restore'));
+        await allWorkers.until(`/hotels/${id}`, named('after the restore'));
     },
   );
 });

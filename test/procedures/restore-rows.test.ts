@@ -1,8 +1,8 @@
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
 import { ownPostgres } from '../support/own-server.ts';
@@ -34,15 +34,15 @@ describe('pg_restore --data-only', () => {
       workers: 2,
       database: { name: 'postgres', url: server.url, ownerUrl: server.ownerUrl, sql, drop: async () => {} },
     });
-    const everywhere = await Everywhere.of(service);
+    const allWorkers = await AllWorkers.of(service);
     const operator = await Operator.set({ OWNER_URL: server.ownerUrl });
     await operator.types('pg_dump --format=custom --data-only --table=hotels --file=rows.dump "$OWNER_URL"');
-    await everywhere.until('/hotels/h7', named('dumped'), RECONCILED_MS);
+    await allWorkers.until('/hotels/h7', named('dumped'), RECONCILED_MS);
     await sql`delete from hotels`;
-    await everywhere.until('/hotels/h7', status(404), RECONCILED_MS);
+    await allWorkers.until('/hotels/h7', status(404), RECONCILED_MS);
     await operator.types('pg_restore --data-only --dbname="$OWNER_URL" rows.dump');
-    await everywhere.until('/hotels/h7', named('dumped'), RECONCILED_MS);
-    await everywhere.until('/hotels/h1499', named('dumped'), RECONCILED_MS);
+    await allWorkers.until('/hotels/h7', named('dumped'), RECONCILED_MS);
+    await allWorkers.until('/hotels/h1499', named('dumped'), RECONCILED_MS);
     expect(await service.metric('hotel_api_reconciled_total')).toBe(0);
   });
 });

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { Everywhere, named, status } from '../support/everywhere.ts';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
@@ -17,7 +17,7 @@ await needs('bash', 'psql');
 describe('a bad import', () => {
   it('is undone by an earlier export: changed, added and deleted hotels are restored', async () => {
     const service = await startService({ workers: 2, hotels: HOTELS });
-    const everywhere = await Everywhere.of(service);
+    const allWorkers = await AllWorkers.of(service);
     const operator = await Operator.set({ DATABASE_URL: service.database.ownerUrl });
     const bodies = await Promise.all(HOTELS.map(async ({ id }) => (await service.get(`/hotels/${id}`)).text));
 
@@ -33,17 +33,17 @@ describe('a bad import', () => {
     );
     await writeFile(join(operator.folder, 'bad.ndjson'), `${lines.join('\n')}\n`);
     await operator.types('hotel-api import bad.ndjson --delete-missing');
-    await everywhere.until('/hotels/channel/C0', named('Wrong too'));
-    await everywhere.until('/hotels/h7', status(404));
+    await allWorkers.until('/hotels/channel/C0', named('Wrong too'));
+    await allWorkers.until('/hotels/h7', status(404));
 
     expect(
       JSON.parse(await operator.types('hotel-api import before.ndjson.gz --delete-missing --dry-run --json')),
     ).toEqual({ inserted: 50, updated: 150, unchanged: 0, deleted: 1, rejected: 0 });
     await operator.types('hotel-api import before.ndjson.gz --delete-missing');
-    await everywhere.until('/hotels/new', status(404));
-    await everywhere.until('/hotels/channel/C0', named('Right 0'));
+    await allWorkers.until('/hotels/new', status(404));
+    await allWorkers.until('/hotels/channel/C0', named('Right 0'));
     for (const [i, { id }] of HOTELS.entries())
-      await everywhere.until(`/hotels/${id}`, (answer) => answer.text === bodies[i]);
+      await allWorkers.until(`/hotels/${id}`, (response) => response.text === bodies[i]);
     await operator.types(
       'hotel-api export after.ndjson.gz && cmp <(gunzip -c before.ndjson.gz) <(gunzip -c after.ndjson.gz)',
     );
@@ -51,20 +51,20 @@ describe('a bad import', () => {
 
   it('is undone by SQL alone, from a copy of the table', async () => {
     const service = await startService({ workers: 2, hotels: HOTELS });
-    const everywhere = await Everywhere.of(service);
+    const allWorkers = await AllWorkers.of(service);
     const operator = await Operator.set({ OWNER_URL: service.database.ownerUrl });
     await operator.types('psql "$OWNER_URL" -qc "create table hotels_before as table hotels"');
     await service.sql`update hotels set name = 'Wrong', channel_id = null where id < 'h2'`;
     await service.sql`delete from hotels where id = 'h3'`;
     await service.insert({ id: 'new', channel_id: 'C3' });
-    await everywhere.until('/hotels/channel/C3', status(200));
+    await allWorkers.until('/hotels/channel/C3', status(200));
     await operator.types(`psql "$OWNER_URL" -qv ON_ERROR_STOP=1 --single-transaction <<'SQL'
 delete from hotels h where not exists (select from hotels_before b where b.id = h.id and b.version = h.version);
 insert into hotels select * from hotels_before on conflict (id) do nothing;
 drop table hotels_before;
 SQL`);
-    for (const { id, name } of HOTELS) await everywhere.until(`/hotels/${id}`, named(name));
-    await everywhere.until('/hotels/channel/C3', named('Right 3'));
-    await everywhere.until('/hotels/new', status(404));
+    for (const { id, name } of HOTELS) await allWorkers.until(`/hotels/${id}`, named(name));
+    await allWorkers.until('/hotels/channel/C3', named('Right 3'));
+    await allWorkers.until('/hotels/new', status(404));
   });
 });

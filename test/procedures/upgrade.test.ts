@@ -2,8 +2,8 @@ import { readdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
+import { AllWorkers, named } from '../support/all-workers.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { Everywhere, named } from '../support/everywhere.ts';
 import { notReadyReasons } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -60,7 +60,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
     `applied ${Object.keys(EXPAND)[0]}\nThe schema is at version ${present + 1}.\n`,
   );
   await expect.poll(isReady(young)).toBe(true);
-  const both = await Everywhere.of(old, young);
+  const both = await AllWorkers.of(old, young);
   await database.sql`update hotels set name = 'after the migration' where id = 'chaos-500'`;
   await both.until('/hotels/chaos-500', named('after the migration'));
   const before = load.answered;
@@ -73,7 +73,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   );
   const back = await startService(beside);
   await database.sql`update hotels set name = 'back again' where id = 'chaos-500'`;
-  await (await Everywhere.of(old, back)).until('/hotels/chaos-500', named('back again'));
+  await (await AllWorkers.of(old, back)).until('/hotels/chaos-500', named('back again'));
   await load.stop();
   expect(load.faults).toEqual([]);
   expect(load.rejected).toBe(0);

@@ -27,16 +27,16 @@ beforeEach(async () => {
   );
   onTestFinished(() => postgres.close());
   await postgres.connected(30_000);
-  expect(await ask()).toBe(1);
+  expect(await send()).toBe(1);
 });
 
-const ask = async () => (await postgres.rows<{ one: number }>('select 1 as one', []))[0]!.one;
+const send = async () => (await postgres.rows<{ one: number }>('select 1 as one', []))[0]!.one;
 
 it('half-open connections are replaced after the first query that times out', async () => {
   proxy.halfOpen();
-  await expect(ask()).rejects.toThrow('PostgreSQL');
+  await expect(send()).rejects.toThrow('PostgreSQL');
   await expect.poll(() => postgres.breakerOpen).toBe(false);
-  expect(await ask()).toBe(1);
+  expect(await send()).toBe(1);
   expect(calls).toEqual([true, false, true, true]);
 });
 
@@ -44,7 +44,7 @@ it('half-open connections are replaced without any timeout after the change feed
   proxy.halfOpen();
   await sleep(1_100);
   postgres.feedReconnected();
-  expect(await ask()).toBe(1);
+  expect(await send()).toBe(1);
   expect(calls).toEqual([true, true]);
 });
 
@@ -57,7 +57,7 @@ it('connections with a recent response are kept when the change feed reconnects'
   expect(await backends()).toEqual(before);
 });
 
-it('a process that stood still for longer than a query may take does not count its timeouts as silence', async () => {
+it('a process that stalled for longer than a query may take does not count its timeouts as silence', async () => {
   // the first execution of a statement takes two round trips, so one is left when the process goes on
   const late = Promise.allSettled([1, 2, 3].map((n) => postgres.rows(`select ${n} as frozen`, [])));
   await Promise.resolve();
@@ -65,5 +65,5 @@ it('a process that stood still for longer than a query may take does not count i
   while (performance.now() < untilMs);
   await late;
   expect([breaker, postgres.wasOpenWithin(60_000)]).toEqual([[], false]);
-  expect(await ask()).toBe(1);
+  expect(await send()).toBe(1);
 });

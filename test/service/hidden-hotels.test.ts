@@ -3,11 +3,11 @@ import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { closeAtEnd } from '../support/cleanup.ts';
-import type { Answer } from '../support/client.ts';
+import type { HttpResponse } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
 
@@ -35,7 +35,7 @@ let syncs = 0;
 beforeAll(async () => {
   const members = Array.from({ length: MEMBERS }, (_, i) => hotelOf(1_000 + i));
   service = await startService({ hotels: members });
-  other = await startService({ database: service.database, redisDatabase: service.redisDatabase! });
+  other = await startBeside(service);
   await insertCollection(
     service.sql,
     'some',
@@ -104,7 +104,7 @@ async function prepare(kind: (typeof KINDS)[number]): Promise<number> {
 }
 
 /** Returns the work of a request: its response, and the lookups in Redis and PostgreSQL, without the names of the hotel. */
-async function workOf(i: number, request: () => Promise<Answer>) {
+async function workOf(i: number, request: () => Promise<HttpResponse>) {
   const worker = await settled(service);
   const counts = async () => {
     const samples = await service.samples('hotel_api_cache_answers_total');
@@ -112,16 +112,16 @@ async function workOf(i: number, request: () => Promise<Answer>) {
   };
   const before = await counts();
   commands.length = 0;
-  const answer = await request();
+  const response = await request();
   // Redis has passed on what came before this
   await service.redis!.echo(`end of ${i}`);
   await expect.poll(() => commands.some(({ line }) => line.includes(`end of ${i}`))).toBe(true);
   const name = new RegExp(`\\b(h:h|c:c|r:)${i}\\b`);
   const lines = commands.filter(({ line, from }) => from === worker && name.test(line));
-  const { date: _, 'x-request-id': __, ...headers } = answer.headers;
+  const { date: _, 'x-request-id': __, ...headers } = response.headers;
   return {
-    status: answer.status,
-    text: answer.text,
+    status: response.status,
+    text: response.text,
     headers,
     redis: lines.map(({ line }) => line.replace(/\S+:([hcr]:)/g, '$1').replaceAll(String(i), 'N')),
     lookups: (await counts()).map((count, at) => count - before[at]!),
@@ -134,7 +134,7 @@ describe('for a key of a collection, a hidden hotel costs the same lookups as an
   const batch = (kind: 'channel' | 'registry', ids: unknown[]) =>
     service.post(`/hotels/${kind}/batch`, { [`${kind}_ids`]: ids }, { key });
   const members = Array.from({ length: KEYS_OF_LARGE_BATCH }, (_, i) => 1_000 + i);
-  const REQUESTS: [string, (i: number) => Promise<Answer>][] = [
+  const REQUESTS: [string, (i: number) => Promise<HttpResponse>][] = [
     ['by id', (i) => service.get(`/hotels/h${i}`, { key })],
     ['by channel id', (i) => service.get(`/hotels/channel/c${i}`, { key })],
     ['by registry id', (i) => service.get(`/hotels/registry/${i}`, { key })],

@@ -40,9 +40,9 @@ beforeAll(async () => {
 });
 
 async function pageAt(offset: number): Promise<string[]> {
-  const answer = await service.get(`/hotels?limit=${LIMIT}&offset=${offset}`);
-  expect(answer.status).toBe(200);
-  return answer.json().map(({ id }: { id: string }) => id);
+  const response = await service.get(`/hotels?limit=${LIMIT}&offset=${offset}`);
+  expect(response.status).toBe(200);
+  return response.json().map(({ id }: { id: string }) => id);
 }
 
 /** Returns all ids in the order of their bytes, according to PostgreSQL. */
@@ -101,7 +101,7 @@ describe('deep pages', () => {
         service.sql`delete from hotels where id = (select id from hotels order by id collate "C" offset 200 limit 1)`,
     ],
     [
-      'a delete of three stretches',
+      'a delete of three segments',
       () =>
         service.sql`delete from hotels where id in (select id from hotels order by id collate "C" offset 900 limit 600)`,
     ],

@@ -1,8 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { freshDatabase } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
-import { FaultProxy } from '../support/proxy.ts';
-import { type Service, startService } from '../support/service.ts';
+import type { FaultProxy } from '../support/proxy.ts';
+import { type Service, startBehindProxy } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 
 const TIMEOUT_MS = 1_000;
@@ -10,18 +9,15 @@ const HOTELS = 500;
 const PIPELINED = 10;
 
 let service: Service;
-let proxy: Awaited<ReturnType<typeof FaultProxy.before>>;
+let proxy: FaultProxy;
 
 beforeAll(async () => {
-  const database = await freshDatabase();
-  proxy = await FaultProxy.before(database.url);
   const hotels = Array.from({ length: HOTELS }, (_, i) => ({ id: `h${String(i).padStart(3, '0')}` }));
-  service = await startService({
-    database,
+  ({ service, proxy } = await startBehindProxy({
     redis: false,
     hotels,
-    env: { DATABASE_URL: proxy.url, DATABASE_TIMEOUT_MS: '1000' },
-  });
+    env: { DATABASE_TIMEOUT_MS: '1000' },
+  }));
 });
 
 const page = (offset: number, limit: number) => service.get(`/hotels?limit=${limit}&offset=${offset}`);
@@ -58,6 +54,49 @@ describe('pages of hotels that are cached', () => {
     expect(bodies).toHaveLength(PIPELINED);
     for (const [i, body] of bodies.entries())
       expect(body).toContain(`[{"id":"h${String(i * 20).padStart(3, '0')}"`);
+  });
+
+  it('are as long as requested when a hotel is deleted whose deletion was not announced yet', async () => {
+    await page(300, 2);
+    await service.sql.begin(async (sql) => {
+      await sql`alter table hotels disable trigger user`;
+      await sql`delete from hotels where id in ('h303', 'h304')`;
+      await sql`alter table hotels enable trigger user`;
+    });
+    const { text, headers } = await page(302, 2);
+    expect(idsOf(text)).toEqual(['h302', 'h305']);
+    expect(headers.link).toContain('offset=304>; rel="next"');
+    expect(idsOf((await page(302, 2)).text)).toEqual(['h302', 'h305']);
+    await insertHotels(service.sql, [{ id: 'h303' }, { id: 'h304' }]);
+    await within(
+      TIMEOUT_MS,
+      () => page(302, 2),
+      ({ text }) => expect(idsOf(text)).toEqual(['h302', 'h303']),
+    );
+  });
+
+  it('are as long as requested also when the next cached ids are deleted too', async () => {
+    // the ids of the segments from h200 and h400 on; the last page is known when the list is divided into segments
+    for (const offset of [400, 200])
+      await within(
+        10_000,
+        () => page(offset, 1),
+        ({ headers }) => expect(headers.link).toContain('rel="last"'),
+      );
+    const deleted = Array.from({ length: 186 }, (_, i) => ({ id: `h${225 + i}` }));
+    await service.sql.begin(async (sql) => {
+      await sql`alter table hotels disable trigger user`;
+      await sql`delete from hotels where id = any(${deleted.map(({ id }) => id)})`;
+      await sql`alter table hotels enable trigger user`;
+    });
+    const { text } = await page(220, 20);
+    await insertHotels(service.sql, deleted);
+    expect(idsOf(text)).toEqual(Array.from({ length: 20 }, (_, i) => `h${i < 5 ? 220 + i : 406 + i}`));
+    await within(
+      TIMEOUT_MS,
+      () => page(220, 20),
+      ({ text }) => expect(idsOf(text)).toEqual(Array.from({ length: 20 }, (_, i) => `h${220 + i}`)),
+    );
   });
 
   it('are exact within a second of an insert and a delete', async () => {

@@ -13,31 +13,31 @@ const IDS = Array.from({ length: 100 }, (_, i) => `a hotel whose id is long ${i}
 const ROUNDS = 2;
 
 /**
- * Resets the connections, asks in each of the next event-loop iterations, and reconnects. In one iteration an idle
+ * Resets the connections, sends a query in each of the next event-loop iterations, and reconnects. In one iteration an idle
  * connection has received its error, but not its end. Returns the result of each iteration; undefined for a failure.
  */
 async function resultsDuringReset(
   proxy: FaultProxy,
-  ask: () => Promise<number>,
+  send: () => Promise<number>,
   reconnect: () => PromiseLike<unknown>,
 ): Promise<(number | undefined)[]> {
   // connections that an earlier round lost fail the queries that find them
   const isOpen = async () => {
-    const answers = await Promise.allSettled(Array.from({ length: CONNECTIONS }, ask));
+    const answers = await Promise.allSettled(Array.from({ length: CONNECTIONS }, send));
     return answers.every(({ status }) => status === 'fulfilled');
   };
   await expect.poll(isOpen).toBe(true);
   proxy.reset();
-  const asked: Promise<number | undefined>[] = [];
+  const results: Promise<number | undefined>[] = [];
   for (let iteration = 0; iteration < 8; iteration++) {
     await nextTurn();
-    asked.push(ask().catch(() => undefined));
+    results.push(send().catch(() => undefined));
   }
   await sleep(50);
   await Promise.all(
     Array.from({ length: 2 * CONNECTIONS }, async () => reconnect()).map((done) => done.catch(() => {})),
   );
-  return Promise.all(asked);
+  return Promise.all(results);
 }
 
 async function opened() {
@@ -58,10 +58,10 @@ it('a query of a worker on a lost connection is repeated on another, and never y
       limits,
       () => {},
     );
-    const ask = async () =>
+    const send = async () =>
       (await postgres.rows('select id, pg_sleep(0.02) from hotels where id = any($1::text[])', [IDS])).length;
     const reconnect = () => postgres.query((sql) => sql`select pg_sleep(0.1)`);
-    expect(await resultsDuringReset(proxy, ask, reconnect)).toEqual(Array(8).fill(IDS.length));
+    expect(await resultsDuringReset(proxy, send, reconnect)).toEqual(Array(8).fill(IDS.length));
     await postgres.close();
   }
 });
@@ -69,9 +69,9 @@ it('a query of a worker on a lost connection is repeated on another, and never y
 it('a query of the invalidator for a comparison fails, and never yields an empty result', async () => {
   const proxy = await opened();
   const sql = openDatabase(proxy.url, CONNECTIONS, { kind: 'invalidate', onClose: () => {} });
-  const ask = async () => (await readHotels(sql, IDS)).size;
+  const send = async () => (await readHotels(sql, IDS)).size;
   for (let round = 0; round < ROUNDS; round++) {
-    for (const found of await resultsDuringReset(proxy, ask, () => sql`select pg_sleep(0.1)`))
+    for (const found of await resultsDuringReset(proxy, send, () => sql`select pg_sleep(0.1)`))
       expect([IDS.length, undefined]).toContain(found);
   }
   await sql.end({ timeout: 0 });

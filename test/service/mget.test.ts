@@ -126,7 +126,7 @@ describe('on the wire', () => {
   });
   afterEach(() => {
     vi.useRealTimers();
-    expect(server.asked, 'reads that no test took').toEqual([]);
+    expect(server.requested, 'reads that no test took').toEqual([]);
   });
 
   /** Sends bytes, and waits until the connection has received them as a separate chunk. */
@@ -137,7 +137,7 @@ describe('on the wire', () => {
     expect(`${chunk}`).toBe(bytes);
   }
 
-  async function ask(...keys: string[]): Promise<{ values: Promise<(string | null)[]> }> {
+  async function read(...keys: string[]): Promise<{ values: Promise<(string | null)[]> }> {
     const values = texts(connection.read(keys));
     values.catch(() => {});
     expect(await server.nextKeys()).toEqual(keys);
@@ -145,7 +145,7 @@ describe('on the wire', () => {
   }
 
   async function expectAnswers(): Promise<void> {
-    const { values } = await ask('k');
+    const { values } = await read('k');
     await send(reply('valid'));
     expect(await values).toEqual(['valid']);
   }
@@ -183,7 +183,7 @@ describe('on the wire', () => {
     test('they may arrive byte by byte', () => expectAnswersFrom([...STREAM]));
 
     test('a read resolves when its reply is complete, although the next one is not', async () => {
-      const [first, second] = [await ask('a'), await ask('b')];
+      const [first, second] = [await read('a'), await read('b')];
       const [one, two] = [reply('first'), reply('second')];
       await send(one + two.slice(0, 9));
       expect(await first.values).toEqual(['first']);
@@ -193,7 +193,7 @@ describe('on the wire', () => {
   });
 
   test('an error reply rejects with the name ReplyError, and the next read succeeds', async () => {
-    const { values } = await ask('a');
+    const { values } = await read('a');
     await send('-LOADING Redis is loading the dataset in memory\r\n');
     await expect(values).rejects.toMatchObject({
       name: 'ReplyError',
@@ -205,14 +205,14 @@ describe('on the wire', () => {
 
   test('a late reply is never used for the next read', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
-    const late = await ask('late');
-    const halfLate = await ask('half late');
+    const late = await read('late');
+    const halfLate = await read('half late');
     vi.advanceTimersByTime(DEADLINE_MS - 1);
     await send(reply('late').slice(0, 7));
     vi.advanceTimersByTime(1);
     await expect(late.values).rejects.toThrow(`Redis did not answer within ${DEADLINE_MS} ms`);
     await expect(halfLate.values).rejects.toThrow('did not answer');
-    const next = await ask('next');
+    const next = await read('next');
     await send(reply('late').slice(7));
     await send('-ERR half late\r\n');
     await send(reply('next'));
@@ -230,13 +230,13 @@ describe('on the wire', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     const before = server.connections;
     for (let deadline = 1; deadline <= 2; deadline++) {
-      const { values } = await ask('a');
+      const { values } = await read('a');
       vi.advanceTimersByTime(DEADLINE_MS);
       await expect(values).rejects.toThrow('did not answer');
       expect(client.stream.destroyed).toBe(false);
     }
     const reconnecting = once(client, 'reconnecting');
-    const last = await ask('a');
+    const last = await read('a');
     vi.advanceTimersByTime(DEADLINE_MS);
     await expect(last.values).rejects.toThrow('did not answer');
     await reconnecting;
@@ -249,7 +249,7 @@ describe('on the wire', () => {
   });
 
   test('a connection closed inside a reply rejects all pending reads, and works after the reconnect', async () => {
-    const [first, second, third] = [await ask('a'), await ask('b'), await ask('c', 'd')];
+    const [first, second, third] = [await read('a'), await read('b'), await read('c', 'd')];
     await send(reply('first'));
     await send(reply('a value of some length').slice(0, 12));
     const ready = nextReady(client);
@@ -267,7 +267,7 @@ describe('on the wire', () => {
     ['a number', ':1\r\n'],
     ['a number among the values', '*2\r\n$1\r\na\r\n:1\r\n'],
   ])('%s where values are due ends the connection, and the next one works', async (_, bytes) => {
-    const [first, second] = [await ask('a', 'b'), await ask('c')];
+    const [first, second] = [await read('a', 'b'), await read('c')];
     const ready = nextReady(client);
     await send(bytes);
     await expect(first.values).rejects.toThrow('the connection to Redis ended');
@@ -304,7 +304,7 @@ function reply(...values: (string | null)[]): string {
 class ScriptedServer {
   readonly #server: Server;
   /** keys of each MGET that no test has taken yet */
-  readonly asked: string[][] = [];
+  readonly requested: string[][] = [];
   #arrived = Promise.withResolvers<void>();
   connections = 0;
   /** the newest connection */
@@ -330,8 +330,8 @@ class ScriptedServer {
   }
 
   async nextKeys(): Promise<string[]> {
-    while (this.asked.length === 0) await this.#arrived.promise;
-    return this.asked.shift()!;
+    while (this.requested.length === 0) await this.#arrived.promise;
+    return this.requested.shift()!;
   }
 
   #accept(socket: Socket): void {
@@ -357,7 +357,7 @@ class ScriptedServer {
     if (name === 'info') socket.write('$9\r\nloading:0\r\n');
     else if (name !== 'mget') socket.write('+OK\r\n');
     else {
-      this.asked.push(args);
+      this.requested.push(args);
       this.#arrived.resolve();
       this.#arrived = Promise.withResolvers();
     }

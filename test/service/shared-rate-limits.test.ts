@@ -4,7 +4,7 @@ import { createKey } from '../../src/cli/keys.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis-server');
 
@@ -20,8 +20,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
 
 beforeAll(async () => {
   const first = await startService({ ...shared, hotels: [{ id: 'h1' }] });
-  const beside = { ...shared, database: first.database, redisDatabase: first.redisDatabase! };
-  instances = [first, await startService(beside), await startService(beside)];
+  instances = [first, await startBeside(first, shared), await startBeside(first, shared)];
   closeAtEnd('client connections', async () => agent.destroy());
 });
 
@@ -38,7 +37,7 @@ interface Reply {
   remaining: number;
 }
 
-function ask({ port }: Service, key: string): Promise<Reply> {
+function send({ port }: Service, key: string): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const outgoing = request({ port, host: '127.0.0.1', path: '/hotels/h1', agent });
     outgoing.setHeader('x-api-key', key);
@@ -53,16 +52,16 @@ function ask({ port }: Service, key: string): Promise<Reply> {
 }
 
 /** Sends so many requests to each of these instances at once. */
-const askAll = async (services: Service[], key: string, each: number) =>
+const sendAll = async (services: Service[], key: string, each: number) =>
   (
-    await Promise.all(services.flatMap((service) => Array.from({ length: each }, () => ask(service, key))))
+    await Promise.all(services.flatMap((service) => Array.from({ length: each }, () => send(service, key))))
   ).map(({ status }) => status);
 const admittedOf = (statuses: number[]) => statuses.filter((status) => status === 200).length;
 
 describe('three instances with one limit', () => {
   it('admit it within a tenth, under load on all', async () => {
     const { key } = await limited();
-    const statuses = await askAll(instances, key, LIMIT);
+    const statuses = await sendAll(instances, key, LIMIT);
     expect(new Set(statuses)).toEqual(new Set([200, 429]));
     expect(admittedOf(statuses)).toBeGreaterThanOrEqual(0.9 * LIMIT);
     expect(admittedOf(statuses)).toBeLessThanOrEqual(1.1 * LIMIT);
@@ -70,50 +69,47 @@ describe('three instances with one limit', () => {
 
   it('admit all of it to a client of one, and then nothing by the others', async () => {
     const { key } = await limited();
-    const admitted = admittedOf(await askAll([instances[1]], key, LIMIT + 50));
+    const admitted = admittedOf(await sendAll([instances[1]], key, LIMIT + 50));
     expect(admitted).toBeGreaterThanOrEqual(0.9 * LIMIT);
     expect(admitted).toBeLessThanOrEqual(1.1 * LIMIT);
-    expect(admittedOf(await askAll([instances[0], instances[2]], key, 20))).toBe(0);
+    expect(admittedOf(await sendAll([instances[0], instances[2]], key, 20))).toBe(0);
   });
 
   it('admit one request of a limit of one, and count again after the window', async () => {
     const { key } = await limited(1, 1_000);
-    expect((await ask(instances[0], key)).status).toBe(200);
-    await vi.waitUntil(async () => (await ask(instances[2], key)).status === 200, { timeout: 100_000 });
+    expect((await send(instances[0], key)).status).toBe(200);
+    await vi.waitUntil(async () => (await send(instances[2], key)).status === 200, { timeout: 100_000 });
   });
 
-  it('tell what is left so that it never grows at one instance', async () => {
+  it('report a remainder that never grows at one instance', async () => {
     const { key } = await limited();
-    const told: number[][] = [[], [], []];
+    const remainders: number[][] = [[], [], []];
     for (let i = 0; i < LIMIT + 30; i++) {
       const at = (i % 5) % 3;
-      told[at]!.push((await ask(instances[at]!, key)).remaining);
+      remainders[at]!.push((await send(instances[at]!, key)).remaining);
     }
-    for (const remaining of told) expect(remaining).toEqual([...remaining].sort((one, other) => other - one));
-    expect(told.map((remaining) => remaining.at(-1))).toEqual([0, 0, 0]);
+    for (const remaining of remainders)
+      expect(remaining).toEqual([...remaining].sort((one, other) => other - one));
+    expect(remainders.map((remaining) => remaining.at(-1))).toEqual([0, 0, 0]);
   });
 
   it('leave a value without a lifetime or a number in Redis without effect', async () => {
     const { key, id } = await limited();
-    expect((await ask(instances[0], key)).status).toBe(200);
+    expect((await send(instances[0], key)).status).toBe(200);
     const [name] = (await instances[0].redis!.keys(`*:l:${WINDOW_MS}:${id}`)) as [string];
     expect(await instances[0].redis!.pttl(name)).toBeGreaterThan(0);
     await instances[0].redis!.set(name, 'no number');
-    expect((await ask(instances[1], key)).status).toBe(200);
+    expect((await send(instances[1], key)).status).toBe(200);
     expect(await instances[0].redis!.pttl(name)).toBeGreaterThan(0);
   });
 
   it('apply the limit each by itself without Redis', async () => {
-    const { database, redisDatabase } = instances[0];
-    const proxy = await FaultProxy.before(redisDatabase!.url);
+    const proxy = await FaultProxy.before(instances[0].redisDatabase!.url);
     const env = { ...shared.env, REDIS_URL: proxy.url };
-    const services = [
-      await startService({ database, redisDatabase: redisDatabase!, env }),
-      await startService({ database, redisDatabase: redisDatabase!, env }),
-    ];
+    const services = [await startBeside(instances[0], { env }), await startBeside(instances[0], { env })];
     const { key } = await limited();
     await proxy.reject();
     for (const service of services)
-      expect(admittedOf(await askAll([service], key, LIMIT + 50))).toBeGreaterThanOrEqual(0.9 * LIMIT);
+      expect(admittedOf(await sendAll([service], key, LIMIT + 50))).toBeGreaterThanOrEqual(0.9 * LIMIT);
   });
 });

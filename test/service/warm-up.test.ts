@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { hotel, NOW_MS } from '../../src/cache/arena/arena.fixture.ts';
 import { CacheArena } from '../../src/cache/arena/arena.ts';
@@ -9,7 +10,7 @@ import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
-import { type Service, type ServiceOptions, startService } from '../support/service.ts';
+import { type Service, type ServiceOptions, startBeside, startService } from '../support/service.ts';
 
 await needs('redis-server');
 
@@ -48,8 +49,7 @@ describe('an instance that starts', () => {
   it('fills the local caches of all workers from Redis, without a query for a hotel', async () => {
     const first = await warmed(1_200);
     await vi.waitUntil(async () => (await first.redis!.dbsize()) >= 2 * 1_200);
-    const { database, redisDatabase } = first;
-    const second = await startService({ workers: 2, database, redisDatabase: redisDatabase!, env: WARM });
+    const second = await startBeside(first, { workers: 2, env: WARM });
     expect(await cached(second)).toBe(2 * 1_200);
     expect(await second.metric('hotel_api_warmup_hotels')).toBe(2 * 1_200);
     expect(await second.metric('hotel_api_warmup_seconds')).toBeGreaterThan(0);
@@ -61,22 +61,24 @@ describe('an instance that starts', () => {
 
   it('serves what changed during and after it', async () => {
     const database = await freshDatabase();
-    let changed = 0;
-    const changing = setInterval(
-      () => database.sql`update hotels set name = ${`n${++changed}`} where id = 'warm-00001'`.catch(() => {}),
-      5,
-    );
+    let isOver = false;
+    // one after the other: of two at once, the earlier may be committed last
+    const change = async () => {
+      for (let n = 0; !isOver; n++) {
+        await database.sql`update hotels set name = ${`n${n}`} where id = 'warm-00001'`;
+        await sleep(5);
+      }
+    };
+    const changing = change();
     try {
       const service = await warmed(2_000, { database });
-      clearInterval(changing);
-      const [{ name }] = (await database.sql`
-        update hotels set name = name || '!' where id = 'warm-00001' returning name`) as [{ name: string }];
-      await vi.waitUntil(async () => (await service.get('/hotels/warm-00001')).json().name === name, {
-        timeout: 100_000,
-      });
+      isOver = true;
+      await changing;
+      const [row] = await database.sql`select name from hotels where id = 'warm-00001'`;
+      await expect.poll(async () => (await service.get('/hotels/warm-00001')).json().name).toBe(row!.name);
       expect(await cached(service)).toBeGreaterThanOrEqual(1_999);
     } finally {
-      clearInterval(changing);
+      isOver = true;
     }
   });
 
@@ -136,13 +138,13 @@ describe('the lists of ids in use', () => {
     const arena = new CacheArena(1024 ** 2);
     const hotIds = new HotIds(cache, arena);
     for (let i = 0; i < 300; i++) arena.put(hotel({ id: `h${i}` }).bytes, NOW_MS, NOW_MS + 60_000);
-    const hit = (from: number, to: number) => {
-      for (let i = from; i < to; i++) arena.find('id', `h${i}`, NOW_MS);
+    const hit = (count: number) => {
+      for (let i = 0; i < count; i++) arena.find('id', `h${i}`, NOW_MS);
     };
-    hit(0, 50);
+    hit(50);
     await hotIds.leave();
     expect(await hotIds.read()).toEqual(new Set());
-    hit(0, 200);
+    hit(200);
     await hotIds.leave();
     const ids = [...(await hotIds.read())];
     expect(new Set(ids)).toEqual(new Set(Array.from({ length: 200 }, (_, i) => `h${i}`)));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { closeAtEnd } from './cleanup.ts';
 
-export interface Alert {
+interface Alert {
   labels: Record<string, string>;
 }
 
@@ -49,13 +49,13 @@ export class Alertmanager {
 
   /** Returns the alerts that fire and are not muted. */
   async active(): Promise<Alert[]> {
-    const answer = await fetch(`${this.#url}?active=true&inhibited=false&silenced=false`);
-    return (await answer.json()) as Alert[];
+    const response = await fetch(`${this.#url}?active=true&inhibited=false&silenced=false`);
+    return (await response.json()) as Alert[];
   }
 
   /** Returns the number of alerts, muted ones included. */
   async count(): Promise<number> {
-    const answer = await fetch(this.#url);
-    return ((await answer.json()) as Alert[]).length;
+    const response = await fetch(this.#url);
+    return ((await response.json()) as Alert[]).length;
   }
 }

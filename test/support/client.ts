@@ -1,7 +1,7 @@
 import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
 import { connect } from 'node:net';
 
-export interface Answer {
+export interface HttpResponse {
   status: number;
   headers: IncomingHttpHeaders;
   /** as received, possibly compressed */
@@ -11,7 +11,7 @@ export interface Answer {
   json(): any;
 }
 
-export interface AskOptions {
+export interface RequestOptions {
   /** a key of the service, none, or this text */
   key?: 'full' | 'narrow' | 'none' | (string & {});
   headers?: OutgoingHttpHeaders;
@@ -41,12 +41,12 @@ export class Client {
     this.#keys = { ...keys, none: undefined };
   }
 
-  async ask(
+  async request(
     path: string,
-    { key = 'full', headers = {}, method = 'GET' }: AskOptions,
+    { key = 'full', headers = {}, method = 'GET' }: RequestOptions,
     body?: Buffer,
-  ): Promise<Answer> {
-    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  ): Promise<HttpResponse> {
+    const { promise, resolve, reject } = Promise.withResolvers<HttpResponse>();
     const apiKey = key in this.#keys ? this.#keys[key] : key;
     const outgoing = request({
       host: '127.0.0.1',

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { closeAtEnd } from './cleanup.ts';
 
-/** What several fronts share: the next request on a connection that was used before finds it closed. */
+/** Shared by several fronts: the next request on a used connection finds it closed. */
 export class ConnectionCloser {
   armed = false;
   closed = 0;

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
 import { addressOf } from './address.ts';
-import { closeAtEnd, fault, settle } from './cleanup.ts';
+import { closeAtEnd, fault, untilGone } from './cleanup.ts';
 
 /** Migrated database of one test file. */
 export interface FreshDatabase {
@@ -37,7 +37,7 @@ export async function freshDatabase(template = inject('servers').template): Prom
   const drop = once(async () => {
     await sql.end();
     await asAdmin(async (admin) => {
-      const left = await settle(
+      const left = await untilGone(
         () => admin<{ pid: number; application_name: string; query: string }[]>`
           select pid, application_name, query from pg_stat_activity
           where datname = ${name} and backend_type = 'client backend'`,
@@ -61,7 +61,7 @@ export async function freshRedis(): Promise<FreshRedis> {
   const url = addressOf(redisUrl, { database: String(client.options.db!) });
   const release = once(async () => {
     const ownId = await client.client('ID');
-    const left = await settle(async () => {
+    const left = await untilGone(async () => {
       const connections = String(await client.client('LIST'))
         .trim()
         .split('\n');

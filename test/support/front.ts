@@ -20,8 +20,8 @@ export interface FrontRequest {
 }
 
 /**
- * Fault of the proxy: it responds itself, or closes the connection before the response or in the middle of its body,
- * with or without a content-length, or never responds.
+ * Fault of the proxy. It responds itself, closes the connection before the response or in the middle of its body (with
+ * or without a content-length), or never responds.
  */
 export type Rejection =
   | { status: number; retryAfterS?: number; headers?: OutgoingHttpHeaders; body?: string }
@@ -86,24 +86,24 @@ function forward(
 ): Promise<number> {
   return new Promise((resolve, reject) => {
     const { method, url: path, headers } = from;
-    request({ host: '127.0.0.1', port, method, path, headers, agent: false }, async (answer) => {
+    request({ host: '127.0.0.1', port, method, path, headers, agent: false }, async (response) => {
       if (cut === undefined) {
-        to.writeHead(answer.statusCode!, answer.headers);
-        answer.pipe(to);
-        answer.on('end', () => resolve(answer.statusCode!));
+        to.writeHead(response.statusCode!, response.headers);
+        response.pipe(to);
+        response.on('end', () => resolve(response.statusCode!));
         return;
       }
       const chunks: Buffer[] = [];
-      for await (const chunk of answer) chunks.push(chunk);
+      for await (const chunk of response) chunks.push(chunk);
       const whole = Buffer.concat(chunks);
-      const { 'content-length': length, ...others } = answer.headers;
+      const { 'content-length': length, ...others } = response.headers;
       const sent =
         cut === 'cut body' ? { ...others, 'content-length': length } : { ...others, connection: 'close' };
       // without a length, the end of the connection ends the body
       if (cut === 'cut body without length') to.useChunkedEncodingByDefault = false;
-      to.writeHead(answer.statusCode!, sent);
+      to.writeHead(response.statusCode!, sent);
       to.write(whole.subarray(0, whole.length / 2), () => to.socket!.end());
-      resolve(answer.statusCode!);
+      resolve(response.statusCode!);
     })
       .on('error', reject)
       .end(body);

@@ -1,5 +1,5 @@
 /** Line of the service's log. */
-export interface LogLine {
+interface LogLine {
   level: string;
   msg: string;
   time: string;

@@ -1,9 +1,9 @@
-import type { Answer } from './client.ts';
+import type { HttpResponse } from './client.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare it with what they expect
-export type MirroredHotel = any;
+type MirroredHotel = any;
 
-export interface ChangePage {
+interface ChangePage {
   changes: { id: string; hotel: MirroredHotel | null }[];
   next: string;
   more: boolean;
@@ -11,7 +11,7 @@ export interface ChangePage {
 
 /** Client that keeps a copy of all hotels by `GET /changes`. */
 export class Mirror {
-  get: (path: string) => Promise<Answer>;
+  get: (path: string) => Promise<HttpResponse>;
   readonly #limit: number;
   readonly hotels = new Map<string, MirroredHotel>();
   /** ids of all hotels it has received */
@@ -22,18 +22,19 @@ export class Mirror {
   more = true;
   requests = 0;
 
-  constructor(get: (path: string) => Promise<Answer>, limit = 1000) {
+  constructor(get: (path: string) => Promise<HttpResponse>, limit = 1000) {
     this.get = get;
     this.#limit = limit;
   }
 
   /** Sends one request and applies its response. Throws if it is not a page of changes. */
-  async ask(waitS = 0): Promise<ChangePage> {
+  async requestPage(waitS = 0): Promise<ChangePage> {
     this.requests++;
     const after = this.next === undefined ? '' : `&after=${encodeURIComponent(this.next)}`;
-    const answer = await this.get(`/changes?limit=${this.#limit}&wait=${waitS}${after}`);
-    if (answer.status !== 200) throw Object.assign(new Error(`${answer.status} ${answer.text}`), { answer });
-    const page: ChangePage = answer.json();
+    const response = await this.get(`/changes?limit=${this.#limit}&wait=${waitS}${after}`);
+    if (response.status !== 200)
+      throw Object.assign(new Error(`${response.status} ${response.text}`), { response });
+    const page: ChangePage = response.json();
     if (page.changes.length > this.#limit) throw new Error('the page is longer than its limit');
     for (const { id, hotel } of page.changes) {
       this.announced.add(id);
@@ -48,7 +49,7 @@ export class Mirror {
 
   /** Sends requests until it is up to date. */
   async catchUp(): Promise<void> {
-    do await this.ask();
+    do await this.requestPage();
     while (this.more);
   }
 }

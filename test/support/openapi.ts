@@ -1,7 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { expect } from 'vitest';
-import type { Answer } from './client.ts';
+import type { HttpResponse } from './client.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a document is walked by its names
 type Json = any;
@@ -49,21 +49,21 @@ export class ApiDocument {
   }
 
   /** Fails if the response's status, headers or body differ from the document. */
-  check(method: string, path: string, answer: Answer): void {
+  check(method: string, path: string, response: HttpResponse): void {
     const { pointer, operation } = this.find(method, path.split('?')[0]!);
-    const said = `${method} ${path} ${answer.status}`;
-    const response = operation.responses[answer.status];
-    expect(response, `${said} is documented`).toBeDefined();
-    this.seen.add(`${operation.operationId} ${answer.status}`);
+    const said = `${method} ${path} ${response.status}`;
+    const described = operation.responses[response.status];
+    expect(described, `${said} is documented`).toBeDefined();
+    this.seen.add(`${operation.operationId} ${response.status}`);
 
     const documented = new Map(
-      Object.entries<Json>(response.headers).map(([name, header]) => [
+      Object.entries<Json>(described.headers).map(([name, header]) => [
         name.toLowerCase(),
         this.#deref(header),
       ]),
     );
     for (const [name, header] of documented) {
-      const value = answer.headers[name];
+      const value = response.headers[name];
       if (value === undefined) expect(header.required, `${said}: ${name} may be missing`).toBe(false);
       else
         this.#validate(
@@ -72,24 +72,24 @@ export class ApiDocument {
           `${said}: ${name}`,
         );
     }
-    const others = Object.keys(answer.headers).filter(
+    const others = Object.keys(response.headers).filter(
       (name) => !OF_HTTP.includes(name) && !documented.has(name),
     );
     expect(others, `${said}: headers beside those of the document`).toEqual([]);
 
-    if (!response.content || method === 'HEAD') {
-      expect(answer.body.length, `${said} has no body`).toBe(0);
+    if (!described.content || method === 'HEAD') {
+      expect(response.body.length, `${said} has no body`).toBe(0);
       return;
     }
-    const type = String(answer.headers['content-type']);
-    expect(Object.keys(response.content), `${said}: content type`).toContain(type);
-    const body = answer.json();
+    const type = String(response.headers['content-type']);
+    expect(Object.keys(described.content), `${said}: content type`).toContain(type);
+    const body = response.json();
     this.#validate(
-      `${pointer}/responses/${answer.status}/content/${pointerPart(type)}/schema`,
+      `${pointer}/responses/${response.status}/content/${pointerPart(type)}/schema`,
       body,
       `${said}: body`,
     );
-    if (answer.status >= 400) this.seen.add(`${operation.operationId} ${answer.status} ${body.error}`);
+    if (response.status >= 400) this.seen.add(`${operation.operationId} ${response.status} ${body.error}`);
   }
 
   #deref(value: Json): Json {

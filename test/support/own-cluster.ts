@@ -21,7 +21,7 @@ export interface ClusterNode {
 }
 
 /** Certificate files of nodes with TLS. */
-export interface NodeTls {
+interface NodeTls {
   key: string;
   certificate: string;
   authority: string;
@@ -54,11 +54,11 @@ export class OwnCluster {
     return [...this.masters, ...this.replicas];
   }
 
-  /** Returns the addresses of some nodes for a user. */
-  url(user: string, password: string): string {
+  /** Returns the addresses of some nodes for the user of the service. */
+  url(password: string): string {
     return this.nodes
       .slice(1, 4)
-      .map(({ server }) => `redis://${user}:${encodeURIComponent(password)}@127.0.0.1:${server.port}`)
+      .map(({ server }) => `redis://hotel-api:${encodeURIComponent(password)}@127.0.0.1:${server.port}`)
       .join(',');
   }
 

@@ -6,7 +6,8 @@ import postgres from 'postgres';
 import { orderPostgres } from '../../src/demo/servers/postgres.ts';
 import { OwnServer } from './own-server.ts';
 
-const READY = /database system is ready to accept read-only connections/;
+/** Once promoted, it restarts as a primary. */
+const READY = /database system is ready to accept (read-only )?connections/;
 const run = promisify(execFile);
 
 /**

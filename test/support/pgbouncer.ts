@@ -8,8 +8,9 @@ import { OwnServer } from './own-server.ts';
 const run = promisify(execFile);
 
 /**
- * Starts a PgBouncer in transaction mode for the server at `url`, otherwise with Debian's settings: any database name, the
- * login of the address, at most `poolSize` connections. Resolves with the address of the same database there.
+ * Starts a PgBouncer in transaction mode for the server at `url`, otherwise with Debian's settings. It takes any
+ * database name, the login of the address, and at most `poolSize` connections. Resolves with the address of the same
+ * database there.
  */
 export async function startPgBouncer(
   url: string,

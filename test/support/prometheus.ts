@@ -5,12 +5,12 @@ import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { closeAtEnd } from './cleanup.ts';
 
 /** Series of a query's result. */
-export interface Series {
+interface Series {
   metric: Record<string, string>;
   value: [timeSeconds: number, value: string];
 }
 
-export interface AlertingRule {
+interface AlertingRule {
   name: string;
   health: string;
   lastError?: string;
@@ -75,8 +75,8 @@ export class Prometheus {
   }
 
   async #get<T>(path: string, parameters: Record<string, string> = {}): Promise<T> {
-    const answer = await fetch(`${this.#url}/${path}?${new URLSearchParams(parameters)}`);
-    const { status, data, error } = (await answer.json()) as { status: string; data: T; error?: string };
+    const response = await fetch(`${this.#url}/${path}?${new URLSearchParams(parameters)}`);
+    const { status, data, error } = (await response.json()) as { status: string; data: T; error?: string };
     if (status !== 'success') throw new Error(`${error}: ${JSON.stringify(parameters)}`);
     return data;
   }

@@ -2,13 +2,13 @@ import { parser } from '@prometheus-io/lezer-promql';
 import type { Sample } from './exposition.ts';
 
 /** Selector of a query: a metric and its label matchers. */
-export interface Selector {
+interface Selector {
   metric: string;
   matches: (sample: Sample) => boolean;
   text: string;
 }
 
-export interface Query {
+interface Query {
   selectors: Selector[];
   /** labels of the grouping */
   grouping: string[];

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-export interface RawResponse {
+interface RawResponse {
   status: number;
   head: string;
   body: string;

@@ -9,7 +9,7 @@ import { startNginx } from './nginx.ts';
 import { pathOf } from './programs.ts';
 
 /** Starts a proxy before these ports, as its recipe says; instances answer health checks at `adminPort`. Returns its port. */
-export type StartProxy = (ports: number[], adminPort: number) => Promise<number>;
+type StartProxy = (ports: number[], adminPort: number) => Promise<number>;
 
 /** Proxies, set up as docs/operations/nginx-and-load-balancers.md and the Ingresses of production say. */
 export const PROXIES: Record<'nginx' | 'HAProxy' | 'Ingress', StartProxy> = {

@@ -6,10 +6,11 @@ import { findRedis, findRedisProgram } from '../../src/demo/servers/redis.ts';
 import { Shutdown } from '../../src/lib/shutdown.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
+import { stripSources } from './stripped.ts';
 import { installUws } from './uws.ts';
 
 /** Addresses and programs of the servers that run for all test files. */
-export interface Servers {
+interface Servers {
   /** address for the superuser, without the database name */
   ownerUrl: string;
   /** address for a login that is a member of hotel_api_serve only, without the database name */
@@ -43,6 +44,7 @@ const MAX_CONNECTIONS = 400;
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const shutdown = new Shutdown();
   try {
+    await stripSources();
     const { urlOf, redisUrl } = await startServers(shutdown);
     const password = randomBytes(16).toString('hex');
     await makeTemplate(urlOf, password);

@@ -1,18 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
 import { inject } from 'vitest';
 import { type Exit, type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { childrenOf } from '../../src/demo/servers/processes.ts';
+import { serviceOrder } from '../../src/demo/service.ts';
 import { closeAtEnd, fault } from './cleanup.ts';
-import { type Answer, type AskOptions, Client } from './client.ts';
+import { Client, type HttpResponse, type RequestOptions } from './client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
 import { type Sample, samplesOf } from './exposition.ts';
 import { type HotelRow, insertHotels } from './hotel.ts';
 import { insertKey } from './key.ts';
 import { ownPort } from './own-port.ts';
+import { FaultProxy } from './proxy.ts';
 import { shortOrLong } from './run-length.ts';
+import { STRIPPED } from './stripped.ts';
 import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
@@ -39,7 +41,6 @@ export interface ServiceOptions {
 /** Long deadline, because other tests load the processors; a test of deadlines sets its own. */
 const LONG_DEADLINE = { DATABASE_TIMEOUT_MS: '3000' };
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const READY_TIMEOUT_MS = 200_000;
 const STOP_TIMEOUT_MS = 200_000;
 
@@ -56,31 +57,23 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const { port, adminPort } = options.ports ?? { port: await ownPort(), adminPort: await ownPort() };
   const { uwsFolder } = inject('servers');
   const lines: string[] = [];
+  const order = serviceOrder(
+    { databaseUrl: database.url, redisUrl: redis?.url, port, adminPort },
+    {
+      WORKERS: String(options.workers ?? 1),
+      // a test that counts connections keeps its own
+      CONNECTION_MAX_AGE_S: '0',
+      // a test that counts loads makes its own
+      WARMUP_TIMEOUT_MS: '0',
+      ...(uwsFolder === undefined ? STRIPPED : uwsEnvironment(uwsFolder)),
+      ...shortOrLong<Record<string, string>>(LONG_DEADLINE, {}),
+      ...options.env,
+    },
+  );
   const guarded = await runGuarded(
     {
-      command: options.command ?? [process.execPath, 'src/main.ts', 'serve'],
-      cwd: ROOT,
-      env: {
-        PATH: process.env.PATH,
-        HOME: process.env.HOME,
-        DATABASE_URL: database.url,
-        ...(redis && { REDIS_URL: redis.url }),
-        HOST: '127.0.0.1',
-        PORT: String(port),
-        ADMIN_HOST: '127.0.0.1',
-        ADMIN_PORT: String(adminPort),
-        WORKERS: String(options.workers ?? 1),
-        LOG_LEVEL: 'info',
-        DRAIN_WAIT_MS: '0',
-        // a test that counts connections keeps its own
-        CONNECTION_MAX_AGE_S: '0',
-        // a test that counts loads makes its own
-        WARMUP_TIMEOUT_MS: '0',
-        ...(uwsFolder !== undefined && uwsEnvironment(uwsFolder)),
-        ...shortOrLong<Record<string, string>>(LONG_DEADLINE, {}),
-        ...options.env,
-      },
-      stopSignal: 'SIGTERM',
+      ...order,
+      command: options.command ?? order.command,
       killAfterMs: STOP_TIMEOUT_MS,
     },
     (line) => lines.push(line),
@@ -91,6 +84,23 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   closeAtEnd(`service on port ${port}`, async () => void (await service.stop()));
   if (options.awaitReady !== false) await service.ready();
   return service;
+}
+
+/** Starts the service on a database of its own, which it reaches through a proxy. */
+export async function startBehindProxy(
+  options: ServiceOptions,
+): Promise<{ service: Service; proxy: FaultProxy }> {
+  const database = await freshDatabase();
+  const proxy = await FaultProxy.before(database.url);
+  return { proxy, service: await startService({ ...options, database: { ...database, url: proxy.url } }) };
+}
+
+/** Starts another instance on the database and the Redis of this service, or without Redis as well. */
+export function startBeside(
+  { database, redisDatabase }: Service,
+  options: ServiceOptions = {},
+): Promise<Service> {
+  return startService({ database, ...(redisDatabase ? { redisDatabase } : { redis: false }), ...options });
 }
 
 interface Parts {
@@ -154,16 +164,16 @@ export class Service {
   }
 
   /** Sends a GET with the key of full scope by default. */
-  get(path: string, options: AskOptions = {}): Promise<Answer> {
-    return this.#client.ask(path, options);
+  get(path: string, options: RequestOptions = {}): Promise<HttpResponse> {
+    return this.#client.request(path, options);
   }
 
   /** Posts text or bytes unchanged, and other values as JSON. */
-  post(path: string, body: string | Buffer | object, options: AskOptions = {}): Promise<Answer> {
+  post(path: string, body: string | Buffer | object, options: RequestOptions = {}): Promise<HttpResponse> {
     const bytes = Buffer.isBuffer(body)
       ? body
       : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-    return this.#client.ask(path, { method: 'POST', ...options }, bytes);
+    return this.#client.request(path, { method: 'POST', ...options }, bytes);
   }
 
   /** Sends bytes on a separate connection, with `half` followed by the end of the writing side; see `Client.raw`. */
@@ -172,8 +182,8 @@ export class Service {
   }
 
   /** Sends a GET to the admin port, without a key. */
-  admin(path: string): Promise<Answer> {
-    return this.#adminClient.ask(path, { key: 'none' });
+  admin(path: string): Promise<HttpResponse> {
+    return this.#adminClient.request(path, { key: 'none' });
   }
 
   async metrics(): Promise<string> {
@@ -221,8 +231,8 @@ export class Service {
     const until = performance.now() + READY_TIMEOUT_MS;
     const all = new RegExp(`^hotel_api_workers ${this.#workers}$`, 'm');
     for (;;) {
-      const answer = await this.admin('/readyz').catch(() => undefined);
-      if (answer?.status === 200 && (this.#workers === 1 || all.test(await this.metrics().catch(() => ''))))
+      const response = await this.admin('/readyz').catch(() => undefined);
+      if (response?.status === 200 && (this.#workers === 1 || all.test(await this.metrics().catch(() => ''))))
         return;
       if (this.#ended || performance.now() > until) {
         throw new Error(`the service ${this.#ended ?? 'did not become ready'}:\n${this.#lines.join('\n')}`);

@@ -29,8 +29,8 @@ function tick(): void {
 setTimeout(tick, TICK_MS).unref();
 
 /**
- * Returns a clock in ms that stops during stalls of this process's event loop: a response may then be in time but unread,
- * and a request late.
+ * Returns a clock in ms that stops during stalls of this process's event loop. A response may then be in time but
+ * unread, and a request late.
  */
 export function ownTimeMs(): number {
   return performance.now() - stoodStillMs - lateMs();
@@ -48,12 +48,12 @@ export function stalledIn(ownMs: number): number {
  */
 export async function within<T>(
   timeoutMs: number,
-  ask: () => T | Promise<T>,
+  send: () => T | Promise<T>,
   check: (found: T) => void,
 ): Promise<T> {
   const beganMs = ownTimeMs();
   for (;;) {
-    const found = await ask();
+    const found = await send();
     const tookMs = ownTimeMs() - beganMs;
     try {
       check(found);

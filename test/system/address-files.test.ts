@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
 import { addressOf } from '../support/address.ts';
+import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
-import { Everywhere, named } from '../support/everywhere.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -69,7 +69,7 @@ it('a new login of PostgreSQL is used without a restart, by requests and the cha
   await expect.poll(logins, POLL).toEqual([after]);
   await expect.poll(async () => (await service.get('/hotels/h7')).status, POLL).toBe(200);
   await sql`update hotels set name = 'by the other login'`;
-  await (await Everywhere.of(service)).until('/hotels/h7', named('by the other login'), 10_000);
+  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other login'), 10_000);
   expect(service.logs().join('\n')).not.toContain(`${after}:`);
 
   // invalid content is reported and not used
@@ -106,6 +106,6 @@ it('a new password of Redis is used without a restart', async () => {
   await expect.poll(hits, POLL).toBeGreaterThan(before);
   await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' }), POLL).toBe(0);
   await service.sql`update hotels set name = 'by the other password'`;
-  await (await Everywhere.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
+  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
   await service.stop();
 });

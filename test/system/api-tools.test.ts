@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Hotel } from '../../src/hotels/hotel.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { type Answer, Client } from '../support/client.ts';
+import { Client, type HttpResponse } from '../support/client.ts';
 import { startDemo } from '../support/demo.ts';
 import { needsPackages } from '../support/own-packages.ts';
 import { ownPort } from '../support/own-port.ts';
@@ -31,8 +31,11 @@ beforeAll(async () => {
   keys = { full: full!, narrow: narrow! };
   const client = new Client(port, keys);
   closeAtEnd('client', async () => client.close());
-  hotels = (await client.ask('/hotels?limit=100', {})).json();
-  await writeFile(join(folder, 'openapi.json'), (await client.ask('/openapi.json', { key: 'none' })).text);
+  hotels = (await client.request('/hotels?limit=100', {})).json();
+  await writeFile(
+    join(folder, 'openapi.json'),
+    (await client.request('/openapi.json', { key: 'none' })).text,
+  );
 });
 
 it("Spectral's recommended rules find nothing in the document", async () => {
@@ -63,31 +66,31 @@ describe('Prism, as a proxy that validates, in front of the demo', () => {
   });
 
   /** Returns Prism's complaints about the response, or about a valid request. */
-  function violationsOf(answer: Answer, status: number): unknown[] {
-    const found = JSON.parse(String(answer.headers['sl-violations'] ?? '[]')) as { location: string[] }[];
+  function violationsOf(response: HttpResponse, status: number): unknown[] {
+    const found = JSON.parse(String(response.headers['sl-violations'] ?? '[]')) as { location: string[] }[];
     return found.filter(({ location }) => status < 400 || location[0] === 'response');
   }
 
-  async function ask(
+  async function send(
     method: string,
     path: string,
     status: number,
     { key, headers, body }: { key?: string; headers?: object; body?: string } = {},
   ): Promise<void> {
     const options = { method, ...(key && { key }), headers: { ...headers } as never };
-    const answer = await client.ask(path, options, body === undefined ? undefined : Buffer.from(body));
-    const said = [method, path, answer.status, violationsOf(answer, status)];
-    expect([...said, answer.status >= 400 && answer.text]).toEqual([
+    const response = await client.request(path, options, body === undefined ? undefined : Buffer.from(body));
+    const said = [method, path, response.status, violationsOf(response, status)];
+    expect([...said, response.status >= 400 && response.text]).toEqual([
       ...[method, path, status, []],
       status >= 400 && expect.stringMatching(/^\{"error":"[^"]+"\}$|^$/),
     ]);
   }
 
   it('finds no fault in some 300 requests, and passes all on', async () => {
-    let asked = 0;
-    const count = async (...request: Parameters<typeof ask>) => {
-      asked++;
-      await ask(...request);
+    let requested = 0;
+    const count = async (...request: Parameters<typeof send>) => {
+      requested++;
+      await send(...request);
     };
     for (const [i, { id, channel_id, registry_id }] of hotels.slice(0, 40).entries()) {
       const key = i % 3 === 0 ? 'narrow' : 'full';
@@ -122,11 +125,11 @@ describe('Prism, as a proxy that validates, in front of the demo', () => {
     for (const body of ['{}', '{"channel_ids":[1]}', '{"channel_ids":"x"}'])
       await count('POST', '/hotels/channel/batch', 400, { body });
     await count('POST', '/hotels/registry/batch', 400, { body: '{"registry_ids":[1.5]}' });
-    expect(asked).toBeGreaterThan(280);
+    expect(requested).toBeGreaterThan(280);
   });
 
   it('finds no fault in unchanged responses', async () => {
     for (const path of ['/hotels?limit=3', `/hotels/${hotels[0]!.id}`])
-      await ask('GET', path, 304, { headers: { 'if-none-match': '*' } });
+      await send('GET', path, 304, { headers: { 'if-none-match': '*' } });
   });
 });

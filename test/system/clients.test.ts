@@ -72,14 +72,13 @@ it('types generated from the document compile, with a client that uses them', as
 it('the package of the TypeScript client can be installed, imported and run', async () => {
   const place = await mkdtemp(join(tmpdir(), 'package-'));
   try {
-    const inside = (options: object = {}) => ({
+    const inside = {
       cwd: place,
       env: { ...process.env, HOTEL_API_URL: service.url, HOTEL_API_KEY: service.fullKey },
-      ...options,
-    });
+    };
     await cp(EXAMPLES, join(place, 'source'), { recursive: true });
     await symlink(join(ROOT, 'node_modules'), join(place, 'source/node_modules'));
-    const { stdout } = await execute('npm', ['pack', '--json', './source'], inside());
+    const { stdout } = await execute('npm', ['pack', '--json', './source'], inside);
     const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
     expect(files.map(({ path }: { path: string }) => path)).toEqual([
       'dist/client.d.ts',
@@ -88,15 +87,15 @@ it('the package of the TypeScript client can be installed, imported and run', as
     ]);
     const installed = join(place, 'node_modules/hotel-api-client');
     await mkdir(installed, { recursive: true });
-    await execute('tar', ['-xzf', filename, '--strip-components=1', '-C', installed], inside());
+    await execute('tar', ['-xzf', filename, '--strip-components=1', '-C', installed], inside);
     await cp(join(EXAMPLES, 'usage.ts'), join(place, 'usage.ts'));
     const usage = await readFile(join(place, 'usage.ts'), 'utf8');
     await writeFile(join(place, 'usage.ts'), usage.replace('./client.ts', 'hotel-api-client'));
     await writeFile(join(place, 'package.json'), '{"type":"module"}');
     const types = ['--typeRoots', join(ROOT, 'node_modules/@types'), '--types', 'node'];
     const strict = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', ...types];
-    await execute(join(ROOT, 'node_modules/.bin/tsc'), [...strict, 'usage.ts'], inside());
-    const ran = await execute(process.execPath, ['--no-warnings', 'usage.ts'], inside());
+    await execute(join(ROOT, 'node_modules/.bin/tsc'), [...strict, 'usage.ts'], inside);
+    const ran = await execute(process.execPath, ['--no-warnings', 'usage.ts'], inside);
     expect(ran.stdout).toContain(`${HOTELS} hotels\n`);
   } finally {
     await rm(place, { recursive: true });
@@ -162,8 +161,8 @@ describe.each([
     const batches = seen.filter(({ method, status }) => method === 'POST' && status === 200);
     const sizes = batches.map(({ body }) => JSON.parse(body).channel_ids.length);
     expect(sizes.sort()).toEqual([1000, 1000, 500]);
-    const asked = seen.filter(({ path }) => path === '/hotels/htl_sliji9ej').map(({ status }) => status);
-    expect(asked).toEqual([503, 200, 304]);
+    const requested = seen.filter(({ path }) => path === '/hotels/htl_sliji9ej').map(({ status }) => status);
+    expect(requested).toEqual([503, 200, 304]);
   });
 });
 
@@ -193,11 +192,13 @@ describe.each([['relative'], ['absolute']])(
   },
 );
 
+/** Programs that take a script of the client. */
+const TYPESCRIPT = ['TypeScript', process.execPath, ['--no-warnings', '--input-type=module', '-e']] as const;
+const PYTHON = ['Python', 'python3', ['-c']] as const;
+
 it.each([
   [
-    'TypeScript',
-    process.execPath,
-    ['--no-warnings', '--input-type=module', '-e'],
+    ...TYPESCRIPT,
     `import { HotelApi } from './client.ts';
      const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY });
      const mirror = await api.mirror();
@@ -210,9 +211,7 @@ it.each([
      console.log(mirror.hotels.size);`,
   ],
   [
-    'Python',
-    'python3',
-    ['-c'],
+    ...PYTHON,
     `import os
 from client import HotelApi
 api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"])
@@ -237,9 +236,7 @@ print(len(copy["hotels"]))`,
 
 it.each([
   [
-    'TypeScript',
-    process.execPath,
-    ['--no-warnings', '--input-type=module', '-e'],
+    ...TYPESCRIPT,
     `import { HotelApi } from './client.ts';
      const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY, timeoutMs: 120_000 });
      const mirror = { hotels: new Map() };
@@ -252,9 +249,7 @@ it.each([
      console.log(without.hotels.size);`,
   ],
   [
-    'Python',
-    'python3',
-    ['-c'],
+    ...PYTHON,
     `import os
 from client import HotelApi, HotelApiError
 api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"], timeout_s=120)
@@ -283,9 +278,7 @@ mirror(without, 1000)`,
 
 it.each([
   [
-    'TypeScript',
-    process.execPath,
-    ['--no-warnings', '--input-type=module', '-e'],
+    ...TYPESCRIPT,
     `import { HotelApi } from './client.ts';
      const api = new HotelApi({ url: process.env.HOTEL_API_URL, key: process.env.HOTEL_API_KEY, maxAttempts: 2 });
      const mirror = { hotels: new Map([['kept', {}]]), next: 'a token' };
@@ -293,9 +286,7 @@ it.each([
      console.log(mirror.next, [...mirror.hotels.keys()]);`,
   ],
   [
-    'Python',
-    'python3',
-    ['-c'],
+    ...PYTHON,
     `import os
 from client import HotelApi
 api = HotelApi(os.environ["HOTEL_API_URL"], os.environ["HOTEL_API_KEY"], max_attempts=2)

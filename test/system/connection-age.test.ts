@@ -8,7 +8,7 @@ function keepingClient(service: Service) {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   closeAtEnd('a client that keeps its connection', async () => agent.destroy());
   const ports = new Set<number>();
-  const ask = async (): Promise<IncomingMessage> => {
+  const send = async (): Promise<IncomingMessage> => {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const headers = { 'x-api-key': service.fullKey };
     get(`${service.url}/hotels/h1`, { agent, headers }, resolve).on('error', reject);
@@ -19,7 +19,7 @@ function keepingClient(service: Service) {
     expect([response.statusCode, length]).toEqual([200, Number(response.headers['content-length'])]);
     return response;
   };
-  return { ask, ports };
+  return { send, ports };
 }
 
 it('a connection in use receives Connection: close at its maximum age, and later requests use a new one', async () => {
@@ -28,14 +28,14 @@ it('a connection in use receives Connection: close at its maximum age, and later
     redis: false,
     env: { CONNECTION_MAX_AGE_S: '1' },
   });
-  const { ask, ports } = keepingClient(service);
+  const { send, ports } = keepingClient(service);
   let announced = 0;
   for (let answers = 1; announced < 3; answers++) {
-    const { headers } = await ask();
+    const { headers } = await send();
     if (headers.connection === 'close') announced++;
     expect(answers).toBeLessThan(200_000);
   }
-  await ask();
+  await send();
   expect(ports.size).toBe(4);
   expect(await service.metric('hotel_api_connections_aged_total')).toBe(3);
   await service.stop();
@@ -47,9 +47,9 @@ it('by default a response contains the idle time limit, and thousands of request
     redis: false,
     env: { CONNECTION_MAX_AGE_S: '300' },
   });
-  const { ask, ports } = keepingClient(service);
+  const { send, ports } = keepingClient(service);
   for (let i = 0; i < 2_000; i++) {
-    const { headers } = await ask();
+    const { headers } = await send();
     expect([headers['keep-alive'], headers.connection]).toEqual(['timeout=7', undefined]);
   }
   expect(ports.size).toBe(1);

@@ -8,7 +8,7 @@ import { screen } from '../../src/demo/screen.ts';
 import { othersReach, type PostgresServer } from '../../src/demo/servers/postgres.ts';
 import { descendantsOf, runningOf } from '../../src/demo/servers/processes.ts';
 import type { RedisServer } from '../../src/demo/servers/redis.ts';
-import { settle } from '../support/cleanup.ts';
+import { untilGone } from '../support/cleanup.ts';
 import { DEMO_READY_MS, type Demo, startDemo } from '../support/demo.ts';
 import { lacks } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
@@ -26,7 +26,7 @@ const setpriv = await pathOf('setpriv');
 
 /** Returns the remaining processes and files of the demo, once they are stable. */
 async function leftOf(demo: Demo, processes: number[]): Promise<(number | string)[]> {
-  return settle(async () => [...(await runningOf(processes)), ...(await readdir(demo.folder))], ENDING_MS);
+  return untilGone(async () => [...(await runningOf(processes)), ...(await readdir(demo.folder))], ENDING_MS);
 }
 
 function shell(line: string): Promise<{ output: string; failed: boolean }> {

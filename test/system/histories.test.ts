@@ -1,10 +1,11 @@
 import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
+import { INVALIDATOR_LOCK } from '../../src/change-feed/invalidator.ts';
 import { restoreFolder, saveFolder } from '../history/restores.ts';
+import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import type { Answer } from '../support/client.ts';
+import type { HttpResponse } from '../support/client.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
-import { Everywhere, named, status } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { insertKey } from '../support/key.ts';
 import { ownReplica } from '../support/own-replica.ts';
@@ -18,9 +19,6 @@ const HOTELS = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id:
 /** Time after the return of the database from which nothing older is served. */
 const RECOVERED_MS = 5_000;
 const ROUNDS = 5;
-
-/** Advisory lock of the active invalidator. */
-const LOCK = 0x686f74656d;
 
 const changedHistory = (service: Service) =>
   service.logs().filter((line) => line.includes('database history changed')).length;
@@ -47,7 +45,7 @@ describe('a replica that lacks the last changes is promoted', () => {
     const first = await startService({ workers: 2, database, redisDatabase });
     // without a local cache, every response uses Redis
     const second = await startService({ database, redisDatabase, env: { L1_MAX_BYTES: '0' } });
-    const everywhere = await Everywhere.of(first, second);
+    const allWorkers = await AllWorkers.of(first, second);
     const caughtUp = async () => {
       const [at] = await sql<{ lsn: string }[]>`select pg_current_wal_lsn()::text as lsn`;
       const [is] = await promoted`select pg_last_wal_replay_lsn() >= ${at!.lsn}::pg_lsn as so`;
@@ -69,23 +67,23 @@ describe('a replica that lacks the last changes is promoted', () => {
       const [old, gone, made] = isLost
         ? [named('lost'), status(404), named('lost')]
         : [named('kept'), named('kept'), status(404)];
-      for (let i = 0; i < 100; i++) await everywhere.until(`/hotels/h${i}`, old, timeoutMs);
-      for (let i = 100; i < 120; i++) await everywhere.until(`/hotels/h${i}`, gone, timeoutMs);
-      for (let i = 0; i < 20; i++) await everywhere.until(`/hotels/new${i}`, made, timeoutMs);
+      for (let i = 0; i < 100; i++) await allWorkers.until(`/hotels/h${i}`, old, timeoutMs);
+      for (let i = 100; i < 120; i++) await allWorkers.until(`/hotels/h${i}`, gone, timeoutMs);
+      for (let i = 0; i < 20; i++) await allWorkers.until(`/hotels/new${i}`, made, timeoutMs);
     };
     await lost(1_000, true);
-    await everywhere.until('/hotels/h200', status(200), 1_000, lostKey);
+    await allWorkers.until('/hotels/h200', status(200), 1_000, lostKey);
 
     await primary.server.kill();
     await promoted`select pg_promote()`;
     path.moveTo(replica.port);
     await lost(RECOVERED_MS, false);
-    await everywhere.until('/hotels/h200', status(401), RECOVERED_MS, lostKey);
+    await allWorkers.until('/hotels/h200', status(401), RECOVERED_MS, lostKey);
     expect([first, second].map(changedHistory)).toEqual([1, 1]);
     expect(await first.metric('hotel_api_history_changes_total')).toBe(1);
     for (let round = 0; round < ROUNDS; round++) {
       await promoted`update hotels set name = ${`round ${round}`} where id = 'h7'`;
-      await everywhere.until('/hotels/h7', named(`round ${round}`));
+      await allWorkers.until('/hotels/h7', named(`round ${round}`));
     }
   });
 });
@@ -100,9 +98,9 @@ describe('a snapshot of the server from before the present history is restored',
     // without a local cache, every response uses Redis
     const env = { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '500' };
     const service = await startService({ database, redisDatabase: await freshRedis(), env });
-    const everywhere = await Everywhere.of(service);
-    const all = async (isSo: (answer: Answer) => boolean, key?: string) => {
-      for (const { id } of HOTELS.slice(0, 20)) await everywhere.until(`/hotels/${id}`, isSo, 5_000, key);
+    const allWorkers = await AllWorkers.of(service);
+    const all = async (isSo: (response: HttpResponse) => boolean, key?: string) => {
+      for (const { id } of HOTELS.slice(0, 20)) await allWorkers.until(`/hotels/${id}`, isSo, 5_000, key);
     };
     await all(named('kept'));
 
@@ -123,21 +121,21 @@ describe('a snapshot of the server from before the present history is restored',
     await server.restart();
     // no term can begin, and no worker can query: only the feed tells the instance about the database
     const holder = postgresClient(ownerUrl);
-    await holder`select pg_advisory_lock(${LOCK})`;
+    await holder`select pg_advisory_lock(${INVALIDATOR_LOCK})`;
     await path.heal();
     path.blackout('hotel-api serve');
     await expect.poll(() => changedHistory(service), POLL).toBe(2);
     const statuses = [];
     for (const { id } of HOTELS.slice(0, 20))
-      for (const { status, text } of await everywhere.get(`/hotels/${id}`))
+      for (const { status, text } of await allWorkers.get(`/hotels/${id}`))
         statuses.push(status === 200 ? text : status);
     expect(new Set(statuses)).toEqual(new Set([503]));
-    for (const { status } of await everywhere.get('/hotels/h0', lostKey)) expect(status).toBe(503);
+    for (const { status } of await allWorkers.get('/hotels/h0', lostKey)) expect(status).toBe(503);
 
     await path.heal();
     await holder`select pg_advisory_unlock_all()`;
     await all(named('kept'));
-    await everywhere.until('/hotels/h0', status(401), RECOVERED_MS, lostKey);
+    await allWorkers.until('/hotels/h0', status(401), RECOVERED_MS, lostKey);
     await sql`update hotels set name = 'later'`;
     await all(named('later'));
     expect(changedHistory(service)).toBe(2);
@@ -192,11 +190,18 @@ describe('after a crash of a server with synchronous_commit = off, every served 
       const name = `v${round}`;
       await sql`update hotels set name = ${name} where id = 'h'`;
       await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
+      const isAnnounced = round % 2 === 1;
+      if (isAnnounced) await expect.poll(() => sql`select from hotel_api_changes`, POLL).toHaveLength(0);
+      const [announced] = await sql`select number, count from hotel_api_feed_position`;
       await server.kill();
       await server.restart();
       await expect
         .poll(() => sql`select name from hotels where id = 'h'`.catch(() => {}), POLL)
         .toEqual([{ name }]);
+      const { number, count } = announced!;
+      expect(
+        await sql`select from hotel_api_feed_position where (number, count) >= (${number}, ${count})`,
+      ).toHaveLength(1);
       await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
     }
     // nothing was lost, so no cache was dropped

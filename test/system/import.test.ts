@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { seed } from '../../src/cli/seed.ts';
 import { counts, Program } from '../cli/program.ts';
+import { AllWorkers } from '../support/all-workers.ts';
 import { freshDatabase } from '../support/database.ts';
-import { Everywhere } from '../support/everywhere.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { checksTimes, promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -18,7 +18,7 @@ const VISIBLE_MS = promisedMs(5_000);
 const MAX_WAITING = 100;
 
 let service: Service;
-let everywhere: Everywhere;
+let allWorkers: AllWorkers;
 let freshness: FreshnessWatch;
 let ids: { id: string; channel_id: string }[];
 
@@ -26,7 +26,7 @@ beforeAll(async () => {
   const database = await freshDatabase();
   await seed(database.sql, HOTELS, { seed: 1, today: '2026-01-01' });
   service = await startService({ database, workers: 2 });
-  everywhere = await Everywhere.of(service);
+  allWorkers = await AllWorkers.of(service);
   freshness = watchFreshness(service);
   ids =
     await service.sql`select id, channel_id from hotels where channel_id is not null order by id collate "C"`;
@@ -58,14 +58,14 @@ function repeating<Seen>(
 /** Requests random batches until it is stopped. Returns responses by status. */
 function load() {
   const statuses = new Map<number, number>();
-  const ask = async () => {
+  const send = async () => {
     const start = Math.floor(Math.random() * (ids.length - 500));
     const channel_ids = ids.slice(start, start + 500).map(({ channel_id }) => channel_id);
     const { status } = await service.post('/hotels/channel/batch', { channel_ids });
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
     await sleep(5);
   };
-  return repeating(4, ask, () => statuses);
+  return repeating(4, send, () => statuses);
 }
 
 /** Samples the number of waiting queries of the workers until it is stopped. Returns the maximum. */
@@ -86,9 +86,9 @@ async function untilAllShow(
 ): Promise<number> {
   const beganMs = ownTimeMs();
   for (;;) {
-    const answers = await everywhere.post('/hotels/channel/batch', { channel_ids });
+    const responses = await allWorkers.post('/hotels/channel/batch', { channel_ids });
     const tookMs = ownTimeMs() - beganMs;
-    const shown = answers.map((answer) => answer.json() as { room_count: number }[]);
+    const shown = responses.map((response) => response.json() as { room_count: number }[]);
     if (
       shown.every(
         (hotels) =>
@@ -107,14 +107,14 @@ interface Writing {
   what: string;
   write: () => Promise<void>;
   /** channel ids of some of the written hotels */
-  asked: () => string[];
+  requested: () => string[];
 }
 
 const WRITINGS: Writing[] = [
   {
     what: 'an UPDATE',
     write: async () => void (await service.sql`update hotels set room_count = ${rooms}`),
-    asked: () => spread(),
+    requested: () => spread(),
   },
   {
     what: 'new ones by hotel-api import, cached as absent',
@@ -131,23 +131,23 @@ const WRITINGS: Writing[] = [
       await writeFile(join(program.folder, 'new.ndjson'), `${rows.join('\n')}\n`);
       expect(await program.json(['import', 'new.ndjson'])).toEqual(counts({ inserted: HOTELS }));
     },
-    asked: () => Array.from({ length: 100 }, (_, i) => `NEW-${i * 997}`),
+    requested: () => Array.from({ length: 100 }, (_, i) => `NEW-${i * 997}`),
   },
 ];
 
 describe('100,000 hotels are visible everywhere within 5 s of their commit, with no request failed or rejected:', () => {
   it.each(WRITINGS)(
     '$what',
-    async ({ what, write, asked }) => {
+    async ({ what, write, requested }) => {
       freshness.allowAge(VISIBLE_MS);
-      await everywhere.post('/hotels/channel/batch', { channel_ids: asked() });
+      await allWorkers.post('/hotels/channel/batch', { channel_ids: requested() });
       const rejectedBefore = await service.metric('hotel_api_requests_rejected_total');
       rooms++;
-      const asking = load();
+      const requesting = load();
       const watching = watchQueue();
       await write();
-      const tookMs = Math.round(await untilAllShow(rooms, VISIBLE_MS, asked()));
-      const statuses = await asking.stop();
+      const tookMs = Math.round(await untilAllShow(rooms, VISIBLE_MS, requested()));
+      const statuses = await requesting.stop();
       const most = await watching.stop();
       console.log(
         `100,000 hotels, ${what}: everywhere ${tookMs} ms after the commit; ${statuses.get(200)} batches meanwhile; ` +
@@ -165,17 +165,18 @@ describe('100,000 hotels are visible everywhere within 5 s of their commit, with
 });
 
 it('a rolled-back import is never visible', async () => {
-  const before = (await everywhere.post('/hotels/channel/batch', { channel_ids: spread() }))[0]!.json()[0]
+  const before = (await allWorkers.post('/hotels/channel/batch', { channel_ids: spread() }))[0]!.json()[0]
     .room_count;
-  const asking = load();
+  const requesting = load();
   await service.sql
     .begin(async (transaction) => {
       await transaction`update hotels set room_count = 1`;
-      const answers = await everywhere.post('/hotels/channel/batch', { channel_ids: spread() });
-      for (const answer of answers) for (const hotel of answer.json()) expect(hotel.room_count).toBe(before);
+      const responses = await allWorkers.post('/hotels/channel/batch', { channel_ids: spread() });
+      for (const response of responses)
+        for (const hotel of response.json()) expect(hotel.room_count).toBe(before);
       throw new Error('no');
     })
     .catch((error: Error) => expect(error.message).toBe('no'));
   await untilAllShow(before, 1_000);
-  expect([...(await asking.stop()).keys()]).toEqual([200]);
+  expect([...(await requesting.stop()).keys()]).toEqual([200]);
 });

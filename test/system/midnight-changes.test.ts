@@ -72,14 +72,14 @@ async function comesTo(copy: Mirror, ids: string[]): Promise<void> {
 }
 
 describe('at midnight UTC', () => {
-  it('a waiting mirror is told of each hotel that flips, and of no other', async () => {
+  it('a waiting mirror receives each hotel that flips, and of no other', async () => {
     const copy = await mirror();
     await comesTo(copy, ['always', 'ends', 'zz-ends']);
     copy.announced.clear();
     await clock.set(midnightMs - 3_000);
-    while (!['begins', 'ends', 'zz-ends'].every((id) => copy.announced.has(id))) await copy.ask(10);
+    while (!['begins', 'ends', 'zz-ends'].every((id) => copy.announced.has(id))) await copy.requestPage(10);
     const lateMs = clock.now() - midnightMs;
-    console.log(`the last flip was told ${lateMs} ms after midnight`);
+    console.log(`the last flip was delivered ${lateMs} ms after midnight`);
     expect(lateMs).toBeGreaterThan(0);
     expect(lateMs).toBeLessThan(promisedMs(1_000));
     await copy.catchUp();
@@ -92,7 +92,7 @@ describe('at midnight UTC', () => {
   it('a first copy that began before it is right after it', async () => {
     await mirror();
     const copy = new Mirror((path) => service.get(path), 5);
-    await copy.ask();
+    await copy.requestPage();
     expect(certifiedIn(copy)).toEqual(['always', 'ends']);
     await clock.set(midnightMs + 1_000);
     // the rest of the walk may take larger pages

@@ -1,8 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
+import { INVALIDATOR_LOCK } from '../../src/change-feed/invalidator.ts';
 import { disturb } from '../mirrors/disturbances.ts';
 import { Follower } from '../mirrors/follower.ts';
-import { type Random, type System, startSystem, type View } from '../mirrors/system.ts';
+import { COLLECTION, type Random, type System, startSystem, type View } from '../mirrors/system.ts';
 import { write } from '../mirrors/writers.ts';
 import { needs } from '../support/needs.ts';
 
@@ -40,7 +41,7 @@ async function followDuring(
     isOver = true;
   });
   const followers = VIEWS.map((view, i) => new Follower(system, randomOf(10 + i), view, leastLimit));
-  const following = followers.map((follower) => follower.askWhile(() => !isOver));
+  const following = followers.map((follower) => follower.requestWhile(() => !isOver));
   await Promise.all([ended, ...following]);
   await Promise.all(followers.map((follower) => expect.poll(() => follower.difference(), SETTLED).toBe('')));
   return followers;
@@ -70,5 +71,43 @@ describe('mirrors equal PostgreSQL, row by row', () => {
     };
     await followDuring(drawsOf(0), changing(), 900);
     await sql`delete from hotels where id like 'bulk-%'`;
+  }, 400_000);
+
+  it('after a crash, if they hold changes of the queue that were committed with synchronous_commit = off', async () => {
+    const { sql, postgres } = system;
+    const followers: Follower[] = [];
+    /** Adds mirrors, and returns how often each has begun again when all are equal. */
+    const catchUp = async () => {
+      followers.push(
+        ...VIEWS.map((view, i) => new Follower(system, drawsOf(i)(followers.length), view, 900)),
+      );
+      await Promise.all(
+        followers.map((follower) => expect.poll(() => follower.difference(), SETTLED).toBe('')),
+      );
+      return followers.map((follower) => follower.restarts);
+    };
+    await sql`insert into hotels (id, name) values ('kept', 'before'), ('deleted', 'before')`;
+    await sql`insert into collections (id, name) values (${COLLECTION}, 'Mirrored') on conflict do nothing`;
+    await catchUp();
+    // the changes of the test before would fill whole pages of the queue
+    await expect.poll(() => sql`select from hotel_api_changes`, SETTLED).toHaveLength(0);
+    const writer = await sql.reserve();
+    await writer`
+      select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'hotel-api invalidate'`;
+    await writer`select pg_advisory_lock(${INVALIDATOR_LOCK})`;
+    const [walWriter] = await writer`select pid from pg_stat_activity where backend_type = 'walwriter'`;
+    process.kill(walWriter!.pid, 'SIGSTOP');
+    await writer`begin`;
+    await writer`update hotels set name = 'after' where id = 'kept'`;
+    await writer`delete from hotels where id = 'deleted'`;
+    await writer`insert into collection_hotels values (${COLLECTION}, 'kept')`;
+    await writer`set local synchronous_commit = off`;
+    await writer`commit`;
+    writer.release();
+    const restarts = await catchUp();
+    expect((await sql`select from hotel_api_changes`).length).toBeGreaterThan(0);
+    await postgres.kill();
+    await postgres.restart();
+    expect((await catchUp()).slice(0, restarts.length)).toEqual(restarts);
   }, 400_000);
 });

@@ -56,11 +56,11 @@ describe('the docs page', () => {
     const context = await browser.newContext({ reducedMotion: 'reduce', ...options });
     const page = await context.newPage();
     const complaints: string[] = [];
-    const asked: string[] = [];
+    const requested: string[] = [];
     page.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`));
     page.on('pageerror', (error) => complaints.push(String(error)));
     page.on('requestfailed', (request) => complaints.push(`failed: ${request.url()}`));
-    context.on('request', (request) => asked.push(request.url()));
+    context.on('request', (request) => requested.push(request.url()));
     try {
       await page.goto(`${service.url}/data/v1/docs`);
       await page.waitForSelector('.opblock');
@@ -69,11 +69,11 @@ describe('the docs page', () => {
       await context.close();
     }
     expect(complaints).toEqual(expectedComplaints);
-    const elsewhere = asked.filter(
+    const elsewhere = requested.filter(
       (url) => !url.startsWith(`${service.url}/data/v1/`) && !url.startsWith('data:'),
     );
     expect(elsewhere).toEqual([]);
-    expect(asked.length).toBeGreaterThan(4);
+    expect(requested.length).toBeGreaterThan(4);
   }
 
   it.each(SCREENS)('fits %s and shows all operations', async (_, options) => {

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { Everywhere, named } from '../support/everywhere.ts';
 import type { OwnServer } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -15,7 +15,7 @@ const HOTELS = 100;
 let database: FreshDatabase;
 let pooler: { server: OwnServer; url: string };
 let service: Service;
-let everywhere: Everywhere;
+let allWorkers: AllWorkers;
 
 beforeAll(async () => {
   database = await freshDatabase();
@@ -32,7 +32,7 @@ beforeAll(async () => {
     // every read requires PostgreSQL
     env: { L1_MAX_BYTES: '0', DATABASE_URL: pooler.url, DATABASE_DIRECT_URL: database.url },
   });
-  everywhere = await Everywhere.of(service);
+  allWorkers = await AllWorkers.of(service);
 });
 
 /** Connects through the pooler, like the service. */
@@ -47,12 +47,12 @@ describe('behind PgBouncer in transaction mode', () => {
     const seventh = expect.objectContaining({ id: 'h07', channel_id: 'CH-7' });
     for (let round = 0; round < 5; round++) {
       const answers = await Promise.all([
-        everywhere.get('/hotels/h07'),
-        everywhere.get('/hotels/channel/CH-7'),
-        everywhere.get('/hotels/registry/7007'),
-        everywhere.get('/hotels?limit=1&offset=7'),
-        everywhere.post('/hotels/channel/batch', { channel_ids: ['CH-7'] }),
-        everywhere.post('/hotels/registry/batch', { registry_ids: [7_007] }),
+        allWorkers.get('/hotels/h07'),
+        allWorkers.get('/hotels/channel/CH-7'),
+        allWorkers.get('/hotels/registry/7007'),
+        allWorkers.get('/hotels?limit=1&offset=7'),
+        allWorkers.post('/hotels/channel/batch', { channel_ids: ['CH-7'] }),
+        allWorkers.post('/hotels/registry/batch', { registry_ids: [7_007] }),
       ]);
       for (const { status, text } of answers.flat()) {
         expect(status, text).toBe(200);
@@ -68,7 +68,7 @@ describe('behind PgBouncer in transaction mode', () => {
         where datname = current_database() and usename = 'service' and application_name = 'hotel-api serve'`;
       return row!.count;
     };
-    await everywhere.get('/hotels/h08');
+    await allWorkers.get('/hotels/h08');
     const count = await held();
     expect(count).toBeGreaterThan(0);
     expect(count).toBeLessThanOrEqual(POOL_SIZE);
@@ -76,7 +76,7 @@ describe('behind PgBouncer in transaction mode', () => {
 
   it('a change is visible everywhere within a second', async () => {
     await database.sql`update hotels set name = 'Changed' where id = 'h09'`;
-    await everywhere.until('/hotels/h09', named('Changed'));
+    await allWorkers.until('/hotels/h09', named('Changed'));
   });
 
   it('the login of the service cannot write', async () => {

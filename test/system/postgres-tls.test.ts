@@ -52,11 +52,11 @@ beforeAll(async () => {
   ({ url, ownerUrl } = await ownPostgres(60));
   await demandTls();
   // the server reads its settings a moment later
-  await vi.waitFor(async () => expect(await ask('sslmode=require')).toBe('encrypted'), POLL);
+  await vi.waitFor(async () => expect(await send('sslmode=require')).toBe('encrypted'), POLL);
 });
 
 /** Returns the state of a connection, `encrypted` or `plain`, or the code of its error. */
-async function ask(parameters: string, { host = 'localhost', user = '' } = {}): Promise<string> {
+async function send(parameters: string, { host = 'localhost', user = '' } = {}): Promise<string> {
   const address = new URL(url);
   address.hostname = host;
   if (user) Object.assign(address, { username: user, password: '' });
@@ -77,36 +77,38 @@ describe('a connection to PostgreSQL', () => {
   const own = () => `sslcert=${client.certificate}&sslkey=${client.key}`;
 
   it('without sslmode, or with disable, is not encrypted', async () => {
-    expect(await ask('')).toBe('28000');
-    expect(await ask('sslmode=disable')).toBe('28000');
+    expect(await send('')).toBe('28000');
+    expect(await send('sslmode=disable')).toBe('28000');
   });
 
   it('with require is encrypted without verification of the server, unless a root certificate is named', async () => {
-    expect(await ask('sslmode=require', { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await ask(`sslmode=require&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await ask(`sslmode=require&${ofOtherAuthority()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+    expect(await send('sslmode=require', { host: '127.0.0.1' })).toBe('encrypted');
+    expect(await send(`sslmode=require&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
+    expect(await send(`sslmode=require&${ofOtherAuthority()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
   });
 
   it('with verify-ca requires a certificate of the authority, for any host', async () => {
-    expect(await ask(`sslmode=verify-ca&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await ask(`sslmode=verify-ca&${ofOtherAuthority()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
-    expect(await ask('sslmode=verify-ca')).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+    expect(await send(`sslmode=verify-ca&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
+    expect(await send(`sslmode=verify-ca&${ofOtherAuthority()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+    expect(await send('sslmode=verify-ca')).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
   });
 
   it('with verify-full requires a certificate for the host too, also for an IP address', async () => {
-    expect(await ask(`sslmode=verify-full&${root()}`)).toBe('encrypted');
-    expect(await ask(`sslmode=verify-full&${root()}`, { host: '127.0.0.1' })).toBe(
+    expect(await send(`sslmode=verify-full&${root()}`)).toBe('encrypted');
+    expect(await send(`sslmode=verify-full&${root()}`, { host: '127.0.0.1' })).toBe(
       'ERR_TLS_CERT_ALTNAME_INVALID',
     );
   });
 
   it('presents a client certificate', async () => {
-    expect(await ask(`sslmode=verify-full&${root()}&${own()}`, { user: 'by_certificate' })).toBe('encrypted');
-    expect(await ask(`sslmode=verify-full&${root()}`, { user: 'by_certificate' })).toBe('28000');
+    expect(await send(`sslmode=verify-full&${root()}&${own()}`, { user: 'by_certificate' })).toBe(
+      'encrypted',
+    );
+    expect(await send(`sslmode=verify-full&${root()}`, { user: 'by_certificate' })).toBe('28000');
   });
 
   it('ignores channel_binding, which addresses of providers contain', async () => {
-    expect(await ask(`sslmode=verify-full&${root()}&channel_binding=require`)).toBe('encrypted');
+    expect(await send(`sslmode=verify-full&${root()}&channel_binding=require`)).toBe('encrypted');
   });
 });
 

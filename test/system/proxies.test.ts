@@ -51,15 +51,15 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
     );
   });
 
-  async function askBoth(): Promise<void> {
-    expect((await client.ask('/hotels/h1', {})).body.equals(hotel)).toBe(true);
-    const answer = await client.ask('/hotels/channel/batch', { method: 'POST' }, BATCH);
-    expect(answer.status).toBe(200);
-    expect(answer.body.equals(batch)).toBe(true);
+  async function sendBoth(): Promise<void> {
+    expect((await client.request('/hotels/h1', {})).body.equals(hotel)).toBe(true);
+    const response = await client.request('/hotels/channel/batch', { method: 'POST' }, BATCH);
+    expect(response.status).toBe(200);
+    expect(response.body.equals(batch)).toBe(true);
   }
 
   it('keeps connections to the instances', async () => {
-    for (let i = 0; i < 20; i++) await askBoth();
+    for (let i = 0; i < 20; i++) await sendBoth();
     const opened = instances.reduce((sum, { connections }) => sum + connections(), 0);
     expect(opened).toBeLessThanOrEqual(2 * instances.length);
   });
@@ -68,12 +68,12 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
     ['GET', '/hotels/h1', undefined],
     ['POST', '/hotels/channel/batch', BATCH],
   ])('repeats a %s whose connection closes on arrival', async (method, path, body) => {
-    for (let i = 0; i < 4; i++) await askBoth();
+    for (let i = 0; i < 4; i++) await sendBoth();
     const before = closer.closed;
     closer.armed = true;
-    const answer = await client.ask(path, { method }, body);
-    expect(answer.status).toBe(200);
-    expect(answer.body.equals(body ? batch : hotel)).toBe(true);
+    const response = await client.request(path, { method }, body);
+    expect(response.status).toBe(200);
+    expect(response.body.equals(body ? batch : hotel)).toBe(true);
     expect(closer.closed).toBe(before + 1);
   });
 
@@ -84,15 +84,15 @@ describe.each(Object.entries(PROXIES))('%s', (_, startProxy) => {
       await startFront(service.port, { 1: rejection }),
     ];
     const ports = fronts.map(({ url }) => Number(new URL(url).port));
-    const answer = await clientOf(await startProxy(ports, service.adminPort)).ask('/hotels/h1', {});
-    expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+    const response = await clientOf(await startProxy(ports, service.adminPort)).request('/hotels/h1', {});
+    expect(response).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
     expect(fronts.map(({ seen }) => seen.length).sort()).toEqual([0, 1]);
   });
 
   // last, because one instance remains stopped
   it('hides the exit of an instance from clients', async () => {
     await instances[0].close();
-    for (let i = 0; i < 10; i++) await askBoth();
+    for (let i = 0; i < 10; i++) await sendBoth();
   });
 });
 
@@ -105,9 +105,9 @@ it('each permits a client of /changes to wait longer than other requests', async
       const client = clientOf(await startProxy([service.port], service.adminPort));
       let { next } = walked;
       for (;;) {
-        const answer = await client.ask(path(next), {});
-        const { changes, next: later } = answer.json() as { changes: object[]; next: string };
-        if (answer.status !== 200 || changes.length === 0) return answer.status;
+        const response = await client.request(path(next), {});
+        const { changes, next: later } = response.json() as { changes: object[]; next: string };
+        if (response.status !== 200 || changes.length === 0) return response.status;
         next = later;
       }
     }),

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, it } from 'vitest';
+import { AllWorkers, named } from '../support/all-workers.ts';
 import { Authority } from '../support/certificates.ts';
-import { Everywhere, named } from '../support/everywhere.ts';
 import { needs } from '../support/needs.ts';
 import { OwnCluster } from '../support/own-cluster.ts';
 import { REDIS_HITS, untilRedisServes } from '../support/redis-hits.ts';
@@ -26,10 +26,7 @@ beforeAll(async () => {
   const files = await authority.certify('redis', 'DNS:localhost');
   const rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
   cluster = await OwnCluster.start(rules, { ...files, authority: authority.certificate });
-  url = cluster
-    .url('hotel-api', PASSWORD)
-    .replaceAll('redis://', 'rediss://')
-    .replaceAll('127.0.0.1', 'localhost');
+  url = cluster.url(PASSWORD).replaceAll('redis://', 'rediss://').replaceAll('127.0.0.1', 'localhost');
 });
 
 it.each(['hostname', 'ip'])('a cluster over TLS by name is used if nodes announce their %s', async (kind) => {
@@ -41,7 +38,7 @@ it.each(['hostname', 'ip'])('a cluster over TLS by name is used if nodes announc
   });
   await untilRedisServes(service, BATCH);
   await service.sql`update hotels set name = ${`over TLS, by ${kind}`}`;
-  await (await Everywhere.of(service)).until('/hotels/h3', named(`over TLS, by ${kind}`));
+  await (await AllWorkers.of(service)).until('/hotels/h3', named(`over TLS, by ${kind}`));
   expect(await service.metric('hotel_api_breaker_openings_total', { dependency: 'redis' })).toBe(0);
   await service.stop();
 });

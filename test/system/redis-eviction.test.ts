@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { expect, it } from 'vitest';
+import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { Everywhere, named } from '../support/everywhere.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';
@@ -42,7 +42,7 @@ it.each(['allkeys-lru', 'allkeys-random'])(
       // the marker is written again, and no cache is dropped
       await expect.poll(isThere, POLL).toBe(true);
       await service.sql`update hotels set name = ${`v${evicted}`}`;
-      await (await Everywhere.of(service)).until('/hotels/h3', named(`v${evicted}`));
+      await (await AllWorkers.of(service)).until('/hotels/h3', named(`v${evicted}`));
     }
     expect(await generations()).toBe(before);
     // without an eviction a missing marker means lost data

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeAll, expect, it } from 'vitest';
 import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
+import { AllWorkers, named } from '../support/all-workers.ts';
 import { Authority } from '../support/certificates.ts';
-import { Everywhere, named } from '../support/everywhere.ts';
 import { needs } from '../support/needs.ts';
 import { OwnServer, redisProgram } from '../support/own-server.ts';
 import { untilRedisServes } from '../support/redis-hits.ts';
@@ -50,7 +50,7 @@ it('Redis is used over TLS, as an ACL user, if NODE_EXTRA_CA_CERTS names its aut
   });
   await untilRedisServes(service, BATCH);
   await service.sql`update hotels set name = 'over TLS'`;
-  await (await Everywhere.of(service)).until('/hotels/h3', named('over TLS'));
+  await (await AllWorkers.of(service)).until('/hotels/h3', named('over TLS'));
   expect(await service.metrics()).toMatch(/breaker_openings_total{dependency="redis"} 0/);
 });
 
@@ -78,8 +78,8 @@ it('its password is in no response, no metric and no line of the trace log, befo
     },
   });
   const seen: string[] = [];
-  const askAll = async () => {
-    const answers = [
+  const sendAll = async () => {
+    const responses = [
       ...(await Promise.all(
         ['/hotels', '/hotels/h1', '/hotels/nowhere', '/nowhere', '/openapi.json', '/docs'].map((path) =>
           service.get(path),
@@ -90,17 +90,17 @@ it('its password is in no response, no metric and no line of the trace log, befo
       await service.get('/hotels/h1', { key: 'none' }),
       ...(await Promise.all(['/metrics', '/readyz?verbose', '/livez'].map((path) => service.admin(path)))),
     ];
-    for (const { headers, text } of answers) seen.push(JSON.stringify(headers), text);
+    for (const { headers, text } of responses) seen.push(JSON.stringify(headers), text);
   };
-  await askAll();
+  await sendAll();
   await service.sql`update hotels set name = 'with a password'`;
-  await (await Everywhere.of(service)).until('/hotels/h3', named('with a password'));
-  await askAll();
+  await (await AllWorkers.of(service)).until('/hotels/h3', named('with a password'));
+  await sendAll();
   expect(await service.metrics()).toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
   await server.kill();
   await expect
     .poll(async () => {
-      await askAll();
+      await sendAll();
       return service.metrics();
     })
     .toMatch(/breaker_open{dependency="redis"} [1-9]/);

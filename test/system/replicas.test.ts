@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { Replica } from '../../src/postgres/replica.ts';
+import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { Everywhere, named } from '../support/everywhere.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { ownReplica } from '../support/own-replica.ts';
 import { type OwnServer, ownPostgres } from '../support/own-server.ts';
@@ -17,7 +17,7 @@ const WORKERS = 2;
 let ownerUrl: string;
 let replica: OwnServer;
 let service: Service;
-let everywhere: Everywhere;
+let allWorkers: AllWorkers;
 /** the replica, as the superuser */
 let behind: Sql;
 
@@ -47,7 +47,7 @@ beforeAll(async () => {
     // every read requires PostgreSQL
     env: { L1_MAX_BYTES: '0', DATABASE_REPLICA_URLS: replicaUrl(url) },
   });
-  everywhere = await Everywhere.of(service);
+  allWorkers = await AllWorkers.of(service);
 });
 
 const replicaUrl = (url: string) => Object.assign(new URL(url), { port: String(replica.port) }).href;
@@ -58,8 +58,8 @@ async function reads(): Promise<Record<string, number>> {
   return Object.fromEntries(counted.map(({ labels, value }) => [labels.outcome, value]));
 }
 
-async function gauge(name: string): Promise<number> {
-  const values = await service.samples(name);
+async function lagS(): Promise<number> {
+  const values = await service.samples('hotel_api_replica_lag_seconds');
   return Math.max(...values.map(({ value }) => value));
 }
 
@@ -69,7 +69,7 @@ async function replicaIsRead(): Promise<void> {
   await expect
     .poll(async () => {
       const before = await reads();
-      await everywhere.get('/hotels/h0500');
+      await allWorkers.get('/hotels/h0500');
       const after = await reads();
       const outcomes = Object.keys(after).filter((outcome) => after[outcome] !== before[outcome]);
       times = outcomes.join() === 'answered' ? times + 1 : 0;
@@ -86,7 +86,7 @@ describe('a replica that keeps up', () => {
     await replicaIsRead();
     const before = await reads();
     // one after the other, because concurrent reads are joined
-    const answers = [
+    const responses = [
       await service.get('/hotels?limit=2&offset=7'),
       await service.get('/hotels/h0007'),
       await service.get('/hotels/channel/CH-7'),
@@ -95,7 +95,7 @@ describe('a replica that keeps up', () => {
       await service.post('/hotels/registry/batch', { registry_ids: [7_008, 7_007] }),
     ];
     const idsOf = (json: { id: string } | { id: string }[]) => [json].flat().map(({ id }) => id);
-    expect(answers.map((answer) => idsOf(answer.json()))).toEqual([
+    expect(responses.map((response) => idsOf(response.json()))).toEqual([
       ['h0007', 'h0008'],
       ['h0007'],
       ['h0007'],
@@ -110,10 +110,10 @@ describe('a replica that keeps up', () => {
 
   it('serves absences', async () => {
     await replicaIsRead();
-    expect((await everywhere.get('/hotels/nowhere')).map(({ status }) => status)).toEqual(
+    expect((await allWorkers.get('/hotels/nowhere')).map(({ status }) => status)).toEqual(
       Array(16).fill(404),
     );
-    expect((await everywhere.get(`/hotels?offset=${HOTELS}`)).map(({ text }) => text)).toEqual(
+    expect((await allWorkers.get(`/hotels?offset=${HOTELS}`)).map(({ text }) => text)).toEqual(
       Array(16).fill('[]'),
     );
   });
@@ -121,7 +121,7 @@ describe('a replica that keeps up', () => {
   it('serves deep pages of the list, with counts from the replica', async () => {
     await replicaIsRead();
     await expect
-      .poll(async () => (await everywhere.get('/hotels?limit=1&offset=900')).map(({ text }) => text))
+      .poll(async () => (await allWorkers.get('/hotels?limit=1&offset=900')).map(({ text }) => text))
       .toEqual(Array(16).fill(expect.stringContaining('"id":"h0900"')));
   });
 
@@ -131,8 +131,8 @@ describe('a replica that keeps up', () => {
     const answered = async () => (await reads()).answered! - before.answered!;
     for (let i = 0; (await answered()) <= 10 && performance.now() < untilMs; i++) {
       await service.sql`update hotels set name = ${`Change ${i}`} where id = 'h0002'`;
-      await everywhere.until('/hotels/h0002', named(`Change ${i}`));
-      await everywhere.get('/hotels/h0003');
+      await allWorkers.until('/hotels/h0002', named(`Change ${i}`));
+      await allWorkers.get('/hotels/h0003');
     }
     expect(await answered()).toBeGreaterThan(10);
   });
@@ -146,8 +146,8 @@ describe('a replica that keeps up', () => {
       { connections: 4, queueLimit: 100, timeoutMs: 5_000 },
       () => {},
     );
-    const feedApplier = new Replica(pool);
-    closeAtEnd('reads of the replica', () => feedApplier.close());
+    const reader = new Replica(pool);
+    closeAtEnd('reads of the replica', () => reader.close());
     await service.sql`grant select on race to hotel_api_serve`;
     let announced = 0;
     let over = false;
@@ -155,7 +155,7 @@ describe('a replica that keeps up', () => {
     const reading = async (ago: number) => {
       while (!over) {
         const count = Math.max(0, announced - ago);
-        const rows = await feedApplier.rows<{ n: number }>('select n from race', [], { term: 'race', count });
+        const rows = await reader.rows<{ n: number }>('select n from race', [], { term: 'race', count });
         if (!rows) found.behind++;
         else if (rows[0]!.n < count) found.older++;
         else found.answered++;
@@ -167,9 +167,7 @@ describe('a replica that keeps up', () => {
     // the row must be replicated before it is read
     await announce(0);
     await expect
-      .poll(() =>
-        feedApplier.rows('select n from race', [], { term: 'race', count: 0 }).catch(() => undefined),
-      )
+      .poll(() => reader.rows('select n from race', [], { term: 'race', count: 0 }).catch(() => undefined))
       .toEqual([expect.objectContaining({ n: 0 })]);
     // some request rows that are just being replicated, some older ones
     const readers = [0, 1, 8, 100].map(reading);
@@ -197,21 +195,21 @@ describe('a replica that lags', () => {
     await service.sql`update hotels set name = 'New' where id = 'h0010'`;
     await insertHotels(service.sql, [{ id: 'a-new-one', name: 'Inserted' }]);
     await service.sql`delete from hotels where id = 'h0011'`;
-    await everywhere.until('/hotels/h0010', named('New'));
-    await everywhere.until('/hotels?limit=1', ({ text }) => text.includes('a-new-one'));
-    await everywhere.until('/hotels/h0011', ({ status }) => status === 404);
+    await allWorkers.until('/hotels/h0010', named('New'));
+    await allWorkers.until('/hotels?limit=1', ({ text }) => text.includes('a-new-one'));
+    await allWorkers.until('/hotels/h0011', ({ status }) => status === 404);
     const before = await reads();
     const [held] = await behind`select name from hotels where id = 'h0010'`;
     expect(held!.name).not.toBe('New');
-    const lag = await gauge('hotel_api_replica_lag_seconds');
+    const lag = await lagS();
     for (let round = 0; round < 10; round++) {
-      for (const answer of await everywhere.get('/hotels/h0010')) expect(answer.json().name).toBe('New');
-      for (const answer of await everywhere.get('/hotels?limit=1'))
-        expect(answer.text).toContain('a-new-one');
-      for (const answer of await everywhere.get('/hotels/h0011')) expect(answer.status).toBe(404);
-      for (const answer of await everywhere.get('/hotels/h0012')) expect(answer.json().id).toBe('h0012');
+      for (const response of await allWorkers.get('/hotels/h0010')) expect(response.json().name).toBe('New');
+      for (const response of await allWorkers.get('/hotels?limit=1'))
+        expect(response.text).toContain('a-new-one');
+      for (const response of await allWorkers.get('/hotels/h0011')) expect(response.status).toBe(404);
+      for (const response of await allWorkers.get('/hotels/h0012')) expect(response.json().id).toBe('h0012');
     }
-    await expect.poll(() => gauge('hotel_api_replica_lag_seconds')).toBeGreaterThan(lag);
+    await expect.poll(lagS).toBeGreaterThan(lag);
     const after = await reads();
     expect(after.answered).toBe(before.answered);
     // it is not probed: few requests pay for the detection
@@ -221,8 +219,8 @@ describe('a replica that lags', () => {
   it('is read again once it has caught up', async () => {
     await resume();
     await replicaIsRead();
-    expect(await gauge('hotel_api_replica_lag_seconds')).toBe(0);
-    for (const answer of await everywhere.get('/hotels/h0010')) expect(answer.json().name).toBe('New');
+    expect(await lagS()).toBe(0);
+    for (const response of await allWorkers.get('/hotels/h0010')) expect(response.json().name).toBe('New');
   });
 });
 
@@ -266,8 +264,8 @@ describe('a replica that no longer follows', () => {
     await behind`select pg_promote()`;
     await behind`update hotels set name = 'Written elsewhere' where id = 'h0020'`;
     await service.sql`update hotels set name = 'True' where id = 'h0020'`;
-    await everywhere.until('/hotels/h0020', named('True'));
+    await allWorkers.until('/hotels/h0020', named('True'));
     for (let round = 0; round < 5; round++)
-      for (const answer of await everywhere.get('/hotels/h0020')) expect(answer.json().name).toBe('True');
+      for (const response of await allWorkers.get('/hotels/h0020')) expect(response.json().name).toBe('True');
   });
 });

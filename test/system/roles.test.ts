@@ -28,14 +28,15 @@ beforeAll(async () => {
 });
 
 /** Returns a database of this server, with the address for the service. */
-function databaseOf(name: string, login: string): FreshDatabase {
+function databaseOf(login: string): FreshDatabase {
+  const name = 'of_owner';
   const url = addressOf(ownerUrl, { database: name, username: login, password: PASSWORD });
   const superuser = addressOf(ownerUrl, { database: name });
   return { name, url, ownerUrl: superuser, sql: postgresClient(superuser), drop: async () => {} };
 }
 
 it('one login without superuser rights creates the role, migrates and serves', async () => {
-  const database = databaseOf('of_owner', 'owner');
+  const database = databaseOf('owner');
   await migrate(postgresClient(database.url));
   const service = await startService({ database, redis: false, hotels: [{ id: 'h1' }] });
   expect((await service.get('/hotels/h1')).status).toBe(200);
@@ -43,7 +44,7 @@ it('one login without superuser rights creates the role, migrates and serves', a
 });
 
 it('a login that may not assume the role receives the command to run, and serves afterwards', async () => {
-  const database = databaseOf('of_owner', 'stranger');
+  const database = databaseOf('stranger');
   const service = await startService({ database, redis: false, awaitReady: false });
   await expect.poll(() => service.logs().join('\n')).toContain('grant hotel_api_serve to LOGIN');
   await admin`grant hotel_api_serve to stranger`;

@@ -40,8 +40,8 @@ async function valuesOf(metric: string): Promise<Record<string, number>> {
 const numberOf = async (metric: string, labels = '') => (await valuesOf(metric))[labels];
 
 /** Sends requests over enough connections to reach every worker. */
-const atOnce = (ask: (i: number) => Promise<unknown>) =>
-  Promise.all(Array.from({ length: 16 }, (_, i) => ask(i)));
+const atOnce = (send: (i: number) => Promise<unknown>) =>
+  Promise.all(Array.from({ length: 16 }, (_, i) => send(i)));
 
 describe('an instance', () => {
   it('reports its version, and the actual and the configured number of workers', async () => {
@@ -65,8 +65,8 @@ describe('an instance', () => {
     await service.get('/hotels/h1', { headers: { 'if-none-match': headers.etag! } });
     const zipped = await service.get('/hotels?limit=100', { headers: { 'accept-encoding': 'gzip' } });
     expect(zipped.headers['content-encoding']).toBe('gzip');
-    const asked = Buffer.from('{"channel_ids":["C1","C2"]}');
-    const batch = await service.post('/hotels/channel/batch', asked);
+    const requested = Buffer.from('{"channel_ids":["C1","C2"]}');
+    const batch = await service.post('/hotels/channel/batch', requested);
     await expect
       .poll(async () => {
         const [sent, read] = [
@@ -80,7 +80,7 @@ describe('an instance', () => {
           read[BATCH]! - before[1]![BATCH]!,
         ];
       }, POLL)
-      .toEqual([body.length, zipped.body.length, batch.body.length, 0, asked.length]);
+      .toEqual([body.length, zipped.body.length, batch.body.length, 0, requested.length]);
   });
 
   it("reports the fill level of each worker's local cache, and its evictions", async () => {
@@ -142,10 +142,12 @@ describe('the lag of a change', () => {
       await sql`update hotels set name = 'Held' where id = 'h7'`;
       await sql`select pg_sleep(${HELD_S})`;
     });
+    const committedAtMs = performance.now();
     await expect.poll(async () => (await lag()).count, POLL).toBe(before.count + 1);
     const measured = (await lag()).sum - before.sum;
     expect(measured).toBeGreaterThan(0);
-    expect(measured).toBeLessThan(HELD_S);
+    // on a busy machine the change may be announced late
+    expect(measured).toBeLessThan(HELD_S / 2 + (performance.now() - committedAtMs) / 1_000);
     await expect.poll(async () => (await service.get('/hotels/h7')).json().name, POLL).toBe('Held');
   });
 

@@ -14,7 +14,7 @@ const BODY = JSON.stringify({ channel_ids: HOTELS.map(({ channel_id }) => channe
 const SLOW_MS = 1_500;
 
 /** Requests the batch, and pauses after the first bytes of the response. */
-async function askAndPause(service: Service): Promise<RawConnection> {
+async function sendAndPause(service: Service): Promise<RawConnection> {
   const connection = new RawConnection(service.port);
   closeAtEnd('a slow reader', async () => connection.close());
   const arrival = connection.arrival();
@@ -45,7 +45,7 @@ describe('while a client reads its response slowly', () => {
     const sum = () => service.metric('hotel_api_request_duration_seconds_sum', route);
     const count = () => service.metric('hotel_api_request_duration_seconds_count', route);
     const before = await sum();
-    const reader = await askAndPause(service);
+    const reader = await sendAndPause(service);
     expect(await service.metric('hotel_api_requests_in_progress')).toBe(0);
     expect(await count()).toBe(1);
     await sleep(1.5 * SLOW_MS);
@@ -59,7 +59,7 @@ describe('while a client reads its response slowly', () => {
   });
 
   it('a stopping service waits until the client has received the response', async () => {
-    const reader = await askAndPause(service);
+    const reader = await sendAndPause(service);
     process.kill(service.pid, 'SIGTERM');
     // three times the idle time limit of a stopping service
     await sleep(1_500);

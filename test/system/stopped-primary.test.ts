@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { Everywhere, status } from '../support/everywhere.ts';
+import { INVALIDATOR_LOCK } from '../../src/change-feed/invalidator.ts';
+import { AllWorkers, status } from '../support/all-workers.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
-import { startService } from '../support/service.ts';
+import { startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
 
@@ -16,43 +17,41 @@ const HEARTBEATS_MS = 1_100;
 const BOUND_MS = 5_000;
 /** Longer than a heartbeat is valid. */
 const AFTERWARDS_MS = 2_000;
-/** Advisory lock of the active invalidator. */
-const LOCK = 0x686f74656d;
 
 it('messages that a stopped primary reads after it continues do not count as heartbeats', async () => {
   const leader = await startService({
     redis: false,
     hotels: IDS.map((id) => ({ id, channel_id: id, name: 'old' })),
   });
-  const feedApplier = await startService({ redis: false, workers: 2, database: leader.database });
+  const follower = await startBeside(leader, { workers: 2 });
   await expect.poll(() => leader.metric('hotel_api_invalidator_active')).toBe(1);
   const key = await insertKey(leader.sql, []);
-  const everywhere = await Everywhere.of(feedApplier);
-  await everywhere.until('/hotels/h0', status(200), 10_000, key);
-  await everywhere.post('/hotels/channel/batch', BATCH);
+  const allWorkers = await AllWorkers.of(follower);
+  await allWorkers.until('/hotels/h0', status(200), 10_000, key);
+  await allWorkers.post('/hotels/channel/batch', BATCH);
 
   const holder = await leader.sql.reserve();
-  process.kill(feedApplier.pid, 'SIGSTOP');
+  process.kill(follower.pid, 'SIGSTOP');
   try {
     // they are buffered in the socket of the stopped primary
     await sleep(HEARTBEATS_MS);
     // from now on no instance announces changes: PostgreSQL ends its session, and the test holds the lock
     process.kill(leader.pid, 'SIGSTOP');
-    await holder`select pg_advisory_lock(${LOCK})`;
+    await holder`select pg_advisory_lock(${INVALIDATOR_LOCK})`;
     await leader.sql`update hotels set name = 'new'`;
     await leader.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
     await sleep(BOUND_MS);
-    process.kill(feedApplier.pid, 'SIGCONT');
+    process.kill(follower.pid, 'SIGCONT');
     const untilMs = performance.now() + AFTERWARDS_MS;
     while (performance.now() < untilMs) {
-      for (const answer of await everywhere.post('/hotels/channel/batch', BATCH)) {
-        const names: string[] = answer.json().map(({ name }: { name: string }) => name);
+      for (const response of await allWorkers.post('/hotels/channel/batch', BATCH)) {
+        const names: string[] = response.json().map(({ name }: { name: string }) => name);
         expect(names).toEqual(new Array(IDS.length).fill('new'));
       }
-      for (const answer of await everywhere.get('/hotels/h0', key)) expect(answer.status).toBe(401);
+      for (const response of await allWorkers.get('/hotels/h0', key)) expect(response.status).toBe(401);
     }
   } finally {
-    process.kill(feedApplier.pid, 'SIGCONT');
+    process.kill(follower.pid, 'SIGCONT');
     process.kill(leader.pid, 'SIGCONT');
     await holder`select pg_advisory_unlock_all()`;
     holder.release();

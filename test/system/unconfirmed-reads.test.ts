@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
+import { AllWorkers, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { Everywhere, status } from '../support/everywhere.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
@@ -29,56 +29,59 @@ const BATCH = { channel_ids: IDS };
 
 interface Scene {
   service: Service;
-  everywhere: Everywhere;
+  allWorkers: AllWorkers;
   /** key that every worker has used, and `change` revokes */
   key: string;
 }
 
 /** Starts a service that has written every hotel and a key to Redis. */
 async function warm(service: Service): Promise<Scene> {
-  const everywhere = await Everywhere.of(service);
+  const allWorkers = await AllWorkers.of(service);
   const key = await insertKey(service.sql, []);
-  await everywhere.until('/hotels/h0', status(200), 10_000, key);
+  await allWorkers.until('/hotels/h0', status(200), 10_000, key);
   for (let i = 0; i < 2; i++)
-    for (const answer of await everywhere.post('/hotels/channel/batch', BATCH))
-      expect(answer.json()).toHaveLength(HOTELS);
-  return { service, everywhere, key };
+    for (const response of await allWorkers.post('/hotels/channel/batch', BATCH))
+      expect(response.json()).toHaveLength(HOTELS);
+  return { service, allWorkers, key };
 }
 
-async function change({ service, key }: Omit<Scene, 'everywhere'>): Promise<void> {
+async function change({ service, key }: Omit<Scene, 'allWorkers'>): Promise<void> {
   await service.sql`update hotels set name = 'new'`;
   await service.sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
 }
 
 /** Waits until every worker returns every hotel in its present state, and rejects the key. */
-async function expectNew({ everywhere, key }: Scene): Promise<void> {
-  for (const answer of await everywhere.post('/hotels/channel/batch', BATCH)) {
-    const names: string[] = answer.json().map(({ name }: { name: string }) => name);
+async function expectNew({ allWorkers, key }: Scene): Promise<void> {
+  for (const response of await allWorkers.post('/hotels/channel/batch', BATCH)) {
+    const names: string[] = response.json().map(({ name }: { name: string }) => name);
     expect(names).toEqual(new Array(HOTELS).fill('new'));
   }
-  for (const answer of await everywhere.get('/hotels/h0', key)) expect(answer.status).toBe(401);
+  for (const response of await allWorkers.get('/hotels/h0', key)) expect(response.status).toBe(401);
 }
 
-describe('values read from Redis while the primary is frozen are dropped afterwards:', () => {
-  let redis: Redis;
-  let server: OwnServer;
-  let service: Service;
+interface WithRedis {
+  redis: Redis;
+  server: OwnServer;
+  service: Service;
+}
 
-  beforeEach(async () => {
-    const own = await ownRedis();
-    server = own.server;
-    redis = new Redis(own.url, { protocol: 2, maxRetriesPerRequest: 20 });
-    redis.on('error', () => {});
-    closeAtEnd('a client of Redis', async () => redis.disconnect());
-    const redisDatabase = { url: own.url, client: redis, release: async () => {} };
-    service = await startService({ workers: WORKERS, redisDatabase, hotels });
-  });
+/** Starts a service with a Redis of its own. */
+async function withRedis(): Promise<WithRedis> {
+  const { server, url } = await ownRedis();
+  const redis = new Redis(url, { protocol: 2, maxRetriesPerRequest: 20 });
+  redis.on('error', () => {});
+  closeAtEnd('a client of Redis', async () => redis.disconnect());
+  const redisDatabase = { url, client: redis, release: async () => {} };
+  return { redis, server, service: await startService({ workers: WORKERS, redisDatabase, hotels }) };
+}
 
+// most of their time is that of a stopped primary
+describe.concurrent('values read from Redis while the primary is frozen are dropped afterwards:', () => {
   /** Returns a function that restores the present content of Redis. */
-  const ways: [string, () => Promise<() => Promise<void>>][] = [
+  const ways: [string, (own: WithRedis) => Promise<() => Promise<void>>][] = [
     [
       'Redis is killed and restarts with an old dump',
-      async () => {
+      async ({ redis, server }) => {
         await redis.save();
         return async () => {
           await server.kill();
@@ -88,7 +91,7 @@ describe('values read from Redis while the primary is frozen are dropped afterwa
     ],
     [
       'Redis is restored from an old dump',
-      async () => {
+      async ({ redis }) => {
         const work = redis.multi().flushall();
         for (const key of await redis.keys('*')) work.restore(key, 0, (await redis.dumpBuffer(key))!);
         return async () => void (await work.exec());
@@ -96,8 +99,10 @@ describe('values read from Redis while the primary is frozen are dropped afterwa
     ],
   ];
   it.each(ways)('%s', async (_, takeDump) => {
+    const own = await withRedis();
+    const { service } = own;
     const { key } = await warm(service);
-    const restore = await takeDump();
+    const restore = await takeDump(own);
     await change({ service, key });
     // workers that have received no change
     const pids = await service.workerPids();
@@ -108,22 +113,22 @@ describe('values read from Redis while the primary is frozen are dropped afterwa
       (found) => expect(found.filter((pid) => !pids.includes(pid))).toHaveLength(WORKERS),
     );
     await service.ready();
-    const everywhere = await Everywhere.of(service);
+    const allWorkers = await AllWorkers.of(service);
     process.kill(service.pid, 'SIGSTOP');
     const untilMs = performance.now() + STOPPED_MS;
     await restore();
     // the feed is not silent for long, otherwise PostgreSQL would be read
     const beganMs = performance.now();
-    while (performance.now() < beganMs + READ_MS) await everywhere.post('/hotels/channel/batch', BATCH);
+    while (performance.now() < beganMs + READ_MS) await allWorkers.post('/hotels/channel/batch', BATCH);
     // other keys are read meanwhile, and no hotel is read again
-    for (let i = 0; performance.now() < untilMs; i++) await everywhere.get(`/hotels/nobody-${i}`);
+    for (let i = 0; performance.now() < untilMs; i++) await allWorkers.get(`/hotels/nobody-${i}`);
     process.kill(service.pid, 'SIGCONT');
     await sleep(BOUND_MS);
-    await expectNew({ service, everywhere, key });
+    await expectNew({ service, allWorkers, key });
   });
 });
 
-describe('after a step of the wall clock of a service', () => {
+describe.concurrent('after a step of the wall clock of a service', () => {
   it.each([
     ['back by 3 hours', -10_800_000],
     ['forward by 3 hours', 10_800_000],

@@ -111,15 +111,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 function checkGather(model: Model, keys: Key[]): void {
   for (const namespace of NAMESPACES) {
-    const asked = keys.filter(([of]) => of === namespace).map(([, text]) => text);
+    const requested = keys.filter(([of]) => of === namespace).map(([, text]) => text);
     const bodies = [];
     const missed = [];
-    for (const text of new Set(asked)) {
+    for (const text of new Set(requested)) {
       const entry = model.held(namespace, text);
       if (entry) bodies.push(entry.body('narrow').toString());
       else if (model.arena.find(namespace, text, NOW_MS) === MISS) missed.push(text);
     }
-    const batch = model.arena.gatherKeys(namespace, asked, 'narrow', NOW_MS);
+    const batch = model.arena.gatherKeys(namespace, requested, 'narrow', NOW_MS);
     expect(Buffer.from(batch.output).toString()).toBe(`[${bodies.join()}]`);
     expect(batch.takePartial().keys).toEqual(missed);
     expect(batch.hits).toBe(bodies.length);

@@ -21,7 +21,7 @@ const MAX_BYTES = 3.5 * 1024 ** 3;
 const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
 const NARROW_END_BYTES = 5;
 
-export interface ArenaStats {
+interface ArenaStats {
   entries: number;
   absences: number;
   /** keys of entries and absences in the index */

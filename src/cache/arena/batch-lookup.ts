@@ -27,7 +27,7 @@ export interface Visible extends Ids {
 export const OK = 0;
 export const NOT_READ = 1;
 export const TOO_LARGE = 2;
-export type BatchLookupStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
+type BatchLookupStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
 
 /**
  * Result of a batch look-up. An arena has one and overwrites it with each batch. `output`, `takePartial` and `softKeys`

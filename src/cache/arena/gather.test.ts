@@ -176,28 +176,34 @@ describe('the report of a batch', () => {
 describe('a partial response', () => {
   it('is completed in the requested order, for any missing and any found hotels', () => {
     const held = fc.uniqueArray(fc.nat(30), { maxLength: 31 });
-    const asked = fc.array(fc.nat(30), { maxLength: 60 });
+    const requested = fc.array(fc.nat(30), { maxLength: 60 });
     const own = new CacheArena(MIB);
     fc.assert(
-      fc.property(held, held, asked, fc.constantFrom('full', 'narrow'), (inArena, elsewhere, order, view) => {
-        own.clear();
-        for (const i of inArena) own.put(entries[i]!.bytes, NOW_MS, SOFT_MS);
-        const batch = own.gatherKeys(
-          'channel',
-          order.map((i) => `ch-${i}`),
-          view,
-          NOW_MS,
-        );
-        const partial = batch.takePartial();
-        own.clear();
-        const loaded = partial.keys.map((key) => {
-          const i = Number(key.slice(3));
-          return elsewhere.includes(i) ? entries[i] : undefined;
-        });
-        const found = [...new Set(order)].filter((i) => inArena.includes(i) || elsewhere.includes(i));
-        const expected = `[${found.map((i) => entries[i]!.body(view)).join()}]`;
-        expect(partial.complete(loaded, view).toString()).toBe(expected);
-      }),
+      fc.property(
+        held,
+        held,
+        requested,
+        fc.constantFrom('full', 'narrow'),
+        (inArena, elsewhere, order, view) => {
+          own.clear();
+          for (const i of inArena) own.put(entries[i]!.bytes, NOW_MS, SOFT_MS);
+          const batch = own.gatherKeys(
+            'channel',
+            order.map((i) => `ch-${i}`),
+            view,
+            NOW_MS,
+          );
+          const partial = batch.takePartial();
+          own.clear();
+          const loaded = partial.keys.map((key) => {
+            const i = Number(key.slice(3));
+            return elsewhere.includes(i) ? entries[i] : undefined;
+          });
+          const found = [...new Set(order)].filter((i) => inArena.includes(i) || elsewhere.includes(i));
+          const expected = `[${found.map((i) => entries[i]!.body(view)).join()}]`;
+          expect(partial.complete(loaded, view).toString()).toBe(expected);
+        },
+      ),
       { numRuns: 500 },
     );
   });
@@ -219,12 +225,12 @@ describe('a batch of which only some ids are visible', () => {
 
   it.each(['full', 'narrow'] as const)('misses hidden hotels like absent ones, in the %s view', (view) => {
     fc.assert(
-      fc.property(numbers, (asked) => {
-        const body = Buffer.from(JSON.stringify({ channel_ids: asked.map((n) => `ch-${n}`) }));
+      fc.property(numbers, (requested) => {
+        const body = Buffer.from(JSON.stringify({ channel_ids: requested.map((n) => `ch-${n}`) }));
         const found = own
           .gather('channel', body, view, NOW_MS, 0, NOW_MS, true)
           .retain(visible, 'channel', view);
-        const distinct = [...new Set(asked)];
+        const distinct = [...new Set(requested)];
         const isSeen = (n: number) => n < 100 && isVisible(`h${n}`);
         const bodies = distinct.filter(isSeen).map((n) => entries[n]!.body(view).toString());
         expect(Buffer.from(found.output).toString()).toBe(`[${bodies.join()}]`);

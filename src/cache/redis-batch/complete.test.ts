@@ -37,8 +37,8 @@ function open(places: Place[]) {
     refresh: () => {},
     counts: { hit: 0, absent: 0, miss: 0 },
   });
-  for (const [i, place] of places.entries()) if (place === 'local') local.store(hotels[i]!, false);
-  const asked: number[] = [];
+  for (const [i, place] of places.entries()) if (place === 'local') local.store(hotels[i]!);
+  const requested: number[] = [];
   let gaps: readonly string[] = [];
   const around = { beforeReply: (_round: number) => {} };
   /** Replies as Redis would, in pieces. */
@@ -60,9 +60,9 @@ function open(places: Place[]) {
         value ? [Buffer.from(`$${value.length}\r\n`), value, Buffer.from('\r\n')] : [Buffer.from('$-1\r\n')],
       ),
     ]);
-    asked.push(keys);
+    requested.push(keys);
     await Promise.resolve();
-    around.beforeReply(asked.length);
+    around.beforeReply(requested.length);
     for (let at = 0; at < reply.length; ) {
       const end = Math.min(reply.length, at + 1 + random(5_000));
       expect(reader.take(reply.subarray(at, end), 0)).toBe(end === reply.length ? end - at : -1);
@@ -100,7 +100,15 @@ function open(places: Place[]) {
     await reader.complete('channel', lookup, view, finish, within);
     return text;
   };
-  return { local, recent, asked, around, answer, loadedKeys: () => gaps, close: () => reader.close() };
+  return {
+    local,
+    recent,
+    requested,
+    around,
+    answer,
+    loadedKeys: () => gaps,
+    close: () => reader.close(),
+  };
 }
 
 function byChannel(key: string, places: Place[]): Entry | null {
@@ -116,7 +124,7 @@ function expected(numbers: number[], places: Place[], view: View): string {
 const PLACES: Place[] = ['local', 'redis', 'absent', 'nowhere'];
 
 describe('a batch that the local cache holds in part', () => {
-  it('is answered in the order asked, wherever each hotel is known', async () => {
+  it('is answered in the requested order, wherever each hotel is known', async () => {
     for (let round = 0; round < 60; round++) {
       // some rounds lack one place, or have one only
       const chosen = PLACES.filter(() => random(3) > 0);
@@ -137,11 +145,11 @@ describe('a batch that the local cache holds in part', () => {
       const places = hotels.map(() => PLACES[random(4)]!);
       const numbers = Array.from({ length: 1 + random(250) }, () => random(HOTELS));
       const view = random(2) ? 'full' : 'narrow';
-      const { answer, asked, loadedKeys, close, local } = open(places);
+      const { answer, requested, loadedKeys, close, local } = open(places);
       const seen = numbers.filter((i) => i % 4 < 2);
       expect(await answer(numbers, view, visible)).toBe(expected(seen, places, view));
       const pointed = new Set(seen.filter((i) => places[i] === 'redis')).size;
-      expect(asked[1] ?? 0).toBe(pointed);
+      expect(requested[1] ?? 0).toBe(pointed);
       // the rest is left to the reader: hotels outside, wherever they are known, like absent ones
       const shown = new Set(seen.filter((i) => places[i] === 'redis' || places[i] === 'local'));
       expect(loadedKeys()).toEqual([...new Set(numbers)].filter((i) => !shown.has(i)).map((i) => `ch-${i}`));
@@ -159,9 +167,9 @@ describe('a batch that the local cache holds in part', () => {
   it('fills the local cache, which then holds all of it', async () => {
     const places = hotels.map((_, i) => PLACES[i % 3]!);
     const all = [...hotels.keys()];
-    const { answer, asked, local, close } = open(places);
+    const { answer, requested, local, close } = open(places);
     expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
-    expect(asked).toEqual([HOTELS * (2 / 3), HOTELS / 3]);
+    expect(requested).toEqual([HOTELS * (2 / 3), HOTELS / 3]);
     for (const i of all) {
       const ref = local.find('channel', `ch-${i}`);
       if (places[i] === 'absent') expect(ref).toBe(ABSENT);
@@ -177,7 +185,7 @@ describe('a batch that the local cache holds in part', () => {
     close();
   });
 
-  it('stores nothing that may have changed since it was asked for', async () => {
+  it('stores nothing that may have changed since its request', async () => {
     const places = hotels.map((_, i) => PLACES[1 + (i % 2)]!);
     const all = [...hotels.keys()];
     const { answer, around, recent, local, close } = open(places);
@@ -193,10 +201,10 @@ describe('a batch that the local cache holds in part', () => {
     const places = hotels.map((): Place => 'redis');
     const { answer, local, close } = open(places);
     for (let i = 0; local.arena.hasRoom; i++)
-      local.store(hotel({ id: `other-${i}`, description: 'x'.repeat(1_000) }), false);
+      local.store(hotel({ id: `other-${i}`, description: 'x'.repeat(1_000) }));
     const { puts } = local.arena.stats();
     await answer([...hotels.keys()], 'full');
-    expect(local.arena.stats().puts - puts).toBe(Math.floor(HOTELS / 16));
+    expect(local.arena.stats().puts - puts).toBe(Math.floor(HOTELS / 32));
     close();
   });
 });

@@ -19,8 +19,11 @@ export class RedisBatchMemory {
   visible: Ids | undefined;
   /** space for a reply with pointers */
   readonly pointers: Buffer;
-  /** a batch of 1000 has commands and tables of 30 to 60 kB */
-  readonly #pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024], 4 * 1024 * 1024);
+  /** a batch of 1000 has commands and tables of 30 to 60 kB, and hits of up to 1 MB; at most 8 MiB of each size are kept */
+  readonly #pool = new BufferPool(
+    [16 * 1024, 64 * 1024, 256 * 1024, 512 * 1024, 1024 * 1024],
+    8 * 1024 * 1024,
+  );
 
   constructor() {
     const { wasm, memory } = instantiate(MEMORY_BYTES, {

@@ -21,15 +21,8 @@ const NOT_READ = -1;
 /** Half of the maximum time for which changes are kept: longer than any load takes. */
 const ROTATE_CHANGES_MS = 30_000;
 
-/**
- * While the local cache is full, one of so many entries is stored. Most entries of large batches are evicted before their
- * second use, and to store an entry and evict another takes as long as to read it: one of 4 took 14 % of a batch. Entries
- * in frequent use are soon among the sample.
- */
-const SAMPLED_ONE_OF = 16;
-
 /** Callback with the response; its bytes are valid until the call returns. */
-export type Finish = (answer: Uint8Array | PartialResponse) => void | Promise<void>;
+type Finish = (answer: Uint8Array | PartialResponse) => void | Promise<void>;
 
 /**
  * Serves batches, or what the local cache misses of them, directly from the replies of Redis. WebAssembly turns the keys
@@ -155,8 +148,7 @@ export class RedisBatchReader {
       finished = finishNow(finish, answer);
     };
     const keep = this.#local && this.#keeper(this.#local, began);
-    const keptOneOf = this.#local?.arena.hasRoom ? 1 : SAMPLED_ONE_OF;
-    const stream = new EntryStream(this.#memory, pointed.wanted, view, done, keep, keptOneOf);
+    const stream = new EntryStream(this.#memory, pointed.wanted, view, done, keep, this.#local?.storedOneOf);
     const isAnswered = await this.#send(pointed.command, pointed.named, stream);
     // no entry has arrived: the reader loads and counts all of them
     if (!isAnswered) return finish(wanted.partialResponse());

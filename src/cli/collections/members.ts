@@ -15,7 +15,7 @@ const FIRST_LINES = 20;
 const MANY_MEMBERS = 1_000;
 
 /** Result for the hotels in a file; each counts once. */
-export interface Outcome {
+interface Outcome {
   id: string;
   /** hotels added or removed */
   changed: number;

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import type { Command, HelpConfiguration } from 'commander';
+import { Command, type HelpConfiguration } from 'commander';
 
 type Style = Parameters<typeof styleText>[0];
 
@@ -20,6 +20,23 @@ export const HELP: HelpConfiguration = {
 /** Returns the last part of a command's help: lines that can be run. */
 export function examples(...lines: string[]): string {
   return `\n${paint('bold')('Examples:')}\n${lines.map((line) => `  ${line}`).join('\n')}`;
+}
+
+/** Command with the parts that most commands have. */
+export class CliCommand extends Command {
+  override createCommand(name?: string): CliCommand {
+    return new CliCommand(name);
+  }
+
+  /** Adds examples as the last part of the help. */
+  examples(...lines: string[]): this {
+    return this.addHelpText('after', examples(...lines));
+  }
+
+  /** Adds the option `--json`, whose document has this form. */
+  json(form: string): this {
+    return this.option('--json', `print one JSON document: ${form}`);
+  }
 }
 
 /** Makes usage errors of a command and its subcommands point to the help of that command. */

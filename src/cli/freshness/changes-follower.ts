@@ -7,20 +7,20 @@ import type { DatabaseState, Shown } from './database-state.ts';
 import { stateOf } from './database-state.ts';
 import type { ServiceClient } from './service-client.ts';
 
-/** Maximum number of hotels whose last told state is kept. */
-const MAX_TOLD = 100_000;
+/** Maximum number of hotels whose last delivered state is kept. */
+const MAX_DELIVERED = 100_000;
 const RETRY_MS = 100;
 
 /** Follows `GET /changes` from the present position on, and compares it with PostgreSQL. */
 export class ChangesFollower {
   readonly #sql: Sql;
   readonly #client: ServiceClient;
-  readonly #told = new Map<string, { shown: Shown; atMs: number }>();
+  readonly #delivered = new Map<string, { shown: Shown; atMs: number }>();
   readonly #pages = new EventTarget();
   /** time since which every state is kept */
   #completeSinceMs = Infinity;
   /** when the last request was sent that left no more */
-  #askedAtMs = -Infinity;
+  #requestedAtMs = -Infinity;
 
   constructor(sql: Sql, client: ServiceClient) {
     this.#sql = sql;
@@ -38,7 +38,7 @@ export class ChangesFollower {
       else {
         token = page.next;
         this.#note(page.changes);
-        if (!page.more) this.#askedAtMs = sentAtMs;
+        if (!page.more) this.#requestedAtMs = sentAtMs;
       }
       this.#pages.dispatchEvent(new Event('page'));
     }
@@ -48,7 +48,7 @@ export class ChangesFollower {
    * Waits until the changes show a present state of the hotel. Returns the time since `sinceMs`; 'late' if a request
    * that was sent later than promised does not show it; undefined if that cannot be said.
    */
-  async untilTold(
+  async untilDelivered(
     id: string,
     truth: DatabaseState,
     sinceMs: number,
@@ -56,10 +56,11 @@ export class ChangesFollower {
     signal: AbortSignal,
   ): Promise<number | 'late' | undefined> {
     while (!signal.aborted && sinceMs > this.#completeSinceMs) {
-      const askedAtMs = this.#askedAtMs;
-      const told = this.#told.get(id);
-      if (told && (await truth.matches(id, told.shown))) return Math.max(0, told.atMs - sinceMs);
-      if (askedAtMs - sinceMs > promiseMs()) return 'late';
+      const requestedAtMs = this.#requestedAtMs;
+      const delivered = this.#delivered.get(id);
+      if (delivered && (await truth.matches(id, delivered.shown)))
+        return Math.max(0, delivered.atMs - sinceMs);
+      if (requestedAtMs - sinceMs > promiseMs()) return 'late';
       await once(this.#pages, 'page', { signal }).catch(() => {});
     }
     return undefined;
@@ -67,16 +68,16 @@ export class ChangesFollower {
 
   #note(changes: { id: string; hotel: object | null }[]): void {
     const atMs = performance.now();
-    if (this.#told.size > MAX_TOLD) {
-      this.#told.clear();
+    if (this.#delivered.size > MAX_DELIVERED) {
+      this.#delivered.clear();
       this.#completeSinceMs = atMs;
     }
-    for (const { id, hotel } of changes) this.#told.set(id, { shown: stateOf(hotel), atMs });
+    for (const { id, hotel } of changes) this.#delivered.set(id, { shown: stateOf(hotel), atMs });
   }
 
   /** Returns a token of the present position; undefined for a key that is unknown or sees a collection only. */
   async #present(key: string): Promise<string | undefined> {
-    this.#told.clear();
+    this.#delivered.clear();
     const [row] = await this.#sql<{ history: string; position: number; isFull: boolean }[]>`
       select feed.history, log.position::float8, 'registry' = any(scopes) as "isFull"
       from hotel_api_change_log_state as log, hotel_api_feed_position as feed, api_keys

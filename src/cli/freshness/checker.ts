@@ -49,8 +49,8 @@ export class FreshnessChecker {
   #failure: unknown;
 
   /**
-   * Takes a pool for queries, a pool that listens, a function that returns the current maximum age of a response, and
-   * a follower of `GET /changes`, which the caller runs.
+   * Takes a pool for queries, a pool that listens, and a function that returns the current maximum age of a response.
+   * The caller runs the follower of `GET /changes`.
    */
   constructor(
     sql: Sql,
@@ -145,7 +145,7 @@ export class FreshnessChecker {
     if (!this.#follower) return;
     const truth = new DatabaseState(this.#sql);
     await truth.read([id]);
-    const lagMs = await this.#follower.untilTold(id, truth, committedAtMs, this.#promiseMs, signal);
+    const lagMs = await this.#follower.untilDelivered(id, truth, committedAtMs, this.#promiseMs, signal);
     if (lagMs === 'late')
       this.report.stale.push(`GET /changes: no change of hotel ${id} after ${this.#promiseMs()} ms`);
     else if (lagMs !== undefined) this.report.mirrorLagsMs.push(lagMs);

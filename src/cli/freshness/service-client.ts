@@ -7,7 +7,7 @@ import type { Shown } from './database-state.ts';
 const DEADLINE_MS = 5_000;
 
 /** A page of `GET /changes`. */
-export interface Changes {
+interface Changes {
   changes: { id: string; hotel: object | null }[];
   next: string;
   more: boolean;

@@ -8,7 +8,7 @@ interface RejectedLine {
 }
 
 /** Input of the check. */
-export interface CollisionCheck {
+interface CollisionCheck {
   /** table of the staged lines */
   table: string;
   /** hotels without a line will be deleted, so their ids are free */

@@ -22,7 +22,7 @@ export function readHeader(text: string): CsvLayout | undefined {
 }
 
 /**
- * Reads rows to objects with the fields of the header: numbers and images in their own type, the rest as text; an empty
+ * Reads rows to objects with the fields of the header: numbers and images in their own type, the rest as text. An empty
  * cell is omitted. An unreadable row yields a `LineFault`.
  */
 export function readRows(layout: CsvLayout, texts: string[]): (Record<string, unknown> | LineFault)[] {

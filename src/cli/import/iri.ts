@@ -6,9 +6,9 @@ const BEYOND_ASCII =
 const HOST = /^(https?:\/\/(?:[^/?#@]*@)?)([^/?#:@]+)/i;
 
 /**
- * Converts an http or https IRI to the equivalent URI (RFC 3987, section 3.1): the host to punycode, other non-ASCII
- * characters to the percent-encoding of their UTF-8. All else is unchanged, valid or not. Returns an IRI without a valid
- * domain unchanged.
+ * Converts an http or https IRI to the equivalent URI (RFC 3987, section 3.1). The host becomes punycode, other
+ * non-ASCII characters the percent-encoding of their UTF-8. All else is unchanged, valid or not. Returns an IRI without
+ * a valid domain unchanged.
  */
 export function toUri(iri: string): string {
   const [start = '', before = '', host = ''] = HOST.exec(iri) ?? [];

@@ -25,8 +25,8 @@ test('lines are numbered from 1, including blank ones, and the last needs no new
 
 test('a line has the offsets of its bytes', async () => {
   const bytes = Buffer.from('{"a":"é"}\n{"b":2}\n');
-  const stretches = (await linesOf(bytes)).map(({ start, end }) => bytes.toString('utf8', start, end));
-  expect(stretches).toEqual(['{"a":"é"}', '{"b":2}']);
+  const ranges = (await linesOf(bytes)).map(({ start, end }) => bytes.toString('utf8', start, end));
+  expect(ranges).toEqual(['{"a":"é"}', '{"b":2}']);
 });
 
 test('a byte order mark at the beginning is skipped', async () => {

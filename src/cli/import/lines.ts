@@ -5,13 +5,13 @@ const NEWLINE = 10;
 const QUOTE = 34;
 
 /** Range of the source in bytes of its unpacked content; `end` is exclusive. */
-export interface Stretch {
+export interface ByteRange {
   start: number;
   end: number;
 }
 
 /** Line of the source without its newline, and its range. */
-export interface Line extends Stretch {
+export interface Line extends ByteRange {
   /** line number from 1; of a CSV row with several lines, the first */
   number: number;
   /** undefined for an unreadable line; `fault` is the reason */
@@ -85,15 +85,15 @@ export async function* readLines(
   }
 }
 
-function readLine(number: number, stretch: Stretch, bytes: Buffer, isOpen: boolean): Line | undefined {
-  const wrong = (fault: string) => ({ number, ...stretch, text: undefined, fault });
-  if (stretch.end - stretch.start > LINE_LIMIT_BYTES) {
+function readLine(number: number, range: ByteRange, bytes: Buffer, isOpen: boolean): Line | undefined {
+  const wrong = (fault: string) => ({ number, ...range, text: undefined, fault });
+  if (range.end - range.start > LINE_LIMIT_BYTES) {
     return wrong(isOpen ? 'a quote is not closed within 1 MiB' : 'the line is longer than 1 MiB');
   }
   if (isOpen) return wrong('a quote is not closed');
   if (!isUtf8(bytes)) return wrong('the line is not UTF-8');
   // the first line may begin with a byte order mark
-  const isMarked = stretch.start === 0 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+  const isMarked = range.start === 0 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   const text = bytes.toString('utf8', isMarked ? 3 : 0);
-  return text.trim() === '' ? undefined : { number, ...stretch, text, fault: '' };
+  return text.trim() === '' ? undefined : { number, ...range, text, fault: '' };
 }

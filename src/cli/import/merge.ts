@@ -21,8 +21,8 @@ const SHOWN_IMAGES = `(
   from jsonb_array_elements(h.images) with ordinality as stored (image, place))`;
 
 /**
- * Compares the `candidates` of `rejectWhatCollides` with the hotels, and leaves the temporary table `changes`: for each
- * new or different hotel its line, whether it is new, and its position. Writes no hotel.
+ * Compares the `candidates` of `rejectWhatCollides` with the hotels, and leaves the temporary table `changes`. For each
+ * new or different hotel it has the line, whether it is new, and its position. Writes no hotel.
  */
 export async function compare(
   transaction: TransactionSql,

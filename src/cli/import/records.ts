@@ -2,11 +2,11 @@ import { printable } from '../common/printable.ts';
 import { readRows } from './csv.ts';
 import type { Format } from './format.ts';
 import { type ImportedHotel, LineFault, parseHotel, readHotel } from './hotel.ts';
-import { type Line, type Mark, readLines, type Stretch } from './lines.ts';
+import { type ByteRange, type Line, type Mark, readLines } from './lines.ts';
 import type { Source } from './source.ts';
 
 /** Line of the source: its hotel or its fault. */
-export interface Read extends Stretch {
+export interface Read extends ByteRange {
   line: number;
   /** number of IRIs converted to URIs */
   convertedUris: number;

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { Sql, TransactionSql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
-import type { Stretch } from './lines.ts';
+import type { ByteRange } from './lines.ts';
 import type { Source } from './source.ts';
 
 /** Maximum size of the file of rejected lines. The source contains all of them. */
@@ -36,34 +36,34 @@ export async function writeRejected(
   limitBytes = LIMIT_BYTES,
 ): Promise<number> {
   const path = rejectedPath(source, format);
-  const stretches = await sql.unsafe<Stretch[]>(
+  const ranges = await sql.unsafe<ByteRange[]>(
     `select starts_at as start, ends_at as "end" from ${table} where fault is not null order by line`,
   );
   let bytes = 0;
-  const fitting = stretches.findIndex(({ start, end }) => {
+  const fitting = ranges.findIndex(({ start, end }) => {
     bytes += end - start + 1;
     return bytes > limitBytes;
   });
-  const omitted = fitting === -1 ? [] : stretches.splice(fitting);
+  const omitted = fitting === -1 ? [] : ranges.splice(fitting);
   async function* lines(): AsyncGenerator<Buffer | string> {
     if (format.header) yield format.header;
-    if (stretches.length === 0) return;
-    let at = stretches[0]!.start;
+    if (ranges.length === 0) return;
+    let at = ranges[0]!.start;
     let next = 0;
     for await (const piece of source.read(at)) {
       const pieceEnd = at + piece.length;
-      for (let stretch = stretches[next]; stretch && stretch.start < pieceEnd; stretch = stretches[next]) {
-        const [from, to] = [Math.max(stretch.start, at), Math.min(stretch.end, pieceEnd)];
+      for (let range = ranges[next]; range && range.start < pieceEnd; range = ranges[next]) {
+        const [from, to] = [Math.max(range.start, at), Math.min(range.end, pieceEnd)];
         if (from < to) yield piece.subarray(from - at, to - at);
-        if (stretch.end > pieceEnd) break;
+        if (range.end > pieceEnd) break;
         yield '\n';
         next++;
       }
-      if (next === stretches.length) return;
+      if (next === ranges.length) return;
       at = pieceEnd;
     }
     // the last line may end with the file
-    if (next < stretches.length) throw new Error(`${source.name} became shorter while it was imported`);
+    if (next < ranges.length) throw new Error(`${source.name} became shorter while it was imported`);
   }
   const unfinished = join(dirname(path), `.rejected-${randomBytes(8).toString('hex')}`);
   try {

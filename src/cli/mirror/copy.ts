@@ -25,8 +25,8 @@ interface Positions {
 /**
  * Copy of all hotels of an API in a file of NDJSON, ordered by id, and in memory. FILE.next holds the position for the
  * present content of the file, which it names by its hash. It is written before the file, with the position for the
- * previous content too. So whenever a run is killed, and however many run at once, a position is never used with a content
- * that it does not belong to.
+ * previous content too. A position is therefore never used with another content, whenever a run is killed, and however
+ * many run at once.
  */
 export class Copy {
   readonly #file: string;

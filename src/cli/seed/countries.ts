@@ -1,5 +1,5 @@
 /** Address format of a country. In patterns `#` is a digit, `@` a capital letter. */
-export interface Country {
+interface Country {
   languages: readonly string[];
   postalCode: string;
   streets: readonly string[];

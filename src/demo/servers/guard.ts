@@ -46,7 +46,7 @@ async function run({ before, command }: Order): Promise<void> {
   const { code, signal } = await end;
   const until = performance.now() + OUTLIVE_MS;
   while ((await groupOf(child.pid!)).length > 0) {
-    if (performance.now() > until && signalGroup('SIGKILL')) forced = true;
+    if (performance.now() > until && killGroup()) forced = true;
     await sleep(20);
   }
   report({ exit: { code, signal, forced } });
@@ -71,7 +71,7 @@ function stop(): void {
   if (!order) process.exit();
   server?.kill(order.stopSignal);
   setTimeout(() => {
-    if (signalGroup('SIGKILL')) forced = true;
+    if (killGroup()) forced = true;
   }, order.killAfterMs).unref();
 }
 
@@ -80,10 +80,10 @@ async function finish(): Promise<void> {
   process.exit();
 }
 
-/** Signals the process group of the server; returns false if none of it runs. */
-function signalGroup(signal: NodeJS.Signals): boolean {
+/** Kills the process group of the server; returns false if none of it runs. */
+function killGroup(): boolean {
   try {
-    return process.kill(-server!.pid!, signal);
+    return process.kill(-server!.pid!, 'SIGKILL');
   } catch {
     return false;
   }

@@ -31,15 +31,15 @@ function listen(port: number, host: string): Promise<number> {
  * be chosen. Throws if the requested port is in use.
  */
 export async function choosePort(
-  asked: number | undefined,
+  requested: number | undefined,
   usual: number,
   option: string,
   spoken: number | undefined,
   say: (sentence: string) => void,
 ): Promise<number> {
-  if (asked !== undefined) {
-    if (await isFree(asked)) return asked;
-    throw new Error(`port ${asked} cannot be used here; set --${option} to another port or omit it`);
+  if (requested !== undefined) {
+    if (await isFree(requested)) return requested;
+    throw new Error(`port ${requested} cannot be used here; set --${option} to another port or omit it`);
   }
   if (usual !== spoken && (await isFree(usual))) return usual;
   let other = await freePort();

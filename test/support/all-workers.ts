@@ -1,5 +1,5 @@
 import { closeAtEnd } from './cleanup.ts';
-import { type Answer, Client } from './client.ts';
+import { Client, type HttpResponse } from './client.ts';
 import { promisedMs } from './run-length.ts';
 import type { Service } from './service.ts';
 import { ownTimeMs } from './stall-detector.ts';
@@ -29,10 +29,10 @@ class Instance {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const count = PER_WORKER * this.#workers;
       if (this.clients.length === 0) this.clients = Array.from({ length: count }, this.#connect);
-      const answers = await Promise.all(
-        this.clients.map((client) => client.ask('/nowhere', { key: 'none' })),
+      const responses = await Promise.all(
+        this.clients.map((client) => client.request('/nowhere', { key: 'none' })),
       );
-      reached = new Set(answers.map(answererOf)).size;
+      reached = new Set(responses.map(workerOf)).size;
       if (reached >= this.#workers) return;
       this.close();
     }
@@ -45,12 +45,12 @@ class Instance {
 }
 
 /** Returns the process that responded, by the start of its request id. */
-export function answererOf({ headers }: Pick<Answer, 'headers'>): string {
+export function workerOf({ headers }: Pick<HttpResponse, 'headers'>): string {
   return String(headers['x-request-id']).slice(0, 12);
 }
 
 /** Sends requests to every worker of services over separate connections. */
-export class Everywhere {
+export class AllWorkers {
   readonly #instances: Instance[];
   #usedAtMs = -Infinity;
 
@@ -58,46 +58,46 @@ export class Everywhere {
     this.#instances = instances;
   }
 
-  static async of(...services: Service[]): Promise<Everywhere> {
+  static async of(...services: Service[]): Promise<AllWorkers> {
     const keys = { full: services[0]!.fullKey, narrow: services[0]!.narrowKey };
     const instances = services.map(
       async (service) => new Instance(service, keys, (await service.workerPids()).length),
     );
-    const everywhere = new Everywhere(await Promise.all(instances));
+    const all = new AllWorkers(await Promise.all(instances));
     closeAtEnd('connections to every worker', async () => {
-      for (const instance of everywhere.#instances) instance.close();
+      for (const instance of all.#instances) instance.close();
     });
-    await everywhere.#clients();
-    return everywhere;
+    await all.#clients();
+    return all;
   }
 
   /** Returns the response of each connection. */
-  async get(path: string, key?: string): Promise<Answer[]> {
+  async get(path: string, key?: string): Promise<HttpResponse[]> {
     const clients = await this.#clients();
-    return Promise.all(clients.map((client) => client.ask(path, key === undefined ? {} : { key })));
+    return Promise.all(clients.map((client) => client.request(path, key === undefined ? {} : { key })));
   }
 
-  async post(path: string, body: object): Promise<Answer[]> {
+  async post(path: string, body: object): Promise<HttpResponse[]> {
     const bytes = Buffer.from(JSON.stringify(body));
     const clients = await this.#clients();
-    return Promise.all(clients.map((client) => client.ask(path, { method: 'POST' }, bytes)));
+    return Promise.all(clients.map((client) => client.request(path, { method: 'POST' }, bytes)));
   }
 
   /**
    * Polls until every connection responds as expected; returns the time in ms without stalls of this process. Throws after
-   * `patienceMs`, a promise in milliseconds (`promisedMs`).
+   * `timeoutMs`, a promise in milliseconds (`promisedMs`).
    */
   async until(
     path: string,
-    isSo: (answer: Answer) => boolean,
+    isSo: (response: HttpResponse) => boolean,
     timeoutMs = 1_000,
     key?: string,
   ): Promise<number> {
     const beganMs = ownTimeMs();
     for (;;) {
-      const answers = await this.get(path, key);
+      const responses = await this.get(path, key);
       const tookMs = ownTimeMs() - beganMs;
-      const other = answers.find((answer) => !isSo(answer));
+      const other = responses.find((response) => !isSo(response));
       if (!other) return tookMs;
       if (tookMs > promisedMs(timeoutMs)) {
         throw new Error(
@@ -116,7 +116,7 @@ export class Everywhere {
 }
 
 /** Matches a response with a hotel of this name. */
-export const named = (name: string) => (answer: Answer) =>
-  answer.status === 200 && answer.json().name === name;
+export const named = (name: string) => (response: HttpResponse) =>
+  response.status === 200 && response.json().name === name;
 /** Matches a response with this status. */
-export const status = (expected: number) => (answer: Answer) => answer.status === expected;
+export const status = (expected: number) => (response: HttpResponse) => response.status === expected;

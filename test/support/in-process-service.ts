@@ -5,7 +5,6 @@ import { HotelReader } from '../../src/cache/hotel-reader.ts';
 import { LocalCache } from '../../src/cache/local-cache.ts';
 import { RecentChanges } from '../../src/cache/recent-changes.ts';
 import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
-import type { Findings } from '../../src/change-feed/compare.ts';
 import { FeedApplier } from '../../src/change-feed/feed-applier.ts';
 import { FeedStatus } from '../../src/change-feed/feed-status.ts';
 import { NOTHING_RECEIVED } from '../../src/change-feed/history.fixture.ts';
@@ -13,6 +12,7 @@ import { readPosition } from '../../src/change-feed/history.ts';
 import type { FeedMessage } from '../../src/change-feed/messages.ts';
 import { readPayload } from '../../src/change-feed/payload.ts';
 import { Reconciler } from '../../src/change-feed/reconciler.ts';
+import type { Corrections } from '../../src/change-feed/redis-comparison.ts';
 import type { RedisStores } from '../../src/change-feed/redis-writer.ts';
 import { FEED_CHANNEL, Term } from '../../src/change-feed/term.ts';
 import { PositionWatch } from '../../src/changes/position-watch.ts';
@@ -39,7 +39,7 @@ const KEY_SECRET = new MacSecret();
 const REDIS_CACHE_OPTIONS = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
 
 /** Point at which work waits while it is closed. */
-export class SyncPoint {
+class SyncPoint {
   #closed: PromiseWithResolvers<void> | undefined;
   #waiting = 0;
 
@@ -66,7 +66,7 @@ export class SyncPoint {
 }
 
 /** Caches of one worker, with sync points after its reads of PostgreSQL and before its writes to Redis. */
-export class StagedWorker {
+export class InProcessWorker {
   readonly afterQuery = new SyncPoint();
   readonly beforeFill = new SyncPoint();
   readonly reader: HotelReader;
@@ -144,7 +144,7 @@ export class StagedWorker {
    * Looks up a hotel like a request: in the local cache, then in the other tiers. Returns its name; null if it does
    * not exist.
    */
-  async ask(namespace: Namespace, key: string): Promise<string | null> {
+  async lookUp(namespace: Namespace, key: string): Promise<string | null> {
     const ref = this.local.find(namespace, key);
     if (ref > 0) return nameOf(new Entry(this.local.arena.read(ref)));
     if (ref < 0) return null;
@@ -167,7 +167,7 @@ function hold(store: object, methods: string[], syncPoint: SyncPoint): void {
 }
 
 /** Invalidator that has not noticed the end of its term; its writes to Redis wait at a sync point. */
-export interface CompetingInvalidator {
+interface CompetingInvalidator {
   beforeWrite: SyncPoint;
   /** takes changes from the queue, writes and announces them */
   deliver(): Promise<number>;
@@ -183,11 +183,11 @@ const storesOf = (redis: Redis) => ({
 const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
 
 /** PostgreSQL, Redis, an invalidator that works step by step, and the caches of two workers, in this process. */
-export class Stage {
+export class InProcessService {
   readonly sql: Sql;
   readonly database: FreshDatabase;
   readonly redisDatabase: FreshRedis;
-  readonly workers: StagedWorker[] = [];
+  readonly workers: InProcessWorker[] = [];
   /** messages that the invalidator announced and no worker has received */
   readonly announced: FeedMessage[] = [];
   readonly #redis: Redis;
@@ -216,34 +216,34 @@ export class Stage {
     this.#term = term;
   }
 
-  static async set(): Promise<Stage> {
+  static async start(): Promise<InProcessService> {
     const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
     const redis = new Redis(redisDatabase.url, 1_000, () => {});
     const sql = postgres(database.ownerUrl, { max: 1, onnotice: () => {} });
-    closeAtEnd('stage', async () => {
+    closeAtEnd('in-process service', async () => {
       redis.close();
       await sql.end();
     });
     await redis.connected(1_000);
     const redisStores = { redis, ...storesOf(redis) };
     const term = await Term.begin(sql, redisStores, null, NOTHING_RECEIVED, new Metrics(), EVENTS);
-    const stage = new Stage(database, redisDatabase, redisStores, term);
+    const service = new InProcessService(database, redisDatabase, redisStores, term);
     const secret = new MacSecret();
     secret.use((await readPosition(sql)).secret);
     const read = (payload: string) => readPayload(payload, secret) as FeedMessage;
     await database.sql.listen(FEED_CHANNEL, (payload) =>
-      stage.#arrive(payload.startsWith('{') ? JSON.parse(payload) : read(payload)),
+      service.#arrive(payload.startsWith('{') ? JSON.parse(payload) : read(payload)),
     );
     await term.deliver();
-    await stage.#sync();
-    for (let i = 0; i < 2; i++) stage.workers.push(stage.startWorker());
-    stage.announced.length = 0;
-    return stage;
+    await service.#sync();
+    for (let i = 0; i < 2; i++) service.workers.push(service.startWorker());
+    service.announced.length = 0;
+    return service;
   }
 
   /** Starts a worker, which has received no earlier message. */
-  startWorker(): StagedWorker {
-    return new StagedWorker(this.sql, this.#redis, this.#generation);
+  startWorker(): InProcessWorker {
+    return new InProcessWorker(this.sql, this.#redis, this.#generation);
   }
 
   /** Lets the invalidator take all committed changes from the queue, and waits for its messages. */
@@ -292,7 +292,7 @@ export class Stage {
       new Metrics(),
       EVENTS,
     );
-    // the stage's own term continues, as if it had begun after this one
+    // this service's own term continues, as if it had begun after this one
     await this.sql`update hotel_api_feed_position set leader = ${leader}, written_by = pg_current_xact_id()`;
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
     return {
@@ -310,9 +310,9 @@ export class Stage {
    * Compares the content of Redis with PostgreSQL like the active invalidator, often enough to confirm findings.
    * Returns the differences.
    */
-  async compare(): Promise<Pick<Findings, 'entries' | 'keys'>> {
+  async compare(): Promise<Pick<Corrections, 'entries' | 'keys'>> {
     const reconciler = new Reconciler(this.#stores);
-    const all: Pick<Findings, 'entries' | 'keys'> = { entries: [], keys: [] };
+    const all: Pick<Corrections, 'entries' | 'keys'> = { entries: [], keys: [] };
     for (let step = 0; step < COMPARE_STEPS; step++) {
       const found = await reconciler.step(this.sql);
       all.entries.push(...(found?.entries ?? []));

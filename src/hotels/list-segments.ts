@@ -1,14 +1,14 @@
-/** Initial number of hotels between two marks. */
+/** Initial number of hotels between two starts. */
 const FIRST_STRIDE = 200;
-/** Maximum number of stretches, which take 4 MiB; beyond it each two are merged. */
-const MAX_STRETCHES = 20_000;
-/** Number of strides beyond which a stretch is long. */
+/** Maximum number of segments, which take 4 MiB; beyond it neighbours are merged in pairs. */
+const MAX_SEGMENTS = 20_000;
+/** Number of strides beyond which a segment is long. */
 const LONG_STRIDES = 5;
 
-/** Part of the list: the hotels with ids from its mark to before the mark of the next one. */
-export interface Stretch {
+/** Part of the list: the hotels with ids from its start to before the start of the next one. */
+export interface Segment {
   /** null: before all ids */
-  readonly mark: Buffer | null;
+  readonly start: Buffer | null;
   index: number;
   /** the last count */
   count: number;
@@ -20,61 +20,61 @@ export interface Stretch {
   isLong: boolean;
 }
 
-const stretch = (mark: Buffer | null, fields: Partial<Stretch> = {}): Stretch => ({
-  ...{ mark, index: 0, count: 0, countedAt: -1, movedAt: -1, isLong: false },
+const segment = (start: Buffer | null, fields: Partial<Segment> = {}): Segment => ({
+  ...{ start, index: 0, count: 0, countedAt: -1, movedAt: -1, isLong: false },
   ...fields,
 });
 
 /**
- * The list in stretches, with the number of hotels of each. An insert or a delete invalidates the count of its stretch.
- * Time is counted in ticks, one for each insert or delete: a query that began at a tick, or later, has seen all changes
+ * The list in segments, with the number of hotels of each. An insert or a delete invalidates the count of its segment.
+ * Time is counted in ticks, one for each insert or delete. A query that began at a tick, or later, has seen all changes
  * received by that tick.
  */
-export class Stretches {
+export class ListSegments {
   stride = FIRST_STRIDE;
   tick = 0;
-  #all: Stretch[] = [];
-  /** number of hotels before each stretch; valid up to the place #summed */
+  #all: Segment[] = [];
+  /** number of hotels before each segment; valid up to the place #summed */
   #sums = new Float64Array(1);
   #summed = 0;
-  readonly #isSuspect = new Set<Stretch>();
-  readonly #long = new Set<Stretch>();
+  readonly #uncounted = new Set<Segment>();
+  readonly #long = new Set<Segment>();
 
   constructor() {
-    this.#put([stretch(null, { isLong: true })]);
+    this.#put([segment(null, { isLong: true })]);
   }
 
-  /** Number of hotels beyond which a stretch is long. */
+  /** Number of hotels beyond which a segment is long. */
   get maxCount(): number {
     return LONG_STRIDES * this.stride;
   }
 
-  /** First long stretch, behind which no position is known. */
-  get firstLong(): Stretch | undefined {
-    let first: Stretch | undefined;
+  /** First long segment, behind which no position is known. */
+  get firstLong(): Segment | undefined {
+    let first: Segment | undefined;
     for (const each of this.#long) if (!first || each.index < first.index) first = each;
     return first;
   }
 
   /** Number of all hotels; undefined while a count is invalid or missing. */
   get total(): number | undefined {
-    if (this.#long.size > 0 || this.#isSuspect.size > 0) return undefined;
+    if (this.#long.size > 0 || this.#uncounted.size > 0) return undefined;
     const last = this.#all.length - 1;
     this.#sumUpTo(last);
     return this.#sums[last]! + this.#all[last]!.count;
   }
 
-  /** Returns false for a stretch that has been replaced. */
-  has(each: Stretch): boolean {
+  /** Returns false for a segment that has been replaced. */
+  has(each: Segment): boolean {
     return this.#all[each.index] === each;
   }
 
-  after(each: Stretch): Stretch | undefined {
+  after(each: Segment): Segment | undefined {
     return this.#all[each.index + 1];
   }
 
-  /** Returns the stretch of an offset, or the last before it with a known position, and the number of ids to skip in it. */
-  at(offset: number): { stretch: Stretch; skip: number } {
+  /** Returns the segment of an offset, or the last before it with a known position, and the number of ids to skip in it. */
+  at(offset: number): { segment: Segment; skip: number } {
     let low = 0;
     let high = this.firstLong?.index ?? this.#all.length - 1;
     this.#sumUpTo(high);
@@ -83,89 +83,89 @@ export class Stretches {
       if (this.#sums[middle]! <= offset) low = middle;
       else high = middle - 1;
     }
-    return { stretch: this.#all[low]!, skip: offset - this.#sums[low]! };
+    return { segment: this.#all[low]!, skip: offset - this.#sums[low]! };
   }
 
-  /** Returns true if all stretches before this one were counted after this tick, or are unchanged since. */
-  isExactBefore(each: Stretch, tick: number): boolean {
-    for (const { index, countedAt } of this.#isSuspect)
+  /** Returns true if all segments before this one were counted after this tick, or are unchanged since. */
+  isExactBefore(each: Segment, tick: number): boolean {
+    for (const { index, countedAt } of this.#uncounted)
       if (index < each.index && countedAt < tick) return false;
     return true;
   }
 
-  /** Returns at most `most` stretches with invalid counts, the longest invalid ones first. */
-  doubtful(most: number): Stretch[] {
-    return [...this.#isSuspect].sort((a, b) => a.countedAt - b.countedAt || a.index - b.index).slice(0, most);
+  /** Returns at most `most` segments with invalid counts, the longest invalid ones first. */
+  uncounted(most: number): Segment[] {
+    return [...this.#uncounted].sort((a, b) => a.countedAt - b.countedAt || a.index - b.index).slice(0, most);
   }
 
-  /** Handles the insert or delete of a hotel with this id; returns its stretch. */
-  moved(id: string): Stretch {
+  /** Handles the insert or delete of a hotel with this id; returns its segment. */
+  moved(id: string): Segment {
     const found = this.#all[this.#indexOf(Buffer.from(id))]!;
     found.movedAt = ++this.tick;
-    if (!found.isLong) this.#isSuspect.add(found);
+    if (!found.isLong) this.#uncounted.add(found);
     return found;
   }
 
   /** Handles the count of a query that began at `tick`; returns true if it is still valid, and not too large. */
-  counted(each: Stretch, count: number, tick: number): boolean {
+  counted(each: Segment, count: number, tick: number): boolean {
     if (!this.has(each) || each.isLong) return false;
     if (count > this.maxCount) {
       each.isLong = true;
       this.#long.add(each);
-      this.#isSuspect.delete(each);
+      this.#uncounted.delete(each);
       return false;
     }
     each.countedAt = tick;
     if (count !== each.count) this.#summed = Math.min(this.#summed, each.index);
     each.count = count;
     if (each.movedAt > tick) return false;
-    this.#isSuspect.delete(each);
+    this.#uncounted.delete(each);
     return true;
   }
 
   /**
-   * Divides a long stretch at ids that are `stride` hotels apart, the first at that distance from its mark. `isWhole`: it
+   * Divides a long segment at ids that are `stride` hotels apart, the first at that distance from its start. `isWhole`: it
    * contains no more of them. `moved`: the ids inserted or deleted since the query began. Returns false if it was replaced.
    */
-  divide(each: Stretch, marks: Buffer[], stride: number, isWhole: boolean, moved: string[]): boolean {
+  divide(each: Segment, starts: Buffer[], stride: number, isWhole: boolean, moved: string[]): boolean {
     if (!this.has(each)) return false;
     const known = { count: stride, countedAt: this.tick };
-    const parts = [each.mark, ...marks].map((mark) => stretch(mark, known));
+    const parts = [each.start, ...starts].map((start) => segment(start, known));
     const last = parts.at(-1)!;
     Object.assign(last, { count: 0, countedAt: -1, isLong: !isWhole });
     this.#long.delete(each);
     this.#put([...this.#all.slice(0, each.index), ...parts, ...this.#all.slice(each.index + 1)]);
-    if (isWhole) this.#isSuspect.add(last);
+    if (isWhole) this.#uncounted.add(last);
     for (const id of moved) this.moved(id);
-    if (this.#all.length > MAX_STRETCHES) this.#thin();
+    if (this.#all.length > MAX_SEGMENTS) this.#thin();
     return true;
   }
 
-  /** Merges each two stretches, except long ones. */
+  /** Merges neighbours in pairs, except long ones. */
   #thin(): void {
     this.stride *= 2;
-    const thinned: Stretch[] = [];
-    let left: Stretch | undefined;
+    const thinned: Segment[] = [];
+    let left: Segment | undefined;
     for (const each of this.#all) {
       if (!left || left.isLong || each.isLong) {
         if (left) thinned.push(left);
         left = each;
         continue;
       }
-      const joined = stretch(left.mark, { count: left.count + each.count, countedAt: this.tick });
-      if (this.#isSuspect.has(left) || this.#isSuspect.has(each)) {
+      const joined = segment(left.start, { count: left.count + each.count, countedAt: this.tick });
+      if (this.#uncounted.has(left) || this.#uncounted.has(each)) {
         joined.countedAt = -1;
-        this.#isSuspect.add(joined);
+        this.#uncounted.add(joined);
       }
       thinned.push(joined);
       left = undefined;
     }
     if (left) thinned.push(left);
     this.#put(thinned);
-    for (const each of this.#isSuspect) if (!this.has(each)) this.#isSuspect.delete(each);
+    for (const each of this.#uncounted) if (!this.has(each)) this.#uncounted.delete(each);
   }
 
-  #put(all: Stretch[]): void {
+  #put(all: Segment[]): void {
     this.#all = all;
     for (const [index, each] of all.entries()) {
       each.index = index;
@@ -180,13 +180,13 @@ export class Stretches {
     this.#summed = Math.max(this.#summed, index);
   }
 
-  /** Returns the last stretch whose mark is not after the id. */
+  /** Returns the last segment whose start is not after the id. */
   #indexOf(id: Buffer): number {
     let low = 0;
     let high = this.#all.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >>> 1;
-      if (Buffer.compare(this.#all[middle]!.mark!, id) <= 0) low = middle;
+      if (Buffer.compare(this.#all[middle]!.start!, id) <= 0) low = middle;
       else high = middle - 1;
     }
     return low;

@@ -8,7 +8,7 @@ import { openLog } from '../observability/log.ts';
 import { type Dependency, Metrics } from '../observability/metrics.ts';
 
 /** Objects that every process of an instance has. */
-export class Base {
+export class ProcessContext {
   readonly config: Config;
   readonly shutdown = new Shutdown();
   readonly metrics = new Metrics();

@@ -11,7 +11,7 @@ interface Copy {
 /**
  * Serves a page that is the same for all clients and needs no key. It is made and compressed at its first request.
  */
-export class Page {
+export class StaticPage {
   readonly heads: Heads;
   readonly #make: () => Buffer | Promise<Buffer>;
   readonly #copies = new Map<Encoding | undefined, Promise<Copy>>();

@@ -5,20 +5,20 @@ import type { RedisKeyCache } from '../auth/redis-key-cache.ts';
 import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
-import type { Standing } from '../redis/versioned-values.ts';
+import type { NewerVersionsByKey } from '../redis/versioned-values.ts';
 import { readHotels, readKeys } from './changed-rows.ts';
 
 /** Versions in Redis that are newer than PostgreSQL's, by hotel id and by sha256 of a key. */
-export interface Claims {
-  hotels: Standing;
-  keys: Standing;
+export interface NewerVersions {
+  hotels: NewerVersionsByKey;
+  keys: NewerVersionsByKey;
 }
 
-/** Corrections: the state of PostgreSQL for wrong values. Only the wrong version may be replaced by an older one. */
-export interface Findings {
+/** State of PostgreSQL for wrong values in Redis. Only the versions in `replaced` may be replaced by older ones. */
+export interface Corrections {
   entries: Entry[];
   keys: [sha256: string, key: VersionedKey][];
-  claimed: Claims;
+  replaced: NewerVersions;
 }
 
 /** Reads what Redis holds of these hotels, by id. Hotels that Redis does not hold are missing. */
@@ -51,9 +51,9 @@ function byName<T>(names: string[], held: (T | undefined)[]): Map<string, T> {
 export async function compareHotels(
   sql: Sql,
   held: Map<string, Entry>,
-): Promise<{ wrong: Entry[]; behind: [truth: Entry, heldVersion: number][] }> {
+): Promise<{ wrong: Entry[]; behind: [row: Entry, heldVersion: number][] }> {
   const wrong: Entry[] = [];
-  const behind: [truth: Entry, heldVersion: number][] = [];
+  const behind: [row: Entry, heldVersion: number][] = [];
   if (held.size === 0) return { wrong, behind };
   const rows = await readHotels(sql, [...held.keys()]);
   const nowMs = Date.now();
@@ -73,9 +73,9 @@ export async function compareHotels(
 export async function compareKeys(
   sql: Sql,
   held: Map<string, VersionedKey>,
-): Promise<{ wrong: Findings['keys']; behind: Findings['keys'] }> {
-  const wrong: Findings['keys'] = [];
-  const behind: Findings['keys'] = [];
+): Promise<{ wrong: Corrections['keys']; behind: Corrections['keys'] }> {
+  const wrong: Corrections['keys'] = [];
+  const behind: Corrections['keys'] = [];
   if (held.size === 0) return { wrong, behind };
   const rows = await readKeys(sql, [...held.keys()]);
   for (const [sha256, key] of held) {

@@ -9,14 +9,14 @@ const RETRIED = [408, 429, 500, 502, 503, 504];
 /** Maximum of a server's Retry-After that is followed. */
 const MAX_RETRY_AFTER_S = 60;
 
-export interface Page {
+interface Page {
   changes: { id: string; hotel: { id: string } | null }[];
   next: string;
   more: boolean;
 }
 
 /** Address and key of an API. */
-export interface Api {
+interface Api {
   /** base address, without a slash at its end */
   base: string;
   key: string;
@@ -25,8 +25,8 @@ export interface Api {
 }
 
 /** How a request is repeated. */
-export interface Retries {
-  /** whether the address has returned a page before: a response that is none is temporary then */
+interface Retries {
+  /** whether the address has returned a page before: any other response is then temporary */
   isKnown: boolean;
   /** without end */
   forever: boolean;
@@ -38,7 +38,7 @@ export interface Retries {
  * Returns the page after `next`, 'expired' if the server says so, or undefined after the signal. Retries temporary errors.
  * Throws a `Failure`.
  */
-export async function askPage(
+export async function requestPage(
   { base, key, signal }: Api,
   next: string | undefined,
   waitS: number,
@@ -85,10 +85,10 @@ export async function askPage(
 function readPage(text: string): Page | undefined {
   try {
     const page = JSON.parse(text) as Page;
-    const isSound = page.changes.every(
+    const isValid = page.changes.every(
       ({ id, hotel }) => typeof id === 'string' && (hotel === null || hotel.id === id),
     );
-    if (isSound && typeof page.next === 'string' && typeof page.more === 'boolean') return page;
+    if (isValid && typeof page.next === 'string' && typeof page.more === 'boolean') return page;
   } catch {
     // no JSON, or other fields
   }
