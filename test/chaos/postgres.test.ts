@@ -43,6 +43,15 @@ function cachedOrRejected(scenario: FaultScenario): FaultResult {
   });
 }
 
+/**
+ * Checks the same for faults after which PostgreSQL is available before the feed. Until the feed follows, every request is
+ * read from PostgreSQL, and a machine that is shared with other tests may not do that in time.
+ */
+function cachedOrLate(scenario: FaultScenario): FaultResult {
+  const { failed, rejected, slow } = cachedOrRejected(scenario);
+  return { failed, rejected: [], slow: [...rejected, ...slow] };
+}
+
 /** Checks the promises while PostgreSQL is reachable. */
 function expectUnaffected(scenario: FaultScenario): FaultResult {
   const { unavailable } = countOutcomes(scenario.all);
@@ -89,13 +98,17 @@ describe('cached hotels are served, and other requests rejected at once, while P
     }));
 
   it('has lost the far end of every connection', (context) =>
-    postgresIs(context, {
-      name: 'PostgreSQL half-open: every connection dead, new ones good',
-      shortMs: 2_000,
-      longMs: 5_000,
-      begin: () => fixture.postgres.proxy.halfOpen(),
-      end: () => {},
-    }));
+    postgresIs(
+      context,
+      {
+        name: 'PostgreSQL half-open: every connection dead, new ones good',
+        shortMs: 2_000,
+        longMs: 5_000,
+        begin: () => fixture.postgres.proxy.halfOpen(),
+        end: () => {},
+      },
+      cachedOrLate,
+    ));
 
   it('is unreachable: connections stay open and no byte passes', (context) =>
     postgresIs(context, {
@@ -130,18 +143,22 @@ describe('cached hotels are served, and other requests rejected at once, while P
         () => false,
       );
     };
-    return postgresIs(context, {
-      name: 'PostgreSQL: max_connections exhausted',
-      shortMs: 2_000,
-      longMs: 5_000,
-      begin: async () => {
-        // sequentially, because concurrent attempts would take the processors as well
-        do {
-          while (await takesOne());
-        } while ((await terminateAll(fixture.postgres.sql)).length > 0);
+    return postgresIs(
+      context,
+      {
+        name: 'PostgreSQL: max_connections exhausted',
+        shortMs: 2_000,
+        longMs: 5_000,
+        begin: async () => {
+          // sequentially, because concurrent attempts would take the processors as well
+          do {
+            while (await takesOne());
+          } while ((await terminateAll(fixture.postgres.sql)).length > 0);
+        },
+        end: () => Promise.all(clients.map((client) => client.end({ timeout: 0 }))),
       },
-      end: () => Promise.all(clients.map((client) => client.end({ timeout: 0 }))),
-    });
+      cachedOrLate,
+    );
   });
 
   it('has the table locked by an ALTER TABLE', (context) => {
