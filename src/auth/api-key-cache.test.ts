@@ -83,6 +83,7 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
     postgres: tiers.postgres as never,
     recent,
     isFeedUp: () => tiers.feedUp,
+    mayUseOld: () => true,
     unknownTtlMs: 60_000,
     counts: tiers.counts,
     mayLookUp: () => tiers.mayLookUp,

@@ -35,6 +35,7 @@ export class ApiKeyCache {
   readonly #postgres: Postgres;
   readonly #recent: RecentChanges;
   readonly #isFeedUp: () => boolean;
+  readonly #mayUseOld: () => boolean;
   readonly #counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
   readonly #unknownTtlMs: number;
   readonly #unknownKeys: UnknownKeyLimiter;
@@ -47,6 +48,8 @@ export class ApiKeyCache {
     postgres: Postgres;
     recent: RecentChanges;
     isFeedUp: () => boolean;
+    /** whether the rights of known keys may be used while PostgreSQL is unavailable */
+    mayUseOld: () => boolean;
     unknownTtlMs: number;
     /** counts of lookups; a method call for each would cost a cached request 1 % of its time */
     counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
@@ -57,6 +60,7 @@ export class ApiKeyCache {
     this.#postgres = options.postgres;
     this.#recent = options.recent;
     this.#isFeedUp = options.isFeedUp;
+    this.#mayUseOld = options.mayUseOld;
     this.#unknownTtlMs = options.unknownTtlMs;
     this.#counts = options.counts;
     this.#unknownKeys = new UnknownKeyLimiter(options.mayLookUp);
@@ -92,8 +96,8 @@ export class ApiKeyCache {
   }
 
   /**
-   * Looks up a well-formed key in Redis and PostgreSQL. While both are unavailable a known key keeps its cached rights.
-   * Throws `Unavailable` for other keys then, if the lookup is late while PostgreSQL answers others, and if too many
+   * Looks up a well-formed key in Redis and PostgreSQL. While both are unavailable a known key keeps its cached rights,
+   * if `mayUseOld`. Throws `Unavailable` for other keys then, if the lookup is late while PostgreSQL answers others, and if too many
    * unknown keys are being looked up.
    */
   load(key: string): Promise<Principal | null> {
@@ -144,8 +148,8 @@ export class ApiKeyCache {
     try {
       return await this.#load(key, sha256);
     } catch (error) {
-      // PostgreSQL answers other queries, so the key may have been revoked
-      if (!(error instanceof Unavailable && error.isOutage)) throw error;
+      // if PostgreSQL answers other queries, or did while the feed was silent, the key may have been revoked
+      if (!(error instanceof Unavailable && error.isOutage && this.#mayUseOld())) throw error;
       const known = this.#memory.get(key) ?? (await this.#lastKnown(key, sha256));
       if (!known) throw error;
       // the key remains stale: the feed does not repeat a change that it lost

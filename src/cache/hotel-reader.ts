@@ -25,10 +25,14 @@ export class HotelReader {
   readonly #collections: Collections;
   readonly #origin: HotelRepository;
   readonly #isFeedUp: () => boolean;
+  readonly #mayUseOld: () => boolean;
   readonly #loader: HotelLoader;
   readonly #batcher: LoadBatcher;
 
-  /** While `isFeedUp` returns false, Redis may be outdated, so PostgreSQL is read first. */
+  /**
+   * While `isFeedUp` returns false, Redis may be outdated, so PostgreSQL is read first. `mayUseOld`: whether cached hotels of
+   * any age may be used while PostgreSQL is unavailable.
+   */
   constructor(
     local: LocalCache | undefined,
     redisCache: RedisHotelCache | undefined,
@@ -36,6 +40,7 @@ export class HotelReader {
     recent: RecentChanges,
     collections: Collections,
     isFeedUp: () => boolean,
+    mayUseOld: () => boolean,
     count: CountLookups,
   ) {
     this.#local = local;
@@ -44,6 +49,7 @@ export class HotelReader {
     this.#recent = recent;
     this.#collections = collections;
     this.#isFeedUp = isFeedUp;
+    this.#mayUseOld = mayUseOld;
     this.#loader = new HotelLoader(origin, redisCache, recent, isFeedUp, count);
     this.#batcher = new LoadBatcher(
       (namespace, keys, owner, collection) =>
@@ -101,8 +107,8 @@ export class HotelReader {
         this.#storeLocally(namespace, missed, hotels, began, beganMs);
       },
       async (error) => {
-        // PostgreSQL answers other queries, so these hotels may have changed
-        if (!(error instanceof Unavailable && error.isOutage)) throw error;
+        // if PostgreSQL answers other queries, or did while the feed was silent, these hotels may have changed
+        if (!(error instanceof Unavailable && error.isOutage && this.#mayUseOld())) throw error;
         const known = await this.#lastKnown(namespace, missed, feedUp);
         fillIn(known);
         if (known.includes(undefined)) throw error;

@@ -39,6 +39,11 @@ const FORGET_EVERY_MS = 10_000;
  */
 const FEED_FOLLOWS_MS = 1_000;
 /**
+ * Maximum time between the last message of the change feed and the last answer of PostgreSQL before an outage. A feed on a
+ * dead connection is back within it. Beyond it, cached values may lack changes that clients have seen, and are not used.
+ */
+const MAX_SILENCE_BEFORE_OUTAGE_MS = 4_500;
+/**
  * Rate limit of lookups of unknown keys, over all workers: at most 48 in any second, because a second overlaps six
  * windows.
  */
@@ -69,8 +74,10 @@ export function buildWorker(
   );
   const origin = new HotelRepository(replicas ?? postgres);
   // while PostgreSQL is unavailable no other tier can answer
+  const mayUseOld = () =>
+    feedStatus.lastMessageAtMs >= postgres.lastReachableMs(FEED_FOLLOWS_MS) - MAX_SILENCE_BEFORE_OUTAGE_MS;
   const isTrusted = (nowMs = monotonicMs()) =>
-    feedStatus.isUp(nowMs) || postgres.wasOpenWithin(FEED_FOLLOWS_MS);
+    feedStatus.isUp(nowMs) || (postgres.wasOpenWithin(FEED_FOLLOWS_MS) && mayUseOld());
   const local =
     config.L1_MAX_BYTES === 0
       ? undefined
@@ -96,6 +103,7 @@ export function buildWorker(
     hotelChanges,
     collections,
     () => feedStatus.up,
+    mayUseOld,
     countAnswers,
   );
   const redisBatch =
@@ -130,6 +138,7 @@ export function buildWorker(
     postgres,
     recent: keyChanges,
     isFeedUp: () => feedStatus.up,
+    mayUseOld,
     unknownTtlMs: config.ABSENT_TTL_S * 1000,
     counts: metrics.keyLookups.counts,
     mayLookUp: () => {

@@ -66,6 +66,9 @@ export class Postgres {
   /** consecutive timeouts on the present connections, or on those that replaced them */
   #timeouts = 0;
   #answeredAtMs = -Infinity;
+  #feedReconnectedAtMs = -Infinity;
+  /** `#lastReachableMs` when the circuit breaker last opened */
+  #reachableBeforeOutageMs = -Infinity;
   readonly #waiting = new WaitQueue<() => void>(0, 1);
   readonly #lanes: Record<Lane, LaneState>;
   #watching: NodeJS.Timeout | undefined;
@@ -97,7 +100,10 @@ export class Postgres {
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 250,
-      onChange: onBreaker,
+      onChange: (open, reason) => {
+        if (open) this.#reachableBeforeOutageMs = this.#lastReachableMs;
+        onBreaker(open, reason);
+      },
     });
   }
 
@@ -119,12 +125,21 @@ export class Postgres {
   }
 
   /**
+   * Returns when PostgreSQL last answered, by `performance.now()`; -Infinity: never. While the circuit breaker is open, and
+   * for `afterMs` after, it is the last answer before it opened.
+   */
+  lastReachableMs(afterMs: number): number {
+    return this.wasOpenWithin(afterMs) ? this.#reachableBeforeOutageMs : this.#lastReachableMs;
+  }
+
+  /**
    * Called when the change feed, which comes from PostgreSQL, has reconnected. Connections without a recent response may be
    * half-open, as that of the feed was.
    */
   feedReconnected(): void {
     const isQuiet = performance.now() - this.#answeredAtMs > QUIET_MS;
     if (isQuiet) this.reconnect(this.#limits.timeoutMs / 1_000);
+    this.#feedReconnectedAtMs = performance.now();
     this.#breaker.probeNow();
   }
 
@@ -244,6 +259,10 @@ export class Postgres {
     this.#breaker.close();
     clearTimeout(this.#watching);
     await this.#sql.end({ timeout: 1 });
+  }
+
+  get #lastReachableMs(): number {
+    return Math.max(this.#answeredAtMs, this.#feedReconnectedAtMs);
   }
 
   /** Returns the wait in ms after which too little time is left: a timeout would be blamed on the server. */

@@ -102,6 +102,7 @@ export class InProcessWorker {
       postgres: { query } as never,
       recent: keyChanges,
       isFeedUp,
+      mayUseOld: () => true,
       unknownTtlMs: REDIS_CACHE_OPTIONS.absentTtlMs,
       counts: new Metrics().keyLookups.counts,
       mayLookUp: () => true,
@@ -115,7 +116,7 @@ export class InProcessWorker {
     });
     const { collections } = this;
     this.reader = new HotelReader(
-      ...([this.local, redisCache, origin, hotelChanges, collections, isFeedUp, () => {}] as const),
+      ...([this.local, redisCache, origin, hotelChanges, collections, isFeedUp, () => true, () => {}] as const),
     );
     this.#feedApplier = new FeedApplier({
       hotelChanges,

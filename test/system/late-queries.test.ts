@@ -1,5 +1,6 @@
 import type { Sql } from 'postgres';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
 import type { FaultProxy } from '../support/proxy.ts';
 import { type Service, startBehindProxy } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
@@ -17,7 +18,7 @@ let service: Service;
 
 beforeAll(async () => {
   ({ service, proxy } = await startBehindProxy({
-    hotels: [{ id: 'h', name: 'old' }],
+    hotels: [{ id: 'h', name: 'old' }, { id: 'deleted' }],
     env: { DATABASE_TIMEOUT_MS: String(TIMEOUT_MS) },
   }));
 });
@@ -73,5 +74,25 @@ describe('while the feed is silent', () => {
     );
     await service.get(PATH);
     expect(await queries()).toBe(before + 2);
+  });
+
+  it('and PostgreSQL becomes unavailable later, a hotel or key that may have changed before is not served', async () => {
+    const silentSinceMs = performance.now();
+    const revoked = service.narrowKey;
+    expect((await service.get('/hotels/deleted', { key: revoked })).status).toBe(200);
+    await service.sql`delete from hotels where id = 'deleted'`;
+    await service.sql`update api_keys set revoked_at = now() where key_sha256 = decode(${hashOf(revoked)}, 'hex')`;
+    // PostgreSQL answers for longer than a feed on a dead connection needs to come back
+    await vi.waitUntil(
+      async () => {
+        expect((await service.get(PATH)).status).toBe(200);
+        return performance.now() - silentSinceMs > 6_000;
+      },
+      { timeout: 60_000 },
+    );
+    await proxy.reject();
+    onTestFinished(() => proxy.heal());
+    expect((await service.get('/hotels/deleted')).status).toBe(503);
+    expect((await service.get(PATH, { key: revoked })).status).toBe(503);
   });
 });
