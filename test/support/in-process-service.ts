@@ -116,7 +116,16 @@ export class InProcessWorker {
     });
     const { collections } = this;
     this.reader = new HotelReader(
-      ...([this.local, redisCache, origin, hotelChanges, collections, isFeedUp, () => true, () => {}] as const),
+      ...([
+        this.local,
+        redisCache,
+        origin,
+        hotelChanges,
+        collections,
+        isFeedUp,
+        () => true,
+        () => {},
+      ] as const),
     );
     this.#feedApplier = new FeedApplier({
       hotelChanges,
