@@ -96,9 +96,9 @@ export class ApiKeyCache {
   }
 
   /**
-   * Looks up a well-formed key in Redis and PostgreSQL. While both are unavailable a known key keeps its cached rights,
-   * if `mayUseOld`. Throws `Unavailable` for other keys then, if the lookup is late while PostgreSQL answers others, and if too many
-   * unknown keys are being looked up.
+   * Looks up a well-formed key in Redis and PostgreSQL. While both are unavailable a known key keeps its cached rights, if
+   * `mayUseOld`. Throws `Unavailable` for other keys then, if the lookup is late while PostgreSQL answers others, and if
+   * too many unknown keys are being looked up.
    */
   load(key: string): Promise<Principal | null> {
     const sha256 = hashOf(key);

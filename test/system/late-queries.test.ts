@@ -91,7 +91,6 @@ describe('while the feed is silent', () => {
       { timeout: 60_000 },
     );
     await proxy.reject();
-    onTestFinished(() => proxy.heal());
     expect((await service.get('/hotels/deleted')).status).toBe(503);
     expect((await service.get(PATH, { key: revoked })).status).toBe(503);
   });
