@@ -92,3 +92,8 @@ export class Unavailable extends Error {
     this.isOutage = this.rejection === 'postgres_unavailable' || this.cause !== undefined;
   }
 }
+
+/** Returns true if a dependency is unavailable, rather than late or busy. */
+export function isOutage(error: unknown): boolean {
+  return error instanceof Unavailable && error.isOutage;
+}

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RecentChanges } from '../cache/recent-changes.ts';
-import { type Rejection, Unavailable } from '../errors.ts';
+import { isOutage, type Rejection, Unavailable } from '../errors.ts';
 import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
 import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
@@ -83,7 +83,7 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
     postgres: tiers.postgres as never,
     recent,
     isFeedUp: () => tiers.feedUp,
-    mayUseOld: () => true,
+    mayUseOld: isOutage,
     unknownTtlMs: 60_000,
     counts: tiers.counts,
     mayLookUp: () => tiers.mayLookUp,
@@ -376,6 +376,13 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
     apiKeys.markAllStale();
     expect(apiKeys.find(key)).toBeUndefined();
+  });
+
+  it('a key of which a change may have been missed is not accepted', async () => {
+    recent.noteAll();
+    apiKeys.markAllStale();
+    apiKeys.dropStale();
+    await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
   });
 
   it('an expired key is still rejected', async () => {

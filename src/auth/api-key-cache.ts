@@ -1,6 +1,5 @@
 import { FEED_DOWN_FRESH_MS } from '../cache/local-cache.ts';
 import type { RecentChanges } from '../cache/recent-changes.ts';
-import { Unavailable } from '../errors.ts';
 import { monotonicMs, wallAt } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import type { Postgres } from '../postgres/client.ts';
@@ -35,7 +34,7 @@ export class ApiKeyCache {
   readonly #postgres: Postgres;
   readonly #recent: RecentChanges;
   readonly #isFeedUp: () => boolean;
-  readonly #mayUseOld: () => boolean;
+  readonly #mayUseOld: (error: unknown) => boolean;
   readonly #counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
   readonly #unknownTtlMs: number;
   readonly #unknownKeys: UnknownKeyLimiter;
@@ -48,8 +47,11 @@ export class ApiKeyCache {
     postgres: Postgres;
     recent: RecentChanges;
     isFeedUp: () => boolean;
-    /** whether the rights of known keys may be used while PostgreSQL is unavailable */
-    mayUseOld: () => boolean;
+    /**
+     * whether the cached rights of keys may be used after this error of a lookup: if PostgreSQL answers other queries, or
+     * did while the feed was silent, they may be revoked
+     */
+    mayUseOld: (error: unknown) => boolean;
     unknownTtlMs: number;
     /** counts of lookups; a method call for each would cost a cached request 1 % of its time */
     counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
@@ -138,6 +140,11 @@ export class ApiKeyCache {
     this.#memory.markAllStale();
   }
 
+  /** Makes the rights of keys that are marked as possibly changed unusable, also while PostgreSQL is unavailable. */
+  dropStale(): void {
+    this.#memory.dropStale();
+  }
+
   /** Drops every key: none is accepted before it is loaded again. */
   clear(): void {
     this.#inFlight.clear();
@@ -148,9 +155,9 @@ export class ApiKeyCache {
     try {
       return await this.#load(key, sha256);
     } catch (error) {
-      // if PostgreSQL answers other queries, or did while the feed was silent, the key may have been revoked
-      if (!(error instanceof Unavailable && error.isOutage && this.#mayUseOld())) throw error;
-      const known = this.#memory.get(key) ?? (await this.#lastKnown(key, sha256));
+      if (!this.#mayUseOld(error)) throw error;
+      const cached = this.#memory.get(key);
+      const known = cached?.usableInOutage ? cached : await this.#lastKnown(key, sha256);
       if (!known) throw error;
       // the key remains stale: the feed does not repeat a change that it lost
       const nowMs = monotonicMs();

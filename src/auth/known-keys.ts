@@ -13,6 +13,8 @@ export interface CachedKey {
   checkedAtMs: number;
   /** a change may have been lost: the key is reloaded before its next use */
   stale: boolean;
+  /** false: the rights are not even used while PostgreSQL is unavailable */
+  usableInOutage: boolean;
   /** the last reload failed: until this time the cached rights are used */
   retryAtMs: number;
 }
@@ -44,6 +46,7 @@ export class KnownKeys {
       sha256,
       checkedAtMs: beganMs,
       stale: false,
+      usableInOutage: true,
       retryAtMs: 0,
     };
     table.set(key, known);
@@ -74,5 +77,10 @@ export class KnownKeys {
         known.stale = true;
         known.retryAtMs = 0;
       }
+  }
+
+  /** Makes the rights of stale keys unusable. */
+  dropStale(): void {
+    for (const known of this.#known.values()) if (known.stale) known.usableInOutage = false;
   }
 }

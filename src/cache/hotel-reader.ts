@@ -1,5 +1,4 @@
 import type { Collections } from '../collections/collections.ts';
-import { Unavailable } from '../errors.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository } from '../hotels/repository.ts';
@@ -25,13 +24,14 @@ export class HotelReader {
   readonly #collections: Collections;
   readonly #origin: HotelRepository;
   readonly #isFeedUp: () => boolean;
-  readonly #mayUseOld: () => boolean;
+  readonly #mayUseOld: (error: unknown) => boolean;
   readonly #loader: HotelLoader;
   readonly #batcher: LoadBatcher;
 
   /**
    * While `isFeedUp` returns false, Redis may be outdated, so PostgreSQL is read first. `mayUseOld`: whether cached hotels of
-   * any age may be used while PostgreSQL is unavailable.
+   * any age may be used after this error of a load. If PostgreSQL answers other queries, or did while the feed was silent,
+   * they may have changed.
    */
   constructor(
     local: LocalCache | undefined,
@@ -40,7 +40,7 @@ export class HotelReader {
     recent: RecentChanges,
     collections: Collections,
     isFeedUp: () => boolean,
-    mayUseOld: () => boolean,
+    mayUseOld: (error: unknown) => boolean,
     count: CountLookups,
   ) {
     this.#local = local;
@@ -107,8 +107,7 @@ export class HotelReader {
         this.#storeLocally(namespace, missed, hotels, began, beganMs);
       },
       async (error) => {
-        // if PostgreSQL answers other queries, or did while the feed was silent, these hotels may have changed
-        if (!(error instanceof Unavailable && error.isOutage && this.#mayUseOld())) throw error;
+        if (!this.#mayUseOld(error)) throw error;
         const known = await this.#lastKnown(namespace, missed, feedUp);
         fillIn(known);
         if (known.includes(undefined)) throw error;

@@ -84,6 +84,21 @@ describe('a local cache marked stale', () => {
     expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
     expect(local.lastKnown('id', 'nobody')).toBeNull();
   });
+
+  it('returns no entry after the stale ones were dropped', () => {
+    store();
+    local.storeAbsent('id', 'nobody', true);
+    local.markAllStale();
+    local.dropStale();
+    expect([local.lastKnown('registry', '7'), local.lastKnown('id', 'nobody')]).toEqual([
+      undefined,
+      undefined,
+    ]);
+    vi.advanceTimersByTime(1);
+    store();
+    local.markAllStale();
+    expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
+  });
 });
 
 it('the age of an entry does not depend on steps of the wall clock', () => {

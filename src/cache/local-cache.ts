@@ -46,6 +46,8 @@ export class LocalCache {
   readonly #refreshing = new Set<string>();
   /** entries stored before this time are used only while PostgreSQL is unavailable */
   #validFromMs = -Infinity;
+  /** entries stored before this time are not used */
+  #usableFromMs = -Infinity;
   /** entries still to be stored without sampling, because all became stale */
   #unsampled = 0;
   /** entries not stored since the last that was sampled */
@@ -175,7 +177,7 @@ export class LocalCache {
   /** Returns the entry of a key, of any age, as it reads today, for use while PostgreSQL is unavailable. Undefined: none. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // at time -Infinity no entry has expired
-    const ref = this.#arena.find(namespace, key, -Infinity);
+    const ref = this.#arena.find(namespace, key, -Infinity, this.#usableFromMs);
     if (ref === MISS) return undefined;
     return ref === ABSENT ? null : new Entry(this.#arena.read(ref)).at(wallAt(monotonicMs()));
   }
@@ -196,6 +198,11 @@ export class LocalCache {
     // the clock's resolution: an entry of the same microsecond may be older than this call
     this.#validFromMs = monotonicMs() + 0.001;
     this.#unsampled = this.#arena.stats().entries;
+  }
+
+  /** Makes the entries that are marked stale unknown to `lastKnown` too. */
+  dropStale(): void {
+    this.#usableFromMs = this.#validFromMs;
   }
 
   /** Drops entries that came from Redis since then, and possibly more. */

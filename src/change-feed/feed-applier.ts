@@ -10,6 +10,7 @@ import type { Collections } from '../collections/collections.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import { MAX_UNHEARD_MS, type UnheardTime } from '../postgres/unheard-time.ts';
 import { Confirmation } from './confirmation.ts';
 import type { FeedStatus } from './feed-status.ts';
 import { announcedBy, type FeedMessage } from './messages.ts';
@@ -27,6 +28,7 @@ interface WorkerCaches {
   redisHotels: RedisHotelCache | undefined;
   redisKeys: RedisKeyCache | undefined;
   feedStatus: FeedStatus;
+  unheardTime: UnheardTime;
   logPositions: PositionWatch;
   metrics: Metrics;
 }
@@ -73,12 +75,17 @@ export class FeedApplier {
     if (message.t?.includes('keys')) {
       keyChanges.noteAll();
       apiKeys.markAllStale();
+      apiKeys.dropStale();
     }
   }
 
-  /** Marks every cached value as stale, because messages may have been missed. */
+  /**
+   * Marks every cached value as stale, because messages may have been missed. While PostgreSQL is unavailable, stale values
+   * are used for what is left of the time for which it may have been available without a message.
+   */
   reset(): void {
-    const { feedStatus, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } = this.#parts;
+    const { feedStatus, unheardTime, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } =
+      this.#parts;
     feedStatus.lost();
     metrics.feedResets.inc();
     hotelChanges.noteAll();
@@ -88,6 +95,9 @@ export class FeedApplier {
     this.#parts.collections.forget();
     pageIndex.forget();
     apiKeys.markAllStale();
+    const usableMs = MAX_UNHEARD_MS - unheardTime.ms;
+    if (usableMs <= 0) this.#dropStale();
+    else setTimeout(() => this.#dropStale(), usableMs).unref();
   }
 
   /** Handles a step of the wall clock, or a sleep of the machine, after which messages may have been missed. */
@@ -137,6 +147,11 @@ export class FeedApplier {
   useGeneration(generation: string): void {
     this.#parts.redisHotels?.useGeneration(generation);
     this.#parts.redisKeys?.useGeneration(generation);
+  }
+
+  #dropStale(): void {
+    this.#parts.local?.dropStale();
+    this.#parts.apiKeys.dropStale();
   }
 
   #changed(namespace: Namespace, key: string, version: number): void {

@@ -1,5 +1,6 @@
 import { monotonicMs } from '../lib/clock.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
+import type { UnheardTime } from '../postgres/unheard-time.ts';
 import { MAX_SILENCE_MS } from './listener.ts';
 
 /**
@@ -10,13 +11,17 @@ const FRESH_MS = 900;
 /** Tracks when a worker last received a message. Every worker uses its own clock. */
 export class FeedStatus {
   #receivedAtMs = -Infinity;
-  #lastMessageAtMs = -Infinity;
   #position: FeedPosition | undefined;
+  readonly #unheardTime: UnheardTime;
+
+  constructor(unheardTime: UnheardTime) {
+    this.#unheardTime = unheardTime;
+  }
 
   /** `agoMs`: time since the instance received the message. */
   received(position: FeedPosition | undefined, agoMs: number): void {
     this.#receivedAtMs = monotonicMs() - agoMs;
-    this.#lastMessageAtMs = this.#receivedAtMs;
+    this.#unheardTime.heard(this.#receivedAtMs);
     this.#position = position;
   }
 
@@ -29,11 +34,6 @@ export class FeedStatus {
   /** Returns the position of the last message; undefined if it is unknown or there may be later ones. */
   get announced(): FeedPosition | undefined {
     return this.up ? this.#position : undefined;
-  }
-
-  /** Time of the last message, also if later ones may have been missed; -Infinity: there was none. */
-  get lastMessageAtMs(): number {
-    return this.#lastMessageAtMs;
   }
 
   /** Returns false if this worker may have missed changes. */

@@ -33,7 +33,7 @@ export interface ListenerOptions extends HistoryOptions {
   open: () => Sql;
   /** an instance waits for a message */
   onRequest: () => void;
-  /** `receivedAtMs`: wall-clock time */
+  /** `receivedAtMs`: by `systemMs` */
   onMessage: (message: FeedMessage, receivedAtMs: number) => void;
   /**
    * announced changes may have been missed, so every cache must be marked stale. After a reconnect the first message

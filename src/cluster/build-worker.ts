@@ -14,6 +14,7 @@ import { ChangesReader } from '../changes/changes-reader.ts';
 import { PositionWatch } from '../changes/position-watch.ts';
 import { Collections } from '../collections/collections.ts';
 import { CollectionRepository } from '../collections/repository.ts';
+import { isOutage } from '../errors.ts';
 import { HotelList } from '../hotels/hotel-list.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { changesOperation } from '../http/changes-handler.ts';
@@ -23,6 +24,7 @@ import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { AccessLog } from '../observability/access-log.ts';
+import { MAX_UNHEARD_MS, UnheardTime } from '../postgres/unheard-time.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import { type LeaseRequest, UNKNOWN_KEYS_ID } from '../rate-limit/rate-limit.ts';
 import { Redis } from '../redis/client.ts';
@@ -38,11 +40,8 @@ const FORGET_EVERY_MS = 10_000;
  * before: reloading everything older than 3.3 s at once would overload PostgreSQL.
  */
 const FEED_FOLLOWS_MS = 1_000;
-/**
- * Maximum time between the last message of the change feed and the last answer of PostgreSQL before an outage. A feed on a
- * dead connection is back within it. Beyond it, cached values may lack changes that clients have seen, and are not used.
- */
-const MAX_SILENCE_BEFORE_OUTAGE_MS = 4_500;
+/** Maximum time for which an idle worker does not know whether PostgreSQL is available, while the feed is silent. */
+const CHECK_EVERY_MS = 500;
 /**
  * Rate limit of lookups of unknown keys, over all workers: at most 48 in any second, because a second overlaps six
  * windows.
@@ -59,7 +58,8 @@ export function buildWorker(
   requestLeases: (requests: LeaseRequest[]) => void,
 ) {
   const { config, shutdown, metrics } = context;
-  const feedStatus = new FeedStatus();
+  const unheardTime = new UnheardTime();
+  const feedStatus = new FeedStatus(unheardTime);
   const hotelChanges = new RecentChanges();
   const keyChanges = new RecentChanges();
   const forgetting = setInterval(() => {
@@ -68,16 +68,18 @@ export function buildWorker(
   }, FORGET_EVERY_MS);
   shutdown.push('recent changes', () => clearInterval(forgetting));
 
-  const { postgres, replicas } = openPostgres(context, () => feedStatus.announced);
+  const { postgres, replicas } = openPostgres(context, () => feedStatus.announced, unheardTime);
   const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
     metrics.called('redis', seconds, succeeded),
   );
   const origin = new HotelRepository(replicas ?? postgres);
+  const checking = setInterval(() => feedStatus.up || postgres.checkIfQuiet(CHECK_EVERY_MS), CHECK_EVERY_MS);
+  shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
+  const lacksLittle = () => unheardTime.ms <= MAX_UNHEARD_MS;
   // while PostgreSQL is unavailable no other tier can answer
-  const mayUseOld = () =>
-    feedStatus.lastMessageAtMs >= postgres.lastReachableMs(FEED_FOLLOWS_MS) - MAX_SILENCE_BEFORE_OUTAGE_MS;
+  const mayUseOld = (error: unknown) => isOutage(error) && lacksLittle();
   const isTrusted = (nowMs = monotonicMs()) =>
-    feedStatus.isUp(nowMs) || (postgres.wasOpenWithin(FEED_FOLLOWS_MS) && mayUseOld());
+    feedStatus.isUp(nowMs) || (postgres.wasOpenWithin(FEED_FOLLOWS_MS) && lacksLittle());
   const local =
     config.L1_MAX_BYTES === 0
       ? undefined
@@ -161,6 +163,7 @@ export function buildWorker(
     redisHotels: redisCache?.hotels,
     redisKeys: redisCache?.keys,
     feedStatus,
+    unheardTime,
     metrics,
   });
   const accessLog = new AccessLog(context.log, {
@@ -214,6 +217,6 @@ export function buildWorker(
       collections,
       apiKeys,
     },
-    ...{ limiter, feedStatus, feedApplier, logPositions, pipeline, server, maxConnections },
+    ...{ limiter, feedStatus, feedApplier, unheardTime, logPositions, pipeline, server, maxConnections },
   };
 }

@@ -9,8 +9,12 @@ interface Feed {
   /** the history of the database */
   history: string;
   generation: string;
-  /** wall-clock time of the last message; -Infinity while the feed is down */
+  /** false if changes may be missed */
+  isUp: boolean;
+  /** time of the last message, by `systemMs`; -Infinity if there was none */
   receivedAtMs: number;
+  /** time of the last reconnect likewise */
+  reconnectedAtMs: number;
   /** the last received position */
   position: FeedPosition | undefined;
 }
@@ -32,7 +36,7 @@ export interface Start extends Feed {
 export type ToWorker =
   /** earlier messages, `drain` excepted, are not for this worker */
   | Start
-  /** `receivedAtMs`: wall-clock time, because a stalled process reads the message later */
+  /** `receivedAtMs`: by `systemMs`, because a stalled process reads the message later */
   | { type: 'feed'; message: FeedMessage; receivedAtMs: number }
   /** the change feed has reconnected */
   | { type: 'reconnected' }

@@ -4,6 +4,7 @@ import { Postgres } from '../postgres/client.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { type FeedPosition, Replica } from '../postgres/replica.ts';
 import { Replicas } from '../postgres/replicas.ts';
+import type { UnheardTime } from '../postgres/unheard-time.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /** PostgreSQL for a worker. */
@@ -13,13 +14,17 @@ interface OpenPostgres {
   replicas: Replicas | undefined;
 }
 
-/** Connects to PostgreSQL and its replicas. `announced`: returns the last received position. */
+/**
+ * Connects to PostgreSQL and its replicas. `announced`: returns the last received position. `unheardTime` is told when
+ * PostgreSQL, not a replica, is available.
+ */
 export function openPostgres(
   context: ProcessContext,
   announced: () => FeedPosition | undefined,
+  unheardTime: UnheardTime,
 ): OpenPostgres {
   const { config, shutdown, metrics } = context;
-  const open = (url: () => string, dependency: Dependency, timeoutMs: number) =>
+  const open = (url: () => string, dependency: Dependency, timeoutMs: number, unheard?: UnheardTime) =>
     new Postgres(
       () =>
         openDatabase(url(), config.DATABASE_POOL_SIZE, {
@@ -31,8 +36,9 @@ export function openPostgres(
       { connections: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT, timeoutMs },
       context.onBreaker(dependency),
       (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
+      unheard,
     );
-  const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS);
+  const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, unheardTime);
   shutdown.push('PostgreSQL', () => postgres.close());
   const urls = replicaUrlsOf(config);
   if (urls.length === 0) return { postgres, replicas: undefined };

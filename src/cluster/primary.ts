@@ -5,6 +5,7 @@ import { announcedBy } from '../change-feed/messages.ts';
 import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
+import { systemMs } from '../lib/clock.ts';
 import { Failure } from '../lib/failure.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
 import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
@@ -92,6 +93,7 @@ export async function runPrimary(given: Config): Promise<void> {
   context.secret.use(secret);
   let announced: FeedPosition | undefined;
   let receivedAtMs = -Infinity;
+  let reconnectedAtMs = -Infinity;
   const { invalidator, listener, redis } = followChanges(context, found, {
     onMessage: (message, atMs) => {
       receivedAtMs = atMs;
@@ -100,7 +102,10 @@ export async function runPrimary(given: Config): Promise<void> {
       invalidator.received(message);
       workers?.broadcast({ type: 'feed', message, receivedAtMs });
     },
-    onReconnect: () => workers?.broadcast({ type: 'reconnected' }),
+    onReconnect: () => {
+      reconnectedAtMs = systemMs();
+      workers?.broadcast({ type: 'reconnected' });
+    },
     onReset: () => workers?.broadcast({ type: 'reset' }),
     onHistory: (position) => {
       ({ history, generation, secret } = position);
@@ -130,7 +135,9 @@ export async function runPrimary(given: Config): Promise<void> {
       documents,
       history,
       generation,
-      receivedAtMs: listener.isUp ? receivedAtMs : -Infinity,
+      isUp: listener.isUp,
+      receivedAtMs,
+      reconnectedAtMs,
       position: announced,
       secret,
     }),

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { onClockStep, systemMs } from '../lib/clock.ts';
+import { monotonicMs, onClockStep, systemMs } from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
@@ -50,6 +50,7 @@ function startWorker({
     limiter,
     feedStatus,
     feedApplier,
+    unheardTime,
     logPositions,
     pipeline,
     server,
@@ -135,7 +136,10 @@ function startWorker({
     process.exit(0);
   };
 
-  if (feed.receivedAtMs > -Infinity) feedStatus.received(feed.position, systemMs() - feed.receivedAtMs);
+  const agoMs = systemMs() - feed.receivedAtMs;
+  if (feed.isUp) feedStatus.received(feed.position, agoMs);
+  else if (agoMs < Infinity) unheardTime.heard(monotonicMs() - agoMs);
+  unheardTime.available(monotonicMs() - (systemMs() - feed.reconnectedAtMs));
   onClockStep((byMs) => feedApplier.clockStepped(byMs));
   start().catch(fail);
   return (message) => {

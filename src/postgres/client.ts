@@ -5,6 +5,7 @@ import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { DeadlineExceeded, StallTolerantDeadline, withDeadline } from '../lib/deadline.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { completed, withoutHoles } from './connect.ts';
+import { UnheardTime } from './unheard-time.ts';
 
 /**
  * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
@@ -61,14 +62,12 @@ export class Postgres {
   readonly #limits: { connections: number; queueLimit: number; timeoutMs: number };
   readonly #breaker: CircuitBreaker;
   readonly #onCall: OnCall;
+  readonly #unheardTime: UnheardTime;
   #sql: Sql;
   #running = 0;
   /** consecutive timeouts on the present connections, or on those that replaced them */
   #timeouts = 0;
   #answeredAtMs = -Infinity;
-  #feedReconnectedAtMs = -Infinity;
-  /** `#lastReachableMs` when the circuit breaker last opened */
-  #reachableBeforeOutageMs = -Infinity;
   readonly #waiting = new WaitQueue<() => void>(0, 1);
   readonly #lanes: Record<Lane, LaneState>;
   #watching: NodeJS.Timeout | undefined;
@@ -80,8 +79,10 @@ export class Postgres {
     limits: { connections: number; queueLimit: number; timeoutMs: number },
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
+    unheardTime = new UnheardTime(),
   ) {
     this.#onCall = onCall;
+    this.#unheardTime = unheardTime;
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
@@ -101,7 +102,8 @@ export class Postgres {
       failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 250,
       onChange: (open, reason) => {
-        if (open) this.#reachableBeforeOutageMs = this.#lastReachableMs;
+        if (open) unheardTime.outageBegan();
+        else unheardTime.outageEnded(performance.now());
         onBreaker(open, reason);
       },
     });
@@ -125,21 +127,13 @@ export class Postgres {
   }
 
   /**
-   * Returns when PostgreSQL last answered, by `performance.now()`; -Infinity: never. While the circuit breaker is open, and
-   * for `afterMs` after, it is the last answer before it opened.
-   */
-  lastReachableMs(afterMs: number): number {
-    return this.wasOpenWithin(afterMs) ? this.#reachableBeforeOutageMs : this.#lastReachableMs;
-  }
-
-  /**
    * Called when the change feed, which comes from PostgreSQL, has reconnected. Connections without a recent response may be
    * half-open, as that of the feed was.
    */
   feedReconnected(): void {
     const isQuiet = performance.now() - this.#answeredAtMs > QUIET_MS;
     if (isQuiet) this.reconnect(this.#limits.timeoutMs / 1_000);
-    this.#feedReconnectedAtMs = performance.now();
+    this.#unheardTime.available(performance.now());
     this.#breaker.probeNow();
   }
 
@@ -254,15 +248,18 @@ export class Postgres {
     await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
   }
 
+  /** Queries the server if it has answered nothing for this time, so that an outage is noticed without requests. */
+  checkIfQuiet(ms: number): void {
+    const isQuiet = performance.now() - this.#answeredAtMs >= ms;
+    if (isQuiet && this.#running === 0 && !this.#breaker.open)
+      this.query(PROBE, '', 'background').catch(() => {});
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#breaker.close();
     clearTimeout(this.#watching);
     await this.#sql.end({ timeout: 1 });
-  }
-
-  get #lastReachableMs(): number {
-    return Math.max(this.#answeredAtMs, this.#feedReconnectedAtMs);
   }
 
   /** Returns the wait in ms after which too little time is left: a timeout would be blamed on the server. */
@@ -309,7 +306,7 @@ export class Postgres {
     const sql = this.#sql;
     const startedAtMs = performance.now();
     const onPortion = () => {
-      this.#answeredAtMs = performance.now();
+      this.#answered();
       deadline.restart();
     };
     this.#watch();
@@ -318,7 +315,7 @@ export class Postgres {
       const result = completed(await deadline.bound(run(sql, onPortion)));
       this.#timeouts = 0;
       succeeded = true;
-      this.#answeredAtMs = performance.now();
+      this.#answered();
       return result;
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
@@ -337,6 +334,11 @@ export class Postgres {
     }
   }
 
+  #answered(): void {
+    this.#answeredAtMs = performance.now();
+    this.#unheardTime.available(this.#answeredAtMs);
+  }
+
   /** Probes the server while queries run and none was answered recently. */
   #watch(): void {
     this.#watching ??= setTimeout(() => {
@@ -352,7 +354,7 @@ export class Postgres {
     this.#pinging = true;
     try {
       completed(await PROBE(this.#sql));
-      this.#answeredAtMs = performance.now();
+      this.#answered();
     } catch {
       // the running queries decide
     } finally {

@@ -26,6 +26,7 @@ import { MacSecret } from '../../src/lib/mac.ts';
 import { Events } from '../../src/observability/events.ts';
 import { openLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
+import { UnheardTime } from '../../src/postgres/unheard-time.ts';
 import { Redis } from '../../src/redis/client.ts';
 import { closeAtEnd } from './cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
@@ -36,6 +37,7 @@ const UNTIL_MS = 20_000;
 const COMPARE_STEPS = 6;
 /** Secret of the values of keys in Redis. */
 const KEY_SECRET = new MacSecret();
+const METRICS = new Metrics();
 const REDIS_CACHE_OPTIONS = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
 
 /** Point at which work waits while it is closed. */
@@ -75,7 +77,8 @@ export class InProcessWorker {
   readonly collectionRepository: CollectionRepository;
   readonly collections: Collections;
   readonly #feedApplier: FeedApplier;
-  readonly #feedStatus = new FeedStatus();
+  readonly #unheardTime = new UnheardTime();
+  readonly #feedStatus = new FeedStatus(this.#unheardTime);
 
   constructor(sql: Sql, redis: Redis, generation: string) {
     const redisCache = new RedisHotelCache(redis, REDIS_CACHE_OPTIONS);
@@ -91,7 +94,7 @@ export class InProcessWorker {
     const origin = new HotelRepository({ query, rows } as never);
     const [hotelChanges, keyChanges] = [new RecentChanges(), new RecentChanges()];
     const isFeedUp = () => this.#feedStatus.up;
-    this.local = new LocalCache(4 * 1024 ** 2, {
+    this.local = new LocalCache(1024 ** 2, {
       isFeedUp: isFeedUp,
       absentTtlMs: REDIS_CACHE_OPTIONS.absentTtlMs,
       refresh: () => {},
@@ -104,7 +107,7 @@ export class InProcessWorker {
       isFeedUp,
       mayUseOld: () => true,
       unknownTtlMs: REDIS_CACHE_OPTIONS.absentTtlMs,
-      counts: new Metrics().keyLookups.counts,
+      counts: METRICS.keyLookups.counts,
       mayLookUp: () => true,
     });
     this.collectionRepository = new CollectionRepository({ rows } as never);
@@ -139,8 +142,9 @@ export class InProcessWorker {
       redisHotels: redisCache,
       redisKeys: redisKeys,
       feedStatus: this.#feedStatus,
+      unheardTime: this.#unheardTime,
       logPositions: new PositionWatch(isFeedUp),
-      metrics: new Metrics(),
+      metrics: METRICS,
     });
     this.#feedApplier.useGeneration(generation);
     this.#feedStatus.received(undefined, 0);
@@ -236,7 +240,7 @@ export class InProcessService {
     });
     await redis.connected(1_000);
     const redisStores = { redis, ...storesOf(redis) };
-    const term = await Term.begin(sql, redisStores, null, NOTHING_RECEIVED, new Metrics(), EVENTS);
+    const term = await Term.begin(sql, redisStores, null, NOTHING_RECEIVED, METRICS, EVENTS);
     const service = new InProcessService(database, redisDatabase, redisStores, term);
     const secret = new MacSecret();
     secret.use((await readPosition(sql)).secret);
@@ -294,14 +298,7 @@ export class InProcessService {
     const [{ leader }] = (await this.sql`select leader from hotel_api_feed_position`) as unknown as [
       { leader: string },
     ];
-    const term = await Term.begin(
-      sql,
-      redisStores,
-      this.#writeMarker,
-      NOTHING_RECEIVED,
-      new Metrics(),
-      EVENTS,
-    );
+    const term = await Term.begin(sql, redisStores, this.#writeMarker, NOTHING_RECEIVED, METRICS, EVENTS);
     // this service's own term continues, as if it had begun after this one
     await this.sql`update hotel_api_feed_position set leader = ${leader}, written_by = pg_current_xact_id()`;
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;

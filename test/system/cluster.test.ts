@@ -199,7 +199,9 @@ describe('a worker that is ordered to drain during its start', () => {
     const feed = {
       history: 'h',
       generation: '1',
+      isUp: false,
       receivedAtMs: -Infinity,
+      reconnectedAtMs: -Infinity,
       position: undefined,
       secret: new Uint8Array(32),
       warmUpMs: 0,

@@ -1,6 +1,7 @@
 import type { Sql } from 'postgres';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
+import { insertKey } from '../support/key.ts';
 import type { FaultProxy } from '../support/proxy.ts';
 import { type Service, startBehindProxy } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
@@ -18,7 +19,7 @@ let service: Service;
 
 beforeAll(async () => {
   ({ service, proxy } = await startBehindProxy({
-    hotels: [{ id: 'h', name: 'old' }, { id: 'deleted' }],
+    hotels: [{ id: 'h' }, { id: 'deleted' }, { id: 'missed' }],
     env: { DATABASE_TIMEOUT_MS: String(TIMEOUT_MS) },
   }));
 });
@@ -46,6 +47,27 @@ async function delay(sql: Sql, [table, text]: readonly [string, string], seconds
     await sql`select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'`;
     await sql.unsafe(`alter table ${table} disable row level security; drop policy late on ${table}`);
   });
+}
+
+/** Has the service cache a hotel and a new key, deletes the hotel, revokes the key and returns it. */
+async function deleteAndRevoke(id: string): Promise<string> {
+  const key = await insertKey(service.sql, []);
+  expect((await service.get(`/hotels/${id}`, { key })).status).toBe(200);
+  await service.sql`delete from hotels where id = ${id}`;
+  await service.sql`update api_keys set revoked_at = now() where key_sha256 = decode(${hashOf(key)}, 'hex')`;
+  return key;
+}
+
+/** Lets the service read from PostgreSQL for this time. */
+async function readFor(ms: number): Promise<void> {
+  const untilMs = performance.now() + ms;
+  await vi.waitUntil(
+    async () => {
+      expect((await service.get(PATH)).status).toBe(200);
+      return performance.now() > untilMs;
+    },
+    { timeout: 60_000 },
+  );
 }
 
 describe('while the feed is silent', () => {
@@ -76,22 +98,34 @@ describe('while the feed is silent', () => {
     expect(await queries()).toBe(before + 2);
   });
 
-  it('and PostgreSQL becomes unavailable later, a hotel or key that may have changed before is not served', async () => {
-    const silentSinceMs = performance.now();
-    const revoked = service.narrowKey;
-    expect((await service.get('/hotels/deleted', { key: revoked })).status).toBe(200);
-    await service.sql`delete from hotels where id = 'deleted'`;
-    await service.sql`update api_keys set revoked_at = now() where key_sha256 = decode(${hashOf(revoked)}, 'hex')`;
+  it('a hotel or key that may have changed is not served when PostgreSQL becomes unavailable later', async () => {
+    const revoked = await deleteAndRevoke('deleted');
     // PostgreSQL answers for longer than a feed on a dead connection needs to come back
-    await vi.waitUntil(
-      async () => {
-        expect((await service.get(PATH)).status).toBe(200);
-        return performance.now() - silentSinceMs > 6_000;
-      },
-      { timeout: 60_000 },
-    );
+    await readFor(6_000);
     await proxy.reject();
     expect((await service.get('/hotels/deleted')).status).toBe(503);
     expect((await service.get(PATH, { key: revoked })).status).toBe(503);
   });
+});
+
+it('after the feed has missed changes, no earlier copy is served when PostgreSQL becomes unavailable', async () => {
+  const revoked = await deleteAndRevoke('missed');
+  // the connection of the feed is replaced after 3 s
+  await readFor(5_000);
+  const resets = await service.metric('hotel_api_feed_resets_total');
+  await proxy.heal();
+  await within(
+    10_000,
+    () => service.metric('hotel_api_feed_resets_total'),
+    (now) => expect(now).toBeGreaterThan(resets),
+  );
+  await proxy.reject();
+  await within(
+    10_000,
+    () => service.metric('hotel_api_change_feed_up'),
+    (up) => expect(up).toBe(0),
+  );
+  // Redis knows both changes
+  expect((await service.get('/hotels/missed')).status).toBe(404);
+  expect((await service.get(PATH, { key: revoked })).status).toBe(401);
 });
