@@ -15,77 +15,6 @@ await needs('redis');
 
 const PATH = '/hotels/channel/C1';
 
-describe('a change of a collection is effective everywhere within a second:', () => {
-  let service: Service;
-  let allWorkers: AllWorkers;
-  let proxy: FaultProxy;
-  let key: string;
-
-  beforeAll(async () => {
-    const hotels = [1, 2, 3].map((n) => ({ id: `h${n}`, channel_id: `C${n}` }));
-    ({ service, proxy } = await startBehindProxy({ workers: 2, hotels }));
-    allWorkers = await AllWorkers.of(service, await startBeside(service, { workers: 2 }));
-    await insertCollection(service.sql, 'c', ['h2']);
-    key = await insertKey(service.sql, [], 'c');
-  });
-
-  const seen = (expected: number, path = PATH) => allWorkers.until(path, status(expected), 1_000, key);
-
-  it('a hotel is added and removed, many times', async () => {
-    for (let round = 0; round < 10; round++) {
-      await addToCollection(service.sql, 'c', ['h1']);
-      await seen(200);
-      await seen(200, '/hotels/h1');
-      await removeFromCollection(service.sql, 'c', ['h1']);
-      await seen(404);
-      await seen(404, '/hotels/h1');
-    }
-  });
-
-  it('one hotel is added among 100,000, within 5 s, and all are removed', async () => {
-    await service.sql`insert into collection_hotels select 'c', 'x' || i from generate_series(1, 100000) as i
-      union all select 'c', 'h1'`;
-    await allWorkers.until(PATH, status(200), 5_000, key);
-    await service.sql`delete from collection_hotels where hotel_id <> 'h2'`;
-    await allWorkers.until(PATH, status(404), 5_000, key);
-    expect((await service.get('/hotels/h2', { key })).status).toBe(200);
-  });
-
-  it('a collection is deleted and created again, and one is truncated', async () => {
-    await addToCollection(service.sql, 'c', ['h1']);
-    await seen(200);
-    await service.sql`delete from collections where id = 'c'`;
-    await seen(404);
-    await insertCollection(service.sql, 'c', ['h1', 'h2']);
-    await seen(200);
-    await service.sql`truncate collection_hotels`;
-    await seen(404);
-    await addToCollection(service.sql, 'c', ['h1', 'h2']);
-    await seen(200);
-  });
-
-  it('also after Redis has lost everything', async () => {
-    await seen(200);
-    await service.redis!.flushdb();
-    await removeFromCollection(service.sql, 'c', ['h1']);
-    await seen(404);
-    await addToCollection(service.sql, 'c', ['h1']);
-    await seen(200);
-  });
-
-  it('and without the feed and PostgreSQL, no removed hotel is served', async () => {
-    await seen(200);
-    proxy.blackout();
-    await removeFromCollection(service.sql, 'c', ['h1']);
-    // the instance behind the proxy cannot know it: 503
-    await allWorkers.until(PATH, ({ status: found }) => found === 404 || found === 503, 1_000, key);
-    expect((await service.get('/hotels/h2', { key })).status).toBe(503);
-    await proxy.heal();
-    await allWorkers.until(PATH, status(404), 10_000, key);
-    await allWorkers.until('/hotels/h2', status(200), 10_000, key);
-  });
-});
-
 describe('the members in a worker, concurrently with changes:', () => {
   const ROUNDS = shortOrLong(40, 200);
   let inProcess: InProcessService;
@@ -239,4 +168,75 @@ describe('the members in a worker, concurrently with changes:', () => {
       expect((await one.apiKeys.load(key))?.collection).toBe('other');
       expect(await held('other', hotel)).toBe(false);
     }));
+});
+
+describe('a change of a collection is effective everywhere within a second:', () => {
+  let service: Service;
+  let allWorkers: AllWorkers;
+  let proxy: FaultProxy;
+  let key: string;
+
+  beforeAll(async () => {
+    const hotels = [1, 2, 3].map((n) => ({ id: `h${n}`, channel_id: `C${n}` }));
+    ({ service, proxy } = await startBehindProxy({ workers: 2, hotels }));
+    allWorkers = await AllWorkers.of(service, await startBeside(service, { workers: 2 }));
+    await insertCollection(service.sql, 'c', ['h2']);
+    key = await insertKey(service.sql, [], 'c');
+  });
+
+  const seen = (expected: number, path = PATH) => allWorkers.until(path, status(expected), 1_000, key);
+
+  it('a hotel is added and removed, many times', async () => {
+    for (let round = 0; round < 10; round++) {
+      await addToCollection(service.sql, 'c', ['h1']);
+      await seen(200);
+      await seen(200, '/hotels/h1');
+      await removeFromCollection(service.sql, 'c', ['h1']);
+      await seen(404);
+      await seen(404, '/hotels/h1');
+    }
+  });
+
+  it('one hotel is added among 100,000, within 5 s, and all are removed', async () => {
+    await service.sql`insert into collection_hotels select 'c', 'x' || i from generate_series(1, 100000) as i
+      union all select 'c', 'h1'`;
+    await allWorkers.until(PATH, status(200), 5_000, key);
+    await service.sql`delete from collection_hotels where hotel_id <> 'h2'`;
+    await allWorkers.until(PATH, status(404), 5_000, key);
+    expect((await service.get('/hotels/h2', { key })).status).toBe(200);
+  });
+
+  it('a collection is deleted and created again, and one is truncated', async () => {
+    await addToCollection(service.sql, 'c', ['h1']);
+    await seen(200);
+    await service.sql`delete from collections where id = 'c'`;
+    await seen(404);
+    await insertCollection(service.sql, 'c', ['h1', 'h2']);
+    await seen(200);
+    await service.sql`truncate collection_hotels`;
+    await seen(404);
+    await addToCollection(service.sql, 'c', ['h1', 'h2']);
+    await seen(200);
+  });
+
+  it('also after Redis has lost everything', async () => {
+    await seen(200);
+    await service.redis!.flushdb();
+    await removeFromCollection(service.sql, 'c', ['h1']);
+    await seen(404);
+    await addToCollection(service.sql, 'c', ['h1']);
+    await seen(200);
+  });
+
+  it('and without the feed and PostgreSQL, no removed hotel is served', async () => {
+    await seen(200);
+    proxy.blackout();
+    await removeFromCollection(service.sql, 'c', ['h1']);
+    // the instance behind the proxy cannot know it: 503
+    await allWorkers.until(PATH, ({ status: found }) => found === 404 || found === 503, 1_000, key);
+    expect((await service.get('/hotels/h2', { key })).status).toBe(503);
+    await proxy.heal();
+    await allWorkers.until(PATH, status(404), 10_000, key);
+    await allWorkers.until('/hotels/h2', status(200), 10_000, key);
+  });
 });

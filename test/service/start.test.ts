@@ -16,7 +16,7 @@ import { notReadyReasons } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { FaultProxy } from '../support/proxy.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type Service, startService, stopAfterTest } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 import { STRIPPED } from '../support/stripped.ts';
 
@@ -65,13 +65,15 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
   it('is alive and not ready, and becomes ready within 2 s of its start', async () => {
     const database = await freshDatabase();
     const proxy = await later(database.url);
-    const service = await startService({
-      database,
-      redis: false,
-      hotels: [{ id: 'a' }],
-      awaitReady: false,
-      env: { DATABASE_URL: proxy.url },
-    });
+    const service = stopAfterTest(
+      await startService({
+        database,
+        redis: false,
+        hotels: [{ id: 'a' }],
+        awaitReady: false,
+        env: { DATABASE_URL: proxy.url },
+      }),
+    );
     await expect.poll(() => notReadyReasons(service.logs()).length).toBe(1);
     expect(notReadyReasons(service.logs())[0]).toMatch(/ECONNREFUSED/);
     expect((await service.admin('/livez')).status).toBe(200);
@@ -95,11 +97,13 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
       await admin`drop database if exists ${admin(missing)} with (force)`;
       await admin.end();
     });
-    const service = await startService({
-      redis: false,
-      awaitReady: false,
-      env: { DATABASE_URL: missingUrl },
-    });
+    const service = stopAfterTest(
+      await startService({
+        redis: false,
+        awaitReady: false,
+        env: { DATABASE_URL: missingUrl },
+      }),
+    );
     await expect
       .poll(() => notReadyReasons(service.logs()))
       .toEqual([`database "${missing}" does not exist`]);
@@ -125,7 +129,9 @@ describe('a service whose Redis is unavailable at the start', () => {
     const redisDatabase = await freshRedis();
     const proxy = await later(redisDatabase.url);
     const hotels = Array.from({ length: 500 }, (_, i) => ({ id: `h${i}` }));
-    const service = await startService({ redisDatabase, hotels, env: { REDIS_URL: proxy.url } });
+    const service = stopAfterTest(
+      await startService({ redisDatabase, hotels, env: { REDIS_URL: proxy.url } }),
+    );
     expect((await service.get('/hotels/h0')).status).toBe(200);
     expect(await redisDatabase.client.dbsize()).toBe(0);
 
@@ -178,7 +184,9 @@ describe('a port in use', () => {
 
   it('keeps the service from being ready if it is the public one, until the port is free', async () => {
     const { port, release } = await take();
-    const service = await startService({ redis: false, awaitReady: false, env: { PORT: String(port) } });
+    const service = stopAfterTest(
+      await startService({ redis: false, awaitReady: false, env: { PORT: String(port) } }),
+    );
     const said = () => service.logs().find((line) => line.includes('worker failed'));
     await expect
       .poll(said)
@@ -196,11 +204,13 @@ describe('a service in a folder of any name', () => {
     for (const part of ['src', 'sql', 'package.json'])
       await cp(join(ROOT, part), join(folder, part), { recursive: true });
     await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-    const service = await startService({
-      redis: false,
-      hotels: [{ id: 'a' }],
-      command: [process.execPath, join(folder, 'src/main.ts'), 'serve'],
-    });
+    const service = stopAfterTest(
+      await startService({
+        redis: false,
+        hotels: [{ id: 'a' }],
+        command: [process.execPath, join(folder, 'src/main.ts'), 'serve'],
+      }),
+    );
     expect((await service.get('/hotels/a')).status).toBe(200);
   });
 });
@@ -253,11 +263,13 @@ describe('the role of the service', () => {
     $$`;
     await sql`alter table hotels enable row level security`;
     await sql`create policy probe on hotels using (id = asks_as())`;
-    const service = await startService({
-      database,
-      redis: false,
-      env: { DATABASE_URL: ownerUrl, L1_MAX_BYTES: '0' },
-    });
+    const service = stopAfterTest(
+      await startService({
+        database,
+        redis: false,
+        env: { DATABASE_URL: ownerUrl, L1_MAX_BYTES: '0' },
+      }),
+    );
     const logins = await sql<{ application_name: string; usename: string }[]>`
       select distinct application_name, usename from pg_stat_activity
       where datname = ${database.name} and application_name like 'hotel-api %' order by 1`;

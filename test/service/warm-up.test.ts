@@ -10,7 +10,13 @@ import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
-import { type Service, type ServiceOptions, startBeside, startService } from '../support/service.ts';
+import {
+  type Service,
+  type ServiceOptions,
+  startBeside,
+  startService,
+  stopAfterTest,
+} from '../support/service.ts';
 
 await needs('redis-server');
 
@@ -28,12 +34,12 @@ async function warmed(count: number, options: ServiceOptions = {}): Promise<Serv
     idsOf(count).map((id) => ({ id, channel_id: `c-${id}` })),
   );
   await database.sql`delete from hotel_api_changes`;
-  return startService({ ...options, database, env: { ...WARM, ...options.env } });
+  return stopAfterTest(await startService({ ...options, database, env: { ...WARM, ...options.env } }));
 }
 
 /** Returns the databases of an instance, with a list of ids in use in its generation. */
 async function withList(list: string): Promise<{ database: FreshDatabase; redisDatabase: FreshRedis }> {
-  const { database, redisDatabase } = await startService();
+  const { database, redisDatabase } = stopAfterTest(await startService());
   const { client } = redisDatabase!;
   await vi.waitUntil(async () => (await client.keys('*:marker')).length === 1, { timeout: 60_000 });
   const { generation } = await readPosition(database.sql);
@@ -49,7 +55,7 @@ describe('an instance that starts', () => {
   it('fills the local caches of all workers from Redis, without a query for a hotel', async () => {
     const first = await warmed(1_200);
     await vi.waitUntil(async () => (await first.redis!.dbsize()) >= 2 * 1_200);
-    const second = await startBeside(first, { workers: 2, env: WARM });
+    const second = stopAfterTest(await startBeside(first, { workers: 2, env: WARM }));
     expect(await cached(second)).toBe(2 * 1_200);
     expect(await second.metric('hotel_api_warmup_hotels')).toBe(2 * 1_200);
     expect(await second.metric('hotel_api_warmup_seconds')).toBeGreaterThan(0);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
-import { inject } from 'vitest';
+import { inject, onTestFinished } from 'vitest';
 import { type Exit, type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { serviceOrder } from '../../src/demo/service.ts';
@@ -83,6 +83,12 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   const service = new Service(parts);
   closeAtEnd(`service on port ${port}`, async () => void (await service.stop()));
   if (options.awaitReady !== false) await service.ready();
+  return service;
+}
+
+/** Stops a service at the end of the running test, because an idle one takes processor time from the next tests. */
+export function stopAfterTest(service: Service): Service {
+  onTestFinished(async () => void (await service.stop()));
   return service;
 }
 

@@ -1,5 +1,4 @@
-import Type, { type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { type Hotel as ApiHotel, MAX_IMAGES, valueSchemaOf } from '../../hotels/hotel.ts';
 import type { HotelRow } from '../../hotels/row.ts';
 import { EMAIL, MAX_EMAIL_LENGTH, MAX_URI_LENGTH, URI } from '../../hotels/valid-values.ts';
@@ -27,9 +26,11 @@ const CHARACTER = '[^\\0\\uD800-\\uDFFF]';
 const IN_ASCII = /^[\x00-\x7f]*$/;
 const SENTENCE_OF_TEXT = 'a string without NUL and broken characters';
 
-const text = (must: string, pattern: string) => Type.String({ pattern, must });
-const orNull = <T extends TSchema & { must?: string }>(schema: T) =>
-  Type.Optional(Type.Union([schema, Type.Null()], { must: `${schema.must} or null` }));
+/** JSON Schema of a value, with its description for the report of a fault. */
+type Described = { must: string; [keyword: string]: unknown };
+
+const text = (must: string, pattern: string) => ({ type: 'string', pattern, must });
+const orNull = (schema: Described) => ({ anyOf: [schema, { type: 'null' }], must: `${schema.must} or null` });
 const plain = orNull(text(SENTENCE_OF_TEXT, `^${CHARACTER}*$`));
 const identifier = text(
   'a string of 1 to 255 characters, without NUL and broken characters',
@@ -37,12 +38,12 @@ const identifier = text(
 );
 const SENTENCE_OF_URI = `an http or https URI or IRI, as a URI of at most ${MAX_URI_LENGTH} characters,`;
 const SENTENCE_OF_REGISTRY_ID = 'an integer within ±(2^53-1) or a string that holds one';
-const uri = Type.String({ pattern: URI, maxLength: MAX_URI_LENGTH, must: SENTENCE_OF_URI });
-const day = orNull(Type.String({ format: 'date', pattern: '^(?!0000)', must: 'a real date, YYYY-MM-DD,' }));
+const uri = { ...text(SENTENCE_OF_URI, URI), maxLength: MAX_URI_LENGTH };
+const day = orNull({ ...text('a real date, YYYY-MM-DD,', '^(?!0000)'), format: 'date' });
 /** Returns the bounds of a field of the API with their description. */
 const asIn = (field: keyof ApiHotel, must: string) => orNull({ ...valueSchemaOf(field), must });
 
-const fields = {
+const fields: Record<string, { must?: string; [keyword: string]: unknown }> = {
   id: identifier,
   name: text('a string that is not empty, without NUL and broken characters', `^${CHARACTER}+$`),
   description: plain,
@@ -56,35 +57,30 @@ const fields = {
   star_rating: asIn('star_rating', 'a number from 0 to 5 in half steps'),
   room_count: asIn('room_count', 'an integer from 0 to 2147483647'),
   website_url: orNull(uri),
-  email: orNull(
-    Type.String({
-      pattern: EMAIL,
-      maxLength: MAX_EMAIL_LENGTH,
-      must: 'an e-mail address in ASCII with a dot in its domain',
-    }),
-  ),
-  images: Type.Optional(
-    Type.Array(
-      Type.Object(
-        { url: uri, caption: plain },
-        { additionalProperties: false, must: 'an object with url and caption' },
-      ),
-      {
-        maxItems: MAX_IMAGES,
-        must: 'an array of at most 3 images, each {"url","caption"}',
-      },
-    ),
-  ),
-  certified: Type.Optional(Type.Unknown()),
+  email: orNull({
+    ...text('an e-mail address in ASCII with a dot in its domain', EMAIL),
+    maxLength: MAX_EMAIL_LENGTH,
+  }),
+  images: {
+    type: 'array',
+    items: {
+      type: 'object',
+      properties: { url: uri, caption: plain },
+      required: ['url'],
+      additionalProperties: false,
+    },
+    maxItems: MAX_IMAGES,
+    must: 'an array of at most 3 images, each {"url","caption"}',
+  },
+  certified: {},
   certified_from: day,
   certified_until: day,
   certification_url: orNull(uri),
   channel_id: orNull(identifier),
-  registry_id: orNull(
-    Type.Union([Type.Integer(), Type.String({ pattern: '^-?[0-9]{1,400}$' })], {
-      must: SENTENCE_OF_REGISTRY_ID,
-    }),
-  ),
+  registry_id: orNull({
+    anyOf: [{ type: 'integer' }, { type: 'string', pattern: '^-?[0-9]{1,400}$' }],
+    must: SENTENCE_OF_REGISTRY_ID,
+  }),
 };
 
 /** Columns that an import writes, in the order of `ImportedHotel`. */
@@ -92,8 +88,13 @@ export const IMPORTED_COLUMNS = Object.keys(fields).filter(
   (name) => name !== 'certified',
 ) as (keyof ImportedHotel)[];
 
-const Hotel = Compile(Type.Object(fields, { additionalProperties: false }));
-const isId = Compile(fields.id);
+const Hotel = Compile({
+  type: 'object',
+  properties: fields,
+  required: ['id', 'name'],
+  additionalProperties: false,
+});
+const Id = Compile(identifier);
 
 /** Parses one line of NDJSON and checks it like `readHotel`. */
 export function parseHotel(line: string, onIri?: () => void): ImportedHotel {
@@ -109,8 +110,8 @@ export function readHotel(value: unknown, onIri = () => {}): ImportedHotel {
     throw new LineFault('not a JSON object');
   const given = value as Partial<ImportedHotel>;
   convertIris(given, onIri);
-  const id = isId.Check(given.id) ? (given.id as string) : undefined;
-  if (!Hotel.Check(value)) throw new LineFault(explain(Hotel.Errors(value)), id);
+  const id = Id.Check(given.id) ? given.id : undefined;
+  if (!Hotel.Check(value)) throw new LineFault(explain(Hotel.Errors(value)[1]), id);
   const registryId = given.registry_id == null ? null : BigInt(given.registry_id);
   if (registryId !== null && !Number.isSafeInteger(Number(registryId))) {
     throw new LineFault(`registry_id must be ${SENTENCE_OF_REGISTRY_ID} or null`, id);
@@ -186,7 +187,7 @@ function explain(faults: { instancePath: string; keyword: string; params: object
       );
       // the keyword `boolean` repeats the report of an unknown field
     } else if (keyword !== 'boolean') {
-      reasons.add(`${field} must be ${(fields as Record<string, { must?: string }>)[field]!.must}`);
+      reasons.add(`${field} must be ${fields[field]!.must}`);
     }
   }
   return [...reasons].join('; ');
