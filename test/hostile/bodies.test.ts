@@ -247,7 +247,6 @@ it('repeated excessive bodies are rejected while others are served, and cause no
     'memory + MiB': Math.round(afterMiB - beforeMiB),
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
   });
-  if (process.env.DEBUG) console.log(context.task.meta);
   expect(meanwhile.wrong).toEqual([]);
   expect(afterMiB - beforeMiB).toBeLessThan(256);
   expect((await service.workerPids()).sort()).toEqual([...pids].sort());

@@ -79,8 +79,6 @@ async function underAttack(
     'workers exited': await service.metric('hotel_api_worker_restarts_total'),
     ...own,
   });
-  if (process.env.DEBUG)
-    console.log(context.task.meta.result, hit!.wrong.slice(0, 3), miss!.wrong.slice(0, 3));
   expect([...hit!.wrong, ...miss!.wrong]).toEqual([]);
   expect((await service.workerPids()).sort()).toEqual(pids);
   if (checksTimes) {

@@ -81,7 +81,6 @@ it('a flood of batches of unknown ids causes no rejection for another key', asyn
     'workers exited': await service.metric('hotel_api_worker_restarts_total'),
     'its own responses': JSON.stringify(flooded),
   });
-  if (process.env.DEBUG) console.log(context.task.meta, meanwhile);
   expect(failed).toEqual({});
   expect(answered).toBeGreaterThan(0);
   expect(flooded![200]).toBeGreaterThan(0);
@@ -101,7 +100,6 @@ it('two equally flooding keys are served equally', async (context) => {
       'share of the first': share.toFixed(2),
     },
   );
-  if (process.env.DEBUG) console.log(a, b);
   // on a busy machine few batches are served
   const tolerance = shortOrLong(0.3, 0.15);
   expect(Math.abs(share - 0.5)).toBeLessThan(tolerance);

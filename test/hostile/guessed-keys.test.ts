@@ -65,7 +65,6 @@ it('20,000 forged keys a second are rejected without a look-up, and others are u
     'memory + MiB': Math.round(grownMiB),
     "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
   });
-  if (process.env.DEBUG) console.log(context.task.meta, flooded);
   expect(Object.keys(flooded.answers)).toEqual(['401']);
   if (checksTimes) expect(perSecond).toBeGreaterThan(19_000);
   expect(await lookups()).toEqual(before);
@@ -125,7 +124,6 @@ it('5000 unknown keys are looked up once a minute, at most 50 a second, and othe
       "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
     },
   );
-  if (process.env.DEBUG) console.log(context.task.meta, flooded, lookedUp);
   expect(statuses).toEqual(idle.map(() => 200));
   expect(Object.keys(flooded.answers).sort()).toEqual(['401', '503']);
   for (const tier of ['redis', 'postgres'] as const) {

@@ -45,7 +45,6 @@ it('32 keyless connections that pipeline 16 Mbit/s are closed, no request of oth
       "others' p99 ms": `${quiet.p99Ms.toFixed(1)} → ${meanwhile.p99Ms.toFixed(1)}`,
     },
   );
-  if (process.env.DEBUG) console.log(counts, quiet, meanwhile);
   expect(counts.closed).toBeGreaterThan(0);
   expect(meanwhile.wrong).toEqual([]);
   expect((await service.workerPids()).sort()).toEqual(pids);

@@ -78,10 +78,9 @@ describe.concurrent('a limit of 200 requests a second over two workers', () => {
     ['three connections', 3],
   ])(
     'admits within a tenth of it over %s',
-    async (over, connections) => {
+    async (_, connections) => {
       const { key } = await made(LIMIT);
       const { statuses, admitted, admissible, most } = await load(key, 500, connections);
-      if (process.env.DEBUG) console.log(over, statuses);
       expect(Object.keys(statuses).sort()).toEqual(['200', '429']);
       expect(admitted).toBeGreaterThan(0.9 * admissible);
       expect(admitted).toBeLessThan(most);

@@ -169,7 +169,6 @@ it('500 slow senders, 260 slow readers and 1000 aborts are disconnected within 1
   expect(most - beforeMiB).toBeLessThan(KEPT_MIB + SLACK_MIB);
   expectUnharmed(quiet, meanwhile);
   expect((await service.workerPids()).sort()).toEqual([...pids].sort());
-  if (process.env.DEBUG) console.log(context.task.meta, quiet, meanwhile, before);
 });
 
 it.each([

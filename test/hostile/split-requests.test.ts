@@ -159,7 +159,6 @@ describe('a request in two parts', () => {
           }),
         );
       }
-      if (process.env.DEBUG) console.log(rejected);
       expect(rejected.length).toBeLessThanOrEqual(12);
       await expectWell();
     },
