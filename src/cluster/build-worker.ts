@@ -42,6 +42,8 @@ const FORGET_EVERY_MS = 10_000;
 const FEED_FOLLOWS_MS = 1_000;
 /** Maximum time for which an idle worker does not know whether PostgreSQL is available, while the feed is silent. */
 const CHECK_EVERY_MS = 500;
+/** Delay of such a check after which this process counts as stopped meanwhile. */
+const STALL_MS = 1_500;
 /**
  * Rate limit of lookups of unknown keys, over all workers: at most 48 in any second, because a second overlaps six
  * windows.
@@ -73,7 +75,14 @@ export function buildWorker(
     metrics.called('redis', seconds, succeeded),
   );
   const origin = new HotelRepository(replicas ?? postgres);
-  const checking = setInterval(() => feedStatus.up || postgres.checkIfQuiet(CHECK_EVERY_MS), CHECK_EVERY_MS);
+  let checkedAtMs = monotonicMs();
+  const checking = setInterval(() => {
+    const nowMs = monotonicMs();
+    // PostgreSQL may have been available while this process was stopped
+    if (nowMs - checkedAtMs > STALL_MS) unheardTime.available(nowMs);
+    checkedAtMs = nowMs;
+    if (!feedStatus.up) postgres.checkIfQuiet(CHECK_EVERY_MS);
+  }, CHECK_EVERY_MS);
   shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
   const lacksLittle = () => unheardTime.ms <= MAX_UNHEARD_MS;
   // while PostgreSQL is unavailable no other tier can answer

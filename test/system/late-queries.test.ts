@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
@@ -19,7 +20,7 @@ let service: Service;
 
 beforeAll(async () => {
   ({ service, proxy } = await startBehindProxy({
-    hotels: [{ id: 'h' }, { id: 'deleted' }, { id: 'missed' }],
+    hotels: [{ id: 'h' }, { id: 'deleted' }, { id: 'missed' }, { id: 'stopped' }],
     env: { DATABASE_TIMEOUT_MS: String(TIMEOUT_MS) },
   }));
 });
@@ -128,4 +129,27 @@ it('after the feed has missed changes, no earlier copy is served when PostgreSQL
   // Redis knows both changes
   expect((await service.get('/hotels/missed')).status).toBe(404);
   expect((await service.get(PATH, { key: revoked })).status).toBe(401);
+});
+
+it('what changed while the service was stopped is not served if PostgreSQL is unavailable afterwards', async () => {
+  await proxy.heal();
+  await within(
+    10_000,
+    () => service.metric('hotel_api_change_feed_up'),
+    (up) => expect(up).toBe(1),
+  );
+  const key = await insertKey(service.sql, []);
+  expect((await service.get('/hotels/stopped', { key })).status).toBe(200);
+  process.kill(-service.pid, 'SIGSTOP');
+  onTestFinished(() => void process.kill(-service.pid, 'SIGCONT'));
+  await proxy.reject();
+  await service.sql`delete from hotels where id = 'stopped'`;
+  await sleep(6_000);
+  process.kill(-service.pid, 'SIGCONT');
+  await within(
+    10_000,
+    () => service.metric('hotel_api_change_feed_up'),
+    (up) => expect(up).toBe(0),
+  );
+  expect((await service.get('/hotels/stopped', { key })).status).toBe(503);
 });
