@@ -81,6 +81,10 @@ export class KnownKeys {
 
   /** Makes the rights of stale keys unusable. */
   dropStale(): void {
-    for (const known of this.#known.values()) if (known.stale) known.usableInOutage = false;
+    for (const known of this.#known.values()) {
+      if (!known.stale) continue;
+      known.usableInOutage = false;
+      known.retryAtMs = 0;
+    }
   }
 }

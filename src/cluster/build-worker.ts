@@ -40,7 +40,7 @@ const FORGET_EVERY_MS = 10_000;
  * before: reloading everything older than 3.3 s at once would overload PostgreSQL.
  */
 const FEED_FOLLOWS_MS = 1_000;
-/** Maximum time for which an idle worker does not know whether PostgreSQL is available, while the feed is silent. */
+/** Interval of the queries that show whether PostgreSQL is available, while the feed is silent. */
 const CHECK_EVERY_MS = 500;
 /** Delay of such a check after which this process counts as stopped meanwhile. */
 const STALL_MS = 1_500;
@@ -81,7 +81,7 @@ export function buildWorker(
     // PostgreSQL may have been available while this process was stopped
     if (nowMs - checkedAtMs > STALL_MS) unheardTime.available(nowMs);
     checkedAtMs = nowMs;
-    if (!feedStatus.up) postgres.checkIfQuiet(CHECK_EVERY_MS);
+    if (!feedStatus.up) void postgres.check();
   }, CHECK_EVERY_MS);
   shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
   const lacksLittle = () => unheardTime.ms <= MAX_UNHEARD_MS;

@@ -15,8 +15,8 @@ interface OpenPostgres {
 }
 
 /**
- * Connects to PostgreSQL and its replicas. `announced`: returns the last received position. `unheardTime` is told when
- * PostgreSQL, not a replica, is available.
+ * Connects to PostgreSQL and its replicas. `announced`: returns the last received position. `unheardTime`
+ * records when the primary server is available; replicas do not count.
  */
 export function openPostgres(
   context: ProcessContext,

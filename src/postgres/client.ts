@@ -72,6 +72,7 @@ export class Postgres {
   readonly #lanes: Record<Lane, LaneState>;
   #watching: NodeJS.Timeout | undefined;
   #pinging = false;
+  #checking = false;
   #closed = false;
 
   constructor(
@@ -248,11 +249,17 @@ export class Postgres {
     await withDeadline(Promise.all(asked), timeoutMs).catch(() => {});
   }
 
-  /** Queries the server if it has answered nothing for this time, so that an outage is noticed without requests. */
-  checkIfQuiet(ms: number): void {
-    const isQuiet = performance.now() - this.#answeredAtMs >= ms;
-    if (isQuiet && this.#running === 0 && !this.#breaker.open)
-      this.query(PROBE, '', 'background').catch(() => {});
+  /** Queries the server, unless such a query runs, so that an outage is noticed without requests. */
+  async check(): Promise<void> {
+    if (this.#checking || this.#breaker.open) return;
+    this.#checking = true;
+    try {
+      await this.query(PROBE, '', 'background');
+    } catch {
+      // the circuit breaker has counted it
+    } finally {
+      this.#checking = false;
+    }
   }
 
   async close(): Promise<void> {

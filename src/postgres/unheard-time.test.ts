@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import { UnheardTime } from './unheard-time.ts';
+import { MAX_UNHEARD_MS, UnheardTime } from './unheard-time.ts';
 
 let time: UnheardTime;
 
@@ -23,25 +23,51 @@ it('counts from the last message to the last answer of PostgreSQL', () => {
   expect(time.ms).toBe(0);
 });
 
-it('does not count an outage', () => {
+it('counts only the first second of an outage', () => {
   time.available(3_000);
   time.outageBegan();
   // a late answer of an earlier query
   time.available(9_000);
   expect(time.ms).toBe(2_000);
   time.outageEnded(60_000);
-  expect(time.ms).toBe(2_000);
+  expect(time.ms).toBe(3_000);
   time.available(61_000);
   time.outageBegan();
-  expect(time.ms).toBe(3_000);
+  expect(time.ms).toBe(4_000);
 });
 
-it('counts from the end of an outage, if a message arrives in it', () => {
+it('counts an outage that is shorter than a second', () => {
+  time.available(1_500);
+  time.outageBegan();
+  time.outageEnded(1_750);
+  expect(time.ms).toBe(750);
+});
+
+it('passes its maximum in time while the circuit breaker opens and closes', () => {
+  let nowMs = 1_000;
+  while (time.ms <= MAX_UNHEARD_MS) {
+    time.outageBegan();
+    nowMs += 250;
+    time.outageEnded(nowMs);
+    nowMs += 20;
+    time.available(nowMs);
+  }
+  expect(nowMs - 1_000).toBeLessThan(MAX_UNHEARD_MS + 270);
+});
+
+it('keeps the time between a message and the last answer, if the message is read in an outage', () => {
+  time.available(3_000);
+  time.outageBegan();
+  time.heard(1_500);
+  expect(time.ms).toBe(1_500);
+});
+
+it('counts from a message that arrives in an outage', () => {
   time.available(3_000);
   time.outageBegan();
   time.heard(4_000);
   expect(time.ms).toBe(0);
   time.outageEnded(8_000);
   time.available(9_000);
-  expect(time.ms).toBe(1_000);
+  expect(time.ms).toBe(2_000);
 });

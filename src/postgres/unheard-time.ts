@@ -3,23 +3,28 @@
  * within it. Beyond it, cached values may lack changes that clients have seen, and are not used in an outage.
  */
 export const MAX_UNHEARD_MS = 4_500;
+/**
+ * Time after an answer in which PostgreSQL counts as available, if an outage follows. A circuit breaker that opens and closes
+ * again and again, while PostgreSQL serves others, would otherwise hide nearly all of the time.
+ */
+const AVAILABLE_AFTER_ANSWER_MS = 1_000;
 
 /**
- * Measures for how long PostgreSQL was available since the last message of the change feed. Of that time, clients may have
- * seen changes that this worker has not heard of. During an outage there are none, so its time does not count. Times are
- * those of `performance.now()`.
+ * Measures for how long PostgreSQL was available since the last message of the change feed. Clients may have seen changes of
+ * that time which this worker did not receive. Of an outage only its first second counts. Times are those of
+ * `performance.now()`.
  */
 export class UnheardTime {
   /** time before the last outage; infinite before the first message */
   #earlierMs = Infinity;
   /** the last message, or the end of the last outage if later */
-  #sinceMs = -Infinity;
+  #sinceMs = Infinity;
   #availableAtMs = -Infinity;
   #inOutage = false;
 
-  /** Records a message of the change feed that was sent at this time. */
+  /** Records a message of the change feed that was received at this time. */
   heard(atMs: number): void {
-    this.#earlierMs = 0;
+    this.#earlierMs = this.#inOutage ? Math.max(0, this.#availableAtMs - atMs) : 0;
     this.#sinceMs = atMs;
   }
 
@@ -34,6 +39,8 @@ export class UnheardTime {
   }
 
   outageEnded(atMs: number): void {
+    const knownMs = Math.max(this.#availableAtMs, this.#sinceMs);
+    this.#earlierMs += Math.max(0, Math.min(atMs - knownMs, AVAILABLE_AFTER_ANSWER_MS));
     this.#inOutage = false;
     this.#sinceMs = atMs;
     this.#availableAtMs = atMs;
@@ -42,6 +49,6 @@ export class UnheardTime {
   /** Returns the time in ms until PostgreSQL was last known to be available; Infinity if no message was received. */
   get ms(): number {
     const presentMs = this.#inOutage ? 0 : this.#availableAtMs - this.#sinceMs;
-    return this.#earlierMs + Math.max(0, presentMs || 0);
+    return this.#earlierMs + Math.max(0, presentMs);
   }
 }
