@@ -26,16 +26,23 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  await within(
-    5_000,
-    () => service.metric('hotel_api_change_feed_up'),
-    (up) => expect(up).toBe(1),
-  );
+  await feedIs(1);
+  await within(5_000, isBreakerOpen, (open) => expect(open).toBe(0));
   expect((await service.get(PATH)).status).toBe(200);
-  proxy.blackout('hotel-api listen');
 });
 
 afterEach(() => proxy.heal());
+
+/** Returns 1 while the circuit breaker of PostgreSQL is open, else 0. */
+const isBreakerOpen = () => service.metric('hotel_api_breaker_open', { dependency: 'postgres' });
+
+/** Waits until the service knows whether the feed is up (1) or down (0). */
+const feedIs = (expected: 0 | 1) =>
+  within(
+    5_000,
+    () => service.metric('hotel_api_change_feed_up'),
+    (up) => expect(up).toBe(expected),
+  );
 
 /** Delays the queries of workers that contain this text, until the test has finished; others of the table are answered. */
 async function delay(sql: Sql, [table, text]: readonly [string, string], seconds: number): Promise<void> {
@@ -72,6 +79,8 @@ async function readFor(ms: number): Promise<void> {
 }
 
 describe('while the feed is silent', () => {
+  beforeEach(() => proxy.blackout('hotel-api listen'));
+
   it.each([
     ['hotels', HOTELS],
     ['keys', KEYS],
@@ -83,7 +92,7 @@ describe('while the feed is silent', () => {
       ({ status }) => expect(status).toBe(503),
     );
     expect((await service.get(PATH)).status).toBe(503);
-    expect(await service.metric('hotel_api_breaker_open', { dependency: 'postgres' })).toBe(0);
+    expect(await isBreakerOpen()).toBe(0);
   });
 
   it('the age of a hotel counts from the beginning of its query', async () => {
@@ -110,6 +119,7 @@ describe('while the feed is silent', () => {
 });
 
 it('after the feed has missed changes, no earlier copy is served when PostgreSQL becomes unavailable', async () => {
+  proxy.blackout('hotel-api listen');
   const revoked = await deleteAndRevoke('missed');
   // the connection of the feed is replaced after 3 s
   await readFor(5_000);
@@ -121,23 +131,13 @@ it('after the feed has missed changes, no earlier copy is served when PostgreSQL
     (now) => expect(now).toBeGreaterThan(resets),
   );
   await proxy.reject();
-  await within(
-    10_000,
-    () => service.metric('hotel_api_change_feed_up'),
-    (up) => expect(up).toBe(0),
-  );
+  await feedIs(0);
   // Redis knows both changes
   expect((await service.get('/hotels/missed')).status).toBe(404);
   expect((await service.get(PATH, { key: revoked })).status).toBe(401);
 });
 
 it('what changed while the service was stopped is not served if PostgreSQL is unavailable afterwards', async () => {
-  await proxy.heal();
-  await within(
-    10_000,
-    () => service.metric('hotel_api_change_feed_up'),
-    (up) => expect(up).toBe(1),
-  );
   const key = await insertKey(service.sql, []);
   expect((await service.get('/hotels/stopped', { key })).status).toBe(200);
   process.kill(-service.pid, 'SIGSTOP');
@@ -146,10 +146,6 @@ it('what changed while the service was stopped is not served if PostgreSQL is un
   await service.sql`delete from hotels where id = 'stopped'`;
   await sleep(6_000);
   process.kill(-service.pid, 'SIGCONT');
-  await within(
-    10_000,
-    () => service.metric('hotel_api_change_feed_up'),
-    (up) => expect(up).toBe(0),
-  );
+  await feedIs(0);
   expect((await service.get('/hotels/stopped', { key })).status).toBe(503);
 });
