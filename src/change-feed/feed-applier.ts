@@ -37,6 +37,8 @@ interface WorkerCaches {
 export class FeedApplier {
   readonly #parts: WorkerCaches;
   readonly #confirmation = new Confirmation();
+  /** `unheardTime.availableMs` from which values are dropped that a reset marked as stale */
+  #dropStaleFromMs = Infinity;
 
   constructor(parts: WorkerCaches) {
     this.#parts = parts;
@@ -86,6 +88,7 @@ export class FeedApplier {
   reset(): void {
     const { feedStatus, unheardTime, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } =
       this.#parts;
+    this.dropStale();
     feedStatus.lost();
     metrics.feedResets.inc();
     hotelChanges.noteAll();
@@ -96,13 +99,30 @@ export class FeedApplier {
     pageIndex.forget();
     apiKeys.markAllStale();
     const usableMs = MAX_UNHEARD_MS - unheardTime.ms;
-    if (usableMs <= 0) this.#dropStale();
-    else setTimeout(() => this.#dropStale(), usableMs).unref();
+    this.#dropStaleFromMs = Math.min(this.#dropStaleFromMs, unheardTime.availableMs + usableMs);
+    this.dropStale();
   }
 
-  /** Handles a step of the wall clock, or a sleep of the machine, after which messages may have been missed. */
-  clockStepped(byMs: number): void {
-    const { feedStatus, local } = this.#parts;
+  /** Drops values that a reset marked as stale, if PostgreSQL was available for too long since the last message before it. */
+  dropStale(): void {
+    const { unheardTime, local, apiKeys } = this.#parts;
+    if (unheardTime.availableMs < this.#dropStaleFromMs) return;
+    this.#dropStaleFromMs = Infinity;
+    local?.dropStale();
+    apiKeys.dropStale();
+  }
+
+  /**
+   * Handles a step of the wall clock, or a sleep of the machine, after which messages may have been missed. The ages of
+   * values do not contain the sleep, so they are marked as stale.
+   */
+  clockStepped(byMs: number, sleptMs: number): void {
+    const { feedStatus, unheardTime, local, apiKeys } = this.#parts;
+    if (sleptMs > 0) {
+      unheardTime.slept(sleptMs);
+      local?.markAllStale();
+      apiKeys.markAllStale();
+    }
     if (byMs > 0) feedStatus.lost();
     // entries of a midnight that the clock has gone back before
     else local?.markAllStale();
@@ -147,11 +167,6 @@ export class FeedApplier {
   useGeneration(generation: string): void {
     this.#parts.redisHotels?.useGeneration(generation);
     this.#parts.redisKeys?.useGeneration(generation);
-  }
-
-  #dropStale(): void {
-    this.#parts.local?.dropStale();
-    this.#parts.apiKeys.dropStale();
   }
 
   #changed(namespace: Namespace, key: string, version: number): void {

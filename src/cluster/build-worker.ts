@@ -81,12 +81,16 @@ export function buildWorker(
     // PostgreSQL may have been available while this process was stopped
     if (nowMs - checkedAtMs > STALL_MS) unheardTime.available(nowMs);
     checkedAtMs = nowMs;
+    feedApplier.dropStale();
     if (!feedStatus.up) void postgres.check();
   }, CHECK_EVERY_MS);
   shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
   const lacksLittle = () => unheardTime.ms <= MAX_UNHEARD_MS;
   // while PostgreSQL is unavailable no other tier can answer
-  const mayUseOld = (error: unknown) => isOutage(error) && lacksLittle();
+  const mayUseOld = (error: unknown) => {
+    feedApplier.dropStale();
+    return isOutage(error) && lacksLittle();
+  };
   const isTrusted = (nowMs = monotonicMs()) =>
     feedStatus.isUp(nowMs) || (postgres.wasOpenWithin(FEED_FOLLOWS_MS) && lacksLittle());
   const local =
@@ -159,7 +163,7 @@ export function buildWorker(
   });
   const logPositions = new PositionWatch(() => feedStatus.up);
   const changesReader = new ChangesReader(new ChangeLog(postgres), logPositions);
-  const feedApplier = new FeedApplier({
+  const feedApplier: FeedApplier = new FeedApplier({
     logPositions,
     hotelChanges,
     keyChanges,

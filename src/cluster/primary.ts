@@ -93,7 +93,6 @@ export async function runPrimary(given: Config): Promise<void> {
   context.secret.use(secret);
   let announced: FeedPosition | undefined;
   let receivedAtMs = -Infinity;
-  let reconnectedAtMs = -Infinity;
   const { invalidator, listener, redis } = followChanges(context, found, {
     onMessage: (message, atMs) => {
       receivedAtMs = atMs;
@@ -102,10 +101,7 @@ export async function runPrimary(given: Config): Promise<void> {
       invalidator.received(message);
       workers?.broadcast({ type: 'feed', message, receivedAtMs });
     },
-    onReconnect: () => {
-      reconnectedAtMs = systemMs();
-      workers?.broadcast({ type: 'reconnected' });
-    },
+    onReconnect: () => workers?.broadcast({ type: 'reconnected' }),
     onReset: () => workers?.broadcast({ type: 'reset' }),
     onHistory: (position) => {
       ({ history, generation, secret } = position);
@@ -137,7 +133,7 @@ export async function runPrimary(given: Config): Promise<void> {
       generation,
       isUp: listener.isUp,
       receivedAtMs,
-      reconnectedAtMs,
+      unheardMs: Math.min(workers!.unheardMs, systemMs() - receivedAtMs),
       position: announced,
       secret,
     }),

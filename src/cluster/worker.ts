@@ -66,7 +66,8 @@ function startWorker({
   const readDefaults = defaultMetrics(String(number));
   const report = async (isScraped = false) => {
     const ofProcess = isScraped ? await readDefaults() : undefined;
-    send({ type: 'metrics', metrics: await metrics.registry.getMetricsAsJSON(), defaultMetrics: ofProcess });
+    const json = await metrics.registry.getMetricsAsJSON();
+    send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess, unheardMs: unheardTime.ms });
   };
   const reporting = setInterval(() => report(), REPORT_EVERY_MS);
   shutdown.push('reports', () => clearInterval(reporting));
@@ -136,11 +137,10 @@ function startWorker({
     process.exit(0);
   };
 
-  const agoMs = systemMs() - feed.receivedAtMs;
-  if (feed.isUp) feedStatus.received(feed.position, agoMs);
-  else if (agoMs < Infinity) unheardTime.heard(monotonicMs() - agoMs);
-  unheardTime.available(monotonicMs() - (systemMs() - feed.reconnectedAtMs));
-  onClockStep((byMs) => feedApplier.clockStepped(byMs));
+  unheardTime.available(monotonicMs());
+  if (feed.isUp) feedStatus.received(feed.position, systemMs() - feed.receivedAtMs);
+  else unheardTime.heard(monotonicMs() - feed.unheardMs);
+  onClockStep((byMs, sleptMs) => feedApplier.clockStepped(byMs, sleptMs));
   start().catch(fail);
   return (message) => {
     switch (message.type) {

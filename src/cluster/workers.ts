@@ -43,6 +43,8 @@ export class Workers {
   readonly #metrics: Metrics;
   readonly #startOf: (number: number, mayWarmUp: boolean) => Start;
   readonly #handles = new Map<number, WorkerHandle>();
+  /** `UnheardTime` that the worker with this number, or its predecessor, reported last, and when */
+  readonly #unheard = new Map<number, { ms: number; atMs: number }>();
   /** metrics of ended workers, until they are summed */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
@@ -85,6 +87,16 @@ export class Workers {
   get ready(): boolean {
     this.#isReady ||= [...this.#handles.values()].every(({ listening }) => listening);
     return this.#isReady && this.listening > 0;
+  }
+
+  /**
+   * Returns the maximum time in ms for which PostgreSQL was available without a message of the change feed, as the workers
+   * reported it; the time since a report counts. Infinity before the first report.
+   */
+  get unheardMs(): number {
+    if (this.#unheard.size === 0) return Infinity;
+    const nowMs = performance.now();
+    return Math.max(...[...this.#unheard.values()].map(({ ms, atMs }) => ms + nowMs - atMs));
   }
 
   broadcast(message: ToWorker): void {
@@ -180,6 +192,7 @@ export class Workers {
         break;
       case 'metrics':
         handle.metrics = message.metrics as MetricsJson;
+        this.#unheard.set(handle.number, { ms: message.unheardMs, atMs: performance.now() });
         if (!message.defaultMetrics) break;
         handle.defaultMetrics = message.defaultMetrics;
         this.#reported(handle);

@@ -1,4 +1,5 @@
-import { afterEach, expect, it } from 'vitest';
+import os from 'node:os';
+import { afterEach, expect, it, vi } from 'vitest';
 import { fakeClocks, realClocks } from './clock.fixture.ts';
 import { monotonicMs, onClockStep, wallAt } from './clock.ts';
 
@@ -16,4 +17,15 @@ it('derives the wall clock from the monotonic clock, also after a clock step', (
   }
   // a change of less than a second is no step
   expect(steps).toEqual([-10_800, 3_600]);
+});
+
+it('tells a sleep of the machine from a clock that was set', () => {
+  const setWallClock = fakeClocks();
+  const sleeps: number[] = [];
+  onClockStep((_, sleptMs) => sleeps.push(Math.round(sleptMs / 1_000)));
+  setWallClock(3_600_000);
+  const uptimeS = os.uptime();
+  vi.spyOn(os, 'uptime').mockReturnValue(uptimeS + 7_200);
+  setWallClock(7_200_000);
+  expect(sleeps).toEqual([0, 7_200]);
 });

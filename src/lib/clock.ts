@@ -1,3 +1,4 @@
+import os from 'node:os';
 // the global `performance` is a getter, which V8 calls at every use
 import { performance } from 'node:perf_hooks';
 
@@ -7,7 +8,8 @@ const COMPARE_MS = 100;
 const STEP_MS = 1_000;
 
 let wallAheadMs = Date.now() - performance.now();
-const listeners: ((byMs: number) => void)[] = [];
+let sleptMs = sleepOfMachineMs();
+const listeners: ((byMs: number, sleptMs: number) => void)[] = [];
 
 /** Returns milliseconds since this process began, from a clock that is never set. All ages are measured by it. */
 export function monotonicMs(): number {
@@ -30,9 +32,10 @@ export function wallAt(nowMs: number): number {
 
 /**
  * Registers a callback for steps of the wall clock; it receives the size of the step in milliseconds. The step is also
- * positive after the machine has slept, because the monotonic clock stops then.
+ * positive after the machine has slept, because the monotonic clock stops then. `sleptMs`: how long it slept; 0 if the clock
+ * was set.
  */
-export function onClockStep(listener: (byMs: number) => void): void {
+export function onClockStep(listener: (byMs: number, sleptMs: number) => void): void {
   listeners.push(listener);
 }
 
@@ -41,7 +44,16 @@ export function compareClocks(): void {
   const aheadMs = Date.now() - performance.now();
   const byMs = aheadMs - wallAheadMs;
   wallAheadMs = aheadMs;
-  if (Math.abs(byMs) > STEP_MS) for (const listener of listeners) listener(byMs);
+  if (Math.abs(byMs) <= STEP_MS) return;
+  const sleptBeforeMs = sleptMs;
+  sleptMs = sleepOfMachineMs();
+  const sleepMs = sleptMs - sleptBeforeMs;
+  for (const listener of listeners) listener(byMs, sleepMs > STEP_MS / 2 ? sleepMs : 0);
+}
+
+/** Returns a time that grows only while the machine sleeps: the clock of `os.uptime` goes on then, the monotonic one stops. */
+function sleepOfMachineMs(): number {
+  return os.uptime() * 1e3 - performance.now();
 }
 
 setInterval(compareClocks, COMPARE_MS).unref();

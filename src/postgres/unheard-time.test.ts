@@ -71,3 +71,19 @@ it('counts from a message that arrives in an outage', () => {
   time.available(9_000);
   expect(time.ms).toBe(2_000);
 });
+
+it('counts the time for which the machine slept', () => {
+  time.available(2_000);
+  time.outageBegan();
+  time.slept(60_000);
+  expect(time.ms).toBe(61_000);
+});
+
+it('does not count an outage as time for which PostgreSQL was available', () => {
+  time.available(3_000);
+  time.outageBegan();
+  time.outageEnded(60_000);
+  time.available(60_500);
+  time.heard(60_400);
+  expect([time.availableMs, time.ms]).toEqual([3_500, 100]);
+});

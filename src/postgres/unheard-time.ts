@@ -15,40 +15,53 @@ const AVAILABLE_AFTER_ANSWER_MS = 1_000;
  * `performance.now()`.
  */
 export class UnheardTime {
-  /** time before the last outage; infinite before the first message */
-  #earlierMs = Infinity;
-  /** the last message, or the end of the last outage if later */
+  /** time for which PostgreSQL was available before `#sinceMs` */
+  #earlierMs = 0;
+  /** the first answer, or the end of the last outage */
   #sinceMs = Infinity;
   #availableAtMs = -Infinity;
   #inOutage = false;
+  /** `availableMs` at the last message */
+  #heardMs = -Infinity;
 
   /** Records a message of the change feed that was received at this time. */
   heard(atMs: number): void {
-    this.#earlierMs = this.#inOutage ? Math.max(0, this.#availableAtMs - atMs) : 0;
-    this.#sinceMs = atMs;
+    if (!this.#inOutage) this.available(atMs);
+    this.#heardMs = this.availableMs - Math.max(0, this.#availableAtMs - atMs);
+    this.#availableAtMs = Math.max(this.#availableAtMs, atMs);
   }
 
   /** Records that PostgreSQL was available at this time. In an outage, it is the late answer of an earlier query. */
   available(atMs: number): void {
-    if (!this.#inOutage) this.#availableAtMs = Math.max(this.#availableAtMs, atMs);
+    if (this.#inOutage) return;
+    this.#availableAtMs = Math.max(this.#availableAtMs, atMs);
+    this.#sinceMs = Math.min(this.#sinceMs, this.#availableAtMs);
+  }
+
+  /** Records that the machine slept for this long. PostgreSQL may have been available meanwhile. */
+  slept(ms: number): void {
+    this.#earlierMs += ms;
   }
 
   outageBegan(): void {
-    this.#earlierMs = this.ms;
+    this.#earlierMs = this.availableMs;
     this.#inOutage = true;
   }
 
   outageEnded(atMs: number): void {
-    const knownMs = Math.max(this.#availableAtMs, this.#sinceMs);
-    this.#earlierMs += Math.max(0, Math.min(atMs - knownMs, AVAILABLE_AFTER_ANSWER_MS));
+    this.#earlierMs += Math.max(0, Math.min(atMs - this.#availableAtMs, AVAILABLE_AFTER_ANSWER_MS));
     this.#inOutage = false;
     this.#sinceMs = atMs;
     this.#availableAtMs = atMs;
   }
 
+  /** Returns the time in ms for which PostgreSQL was available since this process began, until it was last known to be. */
+  get availableMs(): number {
+    return this.#earlierMs + (this.#inOutage ? 0 : Math.max(0, this.#availableAtMs - this.#sinceMs));
+  }
+
   /** Returns the time in ms until PostgreSQL was last known to be available; Infinity if no message was received. */
   get ms(): number {
-    const presentMs = this.#inOutage ? 0 : this.#availableAtMs - this.#sinceMs;
-    return this.#earlierMs + Math.max(0, presentMs);
+    return this.availableMs - this.#heardMs;
   }
 }
