@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { Slices } from '../lib/slices.ts';
@@ -11,6 +12,8 @@ import { WakeFilter } from './wake-filter.ts';
 const SETTLE_MS = 250;
 /** Maximum wait while the change feed is down: changes are not announced then. */
 const FEED_DOWN_WAIT_MS = 500;
+/** Least time after which a client that may wait tries again, if the queue for PostgreSQL has no room for it. */
+const ROOM_WAIT_MS = 250;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
@@ -109,7 +112,7 @@ export class ChangesReader {
 
   /**
    * Returns the next page; 'expired': the client must begin again; 'unauthorized': the key lost its validity during the
-   * wait. Waits for the first change if there is none. Throws `Unavailable`.
+   * wait. Waits for the first change if there is none, and for room in the queue for PostgreSQL. Throws `Unavailable`.
    */
   async page(request: ChangesRequest, client: Client): Promise<Page | 'expired' | 'unauthorized'> {
     const { limit, collection, owner } = request;
@@ -130,38 +133,45 @@ export class ChangesReader {
         (await this.#shared({ token, limit, view, owner, collection }).catch((error) => {
           // many clients wake together: a client that waited gets its empty page again
           if (empty && error instanceof Unavailable) return empty;
+          const mayWait = performance.now() < untilMs && !client.over && !this.#watch.isReleased;
+          if (mayWait && error instanceof Unavailable && error.rejection === 'postgres_queue') return 'full';
           throw error;
         }));
-      if (page === empty) return page;
-      if (page === 'expired') return page;
-      token = page.next;
-      if (known === undefined) {
+      if (page === empty || page === 'expired') return page;
+      if (page !== 'full') token = page.next;
+      if (known === undefined && page !== 'full') {
         const { changes, more } = page as Page & Read;
         if (changes.length > 0 || (more && round >= MAX_ROUNDS)) return page;
         if (more) continue;
       }
       const restMs = untilMs - performance.now();
-      if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
-      const wait: Wait = this.#watch.laterThan(
-        token.position,
-        this.#watch.isUp ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS),
-      );
-      client.whenMade(wait.cancel);
-      await wait.over;
+      if (page === 'full') {
+        await sleep(Math.min(restMs, ROOM_WAIT_MS * (1 + Math.random())));
+      } else {
+        if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
+        const wait: Wait = this.#watch.laterThan(
+          page.next.position,
+          this.#watch.isUp ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS),
+        );
+        client.whenMade(wait.cancel);
+        await wait.over;
+      }
       client.waited();
-      if (client.over) return page;
+      // of a client that is gone, nobody reads the result
+      if (client.over) return page === 'full' ? 'expired' : page;
       const rights = await request.rights();
       if (rights === null) return 'unauthorized';
       if (rights.collection !== collection) return 'expired';
-      empty = page;
+      if (page !== 'full') empty = page;
       if (rights.view === view) {
+        if (page === 'full' || !token) continue;
         unconcerned = await this.#unconcerned(token);
         if (unconcerned) token = unconcerned.next;
         continue;
       }
       view = rights.view;
       empty = undefined;
-      token = { ...token, view, walkedTo: '', isWhole: false };
+      token = token && { ...token, view, walkedTo: '', isWhole: false };
     }
   }
 

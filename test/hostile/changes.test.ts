@@ -143,7 +143,7 @@ it(
           { length: WAITS },
           (_, i) => `/changes?limit=${i + 1}&wait=30&after=${writeToken(token)}`,
         );
-        const stop = await startRequests({ port: service.port, key, clients: WAITS, paths });
+        const stop = await startRequests({ port: service.port, key, clients: WAITS, paths, follows: true });
         let n = 0;
         const timer = setInterval(
           () => void service.sql`update hotels set room_count = ${++n} where id = 'h002000'`.then(() => {}),

@@ -15,6 +15,8 @@ export interface RequestOptions {
   abortsWithinMs?: number;
   /** each client sends one request only */
   isOnce?: boolean;
+  /** each client requests one path of `GET /changes`, and then the next page of each */
+  follows?: boolean;
 }
 
 /** Result of the thread. */
@@ -27,15 +29,27 @@ export interface RequestCounts {
   bytes: number;
 }
 
-const { port, key, clients, paths, abortsWithinMs, isOnce = false }: RequestOptions = workerData;
+const {
+  port,
+  key,
+  clients,
+  paths,
+  abortsWithinMs,
+  isOnce = false,
+  follows = false,
+}: RequestOptions = workerData;
 const counts: RequestCounts = { statuses: {}, failed: 0, aborted: 0, bytes: 0 };
 let sent = 0;
 let isStopped = false;
 
 async function run(): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  let path = '';
   do {
-    const status = await send(agent, paths[sent++ % paths.length]!);
+    path = (follows && path) || paths[sent++ % paths.length]!;
+    const { status, body } = await send(agent, path);
+    const next = /"next":"([^"]+)"/.exec(body)?.[1];
+    if (next !== undefined) path = path.replace(/after=.*/, `after=${next}`);
     if (status === 'aborted') counts.aborted++;
     else if (status === 0) counts.failed++;
     else counts.statuses[status] = (counts.statuses[status] ?? 0) + 1;
@@ -45,18 +59,20 @@ async function run(): Promise<void> {
   agent.destroy();
 }
 
-/** Resolves with the status of the whole response; 0 for none. */
-function send(agent: Agent, path: string): Promise<number | 'aborted'> {
+/** Resolves with the status of the whole response, 0 for none, and with its body if clients follow it. */
+function send(agent: Agent, path: string): Promise<{ status: number | 'aborted'; body: string }> {
   return new Promise((resolve) => {
     let timer: NodeJS.Timeout | undefined;
+    let body = '';
     const end = (status: number | 'aborted') => {
       clearTimeout(timer);
-      resolve(status);
+      resolve({ status, body });
     };
     const outgoing = request({ port, host: '127.0.0.1', path, agent, headers: { 'x-api-key': key } });
     outgoing.on('response', (response) => {
       response.on('data', (chunk: Buffer) => {
         counts.bytes += chunk.length;
+        if (follows) body += chunk.toString();
       });
       response.on('error', () => end(0));
       response.on('end', () => end(response.statusCode!));

@@ -1,10 +1,13 @@
 import type { Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { hashOf } from '../../src/auth/key.ts';
 import { type Lane, Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { insertKey } from '../support/key.ts';
 import { FaultProxy } from '../support/proxy.ts';
+import { startService } from '../support/service.ts';
 
 const CONNECTIONS = 4;
 const TIMEOUT_MS = 1_000;
@@ -73,4 +76,39 @@ describe('a query that is too slow', () => {
     proxy.heal();
     await expect.poll(() => openings).toEqual([true, false]);
   });
+});
+
+it('clients of GET /changes that may wait are not rejected while the queue is full, and their keys are checked', async () => {
+  const service = await startService({
+    hotels: [{ id: 'h' }],
+    env: {
+      WORKERS: '1',
+      DATABASE_POOL_SIZE: '4',
+      DATABASE_QUEUE_LIMIT: '2',
+      DATABASE_TIMEOUT_MS: '60000',
+    },
+  });
+  const revoked = await insertKey(service.sql, []);
+  const get = (limit: number, options = {}) => service.get(`/changes?limit=${limit}&wait=30`, options);
+  const locked = Promise.withResolvers<void>();
+  const unlock = Promise.withResolvers<void>();
+  const locking = service.sql.begin(async (sql) => {
+    await sql`lock table hotels in access exclusive mode`;
+    locked.resolve();
+    await unlock.promise;
+  });
+  await locked.promise;
+  const running = Array.from({ length: 8 }, (_, i) => get(i + 1));
+  const inProgress = (expected: number) =>
+    expect.poll(() => service.metric('hotel_api_requests_in_progress')).toBe(expected);
+  await inProgress(running.length);
+  expect((await service.get('/changes?limit=100')).status).toBe(503);
+  const held = Array.from({ length: 4 }, (_, i) => get(i + 11, { key: revoked }));
+  await inProgress(running.length + held.length);
+  await service.sql`update api_keys set revoked_at = now() where key_sha256 = decode(${hashOf(revoked)}, 'hex')`;
+  expect((await Promise.race(held)).status).toBe(401);
+  unlock.resolve();
+  await locking;
+  await Promise.all(held);
+  expect((await Promise.all(running)).map(({ status }) => status)).toEqual(running.map(() => 200));
 });
