@@ -116,6 +116,24 @@ describe('while the feed is silent', () => {
     expect((await service.get('/hotels/deleted')).status).toBe(503);
     expect((await service.get(PATH, { key: revoked })).status).toBe(503);
   });
+
+  it('nor by a worker that starts in the outage', async () => {
+    await readFor(6_000);
+    await proxy.reject();
+    const [ended] = await service.workerPids();
+    process.kill(ended!, 'SIGKILL');
+    await within(
+      10_000,
+      () => service.workerPids(),
+      (pids) => expect([pids.length, pids[0] === ended]).toEqual([1, false]),
+    );
+    // Redis holds the hotel and the key
+    await within(
+      10_000,
+      () => service.get(PATH).catch(() => ({ status: 0 })),
+      ({ status }) => expect(status).toBe(503),
+    );
+  });
 });
 
 it('after the feed has missed changes, no earlier copy is served when PostgreSQL becomes unavailable', async () => {
