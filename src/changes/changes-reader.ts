@@ -12,8 +12,12 @@ import { WakeFilter } from './wake-filter.ts';
 const SETTLE_MS = 250;
 /** Maximum wait while the change feed is down: changes are not announced then. */
 const FEED_DOWN_WAIT_MS = 500;
-/** Least time after which a client that may wait tries again, if the queue for PostgreSQL has no room for it. */
+/**
+ * Least time after which a client that may wait tries again, if the queue for PostgreSQL has no room for it. It grows with
+ * each attempt to this multiple.
+ */
 const ROOM_WAIT_MS = 250;
+const LONGEST_ROOM_WAIT = 4;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
@@ -146,7 +150,8 @@ export class ChangesReader {
       }
       const restMs = untilMs - performance.now();
       if (page === 'full') {
-        await sleep(Math.min(restMs, ROOM_WAIT_MS * (1 + Math.random())));
+        const leastMs = ROOM_WAIT_MS * Math.min(round + 1, LONGEST_ROOM_WAIT);
+        await sleep(Math.min(restMs, leastMs * (1 + Math.random())));
       } else {
         if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
         const wait: Wait = this.#watch.laterThan(
