@@ -10,6 +10,8 @@ const run = promisify(execFile);
 /** Copies all tables and sequences, like a dump. */
 export async function saveTables(sql: Sql): Promise<void> {
   await sql.begin('isolation level repeatable read', async (transaction) => {
+    // a copy of the data folder that is made later contains it
+    await transaction`set local synchronous_commit = on`;
     await transaction`drop schema if exists saved cascade`;
     await transaction`create schema saved`;
     for (const { name } of await tablesOf(transaction as unknown as Sql))
