@@ -9,8 +9,7 @@ export default defineConfig({
     ...withServers,
     globalSetup: ['test/support/missing-programs.ts', withServers.globalSetup],
     sequence: { sequencer: LongestFirst },
-    // many files wait for time limits: two workers leave a sixth of two processors idle
-    maxWorkers: 3,
+    maxWorkers: 2,
     // postgres.js 3.4 throws this outside of any query if a server is killed while it writes; the query is rejected too
     onUnhandledError: ({ message, stack }) =>
       !(/reading 'write'/.test(message) && /postgres.src.connection/.test(stack ?? '')),
