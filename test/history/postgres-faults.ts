@@ -81,7 +81,7 @@ export const POSTGRES_FAULTS = {
   'database restored in place': {
     uses: 'postgres',
     run: losingCommits(async ({ system, results }) => {
-      if (results.hasTables) await restoreTables(system.databases[0]!.sql);
+      if (results.hasTables) await restoreTables(system.databases[0]!);
     }),
   },
   'data folder saved': {

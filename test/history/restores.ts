@@ -3,6 +3,7 @@ import { rename, rm } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { Sql } from 'postgres';
 import type { OwnServer } from '../support/own-server.ts';
+import type { Database } from './database.ts';
 import type { System } from './system.ts';
 
 const run = promisify(execFile);
@@ -23,13 +24,15 @@ export async function saveTables(sql: Sql): Promise<void> {
 }
 
 /** Restores them like pg_restore --clean: tables and sequences have their former content, and no trigger fires. */
-export async function restoreTables(sql: Sql): Promise<void> {
+export async function restoreTables(database: Database): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await restoreAtOnce(sql);
+      return await restoreAtOnce(database.sql);
     } catch (error) {
-      // a writer with a lock on one table may need another
-      if ((error as { code?: string }).code !== '40P01' || attempt === 10) throw error;
+      const { code } = error as { code?: string };
+      // a writer with a lock on one table may need another; one that lost its connection may have left a prepared transaction
+      if ((code !== '40P01' && code !== '55P03') || attempt === 10) throw error;
+      if (code === '55P03') await database.rollbackPrepared();
     }
   }
 }
@@ -37,6 +40,7 @@ export async function restoreTables(sql: Sql): Promise<void> {
 async function restoreAtOnce(sql: Sql): Promise<void> {
   await sql.begin(async (transaction) => {
     const tables = await tablesOf(transaction as unknown as Sql);
+    await transaction`set local lock_timeout = 2000`;
     await transaction`lock table ${transaction(tables.map(({ name }) => name))} in access exclusive mode`;
     await transaction`set local session_replication_role = replica`;
     for (const { name } of tables) {
