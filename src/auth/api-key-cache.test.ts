@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RecentChanges } from '../cache/recent-changes.ts';
 import { isOutage, type Rejection, Unavailable } from '../errors.ts';
 import { fakeClocks, realClocks } from '../lib/clock.fixture.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import { ApiKeyCache } from './api-key-cache.ts';
 import { hashOf, makeKey } from './key.ts';
 import type { KeyRow, VersionedKey } from './key-record.ts';
@@ -383,9 +384,22 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     apiKeys.markAllStale();
     // accepted for a second
     await apiKeys.load(key);
-    apiKeys.dropStale();
+    apiKeys.dropStale(monotonicMs());
     expect(apiKeys.find(key)).toBeUndefined();
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
+  });
+
+  it('a key that was loaded after the time whose stale keys are dropped is accepted', async () => {
+    const markedAtMs = monotonicMs();
+    vi.setSystemTime(Date.now() + 1);
+    tiers.rejection = undefined;
+    apiKeys.markAllStale();
+    await apiKeys.load(key);
+    tiers.rejection = 'postgres_unavailable';
+    recent.noteAll();
+    apiKeys.markAllStale();
+    apiKeys.dropStale(markedAtMs);
+    expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
   });
 
   it('an expired key is still rejected', async () => {

@@ -140,9 +140,9 @@ export class ApiKeyCache {
     this.#memory.markAllStale();
   }
 
-  /** Makes the rights of keys that are marked as possibly changed unusable, also while PostgreSQL is unavailable. */
-  dropStale(): void {
-    this.#memory.dropStale();
+  /** Makes the rights of keys that were marked at this time, or before, unusable, also while PostgreSQL is unavailable. */
+  dropStale(markedAtMs: number): void {
+    this.#memory.dropStale(markedAtMs);
   }
 
   /** Drops every key: none is accepted before it is loaded again. */

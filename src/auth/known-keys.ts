@@ -79,10 +79,10 @@ export class KnownKeys {
       }
   }
 
-  /** Makes the rights of stale keys unusable. */
-  dropStale(): void {
+  /** Makes the rights of keys unusable that were marked at this time, or before. */
+  dropStale(markedAtMs: number): void {
     for (const known of this.#known.values()) {
-      if (!known.stale) continue;
+      if (!known.stale || known.checkedAtMs > markedAtMs) continue;
       known.usableInOutage = false;
       known.retryAtMs = 0;
     }

@@ -89,7 +89,7 @@ describe('a local cache marked stale', () => {
     store();
     local.storeAbsent('id', 'nobody', true);
     local.markAllStale();
-    local.dropStale();
+    local.dropStale(monotonicMs());
     expect([local.lastKnown('registry', '7'), local.lastKnown('id', 'nobody')]).toEqual([
       undefined,
       undefined,
@@ -97,6 +97,16 @@ describe('a local cache marked stale', () => {
     vi.advanceTimersByTime(1);
     store();
     local.markAllStale();
+    expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
+  });
+
+  it('returns an entry that only a later call marked, after the entries of an earlier one were dropped', () => {
+    local.markAllStale();
+    const markedAtMs = monotonicMs();
+    vi.advanceTimersByTime(1);
+    store();
+    local.markAllStale();
+    local.dropStale(markedAtMs);
     expect(local.lastKnown('registry', '7')).toMatchObject({ id: 'a' });
   });
 });

@@ -17,6 +17,8 @@ const REFRESH_MS = 900_000;
 export const FEED_DOWN_FRESH_MS = 3_300;
 /** Maximum age of an entry while the change feed is up. */
 const MAX_AGE_MS = 3_600_000;
+/** Resolution of the clock: an entry that was stored in the same microsecond may be older than a call. */
+const RESOLUTION_MS = 0.001;
 /** Maximum number of entries dropped one by one; beyond it, dropping everything is faster. */
 const MAX_DROPPED = 50_000;
 
@@ -195,14 +197,13 @@ export class LocalCache {
 
   /** Makes all stored entries unknown to every call except `lastKnown`. */
   markAllStale(): void {
-    // the clock's resolution: an entry of the same microsecond may be older than this call
-    this.#validFromMs = monotonicMs() + 0.001;
+    this.#validFromMs = monotonicMs() + RESOLUTION_MS;
     this.#unsampled = this.#arena.stats().entries;
   }
 
-  /** Makes the entries that are marked stale unknown to `lastKnown` too. */
-  dropStale(): void {
-    this.#usableFromMs = this.#validFromMs;
+  /** Makes the entries that were marked stale at this time, or before, unknown to `lastKnown` too. */
+  dropStale(markedAtMs: number): void {
+    this.#usableFromMs = Math.max(this.#usableFromMs, markedAtMs + RESOLUTION_MS);
   }
 
   /** Drops entries that came from Redis since then, and possibly more. */

@@ -9,6 +9,7 @@ import type { PositionWatch } from '../changes/position-watch.ts';
 import type { Collections } from '../collections/collections.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
+import { monotonicMs } from '../lib/clock.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { MAX_UNHEARD_MS, type UnheardTime } from '../postgres/unheard-time.ts';
 import { Confirmation } from './confirmation.ts';
@@ -37,8 +38,11 @@ interface WorkerCaches {
 export class FeedApplier {
   readonly #parts: WorkerCaches;
   readonly #confirmation = new Confirmation();
-  /** `unheardTime.availableMs` from which values are dropped that a reset marked as stale */
-  #dropStaleFromMs = Infinity;
+  /**
+   * Resets whose stale values may be used in an outage, the oldest first: the time of each, and `unheardTime.availableMs`
+   * from which its values are dropped
+   */
+  readonly #resets: { atMs: number; dropFromMs: number }[] = [];
 
   constructor(parts: WorkerCaches) {
     this.#parts = parts;
@@ -77,7 +81,7 @@ export class FeedApplier {
     if (message.t?.includes('keys')) {
       keyChanges.noteAll();
       apiKeys.markAllStale();
-      apiKeys.dropStale();
+      apiKeys.dropStale(monotonicMs());
     }
   }
 
@@ -88,7 +92,6 @@ export class FeedApplier {
   reset(): void {
     const { feedStatus, unheardTime, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } =
       this.#parts;
-    this.dropStale();
     feedStatus.lost();
     metrics.feedResets.inc();
     hotelChanges.noteAll();
@@ -99,17 +102,22 @@ export class FeedApplier {
     pageIndex.forget();
     apiKeys.markAllStale();
     const usableMs = MAX_UNHEARD_MS - unheardTime.ms;
-    this.#dropStaleFromMs = Math.min(this.#dropStaleFromMs, unheardTime.availableMs + usableMs);
+    this.#resets.push({ atMs: monotonicMs(), dropFromMs: unheardTime.availableMs + usableMs });
     this.dropStale();
   }
 
-  /** Drops values that a reset marked as stale, if PostgreSQL was available for too long since the last message before it. */
+  /**
+   * Drops values that a reset marked as stale, if PostgreSQL was available for too long since the last message before that
+   * reset.
+   */
   dropStale(): void {
     const { unheardTime, local, apiKeys } = this.#parts;
-    if (unheardTime.availableMs < this.#dropStaleFromMs) return;
-    this.#dropStaleFromMs = Infinity;
-    local?.dropStale();
-    apiKeys.dropStale();
+    for (let first = this.#resets[0]; first !== undefined; first = this.#resets[0]) {
+      if (unheardTime.availableMs < first.dropFromMs) return;
+      this.#resets.shift();
+      local?.dropStale(first.atMs);
+      apiKeys.dropStale(first.atMs);
+    }
   }
 
   /**

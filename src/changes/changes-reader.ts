@@ -1,10 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { Slices } from '../lib/slices.ts';
 import type { Change, ChangeLog, LogState } from './change-log.ts';
 import { writePage } from './page-body.ts';
-import type { PositionWatch, Wait } from './position-watch.ts';
+import type { PositionWatch } from './position-watch.ts';
 import { type Token, writeToken } from './token.ts';
 import { WakeFilter } from './wake-filter.ts';
 
@@ -151,17 +150,13 @@ export class ChangesReader {
       const restMs = untilMs - performance.now();
       if (page === 'full') {
         const leastMs = ROOM_WAIT_MS * Math.min(round + 1, LONGEST_ROOM_WAIT);
-        await sleep(Math.min(restMs, leastMs * (1 + Math.random())));
+        await this.#wait(client, Infinity, Math.min(restMs, leastMs * (1 + Math.random())));
       } else {
         if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
-        const wait: Wait = this.#watch.laterThan(
-          page.next.position,
-          this.#watch.isUp ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS),
-        );
-        client.whenMade(wait.cancel);
-        await wait.over;
+        const { position } = page.next;
+        await this.#wait(client, position, this.#watch.isUp ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS));
+        client.waited();
       }
-      client.waited();
       // of a client that is gone, nobody reads the result
       if (client.over) return page === 'full' ? 'expired' : page;
       const rights = await request.rights();
@@ -178,6 +173,13 @@ export class ChangesReader {
       empty = undefined;
       token = token && { ...token, view, walkedTo: '', isWhole: false };
     }
+  }
+
+  /** Waits as `PositionWatch.laterThan` does; ends when the client disconnects. */
+  #wait(client: Client, position: number, timeoutMs: number): Promise<void> {
+    const wait = this.#watch.laterThan(position, timeoutMs);
+    client.whenMade(wait.cancel);
+    return wait.over;
   }
 
   /** Returns an empty page if no change after the token concerns its collection. */

@@ -36,9 +36,11 @@ export class PositionWatch {
     return this.#isLinked();
   }
 
-  /** Number of waits in progress. */
+  /** Number of waits for a change in progress. */
   get waiting(): number {
-    return this.#waiters.size;
+    let waiting = 0;
+    for (const { position } of this.#waiters) if (position < Infinity) waiting++;
+    return waiting;
   }
 
   /** Returns the number of announced positions after this one; 0 if unknown. */
@@ -69,7 +71,7 @@ export class PositionWatch {
     );
   }
 
-  /** Waits for the announcement of a later position, at most for this time. */
+  /** Waits for the announcement of a later position, at most for this time. Position Infinity: for the time alone. */
   laterThan(position: number, timeoutMs: number): Wait {
     const isKnown = this.#position !== undefined && this.#position > position;
     if (isKnown || this.#isReleased || timeoutMs <= 0) return { over: Promise.resolve(), cancel: () => {} };

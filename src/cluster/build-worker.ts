@@ -76,21 +76,20 @@ export function buildWorker(
   );
   const origin = new HotelRepository(replicas ?? postgres);
   let checkedAtMs = monotonicMs();
-  const checking = setInterval(() => {
+  const lacksLittle = () => {
     const nowMs = monotonicMs();
-    // PostgreSQL may have been available while this process was stopped
-    if (nowMs - checkedAtMs > STALL_MS) unheardTime.available(nowMs);
+    if (nowMs - checkedAtMs > STALL_MS) unheardTime.stopped(checkedAtMs, nowMs);
     checkedAtMs = nowMs;
     feedApplier.dropStale();
+    return unheardTime.ms <= MAX_UNHEARD_MS;
+  };
+  const checking = setInterval(() => {
+    lacksLittle();
     if (!feedStatus.up) void postgres.check();
   }, CHECK_EVERY_MS);
   shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
-  const lacksLittle = () => unheardTime.ms <= MAX_UNHEARD_MS;
   // while PostgreSQL is unavailable no other tier can answer
-  const mayUseOld = (error: unknown) => {
-    feedApplier.dropStale();
-    return isOutage(error) && lacksLittle();
-  };
+  const mayUseOld = (error: unknown) => isOutage(error) && lacksLittle();
   const isTrusted = (nowMs = monotonicMs()) =>
     feedStatus.isUp(nowMs) || (postgres.wasOpenWithin(FEED_FOLLOWS_MS) && lacksLittle());
   const local =

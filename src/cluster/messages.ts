@@ -13,8 +13,8 @@ interface Feed {
   isUp: boolean;
   /** time of the last message, by `systemMs`; -Infinity if there was none */
   receivedAtMs: number;
-  /** maximum time for which PostgreSQL was available since then, in ms */
-  unheardMs: number;
+  /** the same for changes of the time in which PostgreSQL was available: changes since then may be unknown */
+  unheardSinceMs: number;
   /** the last received position */
   position: FeedPosition | undefined;
 }
@@ -55,8 +55,16 @@ export type ToPrimary =
   /** waits for `start` */
   | { type: 'up' }
   | { type: 'listening' }
-  /** its metrics and its `UnheardTime`, once a second and on request; also a sign that it is alive */
-  | { type: 'metrics'; metrics: object[]; defaultMetrics: object[] | undefined; unheardMs: number }
+  /**
+   * its metrics, and its `UnheardTime` at `atMs` by `systemMs`, once a second and on request; also a sign that it is alive
+   */
+  | {
+      type: 'metrics';
+      metrics: object[];
+      defaultMetrics: object[] | undefined;
+      unheardMs: number;
+      atMs: number;
+    }
   /** requests leases of rate limits; answered by `grant` */
   | { type: 'leases'; requests: LeaseRequest[] }
   /** the worker failed; the reason is for the primary's log too */

@@ -5,7 +5,7 @@ import { announcedBy } from '../change-feed/messages.ts';
 import type { Config } from '../config/config.ts';
 import { unverifiedAddressesOf } from '../config/connection-addresses.ts';
 import { openAdmin } from '../http/admin.ts';
-import { systemMs } from '../lib/clock.ts';
+import { onClockStep, systemMs } from '../lib/clock.ts';
 import { Failure } from '../lib/failure.ts';
 import { watchInstance } from '../observability/instance-metrics.ts';
 import { defaultMetrics, watchProcess } from '../observability/process-metrics.ts';
@@ -93,6 +93,10 @@ export async function runPrimary(given: Config): Promise<void> {
   context.secret.use(secret);
   let announced: FeedPosition | undefined;
   let receivedAtMs = -Infinity;
+  onClockStep((_, sleptMs) => {
+    receivedAtMs -= sleptMs;
+    workers?.slept(sleptMs);
+  });
   const { invalidator, listener, redis } = followChanges(context, found, {
     onMessage: (message, atMs) => {
       receivedAtMs = atMs;
@@ -133,7 +137,7 @@ export async function runPrimary(given: Config): Promise<void> {
       generation,
       isUp: listener.isUp,
       receivedAtMs,
-      unheardMs: Math.min(workers!.unheardMs, systemMs() - receivedAtMs),
+      unheardSinceMs: Math.max(systemMs() - workers!.unheardMs, receivedAtMs),
       position: announced,
       secret,
     }),

@@ -67,7 +67,8 @@ function startWorker({
   const report = async (isScraped = false) => {
     const ofProcess = isScraped ? await readDefaults() : undefined;
     const json = await metrics.registry.getMetricsAsJSON();
-    send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess, unheardMs: unheardTime.ms });
+    const [unheardMs, atMs] = [unheardTime.ms, systemMs()];
+    send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess, unheardMs, atMs });
   };
   const reporting = setInterval(() => report(), REPORT_EVERY_MS);
   shutdown.push('reports', () => clearInterval(reporting));
@@ -139,7 +140,7 @@ function startWorker({
 
   unheardTime.available(monotonicMs());
   if (feed.isUp) feedStatus.received(feed.position, systemMs() - feed.receivedAtMs);
-  else unheardTime.heard(monotonicMs() - feed.unheardMs);
+  else unheardTime.heard(monotonicMs() - (systemMs() - feed.unheardSinceMs));
   onClockStep((byMs, sleptMs) => feedApplier.clockStepped(byMs, sleptMs));
   start().catch(fail);
   return (message) => {

@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
+import { systemMs } from '../lib/clock.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { RateLimitCoordinator } from '../rate-limit/coordinator.ts';
@@ -43,8 +44,10 @@ export class Workers {
   readonly #metrics: Metrics;
   readonly #startOf: (number: number, mayWarmUp: boolean) => Start;
   readonly #handles = new Map<number, WorkerHandle>();
-  /** `UnheardTime` that the worker with this number, or its predecessor, reported last, and when */
-  readonly #unheard = new Map<number, { ms: number; atMs: number }>();
+  /** `UnheardTime` in ms that the worker with this number, or its predecessor, reported last */
+  readonly #unheard = new Map<number, number>();
+  /** time of the last report of any worker, by `systemMs` */
+  #reportedAtMs = -Infinity;
   /** metrics of ended workers, until they are summed */
   readonly #legacy: MetricsJson[] = [];
   #summing = Promise.resolve();
@@ -91,12 +94,16 @@ export class Workers {
 
   /**
    * Returns the maximum time in ms for which PostgreSQL was available without a message of the change feed, as the workers
-   * reported it; the time since a report counts. Infinity before the first report.
+   * reported it; the time since the last report counts. Infinity before the first report.
    */
   get unheardMs(): number {
     if (this.#unheard.size === 0) return Infinity;
-    const nowMs = performance.now();
-    return Math.max(...[...this.#unheard.values()].map(({ ms, atMs }) => ms + nowMs - atMs));
+    return Math.max(...this.#unheard.values()) + systemMs() - this.#reportedAtMs;
+  }
+
+  /** Records that the machine slept for this long. PostgreSQL may have been available meanwhile. */
+  slept(ms: number): void {
+    this.#reportedAtMs -= ms;
   }
 
   broadcast(message: ToWorker): void {
@@ -192,7 +199,8 @@ export class Workers {
         break;
       case 'metrics':
         handle.metrics = message.metrics as MetricsJson;
-        this.#unheard.set(handle.number, { ms: message.unheardMs, atMs: performance.now() });
+        this.#unheard.set(handle.number, message.unheardMs);
+        this.#reportedAtMs = Math.max(this.#reportedAtMs, message.atMs);
         if (!message.defaultMetrics) break;
         handle.defaultMetrics = message.defaultMetrics;
         this.#reported(handle);

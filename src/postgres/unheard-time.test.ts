@@ -72,6 +72,32 @@ it('counts from a message that arrives in an outage', () => {
   expect(time.ms).toBe(2_000);
 });
 
+it('counts a stop of the process, in an outage too', () => {
+  time.stopped(1_000, 4_000);
+  expect(time.ms).toBe(3_000);
+  time.outageBegan();
+  time.stopped(5_000, 15_000);
+  expect(time.ms).toBe(13_000);
+  time.outageEnded(15_500);
+  expect(time.ms).toBe(13_500);
+});
+
+it('counts a stop after a message that was received before it and is read after it', () => {
+  time.available(3_000);
+  time.outageBegan();
+  time.heard(4_000);
+  time.stopped(5_000, 15_000);
+  time.heard(4_500);
+  expect(time.ms).toBe(10_500);
+});
+
+it('counts a stop that is noticed after the outage has ended', () => {
+  time.outageBegan();
+  time.outageEnded(15_001);
+  time.stopped(5_000, 15_002);
+  expect(time.ms).toBeGreaterThanOrEqual(10_000);
+});
+
 it('counts the time for which the machine slept', () => {
   time.available(2_000);
   time.outageBegan();

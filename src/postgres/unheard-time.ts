@@ -38,6 +38,18 @@ export class UnheardTime {
     this.#sinceMs = Math.min(this.#sinceMs, this.#availableAtMs);
   }
 
+  /** Records that this process was stopped between these times. PostgreSQL may have been available, in an outage too. */
+  stopped(fromMs: number, toMs: number): void {
+    if (this.#inOutage) {
+      this.#earlierMs += toMs - fromMs;
+      this.#availableAtMs = Math.max(this.#availableAtMs, toMs);
+      return;
+    }
+    this.available(toMs);
+    // the outage ended after the stop, in a callback that ran before this call
+    this.#earlierMs += Math.max(0, this.#sinceMs - fromMs);
+  }
+
   /** Records that the machine slept for this long. PostgreSQL may have been available meanwhile. */
   slept(ms: number): void {
     this.#earlierMs += ms;

@@ -78,37 +78,62 @@ describe('a query that is too slow', () => {
   });
 });
 
-it('clients of GET /changes that may wait are not rejected while the queue is full, and their keys are checked', async () => {
-  const service = await startService({
-    hotels: [{ id: 'h' }],
-    env: {
-      WORKERS: '1',
-      DATABASE_POOL_SIZE: '4',
-      DATABASE_QUEUE_LIMIT: '2',
-      DATABASE_TIMEOUT_MS: '60000',
-    },
+describe('while the queue of GET /changes is full', () => {
+  async function fullQueue() {
+    const service = await startService({
+      hotels: [{ id: 'h' }],
+      env: {
+        WORKERS: '1',
+        DATABASE_POOL_SIZE: '4',
+        DATABASE_QUEUE_LIMIT: '2',
+        DATABASE_TIMEOUT_MS: '60000',
+      },
+    });
+    const get = (limit: number, options = {}) => service.get(`/changes?limit=${limit}&wait=30`, options);
+    const locked = Promise.withResolvers<void>();
+    const unlocked = Promise.withResolvers<void>();
+    const locking = service.sql.begin(async (sql) => {
+      await sql`lock table hotels in access exclusive mode`;
+      locked.resolve();
+      await unlocked.promise;
+    });
+    await locked.promise;
+    const running = Array.from({ length: 8 }, (_, i) => get(i + 1));
+    const inProgress = (expected: number) =>
+      expect.poll(() => service.metric('hotel_api_requests_in_progress')).toBe(expected);
+    await inProgress(running.length);
+    expect((await service.get('/changes?limit=100')).status).toBe(503);
+    const unlock = async () => {
+      unlocked.resolve();
+      await locking;
+      return (await Promise.all(running)).map(({ status }) => status);
+    };
+    /** Sends requests that find the queue full. */
+    const hold = async (options = {}) => {
+      const held = Array.from({ length: 4 }, (_, i) => get(i + 11, options));
+      await inProgress(running.length + held.length);
+      return held;
+    };
+    return { service, hold, unlock, allServed: running.map(() => 200) };
+  }
+
+  it('clients that may wait are not rejected, and their keys are checked', async () => {
+    const { service, hold, unlock, allServed } = await fullQueue();
+    const revoked = await insertKey(service.sql, []);
+    const held = await hold({ key: revoked });
+    await service.sql`update api_keys set revoked_at = now() where key_sha256 = decode(${hashOf(revoked)}, 'hex')`;
+    expect((await Promise.race(held)).status).toBe(401);
+    expect(await unlock()).toEqual(allServed);
+    await Promise.all(held);
   });
-  const revoked = await insertKey(service.sql, []);
-  const get = (limit: number, options = {}) => service.get(`/changes?limit=${limit}&wait=30`, options);
-  const locked = Promise.withResolvers<void>();
-  const unlock = Promise.withResolvers<void>();
-  const locking = service.sql.begin(async (sql) => {
-    await sql`lock table hotels in access exclusive mode`;
-    locked.resolve();
-    await unlock.promise;
+
+  it('clients that may wait are answered when the service stops', async () => {
+    const { service, hold, unlock } = await fullQueue();
+    const held = await hold();
+    const stopped = service.stop();
+    expect((await Promise.all(held)).map(({ status }) => status)).toEqual(held.map(() => 503));
+    // one query runs, and two are in the queue
+    expect((await unlock()).filter((status) => status === 200)).toHaveLength(3);
+    await stopped;
   });
-  await locked.promise;
-  const running = Array.from({ length: 8 }, (_, i) => get(i + 1));
-  const inProgress = (expected: number) =>
-    expect.poll(() => service.metric('hotel_api_requests_in_progress')).toBe(expected);
-  await inProgress(running.length);
-  expect((await service.get('/changes?limit=100')).status).toBe(503);
-  const held = Array.from({ length: 4 }, (_, i) => get(i + 11, { key: revoked }));
-  await inProgress(running.length + held.length);
-  await service.sql`update api_keys set revoked_at = now() where key_sha256 = decode(${hashOf(revoked)}, 'hex')`;
-  expect((await Promise.race(held)).status).toBe(401);
-  unlock.resolve();
-  await locking;
-  await Promise.all(held);
-  expect((await Promise.all(running)).map(({ status }) => status)).toEqual(running.map(() => 200));
 });
