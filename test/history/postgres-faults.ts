@@ -96,7 +96,12 @@ export const POSTGRES_FAULTS = {
     run: losingCommits(async ({ system, results }) => {
       await system.primary.kill();
       // a database created since would be lost
-      if (results.folder && system.databases.length === 1) await restoreFolder(results.folder);
+      if (results.folder && system.databases.length === 1) {
+        await restoreFolder(results.folder);
+        // its log contradicts that of the restored primary: it would end at a record that it cannot replay
+        await system.replica?.server.kill();
+        system.replica = undefined;
+      }
       await system.primary.restart();
     }),
   },
