@@ -123,12 +123,16 @@ export class ChangesReader {
     let empty: Page | undefined;
     /** of a mirror that the announced changes do not concern */
     let unconcerned: Page | undefined;
+    /** consecutive reads that lacked an announced change: the database has gone back, and its history is about to end */
+    let fruitless = 0;
     const untilMs = performance.now() + request.waitMs;
     let { token } = request;
     if (token && token.collection !== collection) return 'expired';
     // the client has seen another view: it gets all hotels again, and the deletions since
     if (token && token.view !== view) token = { ...token, view, walkedTo: '', isWhole: false };
     for (let round = 0; ; round++) {
+      const from = token?.position;
+      const wasBehind = from !== undefined && this.#watch.behind(from) > 0;
       const known = unconcerned ?? (token && this.upToDate({ token, view, collection }));
       unconcerned = undefined;
       const page =
@@ -154,9 +158,13 @@ export class ChangesReader {
       } else {
         if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
         const { position } = page.next;
-        await this.#wait(client, position, this.#watch.isUp ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS));
-        client.waited();
+        fruitless = wasBehind && known === undefined && position === from ? fruitless + 1 : 0;
+        // the first such read may have begun before the announcement
+        if (fruitless > 1) await this.#wait(client, Infinity, Math.min(restMs, SETTLE_MS));
+        else
+          await this.#wait(client, position, this.#watch.isUp ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS));
       }
+      client.waited();
       // of a client that is gone, nobody reads the result
       if (client.over) return page === 'full' ? 'expired' : page;
       const rights = await request.rights();

@@ -58,7 +58,7 @@ export class PositionWatch {
   follow(history: string): void {
     this.#history = history;
     this.#position = undefined;
-    this.#wake(() => true);
+    this.#wake(({ position }) => position < Infinity);
   }
 
   /** Returns true if no change after this position was announced. */

@@ -22,7 +22,7 @@ import { ConnectionTurnover } from '../http/connection-turnover.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
-import { monotonicMs } from '../lib/clock.ts';
+import { compareClocks, monotonicMs } from '../lib/clock.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { MAX_UNHEARD_MS, UnheardTime } from '../postgres/unheard-time.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
@@ -76,15 +76,18 @@ export function buildWorker(
   );
   const origin = new HotelRepository(replicas ?? postgres);
   let checkedAtMs = monotonicMs();
-  const lacksLittle = () => {
+  /** Returns the `UnheardTime`, a stop of this process and a sleep of the machine included. */
+  const unheardMs = () => {
+    compareClocks();
     const nowMs = monotonicMs();
     if (nowMs - checkedAtMs > STALL_MS) unheardTime.stopped(checkedAtMs, nowMs);
     checkedAtMs = nowMs;
     feedApplier.dropStale();
-    return unheardTime.ms <= MAX_UNHEARD_MS;
+    return unheardTime.ms;
   };
+  const lacksLittle = () => unheardMs() <= MAX_UNHEARD_MS;
   const checking = setInterval(() => {
-    lacksLittle();
+    unheardMs();
     if (!feedStatus.up) void postgres.check();
   }, CHECK_EVERY_MS);
   shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
@@ -229,6 +232,16 @@ export function buildWorker(
       collections,
       apiKeys,
     },
-    ...{ limiter, feedStatus, feedApplier, unheardTime, logPositions, pipeline, server, maxConnections },
+    ...{
+      limiter,
+      feedStatus,
+      feedApplier,
+      unheardTime,
+      unheardMs,
+      logPositions,
+      pipeline,
+      server,
+      maxConnections,
+    },
   };
 }

@@ -51,6 +51,7 @@ function startWorker({
     feedStatus,
     feedApplier,
     unheardTime,
+    unheardMs,
     logPositions,
     pipeline,
     server,
@@ -67,8 +68,8 @@ function startWorker({
   const report = async (isScraped = false) => {
     const ofProcess = isScraped ? await readDefaults() : undefined;
     const json = await metrics.registry.getMetricsAsJSON();
-    const [unheardMs, atMs] = [unheardTime.ms, systemMs()];
-    send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess, unheardMs, atMs });
+    const [unheard, atMs] = [unheardMs(), systemMs()];
+    send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess, unheardMs: unheard, atMs });
   };
   const reporting = setInterval(() => report(), REPORT_EVERY_MS);
   shutdown.push('reports', () => clearInterval(reporting));

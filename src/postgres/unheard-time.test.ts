@@ -98,6 +98,19 @@ it('counts a stop that is noticed after the outage has ended', () => {
   expect(time.ms).toBeGreaterThanOrEqual(10_000);
 });
 
+it('lets the total grow with messages of an outage that only this process has', () => {
+  time.outageBegan();
+  for (let atMs = 1_500; atMs <= 10_000; atMs += 500) time.heard(atMs);
+  expect([time.availableMs, time.ms]).toEqual([9_000, 0]);
+});
+
+it('counts a stop only from the last message', () => {
+  time.outageBegan();
+  time.heard(14_000);
+  time.stopped(5_000, 15_000);
+  expect(time.ms).toBe(1_000);
+});
+
 it('counts the time for which the machine slept', () => {
   time.available(2_000);
   time.outageBegan();

@@ -27,6 +27,8 @@ export class UnheardTime {
   /** Records a message of the change feed that was received at this time. */
   heard(atMs: number): void {
     if (!this.#inOutage) this.available(atMs);
+    // PostgreSQL is unavailable to this process only
+    else this.#earlierMs += Math.max(0, Math.min(atMs - this.#availableAtMs, AVAILABLE_AFTER_ANSWER_MS));
     this.#heardMs = this.availableMs - Math.max(0, this.#availableAtMs - atMs);
     this.#availableAtMs = Math.max(this.#availableAtMs, atMs);
   }
@@ -41,7 +43,7 @@ export class UnheardTime {
   /** Records that this process was stopped between these times. PostgreSQL may have been available, in an outage too. */
   stopped(fromMs: number, toMs: number): void {
     if (this.#inOutage) {
-      this.#earlierMs += toMs - fromMs;
+      this.#earlierMs += Math.max(0, toMs - Math.max(fromMs, this.#availableAtMs));
       this.#availableAtMs = Math.max(this.#availableAtMs, toMs);
       return;
     }
