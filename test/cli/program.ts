@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { BUNDLED } from '../support/bundle.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
-import { STRIPPED } from '../support/stripped.ts';
 
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -44,7 +44,7 @@ export class Program {
   ): { child: ChildProcess; outcome: Promise<Outcome> } {
     const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: this.folder,
-      env: { ...STRIPPED, ...env },
+      env: { ...BUNDLED, ...env },
     });
     child.stdin.end(input);
     const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { BUNDLED } from '../support/bundle.ts';
 import { FaultProxy } from '../support/proxy.ts';
-import { STRIPPED } from '../support/stripped.ts';
 import { MAIN, Program } from './program.ts';
 import { onTerminal, withoutTerminal } from './terminal.ts';
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
 const shown = (args: string, env: NodeJS.ProcessEnv = {}) =>
   onTerminal(`'${process.execPath}' '${MAIN}' ${args}`, {
     cwd: program.folder,
-    env: { ...STRIPPED, DATABASE_URL: program.database.ownerUrl, ...env },
+    env: { ...BUNDLED, DATABASE_URL: program.database.ownerUrl, ...env },
   });
 
 describe.skipIf(withoutTerminal)('on a terminal', () => {

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { bundleSources } from '../support/bundle.ts';
 import { runEpisode } from './episode.ts';
 import { describe, lookFor } from './run.ts';
 
@@ -24,6 +25,7 @@ const names = (text: string) => text.split(',').filter(Boolean);
 const say = (line: string) => console.log(line);
 const seed = Number(values.seed ?? randomInt(1_000_000));
 say(`seed ${seed}`);
+await bundleSources();
 
 if (values.steps) {
   const steps = JSON.parse(await readFile(values.steps, 'utf8'));

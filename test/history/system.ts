@@ -3,13 +3,13 @@ import { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { findRedisProgram } from '../../src/demo/servers/redis.ts';
 import { addressOf } from '../support/address.ts';
+import { BUNDLED } from '../support/bundle.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { ownReplica } from '../support/own-replica.ts';
 import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
 import { FaultProxy } from '../support/proxy.ts';
-import { STRIPPED } from '../support/stripped.ts';
 import { Bounds } from './bounds.ts';
 import { Database } from './database.ts';
 import { Instance } from './instance.ts';
@@ -95,7 +95,7 @@ export class System {
   /** Starts an instance on the database at `url` and the shared Redis. */
   async serve(name: string, database: Database, url: string, clock?: FakeClock, place = this.served.length) {
     const [path, redisPath] = await Promise.all([FaultProxy.before(url), FaultProxy.before(this.redisUrl)]);
-    const env = { ...STRIPPED, WORKERS: place === 0 ? '2' : '1', DATABASE_TIMEOUT_MS: '1500', ...clock?.env };
+    const env = { ...BUNDLED, WORKERS: place === 0 ? '2' : '1', DATABASE_TIMEOUT_MS: '1500', ...clock?.env };
     const instance = await Instance.start(name, { postgres: path, redis: redisPath }, env);
     await instance.ready();
     const served: Served = { instance, database, bounds: new Bounds(), ...(clock && { clock }) };

@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import postgres from 'postgres';
 import { describe, expect, inject, it } from 'vitest';
+import { BUNDLED } from '../support/bundle.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
@@ -18,7 +19,6 @@ import { ownPort } from '../support/own-port.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService, stopAfterTest } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
-import { STRIPPED } from '../support/stripped.ts';
 
 await needs('redis');
 
@@ -41,7 +41,7 @@ async function run(
   command: string,
   env: NodeJS.ProcessEnv,
 ): Promise<{ code: number; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, [MAIN, command], { env: { ...STRIPPED, ...env } });
+  const child = spawn(process.execPath, [MAIN, command], { env: { ...BUNDLED, ...env } });
   const [stdout, stderr, [code]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),

@@ -5,8 +5,8 @@ import { startPostgres } from '../../src/demo/servers/postgres.ts';
 import { findRedis, findRedisProgram } from '../../src/demo/servers/redis.ts';
 import { Shutdown } from '../../src/lib/shutdown.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
+import { bundleSources } from './bundle.ts';
 import { type ContainerServers, startContainers } from './containers.ts';
-import { stripSources } from './stripped.ts';
 import { installUws } from './uws.ts';
 
 /** Addresses and programs of the servers that run for all test files. */
@@ -44,7 +44,8 @@ const MAX_CONNECTIONS = 400;
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const shutdown = new Shutdown();
   try {
-    await stripSources();
+    await bundleSources();
+    project.onTestsRerun(bundleSources);
     const { urlOf, redisUrl } = await startServers(shutdown);
     const password = randomBytes(16).toString('hex');
     await makeTemplate(urlOf, password);

@@ -5,6 +5,7 @@ import { inject, onTestFinished } from 'vitest';
 import { type Exit, type Guarded, runGuarded } from '../../src/demo/servers/guarded.ts';
 import { childrenOf } from '../../src/demo/servers/processes.ts';
 import { serviceOrder } from '../../src/demo/service.ts';
+import { BUNDLED } from './bundle.ts';
 import { closeAtEnd, fault } from './cleanup.ts';
 import { Client, type HttpResponse, type RequestOptions } from './client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
@@ -14,7 +15,6 @@ import { insertKey } from './key.ts';
 import { ownPort } from './own-port.ts';
 import { FaultProxy } from './proxy.ts';
 import { shortOrLong } from './run-length.ts';
-import { STRIPPED } from './stripped.ts';
 import { uwsEnvironment } from './uws.ts';
 
 export interface ServiceOptions {
@@ -65,7 +65,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       CONNECTION_MAX_AGE_S: '0',
       // a test that counts loads makes its own
       WARMUP_TIMEOUT_MS: '0',
-      ...(uwsFolder === undefined ? STRIPPED : uwsEnvironment(uwsFolder)),
+      ...(uwsFolder === undefined ? BUNDLED : uwsEnvironment(uwsFolder)),
       ...shortOrLong<Record<string, string>>(LONG_DEADLINE, {}),
       ...options.env,
     },
