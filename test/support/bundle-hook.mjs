@@ -1,11 +1,10 @@
 import { registerHooks } from 'node:module';
 
 // replaces the files at which a process of the product starts by their bundles: see bundle.ts
-const BUNDLES = new URL('../../node_modules/.cache/bundle/', import.meta.url).href;
 const BUNDLE_OF = new Map(
   Object.entries({ 'main.ts': 'main.js', 'cluster/worker.ts': 'worker.js' }).map(([file, bundle]) => [
     new URL(`../../src/${file}`, import.meta.url).href,
-    BUNDLES + bundle,
+    process.env.TEST_BUNDLE + bundle,
   ]),
 );
 

@@ -1,15 +1,20 @@
+import { createHash } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { rolldown } from 'rolldown';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const SOURCES = `${ROOT}src/`;
-const FOLDER = `${ROOT}node_modules/.cache/bundle/`;
+/** Worktrees may share their packages. */
+const FOLDER = `${ROOT}node_modules/.cache/bundle-${createHash('sha1').update(ROOT).digest('hex').slice(0, 8)}/`;
 /** Files of earlier runs are kept this long, for processes that still load them. */
 const KEPT_MS = 3_600_000;
 
 /** Environment in which a process of the product runs from what `bundleSources` wrote. */
-export const BUNDLED = { NODE_OPTIONS: `--import=${new URL('./bundle-hook.mjs', import.meta.url).href}` };
+export const BUNDLED = {
+  NODE_OPTIONS: `--import=${new URL('./bundle-hook.mjs', import.meta.url).href}`,
+  TEST_BUNDLE: pathToFileURL(FOLDER).href,
+};
 
 /**
  * Bundles the product and its packages into a few files. Node would strip the types of 150 files and look for the files of
@@ -42,9 +47,10 @@ export async function bundleSources(): Promise<void> {
     await writeFile(`${path}.${process.pid}`, file.type === 'chunk' ? file.code : file.source);
     await rename(`${path}.${process.pid}`, path);
   }
+  const { mtimeMs: nowMs } = await stat(`${FOLDER}main.js`);
   for (const name of await readdir(FOLDER)) {
     // another run may have removed it
     const file = await stat(FOLDER + name).catch(() => undefined);
-    if (file && Date.now() - file.mtimeMs > KEPT_MS) await rm(FOLDER + name, { force: true });
+    if (file && nowMs - file.mtimeMs > KEPT_MS) await rm(FOLDER + name, { force: true });
   }
 }
