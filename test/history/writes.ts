@@ -1,7 +1,6 @@
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
+import { copyIn, copyRow } from '../../src/cli/common/copy.ts';
 import type { Database } from './database.ts';
 import { HOTELS, type Step } from './steps.ts';
 
@@ -109,10 +108,13 @@ export async function insert(sql: Sql, hotels: number[], name: string): Promise<
 }
 
 async function copy(sql: Sql, hotels: number[], name: string): Promise<void> {
-  const lines = hotels.map((i) => `${hotelId(i)}\t${name}\tof ${name}\t${channelId(i)}\t${registryId(i)}\n`);
-  const into = await sql`
-    copy public.hotels (id, name, description, channel_id, registry_id) from stdin`.writable();
-  await pipeline(Readable.from(lines), into);
+  await copyIn(
+    sql,
+    'copy public.hotels (id, name, description, channel_id, registry_id) from stdin',
+    function* () {
+      for (const i of hotels) yield copyRow([hotelId(i), name, `of ${name}`, channelId(i), registryId(i)]);
+    },
+  );
 }
 
 /** Swaps the ids of two hotels; if one does not exist, the other loses its id. */

@@ -3,7 +3,7 @@ import type { TransactionSql } from 'postgres';
 
 /** Runs a `copy … from stdin` with these rows. Rejects with the server's error, however late it arrives. */
 export async function copyIn(
-  transaction: TransactionSql,
+  transaction: Pick<TransactionSql, 'unsafe'>,
   statement: string,
   rows: () => Generator<string> | AsyncGenerator<string>,
 ): Promise<void> {
