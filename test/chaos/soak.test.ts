@@ -71,8 +71,8 @@ async function capacity(): Promise<number> {
 it(
   'random faults cause no growth, no wrong response, and no failure between the faults',
   async (context) => {
-    const carried = shortOrLong(1, 0) || (await capacity());
-    const factor = Math.max(1, carried / 3);
+    // little in the gate: a batch that other work on the machine delays is rejected like one of an overload
+    const factor = shortOrLong(0.5, 0) || Math.max(1, (await capacity()) / 3);
     fixture.load.mix(times(factor));
     await fixture.untilNormal();
 
