@@ -35,6 +35,20 @@ async function changeFirst({ system, step }: FaultContext): Promise<void> {
   await sleep(100 + (step.forMs % 400));
 }
 
+/** Waits until the replica has replayed what is committed now. Returns false if it does not. */
+async function isReplayed({ system }: FaultContext): Promise<boolean> {
+  let isReplayed = false;
+  await system.asAdmin(async (sql) => {
+    const [{ lsn } = { lsn: '' }] = await sql<{ lsn: string }[]>`select pg_current_wal_lsn()::text as lsn`;
+    for (let attempt = 0; attempt < 50 && !isReplayed; attempt++) {
+      await sleep(20);
+      const rows = await sql`select 1 from pg_stat_replication where replay_lsn >= ${lsn}::text::pg_lsn`;
+      isReplayed = rows.length > 0;
+    }
+  });
+  return isReplayed;
+}
+
 export const POSTGRES_FAULTS = {
   'postgres killed': {
     uses: 'postgres',
@@ -126,6 +140,8 @@ export const POSTGRES_FAULTS = {
       const { replica } = context.system;
       // it may lack a database created since
       if (!replica || context.system.databases.length > 1) return;
+      // else it may lack half of a step that replaces the database, and no database has the name then
+      if (!(await isReplayed(context))) return;
       replica.link.blackout();
       await sleep(context.step.forMs);
       await changeFirst(context);

@@ -113,7 +113,7 @@ export class InProcessWorker {
     this.collectionRepository = new CollectionRepository({ rows } as never);
     this.collections = new Collections({
       repository: this.collectionRepository,
-      maxBytes: 1024 ** 2,
+      maxBytes: 16 * 1024 ** 2,
       outsideMs: REDIS_CACHE_OPTIONS.absentTtlMs,
       isFresh: () => true,
     });
