@@ -10,6 +10,11 @@ interface Waiter {
   wake: () => void;
 }
 
+/** Returns false for a wait that only its time ends. */
+function isForChange({ position }: Waiter): boolean {
+  return position < Infinity;
+}
+
 /** A wait in progress. */
 export interface Wait {
   over: Promise<void>;
@@ -38,9 +43,7 @@ export class PositionWatch {
 
   /** Number of waits for a change in progress. */
   get waiting(): number {
-    let waiting = 0;
-    for (const { position } of this.#waiters) if (position < Infinity) waiting++;
-    return waiting;
+    return [...this.#waiters].filter(isForChange).length;
   }
 
   /** Returns the number of announced positions after this one; 0 if unknown. */
@@ -58,7 +61,7 @@ export class PositionWatch {
   follow(history: string): void {
     this.#history = history;
     this.#position = undefined;
-    this.#wake(({ position }) => position < Infinity);
+    this.#wake(isForChange);
   }
 
   /** Returns true if no change after this position was announced. */

@@ -68,8 +68,13 @@ function startWorker({
   const report = async (isScraped = false) => {
     const ofProcess = isScraped ? await readDefaults() : undefined;
     const json = await metrics.registry.getMetricsAsJSON();
-    const [unheard, atMs] = [unheardMs(), systemMs()];
-    send({ type: 'metrics', metrics: json, defaultMetrics: ofProcess, unheardMs: unheard, atMs });
+    send({
+      type: 'metrics',
+      metrics: json,
+      defaultMetrics: ofProcess,
+      unheardMs: unheardMs(),
+      atMs: systemMs(),
+    });
   };
   const reporting = setInterval(() => report(), REPORT_EVERY_MS);
   shutdown.push('reports', () => clearInterval(reporting));

@@ -37,16 +37,16 @@ async function changeFirst({ system, step }: FaultContext): Promise<void> {
 
 /** Waits until the replica has replayed what is committed now. Returns false if it does not. */
 async function isReplayed({ system }: FaultContext): Promise<boolean> {
-  let isReplayed = false;
+  let replayed = false;
   await system.asAdmin(async (sql) => {
     const [{ lsn } = { lsn: '' }] = await sql<{ lsn: string }[]>`select pg_current_wal_lsn()::text as lsn`;
-    for (let attempt = 0; attempt < 50 && !isReplayed; attempt++) {
+    for (let attempt = 0; attempt < 50 && !replayed; attempt++) {
       await sleep(20);
       const rows = await sql`select 1 from pg_stat_replication where replay_lsn >= ${lsn}::text::pg_lsn`;
-      isReplayed = rows.length > 0;
+      replayed = rows.length > 0;
     }
   });
-  return isReplayed;
+  return replayed;
 }
 
 export const POSTGRES_FAULTS = {

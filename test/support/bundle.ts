@@ -10,10 +10,20 @@ const FOLDER = `${ROOT}node_modules/.cache/bundle-${createHash('sha1').update(RO
 /** Files of earlier runs are kept this long, for processes that still load them. */
 const KEPT_MS = 3_600_000;
 
+/** Files at which a process of the product starts, by the names of their bundles. */
+const ENTRIES = { main: `${SOURCES}main.ts`, worker: `${SOURCES}cluster/worker.ts` };
+
 /** Environment in which a process of the product runs from what `bundleSources` wrote. */
 export const BUNDLED = {
   NODE_OPTIONS: `--import=${new URL('./bundle-hook.mjs', import.meta.url).href}`,
-  TEST_BUNDLE: pathToFileURL(FOLDER).href,
+  TEST_BUNDLES: JSON.stringify(
+    Object.fromEntries(
+      Object.entries(ENTRIES).map(([name, file]) => [
+        pathToFileURL(file).href,
+        pathToFileURL(`${FOLDER}${name}.js`).href,
+      ]),
+    ),
+  ),
 };
 
 /**
@@ -23,7 +33,7 @@ export const BUNDLED = {
  */
 export async function bundleSources(): Promise<void> {
   const bundle = await rolldown({
-    input: { main: `${SOURCES}main.ts`, worker: `${SOURCES}cluster/worker.ts` },
+    input: ENTRIES,
     platform: 'node',
     // a native module, and packages of which files are read
     external: ['uWebSockets.js', /^swagger-ui-dist/, /^cities\.json/],
