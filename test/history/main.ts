@@ -1,45 +1,46 @@
 import { randomInt } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { parseArgs } from 'node:util';
+import { Command } from 'commander';
+import { parseWhole } from '../../src/cli/common/arguments.ts';
 import { bundleSources } from '../support/bundle.ts';
 import { runEpisode } from './episode.ts';
 import { describe, lookFor } from './run.ts';
 
-/**
- * Searches for stale and wrong responses at random, until the time is over or one is found; the exit code is then 1.
- *
- *     node test/history/main.ts --seconds 3600 --seed 1
- */
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '300' },
-    seed: { type: 'string' },
-    episodes: { type: 'string' },
-    'shrink-seconds': { type: 'string', default: '900' },
-    without: { type: 'string', default: '' },
-    only: { type: 'string', default: '' },
-    steps: { type: 'string' },
-  },
-});
 const names = (text: string) => text.split(',').filter(Boolean);
 const say = (line: string) => console.log(line);
-const seed = Number(values.seed ?? randomInt(1_000_000));
+
+const values = new Command('node test/history/main.ts')
+  .description('search for stale and wrong responses at random; exit code 1 if one is found')
+  .option('--seconds <n>', 'time until no episode begins any more', parseWhole(1, 1_000_000), 300)
+  .option('--seed <n>', 'seed of the first episode (default: random)', parseWhole(0, 2 ** 31 - 1))
+  .option(
+    '--episodes <n>',
+    'repetitions of --steps; 1 without it: the episode of the seed alone',
+    parseWhole(1, 1_000),
+  )
+  .option('--shrink-seconds <n>', 'time to shorten the steps of a failure', parseWhole(0, 1_000_000), 900)
+  .option('--without <kinds>', 'comma-separated kinds of faults that do not occur', names, [])
+  .option('--only <kinds>', 'comma-separated kinds of faults that occur alone', names, [])
+  .option('--steps <file>', 'run the steps of this JSON file')
+  .parse()
+  .opts();
+const seed: number = values.seed ?? randomInt(1_000_000);
 say(`seed ${seed}`);
 await bundleSources();
 
 if (values.steps) {
   const steps = JSON.parse(await readFile(values.steps, 'utf8'));
-  for (let i = Number(values.episodes ?? 1); i > 0; i--) {
+  for (let i = values.episodes ?? 1; i > 0; i--) {
     const { failure, answers } = await runEpisode(steps, seed, say);
     say(failure ? describe({ seed, steps, failure }) : `right: ${answers} answers`);
     if (failure) process.exitCode = 1;
   }
 } else {
   const limits = {
-    seconds: values.episodes === '1' ? 0.001 : Number(values.seconds),
-    shrinkSeconds: Number(values['shrink-seconds']),
+    seconds: values.episodes === 1 ? 0.001 : values.seconds,
+    shrinkSeconds: values.shrinkSeconds,
   };
-  const options = { without: names(values.without), only: names(values.only) };
+  const options = { without: values.without, only: values.only };
   const { found, answers, episodes } = await lookFor(seed, options, limits, say);
   say(`${answers} responses compared in ${episodes} episodes`);
   if (found) {
