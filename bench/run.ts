@@ -226,7 +226,9 @@ function commitOf(folder: string): string {
 async function write(results: Results, out: string, name: 'latest' | 'quick' | 'partial'): Promise<void> {
   mkdirSync(out, { recursive: true });
   const put = (file: string, text: string) => writeFileSync(join(out, file), text);
-  put(`${name}.json`, `${JSON.stringify(results, null, 1)}\n`);
+  // one measurement a line; line breaks inside a string are escaped, so that only the layout changes
+  const text = JSON.stringify(results, null, 1).replace(/\{[^{}]*\}/g, (one) => one.replace(/\n */g, ' '));
+  put(`${name}.json`, `${text}\n`);
   const prefix = name === 'latest' ? '' : `${name}-`;
   if (results.cells.length > 0) put(`${prefix}processor-time.svg`, await plotProcessorTime(results));
   if (results.sweep.length > 0) put(`${prefix}open-loop.svg`, await plotSweep(results));
