@@ -1,13 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { BUNDLED } from '../support/bundle.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 export const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -16,6 +13,20 @@ export interface Outcome {
   signal: NodeJS.Signals | null;
   stdout: string;
   stderr: string;
+}
+
+/** Starts the real program with only these variables in its environment, by default in the folder of the project. */
+export function startProgram(
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  { input = '', cwd }: { input?: string | Buffer; cwd?: string } = {},
+): { child: ChildProcess; outcome: Promise<Outcome> } {
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd, env: { ...BUNDLED, ...env } });
+  child.stdin.end(input);
+  const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(
+    ([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }),
+  );
+  return { child, outcome };
 }
 
 /** The real program, in its own folder and on its own database. */
@@ -30,10 +41,8 @@ export class Program {
 
   /** `database` replaces its own database. */
   static async set(database?: FreshDatabase): Promise<Program> {
-    const folder = await mkdtemp(join(tmpdir(), 'cli-'));
-    const program = new Program(database ?? (await freshDatabase()), folder);
-    closeAtEnd('folder', () => rm(program.folder, { recursive: true, force: true }));
-    return program;
+    const folder = await temporaryFolder('cli-');
+    return new Program(database ?? (await freshDatabase()), folder);
   }
 
   /** Starts it with only the database or the given variables in its environment. */
@@ -41,16 +50,8 @@ export class Program {
     args: string[],
     input: string | Buffer = '',
     env: NodeJS.ProcessEnv = { DATABASE_URL: this.database.ownerUrl },
-  ): { child: ChildProcess; outcome: Promise<Outcome> } {
-    const child = spawn(process.execPath, [MAIN, ...args], {
-      cwd: this.folder,
-      env: { ...BUNDLED, ...env },
-    });
-    child.stdin.end(input);
-    const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(
-      ([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }),
-    );
-    return { child, outcome };
+  ): ReturnType<typeof startProgram> {
+    return startProgram(args, env, { input, cwd: this.folder });
   }
 
   run(args: string[], input?: string | Buffer, env?: NodeJS.ProcessEnv): Promise<Outcome> {

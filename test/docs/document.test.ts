@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -9,6 +8,7 @@ import { DECODERS } from '../support/decoders.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { ApiDocument } from '../support/openapi.ts';
 import { type Service, startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const withoutKey = { key: 'none' } as const;
 
@@ -27,21 +27,17 @@ describe('the document', () => {
   it('is OpenAPI 3.1 of interface version 1.0.0, without errors or warnings of the linter', async () => {
     expect(document.json.openapi).toMatch(/^3\.1\./);
     expect(document.json.info.version).toBe('1.0.0');
-    const folder = await mkdtemp(join(tmpdir(), 'openapi-'));
-    try {
-      await writeFile(join(folder, 'openapi.json'), JSON.stringify(document.json));
-      const environment = {
-        ...process.env,
-        REDOCLY_TELEMETRY: 'off',
-        REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true',
-      };
-      const linter = join(import.meta.dirname, '../../node_modules/.bin/redocly');
-      const command = ['lint', '--extends', 'recommended-strict', '--format', 'json', 'openapi.json'];
-      const { stdout } = await promisify(execFile)(linter, command, { cwd: folder, env: environment });
-      expect(JSON.parse(stdout).totals).toEqual({ errors: 0, warnings: 0, ignored: 0 });
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+    const folder = await temporaryFolder('openapi-');
+    await writeFile(join(folder, 'openapi.json'), JSON.stringify(document.json));
+    const environment = {
+      ...process.env,
+      REDOCLY_TELEMETRY: 'off',
+      REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true',
+    };
+    const linter = join(import.meta.dirname, '../../node_modules/.bin/redocly');
+    const command = ['lint', '--extends', 'recommended-strict', '--format', 'json', 'openapi.json'];
+    const { stdout } = await promisify(execFile)(linter, command, { cwd: folder, env: environment });
+    expect(JSON.parse(stdout).totals).toEqual({ errors: 0, warnings: 0, ignored: 0 });
   });
 
   it('has the seven operations, each with all errors of the table that it can return', () => {

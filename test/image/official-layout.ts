@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { closeAtEnd } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const REPACK = fileURLToPath(new URL('../../node_modules/uWebSockets.js', import.meta.url));
 const EXPORTS = ['App', 'SSLApp', 'us_listen_socket_close', 'us_socket_local_port', '_cfg', 'getParts'];
@@ -18,8 +18,7 @@ const EXPORTS = ['App', 'SSLApp', 'us_listen_socket_close', 'us_socket_local_por
  * binary is that of the lock file.
  */
 export async function makeOfficialLayout(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-official-'));
-  closeAtEnd('a package', () => rm(folder, { recursive: true, force: true }));
+  const folder = await temporaryFolder('hotel-api-official-');
   const binary = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
   const places = await readdir(REPACK, { recursive: true });
   await cp(join(REPACK, places.find((place) => place.endsWith(binary))!), join(folder, binary));

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { findProgram } from '../../src/demo/servers/programs.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** Rendered object, as the API server would receive it. */
 export interface Manifest {
@@ -23,21 +23,17 @@ const MAJOR = 5;
 
 /** Renders an overlay with components of k8s/components, by the kustomize or kubectl of the PATH. */
 export async function render(overlay: string, ...components: string[]): Promise<Manifest[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-kustomize-'));
-  try {
-    await writeFile(
-      join(folder, 'kustomization.yaml'),
-      JSON.stringify({
-        apiVersion: 'kustomize.config.k8s.io/v1beta1',
-        kind: 'Kustomization',
-        resources: [relative(folder, K8S + join('overlays', overlay))],
-        components: components.map((component) => relative(folder, K8S + join('components', component))),
-      }),
-    );
-    return await renderFolder(folder);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  const folder = await temporaryFolder('hotel-api-kustomize-');
+  await writeFile(
+    join(folder, 'kustomization.yaml'),
+    JSON.stringify({
+      apiVersion: 'kustomize.config.k8s.io/v1beta1',
+      kind: 'Kustomization',
+      resources: [relative(folder, K8S + join('overlays', overlay))],
+      components: components.map((component) => relative(folder, K8S + join('components', component))),
+    }),
+  );
+  return renderFolder(folder);
 }
 
 /** Renders any kustomization. */

@@ -1,14 +1,13 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, VARIABLES } from '../../src/config/config.ts';
 import { Program } from '../cli/program.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import { type Manifest, render, renderFolder } from './kustomize.ts';
 import { faultsBySchema, unknownFields } from './schemas.ts';
 
@@ -441,8 +440,7 @@ it.each([
   ['a digest', `@sha256:${'0'.repeat(64)}`, '1.0.0'],
   ['a registry with a port', ':1.2.3', '1.2.3-rc.1'],
 ])('with %s, Jobs have names that Kubernetes accepts', async (_, tag, release) => {
-  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-release-'));
-  closeAtEnd('a copy of the manifests', () => rm(folder, { recursive: true, force: true }));
+  const folder = await temporaryFolder('hotel-api-release-');
   await cp(fileURLToPath(new URL('../../k8s', import.meta.url)), folder, { recursive: true });
   for (const overlay of ['dev', 'production']) {
     const path = join(folder, 'overlays', overlay, 'kustomization.yaml');

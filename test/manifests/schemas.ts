@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import type { Manifest } from './kustomize.ts';
 
 const MODULES = fileURLToPath(new URL('../../node_modules', import.meta.url));
@@ -38,33 +38,29 @@ export async function faultsBySchema(manifest: Manifest): Promise<string[]> {
  * compiler rejects them in a literal of the model's type.
  */
 export async function unknownFields(manifests: Manifest[]): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'hotel-api-manifests-'));
-  try {
-    await symlink(MODULES, join(folder, 'node_modules'));
-    const literals = manifests.map(
-      (manifest, i) =>
-        `import type { I${manifest.kind} as T${i} } from '${moduleOf(manifest)}';\n` +
-        `export const m${i}: T${i} = ${JSON.stringify(manifest, null, 1)};`,
-    );
-    await writeFile(join(folder, 'manifests.ts'), literals.join('\n'));
-    const options = {
-      module: 'nodenext',
-      target: 'es2024',
-      strict: true,
-      noEmit: true,
-      skipLibCheck: true,
-      types: [],
-    };
-    await writeFile(
-      join(folder, 'tsconfig.json'),
-      JSON.stringify({ compilerOptions: options, files: ['manifests.ts'] }),
-    );
-    const tsc = join(MODULES, 'typescript/bin/tsc');
-    return await promisify(execFile)(process.execPath, [tsc, '-p', folder]).then(
-      () => '',
-      (error: { stdout: string }) => error.stdout,
-    );
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  const folder = await temporaryFolder('hotel-api-manifests-');
+  await symlink(MODULES, join(folder, 'node_modules'));
+  const literals = manifests.map(
+    (manifest, i) =>
+      `import type { I${manifest.kind} as T${i} } from '${moduleOf(manifest)}';\n` +
+      `export const m${i}: T${i} = ${JSON.stringify(manifest, null, 1)};`,
+  );
+  await writeFile(join(folder, 'manifests.ts'), literals.join('\n'));
+  const options = {
+    module: 'nodenext',
+    target: 'es2024',
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: [],
+  };
+  await writeFile(
+    join(folder, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: options, files: ['manifests.ts'] }),
+  );
+  const tsc = join(MODULES, 'typescript/bin/tsc');
+  return await promisify(execFile)(process.execPath, [tsc, '-p', folder]).then(
+    () => '',
+    (error: { stdout: string }) => error.stdout,
+  );
 }

@@ -1,11 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { MAIN } from '../cli/program.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** Shell of an operator in a new folder, with `hotel-api` on the PATH and these variables. */
 export class Operator {
@@ -19,8 +18,7 @@ export class Operator {
 
   /** Creates the shell; `main` is the command line of another release. */
   static async set(variables: Record<string, string>, main = MAIN): Promise<Operator> {
-    const folder = await mkdtemp(join(tmpdir(), 'operator-'));
-    closeAtEnd('folder', () => rm(folder, { recursive: true, force: true }));
+    const folder = await temporaryFolder('operator-');
     const program = join(folder, 'hotel-api');
     await writeFile(program, `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`);
     await chmod(program, 0o755);

@@ -1,11 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import postgres, { type Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
 import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 let database: FreshDatabase;
 let service: Sql;
@@ -18,8 +18,7 @@ beforeAll(async () => {
 
 it('a database that lacks an intermediate migration is rejected by the service, and receives it from the next migrate', async () => {
   const { sql } = database;
-  const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
-  closeAtEnd('migrations', () => rm(folder, { recursive: true }));
+  const folder = await temporaryFolder('migrations-');
   for (const name of ['101-one', '103-three']) await writeFile(join(folder, `${name}.sql`), 'select 1');
   await sql`delete from schema_migrations`;
   await migrate(sql, folder);
@@ -32,8 +31,7 @@ it('a database that lacks an intermediate migration is rejected by the service, 
 
 it('a migration that fails is rolled back, and repeated by the next migrate', async () => {
   const { sql } = await freshDatabase();
-  const folder = await mkdtemp(join(tmpdir(), 'migrations-'));
-  closeAtEnd('migrations', () => rm(folder, { recursive: true }));
+  const folder = await temporaryFolder('migrations-');
   const file = join(folder, '101-one.sql');
   await writeFile(file, 'create table one (id text); select 1 / 0;');
   await sql`delete from schema_migrations`;

@@ -1,15 +1,10 @@
-import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { cp, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import postgres from 'postgres';
 import { describe, expect, inject, it } from 'vitest';
-import { BUNDLED } from '../support/bundle.ts';
+import { startProgram } from '../cli/program.ts';
+import { makeRelease } from '../procedures/release.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
@@ -22,8 +17,6 @@ import { within } from '../support/stall-detector.ts';
 
 await needs('redis');
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const MAIN = join(ROOT, 'src/main.ts');
 /** The contract's promise once a dependency is available. */
 const PROMISE_MS = 2_000;
 
@@ -35,20 +28,6 @@ async function later(url: string): Promise<FaultProxy & { url: string }> {
 }
 
 const readiness = (service: Service) => async () => (await service.admin('/readyz')).status;
-
-/** Runs the real program to its exit with only these variables in its environment. */
-async function run(
-  command: string,
-  env: NodeJS.ProcessEnv,
-): Promise<{ code: number; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, [MAIN, command], { env: { ...BUNDLED, ...env } });
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'close'),
-  ]);
-  return { code, stdout, stderr };
-}
 
 /** Occupies a port like another program. */
 async function take(): Promise<{ port: number; release: () => Promise<void> }> {
@@ -117,7 +96,7 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
     expect(await readiness(service)()).toBe(503);
     expect((await service.admin('/livez')).status).toBe(200);
 
-    const migrated = await run('migrate', { DATABASE_URL: missingUrl });
+    const migrated = await startProgram(['migrate'], { DATABASE_URL: missingUrl }).outcome;
     expect(migrated).toMatchObject({ code: 0, stderr: '' });
     await within(PROMISE_MS, readiness(service), (status) => expect(status).toBe(200));
     expect((await service.get('/hotels')).status).toBe(401);
@@ -148,13 +127,13 @@ describe('a service whose Redis is unavailable at the start', () => {
 
 describe('a malformed environment', () => {
   it('ends the start with exit code 2, all faults at once, and no secret', async () => {
-    const { code, stdout, stderr } = await run('serve', {
+    const { code, stdout, stderr } = await startProgram(['serve'], {
       DATABASE_URL: 'mysql://user:hunter2@host/db',
       REDIS_URL: 'http://:hunter2@host',
       PORT: '99999',
       WORKERS: 'many',
       LOG_LEVEL: 'hunter2',
-    });
+    }).outcome;
     expect([code, stdout]).toEqual([2, '']);
     const lines = stderr.trim().split('\n');
     expect(lines).toHaveLength(5);
@@ -168,12 +147,12 @@ describe('a malformed environment', () => {
 describe('a port in use', () => {
   it('ends the start with a message if it is the admin port', async () => {
     const { port } = await take();
-    const { code, stderr } = await run('serve', {
+    const { code, stderr } = await startProgram(['serve'], {
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
       ADMIN_HOST: '127.0.0.1',
       ADMIN_PORT: String(port),
       LOG_LEVEL: 'warn',
-    });
+    }).outcome;
     expect(code).toBe(1);
     expect(stderr).toMatch(
       new RegExp(
@@ -199,16 +178,12 @@ describe('a port in use', () => {
 
 describe('a service in a folder of any name', () => {
   it('starts its workers', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'hotel api, 100% #1 '));
-    closeAtEnd('a copy of the service', () => rm(folder, { recursive: true, force: true }));
-    for (const part of ['src', 'sql', 'package.json'])
-      await cp(join(ROOT, part), join(folder, part), { recursive: true });
-    await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    const program = await makeRelease({}, 'hotel api, 100% #1 ');
     const service = stopAfterTest(
       await startService({
         redis: false,
         hotels: [{ id: 'a' }],
-        command: [process.execPath, join(folder, 'src/main.ts'), 'serve'],
+        command: [process.execPath, program, 'serve'],
       }),
     );
     expect((await service.get('/hotels/a')).status).toBe(200);

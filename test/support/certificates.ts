@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { closeAtEnd } from './cleanup.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
@@ -16,8 +15,7 @@ export class Authority {
   }
 
   static async create(): Promise<Authority> {
-    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-tls-'));
-    closeAtEnd('certificates', () => rm(folder, { recursive: true, force: true }));
+    const folder = await temporaryFolder('hotel-api-tls-');
     // servers of another user read in it
     await chmod(folder, 0o755);
     const authority = new Authority(folder);

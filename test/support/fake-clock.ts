@@ -1,7 +1,6 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { closeAtEnd } from './cleanup.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 /** Paths of libfaketime on Debian and Fedora. */
 export const FAKETIME_LIBRARIES = [
@@ -26,8 +25,7 @@ export class FakeClock {
   }
 
   static async make(library: string): Promise<FakeClock> {
-    const folder = await mkdtemp(join(tmpdir(), 'hotel-api-clock-'));
-    closeAtEnd('clock', () => rm(folder, { recursive: true }));
+    const folder = await temporaryFolder('hotel-api-clock-');
     const clock = new FakeClock(library, join(folder, 'time'));
     await clock.set(Date.now());
     return clock;

@@ -1,10 +1,9 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { closeAtEnd } from './cleanup.ts';
 import { needsInstalled } from './needs.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 const CACHE = join(import.meta.dirname, '../../node_modules/.cache');
 
@@ -17,8 +16,7 @@ export async function needsPackages(source: string): Promise<string> {
   const installed = join(CACHE, basename(source));
   await needsInstalled(`What ${basename(source)} has in its package.json`, () => install(source, installed));
   // not below node_modules, where Node runs no TypeScript
-  const folder = await mkdtemp(join(tmpdir(), `${basename(source)}-`));
-  closeAtEnd(`folder ${folder}`, () => rm(folder, { recursive: true }));
+  const folder = await temporaryFolder(`${basename(source)}-`);
   await cp(source, folder, { recursive: true });
   await symlink(join(installed, 'node_modules'), join(folder, 'node_modules'));
   return folder;

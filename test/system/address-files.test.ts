@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
@@ -11,6 +10,7 @@ import { freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 await needs('redis-server');
 
@@ -31,8 +31,7 @@ const reloads = (service: Service, variable: string) =>
   service.logs().filter((line) => line.includes('address reloaded') && line.includes(variable)).length;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'hotel-api-addresses-'));
-  closeAtEnd('address files', () => rm(folder, { recursive: true, force: true }));
+  folder = await temporaryFolder('hotel-api-addresses-');
 });
 
 it('a new login of PostgreSQL is used without a restart, by requests and the change feed', async () => {

@@ -1,17 +1,17 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ExpectedHotel } from '../../bench/hotels.ts';
 import { closedLoop } from '../../bench/load/closed.ts';
 import { single } from '../../bench/scenarios.ts';
 import { verify } from '../../bench/verify.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const MAIN = fileURLToPath(new URL('../../bench/main.ts', import.meta.url));
 const HOTELS = 200;
@@ -20,15 +20,10 @@ const TIMEOUT_MS = 60_000;
 const run = (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, ...args]);
 
 describe('a small run', () => {
-  let folder: string;
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'bench-'));
-  });
-  afterAll(() => rm(folder, { recursive: true }));
-
   it(
     'measures the service and the limit, and writes the results',
     async () => {
+      const folder = await temporaryFolder('bench-');
       const small = [
         '--quick',
         '--only',

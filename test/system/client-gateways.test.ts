@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const HOTELS = 1_300;
@@ -31,12 +31,11 @@ beforeAll(async () => {
     registry_id: 500_000 + i,
   }));
   service = await startService({ hotels });
-  folder = await mkdtemp(join(tmpdir(), 'gateways-'));
+  folder = await temporaryFolder('gateways-');
   await cp(join(ROOT, 'src/api-docs/examples'), folder, { recursive: true });
   await cp(join(import.meta.dirname, 'clients'), folder, { recursive: true });
   await writeFile(join(folder, 'package.json'), '{"type":"module"}');
 });
-afterAll(() => rm(folder, { recursive: true }));
 
 interface Result {
   value?: unknown;

@@ -1,15 +1,15 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { sectionOf } from '../../src/api-docs/guide.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { type FrontRequest, type Rejection, startFront } from '../support/front.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
 import { type Service, startService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const EXAMPLES = join(ROOT, 'src/api-docs/examples');
@@ -33,7 +33,7 @@ beforeAll(async () => {
     registry_id: FIRST.registry + i,
   })).filter(({ channel_id }) => !isExample(channel_id));
   service = await startService({ hotels: [...examples, ...others] });
-  folder = await mkdtemp(join(tmpdir(), 'clients-'));
+  folder = await temporaryFolder('clients-');
   await cp(EXAMPLES, folder, { recursive: true });
   await cp(join(import.meta.dirname, 'clients'), folder, { recursive: true });
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
@@ -44,7 +44,6 @@ beforeAll(async () => {
     ...[`${service.url}/openapi.json`, '-o', 'openapi.d.ts'],
   ]);
 }, TIMEOUT_MS);
-afterAll(() => rm(folder, { recursive: true }));
 
 /** Runs a program in the folder, by default against the service. Returns its output. */
 async function run(program: string, options: string[], url = service.url): Promise<string> {
@@ -70,36 +69,32 @@ it('types generated from the document compile, with a client that uses them', as
 });
 
 it('the package of the TypeScript client can be installed, imported and run', async () => {
-  const place = await mkdtemp(join(tmpdir(), 'package-'));
-  try {
-    const inside = {
-      cwd: place,
-      env: { ...process.env, HOTEL_API_URL: service.url, HOTEL_API_KEY: service.fullKey },
-    };
-    await cp(EXAMPLES, join(place, 'source'), { recursive: true });
-    await symlink(join(ROOT, 'node_modules'), join(place, 'source/node_modules'));
-    const { stdout } = await execute('npm', ['pack', '--json', './source'], inside);
-    const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
-    expect(files.map(({ path }: { path: string }) => path)).toEqual([
-      'dist/client.d.ts',
-      'dist/client.js',
-      'package.json',
-    ]);
-    const installed = join(place, 'node_modules/hotel-api-client');
-    await mkdir(installed, { recursive: true });
-    await execute('tar', ['-xzf', filename, '--strip-components=1', '-C', installed], inside);
-    await cp(join(EXAMPLES, 'usage.ts'), join(place, 'usage.ts'));
-    const usage = await readFile(join(place, 'usage.ts'), 'utf8');
-    await writeFile(join(place, 'usage.ts'), usage.replace('./client.ts', 'hotel-api-client'));
-    await writeFile(join(place, 'package.json'), '{"type":"module"}');
-    const types = ['--typeRoots', join(ROOT, 'node_modules/@types'), '--types', 'node'];
-    const strict = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', ...types];
-    await execute(join(ROOT, 'node_modules/.bin/tsc'), [...strict, 'usage.ts'], inside);
-    const ran = await execute(process.execPath, ['--no-warnings', 'usage.ts'], inside);
-    expect(ran.stdout).toContain(`${HOTELS} hotels\n`);
-  } finally {
-    await rm(place, { recursive: true });
-  }
+  const place = await temporaryFolder('package-');
+  const inside = {
+    cwd: place,
+    env: { ...process.env, HOTEL_API_URL: service.url, HOTEL_API_KEY: service.fullKey },
+  };
+  await cp(EXAMPLES, join(place, 'source'), { recursive: true });
+  await symlink(join(ROOT, 'node_modules'), join(place, 'source/node_modules'));
+  const { stdout } = await execute('npm', ['pack', '--json', './source'], inside);
+  const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
+  expect(files.map(({ path }: { path: string }) => path)).toEqual([
+    'dist/client.d.ts',
+    'dist/client.js',
+    'package.json',
+  ]);
+  const installed = join(place, 'node_modules/hotel-api-client');
+  await mkdir(installed, { recursive: true });
+  await execute('tar', ['-xzf', filename, '--strip-components=1', '-C', installed], inside);
+  await cp(join(EXAMPLES, 'usage.ts'), join(place, 'usage.ts'));
+  const usage = await readFile(join(place, 'usage.ts'), 'utf8');
+  await writeFile(join(place, 'usage.ts'), usage.replace('./client.ts', 'hotel-api-client'));
+  await writeFile(join(place, 'package.json'), '{"type":"module"}');
+  const types = ['--typeRoots', join(ROOT, 'node_modules/@types'), '--types', 'node'];
+  const strict = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', ...types];
+  await execute(join(ROOT, 'node_modules/.bin/tsc'), [...strict, 'usage.ts'], inside);
+  const ran = await execute(process.execPath, ['--no-warnings', 'usage.ts'], inside);
+  expect(ran.stdout).toContain(`${HOTELS} hotels\n`);
 });
 
 it('an openapi-fetch client receives what the types promise', async () => {
