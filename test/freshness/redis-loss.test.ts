@@ -1,11 +1,9 @@
-import { Redis } from 'ioredis';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import type { FreshRedis } from '../support/database.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
-import { ownRedis } from '../support/own-server.ts';
+import { ownRedis, redisAt } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
@@ -21,11 +19,9 @@ let n = 0;
 
 beforeAll(async () => {
   const { url } = await ownRedis();
-  const client = new Redis(url, { protocol: 2 });
-  closeAtEnd('a client of Redis', async () => client.disconnect());
   const path = await FaultProxy.before(url);
   proxy = path;
-  redis = { url: path.url, client, release: async () => {} };
+  redis = { ...redisAt(url), url: path.url };
   const hotels = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, redisDatabase: redis, hotels });
   const instances = [service, await startBeside(service, { workers: 2, env: { L1_MAX_BYTES: '0' } })];

@@ -6,7 +6,7 @@ import { migrate } from '../../src/postgres/migrate.ts';
 import { addressOf } from '../support/address.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { ownPostgres } from '../support/own-server.ts';
+import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -58,7 +58,7 @@ beforeAll(async () => {
   const ownerUrl = addressOf(server.ownerUrl, { database: 'hotels' });
   service = await startService({
     workers: 2,
-    database: { name: 'hotels', url, ownerUrl, sql: owner, drop: async () => {} },
+    database: databaseAt(url, ownerUrl, owner),
   });
   allWorkers = await AllWorkers.of(service);
 });

@@ -1,13 +1,10 @@
-import { execFile } from 'node:child_process';
-import { rename, rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { expect } from 'vitest';
+import { restoreFolder, saveFolder } from '../history/restores.ts';
 import type { Random, System } from './system.ts';
 
 const DAY_MS = 86_400_000;
 const IMPORTED = 600;
-const run = promisify(execFile);
 
 type Disturbance = (system: System, random: Random) => Promise<unknown>;
 
@@ -39,11 +36,7 @@ const DISTURBANCES: Record<string, Disturbance> = {
     await postgres.restart();
   },
   'restored PostgreSQL': async ({ postgres, sql }, random) => {
-    const [row] = await sql<{ data_directory: string }[]>`show data_directory`;
-    const data = row!.data_directory;
-    await postgres.freeze();
-    await run('cp', ['-a', data, `${data}.saved`]);
-    await postgres.thaw();
+    const data = await saveFolder(postgres, sql);
     // without an announcement since, the snapshot looks like a restart: see docs/guarantees.md
     const place = async () => (await sql`select term, count from hotel_api_feed_position`)[0];
     const before = await place();
@@ -51,9 +44,7 @@ const DISTURBANCES: Record<string, Disturbance> = {
     await expect.poll(place).not.toEqual(before);
     await sleep(300 + random(700));
     await postgres.kill();
-    await rename(data, `${data}.lost`);
-    await rename(`${data}.saved`, data);
-    await Promise.all([rm(`${data}/postmaster.pid`), rm(`${data}.lost`, { recursive: true })]);
+    await restoreFolder(data);
     await postgres.restart();
   },
 };

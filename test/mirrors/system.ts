@@ -1,9 +1,9 @@
-import { Redis } from 'ioredis';
-import postgres, { type Sql } from 'postgres';
-import { closeAtEnd } from '../support/cleanup.ts';
+import type { Redis } from 'ioredis';
+import type { Sql } from 'postgres';
 import { FakeClock } from '../support/fake-clock.ts';
 import { insertKey } from '../support/key.ts';
-import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
+import { databaseAt, type OwnServer, ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { pathOf } from '../support/programs.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -30,23 +30,19 @@ export type Random = (below: number) => number;
 export async function startSystem(): Promise<System> {
   const own = await ownPostgres(100);
   const redis = await ownRedis();
-  const sql = postgres(own.ownerUrl, {
+  const sql = postgresClient(own.ownerUrl, {
     max: 20,
-    onnotice: () => {},
     backoff: () => 0.1,
     connect_timeout: 3,
     connection: { application_name: 'writer' },
   });
-  closeAtEnd('connections of writers', () => sql.end({ timeout: 1 }));
   // a killed server loses no commit
   await sql`alter database postgres set synchronous_commit = on`;
-  const redisClient = new Redis(redis.url, { protocol: 2, retryStrategy: () => 50 });
-  redisClient.on('error', () => {});
-  closeAtEnd('client of Redis', async () => redisClient.disconnect());
+  const redisDatabase = redisAt(redis.url);
   const clock = await FakeClock.make((await pathOf('faketime'))!);
   const shared = {
-    database: { name: 'postgres', url: own.url, ownerUrl: own.ownerUrl, sql, drop: async () => {} },
-    redisDatabase: { url: redis.url, client: redisClient, release: async () => {} },
+    database: databaseAt(own.url, own.ownerUrl, sql),
+    redisDatabase,
     env: clock.env,
   };
   const keys = {
@@ -55,5 +51,13 @@ export async function startSystem(): Promise<System> {
     collection: await insertKey(sql, [], COLLECTION),
   };
   const services = [await startService({ ...shared, workers: 2 }), await startService(shared)];
-  return { services, postgres: own.server, redis: redis.server, redisClient, sql, clock, keys };
+  return {
+    services,
+    postgres: own.server,
+    redis: redis.server,
+    redisClient: redisDatabase.client,
+    sql,
+    clock,
+    keys,
+  };
 }

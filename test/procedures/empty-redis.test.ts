@@ -1,10 +1,8 @@
-import { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { KeepAliveLoad } from '../chaos/keep-alive-load.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
-import { ownRedis } from '../support/own-server.ts';
+import { ownRedis, redisAt } from '../support/own-server.ts';
 import { startBeside, startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 import { PER_SECOND, REQUESTS, ROWS } from './requests.ts';
@@ -14,15 +12,13 @@ await needs('bash', 'redis-cli', 'redis-server');
 describe('Redis', () => {
   it('is emptied under load: no request fails, no response is stale, and it fills again', async () => {
     const { url } = await ownRedis();
-    const client = new Redis(url, { protocol: 2 });
-    closeAtEnd('client of Redis', async () => client.disconnect());
-    const redisDatabase = { url, client, release: async () => {} };
+    const redisDatabase = redisAt(url);
     const service = await startService({ redisDatabase, hotels: ROWS });
     // a service without local cache reads every hotel from Redis
     const bare = await startBeside(service, { env: { L1_MAX_BYTES: '0' } });
     const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, PER_SECOND, REQUESTS);
     await expect.poll(() => load.answered).toBeGreaterThan(REQUESTS.length);
-    const hotelsInRedis = async () => (await client.keys('*:h:chaos-*')).length;
+    const hotelsInRedis = async () => (await redisDatabase.client.keys('*:h:chaos-*')).length;
     expect(await hotelsInRedis()).toBeGreaterThanOrEqual(REQUESTS.length);
 
     const operator = await Operator.set({ REDIS_URL: url });

@@ -1,5 +1,3 @@
-import { Redis } from 'ioredis';
-import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { addressOf } from '../support/address.ts';
@@ -7,7 +5,7 @@ import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
-import { ownPostgres, ownRedis } from '../support/own-server.ts';
+import { databaseAt, ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { serverPrograms } from '../support/server-programs.ts';
 import { startService } from '../support/service.ts';
@@ -57,24 +55,13 @@ describe('PostgreSQL', () => {
       const admin = postgresClient(server.ownerUrl);
       await admin`create database hotels`;
       const ownerUrl = addressOf(server.ownerUrl, { database: 'hotels' });
-      const sql = postgres(ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
-      const redisUrl = (await ownRedis()).url;
-      const client = new Redis(redisUrl, { protocol: 2 });
-      closeAtEnd('clients', async () => {
-        client.disconnect();
-        await sql.end();
-      });
+      const sql = postgresClient(ownerUrl, { backoff: () => 0.1 });
+      const redisDatabase = redisAt((await ownRedis()).url);
       await migrate(sql);
       await insertHotels(sql, HOTELS);
       const around = {
-        database: {
-          name: 'hotels',
-          url: addressOf(server.url, { database: 'hotels' }),
-          ownerUrl,
-          sql,
-          drop: async () => {},
-        },
-        redisDatabase: { url: redisUrl, client, release: async () => {} },
+        database: databaseAt(addressOf(server.url, { database: 'hotels' }), ownerUrl, sql),
+        redisDatabase,
       };
       const service = await startService({ ...around, workers: 2 });
       // a service without local cache reads every hotel from Redis
@@ -92,7 +79,7 @@ describe('PostgreSQL', () => {
         (await sql`select generation from hotel_api_feed_position`)[0]!.generation;
       for (let round = 0; round < 3; round++) {
         const before = await generation();
-        await client.flushall();
+        await redisDatabase.client.flushall();
         await sql`update hotels set name = ${`broken ${round}`}`;
         await expect.poll(generation).not.toBe(before);
       }

@@ -1,11 +1,10 @@
-import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
-import { ownPostgres } from '../support/own-server.ts';
+import { databaseAt, ownPostgres } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { serverPrograms } from '../support/server-programs.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
@@ -18,8 +17,7 @@ await needs('bash', 'pg_dump');
 describe('pg_restore --data-only', () => {
   it('brings deleted hotels back under a running service', async () => {
     const server = await ownPostgres(100, programs);
-    const sql = postgres(server.ownerUrl, { max: 2, onnotice: () => {} });
-    closeAtEnd('a client of PostgreSQL', () => sql.end());
+    const sql = postgresClient(server.ownerUrl, { max: 2 });
     await migrate(sql);
     await insertHotels(
       sql,
@@ -32,7 +30,7 @@ describe('pg_restore --data-only', () => {
     );
     const service = await startService({
       workers: 2,
-      database: { name: 'postgres', url: server.url, ownerUrl: server.ownerUrl, sql, drop: async () => {} },
+      database: databaseAt(server.url, server.ownerUrl, sql),
     });
     const allWorkers = await AllWorkers.of(service);
     const operator = await Operator.set({ OWNER_URL: server.ownerUrl });

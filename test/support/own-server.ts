@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { inject } from 'vitest';
 import { type Guarded, type Order, runGuarded } from '../../src/demo/servers/guarded.ts';
@@ -10,6 +11,8 @@ import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { closeAtEnd } from './cleanup.ts';
+import type { FreshDatabase, FreshRedis } from './database.ts';
+import { postgresClient } from './postgres-client.ts';
 
 /** Server of one test file, which may be frozen, killed and restarted on its port with its data. */
 export class OwnServer {
@@ -111,6 +114,19 @@ export function redisProgram(): string {
 export async function ownRedis(program = redisProgram()): Promise<{ server: OwnServer; url: string }> {
   const server = await OwnServer.start((port) => orderRedis(program, port), REDIS_READY);
   return { server, url: `redis://127.0.0.1:${server.port}/0` };
+}
+
+/** Returns a Redis of the file's own for services, with a client that waits for it during a restart. */
+export function redisAt(url: string): FreshRedis {
+  const client = new Redis(url, { protocol: 2, retryStrategy: () => 50, maxRetriesPerRequest: null });
+  client.on('error', () => {});
+  closeAtEnd('a client of Redis', async () => client.disconnect());
+  return { url, client, release: async () => {} };
+}
+
+/** Returns a database of a server of the file's own for services. */
+export function databaseAt(url: string, ownerUrl: string, sql = postgresClient(ownerUrl)): FreshDatabase {
+  return { name: new URL(ownerUrl).pathname.slice(1), url, ownerUrl, sql, drop: async () => {} };
 }
 
 /**

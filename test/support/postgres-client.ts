@@ -1,10 +1,10 @@
-import postgres, { type Sql } from 'postgres';
+import postgres, { type Options, type PostgresType, type Sql } from 'postgres';
 import { closeAtEnd } from './cleanup.ts';
 
-/** Opens a client with one connection to any server; it is closed at the end of the file. */
-export function postgresClient(url: string): Sql {
-  const sql = postgres(url, { max: 1, onnotice: () => {} });
-  closeAtEnd('a client of PostgreSQL', () => sql.end());
+/** Opens a client of any server, by default with one connection; it is closed at the end of the file. */
+export function postgresClient(url: string, options: Options<Record<string, PostgresType>> = {}): Sql {
+  const sql = postgres(url, { max: 1, onnotice: () => {}, ...options });
+  closeAtEnd('a client of PostgreSQL', () => sql.end({ timeout: 1 }));
   return sql;
 }
 

@@ -1,20 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
 import { addressOf } from '../support/address.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
-import { ownRedis } from '../support/own-server.ts';
+import { ownRedis, redisAt } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 await needs('redis-server');
 
-const POLL = { interval: 20, timeout: 100_000 };
 const HOTELS = Array.from({ length: 30 }, (_, i) => ({ id: `h${i}` }));
 
 let folder: string;
@@ -61,27 +59,26 @@ it('a new login of PostgreSQL is used without a restart, by requests and the cha
   // the primary and the worker
   const used = reloads(service, 'DATABASE_URL');
   await write('postgres', urlOf(after));
-  await expect.poll(() => reloads(service, 'DATABASE_URL'), POLL).toBe(used + 2);
+  await expect.poll(() => reloads(service, 'DATABASE_URL')).toBe(used + 2);
   // the sessions of the old login end, as a provider would end them
   await sql.unsafe(`alter role ${before} nologin`);
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where usename = ${before}`;
-  await expect.poll(logins, POLL).toEqual([after]);
-  await expect.poll(async () => (await service.get('/hotels/h7')).status, POLL).toBe(200);
+  await expect.poll(logins).toEqual([after]);
+  await expect.poll(async () => (await service.get('/hotels/h7')).status).toBe(200);
   await sql`update hotels set name = 'by the other login'`;
   await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other login'), 10_000);
   expect(service.logs().join('\n')).not.toContain(`${after}:`);
 
   // invalid content is reported and not used
   await write('postgres', 'postgres://a b@[');
-  await expect.poll(() => service.logs().join('\n'), POLL).toContain('address file rejected');
+  await expect.poll(() => service.logs().join('\n')).toContain('address file rejected');
   expect((await service.get('/hotels/h8')).status).toBe(200);
   await service.stop();
 });
 
 it('a new password of Redis is used without a restart', async () => {
   const { url } = await ownRedis();
-  const client = new Redis(url, { protocol: 2 });
-  closeAtEnd('a client of Redis', async () => client.disconnect());
+  const { client } = redisAt(url);
   const setPassword = (password: string) =>
     client.call('ACL', 'SETUSER', 'hotel-api', 'reset', 'on', `>${password}`, '~*', '&*', '+@all');
   const urlOf = (password: string) => url.replace('redis://', `redis://hotel-api:${password}@`);
@@ -96,14 +93,14 @@ it('a new password of Redis is used without a restart', async () => {
     for (const { id } of HOTELS) expect((await service.get(`/hotels/${id}`)).status).toBe(200);
     return service.metric('hotel_api_cache_answers_total', { tier: 'redis', answer: 'hit' });
   };
-  await expect.poll(hits, POLL).toBeGreaterThan(0);
+  await expect.poll(hits).toBeGreaterThan(0);
   await setPassword('second');
   await write('redis', urlOf('second'));
-  await expect.poll(() => reloads(service, 'REDIS_URL'), POLL).toBe(2);
+  await expect.poll(() => reloads(service, 'REDIS_URL')).toBe(2);
   for (const type of ['normal', 'pubsub']) await client.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes');
   const before = await service.metric('hotel_api_cache_answers_total', { tier: 'redis', answer: 'hit' });
-  await expect.poll(hits, POLL).toBeGreaterThan(before);
-  await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' }), POLL).toBe(0);
+  await expect.poll(hits).toBeGreaterThan(before);
+  await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' })).toBe(0);
   await service.sql`update hotels set name = 'by the other password'`;
   await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
   await service.stop();

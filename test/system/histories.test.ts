@@ -1,20 +1,17 @@
-import postgres from 'postgres';
 import { describe, expect, it } from 'vitest';
 import { INVALIDATOR_LOCK } from '../../src/change-feed/invalidator.ts';
 import { restoreFolder, saveFolder } from '../history/restores.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import type { HttpResponse } from '../support/client.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { insertKey } from '../support/key.ts';
 import { ownReplica } from '../support/own-replica.ts';
-import { ownPostgres } from '../support/own-server.ts';
+import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const POLL = { interval: 20, timeout: 100_000 };
 const HOTELS = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'kept' }));
 /** Time after the return of the database from which nothing older is served. */
 const RECOVERED_MS = 5_000;
@@ -26,21 +23,13 @@ const changedHistory = (service: Service) =>
 describe('a replica that lacks the last changes is promoted', () => {
   it('and every instance serves its content and later changes without an operator', async () => {
     const primary = await ownPostgres(100);
-    const sql = postgres(primary.ownerUrl, { max: 2, onnotice: () => {} });
-    closeAtEnd('the test on the primary', () => sql.end({ timeout: 1 }));
+    const sql = postgresClient(primary.ownerUrl, { max: 2 });
     await insertHotels(sql, HOTELS);
     const replica = await ownReplica(primary.ownerUrl);
     const replicaUrl = Object.assign(new URL(primary.ownerUrl), { port: String(replica.port) }).href;
-    const promoted = postgres(replicaUrl, { max: 2, onnotice: () => {} });
-    closeAtEnd('the test on the replica', () => promoted.end({ timeout: 1 }));
+    const promoted = postgresClient(replicaUrl, { max: 2 });
     const path = await FaultProxy.before(primary.url);
-    const database = {
-      name: 'postgres',
-      url: path.url,
-      ownerUrl: primary.ownerUrl,
-      sql,
-      drop: async () => {},
-    };
+    const database = databaseAt(path.url, primary.ownerUrl, sql);
     const redisDatabase = await freshRedis();
     const first = await startService({ workers: 2, database, redisDatabase });
     // without a local cache, every response uses Redis
@@ -51,10 +40,10 @@ describe('a replica that lacks the last changes is promoted', () => {
       const [is] = await promoted`select pg_last_wal_replay_lsn() >= ${at!.lsn}::pg_lsn as so`;
       return is!.so;
     };
-    await expect.poll(caughtUp, POLL).toBe(true);
+    await expect.poll(caughtUp).toBe(true);
     await promoted`alter system set primary_conninfo = ''`;
     await promoted`select pg_reload_conf()`;
-    await expect.poll(async () => (await sql`select from pg_stat_replication`).length, POLL).toBe(0);
+    await expect.poll(async () => (await sql`select from pg_stat_replication`).length).toBe(0);
 
     await sql`update hotels set name = 'lost' where id in (select 'h' || i from generate_series(0, 99) as i)`;
     await sql`delete from hotels where id in (select 'h' || i from generate_series(100, 119) as i)`;
@@ -94,7 +83,7 @@ describe('a snapshot of the server from before the present history is restored',
     const sql = postgresClient(ownerUrl);
     await insertHotels(sql, HOTELS);
     const path = await FaultProxy.before(url);
-    const database = { name: 'postgres', url: path.url, ownerUrl, sql, drop: async () => {} };
+    const database = databaseAt(path.url, ownerUrl, sql);
     // without a local cache, every response uses Redis
     const env = { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '500' };
     const service = await startService({ database, redisDatabase: await freshRedis(), env });
@@ -111,7 +100,7 @@ describe('a snapshot of the server from before the present history is restored',
     // as a dump does that is restored in place
     await sql`update hotel_api_feed_position set history = history`;
     path.reset();
-    await expect.poll(() => changedHistory(service), POLL).toBe(1);
+    await expect.poll(() => changedHistory(service)).toBe(1);
     await sql`update hotels set name = 'present'`;
     await all(named('present'));
 
@@ -124,7 +113,7 @@ describe('a snapshot of the server from before the present history is restored',
     await holder`select pg_advisory_lock(${INVALIDATOR_LOCK})`;
     await path.heal();
     path.blackout('hotel-api serve');
-    await expect.poll(() => changedHistory(service), POLL).toBe(2);
+    await expect.poll(() => changedHistory(service)).toBe(2);
     const statuses = [];
     for (const { id } of HOTELS.slice(0, 20))
       for (const { status, text } of await allWorkers.get(`/hotels/${id}`))
@@ -157,8 +146,7 @@ describe('a copy of the database on the same Redis', () => {
     await production.sql.end();
     const copy = await freshDatabase(production.name);
     await copy.sql`update hotels set name = 'staging'`;
-    const sql = postgres(production.ownerUrl, { max: 1, onnotice: () => {} });
-    closeAtEnd('the test on production', () => sql.end());
+    const sql = postgresClient(production.ownerUrl);
 
     service = await startService({ ...around, database: { ...production, sql } });
     const staging = await startService({ ...around, database: copy });
@@ -178,31 +166,30 @@ describe('a copy of the database on the same Redis', () => {
 describe('after a crash of a server with synchronous_commit = off, every served state is in the table', () => {
   it('whether it was announced or only read', async () => {
     const { server, url, ownerUrl } = await ownPostgres(50);
-    const sql = postgres(ownerUrl, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
-    closeAtEnd('the test on PostgreSQL', () => sql.end({ timeout: 1 }));
+    const sql = postgresClient(ownerUrl, { backoff: () => 0.1 });
     // the server delays writes as far as it may
     await sql`alter system set wal_writer_delay = '10s'`;
     await sql`select pg_reload_conf()`;
     expect(await sql`show synchronous_commit`).toEqual([{ synchronous_commit: 'off' }]);
-    const database = { name: 'postgres', url, ownerUrl, sql, drop: async () => {} };
+    const database = databaseAt(url, ownerUrl, sql);
     const service = await startService({ database, redis: false, hotels: [{ id: 'h', name: 'v' }] });
     for (let round = 0; round < ROUNDS; round++) {
       const name = `v${round}`;
       await sql`update hotels set name = ${name} where id = 'h'`;
-      await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
+      await expect.poll(async () => (await service.get('/hotels/h')).json().name).toBe(name);
       const isAnnounced = round % 2 === 1;
-      if (isAnnounced) await expect.poll(() => sql`select from hotel_api_changes`, POLL).toHaveLength(0);
+      if (isAnnounced) await expect.poll(() => sql`select from hotel_api_changes`).toHaveLength(0);
       const [announced] = await sql`select number, count from hotel_api_feed_position`;
       await server.kill();
       await server.restart();
       await expect
-        .poll(() => sql`select name from hotels where id = 'h'`.catch(() => {}), POLL)
+        .poll(() => sql`select name from hotels where id = 'h'`.catch(() => {}))
         .toEqual([{ name }]);
       const { number, count } = announced!;
       expect(
         await sql`select from hotel_api_feed_position where (number, count) >= (${number}, ${count})`,
       ).toHaveLength(1);
-      await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
+      await expect.poll(async () => (await service.get('/hotels/h')).json().name).toBe(name);
     }
     // nothing was lost, so no cache was dropped
     expect(changedHistory(service)).toBe(0);

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import postgres from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
-import { ownPostgres } from '../support/own-server.ts';
+import { databaseAt, ownPostgres } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
@@ -31,9 +30,8 @@ let n = 0;
 beforeAll(async () => {
   // its processes are frozen and killed
   const { url, ownerUrl } = await ownPostgres(100);
-  const sql = postgres(ownerUrl, { max: 2, onnotice: () => {}, backoff: () => 0.1 });
-  closeAtEnd('a client of PostgreSQL', () => sql.end());
-  const database = { name: 'postgres', url, ownerUrl, sql, drop: async () => {} };
+  const sql = postgresClient(ownerUrl, { max: 2, backoff: () => 0.1 });
+  const database = databaseAt(url, ownerUrl, sql);
   first = await startService({ workers: 2, database, hotels: [{ id: 'h' }] });
   const path = await FaultProxy.before(database.url);
   proxy = path;

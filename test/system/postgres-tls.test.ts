@@ -1,16 +1,14 @@
 import { chmod, chown, copyFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import postgres from 'postgres';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { Authority } from '../support/certificates.ts';
 import { needs } from '../support/needs.ts';
-import { ownPostgres } from '../support/own-server.ts';
+import { databaseAt, ownPostgres } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { startService } from '../support/service.ts';
 
 await needs('openssl');
-
-const POLL = { interval: 20, timeout: 100_000 };
 
 let authority: Authority;
 let otherAuthority: Authority;
@@ -21,7 +19,7 @@ let client: { key: string; certificate: string };
 
 /** Makes the server accept only TLS, and for `by_certificate` a certificate instead of a password. */
 async function demandTls(): Promise<void> {
-  const sql = postgres(ownerUrl, { max: 1, onnotice: () => {} });
+  const sql = postgresClient(ownerUrl);
   const [{ data_directory: folder }] = (await sql`show data_directory`) as unknown as [
     { data_directory: string },
   ];
@@ -52,7 +50,7 @@ beforeAll(async () => {
   ({ url, ownerUrl } = await ownPostgres(60));
   await demandTls();
   // the server reads its settings a moment later
-  await vi.waitFor(async () => expect(await send('sslmode=require')).toBe('encrypted'), POLL);
+  await vi.waitUntil(async () => (await send('sslmode=require')) === 'encrypted', { timeout: 100_000 });
 });
 
 /** Returns the state of a connection, `encrypted` or `plain`, or the code of its error. */
@@ -113,8 +111,8 @@ describe('a connection to PostgreSQL', () => {
 });
 
 it('the service runs with verify-full, and reports why it does not start if the certificate is rejected', async () => {
-  const sql = postgres(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`, { max: 2 });
-  const database = { name: 'postgres', url, ownerUrl, sql, drop: async () => {} };
+  const sql = postgresClient(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`);
+  const database = databaseAt(url, ownerUrl, sql);
   const localhost = url.replace('127.0.0.1', 'localhost');
   const verified = `${localhost}?sslmode=verify-full&sslrootcert=${authority.certificate}`;
   const service = await startService({
@@ -135,7 +133,7 @@ it('the service runs with verify-full, and reports why it does not start if the 
     awaitReady: false,
     env: { DATABASE_URL: `${elsewhere}?sslmode=verify-full&sslrootcert=${authority.certificate}` },
   });
-  await expect.poll(() => refusing.logs().join('\n'), POLL).toMatch(/altnames/);
+  await expect.poll(() => refusing.logs().join('\n')).toMatch(/altnames/);
   await refusing.stop();
 
   const unverifying = await startService({

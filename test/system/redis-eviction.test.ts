@@ -1,9 +1,7 @@
-import { Redis } from 'ioredis';
 import { expect, it } from 'vitest';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { needs } from '../support/needs.ts';
-import { ownRedis } from '../support/own-server.ts';
+import { ownRedis, redisAt } from '../support/own-server.ts';
 import { startService } from '../support/service.ts';
 
 await needs('redis-server');
@@ -13,8 +11,7 @@ const FILLER = 'x'.repeat(1_000);
 
 async function start(policy: string) {
   const { url } = await ownRedis();
-  const client = new Redis(url, { protocol: 2 });
-  closeAtEnd('a client of Redis', async () => client.disconnect());
+  const { client } = redisAt(url);
   await client.config('SET', 'maxmemory', '4mb');
   await client.config('SET', 'maxmemory-policy', policy);
   const hotels = Array.from({ length: 20 }, (_, i) => ({ id: `h${i}` }));

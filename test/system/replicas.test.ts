@@ -1,4 +1,4 @@
-import postgres, { type Sql } from 'postgres';
+import type { Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Postgres } from '../../src/postgres/client.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
@@ -7,7 +7,8 @@ import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { ownReplica } from '../support/own-replica.ts';
-import { type OwnServer, ownPostgres } from '../support/own-server.ts';
+import { databaseAt, type OwnServer, ownPostgres } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const HOTELS = 1_000;
@@ -25,8 +26,7 @@ beforeAll(async () => {
   const primary = await ownPostgres(100);
   const { url } = primary;
   ownerUrl = primary.ownerUrl;
-  const sql = postgres(ownerUrl, { max: 4, onnotice: () => {} });
-  closeAtEnd('the test on the primary', () => sql.end());
+  const sql = postgresClient(ownerUrl, { max: 4 });
   // as in production, where a replica lags less than 0.2 s
   await sql`alter database postgres set synchronous_commit = on`;
   await insertHotels(
@@ -38,10 +38,9 @@ beforeAll(async () => {
     })),
   );
   replica = await ownReplica(ownerUrl);
-  behind = postgres(replicaUrl(ownerUrl), { max: 1, onnotice: () => {} });
-  closeAtEnd('the test on the replica', () => behind.end({ timeout: 1 }));
+  behind = postgresClient(replicaUrl(ownerUrl));
   service = await startService({
-    database: { name: 'postgres', url, ownerUrl, sql, drop: async () => {} },
+    database: databaseAt(url, ownerUrl, sql),
     redis: false,
     workers: WORKERS,
     // every read requires PostgreSQL

@@ -4,7 +4,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { addressOf } from '../support/address.ts';
 import type { FreshDatabase } from '../support/database.ts';
-import { ownPostgres } from '../support/own-server.ts';
+import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { startService } from '../support/service.ts';
 
@@ -31,8 +31,7 @@ beforeAll(async () => {
 function databaseOf(login: string): FreshDatabase {
   const name = 'of_owner';
   const url = addressOf(ownerUrl, { database: name, username: login, password: PASSWORD });
-  const superuser = addressOf(ownerUrl, { database: name });
-  return { name, url, ownerUrl: superuser, sql: postgresClient(superuser), drop: async () => {} };
+  return databaseAt(url, addressOf(ownerUrl, { database: name }));
 }
 
 it('one login without superuser rights creates the role, migrates and serves', async () => {

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { AllWorkers, status } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
-import { type OwnServer, ownRedis } from '../support/own-server.ts';
+import { type OwnServer, ownRedis, redisAt } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
@@ -68,11 +67,9 @@ interface WithRedis {
 /** Starts a service with a Redis of its own. */
 async function withRedis(): Promise<WithRedis> {
   const { server, url } = await ownRedis();
-  const redis = new Redis(url, { protocol: 2, maxRetriesPerRequest: 20 });
-  redis.on('error', () => {});
-  closeAtEnd('a client of Redis', async () => redis.disconnect());
-  const redisDatabase = { url, client: redis, release: async () => {} };
-  return { redis, server, service: await startService({ workers: WORKERS, redisDatabase, hotels }) };
+  const redisDatabase = redisAt(url);
+  const service = await startService({ workers: WORKERS, redisDatabase, hotels });
+  return { redis: redisDatabase.client, server, service };
 }
 
 // most of their time is that of a stopped primary
