@@ -237,9 +237,7 @@ describe('export', () => {
       both.push(program.run(['export', 'both.ndjson']), program.run(['export', 'both.ndjson']));
       // each has opened its file and waits for its first hotel
       await expect
-        .poll(() => transaction`select from pg_locks where relation = 'hotels'::regclass and not granted`, {
-          timeout: 60_000,
-        })
+        .poll(() => transaction`select from pg_locks where relation = 'hotels'::regclass and not granted`)
         .toHaveLength(2);
     });
     for (const outcome of await Promise.all(both)) expect(outcome).toMatchObject({ code: 0, stderr: '' });

@@ -123,6 +123,6 @@ it('more idle connections than descriptors end no worker, and established connec
   );
 
   idle.end();
-  await vi.waitUntil(async () => (await service.metric('hotel_api_connections')) <= ESTABLISHED + 1);
+  await expect.poll(() => service.metric('hotel_api_connections')).toBeLessThanOrEqual(ESTABLISHED + 1);
   expect((await service.get('/hotels/h1', { headers: { connection: 'close' } })).status).toBe(200);
 });

@@ -9,8 +9,6 @@ import { addressOf } from '../support/address.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { type Service, startService } from '../support/service.ts';
 
-const POLL = { interval: 20 };
-
 /** Login that may connect to the database and has no other right. */
 let stranger: Sql;
 let service: Service;
@@ -31,7 +29,7 @@ beforeAll(async () => {
   await stranger.listen(FEED_CHANNEL, (payload) => received.push(payload));
 });
 beforeEach(async () => {
-  await expect.poll(() => service.metric('hotel_api_change_feed_up'), POLL).toBe(1);
+  await expect.poll(() => service.metric('hotel_api_change_feed_up')).toBe(1);
 });
 
 const rejected = () => service.metric('hotel_api_feed_messages_rejected_total');
@@ -42,12 +40,12 @@ const workerRestarts = () => service.metric('hotel_api_worker_restarts_total');
 async function sendInVain(payloads: string[]): Promise<void> {
   const [before, resets, restarts] = [await rejected(), await feedResets(), await workerRestarts()];
   for (const payload of payloads) await stranger.notify(FEED_CHANNEL, payload);
-  await expect.poll(rejected, POLL).toBe(before + payloads.length);
+  await expect.poll(rejected).toBe(before + payloads.length);
   expect(await workerRestarts()).toBe(restarts);
   expect(await feedResets()).toBe(resets);
   const name = `after ${randomBytes(6).toString('hex')}`;
   await service.sql`update hotels set name = ${name} where id = 'h'`;
-  await expect.poll(async () => (await service.get('/hotels/h')).json().name, POLL).toBe(name);
+  await expect.poll(async () => (await service.get('/hotels/h')).json().name).toBe(name);
 }
 
 describe('a login of PostgreSQL that may only connect', () => {
@@ -60,7 +58,7 @@ describe('a login of PostgreSQL that may only connect', () => {
     sendInVain(['{"h":5}', '', '{', 'null', '[]', '\u0001'.repeat(100), 'x'.repeat(7_999)]));
 
   it('cannot announce another generation of Redis', async () => {
-    await expect.poll(() => received.length, POLL).toBeGreaterThan(0);
+    await expect.poll(() => received.length).toBeGreaterThan(0);
     const { client } = service.redisDatabase!;
     const message = readUnverified(received.at(-1)!)!;
     await client.set('zzzzzzzzzzz:h:h', hotel({ id: 'h', name: 'false' }).bytes);
@@ -68,7 +66,7 @@ describe('a login of PostgreSQL that may only connect', () => {
     await sendInVain([forged, received.at(-1)!.slice(0, 22) + forged, `${'A'.repeat(22)}${forged}`]);
     const [worker] = await service.workerPids();
     process.kill(worker!, 'SIGKILL');
-    await expect.poll(workerRestarts, POLL).toBe(1);
+    await expect.poll(workerRestarts).toBe(1);
     await service.ready();
     expect((await service.get('/hotels/h')).json().name).not.toBe('false');
   });
@@ -76,12 +74,12 @@ describe('a login of PostgreSQL that may only connect', () => {
   it('cannot replay a message', async () => {
     await service.sql`update hotels set name = 'announced' where id = 'h'`;
     await expect
-      .poll(() => received.filter((payload) => readUnverified(payload)?.h).length, POLL)
+      .poll(() => received.filter((payload) => readUnverified(payload)?.h).length)
       .toBeGreaterThan(0);
     const resets = await feedResets();
     const before = await rejected();
     for (const payload of received.slice(-5)) await stranger.notify(FEED_CHANNEL, payload);
-    await expect.poll(rejected, POLL).toBeGreaterThanOrEqual(before + 5);
+    await expect.poll(rejected).toBeGreaterThanOrEqual(before + 5);
     expect(await feedResets()).toBe(resets);
   });
 

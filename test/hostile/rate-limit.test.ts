@@ -205,6 +205,6 @@ it('a limit that is set, changed or removed is effective in every worker within 
     [null, 'undefined'],
   ] as const) {
     await limitKey(service.sql, id, limit);
-    await expect.poll(policies, { timeout: 60_000, interval: 20 }).toEqual(new Set([policy]));
+    await expect.poll(policies).toEqual(new Set([policy]));
   }
 });

@@ -54,7 +54,7 @@ const cached = (service: Service) => service.metric('hotel_api_local_cache_entri
 describe('an instance that starts', () => {
   it('fills the local caches of all workers from Redis, without a query for a hotel', async () => {
     const first = await warmed(1_200);
-    await vi.waitUntil(async () => (await first.redis!.dbsize()) >= 2 * 1_200);
+    await expect.poll(() => first.redis!.dbsize()).toBeGreaterThanOrEqual(2 * 1_200);
     const second = stopAfterTest(await startBeside(first, { workers: 2, env: WARM }));
     expect(await cached(second)).toBe(2 * 1_200);
     expect(await second.metric('hotel_api_warmup_hotels')).toBe(2 * 1_200);

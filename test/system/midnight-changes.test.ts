@@ -61,13 +61,10 @@ const certifiedIn = ({ hotels }: Mirror) =>
 /** Follows until the copy shows exactly these as certified. */
 async function comesTo(copy: Mirror, ids: string[]): Promise<void> {
   await expect
-    .poll(
-      async () => {
-        await copy.catchUp();
-        return certifiedIn(copy);
-      },
-      { timeout: 100_000, interval: 20 },
-    )
+    .poll(async () => {
+      await copy.catchUp();
+      return certifiedIn(copy);
+    })
     .toEqual(ids);
 }
 

@@ -7,9 +7,6 @@ import { type Service, startService } from '../support/service.ts';
 
 await needs('redis');
 
-const POLL = { interval: 25, timeout: 60_000 };
-/** A silent invalidator pings Redis about once a second, and opens the circuit at the third failure. */
-const DETECTION = { ...POLL, timeout: 60_000 };
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
 
 let service: Service;
@@ -79,7 +76,7 @@ describe('an instance', () => {
           ...[rise('/hotels/{id}'), rise('/hotels'), rise(BATCH), rise('other')],
           read[BATCH]! - before[1]![BATCH]!,
         ];
-      }, POLL)
+      })
       .toEqual([body.length, zipped.body.length, batch.body.length, 0, requested.length]);
   });
 
@@ -99,7 +96,7 @@ describe('an instance', () => {
         expect(most).toEqual({ 1: 1024 ** 2, 2: 1024 ** 2 });
         expect(Object.keys(bytes)).toEqual(['1', '2']);
         return Object.values(bytes).every((taken) => taken > 0.5 * 1024 ** 2 && taken <= 1024 ** 2);
-      }, POLL)
+      })
       .toBe(true);
     const entries = await valuesOf('hotel_api_local_cache_entries');
     expect(Object.keys(entries)).toEqual(['1 hotel', '1 absence', '2 hotel', '2 absence']);
@@ -119,8 +116,8 @@ describe('an instance', () => {
     }
     const [victim] = await service.workerPids();
     process.kill(victim!, 'SIGKILL');
-    await expect.poll(() => numberOf('hotel_api_worker_restarts_total'), POLL).toBe(1);
-    await expect.poll(() => numberOf('hotel_api_workers'), { ...POLL, timeout: 60_000 }).toBe(2);
+    await expect.poll(() => numberOf('hotel_api_worker_restarts_total')).toBe(1);
+    await expect.poll(() => numberOf('hotel_api_workers')).toBe(2);
     for (const [i, values] of (await read()).entries()) {
       expect(Object.keys(values).sort()).toEqual(['1', '2', 'primary']);
       for (const [worker, value] of Object.entries(values))
@@ -143,19 +140,19 @@ describe('the lag of a change', () => {
       await sql`select pg_sleep(${HELD_S})`;
     });
     const committedAtMs = performance.now();
-    await expect.poll(async () => (await lag()).count, POLL).toBe(before.count + 1);
+    await expect.poll(async () => (await lag()).count).toBe(before.count + 1);
     const measured = (await lag()).sum - before.sum;
     expect(measured).toBeGreaterThan(0);
     // on a busy machine the change may be announced late
     expect(measured).toBeLessThan(HELD_S / 2 + (performance.now() - committedAtMs) / 1_000);
-    await expect.poll(async () => (await service.get('/hotels/h7')).json().name, POLL).toBe('Held');
+    await expect.poll(async () => (await service.get('/hotels/h7')).json().name).toBe('Held');
   });
 
   it('grows with the delay of the invalidator', async () => {
     const before = await lag();
     toPostgres.delay(100);
     await service.sql`update hotels set name = 'Late' where id = 'h8'`;
-    await expect.poll(async () => (await lag()).count, POLL).toBe(before.count + 1);
+    await expect.poll(async () => (await lag()).count).toBe(before.count + 1);
     // the query of the queue, of the hotel, the message, the commit and the delivery: each is delayed
     expect((await lag()).sum - before.sum).toBeGreaterThan(0.3);
     toPostgres.delay(0);
@@ -174,7 +171,7 @@ describe('an unavailable dependency', () => {
       .poll(async () => {
         await atOnce((i) => service.get(`/hotels/cold-${i}-${Math.random()}`));
         return breakers();
-      }, DETECTION)
+      })
       .toMatchObject({ redis: 3, postgres: 0 });
     const after = await valuesOf('hotel_api_dependency_duration_seconds_count');
     expect(after['redis failed']).toBeGreaterThan(before['redis failed']!);
@@ -182,12 +179,12 @@ describe('an unavailable dependency', () => {
     expect(await numberOf('hotel_api_breaker_openings_total', 'redis')).toBeGreaterThanOrEqual(3);
     expect(await numberOf('hotel_api_invalidator_active')).toBe(1);
     await toRedis.heal();
-    await expect.poll(breakers, POLL).toMatchObject({ redis: 0, postgres: 0 });
-    await expect.poll(() => numberOf('hotel_api_redis_generations_total'), POLL).toBeGreaterThan(0);
+    await expect.poll(breakers).toMatchObject({ redis: 0, postgres: 0 });
+    await expect.poll(() => numberOf('hotel_api_redis_generations_total')).toBeGreaterThan(0);
   });
 
   it('is reported by an open circuit breaker, a silent feed and rejected requests: PostgreSQL', async () => {
-    await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 1, 2: 1 });
+    await expect.poll(() => valuesOf('hotel_api_change_feed_up')).toEqual({ 1: 1, 2: 1 });
     const before = await valuesOf('hotel_api_requests_rejected_total');
     await toPostgres.reject();
     let rejected = 0;
@@ -197,19 +194,19 @@ describe('an unavailable dependency', () => {
           if ((await service.get(`/hotels/colder-${i}-${Math.random()}`)).status === 503) rejected++;
         });
         return breakers();
-      }, POLL)
+      })
       .toMatchObject({ redis: 0, postgres: 2 });
-    await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 0, 2: 0 });
-    await expect.poll(() => numberOf('hotel_api_invalidator_active'), POLL).toBe(0);
+    await expect.poll(() => valuesOf('hotel_api_change_feed_up')).toEqual({ 1: 0, 2: 0 });
+    await expect.poll(() => numberOf('hotel_api_invalidator_active')).toBe(0);
     expect(rejected).toBeGreaterThan(0);
     const reasons = await valuesOf('hotel_api_requests_rejected_total');
     const rise = (reason: string) => reasons[reason]! - before[reason]!;
     expect(rise('postgres_unavailable') + rise('postgres_timeout')).toBe(rejected);
     expect(rise('overload')).toBe(0);
     await toPostgres.heal();
-    await expect.poll(breakers, POLL).toMatchObject({ redis: 0, postgres: 0 });
-    await expect.poll(() => valuesOf('hotel_api_change_feed_up'), POLL).toEqual({ 1: 1, 2: 1 });
-    await expect.poll(() => numberOf('hotel_api_invalidator_active'), POLL).toBe(1);
+    await expect.poll(breakers).toMatchObject({ redis: 0, postgres: 0 });
+    await expect.poll(() => valuesOf('hotel_api_change_feed_up')).toEqual({ 1: 1, 2: 1 });
+    await expect.poll(() => numberOf('hotel_api_invalidator_active')).toBe(1);
   });
 });
 
@@ -218,8 +215,6 @@ it('key look-ups are counted by tier and result', async () => {
   const before = await valuesOf(metric);
   expect(Object.keys(before).length).toBe(9);
   await service.get('/hotels/h1', { key: 'no-key-at-all' });
-  await expect
-    .poll(async () => (await numberOf(metric, 'local absent'))! - before['local absent']!, POLL)
-    .toBe(1);
+  await expect.poll(async () => (await numberOf(metric, 'local absent'))! - before['local absent']!).toBe(1);
   expect((await numberOf(metric, 'local hit'))!).toBeGreaterThan(0);
 });
