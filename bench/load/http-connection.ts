@@ -24,7 +24,7 @@ const NOTHING = Buffer.alloc(0);
 
 /**
  * HTTP/1.1 connection for load: it sends requests as bytes, pipelined if the caller wishes, and separates the responses by
- * their content-length. It stores no body. All load of the benchmarks and tests is sent through it, or by wrk or autocannon.
+ * their content-length. It stores no body. The benchmarks send their load through it, or by wrk or autocannon.
  */
 export class HttpConnection {
   readonly #socket: Socket;

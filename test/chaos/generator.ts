@@ -1,7 +1,7 @@
 import { pace } from '../../bench/load/pace.ts';
-import { Connections, type Reply } from './connections.ts';
+import { Client, type HttpResponse } from '../support/client.ts';
 import { hotelBody, unknownId } from './hotels.ts';
-import { batchRequest, getRequest } from './requests.ts';
+import { batchRequest, type Request, send } from './requests.ts';
 import {
   KINDS,
   type Kind,
@@ -24,7 +24,7 @@ const UNAVAILABLE = '{"error":"Service unavailable"}';
 const NOT_FOUND = Buffer.from('{"error":"Hotel not found"}');
 
 let order: Extract<Order, { type: 'start' }>;
-let connections: Connections;
+let client: Client;
 /** stops the present mix */
 let stop = (): void => {};
 let cold = 0;
@@ -40,7 +40,7 @@ process.on('message', (message: Order) => {
     case 'start':
       order = message;
       cold = order.warm;
-      connections = new Connections(order.port);
+      client = new Client(order.port, { full: order.key, narrow: '' });
       run(order.mix);
       setInterval(report, REPORT_EVERY_MS);
       break;
@@ -49,7 +49,7 @@ process.on('message', (message: Order) => {
       break;
     case 'stop':
       stop();
-      connections.close();
+      client.close();
       report();
       announce({ type: 'stopped' });
       process.disconnect();
@@ -72,7 +72,7 @@ function run(mix: Mix): void {
     () => isOver,
     (dueMs) => {
       late.push(performance.now() - dueMs);
-      void send(pick(mix, credit, rate), performance.timeOrigin + dueMs);
+      void check(pick(mix, credit, rate), performance.timeOrigin + dueMs);
     },
   );
 }
@@ -88,9 +88,9 @@ function pick(mix: Mix, credit: Mix, rate: number): Kind {
   return chosen;
 }
 
-async function send(kind: Kind, dueMs: number): Promise<void> {
+async function check(kind: Kind, dueMs: number): Promise<void> {
   const { request, status, body } = REQUESTS[kind]();
-  const reply = await connections.send(request);
+  const reply = await send(client, request);
   const tookMs = now() - dueMs;
   const outcome = outcomeOf(reply, status, body);
   if (outcome !== 'ok' && outcome !== 'unavailable' && faults.length < MAX_FAULTS)
@@ -98,21 +98,21 @@ async function send(kind: Kind, dueMs: number): Promise<void> {
   samples.push({ kind, outcome, dueMs, tookMs });
 }
 
-function outcomeOf(reply: Reply | 'lost' | 'silent', status: number, body: Buffer): Outcome {
+function outcomeOf(reply: HttpResponse | 'lost' | 'silent', status: number, body: Buffer): Outcome {
   if (typeof reply === 'string') return reply;
   if (reply.status === status && reply.body.equals(body)) return 'ok';
-  const rejected = reply.status === 503 && /\r\nretry-after: \d+/i.test(reply.head);
-  return rejected && reply.body.toString() === UNAVAILABLE ? 'unavailable' : 'wrong';
+  const rejected = reply.status === 503 && /^\d+$/.test(reply.headers['retry-after'] ?? '');
+  return rejected && reply.text === UNAVAILABLE ? 'unavailable' : 'wrong';
 }
 
-function differenceOf({ status, body }: Reply, expected: Buffer): string {
+function differenceOf({ status, body }: HttpResponse, expected: Buffer): string {
   const at = body.findIndex((byte, i) => byte !== expected[i]);
   const start = Math.max(0, at - 20);
   return `${status}, ${body.length} bytes instead of ${expected.length}, from ${at}: ${body.toString('utf8', start, start + 120)}`;
 }
 
 interface CheckedRequest {
-  request: string;
+  request: Request;
   status: number;
   body: Buffer;
 }
@@ -130,12 +130,12 @@ function fresh(): CheckedRequest {
 function absent(): CheckedRequest {
   const i = unknown++;
   const path = [unknownId(i), `channel/${unknownId(i)}`, `registry/${1_000_000_000 + i}`][i % 3];
-  return { request: getRequest(order.key, path!), status: 404, body: NOT_FOUND };
+  return { request: { path: `/hotels/${path}` }, status: 404, body: NOT_FOUND };
 }
 
 function one(i: number, kept = true): CheckedRequest {
   const path = [`chaos-${i}`, `channel/CH-${i}`, `registry/${500_000 + i}`][random(3)];
-  return { request: getRequest(order.key, path!), status: 200, body: Buffer.from(bodyOf(i, kept)) };
+  return { request: { path: `/hotels/${path}` }, status: 200, body: Buffer.from(bodyOf(i, kept)) };
 }
 
 function batch(): CheckedRequest {
@@ -143,7 +143,7 @@ function batch(): CheckedRequest {
   while (chosen.size < Math.min(BATCH, order.warm)) chosen.add(random(order.warm));
   const numbers = [...chosen];
   return {
-    request: batchRequest(order.key, random(2) === 0 ? 'channel' : 'registry', numbers),
+    request: batchRequest(random(2) === 0 ? 'channel' : 'registry', numbers),
     status: 200,
     body: Buffer.from(`[${numbers.map((i) => bodyOf(i)).join(',')}]`),
   };

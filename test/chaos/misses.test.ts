@@ -1,9 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { expect, it, vi } from 'vitest';
+import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
-import { Connections } from './connections.ts';
 import { hotelBody } from './hotels.ts';
-import { getRequest } from './requests.ts';
 import { Fixture } from './service-fixture.ts';
 
 await needs('redis-server');
@@ -18,9 +17,10 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
     mgets: Number(/^cmdstat_mget:calls=(\d+)/m.exec(await redis.client.info('commandstats'))?.[1] ?? 0),
     queries: await service.metric('hotel_api_dependency_duration_seconds_count', { dependency: 'postgres' }),
   });
-  const clients = Array.from({ length: CLIENTS }, () => new Connections(service.port));
+  const keys = { full: service.fullKey, narrow: '' };
+  const clients = Array.from({ length: CLIENTS }, () => new Client(service.port, keys, 1));
   const send = (path: (i: number) => string) =>
-    Promise.all(clients.map((client, i) => client.send(getRequest(service.fullKey, path(i)))));
+    Promise.all(clients.map((client, i) => client.request(`/hotels/${path(i)}`, {})));
   // all connections are open, and the worker knows the key
   await send(() => 'chaos-0');
 
@@ -38,9 +38,7 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
   const after = await commands();
   for (const client of clients) client.close();
 
-  expect(replies.map((reply) => (typeof reply === 'string' ? reply : reply.body.toString()))).toEqual(
-    replies.map((_, i) => hotelBody(i + 1)),
-  );
+  expect(replies.map(({ text }) => text)).toEqual(replies.map((_, i) => hotelBody(i + 1)));
   for (const kind of ['mgets', 'queries'] as const) {
     expect(after[kind] - before[kind], kind).toBeGreaterThan(0);
     expect(after[kind] - before[kind], kind).toBeLessThanOrEqual(MAX_COMMANDS);

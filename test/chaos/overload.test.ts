@@ -3,6 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { percentile } from '../../bench/figures.ts';
 import type { Address } from '../../bench/load/http-connection.ts';
+import { processorTimeMs } from '../../bench/processor-time.ts';
+import { residentMiB } from '../hostile/memory.ts';
 import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { closedLoop, type LoadResult, openLoop, type Request } from './checked-load.ts';
@@ -45,15 +47,12 @@ function batches(key: string): Request[] {
 
 /** Returns of the only worker: processor time, wait for a core, and memory. */
 async function useOf(service: Service): Promise<{ cpuMs: number; waitedMs: number; rssMiB: number }> {
-  const [pid] = await service.workerPids();
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  const [pid] = (await service.workerPids()) as [number];
   const [, waitedNs] = (await readFile(`/proc/${pid}/schedstat`, 'utf8')).split(' ');
   return {
     waitedMs: Number(waitedNs) / 1e6,
-    cpuMs: 10 * (Number(fields[11]) + Number(fields[12])),
-    rssMiB: Number(/VmRSS:\s+(\d+)/.exec(status)![1]) / 1_024,
+    cpuMs: await processorTimeMs(pid),
+    rssMiB: await residentMiB([pid]),
   };
 }
 

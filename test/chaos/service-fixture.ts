@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
-import postgres, { type Sql } from 'postgres';
+import type { Redis } from 'ioredis';
+import type { Sql } from 'postgres';
 import { readPosition } from '../../src/change-feed/history.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
+import { Client } from '../support/client.ts';
 import { insertHotels } from '../support/hotel.ts';
-import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
+import { databaseAt, type OwnServer, ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
-import { Connections } from './connections.ts';
 import { hotelRow } from './hotels.ts';
 import { Load } from './load.ts';
-import { batchRequest } from './requests.ts';
+import { batchRequest, send } from './requests.ts';
 import { type Mix, now, type Sample } from './sample.ts';
 
 interface FixtureOptions {
@@ -76,17 +76,8 @@ export class Fixture {
       FaultProxy.before(redisServer.url),
       FaultProxy.before(postgresServer.url),
     ]);
-    const client = new Redis(redisServer.url, {
-      protocol: 2,
-      retryStrategy: () => 50,
-      maxRetriesPerRequest: null,
-    });
-    client.on('error', () => {});
-    const sql = postgres(postgresServer.ownerUrl, { max: 2, onnotice: () => {}, backoff: () => 0.05 });
-    closeAtEnd('clients of the fixture', async () => {
-      client.disconnect();
-      await sql.end({ timeout: 1 });
-    });
+    const redisDatabase = redisAt(redisServer.url);
+    const sql = postgresClient(postgresServer.ownerUrl, { max: 2, backoff: () => 0.05 });
 
     const hotels = options.hotels ?? 6_000;
     for (let i = 0; i < hotels; i += INSERTED_AT_ONCE) {
@@ -100,17 +91,10 @@ export class Fixture {
     await sql`delete from hotel_api_changes`;
     await sql`analyze`;
 
-    const release = async () => {};
     const serviceOptions: ServiceOptions = {
       workers: options.workers ?? 2,
-      database: {
-        name: 'postgres',
-        url: postgresServer.url,
-        ownerUrl: postgresServer.ownerUrl,
-        sql,
-        drop: release,
-      },
-      redisDatabase: { url: redisServer.url, client, release },
+      database: databaseAt(postgresServer.url, postgresServer.ownerUrl, sql),
+      redisDatabase,
       env: {
         DATABASE_URL: postgresProxy.url,
         REDIS_URL: redisProxy.url,
@@ -121,7 +105,7 @@ export class Fixture {
     };
     return new Fixture(
       await startService(serviceOptions),
-      { server: redisServer.server, proxy: redisProxy, url: redisServer.url, client },
+      { server: redisServer.server, proxy: redisProxy, url: redisServer.url, client: redisDatabase.client },
       { server: postgresServer.server, proxy: postgresProxy, url: postgresServer.url, sql },
       options,
       serviceOptions,
@@ -153,11 +137,11 @@ export class Fixture {
     const { port, fullKey } = this.service;
     const { warm } = this.hotels;
     for (let connection = 0; connection < WARMING_CONNECTIONS; connection++) {
-      const connections = new Connections(port);
+      const client = new Client(port, { full: fullKey, narrow: '' });
       for (let i = 0; i < warm; i += BATCH) {
         const numbers = Array.from({ length: Math.min(BATCH, warm - i) }, (_, j) => i + j);
         for (const namespace of ['channel', 'registry'] as const) {
-          let reply = await connections.send(batchRequest(fullKey, namespace, numbers));
+          let reply = await send(client, batchRequest(namespace, numbers));
           // a busy machine rejects batches that would wait too long
           for (
             let attempt = 1;
@@ -165,15 +149,15 @@ export class Fixture {
             attempt++
           ) {
             await sleep(100);
-            reply = await connections.send(batchRequest(fullKey, namespace, numbers));
+            reply = await send(client, batchRequest(namespace, numbers));
           }
           if (typeof reply === 'string' || reply.status !== 200)
             throw new Error(
-              `the caches could not be filled: ${typeof reply === 'string' ? reply : reply.head}`,
+              `the caches could not be filled: ${typeof reply === 'string' ? reply : `${reply.status} ${reply.text.slice(0, 100)}`}`,
             );
         }
       }
-      connections.close();
+      client.close();
     }
   }
 

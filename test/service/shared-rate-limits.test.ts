@@ -1,7 +1,7 @@
-import { Agent, request } from 'node:http';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { createKey } from '../../src/cli/keys.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
+import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
@@ -16,12 +16,13 @@ const CONNECTIONS = 3;
 /** Three instances of two workers on one database and one Redis. */
 let instances: [Service, Service, Service];
 const shared = { workers: 2, env: { RATE_LIMIT_SCOPE: 'redis' } };
-const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
 
 beforeAll(async () => {
   const first = await startService({ ...shared, hotels: [{ id: 'h1' }] });
   instances = [first, await startBeside(first, shared), await startBeside(first, shared)];
-  closeAtEnd('client connections', async () => agent.destroy());
+  closeAtEnd('client connections', async () => {
+    for (const client of clients.values()) client.close();
+  });
 });
 
 const limited = async (requests = LIMIT, windowMs = WINDOW_MS) =>
@@ -32,23 +33,15 @@ const limited = async (requests = LIMIT, windowMs = WINDOW_MS) =>
     rateLimit: { requests, windowMs },
   });
 
-interface Reply {
-  status: number;
-  remaining: number;
-}
+/** Client of each instance, with a few connections. */
+const clients = new Map<Service, Client>();
 
-function send({ port }: Service, key: string): Promise<Reply> {
-  return new Promise((resolve, reject) => {
-    const outgoing = request({ port, host: '127.0.0.1', path: '/hotels/h1', agent });
-    outgoing.setHeader('x-api-key', key);
-    outgoing.on('error', reject);
-    outgoing.on('response', (response) => {
-      const [, remaining] = /r=(\d+)/.exec(String(response.headers.ratelimit)) ?? [];
-      const reply = { status: response.statusCode!, remaining: Number(remaining) };
-      response.resume().on('end', () => resolve(reply));
-    });
-    outgoing.end();
-  });
+async function send(service: Service, key: string): Promise<{ status: number; remaining: number }> {
+  const client = clients.get(service) ?? new Client(service.port, { full: '', narrow: '' }, CONNECTIONS);
+  clients.set(service, client);
+  const { status, headers } = await client.request('/hotels/h1', { key });
+  const [, remaining] = /r=(\d+)/.exec(String(headers.ratelimit)) ?? [];
+  return { status, remaining: Number(remaining) };
 }
 
 /** Sends so many requests to each of these instances at once. */
