@@ -99,40 +99,6 @@ describe('pages of hotels that are cached', () => {
     );
   });
 
-  it('are exact within a second of an insert and a delete', async () => {
-    await page(0, 100);
-    await insertHotels(service.sql, [{ id: 'h000-new' }]);
-    await within(
-      TIMEOUT_MS,
-      () => page(0, 3),
-      ({ text }) => expect(idsOf(text)).toEqual(['h000', 'h000-new', 'h001']),
-    );
-    await service.sql`delete from hotels where id = 'h000-new'`;
-    await within(
-      TIMEOUT_MS,
-      () => page(0, 3),
-      ({ text }) => expect(idsOf(text)).toEqual(['h000', 'h001', 'h002']),
-    );
-    await within(
-      TIMEOUT_MS,
-      () => page(HOTELS - 2, 5),
-      ({ text }) => expect(idsOf(text)).toEqual(['h498', 'h499']),
-    );
-  });
-
-  it('have another tag when one of their hotels changes', async () => {
-    const { headers } = await page(0, 5);
-    await service.sql`update hotels set name = 'renamed' where id = 'h003'`;
-    await within(
-      TIMEOUT_MS,
-      () => page(0, 5),
-      ({ text, headers: now }) => {
-        expect(text).toContain('renamed');
-        expect(now.etag).not.toBe(headers.etag);
-      },
-    );
-  });
-
   it('are answered while PostgreSQL is unavailable, and others are not', async () => {
     const held = await page(0, 50);
     await service.sql`insert into hotels (id, name) values ('z', 'last')`;
@@ -150,13 +116,10 @@ describe('pages of hotels that are cached', () => {
     proxy.blackout();
     try {
       await expect
-        .poll(
-          async () => {
-            const { status } = await page(250, 100);
-            return [status, await service.metric('hotel_api_breaker_open', { dependency: 'postgres' })];
-          },
-          { timeout: 60_000 },
-        )
+        .poll(async () => {
+          const { status } = await page(250, 100);
+          return [status, await service.metric('hotel_api_breaker_open', { dependency: 'postgres' })];
+        })
         .toEqual([503, 1]);
       for (let i = 0; i < 10; i++) {
         const { status, text } = await page(0, 50);
