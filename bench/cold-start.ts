@@ -1,7 +1,6 @@
 import { loadavg } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { createKey } from '../src/cli/keys.ts';
 import { REJECTIONS } from '../src/errors.ts';
 import { HOTEL_COLUMNS } from '../src/hotels/row.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
@@ -13,9 +12,9 @@ import type { Call } from './load/call.ts';
 import { Connection } from './load/connection.ts';
 import { pace } from './load/pace.ts';
 import { batch, withChannel } from './scenarios.ts';
-import { readMetric, startService } from './targets/service.ts';
+import { readMetric } from './targets/service.ts';
 import type { Target } from './targets/target.ts';
-import { makeDatabase, startServers } from './world.ts';
+import { startAlone } from './world.ts';
 
 const CONNECTIONS = 64;
 const BATCH = 1000;
@@ -48,20 +47,17 @@ export async function runColdStart(
 ): Promise<void> {
   const cores = await splitCores();
   say(cores.sentence);
-  const { postgres, redis } = await startServers(shutdown, say);
-  say(`Generating ${count} hotels …`);
-  const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'cold', count);
-  const { key } = await createKey(sql, { name: 'cold', scopes: ['registry'], expiresAt: null });
-  const keys = { full: key, narrow: key };
+  const { redis, sql, databaseUrl, keys, ...alone } = await startAlone(
+    'cold',
+    count,
+    shutdown,
+    say,
+    cores.server,
+  );
   const hotels = await readHotels(sql);
   const calls = batch(BATCH, 2 * rate * SECONDS, CONNECTIONS).calls({ hotels, keys });
-  const targetOptions = { pin: cores.server, databaseUrl, redisUrl: redis.url, peerRedisUrl: '', keys };
-  const start = async (WARMUP_TIMEOUT_MS: string, DATABASE_TIMEOUT_MS = '500') => {
-    const environment = { WARMUP_TIMEOUT_MS, DATABASE_TIMEOUT_MS };
-    const target = await startService(targetOptions, { name: 'service', environment });
-    shutdown.push('service', target.stop, 12_000);
-    return target;
-  };
+  const start = (WARMUP_TIMEOUT_MS: string, DATABASE_TIMEOUT_MS = '500') =>
+    alone.start({ WARMUP_TIMEOUT_MS, DATABASE_TIMEOUT_MS });
   const client = new Redis(redis.url);
   shutdown.push('connection to Redis', () => client.disconnect());
   for (let round = 1; round <= rounds; round++) {

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createKey } from '../src/cli/keys.ts';
 import { childrenOf } from '../src/demo/servers/processes.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { readHotels } from './hotels.ts';
@@ -7,9 +6,8 @@ import type { Call } from './load/call.ts';
 import { closedLoop } from './load/closed.ts';
 import { accepting, batch, batchOf, page, withChannel } from './scenarios.ts';
 import { residentBytes, untilDelivered } from './sizing.ts';
-import { readMetric, startService } from './targets/service.ts';
-import type { Target } from './targets/target.ts';
-import { makeDatabase, startServers } from './world.ts';
+import { readMetric } from './targets/service.ts';
+import { startAlone } from './world.ts';
 
 const MIB = 1024 ** 2;
 const BATCH = 1000;
@@ -38,21 +36,8 @@ export async function runMemory(
   shutdown: Shutdown,
   say: (sentence: string) => void,
 ): Promise<void> {
-  const { postgres, redis } = await startServers(shutdown, say);
-  say(`Generating ${count} hotels …`);
-  const beganAtMs = performance.now();
-  const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'memory', count);
-  console.log(`${count} hotels generated: ${seconds(beganAtMs)}`);
-  const { key } = await createKey(sql, { name: 'memory', scopes: ['registry'], expiresAt: null });
-  const keys = { full: key, narrow: key };
-  const start = async (): Promise<Target> => {
-    const target = await startService(
-      { pin: [], databaseUrl, redisUrl: redis.url, peerRedisUrl: redis.url, keys },
-      { name: 'service', environment: { L1_MAX_BYTES: String(cache * MIB), DATABASE_TIMEOUT_MS: '10000' } },
-    );
-    shutdown.push('service', target.stop, 12_000);
-    return target;
-  };
+  const { sql, keys, ...alone } = await startAlone('memory', count, shutdown, say);
+  const start = () => alone.start({ L1_MAX_BYTES: String(cache * MIB), DATABASE_TIMEOUT_MS: '10000' });
   let target = await start();
   const deliveredS = await untilDelivered(sql, async () => {});
   console.log(`changes delivered: ${deliveredS.toFixed(1)} s after the service was ready`);
@@ -60,7 +45,7 @@ export async function runMemory(
   const named = withChannel(await readHotels(sql, { offset: 0, limit: ids }));
   const calls: Call[] = [];
   for (let from = 0; from < named.length; from += BATCH)
-    calls.push(batchOf(named.slice(from, from + BATCH), key, true));
+    calls.push(batchOf(named.slice(from, from + BATCH), keys.full, true));
   const hot = calls.slice(0, HOT / BATCH);
 
   const report = async (what: string, load?: () => Promise<string>) => {

@@ -1,11 +1,9 @@
-import { createKey } from '../src/cli/keys.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { splitCores } from './cores.ts';
 import { median } from './figures.ts';
 import { MirrorClient } from './mirror/client.ts';
 import { writersOf } from './mirror/writers.ts';
-import { startService } from './targets/service.ts';
-import { makeDatabase, startServers } from './world.ts';
+import { startAlone } from './world.ts';
 
 interface MirrorOptions {
   hotels: number;
@@ -24,23 +22,10 @@ export async function runMirror(
   const { hotels, rounds } = options;
   const cores = await splitCores();
   say(cores.sentence);
-  const { postgres, redis } = await startServers(shutdown, say);
-  say(`Generating ${hotels} hotels …`);
-  const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'mirror', hotels);
-  const { key } = await createKey(sql, { name: 'mirror', scopes: ['registry'], expiresAt: null });
+  const { postgres, sql, keys, start } = await startAlone('mirror', hotels, shutdown, say, cores.server);
   const alone = await writersOf(sql, rounds, shutdown, postgres.url('postgres'), options.before, say);
-  const service = await startService(
-    {
-      pin: cores.server,
-      databaseUrl,
-      redisUrl: redis.url,
-      peerRedisUrl: '',
-      keys: { full: key, narrow: key },
-    },
-    { name: 'service', environment: { DATABASE_TIMEOUT_MS: '10000' } },
-  );
-  shutdown.push('service', service.stop, 12_000);
-  const client = new MirrorClient(service, key, sql);
+  const service = await start({ DATABASE_TIMEOUT_MS: '10000' });
+  const client = new MirrorClient(service, keys.full, sql);
   say('Copying all hotels …');
   const copy = await client.copy();
   const upToDateUs = await client.upToDate(rounds);

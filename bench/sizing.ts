@@ -3,13 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import type { Sql } from 'postgres';
-import { createKey } from '../src/cli/keys.ts';
 import { childrenOf } from '../src/demo/servers/processes.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { readHotels } from './hotels.ts';
-import { readMetric, startService } from './targets/service.ts';
+import { readMetric } from './targets/service.ts';
 import { warm } from './warm.ts';
-import { makeDatabase, startServers } from './world.ts';
+import { startAlone } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
@@ -53,21 +52,13 @@ export async function runSizing(
 }
 
 async function measure(count: number, shutdown: Shutdown, say: (sentence: string) => void): Promise<Sizes> {
-  const { postgres, redis } = await startServers(shutdown, say);
+  const { redis, sql, keys, start } = await startAlone('sizing', count, shutdown, say);
   const client = new Redis(redis.url);
   shutdown.push('client of Redis', async () => client.disconnect());
-  say(`Generating ${count} hotels …`);
-  const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, 'sizing', count);
-  const { key } = await createKey(sql, { name: 'sizing', scopes: ['registry'], expiresAt: null });
-  const keys = { full: key, narrow: key };
-  const target = await startService(
-    { pin: [], databaseUrl, redisUrl: redis.url, peerRedisUrl: redis.url, keys },
-    {
-      name: 'service',
-      environment: { L1_MAX_BYTES: String(Math.max(256 * MIB, 2_048 * count)), DATABASE_TIMEOUT_MS: '10000' },
-    },
-  );
-  shutdown.push('service', target.stop, 12_000);
+  const target = await start({
+    L1_MAX_BYTES: String(Math.max(256 * MIB, 2_048 * count)),
+    DATABASE_TIMEOUT_MS: '10000',
+  });
   const hotels = await readHotels(sql);
   const redisBefore = await redisState(client);
   const cacheBefore = await readMetric(target, LOCAL_CACHE);

@@ -13,7 +13,8 @@ import { openDatabase } from '../src/postgres/connect.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { type Cores, splitCores } from './cores.ts';
 import { type ExpectedHotel, readHotels } from './hotels.ts';
-import type { TargetOptions } from './targets/target.ts';
+import { startService } from './targets/service.ts';
+import type { Target, TargetOptions } from './targets/target.ts';
 import { findTools, type Tools, type Wanted } from './tools.ts';
 
 const STOP_DEADLINE_MS = 12_000;
@@ -39,7 +40,7 @@ export interface World {
 }
 
 /** Starts PostgreSQL and Redis, which `shutdown` stops, also while they start. Throws without a Redis. */
-export async function startServers(
+async function startServers(
   shutdown: Shutdown,
   say: (sentence: string) => void,
 ): Promise<{ postgres: PostgresServer; redis: RedisServer }> {
@@ -54,6 +55,33 @@ export async function startServers(
   const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
   if (!redis) throw new Error('no Redis was found, and none could be downloaded');
   return { postgres, redis };
+}
+
+/**
+ * Starts PostgreSQL with `count` hotels and one key, and Redis, for services that are measured without peers. `start` starts
+ * one, pinned to `pin`. `shutdown` releases all.
+ */
+export async function startAlone(
+  name: string,
+  count: number,
+  shutdown: Shutdown,
+  say: (sentence: string) => void,
+  pin: string[] = [],
+) {
+  const { postgres, redis } = await startServers(shutdown, say);
+  say(`Generating ${count} hotels …`);
+  const beganAtMs = performance.now();
+  const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, name, count);
+  say(`${count} hotels generated: ${((performance.now() - beganAtMs) / 1000).toFixed(1)} s`);
+  const { key } = await createKey(sql, { name, scopes: ['registry'], expiresAt: null });
+  const keys = { full: key, narrow: key };
+  const start = async (environment: Record<string, string>): Promise<Target> => {
+    const around = { pin, databaseUrl, redisUrl: redis.url, peerRedisUrl: '', keys };
+    const target = await startService(around, { name: 'service', environment });
+    shutdown.push('service', target.stop, STOP_DEADLINE_MS);
+    return target;
+  };
+  return { postgres, redis, sql, databaseUrl, keys, start };
 }
 
 /** Starts PostgreSQL and Redis and fills them with `count` hotels. `shutdown` releases all. */

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import postgres, { type Sql } from 'postgres';
 import { findRedisProgram } from '../../src/demo/servers/redis.ts';
 import { addressOf } from '../support/address.ts';
 import { BUNDLED } from '../support/bundle.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { ownReplica } from '../support/own-replica.ts';
-import { type OwnServer, ownPostgres, ownRedis } from '../support/own-server.ts';
+import { type OwnServer, ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
 import { pathOf } from '../support/programs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { Bounds } from './bounds.ts';
@@ -54,9 +53,7 @@ export class System {
     this.ownerUrl = ownerUrl;
     this.redis = redis.server;
     this.redisUrl = redis.url;
-    this.redisClient = new Redis(redis.url, { protocol: 2, retryStrategy: () => 50 });
-    this.redisClient.on('error', () => {});
-    closeAtEnd('client of Redis', async () => this.redisClient.disconnect());
+    this.redisClient = redisAt(redis.url).client;
   }
 
   /** Starts the servers that these steps need; `closeAll` stops them. */
