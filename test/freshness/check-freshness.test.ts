@@ -1,9 +1,9 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { type Outcome, startProgram } from '../cli/program.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 import { promisedMs } from '../support/run-length.ts';
@@ -26,17 +26,10 @@ async function check(
     duration = '3s',
     promiseMs,
   }: { url?: string; databaseUrl?: string; duration?: string; promiseMs?: number } = {},
-): Promise<{ code: number; stdout: string; stderr: string }> {
-  const command = ['src/main.ts', 'check-freshness', '--url', url, '--for', duration, '--json'];
+): Promise<Outcome> {
+  const command = ['check-freshness', '--url', url, '--for', duration, '--json'];
   if (promiseMs !== undefined) command.push('--promise-ms', String(promiseMs));
-  const child = spawn(process.execPath, command, {
-    env: { PATH: process.env.PATH, DATABASE_URL: databaseUrl, HOTEL_API_KEY: key },
-  });
-  let [stdout, stderr] = ['', ''];
-  child.stdout.on('data', (text) => (stdout += text));
-  child.stderr.on('data', (text) => (stderr += text));
-  const [code] = await once(child, 'close');
-  return { code, stdout, stderr };
+  return startProgram(command, { DATABASE_URL: databaseUrl, HOTEL_API_KEY: key }).outcome;
 }
 
 /** Changes hotels until it is stopped. */

@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import postgres, { type Sql } from 'postgres';
+import type { Sql } from 'postgres';
 import { beforeAll, expect, it } from 'vitest';
 import { migrate, requireSchema } from '../../src/postgres/migrate.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 let database: FreshDatabase;
@@ -12,8 +12,7 @@ let service: Sql;
 
 beforeAll(async () => {
   database = await freshDatabase();
-  service = postgres(database.url, { max: 1, connection: { role: 'hotel_api_serve' } });
-  closeAtEnd('login of the service', () => service.end());
+  service = postgresClient(database.url, { connection: { role: 'hotel_api_serve' } });
 });
 
 it('a database that lacks an intermediate migration is rejected by the service, and receives it from the next migrate', async () => {

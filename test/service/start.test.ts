@@ -11,6 +11,7 @@ import { insertHotels } from '../support/hotel.ts';
 import { notReadyReasons } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { ownPort } from '../support/own-port.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService, stopAfterTest } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
@@ -204,8 +205,7 @@ describe('the role of the service', () => {
   it('reads hotels and keys and cannot write them', async () => {
     const { sql, url } = await freshDatabase();
     await insertHotels(sql, [{ id: 'a' }]);
-    const service = postgres(url, { max: 1 });
-    closeAtEnd('a connection of the role', () => service.end());
+    const service = postgresClient(url);
     expect(await service`select id from hotels`).toHaveLength(1);
     expect(await service`select id from api_keys`).toHaveLength(0);
     for (const statement of [

@@ -1,12 +1,10 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
-import postgres, { type Sql } from 'postgres';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { startProgram } from '../cli/program.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
 import type { OwnServer } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
+import { postgresClient } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
 
 const POOL_SIZE = 2;
@@ -34,13 +32,6 @@ beforeAll(async () => {
   });
   allWorkers = await AllWorkers.of(service);
 });
-
-/** Connects through the pooler, like the service. */
-function throughPooler(): Sql {
-  const sql = postgres(pooler.url, { max: 1, prepare: false, fetch_types: false });
-  closeAtEnd('a connection through the pooler', () => sql.end());
-  return sql;
-}
 
 describe('behind PgBouncer in transaction mode', () => {
   it('all six operations are served repeatedly over shared connections', async () => {
@@ -80,21 +71,19 @@ describe('behind PgBouncer in transaction mode', () => {
   });
 
   it('the login of the service cannot write', async () => {
-    const sql = throughPooler();
+    // like the service
+    const sql = postgresClient(pooler.url, { prepare: false, fetch_types: false });
     await expect(sql`update hotels set name = 'Written'`).rejects.toThrow(/permission denied/);
     await expect(sql`delete from api_keys`).rejects.toThrow(/permission denied/);
   });
 
   it('the commands bypass it', async () => {
     const env = {
-      PATH: process.env.PATH,
       // no server listens there
       DATABASE_URL: 'postgres://service@127.0.0.1:1/hotels',
       DATABASE_DIRECT_URL: database.ownerUrl,
     };
-    const { stdout } = await promisify(execFile)(process.execPath, ['src/main.ts', 'migrate', '--json'], {
-      env,
-    });
+    const { stdout } = await startProgram(['migrate', '--json'], env).outcome;
     expect(JSON.parse(stdout).applied).toEqual([]);
   });
 
