@@ -1,4 +1,5 @@
-import { access, copyFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { copyFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -30,15 +31,7 @@ export async function hasNginx(): Promise<boolean> {
     ...[`${MODULES}/ngx_http_lua_module.so`, '/usr/share/lua/5.1/resty/lrucache.lua'],
     ...['/usr/share/lua/5.1/nginx/redis.lua', `${LIBRARIES}/cjson.so`],
   ];
-  const found = await Promise.all(
-    files.map((file) =>
-      access(file).then(
-        () => true,
-        () => false,
-      ),
-    ),
-  );
-  return found.every(Boolean) && (await findProgram(['nginx'])) !== undefined;
+  return files.every((file) => existsSync(file)) && (await findProgram(['nginx'])) !== undefined;
 }
 
 const MODULES_LOADED = ['ndk_http_module', 'ngx_http_lua_module']

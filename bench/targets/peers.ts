@@ -2,45 +2,29 @@ import { fileURLToPath } from 'node:url';
 import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { pinned, type Target, type TargetOptions } from './target.ts';
 
-function script(name: string): string {
-  return fileURLToPath(new URL(`./${name}`, import.meta.url));
-}
-
-/** Starts the Fastify peer, one process. */
-export async function startFastify(around: TargetOptions): Promise<Target> {
-  const { pin, peerRedisUrl, databaseUrl, keys } = around;
-  const server = await startOnFreePort(
+/** Starts a script of this folder, one process, with its port and these arguments. */
+function startScript(name: string, pin: string[], ...args: string[]): ReturnType<typeof startOnFreePort> {
+  const script = fileURLToPath(new URL(`./${name}`, import.meta.url));
+  return startOnFreePort(
     async (port) => ({
-      command: pinned(
-        pin,
-        process.execPath,
-        script('fastify-server.ts'),
-        String(port),
-        peerRedisUrl,
-        databaseUrl,
-        keys.full,
-        keys.narrow,
-      ),
+      command: pinned(pin, process.execPath, script, String(port), ...args),
       env: { PATH: process.env.PATH, NODE_ENV: 'production' },
       stopSignal: 'SIGTERM',
       killAfterMs: 2_000,
     }),
     /^ready/,
   );
-  return { name: 'fastify', ...server };
 }
 
-/** Starts the limit, one process. */
+/** Starts the Fastify peer. */
+export async function startFastify({ pin, peerRedisUrl, databaseUrl, keys }: TargetOptions): Promise<Target> {
+  const args = [peerRedisUrl, databaseUrl, keys.full, keys.narrow];
+  return { name: 'fastify', ...(await startScript('fastify-server.ts', pin, ...args)) };
+}
+
+/** Starts the limit. */
 export async function startLimit({ pin }: TargetOptions): Promise<Target> {
-  const server = await startOnFreePort(
-    async (port) => ({
-      command: pinned(pin, process.execPath, script('limit-server.ts'), String(port)),
-      env: { PATH: process.env.PATH },
-      stopSignal: 'SIGTERM',
-      killAfterMs: 2_000,
-    }),
-    /^ready/,
-  );
+  const server = await startScript('limit-server.ts', pin);
   const answerWith = async (bodyBytes: number) => {
     await (await fetch(`http://127.0.0.1:${server.port}/length/${Math.round(bodyBytes)}`)).arrayBuffer();
   };

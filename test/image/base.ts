@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { access, mkdir, mkdtemp, readFile, realpath, rename, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, realpath, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -37,11 +38,7 @@ export async function commitBase(buildah: Buildah, name: string): Promise<void> 
 /** Returns the archive of a Debian, created once. Its packages are verified by the keys of Debian. */
 async function bootstrapDebian(): Promise<string> {
   const archive = join(CACHE, `debian-${RELEASE}-${process.arch}.tar`);
-  const isThere = await access(archive).then(
-    () => true,
-    () => false,
-  );
-  if (isThere) return archive;
+  if (existsSync(archive)) return archive;
   await mkdir(CACHE, { recursive: true });
   const work = await mkdtemp(join(CACHE, 'debootstrap-'));
   try {

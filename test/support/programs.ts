@@ -1,4 +1,4 @@
-import { access } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { findProgram } from '../../src/demo/servers/programs.ts';
 import { FAKETIME_LIBRARIES } from './fake-clock.ts';
 
@@ -58,14 +58,7 @@ const NAMES = Object.keys(PROGRAMS) as Program[];
 /** Returns the path of a program or library of the table; undefined if it is not installed. */
 export async function pathOf(name: Program): Promise<string | undefined> {
   const { programs = [], files = [] }: Wanted = PROGRAMS[name];
-  for (const file of files) {
-    const isThere = await access(file).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return file;
-  }
-  return findProgram([...programs]);
+  return files.find((file) => existsSync(file)) ?? findProgram([...programs]);
 }
 
 /** Returns the programs that are not installed. */
