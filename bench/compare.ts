@@ -10,7 +10,7 @@ import { SCENARIOS } from './scenarios.ts';
 import { startService } from './targets/service.ts';
 import type { Target } from './targets/target.ts';
 import { warm } from './warm.ts';
-import { makeDatabase, redisUrlOf, startWorld, type World } from './world.ts';
+import { makeDatabase, redisUrlOf, startInvalidator, startWorld, type World } from './world.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const HOTELS = 100_000;
@@ -104,6 +104,7 @@ export async function databaseOf(root: string, world: World): Promise<string> {
   const { sql, databaseUrl } = await makeDatabase(world, basename(root), world.hotels.length, directory);
   const keys = await world.sql`select id, name, key_sha256, scopes from api_keys`;
   await sql`insert into api_keys ${sql(keys)}`;
+  await startInvalidator({ ...world.targetOptions, databaseUrl }, sql, world.shutdown, root);
   return databaseUrl;
 }
 

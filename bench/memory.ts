@@ -5,9 +5,9 @@ import { readHotels } from './hotels.ts';
 import type { Call } from './load/call.ts';
 import { closedLoop } from './load/closed.ts';
 import { accepting, batch, batchOf, page, withChannel } from './scenarios.ts';
-import { residentBytes, untilDelivered } from './sizing.ts';
+import { residentBytes } from './sizing.ts';
 import { readMetric } from './targets/service.ts';
-import { startAlone } from './world.ts';
+import { startAlone, untilDelivered } from './world.ts';
 
 const MIB = 1024 ** 2;
 const BATCH = 1000;
@@ -39,7 +39,7 @@ export async function runMemory(
   const { sql, keys, ...alone } = await startAlone('memory', count, shutdown, say);
   const start = () => alone.start({ L1_MAX_BYTES: String(cache * MIB), DATABASE_TIMEOUT_MS: '10000' });
   let target = await start();
-  const deliveredS = await untilDelivered(sql, async () => {});
+  const deliveredS = await untilDelivered(sql);
   console.log(`changes delivered: ${deliveredS.toFixed(1)} s after the service was ready`);
   const [worker] = await childrenOf(target.pid);
   const named = withChannel(await readHotels(sql, { offset: 0, limit: ids }));

@@ -2,13 +2,12 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
-import type { Sql } from 'postgres';
 import { childrenOf } from '../src/demo/servers/processes.ts';
 import type { Shutdown } from '../src/lib/shutdown.ts';
 import { readHotels } from './hotels.ts';
 import { readMetric } from './targets/service.ts';
 import { warm } from './warm.ts';
-import { startAlone } from './world.ts';
+import { startAlone, untilDelivered } from './world.ts';
 
 const FOLDER = fileURLToPath(new URL('./results/', import.meta.url));
 const MIB = 1024 ** 2;
@@ -105,16 +104,4 @@ async function redisState(client: Redis): Promise<{ bytes: number; keys: number 
 /** Returns the proportional set size of a process. */
 export async function residentBytes(pid: number): Promise<number> {
   return 1024 * Number(/^Pss:\s+(\d+)/m.exec(await readFile(`/proc/${pid}/smaps_rollup`, 'utf8'))![1]);
-}
-
-/** Returns the seconds from the commit of a change until the invalidator has removed all of it from the queue. */
-export async function untilDelivered(sql: Sql, change: () => PromiseLike<unknown>): Promise<number> {
-  await change();
-  const committedAtMs = performance.now();
-  for (;;) {
-    // a row that is being removed is visible here until that commits
-    const [queue] = await sql`select exists(select from hotel_api_changes) as waits`;
-    if (!queue!.waits) return (performance.now() - committedAtMs) / 1000;
-    await sleep(2);
-  }
 }

@@ -6,7 +6,12 @@ import { pinned, type Target, type TargetName, type TargetOptions } from './targ
 /** Starts the service like `npm start`, with one worker; resolves when it is ready. */
 export async function startService(
   { pin, databaseUrl, redisUrl }: TargetOptions,
-  options: { name: TargetName; root?: string; environment?: Record<string, string>; nodeOptions?: string[] },
+  options: {
+    name: TargetName;
+    root?: string | undefined;
+    environment?: Record<string, string>;
+    nodeOptions?: string[];
+  },
 ): Promise<Target> {
   const [port, adminPort] = [await freePort(), await freePort()];
   const lines: string[] = [];
