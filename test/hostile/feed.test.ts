@@ -7,7 +7,10 @@ import { readUnverified } from '../../src/change-feed/payload.ts';
 import { FEED_CHANNEL } from '../../src/change-feed/term.ts';
 import { addressOf } from '../support/address.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
+import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
+
+await needs('redis');
 
 /** Login that may connect to the database and has no other right. */
 let stranger: Sql;

@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest';
 import { AllWorkers, status } from '../support/all-workers.ts';
+import { needs } from '../support/needs.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
+
+await needs('bash');
 
 it('a key is rotated with a grace time, and the old one is revoked before it ends', async () => {
   const service = await startService({ workers: 2, hotels: [{ id: 'a' }] });

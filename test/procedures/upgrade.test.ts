@@ -11,7 +11,7 @@ import { Operator } from './operator.ts';
 import { makeRelease } from './release.ts';
 import { PER_SECOND, REQUESTS, ROWS } from './requests.ts';
 
-await needs('redis');
+await needs('bash', 'redis');
 
 const names = await readdir(fileURLToPath(new URL('../../sql', import.meta.url)));
 const present = Number(names.sort().at(-1)!.slice(0, 3));

@@ -1,24 +1,17 @@
-import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { OwnServer } from './own-server.ts';
-
-const run = promisify(execFile);
 
 /**
  * Starts a PgBouncer in transaction mode for the server at `url`, otherwise with Debian's settings. It takes any
  * database name, the login of the address, and at most `poolSize` connections. Resolves with the address of the same
- * database there.
+ * database there. Requires `needs('pgbouncer')`.
  */
 export async function startPgBouncer(
   url: string,
   poolSize: number,
 ): Promise<{ server: OwnServer; url: string }> {
-  await run('pgbouncer', ['--version']).catch(() => {
-    throw new Error('This test runs the service behind PgBouncer: install pgbouncer');
-  });
   const { hostname, port: serverPort, username, password } = new URL(url);
   const server = await OwnServer.start(async (port) => {
     const folder = await mkdtemp(join(tmpdir(), 'hotel-api-pgbouncer-'));

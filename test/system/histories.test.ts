@@ -6,11 +6,14 @@ import type { HttpResponse } from '../support/client.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
 import { insertKey } from '../support/key.ts';
+import { needs } from '../support/needs.ts';
 import { ownReplica } from '../support/own-replica.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
+
+await needs('redis');
 
 const HOTELS = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}`, name: 'kept' }));
 /** Time after the return of the database from which nothing older is served. */

@@ -2,10 +2,13 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { startProgram } from '../cli/program.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { type FreshDatabase, freshDatabase } from '../support/database.ts';
+import { needs } from '../support/needs.ts';
 import type { OwnServer } from '../support/own-server.ts';
 import { startPgBouncer } from '../support/pgbouncer.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { type Service, startService } from '../support/service.ts';
+
+await needs('pgbouncer');
 
 const POOL_SIZE = 2;
 const HOTELS = 100;
