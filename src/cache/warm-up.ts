@@ -1,7 +1,7 @@
 import { setImmediate as nextIteration, setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import type { Found } from '../hotels/entry.ts';
-import type { HotelRepository } from '../hotels/repository.ts';
+import type { IdList } from '../hotels/id-list.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import type { HotIds } from './hot-ids.ts';
 import type { HotelReader } from './hotel-reader.ts';
@@ -38,7 +38,7 @@ export interface WarmUpResult {
 interface WarmUpOptions {
   local: Pick<LocalCache, 'arena'>;
   reader: Pick<HotelReader, 'load'>;
-  repository: Pick<HotelRepository, 'idsFrom' | 'countBetween'>;
+  repository: Pick<IdList, 'idsFrom' | 'countBetween'>;
   /** undefined without Redis */
   hotIds: HotIds | undefined;
   redisBatch: RedisBatchReader | undefined;

@@ -139,13 +139,13 @@ export function buildWorker(
   const warmUp =
     local &&
     new WarmUp({
-      ...{ local, reader, repository: origin, hotIds, redisBatch, number, workers: config.WORKERS },
+      ...{ local, reader, repository: origin.list, hotIds, redisBatch, number, workers: config.WORKERS },
       isFeedUp: () => feedStatus.up,
       slowMs: config.DATABASE_TIMEOUT_MS / 2,
       isStopping: () => pipeline.closing,
     });
   const hotelList = new HotelList(
-    origin,
+    origin.list,
     isTrusted,
     Math.max(LEAST_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE),
   );

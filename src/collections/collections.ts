@@ -92,7 +92,7 @@ export class Collections {
   ): Promise<Page> {
     const list = this.#listOf(collection);
     if (list) return list.page(offset, limit, isCurrent);
-    const ids = await this.#options.repository.idsFrom(collection, offset, limit + 1, owner);
+    const ids = await this.#options.repository.listOf(collection).idsFrom(null, offset, limit + 1, owner);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 

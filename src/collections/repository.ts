@@ -1,12 +1,17 @@
-import type { Lane, Postgres } from '../postgres/client.ts';
+import { IdList } from '../hotels/id-list.ts';
+import type { Postgres } from '../postgres/client.ts';
 import type { Replicas } from '../postgres/replicas.ts';
-import { CollectionIds } from './collection-ids.ts';
 
 /**
  * Query of the members of the collection $1. In sessions without foreign keys, members may outlive their collection.
  */
 const MEMBERS = `collection_hotels as member where collection_id = $1
   and exists (select from collections where id = $1)`;
+
+/** The hotels in the collection $1. */
+const HOTELS = `(
+    select hotel_id as id from ${MEMBERS} and exists (select from hotels where id = hotel_id)
+  ) as hotel`;
 
 /** Reads collections from PostgreSQL. All methods throw `Unavailable`. */
 export class CollectionRepository {
@@ -17,8 +22,8 @@ export class CollectionRepository {
   }
 
   /** Returns the list of the hotels in the collection. */
-  listOf(collection: string): CollectionIds {
-    return new CollectionIds(this.#postgres, collection);
+  listOf(collection: string): IdList {
+    return new IdList(this.#postgres, HOTELS, [collection]);
   }
 
   /** Counts the members, whether or not these hotels exist. */
@@ -32,31 +37,20 @@ export class CollectionRepository {
 
   /** Returns at most `limit` members after `mark` ('': from the start) in byte order. */
   membersAfter(collection: string, mark: string, limit: number): Promise<string[]> {
-    return this.#ids(
-      `${MEMBERS} and hotel_id collate "C" > $2 order by hotel_id collate "C" limit $3`,
-      [collection, mark, limit],
-      '',
-    );
+    return this.#ids(`${MEMBERS} and hotel_id collate "C" > $2 order by hotel_id collate "C" limit $3`, [
+      collection,
+      mark,
+      limit,
+    ]);
   }
 
   /** Returns the members among the ids, in any order. */
   membersAmong(collection: string, ids: readonly string[]): Promise<string[]> {
-    return this.#ids(`${MEMBERS} and hotel_id = any($2::text[])`, [collection, ids], '');
+    return this.#ids(`${MEMBERS} and hotel_id = any($2::text[])`, [collection, ids]);
   }
 
-  /** Returns ids of the hotels in the collection in byte order, after skipping `skip` of them. */
-  idsFrom(collection: string, skip: number, limit: number, owner: string): Promise<string[]> {
-    return this.#ids(
-      `${MEMBERS} and exists (select from hotels where id = hotel_id) order by hotel_id collate "C" offset $2 limit $3`,
-      [collection, skip, limit],
-      owner,
-      'list',
-    );
-  }
-
-  async #ids(from: string, parameters: unknown[], owner: string, lane?: Lane): Promise<string[]> {
-    const text = `select hotel_id as id from ${from}`;
-    const rows = await this.#postgres.rows<{ id: string }>(text, parameters, owner, lane);
+  async #ids(from: string, parameters: unknown[]): Promise<string[]> {
+    const rows = await this.#postgres.rows<{ id: string }>(`select hotel_id as id from ${from}`, parameters);
     return rows.map(({ id }) => id);
   }
 }

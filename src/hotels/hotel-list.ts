@@ -1,20 +1,20 @@
 import { Unavailable } from '../errors.ts';
+import type { IdList } from './id-list.ts';
 import { MAX_SKIP, type Page, PageIndex } from './page-index.ts';
-import type { HotelRepository } from './repository.ts';
 
 export type { Page } from './page-index.ts';
 
 /** List of all hotels in byte order of their ids. */
 export class HotelList {
   readonly index: PageIndex;
-  readonly #repository: HotelRepository;
+  readonly #ids: IdList;
   readonly #isFeedUp: () => boolean;
 
   /** Caches at most `maxBytes` of ids, which are used only while `isFeedUp` returns true. */
-  constructor(origin: HotelRepository, isFeedUp: () => boolean, maxBytes: number) {
-    this.#repository = origin;
+  constructor(ids: IdList, isFeedUp: () => boolean, maxBytes: number) {
+    this.#ids = ids;
     this.#isFeedUp = isFeedUp;
-    this.index = new PageIndex(origin, maxBytes);
+    this.index = new PageIndex(ids, maxBytes);
   }
 
   /** Returns at most `limit` ids at `offset`, if they are cached. */
@@ -29,7 +29,7 @@ export class HotelList {
       throw new Unavailable('positions are not known while the change feed is silent', {
         rejection: 'postgres_unavailable',
       });
-    const ids = await this.#repository.idsFrom(null, offset, limit + 1);
+    const ids = await this.#ids.idsFrom(null, offset, limit + 1);
     return { ids: ids.slice(0, limit), more: ids.length > limit };
   }
 }

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { Unavailable } from '../errors.ts';
 import { List } from './page-index.fixture.ts';
 import { PageIndex } from './page-index.ts';
-import type { HotelRepository } from './repository.ts';
 
 const LIMIT = 5;
 const MAX_BYTES = 256 * 1024;
@@ -12,8 +11,7 @@ const turns = async (count = 20) => {
   for (let i = 0; i < count; i++) await Promise.resolve();
 };
 
-const positionsOf = (list: List, maxBytes = MAX_BYTES) =>
-  new PageIndex(list as unknown as HotelRepository, maxBytes, 0);
+const positionsOf = (list: List, maxBytes = MAX_BYTES) => new PageIndex(list, maxBytes, 0);
 
 /** Returns the present list from an offset. */
 const expected = (list: List, offset: number, limit = LIMIT) => ({

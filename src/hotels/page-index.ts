@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
 import { IdBlocks } from './id-blocks.ts';
+import type { IdList } from './id-list.ts';
 import { ListSegments, type Segment } from './list-segments.ts';
-import type { HotelRepository } from './repository.ts';
 
 /** Number of starts that one query finds; it must end within its deadline. */
 const STARTS_PER_QUERY = 50;
@@ -17,7 +17,7 @@ const TRY_AGAIN_MS = 250;
 const MAX_FAILURES = 20;
 
 /** The list in PostgreSQL. */
-export type ListSource = Pick<HotelRepository, 'idsFrom' | 'idsBetween' | 'startsAfter' | 'countBetween'>;
+type ListSource = Pick<IdList, keyof IdList>;
 
 /** Page of the list: ids in byte order, and whether more follow. */
 export interface Page {
@@ -35,7 +35,7 @@ export interface Page {
 export class PageIndex {
   /** maximum bytes of the cached ids */
   readonly maxBytes: number;
-  readonly #repository: ListSource;
+  readonly #source: ListSource;
   readonly #tryAgainMs: number;
   readonly #blocks: IdBlocks<Segment>;
   #segments = new ListSegments();
@@ -48,7 +48,7 @@ export class PageIndex {
 
   constructor(origin: ListSource, maxBytes: number, tryAgainMs = TRY_AGAIN_MS) {
     this.maxBytes = maxBytes;
-    this.#repository = origin;
+    this.#source = origin;
     this.#tryAgainMs = tryAgainMs;
     this.#blocks = new IdBlocks(maxBytes);
     this.#progress.promise.catch(() => {});
@@ -134,7 +134,7 @@ export class PageIndex {
       else {
         if (from > MAX_SKIP) return undefined;
         const start = each.start?.toString() ?? null;
-        ids.push(...(await this.#repository.idsFrom(start, from, limit + 1 - ids.length)));
+        ids.push(...(await this.#source.idsFrom(start, from, limit + 1 - ids.length)));
         break;
       }
       from = 0;
@@ -148,7 +148,7 @@ export class PageIndex {
     let loading = this.#loading.get(each);
     if (!loading || loading.tick < each.movedAt) {
       const { tick, maxCount } = segments;
-      const ids = this.#repository.idsBetween(...boundsOf(segments, each), maxCount + 1);
+      const ids = this.#source.idsBetween(...boundsOf(segments, each), maxCount + 1);
       const begun = { tick, ids };
       loading = begun;
       this.#loading.set(each, begun);
@@ -216,7 +216,7 @@ export class PageIndex {
     const segments = this.#segments;
     const { tick, maxCount } = segments;
     const bounds = uncounted.map((each) => boundsOf(segments, each));
-    const counts = await this.#repository.countBetween(
+    const counts = await this.#source.countBetween(
       bounds.map(([from]) => from),
       bounds.map(([, to]) => to),
       maxCount + 1,
@@ -231,7 +231,7 @@ export class PageIndex {
     this.#moved = [];
     try {
       const [from, to] = boundsOf(segments, long);
-      const found = await this.#repository.startsAfter(from, stride, STARTS_PER_QUERY);
+      const found = await this.#source.startsAfter(from, stride, STARTS_PER_QUERY);
       if (segments !== this.#segments) return;
       const end = to === null ? undefined : Buffer.from(to);
       const starts = found.map((id) => Buffer.from(id)).filter((id) => !end || Buffer.compare(id, end) < 0);

@@ -136,7 +136,7 @@ export class InProcessWorker {
       reader: this.reader,
       local: this.local,
       redisBatch: undefined,
-      pageIndex: new PageIndex(origin, 1024 ** 2),
+      pageIndex: new PageIndex(origin.list, 1024 ** 2),
       collections: this.collections,
       apiKeys: this.apiKeys,
       redisHotels: redisCache,

@@ -1,0 +1,85 @@
+import type { Lane, Postgres } from '../postgres/client.ts';
+import type { Replicas } from '../postgres/replicas.ts';
+
+/** Sorts after all ids, which have at most 255 characters. */
+const AFTER_ALL = 'repeat(chr(1114111), 256)';
+const ID = 'id collate "C"';
+
+/** Reads ids of hotels in byte order from PostgreSQL. All methods throw `Unavailable`. */
+export class IdList {
+  readonly #postgres: Postgres | Replicas;
+  readonly #relation: string;
+  readonly #parameters: readonly unknown[];
+
+  /** `relation`: a table or a subquery with a column `id`, which may use these parameters, from $1 on. */
+  constructor(postgres: Postgres | Replicas, relation: string, parameters: readonly unknown[] = []) {
+    this.#postgres = postgres;
+    this.#relation = relation;
+    this.#parameters = parameters;
+  }
+
+  /** Returns at most `limit` ids after skipping `skip` ids from `start` on (null: the start). */
+  idsFrom(start: string | null, skip: number, limit: number, owner = ''): Promise<string[]> {
+    const [from, offset, most] = this.#own;
+    const text = `select id from ${this.#relation} where ${ID} >= ${from} order by ${ID} offset ${offset} limit ${most}`;
+    return this.#ids(text, [start ?? '', skip, limit], 'list', owner);
+  }
+
+  /** Returns the first `most` ids from `from` (null: the start) to before `to` (null: the end). */
+  idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
+    const [lower, upper, limit] = this.#own;
+    const text = `select id from ${this.#relation} where ${between(lower, upper)} order by ${ID} limit ${limit}`;
+    return this.#ids(text, [from, to, most], 'list');
+  }
+
+  /**
+   * Returns at most `most` ids at a distance of `stride` from one another, the first `stride` after `start` (null: the
+   * start). Fewer than `most` means that there are no more.
+   */
+  startsAfter(start: string | null, stride: number, most: number): Promise<string[]> {
+    const [from, distance, count] = this.#own;
+    const after = (id: string) =>
+      `(select id from ${this.#relation} where ${ID} >= ${id} order by ${ID} offset ${distance} limit 1)`;
+    const text = `with recursive starts (id, n) as (
+        (select ${after(from)}, 1)
+        union all
+        select ${after('starts.id')}, n + 1 from starts where starts.id is not null and n < ${count}
+      )
+      select id from starts where id is not null`;
+    return this.#ids(text, [start ?? '', stride, most], 'background');
+  }
+
+  /** Counts the ids from each of `from` (null: the start) to before the one of `to` (null: the end), each up to `most`. */
+  async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {
+    const [lower, upper, limit] = this.#own;
+    const rows = await this.#postgres.rows<{ count: number }>(
+      `select (
+          select count(*)::float8 from (
+            select from ${this.#relation} where ${between('bounds.lower', 'bounds.upper')} limit ${limit}
+          ) as counted
+        ) as count
+        from unnest(${lower}::text[], ${upper}::text[]) with ordinality as bounds (lower, upper, place)
+        order by place`,
+      [...this.#parameters, from, to, most],
+      '',
+      'list',
+    );
+    return rows.map(({ count }) => count);
+  }
+
+  /** Placeholders of the three parameters of each query, after those of the relation. */
+  get #own(): [string, string, string] {
+    const { length } = this.#parameters;
+    return [`$${length + 1}`, `$${length + 2}`, `$${length + 3}`];
+  }
+
+  async #ids(text: string, parameters: unknown[], lane: Lane, owner = ''): Promise<string[]> {
+    const all = [...this.#parameters, ...parameters];
+    const rows = await this.#postgres.rows<{ id: string }>(text, all, owner, lane);
+    return rows.map(({ id }) => id);
+  }
+}
+
+function between(from: string, to: string): string {
+  return `${ID} >= coalesce(${from}, '') and ${ID} < coalesce(${to}, ${AFTER_ALL})`;
+}
