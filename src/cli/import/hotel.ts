@@ -116,27 +116,10 @@ export function readHotel(value: unknown, onIri = () => {}): ImportedHotel {
   if (registryId !== null && !Number.isSafeInteger(Number(registryId))) {
     throw new LineFault(`registry_id must be ${SENTENCE_OF_REGISTRY_ID} or null`, id);
   }
-  const { images = [] } = given;
+  const hotel = Object.fromEntries(IMPORTED_COLUMNS.map((column) => [column, given[column] ?? null]));
   return {
-    id: given.id!,
-    name: given.name!,
-    description: given.description ?? null,
-    address: given.address ?? null,
-    postal_code: given.postal_code ?? null,
-    city: given.city ?? null,
-    country_code: given.country_code ?? null,
-    latitude: given.latitude ?? null,
-    longitude: given.longitude ?? null,
-    language: given.language ?? null,
-    star_rating: given.star_rating ?? null,
-    room_count: given.room_count ?? null,
-    website_url: given.website_url ?? null,
-    email: given.email ?? null,
-    images: images.map(({ url, caption }) => ({ url, caption: caption ?? null })),
-    certified_from: given.certified_from ?? null,
-    certified_until: given.certified_until ?? null,
-    certification_url: given.certification_url ?? null,
-    channel_id: given.channel_id ?? null,
+    ...(hotel as ImportedHotel),
+    images: (given.images ?? []).map(({ url, caption }) => ({ url, caption: caption ?? null })),
     registry_id: registryId === null ? null : String(registryId),
   };
 }

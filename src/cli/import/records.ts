@@ -43,20 +43,15 @@ function checked(
   { number: line, start, end, text, fault }: Line,
   read: (text: string, onIri: () => void) => ImportedHotel,
 ): Read {
-  if (text === undefined) return { line, start, end, convertedUris: 0, hotel: {}, fault };
+  const wrong = { line, start, end, convertedUris: 0, hotel: {}, fault };
+  if (text === undefined) return wrong;
   try {
     let convertedUris = 0;
     const hotel = read(text, () => convertedUris++);
     return { line, start, end, convertedUris, hotel, fault: undefined };
   } catch (error) {
     if (!(error instanceof LineFault)) throw error;
-    return {
-      line,
-      start,
-      end,
-      convertedUris: 0,
-      hotel: error.id === undefined ? {} : { id: error.id },
-      fault: printable(error.message),
-    };
+    const hotel = error.id === undefined ? {} : { id: error.id };
+    return { ...wrong, hotel, fault: printable(error.message) };
   }
 }
