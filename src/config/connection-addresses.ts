@@ -20,17 +20,14 @@ export function unverifiedAddressesOf(config: {
   DATABASE_DIRECT_URL: string;
   DATABASE_REPLICA_URLS: string;
 }): [variable: string, sslmode: string][] {
-  const all: [string, string][] = [
+  const addresses: [variable: string, address: string][] = [
     ['DATABASE_URL', config.DATABASE_URL],
-    ...(config.DATABASE_DIRECT_URL
-      ? [['DATABASE_DIRECT_URL', config.DATABASE_DIRECT_URL] as [string, string]]
-      : []),
+    ['DATABASE_DIRECT_URL', config.DATABASE_DIRECT_URL],
     ...replicaUrlsOf(config).map((url): [string, string] => ['DATABASE_REPLICA_URLS', url]),
   ];
-  return all.flatMap(([variable, address]) => {
-    const mode = unverifiedModeOf(address);
-    return mode === undefined ? [] : [[variable, mode] as [string, string]];
-  });
+  return addresses
+    .map(([variable, address]): [string, string | undefined] => [variable, unverifiedModeOf(address)])
+    .filter((found): found is [string, string] => found[1] !== undefined);
 }
 
 /**
