@@ -37,26 +37,7 @@ function startWorker({
   context.secret.use(secret);
   const { shutdown, metrics, events } = context;
   const parts = buildWorker(context, { documents, number }, (requests) => send({ type: 'leases', requests }));
-  const {
-    postgres,
-    replicas,
-    redis,
-    local,
-    hotIds,
-    warmUp,
-    hotelList,
-    collections,
-    apiKeys,
-    limiter,
-    feedStatus,
-    feedApplier,
-    unheardTime,
-    unheardMs,
-    logPositions,
-    pipeline,
-    server,
-    maxConnections,
-  } = parts;
+  const { postgres, replicas, redis, hotIds, apiKeys, feedApplier, logPositions, pipeline, server } = parts;
 
   context.onAddressChange((name) => {
     if (name === 'REDIS_URL') redis?.useLogin(loginOf(context.config.REDIS_URL));
@@ -72,7 +53,7 @@ function startWorker({
       type: 'metrics',
       metrics: json,
       defaultMetrics: ofProcess,
-      unheardMs: unheardMs(),
+      unheardMs: parts.unheardMs(),
       atMs: systemMs(),
     });
   };
@@ -90,17 +71,11 @@ function startWorker({
   const start = async () => {
     watchProcess(metrics.registry, String(number));
     watchWorker(metrics.registry, String(number), {
-      pipeline,
-      server,
-      maxConnections,
-      postgres,
+      ...parts,
       limits: { poolSize: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT },
-      arena: local?.arena,
+      arena: parts.local?.arena,
       warmUp: () => warmedUp,
       waiters: logPositions,
-      collections,
-      feedStatus,
-      replicas,
     });
     logPositions.follow(feed.history);
     feedApplier.useGeneration(feed.generation);
@@ -111,8 +86,8 @@ function startWorker({
       replicas?.connected(POSTGRES_TIMEOUT_MS),
     ]);
     // without its Redis, an instance must not load the more from PostgreSQL
-    if (warmUp && warmUpMs > 0 && isRedisUp) {
-      warmedUp = await warmUp.run(warmUpMs);
+    if (parts.warmUp && warmUpMs > 0 && isRedisUp) {
+      warmedUp = await parts.warmUp.run(warmUpMs);
       events.warmedUp(warmedUp);
     }
     // the worker may have received a stop meanwhile
@@ -120,7 +95,7 @@ function startWorker({
     await server.listen(config.HOST, config.PORT);
     events.listening(config.PORT);
     send({ type: 'listening' });
-    hotelList.index.prepare();
+    parts.hotelList.index.prepare();
     leaveHotIds(Math.random());
   };
   let leaving: NodeJS.Timeout | undefined;
@@ -144,9 +119,9 @@ function startWorker({
     process.exit(0);
   };
 
-  unheardTime.available(monotonicMs());
-  if (feed.isUp) feedStatus.received(feed.position, systemMs() - feed.receivedAtMs);
-  else unheardTime.heard(monotonicMs() - (systemMs() - feed.unheardSinceMs));
+  parts.unheardTime.available(monotonicMs());
+  if (feed.isUp) parts.feedStatus.received(feed.position, systemMs() - feed.receivedAtMs);
+  else parts.unheardTime.heard(monotonicMs() - (systemMs() - feed.unheardSinceMs));
   onClockStep((byMs, sleptMs) => feedApplier.clockStepped(byMs, sleptMs));
   start().catch(fail);
   return (message) => {
@@ -170,10 +145,10 @@ function startWorker({
         learnKeys();
         break;
       case 'grant':
-        limiter.receive(message.grants);
+        parts.limiter.receive(message.grants);
         break;
       case 'grants of others':
-        limiter.receiveOfOthers(message.grants);
+        parts.limiter.receiveOfOthers(message.grants);
         break;
       case 'report metrics':
         report(true);
