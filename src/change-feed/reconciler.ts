@@ -3,7 +3,7 @@ import type { VersionedKey } from '../auth/key-record.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Drained } from './drain.ts';
-import { type Corrections, compareHotels, compareKeys, heldHotels, heldKeys } from './redis-comparison.ts';
+import { type Corrections, compareHotels, compareKeys, heldIn } from './redis-comparison.ts';
 import { type RedisStores, WRITE_MS } from './redis-writer.ts';
 
 /**
@@ -89,10 +89,8 @@ export class Reconciler {
     ]);
     if (!ofHotels || !ofKeys) return undefined;
     const [held, keysHeld] = await Promise.all([
-      heldHotels(hotels, [
-        ...new Set([...ofHotels[1], ...this.#suspectHotels.keys(), ...this.#recentHotels]),
-      ]),
-      heldKeys(keys, [...new Set([...ofKeys[1], ...this.#suspectKeys, ...this.#recentKeys])]),
+      heldIn(hotels, new Set([...ofHotels[1], ...this.#suspectHotels.keys(), ...this.#recentHotels])),
+      heldIn(keys, new Set([...ofKeys[1], ...this.#suspectKeys, ...this.#recentKeys])),
     ]);
     return { hotelCursor: ofHotels[0], keyCursor: ofKeys[0], hotels: held, keys: keysHeld };
   }

@@ -1,8 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from 'postgres';
 import type { VersionedKey } from '../auth/key-record.ts';
-import type { RedisKeyCache } from '../auth/redis-key-cache.ts';
-import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import type { NewerVersionsByKey } from '../redis/versioned-values.ts';
@@ -21,25 +19,14 @@ export interface Corrections {
   replaced: NewerVersions;
 }
 
-/** Reads what Redis holds of these hotels, by id. Hotels that Redis does not hold are missing. */
-export async function heldHotels(redisCache: RedisHotelCache, ids: string[]): Promise<Map<string, Entry>> {
-  return byName(ids, ids.length === 0 ? [] : await redisCache.held(ids));
-}
-
-/** Reads what Redis holds of these API keys, by sha256. */
-export async function heldKeys(
-  redisCache: RedisKeyCache,
-  sha256s: string[],
-): Promise<Map<string, VersionedKey>> {
-  return byName(sha256s, sha256s.length === 0 ? [] : await redisCache.held(sha256s));
-}
-
-function byName<T>(names: string[], held: (T | undefined)[]): Map<string, T> {
+/** Reads what Redis holds under these names, by name. What it does not hold is missing. */
+export async function heldIn<T>(
+  redisCache: { held(names: string[]): Promise<(T | undefined)[]> },
+  names: ReadonlySet<string>,
+): Promise<Map<string, T>> {
+  const held = names.size === 0 ? [] : await redisCache.held([...names]);
   const found = new Map<string, T>();
-  for (const [i, name] of names.entries()) {
-    const value = held[i];
-    if (value !== undefined) found.set(name, value);
-  }
+  for (const [i, name] of [...names].entries()) if (held[i] !== undefined) found.set(name, held[i]);
   return found;
 }
 

@@ -42,9 +42,7 @@ interface Written {
  * before a marker that is lost too.
  */
 export class RedisWriter {
-  readonly #redis: RedisStore;
-  readonly #hotels: RedisHotelCache;
-  readonly #keys: RedisKeyCache;
+  readonly #stores: RedisStores;
   readonly #markerKey: string;
   readonly #term: string;
   #writeMarker: string | null;
@@ -54,15 +52,8 @@ export class RedisWriter {
    * `history`: distinguishes its keys from those of others; `lastMarker`: the marker of the last invalidator; null:
    * unknown.
    */
-  constructor(
-    { redis, hotels, keys }: RedisStores,
-    history: string,
-    term: string,
-    lastMarker: string | null,
-  ) {
-    this.#redis = redis;
-    this.#hotels = hotels;
-    this.#keys = keys;
+  constructor(stores: RedisStores, history: string, term: string, lastMarker: string | null) {
+    this.#stores = stores;
     this.#markerKey = `${history}:${MARKER}`;
     this.#term = term;
     this.#writeMarker = lastMarker;
@@ -74,8 +65,8 @@ export class RedisWriter {
   }
 
   useGeneration(generation: string): void {
-    this.#hotels.useGeneration(generation);
-    this.#keys.useGeneration(generation);
+    this.#stores.hotels.useGeneration(generation);
+    this.#stores.keys.useGeneration(generation);
   }
 
   /** Writes the drained changes, or only a marker. */
@@ -93,8 +84,8 @@ export class RedisWriter {
    */
   async replace({ entries, keys, replaced }: Corrections): Promise<NewerVersions | undefined> {
     const taking = Promise.all([
-      entries.length > 0 ? this.#hotels.fill(entries, replaced.hotels) : NOTHING,
-      keys.length > 0 ? this.#keys.fill(keys, replaced.keys) : NOTHING,
+      entries.length > 0 ? this.#stores.hotels.fill(entries, replaced.hotels) : NOTHING,
+      keys.length > 0 ? this.#stores.keys.fill(keys, replaced.keys) : NOTHING,
     ]);
     const [hotels, rejectedKeys] = await withDeadline(taking, WRITE_MS).catch(() => []);
     return hotels && rejectedKeys && { hotels, keys: rejectedKeys };
@@ -105,11 +96,11 @@ export class RedisWriter {
     const left = `${this.#term}${COUNTED}${count}`;
     const [taken, keysTaken] = await Promise.all([
       this.#writeHotels(entries, changes),
-      keys.length > 0 ? this.#keys.fill(keys) : NOTHING,
+      keys.length > 0 ? this.#stores.keys.fill(keys) : NOTHING,
     ]);
     const expected = this.#writeMarker;
     const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
-    const kept = await this.#redis.mark(this.#markerKey, isKept, left);
+    const kept = await this.#stores.redis.mark(this.#markerKey, isKept, left);
     const complete = taken !== undefined && keysTaken !== undefined;
     // a write that timed out says nothing about later ones
     if (count === this.#count) this.#writeMarker = complete && kept !== undefined ? left : null;
@@ -126,13 +117,13 @@ export class RedisWriter {
 
   async #writeHotels(entries: Entry[], changes: Changes): Promise<NewerVersionsByKey | undefined> {
     if (entries.length === 0) return NOTHING;
-    if (!entries[0]!.isTombstone) return this.#hotels.fill(entries);
+    if (!entries[0]!.isTombstone) return this.#stores.hotels.fill(entries);
     const carried = { channel: [] as string[], registry: [] as string[] };
     for (const [, , channelId, registryId] of changes.hotels) {
       if (channelId !== null) carried.channel.push(channelId);
       if (registryId !== null) carried.registry.push(registryId);
     }
-    return this.#hotels.storeTombstones(entries, carried);
+    return this.#stores.hotels.storeTombstones(entries, carried);
   }
 }
 
