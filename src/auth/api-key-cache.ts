@@ -25,46 +25,42 @@ const FRESH_MS = 30_000;
 /** Interval between reloads of a known key while no tier responds. */
 const RETRY_MS = 1_000;
 
+interface ApiKeyCacheOptions {
+  redisCache: RedisKeyCache | undefined;
+  postgres: Postgres;
+  recent: RecentChanges;
+  isFeedUp: () => boolean;
+  /**
+   * whether the cached rights of keys may be used after this error of a lookup: if PostgreSQL answers other queries, or
+   * did while the feed was silent, they may be revoked
+   */
+  mayUseOld: (error: unknown) => boolean;
+  unknownTtlMs: number;
+  /** counts of lookups; a method call for each would cost a cached request 1 % of its time */
+  counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
+  /** whether one more key that is not known may be looked up */
+  mayLookUp: () => boolean | Promise<boolean>;
+}
+
 /**
  * Caches API keys: the worker's memory, then Redis, then PostgreSQL. While these are unavailable, known keys are
  * accepted and unknown keys are rejected with `Unavailable`.
  */
 export class ApiKeyCache {
-  readonly #redis: RedisKeyCache | undefined;
-  readonly #postgres: Postgres;
-  readonly #recent: RecentChanges;
+  readonly #options: ApiKeyCacheOptions;
   readonly #isFeedUp: () => boolean;
-  readonly #mayUseOld: (error: unknown) => boolean;
-  readonly #counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
-  readonly #unknownTtlMs: number;
+  readonly #counts: ApiKeyCacheOptions['counts'];
+  readonly #recent: RecentChanges;
   readonly #unknownKeys: UnknownKeyLimiter;
   readonly #memory = new KnownKeys();
   /** by sha256, as changes are */
   readonly #inFlight = new SingleFlight<Principal | null>();
 
-  constructor(options: {
-    redisCache: RedisKeyCache | undefined;
-    postgres: Postgres;
-    recent: RecentChanges;
-    isFeedUp: () => boolean;
-    /**
-     * whether the cached rights of keys may be used after this error of a lookup: if PostgreSQL answers other queries, or
-     * did while the feed was silent, they may be revoked
-     */
-    mayUseOld: (error: unknown) => boolean;
-    unknownTtlMs: number;
-    /** counts of lookups; a method call for each would cost a cached request 1 % of its time */
-    counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
-    /** whether one more key that is not known may be looked up */
-    mayLookUp: () => boolean | Promise<boolean>;
-  }) {
-    this.#redis = options.redisCache;
-    this.#postgres = options.postgres;
-    this.#recent = options.recent;
+  constructor(options: ApiKeyCacheOptions) {
+    this.#options = options;
     this.#isFeedUp = options.isFeedUp;
-    this.#mayUseOld = options.mayUseOld;
-    this.#unknownTtlMs = options.unknownTtlMs;
     this.#counts = options.counts;
+    this.#recent = options.recent;
     this.#unknownKeys = new UnknownKeyLimiter(options.mayLookUp);
   }
 
@@ -92,7 +88,7 @@ export class ApiKeyCache {
     const unknown = this.#memory.getUnknown(key);
     if (unknown !== undefined && !unknown.stale) {
       const ageMs = nowMs - unknown.checkedAtMs;
-      if (ageMs < (this.#isFeedUp() ? this.#unknownTtlMs : FEED_DOWN_FRESH_MS)) return null;
+      if (ageMs < (this.#isFeedUp() ? this.#options.unknownTtlMs : FEED_DOWN_FRESH_MS)) return null;
     }
     return isWellFormed(key) ? undefined : null;
   }
@@ -117,7 +113,7 @@ export class ApiKeyCache {
    * unknown key.
    */
   async preload(): Promise<void> {
-    const rows = await this.#postgres.query((sql) =>
+    const rows = await this.#options.postgres.query((sql) =>
       sql.unsafe<{ head: string; version: number }[]>(
         `select left(encode(key_sha256, 'hex'), ${HEAD_DIGITS}) as head, version::float8 from api_keys
         order by version desc limit ${MAX_EXPECTED}`,
@@ -155,7 +151,7 @@ export class ApiKeyCache {
     try {
       return await this.#load(key, sha256);
     } catch (error) {
-      if (!this.#mayUseOld(error)) throw error;
+      if (!this.#options.mayUseOld(error)) throw error;
       const cached = this.#memory.get(key);
       const known = cached?.usableInOutage ? cached : await this.#lastKnown(key, sha256);
       if (!known) throw error;
@@ -169,7 +165,7 @@ export class ApiKeyCache {
   /** Returns what Redis holds of a key while PostgreSQL is unavailable. Absence in Redis proves nothing. */
   async #lastKnown(key: string, sha256: string): Promise<CachedKey | undefined> {
     const began = this.#recent.position;
-    const found = await this.#redis?.read(sha256);
+    const found = await this.#options.redisCache?.read(sha256);
     if (!found?.record || this.#isOutdated(sha256, found)) return undefined;
     if (!this.#recent.mayStore(sha256, began)) return undefined;
     const known = this.#memory.remember(key, sha256, principalOf(found.record), monotonicMs());
@@ -183,8 +179,9 @@ export class ApiKeyCache {
     const beganMs = monotonicMs();
     let found: VersionedKey | undefined;
     // after a recent change Redis may hold a version above the table's, until the invalidator replaces it
-    if (this.#redis && this.#isFeedUp() && !this.#recent.hasChange(sha256)) {
-      found = await this.#redis.read(sha256);
+    const { redisCache } = this.#options;
+    if (redisCache && this.#isFeedUp() && !this.#recent.hasChange(sha256)) {
+      found = await redisCache.read(sha256);
       this.#counts.redis[found === undefined ? 'miss' : found.record === null ? 'absent' : 'hit']++;
     }
     if (!found || this.#isOutdated(sha256, found)) found = await this.#loadFromPostgres(sha256, began);
@@ -203,20 +200,19 @@ export class ApiKeyCache {
   }
 
   async #loadFromPostgres(sha256: string, began: number): Promise<VersionedKey> {
-    const rows = await this.#postgres.query((sql) =>
+    const { postgres, redisCache } = this.#options;
+    const rows = await postgres.query((sql) =>
       sql.unsafe<KeyRow[]>(
         `select ${KEY_COLUMNS} from api_keys where key_sha256 = decode($1, 'hex')`,
         [sha256],
-        {
-          prepare: true,
-        },
+        { prepare: true },
       ),
     );
     this.#counts.postgres[rows[0] ? 'hit' : 'absent']++;
     const found = rows[0] ? keyOf(rows[0]) : { version: 0, record: null };
     if (this.#recent.mayStore(sha256, began)) {
-      if (found.record) this.#redis?.fill([[sha256, found]]);
-      else this.#redis?.rememberUnknown(sha256);
+      if (found.record) redisCache?.fill([[sha256, found]]);
+      else redisCache?.rememberUnknown(sha256);
     }
     return found;
   }

@@ -6,15 +6,19 @@ export type OnCall = (seconds: number, succeeded: boolean) => void;
 /** Maximum time callers wait for a probe after a recovery hint. */
 const PROBE_WAIT_MS = 50;
 
+interface BreakerOptions {
+  probe: () => Promise<unknown>;
+  failuresToOpen: number;
+  probeEveryMs: number;
+  onChange: (open: boolean, reason: string) => void;
+}
+
 /**
  * Circuit breaker. It opens after `failuresToOpen` failures without a success between them. While it is open, a probe
  * runs every `probeEveryMs`, so that no client request is spent on detecting the recovery.
  */
 export class CircuitBreaker {
-  readonly #probe: () => Promise<unknown>;
-  readonly #failuresToOpen: number;
-  readonly #probeEveryMs: number;
-  readonly #onChange: (open: boolean, reason: string) => void;
+  readonly #options: BreakerOptions;
   #failures = 0;
   #open = false;
   #closedAtMs = -Infinity;
@@ -24,16 +28,8 @@ export class CircuitBreaker {
   #pendingProbe: Promise<void> | undefined;
   #closed = false;
 
-  constructor(options: {
-    probe: () => Promise<unknown>;
-    failuresToOpen: number;
-    probeEveryMs: number;
-    onChange: (open: boolean, reason: string) => void;
-  }) {
-    this.#probe = options.probe;
-    this.#failuresToOpen = options.failuresToOpen;
-    this.#probeEveryMs = options.probeEveryMs;
-    this.#onChange = options.onChange;
+  constructor(options: BreakerOptions) {
+    this.#options = options;
   }
 
   get open(): boolean {
@@ -52,10 +48,10 @@ export class CircuitBreaker {
   /** Counts a failed call, as `weight` failures. */
   failed(reason: string, weight = 1): void {
     this.#failures += weight;
-    if (this.#failures < this.#failuresToOpen || this.#open || this.#closed) return;
+    if (this.#failures < this.#options.failuresToOpen || this.#open || this.#closed) return;
     this.#open = true;
-    this.#timer = setTimeout(this.#runProbe, this.#probeEveryMs);
-    this.#onChange(true, reason);
+    this.#timer = setTimeout(this.#runProbe, this.#options.probeEveryMs);
+    this.#options.onChange(true, reason);
   }
 
   /** Handles a recovery hint: probes at once if the breaker is open. */
@@ -82,16 +78,16 @@ export class CircuitBreaker {
     clearTimeout(this.#timer);
     const number = ++this.#probes;
     try {
-      await this.#probe();
+      await this.#options.probe();
       if (!this.#open || this.#closed) return;
       clearTimeout(this.#timer);
       this.#open = false;
       this.#closedAtMs = performance.now();
       this.#failures = 0;
-      this.#onChange(false, 'probe succeeded');
+      this.#options.onChange(false, 'probe succeeded');
     } catch {
       if (number === this.#probes && this.#open && !this.#closed)
-        this.#timer = setTimeout(this.#runProbe, this.#probeEveryMs);
+        this.#timer = setTimeout(this.#runProbe, this.#options.probeEveryMs);
     }
   };
 }
