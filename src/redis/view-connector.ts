@@ -3,8 +3,6 @@ import { AbstractConnector, type RedisOptions } from 'ioredis';
 
 /** Maximum size of a read: few reads for a batch of 1000, and the bytes are still in the processor's cache. */
 const BUFFER_BYTES = 262_144;
-/** ioredis' default. */
-const DISCONNECT_TIMEOUT_MS = 2_000;
 const looksAtOnce = new WeakSet<object>();
 
 /**
@@ -22,10 +20,10 @@ export function lookAtOnce(stream: object): void {
 export class ViewConnector extends AbstractConnector {
   readonly #options: TcpNetConnectOpts;
 
-  /** Takes the options that ioredis has prepared. */
+  /** Takes the options that ioredis has prepared, with its defaults. */
   constructor(options: unknown) {
     const { host, port, family, disconnectTimeout } = options as RedisOptions;
-    super(disconnectTimeout ?? DISCONNECT_TIMEOUT_MS);
+    super(disconnectTimeout!);
     this.#options = { host, port: port!, family };
   }
 

@@ -2,9 +2,6 @@ import { connect as connectByTcp, isIP, type Socket } from 'node:net';
 import { connect as connectByTls, type TLSSocket } from 'node:tls';
 import { AbstractConnector, type RedisOptions } from 'ioredis';
 
-/** ioredis' default. */
-const DISCONNECT_TIMEOUT_MS = 2_000;
-
 /**
  * Creates a connector for nodes of a cluster that calls back with the error of each failed connection. ioredis reads
  * the slot map on connections of its own, and reports only that they are closed.
@@ -19,7 +16,7 @@ export function connectorReporting(
 
     constructor(options: unknown) {
       const { disconnectTimeout } = options as RedisOptions;
-      super(disconnectTimeout ?? DISCONNECT_TIMEOUT_MS);
+      super(disconnectTimeout!);
       this.#options = options as RedisOptions;
     }
 
