@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../errors.ts';
 import type { Hotel } from '../hotels/hotel.ts';
 import { ChangesParameters, ListParameters, PathId, RegistryId, RequestId } from './parameters.ts';
 import { failures, notModified, success } from './responses.ts';
@@ -5,6 +6,13 @@ import { plain } from './schemas.ts';
 
 type Json = Record<string, unknown>;
 
+/** Errors of operations with a body. */
+const OF_BODIES: ErrorCode[] = [
+  'framingAmbiguous',
+  'bodyTooSlow',
+  'bodyTooLarge',
+  'contentEncodingNotSupported',
+];
 const SCOPED = 'Requires a key with the `registry` scope.';
 const unscoped = (hotel: Hotel): Hotel => ({ ...hotel, registry_id: null });
 
@@ -39,6 +47,14 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
     scoped: { summary: 'With the registry scope', value: certified },
     unscoped: { summary: 'Without it', value: unscoped(certified) },
   };
+  const getBy = (parameter: Json) => ({
+    parameters: [parameter, IF_NONE_MATCH, REQUEST_ID],
+    responses: {
+      200: success('single', single),
+      304: notModified('single'),
+      ...failures(['bodyNotAllowed', 'hotelNotFound']),
+    },
+  });
   return {
     '/hotels': {
       get: {
@@ -98,12 +114,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         tags: ['Hotels'],
         summary: 'Get a hotel by its id',
         description: 'The hotel with this id.',
-        parameters: [pathParameter('id', PathId, 'The hotel id', certified.id), IF_NONE_MATCH, REQUEST_ID],
-        responses: {
-          200: success('single', single),
-          304: notModified('single'),
-          ...failures(['bodyNotAllowed', 'hotelNotFound']),
-        },
+        ...getBy(pathParameter('id', PathId, 'The hotel id', certified.id)),
       },
     },
     '/hotels/channel/{channelId}': {
@@ -112,16 +123,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         tags: ['Channel'],
         summary: 'Get a hotel by its channel id',
         description: 'The hotel with this identifier of the channel integration.',
-        parameters: [
-          pathParameter('channelId', PathId, 'The channel id, case-sensitive', certified.channel_id),
-          IF_NONE_MATCH,
-          REQUEST_ID,
-        ],
-        responses: {
-          200: success('single', single),
-          304: notModified('single'),
-          ...failures(['bodyNotAllowed', 'hotelNotFound']),
-        },
+        ...getBy(pathParameter('channelId', PathId, 'The channel id, case-sensitive', certified.channel_id)),
       },
     },
     '/hotels/registry/{registryId}': {
@@ -162,10 +164,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
             'channelIdsMissing',
             'channelIdNotString',
             'tooManyChannelIds',
-            'framingAmbiguous',
-            'bodyTooSlow',
-            'bodyTooLarge',
-            'contentEncodingNotSupported',
+            ...OF_BODIES,
           ]),
         },
       },
@@ -189,10 +188,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
             'registryIdsMissing',
             'registryIdNotInteger',
             'tooManyRegistryIds',
-            'framingAmbiguous',
-            'bodyTooSlow',
-            'bodyTooLarge',
-            'contentEncodingNotSupported',
+            ...OF_BODIES,
             'forbidden',
           ]),
         },
