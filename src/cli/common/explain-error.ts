@@ -12,22 +12,11 @@ export function explainError(
   if (error instanceof Failure) return { lines: error.message.split('\n'), exitCode: 1 };
   const { code = '', message = '', stack, name } = error as Error & { code?: string };
   const advice = connectionAdvice[code] ?? (TLS_FAULT.test(code) ? CERTIFICATES : undefined);
-  if (advice)
-    return {
-      lines: [hide(`cannot use PostgreSQL: ${message || code}. ${advice}`)],
-      exitCode: 1,
-    };
-  if (name === 'PostgresError') {
-    return {
-      lines: [
-        hide(
-          `PostgreSQL rejected the statement (${code}): ${message}. ${statementAdvice[code] ?? 'Nothing was changed.'}`,
-        ),
-      ],
-      exitCode: 1,
-    };
-  }
-  return { lines: hide(stack ?? String(error)).split('\n'), exitCode: 1 };
+  let text = stack ?? String(error);
+  if (advice) text = `cannot use PostgreSQL: ${message || code}. ${advice}`;
+  else if (name === 'PostgresError')
+    text = `PostgreSQL rejected the statement (${code}): ${message}. ${statementAdvice[code] ?? 'Nothing was changed.'}`;
+  return { lines: hide(text).split('\n'), exitCode: 1 };
 }
 
 const REACH = 'Check host and port in DATABASE_URL and that the server runs.';
