@@ -138,27 +138,17 @@ export class FeedApplier {
 
   /** Drops every cached value, because the database follows another history. */
   clear(history: string, generation: string): void {
-    const {
-      logPositions,
-      feedStatus,
-      hotelChanges,
-      keyChanges,
-      reader,
-      local,
-      redisBatch,
-      pageIndex,
-      apiKeys,
-    } = this.#parts;
-    feedStatus.lost();
-    hotelChanges.clear();
-    keyChanges.clear();
-    reader.forgetAllLoads();
-    local?.clear();
-    redisBatch?.forgetChanges();
-    this.#parts.collections.forget();
-    pageIndex.forget();
-    apiKeys.clear();
-    logPositions.follow(history);
+    const parts = this.#parts;
+    parts.feedStatus.lost();
+    parts.hotelChanges.clear();
+    parts.keyChanges.clear();
+    parts.reader.forgetAllLoads();
+    parts.local?.clear();
+    parts.redisBatch?.forgetChanges();
+    parts.collections.forget();
+    parts.pageIndex.forget();
+    parts.apiKeys.clear();
+    parts.logPositions.follow(history);
     this.useGeneration(generation);
   }
 
