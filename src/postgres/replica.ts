@@ -25,7 +25,7 @@ type GuardedRows<Row> = (
  * of the worker. A balancer or pooler in front of several servers is therefore allowed.
  */
 export class Replica {
-  readonly #postgres: Postgres;
+  readonly postgres: Postgres;
   #pauseMs = 0;
   #tryAtMs = -Infinity;
   /** last time at which it held every announced change */
@@ -33,7 +33,7 @@ export class Replica {
   #reached = true;
 
   constructor(postgres: Postgres) {
-    this.#postgres = postgres;
+    this.postgres = postgres;
   }
 
   /** Returns the time in ms for which it has lacked an announced change; 0 if it lacks none. */
@@ -44,14 +44,9 @@ export class Replica {
   /** Returns false during a pause. After each pause one caller is sent to the replica as a probe. */
   mayBeRead(): boolean {
     const nowMs = performance.now();
-    if (this.#postgres.breakerOpen || nowMs < this.#tryAtMs) return false;
+    if (this.postgres.breakerOpen || nowMs < this.#tryAtMs) return false;
     if (this.#pauseMs > 0) this.#tryAtMs = nowMs + this.#pauseMs;
     return true;
-  }
-
-  /** Returns the number of queries that wait for a connection. */
-  get waiting(): number {
-    return this.#postgres.waiting;
   }
 
   /**
@@ -67,7 +62,7 @@ export class Replica {
   ): Promise<Row[] | undefined> {
     const pausedMs = this.#pauseMs;
     try {
-      const rows = await this.#postgres.rows<GuardedRows<Row>>(
+      const rows = await this.postgres.rows<GuardedRows<Row>>(
         withPositionCheck(text, parameters.length),
         [...parameters, announced.term, announced.count],
         owner,
@@ -91,20 +86,8 @@ export class Replica {
 
   /** Checks its position while no request reads from it. */
   async look(announced: FeedPosition): Promise<void> {
-    if (this.#postgres.breakerOpen) this.#reached = false;
+    if (this.postgres.breakerOpen) this.#reached = false;
     else await this.rows('select 1', [], announced).catch(() => {});
-  }
-
-  connected(timeoutMs: number): Promise<void> {
-    return this.#postgres.connected(timeoutMs);
-  }
-
-  reconnect(finishWithinS: number): void {
-    this.#postgres.reconnect(finishWithinS);
-  }
-
-  close(): Promise<void> {
-    return this.#postgres.close();
   }
 
   #behind(pausedMs: number): void {

@@ -38,7 +38,7 @@ export class Replicas {
 
   /** Returns the number of queries that wait for a connection to any server. */
   get waiting(): number {
-    return this.#replicas.reduce((sum, { waiting }) => sum + waiting, this.#primary.waiting);
+    return this.#replicas.reduce((sum, { postgres }) => sum + postgres.waiting, this.#primary.waiting);
   }
 
   /**
@@ -77,16 +77,16 @@ export class Replicas {
 
   /** Opens the connections, or stops waiting after `timeoutMs`. */
   async connected(timeoutMs: number): Promise<void> {
-    await Promise.all(this.#replicas.map((replica) => replica.connected(timeoutMs)));
+    await Promise.all(this.#replicas.map(({ postgres }) => postgres.connected(timeoutMs)));
   }
 
   reconnect(finishWithinS: number): void {
-    for (const replica of this.#replicas) replica.reconnect(finishWithinS);
+    for (const { postgres } of this.#replicas) postgres.reconnect(finishWithinS);
   }
 
   async close(): Promise<void> {
     clearInterval(this.#looking);
-    await Promise.all(this.#replicas.map((replica) => replica.close()));
+    await Promise.all(this.#replicas.map(({ postgres }) => postgres.close()));
   }
 
   #next(): Replica | undefined {

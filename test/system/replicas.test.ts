@@ -146,7 +146,7 @@ describe('a replica that keeps up', () => {
       () => {},
     );
     const reader = new Replica(pool);
-    closeAtEnd('reads of the replica', () => reader.close());
+    closeAtEnd('reads of the replica', () => pool.close());
     await service.sql`grant select on race to hotel_api_serve`;
     let announced = 0;
     let over = false;
