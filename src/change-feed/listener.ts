@@ -109,7 +109,8 @@ export class Listener {
 
   #receive(payload: string): void {
     if (this.#stalled()) return;
-    const message = readPayload(payload, this.#options.secret);
+    const { secret, events, onReset, onMessage } = this.#options;
+    const message = readPayload(payload, secret);
     if (message === 'malformed') {
       this.#continuity.breakOff();
       return;
@@ -121,13 +122,16 @@ export class Listener {
     this.#history.received(message);
     const { unbroken } = this.#continuity;
     const complete = this.#continuity.receive(message);
-    if (this.#receivedAtMs > -Infinity) this.#dispatch(complete, unbroken);
-    if (!complete) this.#options.onReset();
+    if (this.#receivedAtMs > -Infinity) {
+      if (!unbroken) events.feed(complete ? 'resumed' : 'reconnected');
+      else if (!complete) events.feed('gap');
+    }
+    if (!complete) onReset();
     this.#receivedAtMs = monotonicMs();
     this.lastMarker = message.b;
-    if (this.#silent) this.#options.events.feed('connected');
+    if (this.#silent) events.feed('connected');
     this.#silent = false;
-    this.#options.onMessage(message, systemMs());
+    onMessage(message, systemMs());
   }
 
   /** Returns true after a stall of this process. The connection is then reopened, and its messages are ignored. */
@@ -157,12 +161,6 @@ export class Listener {
     if (monotonicMs() < this.#rejectsQuietlyUntilMs) return;
     this.#rejectsQuietlyUntilMs = monotonicMs() + REPORT_REJECTED_EVERY_MS;
     this.#options.events.feedMessageRejected();
-  }
-
-  #dispatch(complete: boolean, unbroken: boolean): void {
-    const { events } = this.#options;
-    if (!unbroken) events.feed(complete ? 'resumed' : 'reconnected');
-    else if (!complete) events.feed('gap');
   }
 
   #lookAtClock(): void {

@@ -1,11 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Sql } from 'postgres';
 import { drawGeneration, type HistoryPosition, readPosition } from '../change-feed/history.ts';
 import type { Config } from '../config/config.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
+import { Failure } from '../lib/failure.ts';
 import type { Events } from '../observability/events.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';
-import { requireReadOnlyLogin } from './read-only-login.ts';
 
 /** Interval of attempts while PostgreSQL is unavailable or not migrated. */
 const START_AGAIN_MS = 500;
@@ -66,4 +67,23 @@ async function requireDatabase(config: Config): Promise<HistoryPosition> {
   } finally {
     sql.end({ timeout: 0 }).catch(() => {});
   }
+}
+
+/**
+ * Throws a `Failure` if the login may write hotels or keys. Through a pooler a worker cannot drop rights for a
+ * session.
+ */
+async function requireReadOnlyLogin(sql: Sql): Promise<void> {
+  const rows = await sql<{ login: string; may_write: boolean }[]>`
+    select current_user as login,
+      bool_or(has_table_privilege(name, 'insert, update, delete, truncate')) as may_write
+    from unnest(array[
+      'hotels', 'api_keys', 'hotel_api_changes', 'hotel_api_feed_position', 'hotel_api_change_log', 'hotel_api_change_log_state',
+      'collections', 'collection_hotels', 'hotel_api_member_log'
+    ]) as name`;
+  const { login, may_write } = rows[0]!;
+  if (!may_write) return;
+  throw new Failure(
+    `The login ${login} of DATABASE_URL may write. With DATABASE_DIRECT_URL set it must be a member of hotel_api_serve and of nothing else`,
+  );
 }
