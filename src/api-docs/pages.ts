@@ -1,7 +1,6 @@
 import { StaticPage } from '../http/static-page.ts';
-import { ASSETS, OWN, readLibraryFile } from './assets.ts';
+import { ASSETS, EXAMPLES, OWN, readExample, readLibraryFile } from './assets.ts';
 import type { Documents } from './documents.ts';
-import { EXAMPLES, readExample } from './example-files.ts';
 
 /** Content security policy: everything is loaded from, sent to and framed by the service itself. */
 const SECURITY_POLICY = [

@@ -1,6 +1,6 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readExample } from '../../src/api-docs/example-files.ts';
+import { readExample } from '../../src/api-docs/assets.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
