@@ -15,12 +15,10 @@ import { WELL_FORMED } from '../http/request-id.ts';
 export const PathId = { type: 'string', minLength: 1 };
 /** A registry id: any integer; those beyond 64 bits match nothing. */
 export const RegistryId = { type: 'integer', format: 'int64' };
-/** A registry id as text. */
 export const RegistryIdText = { type: 'string', pattern: INTEGER.source };
 
 export const RequestId = { type: 'string', pattern: WELL_FORMED.source };
 
-/** Parameters of a list request. */
 export const ListParameters = {
   limit: {
     type: 'integer',
@@ -42,7 +40,6 @@ export const ListParameters = {
   },
 };
 
-/** Parameters of a request for changes. */
 export const ChangesParameters = {
   after: {
     type: 'string',

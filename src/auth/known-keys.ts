@@ -4,7 +4,6 @@ import type { Principal } from './access.ts';
 const MAX_KNOWN = 10_000;
 const MAX_UNKNOWN = 5_000;
 
-/** Cached state of a key. */
 export interface CachedKey {
   /** null: the key is rejected */
   readonly principal: Principal | null;
@@ -32,7 +31,6 @@ export class KnownKeys {
     return this.#known.get(key);
   }
 
-  /** Returns the cached state of an unknown key. */
   getUnknown(key: string): CachedKey | undefined {
     return this.#unknown.get(key);
   }

@@ -29,7 +29,6 @@ const MAX_DROPPED = 50_000;
  */
 const SAMPLED_ONE_OF = 32;
 
-/** Dependencies of the local cache. */
 interface LocalCacheOptions {
   /** returns false while changes may be missed; `nowMs` is monotonic */
   isFeedUp: (nowMs: number) => boolean;

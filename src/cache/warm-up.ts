@@ -23,10 +23,8 @@ const SLOW_LOADS = 3;
 /** Maximum number of hotels that are counted to divide the list among the workers' starts. */
 const MAX_COUNTED = 500_000;
 
-/** Reason for which a warm-up ended. */
 type WarmUpEnd = 'complete' | 'full' | 'timeout' | 'slow' | 'unavailable' | 'stopped';
 
-/** Result of a warm-up. */
 export interface WarmUpResult {
   /** hotels loaded */
   hotels: number;

@@ -10,7 +10,6 @@ import { ServiceClient } from './freshness/service-client.ts';
 /** Maximum number of faults that are printed. */
 const SHOWN = 10;
 
-/** Adds `check-freshness`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('check-freshness')

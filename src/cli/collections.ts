@@ -23,7 +23,6 @@ interface Options {
   dryRun?: boolean;
 }
 
-/** Adds `collections` and its commands. */
 export function addCommand(program: CliCommand): void {
   const collections = program
     .command('collections')

@@ -2,7 +2,6 @@ import { readConfig, redact } from '../config/config.ts';
 import type { CliCommand } from './common/help.ts';
 import { print } from './common/session.ts';
 
-/** Adds `config`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('config')

@@ -14,7 +14,6 @@ import { print, withDatabase } from './common/session.ts';
 /** Hotels read and written at a time; memory does not grow with the table. */
 const ROWS = 1_000;
 
-/** Adds `export`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('export')

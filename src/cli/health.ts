@@ -7,7 +7,6 @@ import { print } from './common/session.ts';
 
 const DEADLINE_MS = 2_000;
 
-/** Adds `health`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('health')

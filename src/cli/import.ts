@@ -6,7 +6,6 @@ import { Importer, type ImportOptions, type Result } from './import/importer.ts'
 import { rejectedPath } from './import/rejects.ts';
 import { Source } from './import/source.ts';
 
-/** Adds `import`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('import')

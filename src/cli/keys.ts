@@ -43,7 +43,6 @@ interface ListedKey {
   state: 'active' | 'rotated' | 'expired' | 'revoked';
 }
 
-/** Adds `keys` and its commands. */
 export function addCommand(program: CliCommand): void {
   const keys = program
     .command('keys')

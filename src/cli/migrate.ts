@@ -2,7 +2,6 @@ import { knownVersion, migrate } from '../postgres/migrate.ts';
 import type { CliCommand } from './common/help.ts';
 import { print, withDatabase } from './common/session.ts';
 
-/** Adds `migrate`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('migrate')

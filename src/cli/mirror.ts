@@ -14,7 +14,6 @@ const PAUSE_MS = 250;
 /** With `--follow`, a file that takes a second to write is written every ten seconds at most. */
 const SAVE_SHARE = 0.1;
 
-/** Adds `mirror`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('mirror')

@@ -9,7 +9,6 @@ import type { SeededHotel } from './seed/hotel.ts';
 
 const BATCH = 500;
 
-/** Default seed. */
 export const DEFAULT_SEED = 1;
 
 /**
@@ -54,7 +53,6 @@ export async function seed(
   return inserted;
 }
 
-/** Adds `seed`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('seed')
@@ -70,7 +68,6 @@ export function addCommand(program: CliCommand): void {
     .action(runSeed);
 }
 
-/** Runs `seed --hotels N`. */
 async function runSeed(options: {
   hotels: number;
   seed: number;

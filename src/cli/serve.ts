@@ -2,7 +2,6 @@ import { runPrimary } from '../cluster/primary.ts';
 import { readConfig } from '../config/config.ts';
 import type { CliCommand } from './common/help.ts';
 
-/** Adds `serve`. */
 export function addCommand(program: CliCommand): void {
   program
     .command('serve')

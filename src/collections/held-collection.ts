@@ -11,7 +11,6 @@ const MAX_LIST_BYTES = 512 * 1024;
 const PAGE_ID_BYTES = 600;
 /** Ids per query: 5 ms of the event loop. */
 const IDS_PER_QUERY = 5_000;
-/** Changed ids per query. */
 const CHANGED_PER_QUERY = 1_000;
 /** Maximum number of remembered keys outside of the collection, in each of two sets: 450 KiB at most. */
 const MAX_OUTSIDE = 25_000;

@@ -21,7 +21,6 @@ export class CollectionRepository {
     this.#postgres = postgres;
   }
 
-  /** Returns the list of the hotels in the collection. */
   listOf(collection: string): IdList {
     return new IdList(this.#postgres, HOTELS, [collection]);
   }

@@ -78,7 +78,6 @@ export async function untilReady(
   }
 }
 
-/** Returns true if the service with this admin port is ready. */
 export async function isReady(adminPort: number): Promise<boolean> {
   const response = await fetch(`http://127.0.0.1:${adminPort}/readyz`, {
     signal: AbortSignal.timeout(2_000),

@@ -6,7 +6,6 @@ import { ListSegments, type Segment } from './list-segments.ts';
 
 /** Number of starts that one query finds; it must end within its deadline. */
 const STARTS_PER_QUERY = 50;
-/** Number of segments that one query counts. */
 const COUNTS_PER_QUERY = 50;
 /** Maximum number of ids that the query of a request skips: 20,000 take about 3 ms. */
 export const MAX_SKIP = 20_000;

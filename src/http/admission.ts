@@ -89,7 +89,6 @@ export class Admission {
   #tickBeganMs: number | undefined;
   #armed = false;
 
-  /** Returns the number of waiting batches. */
   get waiting(): number {
     return this.#arrived.length + this.#toLoad.length;
   }

@@ -5,7 +5,6 @@ import { MAX_BODY_BYTES } from './body.ts';
 /** Bytes of memory for a body of maximum length. A page is resident only after its first use. */
 const MEMORY_BYTES = MAX_BODY_BYTES + 65_536;
 
-/** Errors of single elements. */
 const OF_ELEMENTS: readonly (ErrorCode | undefined)[] = ['channelIdNotString', 'registryIdNotInteger'];
 /** Errors of bodies, by the negative of the number that readBody returns. */
 const ERRORS: Record<'channel' | 'registry', readonly (ErrorCode | undefined)[]> = {

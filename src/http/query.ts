@@ -35,7 +35,6 @@ export function hasRegistryId(parameters: Map<string, string | undefined>): bool
   return parameters.has('registry_id');
 }
 
-/** Reads the parameters of a list request, or returns the error. */
 export function readListQuery(parameters: Map<string, string | undefined>): ListQuery | { error: ErrorCode } {
   const registryId = parameters.has('registry_id')
     ? readRegistryId(parameters.get('registry_id') ?? '')
@@ -48,7 +47,6 @@ export function readListQuery(parameters: Map<string, string | undefined>): List
   return { limit, offset, registryId };
 }
 
-/** Reads the parameters of a request for changes, or returns the error. */
 export function readChangesQuery(
   parameters: Map<string, string | undefined>,
 ): ChangesQuery | { error: ErrorCode } {

@@ -13,7 +13,6 @@ export interface Server {
   listen(host: string, port: number): Promise<void>;
   /** Stops accepting connections; open ones continue. */
   stopAccepting(): void;
-  /** Returns the number of open connections. */
   readonly connections: number;
   /** Closes every connection. */
   close(): void;

@@ -1,4 +1,3 @@
-/** Slices of a deadline. */
 const SLICES = 10;
 /** Factor by which stalls extend a deadline at most. */
 const MAX_EXTENSION = 2;
@@ -63,7 +62,6 @@ export class StallTolerantDeadline {
   }
 }
 
-/** Error of work that exceeded its deadline. */
 export class DeadlineExceeded extends Error {
   override name = 'DeadlineExceeded';
   /** this process stalled for longer than the deadline, so it is unknown whether the other one was silent */

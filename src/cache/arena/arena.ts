@@ -149,7 +149,6 @@ export class CacheArena {
     return new Uint8Array(this.#memory, this.#outputStart, words[word + 23]! + NARROW_END_BYTES);
   }
 
-  /** Returns the number of bytes of a view. */
   bodyLength(ref: number, view: View): number {
     const words = this.#words;
     return view === 'full' ? words[ref * 2 + 22]! : words[ref * 2 + 23]! + NARROW_END_BYTES;
@@ -206,7 +205,6 @@ export class CacheArena {
     return this.#wasm.hasRoom() !== 0;
   }
 
-  /** Returns the number of slots of the index. */
   get slots(): number {
     return this.#wasm.indexSlots.value;
   }

@@ -206,7 +206,6 @@ interface Pointed {
   /** number of entries that `command` requests */
   named: number;
   command: Buffer;
-  /** number of absent keys */
   absent: number;
 }
 

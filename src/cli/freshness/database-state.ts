@@ -15,7 +15,6 @@ export class DatabaseState {
     this.#sql = sql;
   }
 
-  /** Reads these hotels. */
   async read(ids: string[]): Promise<void> {
     const found = await readHotels(this.#sql, ids);
     for (const id of ids) {

@@ -1,7 +1,6 @@
 import { type Options, parse } from 'csv-parse/sync';
 import { LineFault } from './hotel.ts';
 
-/** Layout of a CSV file. */
 export interface CsvLayout {
   delimiter: string;
   /** fields of the header row, in its order */

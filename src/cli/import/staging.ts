@@ -140,7 +140,6 @@ export class Staging {
     yield* rows.cursor(1_000);
   }
 
-  /** Counts the staged lines. */
   async count(): Promise<Staged> {
     const [counts] = await this.#sql.unsafe<[Staged]>(`
       select count(*)::float8 as lines, count(fault)::float8 as rejected,

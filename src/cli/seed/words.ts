@@ -39,7 +39,6 @@ export function drawName(draw: Draw, city: string): string {
   return draw.chance(0.6) ? `${name} ${city}` : name;
 }
 
-/** Draws a caption for a photo. */
 export function drawCaption(draw: Draw): string {
   return draw.pick(CAPTIONS);
 }

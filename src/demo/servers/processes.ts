@@ -13,7 +13,6 @@ export async function childrenOf(pid: number): Promise<number[]> {
   return (await processes()).filter(({ parent }) => parent === pid).map((child) => child.pid);
 }
 
-/** Returns all descendants of `pid`. */
 export async function descendantsOf(pid: number): Promise<number[]> {
   const all = await processes();
   const found = [pid];

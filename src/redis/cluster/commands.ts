@@ -75,7 +75,6 @@ export class Commands {
     }
   }
 
-  /** `args`: arguments of the script call. */
   #sendScript(args: (string | number | Buffer)[]): Promise<unknown> {
     return this.#cluster.call('eval', STORE_NEWER, ...args.slice(1));
   }
