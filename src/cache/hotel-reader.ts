@@ -18,6 +18,7 @@ const NOTHING = Promise.resolve();
  * one MGET (two with pointers) and to PostgreSQL as one query. Loads in flight are shared.
  */
 export class HotelReader {
+  readonly loader: HotelLoader;
   readonly #local: LocalCache | undefined;
   readonly #redis: RedisHotelReader | undefined;
   readonly #recent: RecentChanges;
@@ -25,7 +26,6 @@ export class HotelReader {
   readonly #origin: HotelRepository;
   readonly #isFeedUp: () => boolean;
   readonly #mayUseOld: (error: unknown) => boolean;
-  readonly #loader: HotelLoader;
   readonly #batcher: LoadBatcher;
 
   /**
@@ -50,7 +50,7 @@ export class HotelReader {
     this.#collections = collections;
     this.#isFeedUp = isFeedUp;
     this.#mayUseOld = mayUseOld;
-    this.#loader = new HotelLoader(origin, redisCache, recent, isFeedUp, count);
+    this.loader = new HotelLoader(origin, redisCache, recent, isFeedUp, count);
     this.#batcher = new LoadBatcher(
       (namespace, keys, owner, collection) =>
         collection === null
@@ -73,16 +73,6 @@ export class HotelReader {
     return this.#batcher.load(namespace, keys, owner, collection);
   }
 
-  /** Handles a change: later loads of the key do not share a load that began before it. */
-  forgetLoads(namespace: Namespace, key: string): void {
-    this.#loader.forget(namespace, key);
-  }
-
-  /** Does the same for every load in flight. */
-  forgetAllLoads(): void {
-    this.#loader.forgetAll();
-  }
-
   async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
     if (keys.length === 0) return { found: [], loaded: NOTHING };
     const began = this.#recent.position;
@@ -101,7 +91,7 @@ export class HotelReader {
       missing.forEach((i, at) => {
         found[i] = answers[at];
       });
-    const loaded = this.#loader.load(namespace, missed, owner).then(
+    const loaded = this.loader.load(namespace, missed, owner).then(
       ({ hotels, beganMs }) => {
         fillIn(hotels);
         this.#storeLocally(namespace, missed, hotels, began, beganMs);
@@ -152,7 +142,7 @@ export class HotelReader {
     }
     if (asked.length === 0) return { found, loaded: NOTHING };
     const missed = asked.map((i) => keys[i]!);
-    const loaded = this.#loader
+    const loaded = this.loader
       .loadWithin(collection, namespace, missed, owner)
       .then(({ hotels, beganMs }) => {
         fill(asked, hotels, beganMs);

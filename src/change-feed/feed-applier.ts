@@ -73,7 +73,7 @@ export class FeedApplier {
     for (const [collection, ids] of message.c ?? []) this.#parts.collections.changed(collection, ids);
     if (message.t?.includes('hotels')) {
       hotelChanges.noteAll();
-      reader.forgetAllLoads();
+      reader.loader.forgetAll();
       local?.clear();
       this.#parts.collections.forget();
       pageIndex.forget();
@@ -96,7 +96,7 @@ export class FeedApplier {
     metrics.feedResets.inc();
     hotelChanges.noteAll();
     keyChanges.noteAll();
-    reader.forgetAllLoads();
+    reader.loader.forgetAll();
     local?.markAllStale();
     this.#parts.collections.forget();
     pageIndex.forget();
@@ -142,7 +142,7 @@ export class FeedApplier {
     parts.feedStatus.lost();
     parts.hotelChanges.clear();
     parts.keyChanges.clear();
-    parts.reader.forgetAllLoads();
+    parts.reader.loader.forgetAll();
     parts.local?.clear();
     parts.redisBatch?.forgetChanges();
     parts.collections.forget();
@@ -169,7 +169,7 @@ export class FeedApplier {
 
   #changed(namespace: Namespace, key: string, version: number): void {
     this.#parts.hotelChanges.note(LETTER[namespace] + key, version);
-    this.#parts.reader.forgetLoads(namespace, key);
+    this.#parts.reader.loader.forget(namespace, key);
     this.#parts.local?.drop(namespace, key);
     this.#parts.redisBatch?.changed(namespace, key, version);
   }
