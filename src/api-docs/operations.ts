@@ -22,6 +22,12 @@ const firstChanges = (hotels: Hotel[]) => ({
   more: false,
 });
 
+/** Returns the examples of a response with these hotels, as keys with and without the scope see them. */
+const views = (hotels: Hotel[], body: (hotels: Hotel[]) => unknown = (same) => same) => ({
+  scoped: { summary: 'With the registry scope', value: body(hotels) },
+  unscoped: { summary: 'Without it', value: body(hotels.map(unscoped)) },
+});
+
 /** Parameters of several operations, by their names in the document. */
 export const parameters = {
   RequestId: {
@@ -43,10 +49,7 @@ const IF_NONE_MATCH = { $ref: '#/components/parameters/IfNoneMatch' };
 
 /** Returns the paths of the document with the seven operations; the examples use these two hotels. */
 export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): Json {
-  const single = {
-    scoped: { summary: 'With the registry scope', value: certified },
-    unscoped: { summary: 'Without it', value: unscoped(certified) },
-  };
+  const single = views([certified], ([hotel]) => hotel);
   const getBy = (parameter: Json) => ({
     parameters: [parameter, IF_NONE_MATCH, REQUEST_ID],
     responses: {
@@ -66,10 +69,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
           'With `registry_id`, the list contains the hotel with that registry id, if any. This requires the `registry` scope.',
         parameters: [...queryParameters(ListParameters), IF_NONE_MATCH, REQUEST_ID],
         responses: {
-          200: success('list', {
-            scoped: { summary: 'With the registry scope', value: [sparse, certified] },
-            unscoped: { summary: 'Without it', value: [sparse, certified].map(unscoped) },
-          }),
+          200: success('list', views([sparse, certified])),
           304: notModified('list'),
           ...failures([
             'limitOutOfBounds',
@@ -93,10 +93,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
           'After 410, discard your copy and begin again without `after`.',
         parameters: [...queryParameters(ChangesParameters), IF_NONE_MATCH, REQUEST_ID],
         responses: {
-          200: success('changes', {
-            scoped: { summary: 'With the registry scope', value: firstChanges([sparse, certified]) },
-            unscoped: { summary: 'Without it', value: firstChanges([sparse, certified].map(unscoped)) },
-          }),
+          200: success('changes', views([sparse, certified], firstChanges)),
           304: notModified('changes'),
           ...failures([
             'changesLimitOutOfBounds',
@@ -155,10 +152,7 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
           channel_ids: [certified.channel_id, 'CH-unknown', sparse.channel_id],
         }),
         responses: {
-          200: success('batch', {
-            scoped: { summary: 'With the registry scope', value: [certified, sparse] },
-            unscoped: { summary: 'Without it', value: [certified, sparse].map(unscoped) },
-          }),
+          200: success('batch', views([certified, sparse])),
           ...failures([
             'bodyNotJson',
             'channelIdsMissing',

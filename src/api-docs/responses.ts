@@ -4,9 +4,9 @@ import { RequestId } from './parameters.ts';
 import { plain } from './schemas.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
-const header = (description: string, schema: object, example: unknown) => ({
+const header = (description: string, schema: object, example: unknown, required = true) => ({
   description,
-  required: true,
+  required,
   schema,
   example,
 });
@@ -50,22 +50,18 @@ export const headers = {
     text('^"[A-Za-z0-9_-]+(\\.(zstd|br|gzip))?"$'),
     '"3q2-7wAAb0cD"',
   ),
-  ContentEncoding: {
-    ...header(
-      'The coding that `Accept-Encoding` preferred, for bodies over 1 KiB. Absent if the body is not compressed',
-      { type: 'string', enum: ['zstd', 'br', 'gzip'] },
-      'zstd',
-    ),
-    required: false,
-  },
-  Link: {
-    ...header(
-      'The `first`, `prev`, `next` and `last` pages (RFC 8288). The last page has no `next`; `last` is named where it is known. Absent if the list is filtered by `registry_id`',
-      text('^<[^>]*>; rel="first"(, <[^>]*>; rel="prev")?(, <[^>]*>; rel="next")?(, <[^>]*>; rel="last")?$'),
-      '</hotels?limit=20&offset=0>; rel="first", </hotels?limit=20&offset=20>; rel="next"',
-    ),
-    required: false,
-  },
+  ContentEncoding: header(
+    'The coding that `Accept-Encoding` preferred, for bodies over 1 KiB. Absent if the body is not compressed',
+    { type: 'string', enum: ['zstd', 'br', 'gzip'] },
+    'zstd',
+    false,
+  ),
+  Link: header(
+    'The `first`, `prev`, `next` and `last` pages (RFC 8288). The last page has no `next`; `last` is named where it is known. Absent if the list is filtered by `registry_id`',
+    text('^<[^>]*>; rel="first"(, <[^>]*>; rel="prev")?(, <[^>]*>; rel="next")?(, <[^>]*>; rel="last")?$'),
+    '</hotels?limit=20&offset=0>; rel="first", </hotels?limit=20&offset=20>; rel="next"',
+    false,
+  ),
   NextLink: header(
     'The next request (RFC 8288): `next` of the body as `after`',
     text('^<[^>]*>; rel="next"$'),
@@ -77,14 +73,12 @@ export const headers = {
     { type: 'string', enum: Object.values(publicErrors).map(({ code }) => code) },
     'hotel_not_found',
   ),
-  ErrorPosition: {
-    ...header(
-      'If the error is about one id of a batch: the index of the first such id, from 0',
-      { type: 'integer', minimum: 0, maximum: MAX_KEYS - 1 },
-      3,
-    ),
-    required: false,
-  },
+  ErrorPosition: header(
+    'If the error is about one id of a batch: the index of the first such id, from 0',
+    { type: 'integer', minimum: 0, maximum: MAX_KEYS - 1 },
+    3,
+    false,
+  ),
   WwwAuthenticate: header('The authentication scheme', { type: 'string', const: 'ApiKey' }, 'ApiKey'),
   AcceptEncoding: header(
     'The codings that request bodies may have: none',

@@ -23,14 +23,18 @@ const RegistryBatch = objectOf({
   ),
 });
 
+const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 const Change = objectOf({
   id: Hotel.properties.id,
-  hotel: { anyOf: [Hotel, { type: 'null' }] },
+  hotel: {
+    description: 'The hotel in its present state; null if it is gone: remove it from your copy',
+    oneOf: [ref('Hotel'), { type: 'null' }],
+  },
 });
 const ChangePage = objectOf({
   changes: {
     type: 'array',
-    items: Change,
+    items: ref('Change'),
     maxItems: MAX_CHANGES,
     description: 'To be applied in this order. A hotel may come more than once, always in its present state',
   },
@@ -45,17 +49,10 @@ const ErrorResponse = objectOf({
 /** Schemas of the bodies, by their names in the document. */
 export function bodySchemas(): Record<string, Json> {
   const hotel = plain(Hotel) as { properties: { images: Json } };
-  hotel.properties.images.items = { $ref: '#/components/schemas/Image' };
-  const change = plain(Change) as { properties: { hotel: Json } };
-  change.properties.hotel = {
-    description: 'The hotel in its present state; null if it is gone: remove it from your copy',
-    oneOf: [{ $ref: '#/components/schemas/Hotel' }, { type: 'null' }],
-  };
-  const changePage = plain(ChangePage) as { properties: { changes: Json } };
-  changePage.properties.changes.items = { $ref: '#/components/schemas/Change' };
+  hotel.properties.images.items = ref('Image');
   return {
-    Change: change,
-    ChangePage: changePage,
+    Change: plain(Change),
+    ChangePage: plain(ChangePage),
     Hotel: hotel,
     Image: plain(Image),
     ErrorResponse: plain(ErrorResponse),
