@@ -1,10 +1,10 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import { type Entry, readEntry } from '../hotels/entry.ts';
 import { LETTER, mayExist, type Namespace } from '../hotels/namespace.ts';
-import { lifetimeMs } from '../redis/lifetime.ts';
 import type { RedisStore } from '../redis/store.ts';
 import {
   type Codec,
+  lifetimeMs,
   type NewerVersionsByKey,
   type RedisCacheOptions,
   VersionedValues,

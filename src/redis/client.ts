@@ -129,10 +129,7 @@ export class Redis implements RedisStore {
   }
 
   remove(keys: string[]): Promise<true | undefined> {
-    return this.#guard(async (): Promise<true> => {
-      await this.#call.inTime(this.#client.unlink(keys));
-      return true;
-    });
+    return this.#guard(() => this.#call.inTime(this.#client.unlink(keys)).then((): true => true));
   }
 
   scan(
