@@ -2,7 +2,6 @@ import { ASSETS } from './assets.ts';
 import { renderGuide } from './guide.ts';
 import { type Deployment, openApiDocument } from './openapi.ts';
 
-/** Writes the documents of a deployment once for all workers, which start faster without the libraries for it. */
 export interface Documents {
   /** JSON */
   openApi: string;
@@ -10,6 +9,7 @@ export interface Documents {
   guide: string;
 }
 
+/** Writes the documents of a deployment once for all workers, which start faster without the libraries for it. */
 export function writeDocuments(deployment: Deployment): Documents {
   return {
     openApi: openApiDocument(deployment),

@@ -149,11 +149,8 @@ export class Collections {
   }
 
   #begin(collection: string, nowMs: number): void {
-    const retryAtMs = this.#retryAtMs.get(collection);
-    if (retryAtMs !== undefined) {
-      if (nowMs < retryAtMs) return;
-      this.#retryAtMs.delete(collection);
-    }
+    if (nowMs < (this.#retryAtMs.get(collection) ?? 0)) return;
+    this.#retryAtMs.delete(collection);
     const held = new HeldCollection(collection, this.#options.repository, nowMs, this.#options.outsideMs);
     this.#held.set(collection, held);
     this.#waiting.push(held);

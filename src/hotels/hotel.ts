@@ -1,11 +1,6 @@
 import { objectOf, type ValueOf } from '../lib/json-schema.ts';
 import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
-/**
- * Hotel of the API, field by field, in the order of a response. Rows and entries derive their types from it, the
- * importer its bounds, the API documentation its descriptions. The constraints of the table (sql/001-hotels.sql) have
- * the same bounds.
- */
 /** Maximum number of photos of a hotel. */
 export const MAX_IMAGES = 3;
 
@@ -27,6 +22,11 @@ export const Image = objectOf({
   caption: orNull(text(), 'Short caption; null if not available'),
 });
 
+/**
+ * Hotel of the API, field by field, in the order of a response. Rows and entries derive their types from it, the
+ * importer its bounds, the API documentation its descriptions. The constraints of the table (sql/001-hotels.sql) have
+ * the same bounds.
+ */
 export const Hotel = objectOf({
   id: {
     type: 'string',

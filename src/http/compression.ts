@@ -93,8 +93,8 @@ export function encodingFor(acceptEncoding: string): Encoding | undefined {
  * threads.
  */
 const MAX_UNDER_WAY = 64;
-let underWay = 0;
 /** Number of bodies being compressed. */
+let underWay = 0;
 const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 16 * 1024 * 1024);
 
 /** Returns false while too many bodies wait for compression; the response is then sent as identity. */

@@ -244,10 +244,9 @@ export class CacheArena {
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
     const number = NUMBER[namespace];
-    const status = this.#wasm.gatherBody(
-      ...([body.length, number, isFull, nowMs, minStoredAtMs, wallMs] as const),
-      missesAbsent ? 1 : 0,
-    );
+    const gaps = missesAbsent ? 1 : 0;
+    const { length } = body;
+    const status = this.#wasm.gatherBody(length, number, isFull, nowMs, minStoredAtMs, wallMs, gaps);
     return this.#batchLookup.take(status, undefined);
   }
 
