@@ -207,15 +207,7 @@ export function buildWorker(
     onRejected: () => metrics.connectionsRejected.inc(),
   });
   shutdown.push('connections', () => server.close());
-  const traffic = {
-    get connections() {
-      return server.connections;
-    },
-    get answered() {
-      return pipeline.answered;
-    },
-  };
-  const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, traffic, () =>
+  const turnover = new ConnectionTurnover(config.CONNECTION_MAX_AGE_S, server, pipeline, () =>
     metrics.connectionsAged.inc(),
   );
   pipeline.isDue = () => turnover.isDue();

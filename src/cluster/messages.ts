@@ -4,8 +4,9 @@ import type { Config } from '../config/config.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
 import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 
-/** State of the change feed when a worker starts. */
-interface Feed {
+/** Data that a worker needs to open its port, with the state of the change feed. */
+export interface Start {
+  type: 'start';
   /** the history of the database */
   history: string;
   generation: string;
@@ -17,11 +18,6 @@ interface Feed {
   unheardSinceMs: number;
   /** the last received position */
   position: FeedPosition | undefined;
-}
-
-/** Data that a worker needs to open its port. */
-export interface Start extends Feed {
-  type: 'start';
   config: Config;
   documents: Documents;
   /** secret of the database's history, which is never logged */

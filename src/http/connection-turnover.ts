@@ -1,10 +1,4 @@
 const MEASURE_EVERY_MS = 1_000;
-interface Traffic {
-  /** that are open */
-  readonly connections: number;
-  /** in all */
-  readonly answered: number;
-}
 
 /**
  * Tells some answers to close their connection, so that connections last for a given time on the average and new
@@ -14,7 +8,8 @@ interface Traffic {
  */
 export class ConnectionTurnover {
   readonly #maxAgeS: number;
-  readonly #traffic: Traffic;
+  readonly #server: { readonly connections: number };
+  readonly #pipeline: { readonly answered: number };
   readonly #onClose: () => void;
   readonly #timer: NodeJS.Timeout | undefined;
   /** answers until the next that closes */
@@ -25,9 +20,15 @@ export class ConnectionTurnover {
   #answersPerS = 0;
 
   /** `maxAgeS`: 0 closes none. `onClose` is called for each response with `Connection: close`. */
-  constructor(maxAgeS: number, traffic: Traffic, onClose: () => void) {
+  constructor(
+    maxAgeS: number,
+    server: { readonly connections: number },
+    pipeline: { readonly answered: number },
+    onClose: () => void,
+  ) {
     this.#maxAgeS = maxAgeS;
-    this.#traffic = traffic;
+    this.#server = server;
+    this.#pipeline = pipeline;
     this.#onClose = onClose;
     if (maxAgeS > 0) this.#timer = setInterval(() => this.#measure(), MEASURE_EVERY_MS).unref();
   }
@@ -46,10 +47,10 @@ export class ConnectionTurnover {
   }
 
   #measure(): void {
-    const { answered, connections } = this.#traffic;
+    const { answered } = this.#pipeline;
     this.#answersPerS = answered - this.#answered;
     this.#answered = answered;
-    const perSecond = connections / this.#maxAgeS;
+    const perSecond = this.#server.connections / this.#maxAgeS;
     this.#credit = Math.min(this.#credit + perSecond, Math.max(1, perSecond));
     if (this.#left === Infinity) this.#draw();
   }
