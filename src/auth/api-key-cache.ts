@@ -2,6 +2,7 @@ import { FEED_DOWN_FRESH_MS } from '../cache/local-cache.ts';
 import type { RecentChanges } from '../cache/recent-changes.ts';
 import { monotonicMs, wallAt } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
+import type { LookupCounter } from '../observability/lookup-counter.ts';
 import type { Postgres } from '../postgres/client.ts';
 import { type Principal, principalOf, unlessExpired } from './access.ts';
 import { hashOf, isWellFormed } from './key.ts';
@@ -9,13 +10,6 @@ import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from './key-record
 import { type CachedKey, KnownKeys } from './known-keys.ts';
 import type { RedisKeyCache } from './redis-key-cache.ts';
 import { HEAD_DIGITS, MAX_EXPECTED, UnknownKeyLimiter } from './unknown-key-limiter.ts';
-
-/** Results of lookups in one tier; absent: the key is rejected. */
-interface LookupCounts {
-  hit: number;
-  absent: number;
-  miss: number;
-}
 
 /**
  * Age after which a key is reloaded in the background. Changes arrive within a second; this bounds the effect of a
@@ -36,8 +30,8 @@ interface ApiKeyCacheOptions {
    */
   mayUseOld: (error: unknown) => boolean;
   unknownTtlMs: number;
-  /** counts of lookups; a method call for each would cost a cached request 1 % of its time */
-  counts: Record<'local' | 'redis' | 'postgres', LookupCounts>;
+  /** counts of lookups; absent: the key is rejected. A method call for each would cost a cached request 1 % of its time */
+  counts: LookupCounter['counts'];
   /** whether one more key that is not known may be looked up */
   mayLookUp: () => boolean | Promise<boolean>;
 }
