@@ -4,6 +4,7 @@ import type { Namespace } from './namespace.ts';
 
 /** End of the narrow view, behind the shared part. */
 const NARROW_END = Buffer.from('null}');
+export const NARROW_END_BYTES = NARROW_END.length;
 
 /** Views of a hotel that a key may read: `narrow` shows `registry_id` as null. */
 export const VIEWS = ['full', 'narrow'] as const;
@@ -86,7 +87,7 @@ export class Entry {
 
   /** Returns the length of the view's JSON in bytes. */
   bodyLength(view: View): number {
-    return view === 'full' ? this.#fullLength : this.#sharedLength + NARROW_END.length;
+    return view === 'full' ? this.#fullLength : this.#sharedLength + NARROW_END_BYTES;
   }
 
   /** Returns the JSON of a view. The full one is a view of `bytes`, the narrow one a copy. */

@@ -1,4 +1,4 @@
-import type { View } from '../../hotels/entry.ts';
+import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import { type Namespace, NUMBER } from '../../hotels/namespace.ts';
 import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
 import { HASH_SEED } from '../../wasm/load.ts';
@@ -19,7 +19,6 @@ export const MAX_KEYS = 1000;
 const MIN_BYTES = 1024 ** 2;
 const MAX_BYTES = 3.5 * 1024 ** 3;
 const MAX_OUTPUT_BYTES = 64 * 1024 ** 2;
-const NARROW_END_BYTES = 5;
 
 interface ArenaStats {
   entries: number;

@@ -1,4 +1,4 @@
-import type { View } from '../../hotels/entry.ts';
+import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
@@ -8,8 +8,6 @@ import { tagAt } from './tag.ts';
 const MISSED = 0;
 const NOTHING = 1;
 const CLOSE = 0x5d;
-/** What ends the narrow view, behind the part that both views have. */
-const NARROW_END_BYTES = 5;
 
 /** Set of ids by their hashes (assembly/hash.ts). */
 export interface Ids {
