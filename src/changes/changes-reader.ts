@@ -162,7 +162,11 @@ export class ChangesReader {
         // the first such read may have begun before the announcement
         if (fruitless > 1) await this.#wait(client, Infinity, Math.min(restMs, SETTLE_MS));
         else
-          await this.#wait(client, position, this.#watch.isUp ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS));
+          await this.#wait(
+            client,
+            position,
+            this.#watch.isUp() ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS),
+          );
       }
       client.waited();
       // of a client that is gone, nobody reads the result

@@ -24,21 +24,16 @@ export interface Wait {
 
 /** Tracks the last announced position in the change log, and wakes waits for a later one. */
 export class PositionWatch {
-  readonly #isLinked: () => boolean;
+  /** returns false if announcements may be missed */
+  readonly isUp: () => boolean;
   #history = '';
   /** undefined: unknown */
   #position: number | undefined;
   readonly #waiters = new Set<Waiter>();
   #isReleased = false;
 
-  /** `isFeedUp`: false if this worker may have missed an announcement. */
   constructor(isFeedUp: () => boolean) {
-    this.#isLinked = isFeedUp;
-  }
-
-  /** Returns false if announcements may be missed. */
-  get isUp(): boolean {
-    return this.#isLinked();
+    this.isUp = isFeedUp;
   }
 
   /** Number of waits for a change in progress. */
@@ -67,10 +62,7 @@ export class PositionWatch {
   /** Returns true if no change after this position was announced. */
   isLast(history: string, position: number): boolean {
     return (
-      this.#position !== undefined &&
-      position >= this.#position &&
-      history === this.#history &&
-      this.#isLinked()
+      this.#position !== undefined && position >= this.#position && history === this.#history && this.isUp()
     );
   }
 

@@ -19,8 +19,8 @@ export class RedisBatchMemory {
   visible: Ids | undefined;
   /** space for a reply with pointers */
   readonly pointers: Buffer;
-  /** a batch of 1000 has commands and tables of 30 to 60 kB, and hits of up to 1 MB; at most 8 MiB of each size are kept */
-  readonly #pool = new BufferPool(
+  /** for copies. A batch of 1000 has commands and tables of 30 to 60 kB, and hits of up to 1 MB; at most 8 MiB of each size are kept */
+  readonly pool = new BufferPool(
     [16 * 1024, 64 * 1024, 256 * 1024, 512 * 1024, 1024 * 1024],
     8 * 1024 * 1024,
   );
@@ -50,22 +50,12 @@ export class RedisBatchMemory {
 
   /** Returns a copy of the command. */
   takeCommand(): Buffer {
-    return this.#pool.copy(this.#part(this.wasm.COMMAND.value, this.result(0)));
+    return this.pool.copy(this.#part(this.wasm.COMMAND.value, this.result(0)));
   }
 
   /** Returns a copy of the table. */
   takeWanted(): Buffer {
-    return this.#pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(1)));
-  }
-
-  /** Returns a copy of the hotels of a batch that the local cache holds. */
-  copyHits(output: Uint8Array): Buffer {
-    return this.#pool.copy(output);
-  }
-
-  /** Takes back a copy, which must not be read afterwards. */
-  giveBack(taken: Buffer): void {
-    this.#pool.giveBack(taken);
+    return this.pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(1)));
   }
 
   #part(start: number, length: number): Buffer {

@@ -116,7 +116,7 @@ export class RedisBatchReader {
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
     const count = wasm.requestPointersOfElements(lookup.misses, NUMBER[namespace], prefixLength);
     if (count === NOT_READ) return undefined;
-    const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), this.#memory.copyHits(output));
+    const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), this.#memory.pool.copy(output));
     return this.#answer(wanted, this.#memory.takeCommand(), view, finish, visible);
   }
 
@@ -153,8 +153,8 @@ export class RedisBatchReader {
     // no entry has arrived: the reader loads and counts all of them
     if (!isAnswered) return finish(wanted.partialResponse());
     // only on this path: after a timeout the late reply is still read into the tables
-    for (const { table } of [wanted, pointed.wanted]) this.#memory.giveBack(table);
-    if (wanted.hits !== EMPTY_ARRAY) this.#memory.giveBack(wanted.hits);
+    for (const { table } of [wanted, pointed.wanted]) this.#memory.pool.giveBack(table);
+    if (wanted.hits !== EMPTY_ARRAY) this.#memory.pool.giveBack(wanted.hits);
     return finished;
   }
 
@@ -175,7 +175,7 @@ export class RedisBatchReader {
   }
 
   #send(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
-    return this.#redis.sendMget(command, keys, reader, () => this.#memory.giveBack(command));
+    return this.#redis.sendMget(command, keys, reader, () => this.#memory.pool.giveBack(command));
   }
 
   /** Follows the pointers in the memory. */
