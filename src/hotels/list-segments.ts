@@ -93,6 +93,11 @@ export class ListSegments {
     return true;
   }
 
+  /** Number of segments with invalid counts. */
+  get uncountedCount(): number {
+    return this.#uncounted.size;
+  }
+
   /** Returns at most `most` segments with invalid counts, the longest invalid ones first. */
   uncounted(most: number): Segment[] {
     return [...this.#uncounted].sort((a, b) => a.countedAt - b.countedAt || a.index - b.index).slice(0, most);

@@ -14,6 +14,8 @@ const MAX_WAIT_MS = 1_000;
 /** Pause after a failure, before the counting is resumed. */
 const TRY_AGAIN_MS = 250;
 const MAX_FAILURES = 20;
+/** Time without an insert or a delete, at least, before many invalid counts are completed in the background. */
+const QUIET_MS = 1_000;
 
 /** The list in PostgreSQL. */
 type ListSource = Pick<IdList, keyof IdList>;
@@ -42,6 +44,10 @@ export class PageIndex {
   /** ids inserted or deleted while a segment is being divided */
   #moved: string[] | undefined;
   #isSettling = false;
+  /** counts are completed although no request waits for them */
+  #isCountingAll = false;
+  #quietTimer: NodeJS.Timeout | undefined;
+  #movedSinceTimer = false;
   #progress = Promise.withResolvers<void>();
   #waiting = 0;
 
@@ -67,6 +73,8 @@ export class PageIndex {
   moved(id: string): void {
     this.#moved?.push(id);
     this.#blocks.drop(this.#segments.moved(id));
+    this.#movedSinceTimer = true;
+    if (!this.#quietTimer) this.#awaitQuiet();
   }
 
   /** Invalidates the whole index. */
@@ -167,6 +175,22 @@ export class PageIndex {
     return undefined;
   }
 
+  /**
+   * Counts in the background after the end of an import, whose many invalid segments would be counted while a request
+   * waits. A few are left to the requests: one query counts them.
+   */
+  #awaitQuiet(): void {
+    if (this.#movedSinceTimer) {
+      this.#movedSinceTimer = false;
+      this.#quietTimer = setTimeout(() => this.#awaitQuiet(), QUIET_MS).unref();
+      return;
+    }
+    this.#quietTimer = undefined;
+    if (this.#segments.uncountedCount <= COUNTS_PER_QUERY) return;
+    this.#isCountingAll = true;
+    this.prepare();
+  }
+
   /** Resolves after the next count; rejects if PostgreSQL is unavailable. */
   async #nextProgress(untilMs: number): Promise<void> {
     this.#waiting++;
@@ -182,11 +206,12 @@ export class PageIndex {
     }
   }
 
-  /** Divides long segments, and counts invalid ones while requests wait for them, by sequential bounded queries. */
+  /** Divides long segments, and counts invalid ones while requests wait or all are due, by sequential bounded queries. */
   async #settle(): Promise<void> {
     this.#isSettling = true;
     for (let failures = 0; failures <= MAX_FAILURES; ) {
-      const uncounted = this.#waiting > 0 ? this.#segments.uncounted(COUNTS_PER_QUERY) : [];
+      const isDue = this.#waiting > 0 || this.#isCountingAll;
+      const uncounted = isDue ? this.#segments.uncounted(COUNTS_PER_QUERY) : [];
       const long = this.#segments.firstLong;
       if (uncounted.length === 0 && !long) break;
       try {
@@ -201,6 +226,7 @@ export class PageIndex {
       }
     }
     this.#isSettling = false;
+    this.#isCountingAll = false;
   }
 
   #progressed(error?: unknown): void {
