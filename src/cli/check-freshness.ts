@@ -1,3 +1,4 @@
+import { Option } from 'commander';
 import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { parseDuration, parseWhole } from './common/arguments.ts';
@@ -17,7 +18,11 @@ export function addCommand(program: CliCommand): void {
       'compare a running deployment, GET /changes included, with PostgreSQL while both change; read-only',
     )
     .requiredOption('--url <url>', 'base address of the API, including BASE_PATH')
-    .option('--for <duration>', 'duration: 30s, 10m, 1h', parseDuration, 30)
+    .addOption(
+      new Option('--for <duration>', 'duration of the check: 30s, 10m, 1h')
+        .argParser(parseDuration)
+        .default(30, '30s'),
+    )
     .option(
       '--connections <n>',
       'connections to the API: several per worker, so that each worker is checked',

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { Option } from 'commander';
 import type { Row, Sql, TransactionSql } from 'postgres';
 import { hashOf, makeKey } from '../auth/key.ts';
 import { Failure } from '../lib/failure.ts';
@@ -53,19 +54,20 @@ export function addCommand(program: CliCommand): void {
     .command('create')
     .description('create a key and print it once; only its hash is stored')
     .requiredOption('--name <name>', 'name of the key holder', parseText(200))
-    .option('--scope <scope>', 'additional scope: registry (may be repeated)', collectScope, [])
-    .option(
-      '--expires <time>',
-      'a date (00:00 UTC) or an ISO time; by default the key never expires',
-      (text) => parseExpiry(text),
+    .addOption(
+      new Option('--scope <scope>', 'additional scope: registry; may be repeated')
+        .argParser(collectScope)
+        .default([], 'none'),
     )
-    .option(
-      '--rate-limit <rate>',
-      'rate limit per instance: 200/s, 6000/m, 100000/h; by default none',
-      parseRateLimit,
-      null,
+    .option('--expires <time>', 'a date (00:00 UTC) or an ISO time (default: never)', (text) =>
+      parseExpiry(text),
     )
-    .option('--collection <id>', 'collection whose hotels the key sees; by default it sees all hotels')
+    .addOption(
+      new Option('--rate-limit <rate>', 'rate limit: 200/s, 6000/m, 100000/h')
+        .argParser(parseRateLimit)
+        .default(null, 'none'),
+    )
+    .option('--collection <id>', 'collection whose hotels the key sees (default: all hotels)')
     .json('{"id","name","key","scopes","expires_at"}, "rate_limit" and "collection" if there is one')
     .examples(
       'hotel-api keys create --name "Acme Travel"',
@@ -95,7 +97,7 @@ export function addCommand(program: CliCommand): void {
     .command('limit')
     .description('set the rate limit of a key; in force everywhere within one second')
     .argument('<id>', 'the id that create and list print')
-    .argument('<rate>', '200/s, 6000/m or 100000/h per instance, or none', parseRateLimit)
+    .argument('<rate>', '200/s, 6000/m, 100000/h or none', parseRateLimit)
     .json('{"id","name","rate_limit"}')
     .examples('hotel-api keys limit key_Ab3dEf6hIj9k 200/s', 'hotel-api keys limit key_Ab3dEf6hIj9k none')
     .action(limit);
@@ -106,11 +108,10 @@ export function addCommand(program: CliCommand): void {
       'create a successor with the same name, scopes, rate limit, collection and expiry; the old key works until the grace time ends',
     )
     .argument('<id>', 'the id of the old key')
-    .option(
-      '--grace <duration>',
-      'how long the old key remains valid: 90s, 15m, 24h, 7d',
-      parseDuration,
-      DAY_S,
+    .addOption(
+      new Option('--grace <duration>', 'how long the old key remains valid: 90s, 15m, 24h, 7d')
+        .argParser(parseDuration)
+        .default(DAY_S, '24h'),
     )
     .option('--json', 'print one JSON document about the new key, as create does')
     .examples('hotel-api keys rotate key_Ab3dEf6hIj9k', 'hotel-api keys rotate key_Ab3dEf6hIj9k --grace 7d')

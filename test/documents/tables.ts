@@ -19,6 +19,7 @@ export const TABLES: Record<string, () => string | Promise<string>> = {
   alerts,
   errors,
   commands,
+  options,
   ...figures,
 };
 
@@ -125,15 +126,44 @@ function errors(): string {
   return table(['Status', '`x-error-code`', '`error`', 'Meaning'], rows);
 }
 
+/** Every command without subcommands, with its path, such as `keys create`. */
+const leaves = program.commands.flatMap((command) =>
+  command.commands.length > 0
+    ? command.commands.map((each) => ({ path: `${command.name()} ${each.name()}`, command: each }))
+    : [{ path: command.name(), command }],
+);
+
 function commands(): string {
-  const rows = program.commands.flatMap((command) =>
-    (command.commands.length > 0 ? command.commands : [command]).map((each) => {
-      const path = each === command ? each.name() : `${command.name()} ${each.name()}`;
-      const operands = each.registeredArguments.map((argument) =>
-        argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
-      );
-      return [code([path, ...operands].join(' ')), each.description()];
-    }),
-  );
+  const rows = leaves.map(({ path, command }) => {
+    const operands = command.registeredArguments.map((argument) =>
+      argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
+    );
+    return [code([path, ...operands].join(' ')), command.description()];
+  });
   return table(['Command', 'Effect'], rows);
+}
+
+/** Returns the arguments and options of each command; the first of them names the command. */
+function options(): string {
+  const rows = leaves.flatMap(({ path, command }) => {
+    const found = [
+      ...command.registeredArguments.map((argument) => [argument.name(), described(argument)]),
+      ...command.options.map((option) => [option.flags, described(option, option.mandatory)]),
+    ];
+    return found.map(([name, meaning], i) => [i === 0 ? code(path) : '', code(name!), meaning!]);
+  });
+  return table(['Command', 'Argument or option', 'Meaning'], rows);
+}
+
+function described(
+  {
+    description,
+    defaultValue,
+    defaultValueDescription,
+  }: { description: string; defaultValue?: unknown; defaultValueDescription?: string | undefined },
+  isRequired = false,
+): string {
+  if (isRequired) return `${description} (required)`;
+  if (defaultValue === undefined) return description;
+  return `${description} (default: ${defaultValueDescription ?? defaultValue})`;
 }
