@@ -21,7 +21,7 @@ interface DemoOptions {
 }
 
 const DATABASE = 'hotels';
-/** Of three hotels, for the third key. */
+/** The collection that the third key sees. */
 const COLLECTION = 'demo';
 const LOGIN = 'hotel_api';
 /** connections of a worker, the primary's and some spare: see DATABASE_POOL_SIZE */
@@ -100,7 +100,7 @@ export async function runDemo(
   return `The service has exited (${signal ?? `code ${code}`}); the demo stops.`;
 }
 
-/** Creates the database, the login of the service, hotels and two keys. */
+/** Creates the database, the login of the service, hotels and three keys. */
 async function fill(
   server: PostgresServer,
   hotelCount: number,

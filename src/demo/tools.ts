@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Creates a folder with the demo's commands. `key` and `narrow` are headers for curl, `hotel-api` is the command line
- * on the demo's database, and `sql` runs a statement there. Only its owner may read it.
+ * Creates a folder with the demo's commands. `key`, `narrow` and `collection` are headers for curl, `hotel-api` is the command
+ * line on the demo's database, and `sql` runs a statement there. Only its owner may read it.
  */
 export async function makeTools(demo: {
   ownerUrl: string;
