@@ -11,7 +11,7 @@ import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { MAX_UNHEARD_MS, type UnheardTime } from '../postgres/unheard-time.ts';
+import { type FeedSilence, MAX_FEED_SILENCE_MS } from '../postgres/feed-silence.ts';
 import { Confirmation } from './confirmation.ts';
 import type { FeedStatus } from './feed-status.ts';
 import { announcedBy, type FeedMessage } from './messages.ts';
@@ -29,7 +29,7 @@ interface WorkerCaches {
   redisHotels: RedisHotelCache | undefined;
   redisKeys: RedisKeyCache | undefined;
   feedStatus: FeedStatus;
-  unheardTime: UnheardTime;
+  feedSilence: FeedSilence;
   logPositions: PositionWatch;
   metrics: Metrics;
 }
@@ -39,7 +39,7 @@ export class FeedApplier {
   readonly #parts: WorkerCaches;
   readonly #confirmation = new Confirmation();
   /**
-   * Resets whose stale values may be used in an outage, the oldest first: the time of each, and `unheardTime.availableMs`
+   * Resets whose stale values may be used in an outage, the oldest first: the time of each, and `feedSilence.availableMs`
    * from which its values are dropped
    */
   readonly #resets: { atMs: number; dropFromMs: number }[] = [];
@@ -90,7 +90,7 @@ export class FeedApplier {
    * are used for what is left of the time for which it may have been available without a message.
    */
   reset(): void {
-    const { feedStatus, unheardTime, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } =
+    const { feedStatus, feedSilence, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } =
       this.#parts;
     feedStatus.lost();
     metrics.feedResets.inc();
@@ -101,8 +101,8 @@ export class FeedApplier {
     this.#parts.collections.forget();
     pageIndex.forget();
     apiKeys.markAllStale();
-    const usableMs = MAX_UNHEARD_MS - unheardTime.ms;
-    this.#resets.push({ atMs: monotonicMs(), dropFromMs: unheardTime.availableMs + usableMs });
+    const usableMs = MAX_FEED_SILENCE_MS - feedSilence.ms;
+    this.#resets.push({ atMs: monotonicMs(), dropFromMs: feedSilence.availableMs + usableMs });
     this.dropStale();
   }
 
@@ -111,9 +111,9 @@ export class FeedApplier {
    * reset.
    */
   dropStale(): void {
-    const { unheardTime, local, apiKeys } = this.#parts;
+    const { feedSilence, local, apiKeys } = this.#parts;
     for (let first = this.#resets[0]; first !== undefined; first = this.#resets[0]) {
-      if (unheardTime.availableMs < first.dropFromMs) return;
+      if (feedSilence.availableMs < first.dropFromMs) return;
       this.#resets.shift();
       local?.dropStale(first.atMs);
       apiKeys.dropStale(first.atMs);
@@ -125,9 +125,9 @@ export class FeedApplier {
    * values do not contain the sleep, so they are marked as stale.
    */
   clockStepped(byMs: number, sleptMs: number): void {
-    const { feedStatus, unheardTime, local, apiKeys } = this.#parts;
+    const { feedStatus, feedSilence, local, apiKeys } = this.#parts;
     if (sleptMs > 0) {
-      unheardTime.slept(sleptMs);
+      feedSilence.slept(sleptMs);
       local?.markAllStale();
       apiKeys.markAllStale();
     }

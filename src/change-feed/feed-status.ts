@@ -1,6 +1,6 @@
 import { monotonicMs } from '../lib/clock.ts';
+import type { FeedSilence } from '../postgres/feed-silence.ts';
 import type { FeedPosition } from '../postgres/replica.ts';
-import type { UnheardTime } from '../postgres/unheard-time.ts';
 import { MAX_SILENCE_MS } from './listener.ts';
 
 /**
@@ -12,16 +12,16 @@ const FRESH_MS = 900;
 export class FeedStatus {
   #receivedAtMs = -Infinity;
   #position: FeedPosition | undefined;
-  readonly #unheardTime: UnheardTime;
+  readonly #feedSilence: FeedSilence;
 
-  constructor(unheardTime: UnheardTime) {
-    this.#unheardTime = unheardTime;
+  constructor(feedSilence: FeedSilence) {
+    this.#feedSilence = feedSilence;
   }
 
   /** `agoMs`: time since the instance received the message. */
   received(position: FeedPosition | undefined, agoMs: number): void {
     this.#receivedAtMs = monotonicMs() - agoMs;
-    this.#unheardTime.heard(this.#receivedAtMs);
+    this.#feedSilence.received(this.#receivedAtMs);
     this.#position = position;
   }
 

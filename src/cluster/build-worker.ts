@@ -24,7 +24,7 @@ import { RequestPipeline } from '../http/request-pipeline.ts';
 import { openServer } from '../http/server.ts';
 import { compareClocks, monotonicMs } from '../lib/clock.ts';
 import { AccessLog } from '../observability/access-log.ts';
-import { MAX_UNHEARD_MS, UnheardTime } from '../postgres/unheard-time.ts';
+import { FeedSilence, MAX_FEED_SILENCE_MS } from '../postgres/feed-silence.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import { type LeaseRequest, UNKNOWN_KEYS_ID } from '../rate-limit/rate-limit.ts';
 import { Redis } from '../redis/client.ts';
@@ -60,8 +60,8 @@ export function buildWorker(
   requestLeases: (requests: LeaseRequest[]) => void,
 ) {
   const { config, shutdown, metrics } = context;
-  const unheardTime = new UnheardTime();
-  const feedStatus = new FeedStatus(unheardTime);
+  const feedSilence = new FeedSilence();
+  const feedStatus = new FeedStatus(feedSilence);
   const hotelChanges = new RecentChanges();
   const keyChanges = new RecentChanges();
   const forgetting = setInterval(() => {
@@ -70,31 +70,31 @@ export function buildWorker(
   }, FORGET_EVERY_MS);
   shutdown.push('recent changes', () => clearInterval(forgetting));
 
-  const { postgres, replicas } = openPostgres(context, () => feedStatus.announced, unheardTime);
+  const { postgres, replicas } = openPostgres(context, () => feedStatus.announced, feedSilence);
   const redisCache = openRedis(context, config.REDIS_TIMEOUT_MS, (seconds, succeeded) =>
     metrics.called('redis', seconds, succeeded),
   );
   const origin = new HotelRepository(replicas ?? postgres);
   let checkedAtMs = monotonicMs();
-  /** Returns the `UnheardTime`, a stop of this process and a sleep of the machine included. */
-  const unheardMs = () => {
+  /** Returns the silence of the feed, a stop of this process and a sleep of the machine included. */
+  const feedSilenceMs = () => {
     compareClocks();
     const nowMs = monotonicMs();
-    if (nowMs - checkedAtMs > STALL_MS) unheardTime.stopped(checkedAtMs, nowMs);
+    if (nowMs - checkedAtMs > STALL_MS) feedSilence.stopped(checkedAtMs, nowMs);
     checkedAtMs = nowMs;
     feedApplier.dropStale();
-    return unheardTime.ms;
+    return feedSilence.ms;
   };
-  const lacksLittle = () => unheardMs() <= MAX_UNHEARD_MS;
+  const isSilenceShort = () => feedSilenceMs() <= MAX_FEED_SILENCE_MS;
   const checking = setInterval(() => {
-    unheardMs();
+    feedSilenceMs();
     if (!feedStatus.up) void postgres.check();
   }, CHECK_EVERY_MS);
   shutdown.push('checks of PostgreSQL', () => clearInterval(checking));
   // while PostgreSQL is unavailable no other tier can answer
-  const mayUseOld = (error: unknown) => isOutage(error) && lacksLittle();
+  const mayUseOld = (error: unknown) => isOutage(error) && isSilenceShort();
   const isTrusted = (nowMs = monotonicMs()) =>
-    feedStatus.isUp(nowMs) || (postgres.wasOpenWithin(FEED_FOLLOWS_MS) && lacksLittle());
+    feedStatus.isUp(nowMs) || (postgres.wasOpenWithin(FEED_FOLLOWS_MS) && isSilenceShort());
   const local =
     config.L1_MAX_BYTES === 0
       ? undefined
@@ -178,7 +178,7 @@ export function buildWorker(
     redisHotels: redisCache?.hotels,
     redisKeys: redisCache?.keys,
     feedStatus,
-    unheardTime,
+    feedSilence,
     metrics,
   });
   const accessLog = new AccessLog(context.log, {
@@ -225,8 +225,8 @@ export function buildWorker(
     limiter,
     feedStatus,
     feedApplier,
-    unheardTime,
-    unheardMs,
+    feedSilence,
+    feedSilenceMs,
     logPositions,
     pipeline,
     server,

@@ -15,7 +15,7 @@ export interface Start {
   /** time of the last message, by `systemMs`; -Infinity if there was none */
   receivedAtMs: number;
   /** the same for changes of the time in which PostgreSQL was available: changes since then may be unknown */
-  unheardSinceMs: number;
+  silentSinceMs: number;
   /** the last received position */
   position: FeedPosition | undefined;
   config: Config;
@@ -52,13 +52,13 @@ export type ToPrimary =
   | { type: 'up' }
   | { type: 'listening' }
   /**
-   * its metrics, and its `UnheardTime` at `atMs` by `systemMs`, once a second and on request; also a sign that it is alive
+   * its metrics, and the `FeedSilence` at `atMs` by `systemMs`, once a second and on request; also a sign that it is alive
    */
   | {
       type: 'metrics';
       metrics: object[];
       defaultMetrics: object[] | undefined;
-      unheardMs: number;
+      feedSilenceMs: number;
       atMs: number;
     }
   /** requests leases of rate limits; answered by `grant` */

@@ -2,9 +2,9 @@ import { replicaUrlsOf } from '../config/connection-addresses.ts';
 import type { Dependency } from '../observability/metrics.ts';
 import { Postgres } from '../postgres/client.ts';
 import { openDatabase } from '../postgres/connect.ts';
+import type { FeedSilence } from '../postgres/feed-silence.ts';
 import { type FeedPosition, Replica } from '../postgres/replica.ts';
 import { Replicas } from '../postgres/replicas.ts';
-import type { UnheardTime } from '../postgres/unheard-time.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /** PostgreSQL for a worker. */
@@ -15,16 +15,16 @@ interface OpenPostgres {
 }
 
 /**
- * Connects to PostgreSQL and its replicas. `announced`: returns the last received position. `unheardTime`
+ * Connects to PostgreSQL and its replicas. `announced`: returns the last received position. `feedSilence`
  * records when the primary server is available; replicas do not count.
  */
 export function openPostgres(
   context: ProcessContext,
   announced: () => FeedPosition | undefined,
-  unheardTime: UnheardTime,
+  feedSilence: FeedSilence,
 ): OpenPostgres {
   const { config, shutdown, metrics } = context;
-  const open = (url: () => string, dependency: Dependency, timeoutMs: number, unheard?: UnheardTime) =>
+  const open = (url: () => string, dependency: Dependency, timeoutMs: number, silence?: FeedSilence) =>
     new Postgres(
       () =>
         openDatabase(url(), config.DATABASE_POOL_SIZE, {
@@ -36,9 +36,9 @@ export function openPostgres(
       { connections: config.DATABASE_POOL_SIZE, queueLimit: config.DATABASE_QUEUE_LIMIT, timeoutMs },
       context.onBreaker(dependency),
       (seconds, succeeded) => metrics.called(dependency, seconds, succeeded),
-      unheard,
+      silence,
     );
-  const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, unheardTime);
+  const postgres = open(() => config.DATABASE_URL, 'postgres', config.DATABASE_TIMEOUT_MS, feedSilence);
   shutdown.push('PostgreSQL', () => postgres.close());
   const urls = replicaUrlsOf(config);
   if (urls.length === 0) return { postgres, replicas: undefined };

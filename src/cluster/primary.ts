@@ -137,7 +137,7 @@ export async function runPrimary(given: Config): Promise<void> {
       generation,
       isUp: listener.isUp,
       receivedAtMs,
-      unheardSinceMs: Math.max(systemMs() - workers!.unheardMs, receivedAtMs),
+      silentSinceMs: Math.max(systemMs() - workers!.feedSilenceMs, receivedAtMs),
       position: announced,
       secret,
     }),

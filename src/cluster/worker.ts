@@ -53,7 +53,7 @@ function startWorker({
       type: 'metrics',
       metrics: json,
       defaultMetrics: ofProcess,
-      unheardMs: parts.unheardMs(),
+      feedSilenceMs: parts.feedSilenceMs(),
       atMs: systemMs(),
     });
   };
@@ -119,9 +119,9 @@ function startWorker({
     process.exit(0);
   };
 
-  parts.unheardTime.available(monotonicMs());
+  parts.feedSilence.available(monotonicMs());
   if (feed.isUp) parts.feedStatus.received(feed.position, systemMs() - feed.receivedAtMs);
-  else parts.unheardTime.heard(monotonicMs() - (systemMs() - feed.unheardSinceMs));
+  else parts.feedSilence.received(monotonicMs() - (systemMs() - feed.silentSinceMs));
   onClockStep((byMs, sleptMs) => feedApplier.clockStepped(byMs, sleptMs));
   start().catch(fail);
   return (message) => {

@@ -44,8 +44,8 @@ export class Workers {
   readonly #metrics: Metrics;
   readonly #startOf: (number: number, mayWarmUp: boolean) => Start;
   readonly #handles = new Map<number, WorkerHandle>();
-  /** `UnheardTime` in ms that the worker with this number, or its predecessor, reported last */
-  readonly #unheard = new Map<number, number>();
+  /** by number, the `FeedSilence` in ms that a worker or its predecessor reported last */
+  readonly #silenceMsByNumber = new Map<number, number>();
   /** time of the last report of any worker, by `systemMs` */
   #reportedAtMs = -Infinity;
   /** metrics of ended workers, until they are summed */
@@ -96,9 +96,9 @@ export class Workers {
    * Returns the maximum time in ms for which PostgreSQL was available without a message of the change feed, as the workers
    * reported it; the time since the last report counts. Infinity before the first report.
    */
-  get unheardMs(): number {
-    if (this.#unheard.size === 0) return Infinity;
-    return Math.max(...this.#unheard.values()) + systemMs() - this.#reportedAtMs;
+  get feedSilenceMs(): number {
+    if (this.#silenceMsByNumber.size === 0) return Infinity;
+    return Math.max(...this.#silenceMsByNumber.values()) + systemMs() - this.#reportedAtMs;
   }
 
   /** Records that the machine slept for this long. PostgreSQL may have been available meanwhile. */
@@ -199,7 +199,7 @@ export class Workers {
         break;
       case 'metrics':
         handle.metrics = message.metrics as MetricsJson;
-        this.#unheard.set(handle.number, message.unheardMs);
+        this.#silenceMsByNumber.set(handle.number, message.feedSilenceMs);
         this.#reportedAtMs = Math.max(this.#reportedAtMs, message.atMs);
         if (!message.defaultMetrics) break;
         handle.defaultMetrics = message.defaultMetrics;

@@ -5,7 +5,7 @@ import { CircuitBreaker, type OnCall } from '../lib/circuit-breaker.ts';
 import { DeadlineExceeded, StallTolerantDeadline, withDeadline } from '../lib/deadline.ts';
 import { WaitQueue } from '../lib/wait-queue.ts';
 import { completed, withoutHoles } from './connect.ts';
-import { UnheardTime } from './unheard-time.ts';
+import { FeedSilence } from './feed-silence.ts';
 
 /**
  * SQLSTATE classes and codes of an unavailable server: connection, login, resources, operator intervention, and a
@@ -62,7 +62,7 @@ export class Postgres {
   readonly #limits: { connections: number; queueLimit: number; timeoutMs: number };
   readonly #breaker: CircuitBreaker;
   readonly #onCall: OnCall;
-  readonly #unheardTime: UnheardTime;
+  readonly #feedSilence: FeedSilence;
   #sql: Sql;
   #running = 0;
   /** consecutive timeouts on the present connections, or on those that replaced them */
@@ -80,10 +80,10 @@ export class Postgres {
     limits: { connections: number; queueLimit: number; timeoutMs: number },
     onBreaker: (open: boolean, reason: string) => void,
     onCall: OnCall = () => {},
-    unheardTime = new UnheardTime(),
+    feedSilence = new FeedSilence(),
   ) {
     this.#onCall = onCall;
-    this.#unheardTime = unheardTime;
+    this.#feedSilence = feedSilence;
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
@@ -103,8 +103,8 @@ export class Postgres {
       failuresToOpen: FAILURES_TO_OPEN,
       probeEveryMs: 250,
       onChange: (open, reason) => {
-        if (open) unheardTime.outageBegan();
-        else unheardTime.outageEnded(performance.now());
+        if (open) feedSilence.outageBegan();
+        else feedSilence.outageEnded(performance.now());
         onBreaker(open, reason);
       },
     });
@@ -134,7 +134,7 @@ export class Postgres {
   feedReconnected(): void {
     const isQuiet = performance.now() - this.#answeredAtMs > QUIET_MS;
     if (isQuiet) this.reconnect(this.#limits.timeoutMs / 1_000);
-    this.#unheardTime.available(performance.now());
+    this.#feedSilence.available(performance.now());
     this.#breaker.probeNow();
   }
 
@@ -343,7 +343,7 @@ export class Postgres {
 
   #answered(): void {
     this.#answeredAtMs = performance.now();
-    this.#unheardTime.available(this.#answeredAtMs);
+    this.#feedSilence.available(this.#answeredAtMs);
   }
 
   /** Probes the server while queries run and none was answered recently. */

@@ -32,13 +32,13 @@ it('changes that bypassed the triggers are found by reconciliation, corrected ev
   await allWorkers.until('/hotels/h1', status(200), 1_000, key);
 
   await withoutTriggers(service.sql, async (sql) => {
-    await sql`update hotels set name = 'unheard' where id = 'h7'`;
+    await sql`update hotels set name = 'unannounced' where id = 'h7'`;
     await sql`delete from hotels where id = 'h8'`;
     await sql`insert into hotels (id, name, version) values ('nowhere', 'here', nextval('hotel_api_versions'))`;
     await sql`update api_keys set revoked_at = now() where key_sha256 = ${Buffer.from(hashOf(key), 'hex')}`;
   });
   await Promise.all([
-    allWorkers.until('/hotels/h7', named('unheard'), TIMEOUT_MS),
+    allWorkers.until('/hotels/h7', named('unannounced'), TIMEOUT_MS),
     allWorkers.until('/hotels/h8', status(404), TIMEOUT_MS),
     allWorkers.until('/hotels/nowhere', named('here'), TIMEOUT_MS),
     allWorkers.until('/hotels/h1', status(401), TIMEOUT_MS, key),
@@ -66,7 +66,7 @@ it('reconciliation finds nothing in a correct state, and finds changes that bypa
   await inProcess.settle();
   expect(await inProcess.compare()).toEqual({ entries: [], keys: [] });
 
-  await withoutTriggers(inProcess.sql, (sql) => sql`update hotels set name = 'unheard' where id = 'h7'`);
+  await withoutTriggers(inProcess.sql, (sql) => sql`update hotels set name = 'unannounced' where id = 'h7'`);
   expect(new Set((await inProcess.compare()).entries.map(({ id }) => id))).toEqual(new Set(['h7']));
 });
 

@@ -26,7 +26,7 @@ import { MacSecret } from '../../src/lib/mac.ts';
 import { Events } from '../../src/observability/events.ts';
 import { openLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
-import { UnheardTime } from '../../src/postgres/unheard-time.ts';
+import { FeedSilence } from '../../src/postgres/feed-silence.ts';
 import { Redis } from '../../src/redis/client.ts';
 import { closeAtEnd } from './cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
@@ -77,8 +77,8 @@ export class InProcessWorker {
   readonly collectionRepository: CollectionRepository;
   readonly collections: Collections;
   readonly #feedApplier: FeedApplier;
-  readonly #unheardTime = new UnheardTime();
-  readonly #feedStatus = new FeedStatus(this.#unheardTime);
+  readonly #feedSilence = new FeedSilence();
+  readonly #feedStatus = new FeedStatus(this.#feedSilence);
 
   constructor(sql: Sql, redis: Redis, generation: string) {
     const redisCache = new RedisHotelCache(redis, REDIS_CACHE_OPTIONS);
@@ -142,7 +142,7 @@ export class InProcessWorker {
       redisHotels: redisCache,
       redisKeys: redisKeys,
       feedStatus: this.#feedStatus,
-      unheardTime: this.#unheardTime,
+      feedSilence: this.#feedSilence,
       logPositions: new PositionWatch(isFeedUp),
       metrics: METRICS,
     });

@@ -201,7 +201,7 @@ describe('a worker that is ordered to drain during its start', () => {
       generation: '1',
       isUp: false,
       receivedAtMs: -Infinity,
-      unheardSinceMs: -Infinity,
+      silentSinceMs: -Infinity,
       position: undefined,
       secret: new Uint8Array(32),
       warmUpMs: 0,

@@ -1,8 +1,8 @@
 /**
- * Maximum time for which PostgreSQL was available without a message of the change feed. A feed on a dead connection is back
- * within it. Beyond it, cached values may lack changes that clients have seen, and are not used in an outage.
+ * Maximum silence after which cached values are used in an outage. A feed on a dead connection is back within it. Beyond
+ * it, cached values may lack changes that clients have seen.
  */
-export const MAX_UNHEARD_MS = 4_500;
+export const MAX_FEED_SILENCE_MS = 4_500;
 /**
  * Time after an answer in which PostgreSQL counts as available, if an outage follows. A circuit breaker that opens and closes
  * again and again, while PostgreSQL serves others, would otherwise hide nearly all of the time.
@@ -10,11 +10,11 @@ export const MAX_UNHEARD_MS = 4_500;
 const AVAILABLE_AFTER_ANSWER_MS = 1_000;
 
 /**
- * Measures for how long PostgreSQL was available since the last message of the change feed. Clients may have seen changes of
- * that time which this worker did not receive. Of an outage only its first second counts. Times are those of
- * `performance.now()`.
+ * Measures the silence of the change feed: for how long PostgreSQL was available since the last message. Clients may have
+ * seen changes of that time which this worker did not receive. Of an outage only its first second counts. Times are those
+ * of `performance.now()`.
  */
-export class UnheardTime {
+export class FeedSilence {
   /** time for which PostgreSQL was available before `#sinceMs` */
   #earlierMs = 0;
   /** the first answer, or the end of the last outage */
@@ -22,14 +22,14 @@ export class UnheardTime {
   #availableAtMs = -Infinity;
   #inOutage = false;
   /** `availableMs` at the last message */
-  #heardMs = -Infinity;
+  #receivedMs = -Infinity;
 
   /** Records a message of the change feed that was received at this time. */
-  heard(atMs: number): void {
+  received(atMs: number): void {
     if (!this.#inOutage) this.available(atMs);
     // PostgreSQL is unavailable to this process only
     else this.#earlierMs += Math.max(0, Math.min(atMs - this.#availableAtMs, AVAILABLE_AFTER_ANSWER_MS));
-    this.#heardMs = this.availableMs - Math.max(0, this.#availableAtMs - atMs);
+    this.#receivedMs = this.availableMs - Math.max(0, this.#availableAtMs - atMs);
     this.#availableAtMs = Math.max(this.#availableAtMs, atMs);
   }
 
@@ -74,8 +74,8 @@ export class UnheardTime {
     return this.#earlierMs + (this.#inOutage ? 0 : Math.max(0, this.#availableAtMs - this.#sinceMs));
   }
 
-  /** Returns the time in ms until PostgreSQL was last known to be available; Infinity if no message was received. */
+  /** Returns the silence in ms until PostgreSQL was last known to be available; Infinity if no message was received. */
   get ms(): number {
-    return this.availableMs - this.#heardMs;
+    return this.availableMs - this.#receivedMs;
   }
 }
