@@ -21,7 +21,7 @@ const COMPARED = [
 /** First of the two Redis databases. */
 const FIRST_REDIS_DATABASE = 4;
 /** Smaller changes are indistinguishable from those of memory layout and chance. */
-const LEAST_CHANGE = 0.02;
+const MIN_CHANGE = 0.02;
 
 /**
  * Runs the service of two commits alternately on the same servers and hotels, with a local cache and with Redis only.
@@ -88,8 +88,8 @@ function report(title: string, a: number[], b: number[]): void {
   const ratios = b.map((time, i) => time / a[i]!);
   const [low, high, middle] = [Math.min(...ratios), Math.max(...ratios), median(ratios)];
   let decision = 'no change beyond the noise';
-  if (high < 1 && middle < 1 - LEAST_CHANGE) decision = 'B is cheaper';
-  if (low > 1 && middle > 1 + LEAST_CHANGE) decision = 'B is more expensive';
+  if (high < 1 && middle < 1 - MIN_CHANGE) decision = 'B is cheaper';
+  if (low > 1 && middle > 1 + MIN_CHANGE) decision = 'B is more expensive';
   const of = (times: number[]) => median(times).toFixed(1).padStart(8);
   console.log(
     `${title.padEnd(46)} A ${of(a)}  B ${of(b)}  B / A ${middle.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})  ${decision}`,

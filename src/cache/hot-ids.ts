@@ -7,7 +7,7 @@ const LISTS = 8;
 /** Maximum number of ids in a list: 300 kB. */
 const MAX_IDS = 20_000;
 /** Below this a worker has seen too few requests to know which ids are in use. */
-const LEAST_IDS = 100;
+const MIN_IDS = 100;
 /** Slots of the index read at once: 0.3 ms of the event loop. */
 const SLOTS = 4_096;
 
@@ -24,7 +24,7 @@ export class HotIds {
   /** Replaces one of the lists, unless too few ids are in use. */
   async leave(): Promise<void> {
     const ids = await this.#collect();
-    if (ids.length < LEAST_IDS) return;
+    if (ids.length < MIN_IDS) return;
     await this.#redis.storeHotIds(Math.floor(LISTS * Math.random()), ids);
   }
 

@@ -53,8 +53,8 @@ export class Term {
   /** last position in the change log */
   #logPosition: number | undefined;
   #generation: string;
-  /** the last announced generation; the earlier term may have used another */
-  #position = '';
+  /** the last announced one; the earlier term may have used another */
+  #announcedGeneration = '';
   readonly #numbering: Numbering;
   #sentAtMs = -Infinity;
 
@@ -279,8 +279,8 @@ export class Term {
       ...(this.#logPosition !== undefined && { q: this.#logPosition }),
       ...(lost && { l: true as const }),
     };
-    const generations = { before: this.#position, after: this.#generation };
-    this.#position = this.#generation;
+    const generations = { before: this.#announcedGeneration, after: this.#generation };
+    this.#announcedGeneration = this.#generation;
     const announcedBefore = this.#numbering.announcedCount;
     const payloads = payloadsOf(changes, frame, generations, this.#numbering);
     if (sinceMs !== undefined) this.#lag.sent(this.#numbering.n, sinceMs);

@@ -8,7 +8,7 @@ import type { Token } from './token.ts';
 /** Maximum number of changes of a page. */
 export const MAX_CHANGES = 1000;
 /** A literal in the queries: PostgreSQL plans for a known limit, and would read whole tables for a parameter. */
-const MOST_ROWS = MAX_CHANGES + 1;
+const MAX_ROWS = MAX_CHANGES + 1;
 /** Rows of a page that one event-loop iteration reads and encodes, in 2 ms: a page of the default limit and one more. */
 const ROWS_AT_ONCE = 101;
 
@@ -95,7 +95,7 @@ const LOGGED_ID = 'id collate "default" as id';
  */
 const CHANGES_AFTER = `with page as materialized (
     select id, position from (
-      select ${LOGGED_ID}, position from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
+      select ${LOGGED_ID}, position from hotel_api_change_log where position > $1::bigint order by position limit ${MAX_ROWS}
     ) as first_rows
     order by position limit $2
   ), queued as (
@@ -119,7 +119,7 @@ const HOTELS_AFTER = `select state.words, hotel.*
   from (${STATE}) as state
   left join (
     select * from (
-      select ${HOTEL_COLUMNS} from hotels where id collate "C" > $1 order by id collate "C" limit ${MOST_ROWS}
+      select ${HOTEL_COLUMNS} from hotels where id collate "C" > $1 order by id collate "C" limit ${MAX_ROWS}
     ) as first_rows
     order by id collate "C" limit $2
   ) as hotel on true
@@ -137,11 +137,11 @@ const CHANGES_OF_COLLECTION = `with page as materialized (
     select id, position, of_members from (
       (
         select hotel_id as id, position, true as of_members from hotel_api_member_log
-        where collection_id = $3 and position > $1::bigint order by position limit ${MOST_ROWS}
+        where collection_id = $3 and position > $1::bigint order by position limit ${MAX_ROWS}
       )
       union all
       (
-        select ${LOGGED_ID}, position, false from hotel_api_change_log where position > $1::bigint order by position limit ${MOST_ROWS}
+        select ${LOGGED_ID}, position, false from hotel_api_change_log where position > $1::bigint order by position limit ${MAX_ROWS}
       )
     ) as first_rows
     order by position limit $2
@@ -172,7 +172,7 @@ const HOTELS_OF_COLLECTION = `select state.words, hotel.*
     select * from (
       select ${HOTEL_COLUMNS} from collection_hotels join hotels on id = hotel_id
       where collection_id = $3 and exists (select from collections where id = $3) and hotel_id collate "C" > $1
-      order by hotel_id collate "C" limit ${MOST_ROWS}
+      order by hotel_id collate "C" limit ${MAX_ROWS}
     ) as first_rows
     order by id collate "C" limit $2
   ) as hotel on true
@@ -186,13 +186,13 @@ const HOTELS_OF_COLLECTION = `select state.words, hotel.*
 const CONCERNED = `with changed as materialized (
     select id, position from (
       select ${LOGGED_ID}, position from hotel_api_change_log where position > (select min(position) from unnest($2::bigint[]) as position)
-      order by position limit ${MOST_ROWS}
+      order by position limit ${MAX_ROWS}
     ) as first_rows
   )
   select state.words, array(
     select mirror.number from unnest($1::text[], $2::bigint[], $3::text[]) with ordinality
       as mirror (collection, position, is_orphaned, number)
-    where (select count(*) from changed) = ${MOST_ROWS}
+    where (select count(*) from changed) = ${MAX_ROWS}
       or mirror.is_orphaned::boolean <> (${isOrphaned('mirror.collection')})
       or exists (
         select from hotel_api_member_log as member

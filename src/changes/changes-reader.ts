@@ -153,8 +153,8 @@ export class ChangesReader {
       }
       const restMs = untilMs - performance.now();
       if (page === 'full') {
-        const leastMs = ROOM_WAIT_MS * Math.min(round + 1, LONGEST_ROOM_WAIT);
-        await this.#wait(client, Infinity, Math.min(restMs, leastMs * (1 + Math.random())));
+        const minMs = ROOM_WAIT_MS * Math.min(round + 1, LONGEST_ROOM_WAIT);
+        await this.#wait(client, Infinity, Math.min(restMs, minMs * (1 + Math.random())));
       } else {
         if (restMs <= 0 || client.over || this.#watch.isReleased) return page;
         const { position } = page.next;

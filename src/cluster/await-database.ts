@@ -9,7 +9,7 @@ import { openDatabase } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';
 
 /** Interval of attempts while PostgreSQL is unavailable or not migrated. */
-const START_AGAIN_MS = 500;
+const RETRY_MS = 500;
 /** Timeout of one attempt; by then several others are in progress. */
 const START_DEADLINE_MS = 3_000;
 
@@ -37,7 +37,7 @@ export async function awaitDatabase(
   };
   while (!serves && !isStopping()) {
     void look();
-    await Promise.race([found.promise, wait(START_AGAIN_MS)]);
+    await Promise.race([found.promise, wait(RETRY_MS)]);
   }
   return serves ? found.promise : undefined;
 }

@@ -51,7 +51,7 @@ const STALL_MS = 1_500;
 const UNKNOWN_KEYS = { requests: 8, windowMs: 200 };
 /** Share of the local cache's bytes for page ids of the list, in addition to it, and the minimum. */
 const LIST_SHARE = 1 / 32;
-const LEAST_LIST_BYTES = 1024 ** 2;
+const MIN_LIST_BYTES = 1024 ** 2;
 
 /** Builds a worker; its port is not open yet. Returns the parts that execute the primary's messages. */
 export function buildWorker(
@@ -147,7 +147,7 @@ export function buildWorker(
   const hotelList = new HotelList(
     origin.list,
     isTrusted,
-    Math.max(LEAST_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE),
+    Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE),
   );
   const limiter = new RateLimiter(config.WORKERS, requestLeases, config.RATE_LIMIT_SCOPE === 'redis');
   const apiKeys = new ApiKeyCache({

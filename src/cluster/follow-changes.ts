@@ -10,7 +10,7 @@ import { type OpenRedis, openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /** Minimum timeout of the invalidator's writes, which are large and in the background. */
-const LEAST_REDIS_TIMEOUT_MS = 500;
+const MIN_REDIS_TIMEOUT_MS = 500;
 
 /** Parts of an instance that follow changes. */
 interface Following {
@@ -28,7 +28,7 @@ export function followChanges(
   receive: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset' | 'onHistory'>,
 ): Following {
   const { config, shutdown, metrics, events } = context;
-  const redisCache = openRedis(context, Math.max(config.REDIS_TIMEOUT_MS, LEAST_REDIS_TIMEOUT_MS));
+  const redisCache = openRedis(context, Math.max(config.REDIS_TIMEOUT_MS, MIN_REDIS_TIMEOUT_MS));
   const open = (purpose: Purpose): Sql => openDatabase(directUrlOf(config), 1, purpose);
   const invalidator: Invalidator = new Invalidator({
     open: (onClose) => open({ kind: 'invalidate', onClose }),

@@ -17,7 +17,7 @@ const REDIS_TIMEOUT_MS = 500;
 const POSTGRES_TIMEOUT_MS = 300;
 /** Time that the worker waits for the list of existing keys at its start. */
 const PRELOAD_TIMEOUT_MS = 200;
-const PRELOAD_AGAIN_MS = 1_000;
+const PRELOAD_RETRY_MS = 1_000;
 const REPORT_EVERY_MS = 1_000;
 /** Mean interval in which an instance leaves ids in use for instances that start. */
 const LEAVE_HOT_IDS_MS = 60_000;
@@ -66,7 +66,7 @@ function startWorker({
   const learnKeys = () =>
     apiKeys.preload().catch(() => {
       clearTimeout(learning);
-      learning = setTimeout(learnKeys, PRELOAD_AGAIN_MS);
+      learning = setTimeout(learnKeys, PRELOAD_RETRY_MS);
     });
   const start = async () => {
     watchProcess(metrics.registry, String(number));

@@ -47,21 +47,21 @@ export class List {
     return this.#answer(this.ids.slice(from, from + limit));
   }
 
-  async startsAfter(start: string | null, stride: number, most: number): Promise<string[]> {
+  async startsAfter(start: string | null, stride: number, limit: number): Promise<string[]> {
     const starts: string[] = [];
-    for (let at = this.#from(start) + stride; at < this.ids.length && starts.length < most; at += stride) {
+    for (let at = this.#from(start) + stride; at < this.ids.length && starts.length < limit; at += stride) {
       starts.push(this.ids[at]!);
     }
     this.largestSkip = Math.max(this.largestSkip, stride);
     return this.#answer(starts);
   }
 
-  async idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
-    return this.#answer(this.#between(from, to).slice(0, most));
+  async idsBetween(from: string | null, to: string | null, limit: number): Promise<string[]> {
+    return this.#answer(this.#between(from, to).slice(0, limit));
   }
 
-  async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {
-    return this.#answer(from.map((lower, i) => Math.min(most, this.#between(lower, to[i]!).length)));
+  async countBetween(from: (string | null)[], to: (string | null)[], limit: number): Promise<number[]> {
+    return this.#answer(from.map((lower, i) => Math.min(limit, this.#between(lower, to[i]!).length)));
   }
 
   #between(from: string | null, to: string | null): string[] {

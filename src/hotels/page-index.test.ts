@@ -22,7 +22,7 @@ const expected = (list: List, offset: number, limit = LIMIT) => ({
 /** Positions whose segments are all known. */
 async function settled(list: List, maxBytes?: number): Promise<PageIndex> {
   const pageIndex = positionsOf(list, maxBytes);
-  // a request waits for a second at most, in which a busy machine does not count millions
+  // a request waits for at most a second, in which a busy machine does not count millions
   for (;;) {
     const page = await pageIndex.page(Number.MAX_SAFE_INTEGER, 1).catch((error: unknown) => {
       if (!(error instanceof Unavailable)) throw error;
@@ -231,8 +231,8 @@ describe('pages', () => {
     const list = new List(numbered(1_000));
     const pageIndex = await settled(list);
     const count = list.countBetween.bind(list);
-    list.countBetween = async (from, to, most) => {
-      const counts = await count(from, to, most);
+    list.countBetween = async (from, to, limit) => {
+      const counts = await count(from, to, limit);
       list.insert(`h0${list.ids.length}x`);
       pageIndex.moved(`h0${list.ids.length}x`);
       return counts;

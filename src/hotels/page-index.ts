@@ -12,7 +12,7 @@ export const MAX_SKIP = 20_000;
 /** Maximum time that a request waits for positions that are being counted. */
 const MAX_WAIT_MS = 1_000;
 /** Pause after a failure, before the counting is resumed. */
-const TRY_AGAIN_MS = 250;
+const RETRY_MS = 250;
 const MAX_FAILURES = 20;
 /** Time without an insert or a delete, at least, before many invalid counts are completed in the background. */
 const QUIET_MS = 1_000;
@@ -37,7 +37,7 @@ export class PageIndex {
   /** maximum bytes of the cached ids */
   readonly maxBytes: number;
   readonly #source: ListSource;
-  readonly #tryAgainMs: number;
+  readonly #retryMs: number;
   readonly #blocks: IdBlocks<Segment>;
   #segments = new ListSegments();
   readonly #loading = new Map<Segment, { tick: number; ids: Promise<string[]> }>();
@@ -51,10 +51,10 @@ export class PageIndex {
   #progress = Promise.withResolvers<void>();
   #waiting = 0;
 
-  constructor(origin: ListSource, maxBytes: number, tryAgainMs = TRY_AGAIN_MS) {
+  constructor(origin: ListSource, maxBytes: number, retryMs = RETRY_MS) {
     this.maxBytes = maxBytes;
     this.#source = origin;
-    this.#tryAgainMs = tryAgainMs;
+    this.#retryMs = retryMs;
     this.#blocks = new IdBlocks(maxBytes);
     this.#progress.promise.catch(() => {});
   }
@@ -222,7 +222,7 @@ export class PageIndex {
       } catch (error) {
         failures++;
         this.#progressed(error);
-        await wait(this.#tryAgainMs);
+        await wait(this.#retryMs);
       }
     }
     this.#isSettling = false;

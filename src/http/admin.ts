@@ -13,12 +13,12 @@ interface Admin {
 /**
  * Minimum interval between collections of metrics from the workers. Scrapes in between wait for the next collection.
  */
-const LEAST_GATHERING_MS = 100;
+const MIN_INTERVAL_MS = 100;
 
 /**
  * Shares one collection among all scrapes that arrived before it began. No scrape gets older values than its request.
  */
-export function shared(gather: () => Promise<string>, pauseMs = LEAST_GATHERING_MS): () => Promise<string> {
+export function shared(gather: () => Promise<string>, pauseMs = MIN_INTERVAL_MS): () => Promise<string> {
   let next: Promise<string> | undefined;
   let current: Promise<unknown> = Promise.resolve();
   let beganAtMs = -Infinity;

@@ -13,7 +13,7 @@ const MAX_WAIT_MS = 600;
 /** Maximum number of bytes of bodies in one queue, whatever time they would take. */
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 /** Maximum including the bodies of owners below their share, who may exceed the bound above. */
-const MOST_WAITING_BYTES = 2 * MAX_WAITING_BYTES;
+const MAX_TOTAL_BYTES = 2 * MAX_WAITING_BYTES;
 /** Bytes that an owner may take before the next owner is served: a batch of 1000. */
 const QUANTUM_BYTES = 16 * 1024;
 /** Cost of a request besides its ids, as bytes of a body that cost as much. */
@@ -204,7 +204,7 @@ function isFull(line: WaitQueue<HeldWork>, owner: string, nowMs: number): boolea
   return (
     line.isFull(owner, TARGET_WAIT_MS, nowMs) ||
     line.sizeBefore(owner) > MAX_WAITING_BYTES ||
-    line.size > MOST_WAITING_BYTES
+    line.size > MAX_TOTAL_BYTES
   );
 }
 

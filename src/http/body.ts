@@ -10,7 +10,7 @@ const DISCARD_MS = 250;
  * Minimum bytes and number of checks: a body must end, or deliver this much in so many checks. The HTTP library
  * itself disconnects clients that send nothing for 8 s, without a response.
  */
-const LEAST_BYTES = 160 * 1024;
+const MIN_BYTES = 160 * 1024;
 const LOOKS = 14;
 const LOOK_EVERY_MS = 500;
 
@@ -47,7 +47,7 @@ export function collectBody(
   let collected: Buffer | undefined;
   let length = 0;
   let isOver = false;
-  let nextLength = LEAST_BYTES;
+  let nextLength = MIN_BYTES;
   const arrival: Arrival = {
     looksLeft: LOOKS,
     late: () => {
@@ -81,7 +81,7 @@ export function collectBody(
     collected.set(new Uint8Array(chunk), length);
     length += chunk.byteLength;
     if (length >= nextLength) {
-      nextLength = length + LEAST_BYTES;
+      nextLength = length + MIN_BYTES;
       arrival.looksLeft = LOOKS;
     }
     if (isLast) done(collected.subarray(0, length));

@@ -5,7 +5,7 @@ const pool = new BufferPool([512 * 1024, 2 * 1024 * 1024], 32 * 1024 * 1024);
 /** Per-worker limit on buffered unsent bytes. When it is exceeded, the slowest client is disconnected. */
 export const MAX_BACKLOG_BYTES = 256 * 1024 * 1024;
 /** A client that takes fewer bytes than this in `WINDOW_MS` is disconnected. Request bodies must arrive as fast. */
-const LEAST_TAKEN_BYTES = 160 * 1024;
+const MIN_TAKEN_BYTES = 160 * 1024;
 const WINDOW_MS = 10_000;
 const LOOK_EVERY_MS = 500;
 
@@ -68,7 +68,7 @@ function disconnectSlowest(): void {
   const nowMs = performance.now();
   for (const kept of all) {
     if (nowMs < kept.windowEndsAtMs) continue;
-    if (kept.taken - kept.takenBefore < LEAST_TAKEN_BYTES) {
+    if (kept.taken - kept.takenBefore < MIN_TAKEN_BYTES) {
       kept.disconnect();
       continue;
     }

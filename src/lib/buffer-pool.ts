@@ -1,5 +1,5 @@
 /** Below this share of the smallest buffer, a copy gets its own memory: Node allocates small buffers cheaply. */
-const LEAST_SHARE = 1 / 4;
+const MIN_SHARE = 1 / 4;
 
 /**
  * Copies bytes into buffers that are reused. Allocating outside the heap costs V8 more than the copying: every 64 MB
@@ -23,7 +23,7 @@ export class BufferPool {
   copy(bytes: Uint8Array): Buffer {
     const { length } = bytes;
     const size =
-      length < LEAST_SHARE * this.#sizes[0]! ? undefined : this.#sizes.find((holds) => holds >= length);
+      length < MIN_SHARE * this.#sizes[0]! ? undefined : this.#sizes.find((holds) => holds >= length);
     if (size === undefined) return Buffer.from(bytes);
     const buffer = this.#free.get(size)!.pop() ?? this.#allocate(size);
     buffer.set(bytes);

@@ -116,12 +116,12 @@ export class WaitQueue<Item> {
   }
 
   /**
-   * Returns true if a new item of this owner would wait longer than `mostMs` by the recent rate (Little's law). Also true if
+   * Returns true if a new item of this owner would wait longer than `maxMs` by the recent rate (Little's law). Also true if
    * the owner's first item has already waited longer.
    */
-  isFull(owner: string, mostMs: number, nowMs: number): boolean {
+  isFull(owner: string, maxMs: number, nowMs: number): boolean {
     const first = this.#flows.get(owner)?.first;
-    if (first && nowMs - first.sinceMs > mostMs) return true;
-    return this.sizeBefore(owner) * this.#msPerUnit > mostMs;
+    if (first && nowMs - first.sinceMs > maxMs) return true;
+    return this.sizeBefore(owner) * this.#msPerUnit > maxMs;
   }
 }

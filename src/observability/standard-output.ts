@@ -3,7 +3,7 @@ import { writeSync } from 'node:fs';
 const FD = 1;
 /** Maximum number of bytes waiting for the reader. Further lines are dropped. */
 const MAX_WAITING_BYTES = 1024 ** 2;
-const TRY_AGAIN_MS = 50;
+const RETRY_MS = 50;
 /** Maximum time that an exiting process waits for the reader of its last lines, and the interval of its checks. */
 const AT_EXIT_MS = 1_000;
 const LOOK_AT_EXIT_MS = 5;
@@ -18,7 +18,7 @@ export class StandardOutput {
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #dropped = 0;
-  #tryingAgain: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
   #readerGone = false;
 
   constructor() {
@@ -36,7 +36,7 @@ export class StandardOutput {
     }
     this.#waiting.push(bytes);
     this.#waitingBytes += bytes.length;
-    if (!this.#tryingAgain) this.#writeOut();
+    if (!this.#retryTimer) this.#writeOut();
   }
 
   /** Writes waiting lines as far as there is room. */
@@ -54,7 +54,7 @@ export class StandardOutput {
         this.#waiting.length = 0;
       } else {
         // there is no room in the pipe or on the disk
-        this.#tryingAgain = setTimeout(() => this.#tryAgain(), TRY_AGAIN_MS).unref();
+        this.#retryTimer = setTimeout(() => this.#retry(), RETRY_MS).unref();
       }
       return;
     }
@@ -63,8 +63,8 @@ export class StandardOutput {
     if (dropped > 0) this.onDropped?.(dropped);
   }
 
-  #tryAgain(): void {
-    this.#tryingAgain = undefined;
+  #retry(): void {
+    this.#retryTimer = undefined;
     this.#writeOut();
   }
 
@@ -73,7 +73,7 @@ export class StandardOutput {
     const pause = new Int32Array(new SharedArrayBuffer(4));
     while (this.#waiting.length > 0 && performance.now() < untilMs) {
       Atomics.wait(pause, 0, 0, LOOK_AT_EXIT_MS);
-      this.#tryAgain();
+      this.#retry();
     }
   }
 }

@@ -46,7 +46,7 @@ type Run<T> = (sql: Sql, onPortion: () => void) => PromiseLike<T>;
 
 /** Queries of one lane. */
 interface LaneState {
-  readonly most: number;
+  readonly maxRunning: number;
   running: number;
   readonly waiting: WaitQueue<() => void>;
 }
@@ -88,7 +88,7 @@ export class Postgres {
     this.#limits = limits;
     this.#sql = open();
     const laneOf = (lane: Lane): LaneState => ({
-      most: Math.max(1, Math.floor(LANE_SHARES[lane] * limits.connections)),
+      maxRunning: Math.max(1, Math.floor(LANE_SHARES[lane] * limits.connections)),
       running: 0,
       waiting: new WaitQueue<() => void>(0, 1),
     });
@@ -148,7 +148,7 @@ export class Postgres {
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
     const beganMs = performance.now();
     const lane = this.#lanes[kind];
-    const waitsInLane = lane.running >= lane.most;
+    const waitsInLane = lane.running >= lane.maxRunning;
     const mustWait = this.#running >= this.#limits.connections;
     if (
       (waitsInLane && this.#isFull(lane.waiting, owner, beganMs)) ||
@@ -180,7 +180,7 @@ export class Postgres {
     try {
       if (this.#breaker.open)
         throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
-      if (deadline.over || performance.now() - beganMs > this.#mostWaitMs)
+      if (deadline.over || performance.now() - beganMs > this.#maxWaitMs)
         throw new Unavailable('the deadline passed in the queue for PostgreSQL', {
           rejection: 'postgres_queue',
         });
@@ -203,13 +203,13 @@ export class Postgres {
   }
 
   /**
-   * Runs one query like `query` and passes on its rows, at most `most` at a time. PostgreSQL sends the next ones when
+   * Runs one query like `query` and passes on its rows, at most `maxRows` at a time. PostgreSQL sends the next ones when
    * `take` has returned, so a large result never occupies an event-loop iteration. The deadline applies to each portion.
    */
   async portions<Row>(
     text: string,
     parameters: unknown[],
-    most: number,
+    maxRows: number,
     take: (rows: Row[]) => void,
     owner?: string,
     lane?: Lane,
@@ -221,7 +221,7 @@ export class Postgres {
       if (hasBegun) throw Object.assign(new Error('the connection was lost'), { code: 'CONNECTION_CLOSED' });
       return await sql
         .unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true })
-        .cursor(most, (rows) => {
+        .cursor(maxRows, (rows) => {
           // ends the query
           if (isOver) throw new Error('the deadline has passed');
           hasBegun = true;
@@ -270,7 +270,7 @@ export class Postgres {
   }
 
   /** Returns the wait in ms after which too little time is left: a timeout would be blamed on the server. */
-  get #mostWaitMs(): number {
+  get #maxWaitMs(): number {
     return 0.75 * this.#limits.timeoutMs;
   }
 
@@ -281,7 +281,7 @@ export class Postgres {
     return (
       waiting.sizeBefore(owner) >= queueLimit ||
       waiting.length >= 2 * queueLimit ||
-      waiting.isFull(owner, this.#mostWaitMs, nowMs)
+      waiting.isFull(owner, this.#maxWaitMs, nowMs)
     );
   }
 

@@ -1,6 +1,6 @@
 const WINDOW_MS = 30_000;
 /** Total of the stalls in a window from which on the machine counts as overloaded. */
-const MOST_MS = 3_000;
+const MAX_MS = 3_000;
 
 /**
  * Detects an overloaded machine by the stalls of one process. Connections and queries time out then, even to healthy
@@ -16,6 +16,6 @@ export class Overload {
 
   isAt(atMs: number): boolean {
     const within = this.#stalls.filter(({ untilMs }) => untilMs > atMs - WINDOW_MS && untilMs <= atMs);
-    return within.reduce((sum, { fromMs, untilMs }) => sum + untilMs - fromMs, 0) >= MOST_MS;
+    return within.reduce((sum, { fromMs, untilMs }) => sum + untilMs - fromMs, 0) >= MAX_MS;
   }
 }

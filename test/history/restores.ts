@@ -100,7 +100,7 @@ export async function swapDatabase(system: System, name: string): Promise<void> 
 
 /** SQLSTATE of a database with sessions. */
 const IN_USE = '55006';
-const MOST_ATTEMPTS = 10;
+const MAX_ATTEMPTS = 10;
 
 /** Ends all sessions of the database and rejects new ones meanwhile. */
 async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise<void> {
@@ -115,7 +115,7 @@ async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise
         break;
       } catch (error) {
         // a session that was being opened, or a worker of autovacuum
-        if ((error as { code?: string }).code !== IN_USE || attempt === MOST_ATTEMPTS) throw error;
+        if ((error as { code?: string }).code !== IN_USE || attempt === MAX_ATTEMPTS) throw error;
       }
     }
     // whatever its name is now

@@ -34,13 +34,13 @@ function drawsOf(seed: number): (part: number) => Random {
 async function followDuring(
   randomOf: (part: number) => Random,
   work: Promise<unknown>,
-  leastLimit = 1,
+  minLimit = 1,
 ): Promise<Follower[]> {
   let isOver = false;
   const ended = work.finally(() => {
     isOver = true;
   });
-  const followers = VIEWS.map((view, i) => new Follower(system, randomOf(10 + i), view, leastLimit));
+  const followers = VIEWS.map((view, i) => new Follower(system, randomOf(10 + i), view, minLimit));
   const following = followers.map((follower) => follower.requestWhile(() => !isOver));
   await Promise.all([ended, ...following]);
   await Promise.all(followers.map((follower) => expect.poll(() => follower.difference(), SETTLED).toBe('')));

@@ -3,7 +3,7 @@ import type { RateLimit } from '../../rate-limit/rate-limit.ts';
 
 const UNIT_S = { s: 1, m: 60, h: 3600, d: 86_400 };
 const LONGEST_GRACE_S = 3650 * UNIT_S.d;
-const MOST_REQUESTS = 1_000_000;
+const MAX_REQUESTS = 1_000_000;
 
 /** Parses a future date (its first moment, UTC) or ISO time (UTC without an offset); returns an ISO time in UTC. */
 export function parseExpiry(text: string, nowMs = Date.now()): string {
@@ -51,7 +51,7 @@ export function parseRateLimit(text: string): RateLimit | null {
   if (text === 'none') return null;
   const [, digits, unit] = /^(\d{1,7})\/([smh])$/.exec(text) ?? [];
   const requests = Number(digits);
-  if (!(requests >= 1 && requests <= MOST_REQUESTS)) {
+  if (!(requests >= 1 && requests <= MAX_REQUESTS)) {
     throw new InvalidArgumentError(
       'Give a number of requests a second, minute or hour, such as 200/s, 6000/m or 100000/h, up to 1000000; or none.',
     );

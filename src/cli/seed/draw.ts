@@ -14,9 +14,9 @@ export class Draw {
     return Math.floor(this.#next() * bound);
   }
 
-  /** Returns a whole number from `least` to `most`. */
-  between(least: number, most: number): number {
-    return least + this.below(most - least + 1);
+  /** Returns a whole number from `minimum` to `maximum`. */
+  between(minimum: number, maximum: number): number {
+    return minimum + this.below(maximum - minimum + 1);
   }
 
   chance(probability: number): boolean {

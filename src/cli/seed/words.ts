@@ -29,8 +29,8 @@ const SENTENCES = [
   'The reception is open round the clock and gladly reserves tickets, tables and guided walks.',
   'Power comes from the sun and from the wind, and the linen is washed without bleach.',
 ];
-const LEAST_CHARACTERS = 300;
-const MOST_CHARACTERS = 600;
+const MIN_CHARACTERS = 300;
+const MAX_CHARACTERS = 600;
 
 /** Draws a name such as "Park Hotel Aurora Lyon". */
 export function drawName(draw: Draw, city: string): string {
@@ -46,7 +46,7 @@ export function drawCaption(draw: Draw): string {
 /** Draws a description of 300 to 600 characters without repetitions. */
 export function drawDescription(draw: Draw, name: string, city: string): string {
   let text = draw.pick(OPENINGS).replace('{name}', name).replace('{city}', city).slice(0, 250);
-  const length = draw.between(LEAST_CHARACTERS, MOST_CHARACTERS - 150);
+  const length = draw.between(MIN_CHARACTERS, MAX_CHARACTERS - 150);
   for (let at = draw.below(SENTENCES.length); text.length < length; at++) {
     const sentence = SENTENCES[at % SENTENCES.length]!;
     text += ` ${sentence}`;
