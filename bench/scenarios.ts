@@ -24,7 +24,7 @@ interface Known {
 }
 
 const SEED = 7;
-/** At most the concurrency of key look-ups: further unknown keys would first be rejected with 503. */
+/** At most the concurrency of key lookups: further unknown keys would first be rejected with 503. */
 const UNKNOWN_KEYS = 8;
 const NO_LIST: TargetName[] = ['nginx', 'nginx-redis'];
 /** Targets without compression, or of no interest for pages beside batches. */

@@ -183,7 +183,7 @@ export async function makeDatabase(
   return { sql, databaseUrl };
 }
 
-/** Stores a hotel's JSON for the peers under both of its keys: one look-up an id, the best case for them. */
+/** Stores a hotel's JSON for the peers under both of its keys: one lookup an id, the best case for them. */
 export async function fillPeers(url: string, hotels: ExpectedHotel[]): Promise<void> {
   const redis = new Redis(url);
   for (let from = 0; from < hotels.length; from += 500) {

@@ -8,7 +8,7 @@ const NO_KEY = -1;
 const MAX_JOINED = 100;
 
 /**
- * Look-up that the caches have answered. A caller whose keys are all found does not wait for PostgreSQL, and does not
+ * Lookup that the caches have answered. A caller whose keys are all found does not wait for PostgreSQL, and does not
  * fail with it, when other callers of the same batch miss keys.
  */
 export interface BatchRead {
@@ -33,7 +33,7 @@ type Read = (
 ) => Promise<BatchRead>;
 
 /**
- * Joins the keys requested in one event-loop iteration into one look-up for each namespace and collection. While loads are
+ * Joins the keys requested in one event-loop iteration into one lookup for each namespace and collection. While loads are
  * queued it makes one for each owner too, so that the queue can be fair to owners.
  */
 export class LoadBatcher {

@@ -14,7 +14,7 @@ import {
 import type { FeedMessage } from './messages.ts';
 
 /** Minimum interval between queries, however many forged messages or failures request them. */
-const LOOK_AGAIN_MS = 1_000;
+const MIN_CHECK_INTERVAL_MS = 1_000;
 
 export interface HistoryOptions {
   /** position at the start of the instance */
@@ -35,8 +35,8 @@ export class HistoryWatch {
   readonly #options: HistoryOptions;
   /** last known, in the history that the instance follows */
   #progress: Progress;
-  #looking = false;
-  #lookedAtMs = -Infinity;
+  #isChecking = false;
+  #checkedAtMs = -Infinity;
   #isSuspect = false;
   /** largest version received in any history */
   #largestVersion = 0;
@@ -71,27 +71,27 @@ export class HistoryWatch {
   }
 
   /** Runs a requested check. To be called periodically. */
-  async lookAgain(sql: Sql): Promise<void> {
-    if (this.#isSuspect && monotonicMs() - this.#lookedAtMs > LOOK_AGAIN_MS) await this.look(sql);
+  async checkIfSuspect(sql: Sql): Promise<void> {
+    if (this.#isSuspect && monotonicMs() - this.#checkedAtMs > MIN_CHECK_INTERVAL_MS) await this.check(sql);
   }
 
   /** Queries the primary; a failed query is repeated. */
-  async look(sql: Sql): Promise<void> {
+  async check(sql: Sql): Promise<void> {
     this.#isSuspect = true;
-    if (this.#looking) return;
-    this.#looking = true;
+    if (this.#isChecking) return;
+    this.#isChecking = true;
     this.#isSuspect = false;
     try {
-      await this.#look(sql);
+      await this.#check(sql);
     } catch {
       this.#isSuspect = true;
     } finally {
-      this.#looking = false;
-      this.#lookedAtMs = monotonicMs();
+      this.#isChecking = false;
+      this.#checkedAtMs = monotonicMs();
     }
   }
 
-  async #look(sql: Sql): Promise<void> {
+  async #check(sql: Sql): Promise<void> {
     const known = this.#progress;
     let position = await readPosition(sql);
     const goesOn = position.history === known.history;

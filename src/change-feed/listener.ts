@@ -56,7 +56,7 @@ export class Listener {
   #failed = false;
   #connected = false;
   #rejectsQuietlyUntilMs = -Infinity;
-  #lookedAtClockMs = monotonicMs();
+  #clockCheckedAtMs = monotonicMs();
   readonly #watch: NodeJS.Timeout;
   /** the last announced write marker */
   lastMarker: string | null = null;
@@ -65,7 +65,7 @@ export class Listener {
     this.#options = options;
     this.#history = new HistoryWatch({ ...options, onHistory: (position) => this.#follow(position) });
     this.#sql = this.#open();
-    this.#watch = setInterval(() => this.#lookAtClock(), CHECK_EVERY_MS);
+    this.#watch = setInterval(() => this.#checkClock(), CHECK_EVERY_MS);
   }
 
   /** Returns the position before which no term of this instance may begin. */
@@ -98,7 +98,7 @@ export class Listener {
       if (this.#connected) this.#options.onReconnect();
       this.#connected = true;
       this.#requestHeartbeat();
-      void this.#history.look(sql);
+      void this.#history.check(sql);
     };
     sql.listen(REQUEST_CHANNEL, () => this.#options.onRequest()).catch(failed);
     sql
@@ -137,8 +137,8 @@ export class Listener {
   /** Returns true after a stall of this process. The connection is then reopened, and its messages are ignored. */
   #stalled(): boolean {
     const nowMs = monotonicMs();
-    const hasStalled = nowMs - this.#lookedAtClockMs > STALL_MS;
-    this.#lookedAtClockMs = Math.max(this.#lookedAtClockMs, hasStalled ? nowMs : -Infinity);
+    const hasStalled = nowMs - this.#clockCheckedAtMs > STALL_MS;
+    this.#clockCheckedAtMs = Math.max(this.#clockCheckedAtMs, hasStalled ? nowMs : -Infinity);
     if (hasStalled) this.reopen();
     return hasStalled;
   }
@@ -163,11 +163,11 @@ export class Listener {
     this.#options.events.feedMessageRejected();
   }
 
-  #lookAtClock(): void {
+  #checkClock(): void {
     if (this.#stalled()) return;
     const nowMs = monotonicMs();
-    this.#lookedAtClockMs = nowMs;
-    void this.#history.lookAgain(this.#sql);
+    this.#clockCheckedAtMs = nowMs;
+    void this.#history.checkIfSuspect(this.#sql);
     if (nowMs - this.#receivedAtMs > MAX_SILENCE_MS && !this.#silent) {
       this.#silent = true;
       this.#options.events.feed('silent');

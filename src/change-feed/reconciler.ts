@@ -46,7 +46,7 @@ export class Reconciler {
   }
 
   /** Records recent changes, which are compared once more. */
-  lookAgainAt({ changes, entries }: Pick<Drained, 'changes' | 'entries'>): void {
+  recheck({ changes, entries }: Pick<Drained, 'changes' | 'entries'>): void {
     this.#recentKeys = latest(this.#recentKeys, changes.keys);
     if (!entries[0]?.isTombstone) this.#recentHotels = latest(this.#recentHotels, changes.hotels);
   }

@@ -126,30 +126,30 @@ export class Term {
    */
   deliver(heartbeat = false): Promise<number> {
     return this.#transactions.orRollBack(async () => {
-      const lookedAtMs = performance.now();
+      const polledAtMs = performance.now();
       const drained = await this.#drain();
       this.#logPosition = drained.position;
-      this.#transactions.notePoll(lookedAtMs, drained.rows > 0);
+      this.#transactions.notePoll(polledAtMs, drained.rows > 0);
       const quiet = !heartbeat && performance.now() - this.#sentAtMs < HEARTBEAT_MS;
       if (drained.rows === 0 && quiet) {
         if (!this.#transactions.isFar) await this.#transactions.commit();
         return 0;
       }
-      const isLate = this.#writer !== undefined && isTooOld(lookedAtMs);
+      const isLate = this.#writer !== undefined && isTooOld(polledAtMs);
       const written = isLate ? undefined : await this.#writer?.write(drained);
       let suspect = isLate ? 'changes were read too long ago' : written?.suspect;
       if (written && drained.keys.length < drained.changes.keys.length)
         suspect ??= 'changed API keys could not be read';
       if (written && !(await resolveConflicts(this.#sql, this.#writer!, written.rejected, drained)))
         suspect ??= 'it keeps what may be wrong';
-      const sinceMs = Math.max(lookedAtMs - Math.max(0, drained.oldestMs), this.#transactions.emptyAtMs);
+      const sinceMs = Math.max(polledAtMs - Math.max(0, drained.oldestMs), this.#transactions.emptyAtMs);
       await this.#sendAndCommit(
         drained.changes,
         suspect,
         written?.lost,
         drained.rows > 0 ? sinceMs : undefined,
       );
-      this.#reconciler?.lookAgainAt(drained);
+      this.#reconciler?.recheck(drained);
       this.#metrics.changes.inc({ kind: 'hotels' }, drained.changes.hotels.length);
       this.#metrics.changes.inc({ kind: 'keys' }, drained.changes.keys.length);
       this.#metrics.changes.inc({ kind: 'members' }, drained.members);

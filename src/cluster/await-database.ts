@@ -25,7 +25,7 @@ export async function awaitDatabase(
   const found = Promise.withResolvers<HistoryPosition>();
   let serves = false;
   let announced = '';
-  const look = async () => {
+  const attempt = async () => {
     try {
       found.resolve(await requireDatabase(config));
       serves = true;
@@ -36,7 +36,7 @@ export async function awaitDatabase(
     }
   };
   while (!serves && !isStopping()) {
-    void look();
+    void attempt();
     await Promise.race([found.promise, wait(RETRY_MS)]);
   }
   return serves ? found.promise : undefined;
@@ -52,7 +52,7 @@ async function requireDatabase(config: Config): Promise<HistoryPosition> {
     statementTimeoutMs: START_DEADLINE_MS,
     pooled,
   });
-  const look = async () => {
+  const check = async () => {
     await requireSchema(sql);
     if (pooled) await requireReadOnlyLogin(sql);
     const position = await readPosition(sql);
@@ -60,7 +60,7 @@ async function requireDatabase(config: Config): Promise<HistoryPosition> {
     return position.fault === null ? position : { ...position, generation: drawGeneration() };
   };
   try {
-    return await withDeadline(look(), START_DEADLINE_MS);
+    return await withDeadline(check(), START_DEADLINE_MS);
   } catch (error) {
     if (!(error instanceof DeadlineExceeded)) throw error;
     throw new Error(`PostgreSQL did not answer within ${START_DEADLINE_MS} ms`, { cause: error });

@@ -8,7 +8,7 @@ import {
   STOPPED_MS,
 } from './liveness.ts';
 
-const LOOK_EVERY_MS = 250;
+const CHECK_EVERY_MS = 250;
 
 let silence: LivenessWatch;
 let nowMs: number;
@@ -19,24 +19,24 @@ beforeEach(() => {
 });
 
 /** Returns the time until the worker is killed, at most `untilMs`; it uses this share of a processor. */
-function endedAfterMs(share: number, untilMs = 100_000, tellsNothing = false): number {
+function endedAfterMs(share: number, untilMs = 100_000, isUnknown = false): number {
   const beganMs = nowMs;
   while (nowMs - beganMs < untilMs) {
-    nowMs += LOOK_EVERY_MS;
+    nowMs += CHECK_EVERY_MS;
     const processorMs = 700 + Math.floor(((nowMs - beganMs) * share) / 10) * 10;
-    const look = (): MainThread | undefined => (tellsNothing ? undefined : { stopped: false, processorMs });
-    if (silence.isFinal(nowMs, FROZEN_MS, look)) return nowMs - beganMs;
+    const read = (): MainThread | undefined => (isUnknown ? undefined : { stopped: false, processorMs });
+    if (silence.isFinal(nowMs, FROZEN_MS, read)) return nowMs - beganMs;
   }
   return Number.POSITIVE_INFINITY;
 }
 
 describe('a silent worker', () => {
   it('is killed after too long a time without progress', () => {
-    expect(endedAfterMs(0)).toBe(FROZEN_MS + LOOK_EVERY_MS);
+    expect(endedAfterMs(0)).toBe(FROZEN_MS + CHECK_EVERY_MS);
   });
 
   it('is killed likewise if the system reports nothing about it', () => {
-    expect(endedAfterMs(1, 100_000, true)).toBe(FROZEN_MS + LOOK_EVERY_MS);
+    expect(endedAfterMs(1, 100_000, true)).toBe(FROZEN_MS + CHECK_EVERY_MS);
   });
 
   it.each([1, 0.5, 0.05])(
@@ -44,7 +44,7 @@ describe('a silent worker', () => {
     (share) => {
       const ms = endedAfterMs(share, 1_000_000);
       expect(ms).toBeGreaterThan(ENDLESS_MS / share);
-      expect(ms).toBeLessThan(STOPPED_MS + 2 * LOOK_EVERY_MS + ENDLESS_MS / share + 500 / share);
+      expect(ms).toBeLessThan(STOPPED_MS + 2 * CHECK_EVERY_MS + ENDLESS_MS / share + 500 / share);
     },
   );
 
@@ -53,7 +53,7 @@ describe('a silent worker', () => {
       expect(endedAfterMs(1, 8_000)).toBe(Number.POSITIVE_INFINITY);
       silence.broken(nowMs);
     }
-    expect(endedAfterMs(0)).toBe(FROZEN_MS + LOOK_EVERY_MS);
+    expect(endedAfterMs(0)).toBe(FROZEN_MS + CHECK_EVERY_MS);
   });
 
   it('is killed when it freezes after a busy time', () => {

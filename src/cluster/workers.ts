@@ -252,8 +252,8 @@ export class Workers {
     for (const { worker, liveness, up } of this.#handles.values()) {
       // a primary that slept has not read the workers' messages yet
       if (stoodStill) liveness.broken(nowMs);
-      const look = () => mainThreadOf(worker.process.pid!);
-      if (liveness.isFinal(nowMs, up ? FROZEN_MS : START_MS, look)) worker.process.kill('SIGKILL');
+      const read = () => mainThreadOf(worker.process.pid!);
+      if (liveness.isFinal(nowMs, up ? FROZEN_MS : START_MS, read)) worker.process.kill('SIGKILL');
     }
   }
 }

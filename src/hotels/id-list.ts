@@ -1,7 +1,7 @@
 import type { Lane, Postgres } from '../postgres/client.ts';
 import type { Replicas } from '../postgres/replicas.ts';
 
-/** Sorts after all ids, which have at limit 255 characters. */
+/** Sorts after all ids, which have at most 255 characters. */
 const AFTER_ALL = 'repeat(chr(1114111), 256)';
 const ID = 'id collate "C"';
 
@@ -18,25 +18,25 @@ export class IdList {
     this.#parameters = parameters;
   }
 
-  /** Returns at limit `limit` ids after skipping `skip` ids from `start` on (null: the start). */
+  /** Returns at most `limit` ids after skipping `skip` ids from `start` on (null: the start). */
   idsFrom(start: string | null, skip: number, limit: number, owner = ''): Promise<string[]> {
-    const [from, offset, limit] = this.#own;
-    const text = `select id from ${this.#relation} where ${ID} >= ${from} order by ${ID} offset ${offset} limit ${limit}`;
+    const [from, offset, most] = this.#own;
+    const text = `select id from ${this.#relation} where ${ID} >= ${from} order by ${ID} offset ${offset} limit ${most}`;
     return this.#ids(text, [start ?? '', skip, limit], 'list', owner);
   }
 
-  /** Returns the first `limit` ids from `from` (null: the start) to before `to` (null: the end). */
-  idsBetween(from: string | null, to: string | null, limit: number): Promise<string[]> {
+  /** Returns the first `most` ids from `from` (null: the start) to before `to` (null: the end). */
+  idsBetween(from: string | null, to: string | null, most: number): Promise<string[]> {
     const [lower, upper, limit] = this.#own;
     const text = `select id from ${this.#relation} where ${between(lower, upper)} order by ${ID} limit ${limit}`;
-    return this.#ids(text, [from, to, limit], 'list');
+    return this.#ids(text, [from, to, most], 'list');
   }
 
   /**
-   * Returns at limit `limit` ids at a distance of `stride` from one another, the first `stride` after `start` (null: the
-   * start). Fewer than `limit` means that there are no more.
+   * Returns at most `most` ids at a distance of `stride` from one another, the first `stride` after `start` (null: the
+   * start). Fewer than `most` means that there are no more.
    */
-  startsAfter(start: string | null, stride: number, limit: number): Promise<string[]> {
+  startsAfter(start: string | null, stride: number, most: number): Promise<string[]> {
     const [from, distance, count] = this.#own;
     const after = (id: string) =>
       `(select id from ${this.#relation} where ${ID} >= ${id} order by ${ID} offset ${distance} limit 1)`;
@@ -46,11 +46,11 @@ export class IdList {
         select ${after('starts.id')}, n + 1 from starts where starts.id is not null and n < ${count}
       )
       select id from starts where id is not null`;
-    return this.#ids(text, [start ?? '', stride, limit], 'background');
+    return this.#ids(text, [start ?? '', stride, most], 'background');
   }
 
-  /** Counts the ids from each of `from` (null: the start) to before the one of `to` (null: the end), each up to `limit`. */
-  async countBetween(from: (string | null)[], to: (string | null)[], limit: number): Promise<number[]> {
+  /** Counts the ids from each of `from` (null: the start) to before the one of `to` (null: the end), each up to `most`. */
+  async countBetween(from: (string | null)[], to: (string | null)[], most: number): Promise<number[]> {
     const [lower, upper, limit] = this.#own;
     const rows = await this.#postgres.rows<{ count: number }>(
       `select (
@@ -60,7 +60,7 @@ export class IdList {
         ) as count
         from unnest(${lower}::text[], ${upper}::text[]) with ordinality as bounds (lower, upper, place)
         order by place`,
-      [...this.#parameters, from, to, limit],
+      [...this.#parameters, from, to, most],
       '',
       'list',
     );

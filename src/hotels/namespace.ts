@@ -12,7 +12,7 @@ const MAX_ID_CHARACTERS = 255;
 const MIN_BIGINT = -(2n ** 63n);
 const MAX_BIGINT = 2n ** 63n - 1n;
 
-/** Returns false for a key that no hotel can have: it needs no look-up, and PostgreSQL would reject it. */
+/** Returns false for a key that no hotel can have: it needs no lookup, and PostgreSQL would reject it. */
 export function mayExist(namespace: Namespace, key: string): boolean {
   const { length } = key;
   if (namespace !== 'registry') {

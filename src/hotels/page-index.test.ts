@@ -52,7 +52,7 @@ const id = fc.tuple(prefix, fc.integer({ min: 0, max: 400 })).map(([start, n]) =
 const offset = fc.integer({ min: 0, max: 5_000 });
 const step = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant('toggle' as const), id, received: fc.boolean() }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('look' as const), offset }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('read' as const), offset }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('hold' as const), offset }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('let go' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('forget' as const) }) },
@@ -81,7 +81,7 @@ describe('pages', () => {
               else list.insert(step.id);
               unreceived.push(step.id);
               if (step.received) receiveAll();
-            } else if (step.do === 'look') {
+            } else if (step.do === 'read') {
               list.letGo();
               await turns();
               receiveAll();

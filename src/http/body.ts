@@ -11,27 +11,27 @@ const DISCARD_MS = 250;
  * itself disconnects clients that send nothing for 8 s, without a response.
  */
 const MIN_BYTES = 160 * 1024;
-const LOOKS = 14;
-const LOOK_EVERY_MS = 500;
+const CHECKS = 14;
+const CHECK_EVERY_MS = 500;
 
 interface Arrival {
-  looksLeft: number;
+  checksLeft: number;
   late: () => void;
 }
 
 /** Bodies that have not ended, those of aborted requests included until they time out. */
 const arriving = new Set<Arrival>();
-let looking: NodeJS.Timeout | undefined;
+let checking: NodeJS.Timeout | undefined;
 
 function rejectLate(): void {
   for (const arrival of arriving) {
-    if (--arrival.looksLeft >= 0) continue;
+    if (--arrival.checksLeft >= 0) continue;
     arriving.delete(arrival);
     arrival.late();
   }
   if (arriving.size > 0) return;
-  clearInterval(looking);
-  looking = undefined;
+  clearInterval(checking);
+  checking = undefined;
 }
 
 /**
@@ -49,7 +49,7 @@ export function collectBody(
   let isOver = false;
   let nextLength = MIN_BYTES;
   const arrival: Arrival = {
-    looksLeft: LOOKS,
+    checksLeft: CHECKS,
     late: () => {
       isOver = true;
       collected = undefined;
@@ -57,7 +57,7 @@ export function collectBody(
     },
   };
   arriving.add(arrival);
-  looking ??= setInterval(rejectLate, LOOK_EVERY_MS);
+  checking ??= setInterval(rejectLate, CHECK_EVERY_MS);
   response.onData((chunk, isLast) => {
     if (isOver) return;
     if (length + chunk.byteLength > MAX_BODY_BYTES) {
@@ -82,7 +82,7 @@ export function collectBody(
     length += chunk.byteLength;
     if (length >= nextLength) {
       nextLength = length + MIN_BYTES;
-      arrival.looksLeft = LOOKS;
+      arrival.checksLeft = CHECKS;
     }
     if (isLast) done(collected.subarray(0, length));
   });

@@ -7,7 +7,7 @@ export const MAX_BACKLOG_BYTES = 256 * 1024 * 1024;
 /** A client that takes fewer bytes than this in `WINDOW_MS` is disconnected. Request bodies must arrive as fast. */
 const MIN_TAKEN_BYTES = 160 * 1024;
 const WINDOW_MS = 10_000;
-const LOOK_EVERY_MS = 500;
+const CHECK_EVERY_MS = 500;
 
 /** The unsent rest of a response. */
 export interface PendingWrite {
@@ -27,7 +27,7 @@ interface BackloggedWrite extends PendingWrite {
 /** in order of arrival */
 const all = new Set<BackloggedWrite>();
 let backlogBytes = 0;
-let looking: NodeJS.Timeout | undefined;
+let checking: NodeJS.Timeout | undefined;
 
 /**
  * Keeps the bytes until `giveBack`, as a copy if they may be overwritten. Calls `disconnect` if the client is too
@@ -49,7 +49,7 @@ export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, disconnect: (
   };
   backlogBytes += copiedBytes;
   all.add(kept);
-  looking ??= setInterval(disconnectSlowest, LOOK_EVERY_MS);
+  checking ??= setInterval(disconnectSlowest, CHECK_EVERY_MS);
   return kept;
 }
 
@@ -60,8 +60,8 @@ export function giveBack(pending: PendingWrite): void {
   backlogBytes -= copiedBytes;
   if (copiedBytes > 0) pool.giveBack(bytes);
   if (all.size > 0) return;
-  clearInterval(looking);
-  looking = undefined;
+  clearInterval(checking);
+  checking = undefined;
 }
 
 function disconnectSlowest(): void {

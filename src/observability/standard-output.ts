@@ -6,7 +6,7 @@ const MAX_WAITING_BYTES = 1024 ** 2;
 const RETRY_MS = 50;
 /** Maximum time that an exiting process waits for the reader of its last lines, and the interval of its checks. */
 const AT_EXIT_MS = 1_000;
-const LOOK_AT_EXIT_MS = 5;
+const CHECK_AT_EXIT_MS = 5;
 
 /**
  * Writes log lines to standard output. A line is written before `write` returns, so that it survives any end of the
@@ -72,7 +72,7 @@ export class StandardOutput {
     const untilMs = performance.now() + AT_EXIT_MS;
     const pause = new Int32Array(new SharedArrayBuffer(4));
     while (this.#waiting.length > 0 && performance.now() < untilMs) {
-      Atomics.wait(pause, 0, 0, LOOK_AT_EXIT_MS);
+      Atomics.wait(pause, 0, 0, CHECK_AT_EXIT_MS);
       this.#retry();
     }
   }

@@ -85,7 +85,7 @@ export class Replica {
   }
 
   /** Checks its position while no request reads from it. */
-  async look(announced: FeedPosition): Promise<void> {
+  async check(announced: FeedPosition): Promise<void> {
     if (this.postgres.breakerOpen) this.#reached = false;
     else await this.rows('select 1', [], announced).catch(() => {});
   }

@@ -2,7 +2,7 @@ import type { Lane, Postgres } from './client.ts';
 import type { FeedPosition, Replica } from './replica.ts';
 
 /** Interval of the checks of each replica, whether or not it is read. */
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 /** Result of a read for which a replica was considered; all but `answered` went to the primary. */
 type ReplicaRead = 'answered' | 'behind' | 'failed' | 'left_alone';
@@ -16,7 +16,7 @@ export class Replicas {
   readonly #replicas: Replica[];
   readonly #position: () => FeedPosition | undefined;
   readonly #count: (outcome: ReplicaRead) => void;
-  readonly #looking: NodeJS.Timeout;
+  readonly #checking: NodeJS.Timeout;
   #nextIndex = 0;
 
   /** `announced`: returns the last received position, undefined while it is unknown. */
@@ -30,10 +30,10 @@ export class Replicas {
     this.#replicas = replicas;
     this.#position = announced;
     this.#count = count;
-    this.#looking = setInterval(() => {
+    this.#checking = setInterval(() => {
       const lately = announced();
-      if (lately) for (const replica of replicas) void replica.look(lately);
-    }, LOOK_EVERY_MS);
+      if (lately) for (const replica of replicas) void replica.check(lately);
+    }, CHECK_EVERY_MS);
   }
 
   /** Returns the number of queries that wait for a connection to any server. */
@@ -85,7 +85,7 @@ export class Replicas {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#looking);
+    clearInterval(this.#checking);
     await Promise.all(this.#replicas.map(({ postgres }) => postgres.close()));
   }
 

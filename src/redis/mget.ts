@@ -1,7 +1,7 @@
 import type { Redis as Client } from 'ioredis';
 import { type ReplyReader, type Values, ValuesReader } from './reply-parser.ts';
 import { silenceMs } from './store.ts';
-import { lookAtOnce } from './view-connector.ts';
+import { acceptViews } from './view-connector.ts';
 
 /**
  * Time that each requested key adds to the deadline of the reads behind it: eight concurrent batches of 1000 are 8
@@ -124,7 +124,7 @@ export class MgetConnection {
     this.#lastError = undefined;
     const stream = this.#client.stream;
     stream.removeAllListeners('data');
-    lookAtOnce(stream);
+    acceptViews(stream);
     stream.on('data', (chunk: Buffer) => {
       try {
         this.#take(chunk);

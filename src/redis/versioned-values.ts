@@ -106,9 +106,9 @@ export class VersionedValues<Value> {
 }
 
 /**
- * Returns the lifetime of a value with this checksum, spread evenly between half of `mostMs` and all of it. Values
+ * Returns the lifetime of a value with this checksum, spread evenly between half of `maxMs` and all of it. Values
  * stored together would otherwise expire together; the load of PostgreSQL is at most 1.5 times the average.
  */
-export function lifetimeMs(mostMs: number, checksum: number): number {
-  return Math.floor(mostMs * (1 - checksum / 2 ** 33));
+export function lifetimeMs(maxMs: number, checksum: number): number {
+  return Math.floor(maxMs * (1 - checksum / 2 ** 33));
 }

@@ -3,14 +3,14 @@ import { AbstractConnector, type RedisOptions } from 'ioredis';
 
 /** Maximum size of a read: few reads for a batch of 1000, and the bytes are still in the processor's cache. */
 const BUFFER_BYTES = 262_144;
-const looksAtOnce = new WeakSet<object>();
+const acceptsViews = new WeakSet<object>();
 
 /**
  * Declares that the listener of the stream's `data` events reads the bytes immediately. The events of a
  * ViewConnector's stream then carry views of one buffer.
  */
-export function lookAtOnce(stream: object): void {
-  looksAtOnce.add(stream);
+export function acceptViews(stream: object): void {
+  acceptsViews.add(stream);
 }
 
 /**
@@ -36,7 +36,7 @@ export class ViewConnector extends AbstractConnector {
         buffer,
         callback: (length) => {
           const view = buffer.subarray(0, length);
-          stream.emit('data', looksAtOnce.has(stream) ? view : Buffer.from(view));
+          stream.emit('data', acceptsViews.has(stream) ? view : Buffer.from(view));
           return true;
         },
       },

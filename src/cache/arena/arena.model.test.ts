@@ -8,7 +8,7 @@ import { ABSENT, CacheArena, MISS } from './arena.ts';
 const NAMESPACES: Namespace[] = ['id', 'channel', 'registry'];
 const ARENA_BYTES = 1024 ** 2;
 
-/** Model of the arena in plain Maps. It is unbounded and learns of evictions by look-ups in the arena. */
+/** Model of the arena in plain Maps. It is unbounded and learns of evictions by lookups in the arena. */
 class Model {
   readonly entries = new Map<string, Entry>();
   readonly owners = new Map<string, string>();

@@ -28,7 +28,7 @@ export const TOO_LARGE = 2;
 type BatchLookupStatus = typeof OK | typeof NOT_READ | typeof TOO_LARGE;
 
 /**
- * Result of a batch look-up. An arena has one and overwrites it with each batch. `output`, `takePartial` and `softKeys`
+ * Result of a batch lookup. An arena has one and overwrites it with each batch. `output`, `takePartial` and `softKeys`
  * read the arena's memory and are valid until its next call.
  */
 export class BatchLookup {

@@ -1,5 +1,5 @@
 /**
- * Batch look-up. It works in passes, so that cache misses of neighbouring elements overlap: hash all keys, find all
+ * Batch lookup. It works in passes, so that cache misses of neighbouring elements overlap: hash all keys, find all
  * candidates, check all records, copy all bodies. No branch depends on a value that is read for the first time, because
  * a misprediction would serialize the reads.
  */

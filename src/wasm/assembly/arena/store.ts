@@ -22,7 +22,7 @@ import {
   writeHeader,
 } from './record';
 
-/** Results of a look-up beside a ref, which is a record's address in units of 8 bytes. */
+/** Results of a lookup beside a ref, which is a record's address in units of 8 bytes. */
 export const MISS: u32 = 0;
 export const ABSENT: u32 = 0xffffffff;
 
