@@ -13,7 +13,7 @@ const CUTS = {
   ],
   'src/http/exchange.ts': [
     // as long as those that are made
-    [/ownId\(request\.getHeader\('x-request-id'\)\)/g, "'the-same-id-always'"],
+    [/requestIdOf\(request\.getHeader\('x-request-id'\)\)/g, "'the-same-id-always'"],
   ],
   'src/cache/local-cache.ts': [[/this\.#counts\.\w+(\+\+| \+= [\w.]+);/g, ';']],
   'src/auth/api-key-cache.ts': [[/this\.#counts\.local\.\w+\+\+;/g, ';']],

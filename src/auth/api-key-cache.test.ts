@@ -21,7 +21,7 @@ class Tiers {
     postgres: { hit: 0, absent: 0, miss: 0 },
   };
   held: Promise<void> | undefined;
-  heads: { head: string; version: number }[] = [];
+  prefixes: { prefix: string; version: number }[] = [];
   #mayLookUp: boolean | Promise<boolean> = true;
   get mayLookUp(): boolean | Promise<boolean> {
     return this.#mayLookUp;
@@ -49,7 +49,7 @@ class Tiers {
       if (this.rejection) throw new Unavailable('PostgreSQL did not answer', { rejection: this.rejection });
       const rows = await run({
         unsafe: async (_: string, parameters?: [string]) =>
-          parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.heads,
+          parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.prefixes,
       });
       await this.held;
       return rows;
@@ -159,7 +159,7 @@ describe('a key', () => {
 
   it('is not taken from Redis if the table had a newer version when the worker started', async () => {
     tiers.put(key, { version: 5, revoked: true });
-    tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 5 }];
+    tiers.prefixes = [{ prefix: hashOf(key).slice(0, 12), version: 5 }];
     await apiKeys.preload();
     tiers.redis.set(hashOf(key), OUTDATED);
     expect(await apiKeys.load(key)).toBeNull();
@@ -269,7 +269,7 @@ describe('beyond the limit of unknown keys', () => {
 
   it('a key that was in the table when the worker started is still looked up', async () => {
     tiers.put(key);
-    tiers.heads = [{ head: hashOf(key).slice(0, 12), version: 1 }];
+    tiers.prefixes = [{ prefix: hashOf(key).slice(0, 12), version: 1 }];
     await apiKeys.preload();
     expect(await apiKeys.load(key)).not.toBeNull();
     await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many lookups/);

@@ -4,12 +4,12 @@ import { monotonicMs, wallAt } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import type { LookupCounter } from '../observability/lookup-counter.ts';
 import type { Postgres } from '../postgres/client.ts';
-import { type Principal, principalOf, unlessExpired } from './access.ts';
 import { hashOf, isWellFormed } from './key.ts';
 import { KEY_COLUMNS, type KeyRow, keyOf, type VersionedKey } from './key-record.ts';
 import { type CachedKey, KnownKeys } from './known-keys.ts';
+import { type Principal, principalOf, unlessExpired } from './principal.ts';
 import type { RedisKeyCache } from './redis-key-cache.ts';
-import { HEAD_DIGITS, MAX_EXPECTED, UnknownKeyLimiter } from './unknown-key-limiter.ts';
+import { MAX_EXPECTED, PREFIX_DIGITS, UnknownKeyLimiter } from './unknown-key-limiter.ts';
 
 /**
  * Age after which a key is reloaded in the background. Changes arrive within a second; this bounds the effect of a
@@ -108,12 +108,12 @@ export class ApiKeyCache {
    */
   async preload(): Promise<void> {
     const rows = await this.#options.postgres.query((sql) =>
-      sql.unsafe<{ head: string; version: number }[]>(
-        `select left(encode(key_sha256, 'hex'), ${HEAD_DIGITS}) as head, version::float8 from api_keys
+      sql.unsafe<{ prefix: string; version: number }[]>(
+        `select left(encode(key_sha256, 'hex'), ${PREFIX_DIGITS}) as prefix, version::float8 from api_keys
         order by version desc limit ${MAX_EXPECTED}`,
       ),
     );
-    for (const { head, version } of rows) this.#unknownKeys.expect(head, version);
+    for (const { prefix, version } of rows) this.#unknownKeys.expect(prefix, version);
   }
 
   /** Drops the key with this sha256 after a change. */

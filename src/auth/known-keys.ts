@@ -1,4 +1,4 @@
-import type { Principal } from './access.ts';
+import type { Principal } from './principal.ts';
 
 /** Maximum number of cached keys and of cached unknown keys. The oldest are evicted. */
 const MAX_KNOWN = 10_000;

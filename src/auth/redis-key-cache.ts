@@ -56,8 +56,8 @@ export class RedisKeyCache {
   }
 
   /** Returns some of the keys in Redis as sha256, and the next cursor; undefined if Redis does not respond. */
-  walk(cursor: string): Promise<[cursor: string, sha256s: string[]] | undefined> {
-    return this.#values.walk(cursor);
+  scan(cursor: string): Promise<[cursor: string, sha256s: string[]] | undefined> {
+    return this.#values.scan(cursor);
   }
 
   /** Caches for a short time that the key is unknown, unless Redis has a newer state. */

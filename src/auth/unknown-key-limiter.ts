@@ -7,7 +7,7 @@ import { Unavailable } from '../errors.ts';
  */
 export const MAX_EXPECTED = 100_000;
 /** Hexadecimal digits of a hash prefix: as many as a number can hold. */
-export const HEAD_DIGITS = 12;
+export const PREFIX_DIGITS = 12;
 /** Maximum number of waiting lookups, their timeout and the interval of their retries. */
 const MAX_WAITING = 32;
 const WAIT_TIMEOUT_MS = 450;
@@ -31,14 +31,14 @@ export class UnknownKeyLimiter {
 
   /** Records that the key with this sha256, or with one of this prefix, exists. */
   expect(sha256: string, version: number): void {
-    const head = headOf(sha256);
-    if (this.#expected.size >= MAX_EXPECTED && !this.#expected.has(head)) return;
-    this.#expected.set(head, Math.max(version, this.#expected.get(head) ?? 0));
+    const prefix = prefixOf(sha256);
+    if (this.#expected.size >= MAX_EXPECTED && !this.#expected.has(prefix)) return;
+    this.#expected.set(prefix, Math.max(version, this.#expected.get(prefix) ?? 0));
   }
 
   /** Returns the last known version of the key, or 0. */
   knownVersion(sha256: string): number {
-    return this.#expected.get(headOf(sha256)) ?? 0;
+    return this.#expected.get(prefixOf(sha256)) ?? 0;
   }
 
   /**
@@ -69,10 +69,10 @@ export class UnknownKeyLimiter {
   }
 
   #isExpected(sha256: string): boolean {
-    return this.#expected.has(headOf(sha256));
+    return this.#expected.has(prefixOf(sha256));
   }
 }
 
-function headOf(sha256: string): number {
-  return Number.parseInt(sha256.slice(0, HEAD_DIGITS), 16);
+function prefixOf(sha256: string): number {
+  return Number.parseInt(sha256.slice(0, PREFIX_DIGITS), 16);
 }

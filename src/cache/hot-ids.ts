@@ -11,7 +11,7 @@ const MIN_IDS = 100;
 /** Slots of the index read at once: 0.3 ms of the event loop. */
 const SLOTS = 4_096;
 
-/** Leaves in Redis the ids that a worker's requests hit most, for workers that start. */
+/** Saves in Redis the ids that a worker's requests hit most, for workers that start. */
 export class HotIds {
   readonly #redis: RedisHotelCache;
   readonly #arena: CacheArena;
@@ -22,7 +22,7 @@ export class HotIds {
   }
 
   /** Replaces one of the lists, unless too few ids are in use. */
-  async leave(): Promise<void> {
+  async save(): Promise<void> {
     const ids = await this.#collect();
     if (ids.length < MIN_IDS) return;
     await this.#redis.storeHotIds(Math.floor(LISTS * Math.random()), ids);

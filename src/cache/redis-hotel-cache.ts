@@ -147,8 +147,8 @@ export class RedisHotelCache {
   }
 
   /** Returns some of the hotel ids in Redis and the cursor of the next call; undefined if Redis does not reply. */
-  walk(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
-    return this.#entries.walk(cursor);
+  scan(cursor: string): Promise<[cursor: string, ids: string[]] | undefined> {
+    return this.#entries.scan(cursor);
   }
 
   /** Stores one of the lists of ids in use. */

@@ -18,7 +18,7 @@ const MAX_CHANGES = 10_000;
  */
 const MAX_REPLACED = 500;
 /** Number of membership changes of a collection above which workers reload the whole collection. */
-const MAX_MEMBERS_TOLD = 2_000;
+const MAX_MEMBERS_ANNOUNCED = 2_000;
 
 interface QueueRow {
   kind:
@@ -214,7 +214,7 @@ class MemberChanges {
     if (known === null) return;
     const all = known ?? new Set<string>();
     for (const id of ids) all.add(id);
-    this.#ids.set(collection, all.size > MAX_MEMBERS_TOLD ? null : all);
+    this.#ids.set(collection, all.size > MAX_MEMBERS_ANNOUNCED ? null : all);
   }
 
   noteAll(collection: string | null): void {

@@ -84,8 +84,8 @@ export class Reconciler {
   async #readSample(): Promise<Held | undefined> {
     const { hotels, keys } = this.#stores;
     const [ofHotels, ofKeys] = await Promise.all([
-      hotels.walk(this.#hotelCursor),
-      keys.walk(this.#keyCursor),
+      hotels.scan(this.#hotelCursor),
+      keys.scan(this.#keyCursor),
     ]);
     if (!ofHotels || !ofKeys) return undefined;
     const [held, keysHeld] = await Promise.all([

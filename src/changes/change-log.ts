@@ -183,7 +183,7 @@ const HOTELS_OF_COLLECTION = `select state.words, hotel.*
  * after their positions concern, by number. A hotel that changed concerns the collections that it is in; more changes
  * than a page concern all.
  */
-const CONCERNED = `with changed as materialized (
+const AFFECTED = `with changed as materialized (
     select id, position from (
       select ${LOGGED_ID}, position from hotel_api_change_log where position > (select min(position) from unnest($2::bigint[]) as position)
       order by position limit ${MAX_ROWS}
@@ -203,7 +203,7 @@ const CONCERNED = `with changed as materialized (
           select from collection_hotels where collection_id = mirror.collection and hotel_id = changed.id
         )
       )
-  )::text[] as concerned
+  )::text[] as affected
   from (${STATE_OF_COLLECTIONS.replaceAll('$3', 'null')}) as state`;
 
 type Row = { words: string } & (HotelRow | { id: null });
@@ -260,22 +260,17 @@ export class ChangeLog {
    * Returns the collections among those of the tokens that changes after the tokens concern, and the state up to which
    * none concerns the others. Throws `Unavailable`.
    */
-  async concerned(tokens: Token[]): Promise<{ state: LogState; concerned: Token[] }> {
+  async affected(tokens: Token[]): Promise<{ state: LogState; affected: Token[] }> {
     const parameters = [
       tokens.map(({ collection }) => collection),
       tokens.map(({ position }) => String(position)),
       tokens.map((token) => String(token.isOrphaned)),
     ];
-    const rows = await this.#postgres.rows<Row & { concerned: string[] }>(
-      CONCERNED,
-      parameters,
-      '',
-      'changes',
-    );
+    const rows = await this.#postgres.rows<Row & { affected: string[] }>(AFFECTED, parameters, '', 'changes');
     const { state } = stateOf(rows);
-    const numbers = new Set(rows[0]!.concerned.map(Number));
+    const numbers = new Set(rows[0]!.affected.map(Number));
     const isPast = ({ history, position }: Token) => history !== state.history || position < state.oldest;
-    return { state, concerned: tokens.filter((token, i) => numbers.has(i + 1) || isPast(token)) };
+    return { state, affected: tokens.filter((token, i) => numbers.has(i + 1) || isPast(token)) };
   }
 
   /** Reads at most `limit` hotels with ids after `id`, in byte order. Throws `Unavailable`. */

@@ -122,7 +122,7 @@ export class ChangesReader {
     let { view } = request;
     let empty: Page | undefined;
     /** of a mirror that the announced changes do not concern */
-    let unconcerned: Page | undefined;
+    let unaffected: Page | undefined;
     /** consecutive reads that lacked an announced change: the database has gone back, and its history is about to end */
     let fruitless = 0;
     const untilMs = performance.now() + request.waitMs;
@@ -133,8 +133,8 @@ export class ChangesReader {
     for (let round = 0; ; round++) {
       const from = token?.position;
       const wasBehind = from !== undefined && this.#watch.behind(from) > 0;
-      const known = unconcerned ?? (token && this.upToDate({ token, view, collection }));
-      unconcerned = undefined;
+      const known = unaffected ?? (token && this.upToDate({ token, view, collection }));
+      unaffected = undefined;
       const page =
         known ??
         (await this.#shared({ token, limit, view, owner, collection }).catch((error) => {
@@ -177,8 +177,8 @@ export class ChangesReader {
       if (page !== 'full') empty = page;
       if (rights.view === view) {
         if (page === 'full' || !token) continue;
-        unconcerned = await this.#unconcerned(token);
-        if (unconcerned) token = unconcerned.next;
+        unaffected = await this.#unaffected(token);
+        if (unaffected) token = unaffected.next;
         continue;
       }
       view = rights.view;
@@ -195,10 +195,10 @@ export class ChangesReader {
   }
 
   /** Returns an empty page if no change after the token concerns its collection. */
-  async #unconcerned(token: Token): Promise<Page | undefined> {
+  async #unaffected(token: Token): Promise<Page | undefined> {
     if (token.collection === null || !token.isWhole || this.isUpToDate(token, token.view, token.collection))
       return undefined;
-    const position = await this.#wakeFilter.unconcernedUpTo(token).catch((error) => {
+    const position = await this.#wakeFilter.unaffectedUpTo(token).catch((error) => {
       if (error instanceof Unavailable) return undefined;
       throw error;
     });

@@ -92,12 +92,12 @@ export class PositionWatch {
     return this.#isReleased;
   }
 
-  #wake(isMeant: (waiter: Waiter) => boolean): void {
-    const meant = [...this.#waiters].filter(isMeant);
-    const goOn = (from: number) => {
-      for (const waiter of meant.slice(from, from + WOKEN_AT_ONCE)) waiter.wake();
-      if (from + WOKEN_AT_ONCE < meant.length) setImmediate(goOn, from + WOKEN_AT_ONCE);
+  #wake(matches: (waiter: Waiter) => boolean): void {
+    const woken = [...this.#waiters].filter(matches);
+    const wakeFrom = (from: number) => {
+      for (const waiter of woken.slice(from, from + WOKEN_AT_ONCE)) waiter.wake();
+      if (from + WOKEN_AT_ONCE < woken.length) setImmediate(wakeFrom, from + WOKEN_AT_ONCE);
     };
-    goOn(0);
+    wakeFrom(0);
   }
 }

@@ -8,7 +8,7 @@ const MAX_TOKENS = 1_000;
 interface Batch {
   /** by collection, position and state */
   readonly tokens: Map<string, Token>;
-  readonly result: Promise<{ state: LogState; concerned: Set<string> }>;
+  readonly result: Promise<{ state: LogState; affected: Set<string> }>;
 }
 
 /**
@@ -28,13 +28,13 @@ export class WakeFilter {
    * Returns the position up to which no change concerns the mirror; undefined: it must read a page. Throws
    * `Unavailable`.
    */
-  async unconcernedUpTo(token: Token): Promise<number | undefined> {
+  async unaffectedUpTo(token: Token): Promise<number | undefined> {
     if (!this.#next || this.#next.tokens.size >= MAX_TOKENS) this.#next = this.#gather();
     const { tokens, result } = this.#next;
     const name = nameOf(token);
     tokens.set(name, token);
-    const { state, concerned } = await result;
-    return concerned.has(name) || state.position < token.position ? undefined : state.position;
+    const { state, affected } = await result;
+    return affected.has(name) || state.position < token.position ? undefined : state.position;
   }
 
   /** Begins a batch that takes tokens until the query before it has ended. */
@@ -42,8 +42,8 @@ export class WakeFilter {
     const tokens = new Map<string, Token>();
     const result = Promise.all([nextTick(), this.#running]).then(async () => {
       if (this.#next?.tokens === tokens) this.#next = undefined;
-      const { state, concerned } = await this.#log.concerned([...tokens.values()]);
-      return { state, concerned: new Set(concerned.map(nameOf)) };
+      const { state, affected } = await this.#log.affected([...tokens.values()]);
+      return { state, affected: new Set(affected.map(nameOf)) };
     });
     this.#running = result.catch(() => {});
     return { tokens, result };

@@ -37,7 +37,7 @@ async function importHotels(path: string, options: ImportOptions): Promise<void>
   try {
     const format = await detectFormat(source);
     const work = new Importer(source, format, options);
-    const result = await withDatabase((sql) => work.run(sql)).catch((error) => work.leave(error));
+    const result = await withDatabase((sql) => work.run(sql)).catch((error) => work.fail(error));
     print(options.json, result, describe(result, rejectedPath(source, format), options));
     if (result.rejected > 0) process.exitCode = 1;
   } finally {

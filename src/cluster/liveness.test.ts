@@ -25,7 +25,7 @@ function endedAfterMs(share: number, untilMs = 100_000, isUnknown = false): numb
     nowMs += CHECK_EVERY_MS;
     const processorMs = 700 + Math.floor(((nowMs - beganMs) * share) / 10) * 10;
     const read = (): MainThread | undefined => (isUnknown ? undefined : { stopped: false, processorMs });
-    if (silence.isFinal(nowMs, FROZEN_MS, read)) return nowMs - beganMs;
+    if (silence.mustEnd(nowMs, FROZEN_MS, read)) return nowMs - beganMs;
   }
   return Number.POSITIVE_INFINITY;
 }
@@ -51,7 +51,7 @@ describe('a silent worker', () => {
   it('may be busy repeatedly if it sends messages in between', () => {
     for (let i = 0; i < 10; i++) {
       expect(endedAfterMs(1, 8_000)).toBe(Number.POSITIVE_INFINITY);
-      silence.broken(nowMs);
+      silence.reset(nowMs);
     }
     expect(endedAfterMs(0)).toBe(FROZEN_MS + CHECK_EVERY_MS);
   });
@@ -59,14 +59,14 @@ describe('a silent worker', () => {
   it('is killed when it freezes after a busy time', () => {
     endedAfterMs(1, 5_000);
     const used: MainThread = { stopped: false, processorMs: 700 + 5_000 };
-    expect(silence.isFinal(nowMs + FROZEN_MS, FROZEN_MS, () => used)).toBe(false);
-    expect(silence.isFinal(nowMs + FROZEN_MS + 1, FROZEN_MS, () => used)).toBe(true);
+    expect(silence.mustEnd(nowMs + FROZEN_MS, FROZEN_MS, () => used)).toBe(false);
+    expect(silence.mustEnd(nowMs + FROZEN_MS + 1, FROZEN_MS, () => used)).toBe(true);
   });
 
   it('that is stopped is killed without further delay', () => {
     const stopped = () => ({ stopped: true, processorMs: 0 });
-    expect(silence.isFinal(nowMs + STOPPED_MS, FROZEN_MS, stopped)).toBe(false);
-    expect(silence.isFinal(nowMs + STOPPED_MS + 1, FROZEN_MS, stopped)).toBe(true);
+    expect(silence.mustEnd(nowMs + STOPPED_MS, FROZEN_MS, stopped)).toBe(false);
+    expect(silence.mustEnd(nowMs + STOPPED_MS + 1, FROZEN_MS, stopped)).toBe(true);
   });
 });
 

@@ -50,7 +50,7 @@ export class LivenessWatch {
   }
 
   /** Records a report, or that one may have been missed. */
-  broken(nowMs: number): void {
+  reset(nowMs: number): void {
     this.#sinceMs = nowMs;
     this.#busyAtMs = nowMs;
     this.#first = undefined;
@@ -61,7 +61,7 @@ export class LivenessWatch {
    * Returns true if the worker must be ended. `limitMs`: maximum time without progress; `read` is called in long
    * silences only.
    */
-  isFinal(nowMs: number, limitMs: number, read: () => MainThread | undefined): boolean {
+  mustEnd(nowMs: number, limitMs: number, read: () => MainThread | undefined): boolean {
     if (nowMs - this.#sinceMs <= STOPPED_MS) return false;
     const main = read();
     if (main?.stopped) return true;

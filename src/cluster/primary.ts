@@ -116,8 +116,8 @@ export async function runPrimary(given: Config): Promise<void> {
   await redis?.connected(REDIS_TIMEOUT_MS);
   if (redis) shutdown.push('eviction policy', watchEvictionPolicy(redis, events));
   invalidator.start();
-  const patientUntilMs = performance.now() + FEED_TIMEOUT_MS;
-  while (!listener.isUp && performance.now() < patientUntilMs) await wait(10);
+  const untilMs = performance.now() + FEED_TIMEOUT_MS;
+  while (!listener.isUp && performance.now() < untilMs) await wait(10);
 
   if (stopping) return;
   const documents = writeDocuments({

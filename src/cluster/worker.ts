@@ -19,8 +19,8 @@ const POSTGRES_TIMEOUT_MS = 300;
 const PRELOAD_TIMEOUT_MS = 200;
 const PRELOAD_RETRY_MS = 1_000;
 const REPORT_EVERY_MS = 1_000;
-/** Mean interval in which an instance leaves ids in use for instances that start. */
-const LEAVE_HOT_IDS_MS = 60_000;
+/** Mean interval in which an instance saves ids in use for instances that start. */
+const SAVE_HOT_IDS_MS = 60_000;
 /** Time for running queries when the connections are replaced. */
 const RECONNECT_S = 1;
 
@@ -61,12 +61,12 @@ function startWorker({
   shutdown.push('reports', () => clearInterval(reporting));
 
   let warmedUp: WarmUpResult | undefined;
-  let learning: NodeJS.Timeout | undefined;
-  shutdown.push('learning of keys', () => clearTimeout(learning));
-  const learnKeys = () =>
+  let preloading: NodeJS.Timeout | undefined;
+  shutdown.push('preload of keys', () => clearTimeout(preloading));
+  const preloadKeys = () =>
     apiKeys.preload().catch(() => {
-      clearTimeout(learning);
-      learning = setTimeout(learnKeys, PRELOAD_RETRY_MS);
+      clearTimeout(preloading);
+      preloading = setTimeout(preloadKeys, PRELOAD_RETRY_MS);
     });
   const start = async () => {
     watchProcess(metrics.registry, String(number));
@@ -82,7 +82,7 @@ function startWorker({
     const [isRedisUp = true] = await Promise.all([
       redis?.connected(REDIS_TIMEOUT_MS),
       postgres.connected(POSTGRES_TIMEOUT_MS),
-      Promise.race([learnKeys(), wait(PRELOAD_TIMEOUT_MS)]),
+      Promise.race([preloadKeys(), wait(PRELOAD_TIMEOUT_MS)]),
       replicas?.connected(POSTGRES_TIMEOUT_MS),
     ]);
     // without its Redis, an instance must not load the more from PostgreSQL
@@ -96,16 +96,16 @@ function startWorker({
     events.listening(config.PORT);
     send({ type: 'listening' });
     parts.hotelList.index.prepare();
-    leaveHotIds(Math.random());
+    saveHotIds(Math.random());
   };
-  let leaving: NodeJS.Timeout | undefined;
-  shutdown.push('ids in use', () => clearTimeout(leaving));
-  /** Leaves the ids in use after this share of the interval, and again after each. */
-  const leaveHotIds = (share: number) => {
+  let saving: NodeJS.Timeout | undefined;
+  shutdown.push('ids in use', () => clearTimeout(saving));
+  /** Saves the ids in use after this share of the interval, and again after each. */
+  const saveHotIds = (share: number) => {
     if (!hotIds) return;
-    leaving = setTimeout(
-      () => hotIds.leave().then(() => leaveHotIds(1)),
-      share * config.WORKERS * LEAVE_HOT_IDS_MS,
+    saving = setTimeout(
+      () => hotIds.save().then(() => saveHotIds(1)),
+      share * config.WORKERS * SAVE_HOT_IDS_MS,
     );
   };
   /** Answers pending requests, then closes the connections and pools and ends the process. */
@@ -138,11 +138,11 @@ function startWorker({
         // a connection to the previous server may be open
         postgres.reconnect(RECONNECT_S);
         replicas?.reconnect(RECONNECT_S);
-        learnKeys();
+        preloadKeys();
         break;
       case 'reset':
         feedApplier.reset();
-        learnKeys();
+        preloadKeys();
         break;
       case 'grant':
         parts.limiter.receive(message.grants);

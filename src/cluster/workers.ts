@@ -49,7 +49,7 @@ export class Workers {
   /** time of the last report of any worker, by `systemMs` */
   #reportedAtMs = -Infinity;
   /** metrics of ended workers, until they are summed */
-  readonly #legacy: MetricsJson[] = [];
+  readonly #ofEnded: MetricsJson[] = [];
   #summing = Promise.resolve();
   readonly #rateLimits = new RateLimitCoordinator();
   readonly #sharedLimits: SharedCoordinator | undefined;
@@ -126,7 +126,7 @@ export class Workers {
       metrics,
       defaultMetrics,
     ]);
-    return Registry.aggregate([...(await own()), ...this.#legacy, ...all] as never).metrics();
+    return Registry.aggregate([...(await own()), ...this.#ofEnded, ...all] as never).metrics();
   }
 
   /** Asks every worker to finish; resolves when all have ended, or were killed after `deadlineMs`. */
@@ -187,7 +187,7 @@ export class Workers {
   }
 
   #receive(handle: WorkerHandle, message: ToPrimary): void {
-    handle.liveness.broken(performance.now());
+    handle.liveness.reset(performance.now());
     handle.up = true;
     switch (message.type) {
       case 'up':
@@ -233,11 +233,11 @@ export class Workers {
   #remember(metrics: MetricsJson): void {
     const counters = metrics.filter(({ type }) => String(type) === 'counter' || String(type) === 'histogram');
     // counted immediately: a scrape in between would see the counters fall
-    this.#legacy.push(counters);
+    this.#ofEnded.push(counters);
     this.#summing = this.#summing.then(async () => {
-      const summed = this.#legacy.length;
-      const sum = await Registry.aggregate(this.#legacy as never).getMetricsAsJSON();
-      this.#legacy.splice(0, summed, sum);
+      const summed = this.#ofEnded.length;
+      const sum = await Registry.aggregate(this.#ofEnded as never).getMetricsAsJSON();
+      this.#ofEnded.splice(0, summed, sum);
     });
   }
 
@@ -247,13 +247,13 @@ export class Workers {
 
   #endFrozen(): void {
     const nowMs = performance.now();
-    const stoodStill = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
+    const wasStalled = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
     this.#watchedAtMs = nowMs;
     for (const { worker, liveness, up } of this.#handles.values()) {
       // a primary that slept has not read the workers' messages yet
-      if (stoodStill) liveness.broken(nowMs);
+      if (wasStalled) liveness.reset(nowMs);
       const read = () => mainThreadOf(worker.process.pid!);
-      if (liveness.isFinal(nowMs, up ? FROZEN_MS : START_MS, read)) worker.process.kill('SIGKILL');
+      if (liveness.mustEnd(nowMs, up ? FROZEN_MS : START_MS, read)) worker.process.kill('SIGKILL');
     }
   }
 }

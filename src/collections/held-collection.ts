@@ -36,7 +36,7 @@ export class HeldCollection {
   /** keys outside, by `LETTER` and key: the present ones, and those before them */
   #outside: IdSet | undefined;
   #outsideBefore: IdSet | undefined;
-  #turnAtMs = 0;
+  #rotateAtMs = 0;
   #change = 0;
   usedAtMs: number;
 
@@ -71,14 +71,14 @@ export class HeldCollection {
   isOutside(namespace: Namespace, key: string): boolean {
     if (namespace === 'id' && !this.has(key)) return true;
     if (!this.#outside && !this.#outsideBefore) return false;
-    this.#turn();
+    this.#rotateOutside();
     const name = LETTER[namespace] + key;
     return (this.#outside?.has(name) || this.#outsideBefore?.has(name)) ?? false;
   }
 
   /** Remembers that these keys find no hotel of the collection. */
   noteOutside(namespace: Namespace, keys: string[]): void {
-    this.#turn();
+    this.#rotateOutside();
     for (const key of keys) {
       this.#outside ??= new IdSet(0);
       if (this.#outside.size >= MAX_OUTSIDE) return;
@@ -97,13 +97,13 @@ export class HeldCollection {
     }
   }
 
-  #turn(): void {
+  #rotateOutside(): void {
     const nowMs = monotonicMs();
-    if (nowMs < this.#turnAtMs) return;
+    if (nowMs < this.#rotateAtMs) return;
     const halfMs = this.#outsideMs / 2;
-    this.#outsideBefore = nowMs < this.#turnAtMs + halfMs ? this.#outside : undefined;
+    this.#outsideBefore = nowMs < this.#rotateAtMs + halfMs ? this.#outside : undefined;
     this.#outside = undefined;
-    this.#turnAtMs = nowMs + halfMs;
+    this.#rotateAtMs = nowMs + halfMs;
   }
 
   #forgetOutside(): void {

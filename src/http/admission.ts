@@ -52,7 +52,7 @@ export interface Work {
   readonly over: boolean;
 }
 
-interface HeldWork {
+interface QueuedWork {
   work: Work;
   body: Buffer;
 }
@@ -76,9 +76,9 @@ const pool = new BufferPool([16 * 1024, 32 * 1024], 2 * 1024 * 1024);
  */
 export class Admission {
   /** batches that wait for the event loop */
-  readonly #arrived = new WaitQueue<HeldWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
+  readonly #arrived = new WaitQueue<QueuedWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   /** batches that wait for the limit */
-  readonly #toLoad = new WaitQueue<HeldWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
+  readonly #toLoad = new WaitQueue<QueuedWork>(FIRST_MS_PER_BYTE, QUANTUM_BYTES);
   #loadingBytes = 0;
   #limitBytes = FIRST_LIMIT_BYTES;
   #loweredAtMs = 0;
@@ -138,33 +138,33 @@ export class Admission {
   #arm(): void {
     if (this.#armed) return;
     this.#armed = true;
-    setImmediate(this.#goOn);
+    setImmediate(this.#resume);
   }
 
-  readonly #goOn = (): void => {
+  readonly #resume = (): void => {
     this.#armed = false;
     this.#tickBeganMs = undefined;
     if (this.waiting === 0) return;
     const untilMs = performance.now() + SLICE_MS;
-    this.#goOnWith(this.#toLoad, untilMs);
-    this.#goOnWith(this.#arrived, untilMs);
+    this.#serve(this.#toLoad, untilMs);
+    this.#serve(this.#arrived, untilMs);
     // if the limit blocks the queue, the end of a load continues it
     if (this.#arrived.length > 0 || (this.#toLoad.length > 0 && this.#mayLoad)) this.#arm();
   };
 
-  #goOnWith(line: WaitQueue<HeldWork>, untilMs: number): void {
+  #serve(queue: WaitQueue<QueuedWork>, untilMs: number): void {
     let nowMs = performance.now();
-    while (line.length > 0 && nowMs < untilMs && (line === this.#arrived || this.#mayLoad)) {
-      const { item, sinceMs } = line.shift()!;
+    while (queue.length > 0 && nowMs < untilMs && (queue === this.#arrived || this.#mayLoad)) {
+      const { item, sinceMs } = queue.shift()!;
       if (!item.work.over) {
         if (nowMs - sinceMs > MAX_WAIT_MS) item.work.reject();
-        else if (line === this.#arrived) this.#begin(item.work, item.body, nowMs);
+        else if (queue === this.#arrived) this.#begin(item.work, item.body, nowMs);
         else this.#run(item.work, item.body, nowMs);
       }
-      pool.giveBack(item.body);
+      pool.release(item.body);
       nowMs = performance.now();
     }
-    line.measure(nowMs);
+    queue.measure(nowMs);
   }
 
   #run(work: Work, body: Uint8Array, beganMs: number): void {
@@ -200,11 +200,11 @@ export class Admission {
   }
 }
 
-function isFull(line: WaitQueue<HeldWork>, owner: string, nowMs: number): boolean {
+function isFull(queue: WaitQueue<QueuedWork>, owner: string, nowMs: number): boolean {
   return (
-    line.isFull(owner, TARGET_WAIT_MS, nowMs) ||
-    line.sizeBefore(owner) > MAX_WAITING_BYTES ||
-    line.size > MAX_TOTAL_BYTES
+    queue.isFull(owner, TARGET_WAIT_MS, nowMs) ||
+    queue.sizeBefore(owner) > MAX_WAITING_BYTES ||
+    queue.size > MAX_TOTAL_BYTES
   );
 }
 

@@ -21,7 +21,7 @@ const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 const [zstd, brotli, toGzip] = [promisify(zstdCompress), promisify(brotliCompress), promisify(gzip)];
 
 /** Compression of one response, of many responses with one hotel, or of a constant page. */
-type Aim = 'quick' | 'small' | 'smallest';
+type Effort = 'quick' | 'small' | 'smallest';
 
 /**
  * Levels. Quick: a batch of 1000 hotels (1.06 MB) takes 1.9 ms of processor time by zstd 1 and by br 1. By gzip 1 it
@@ -103,20 +103,24 @@ export function mayCompress(): boolean {
 }
 
 /** Compresses off the event loop. The body may be overwritten after the call. */
-export async function compress(body: Uint8Array, encoding: Encoding, aim: Aim = 'quick'): Promise<Buffer> {
+export async function compress(
+  body: Uint8Array,
+  encoding: Encoding,
+  effort: Effort = 'quick',
+): Promise<Buffer> {
   underWay++;
   const kept = pool.copy(body);
   try {
-    return await encode(kept, encoding, aim);
+    return await encode(kept, encoding, effort);
   } finally {
-    pool.giveBack(kept);
+    pool.release(kept);
     underWay--;
   }
 }
 
 /** Compresses on the event loop, for bodies up to `MAX_SYNC_BYTES`. */
-export function compressNow(body: Uint8Array, encoding: Encoding, aim: Aim = 'quick'): Buffer {
-  const level = LEVELS[encoding][aim];
+export function compressNow(body: Uint8Array, encoding: Encoding, effort: Effort = 'quick'): Buffer {
+  const level = LEVELS[encoding][effort];
   switch (encoding) {
     case 'zstd':
       return zstdCompressSync(body, zstdOptions(body, level));
@@ -132,8 +136,8 @@ export function isWorthwhile(compressed: Uint8Array, body: Uint8Array): boolean 
   return compressed.length <= WORTHWHILE_SHARE * body.length;
 }
 
-function encode(body: Buffer, encoding: Encoding, aim: Aim): Promise<Buffer> {
-  const level = LEVELS[encoding][aim];
+function encode(body: Buffer, encoding: Encoding, effort: Effort): Promise<Buffer> {
+  const level = LEVELS[encoding][effort];
   switch (encoding) {
     case 'zstd':
       return zstd(body, zstdOptions(body, level));

@@ -21,7 +21,7 @@ class Client {
   ended = false;
   /** bytes that it reads at once */
   takes = Number.POSITIVE_INFINITY;
-  #goOn: ((offset: number) => boolean) | undefined;
+  #onWritable: ((offset: number) => boolean) | undefined;
 
   readonly response = {
     onAborted: (listener: () => void) => {
@@ -34,14 +34,14 @@ class Client {
     end: (body: Uint8Array) => this.#take(body),
     tryEnd: (body: Uint8Array) => [true, this.#take(body)],
     onWritable: (listener: (offset: number) => boolean) => {
-      this.#goOn = listener;
+      this.#onWritable = listener;
     },
     close: () => this.abort(),
   };
 
   take(bytes: number): void {
     this.takes = bytes;
-    this.#goOn!(this.sent);
+    this.#onWritable!(this.sent);
   }
 
   #take(body: Uint8Array): boolean {
@@ -68,7 +68,7 @@ const exchangeFor = (headers: Record<string, string> = {}) => {
 beforeEach(() => {
   client = new Client();
   observer = {
-    tellsToClose: vi.fn<Observer['tellsToClose']>(() => false),
+    mustClose: vi.fn<Observer['mustClose']>(() => false),
     compresses: true,
     sending: vi.fn<Observer['sending']>(),
     finished: vi.fn<Observer['finished']>(),

@@ -1,5 +1,5 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import type { Principal } from '../auth/access.ts';
+import type { Principal } from '../auth/principal.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { monotonicMs } from '../lib/clock.ts';
@@ -16,11 +16,11 @@ import {
 } from './compression.ts';
 import { closingOf, matches } from './etag.ts';
 import { Heads, KEEP_ALIVE } from './head.ts';
-import { newIds, ownId } from './request-id.ts';
+import { newIds, requestIdOf } from './request-id.ts';
 import type { StaticPage } from './static-page.ts';
 import { TickBudget } from './tick-budget.ts';
 import { type TraceContext, traceContextOf } from './trace-context.ts';
-import { giveBack, keep, type PendingWrite } from './write-backlog.ts';
+import { keep, type PendingWrite, release } from './write-backlog.ts';
 
 /** Maximum size of a response that one call writes; uWebSockets.js needs larger ones in parts. */
 const MAX_SINGLE_WRITE_BYTES = 16_384;
@@ -41,7 +41,7 @@ const CLOSE = '\r\nconnection: close';
 /** Observer of an exchange's end. */
 export interface Observer {
   /** Called once for each response: true if it asks the client to close its connection. */
-  tellsToClose(): boolean;
+  mustClose(): boolean;
   /** false: responses are never compressed */
   readonly compresses: boolean;
   /** Called if the client has not taken the whole response; `finished` follows. */
@@ -99,7 +99,7 @@ export class Exchange {
     this.counter = counter;
     this.#observer = observer;
     this.#request = request;
-    const own = ownId(request.getHeader('x-request-id'));
+    const own = requestIdOf(request.getHeader('x-request-id'));
     this.#idEnd = own === '' ? newIds.next() : '';
     this.#idStart = own === '' ? newIds.start : own;
   }
@@ -302,7 +302,7 @@ export class Exchange {
     if (tag !== '') head.add('\r\netag: "').add(tag).add(closingOf(encoding));
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     head.add(headers).add(this.limitHeaders);
-    if (!this.closesConnection && this.#observer.tellsToClose()) head.add(CLOSE);
+    if (!this.closesConnection && this.#observer.mustClose()) head.add(CLOSE);
     // one call writes the status line and all headers, because each call costs
     if (body === undefined) {
       response.writeStatus(head.bytes);
@@ -356,7 +356,7 @@ export class Exchange {
     if (this.#over) return;
     this.#over = true;
     if (!this.#made && !this.#compressing) this.#onMade?.();
-    if (this.#pending) giveBack(this.#pending);
+    if (this.#pending) release(this.#pending);
     this.#observer.finished(this, status, (madeAtMs - this.#startedAtMs) / 1000, bytes);
   }
 }

@@ -3,9 +3,9 @@ import { MAX_BODY_BYTES } from './body.ts';
 
 /**
  * Framing of a request body. 'none': length 0. 'tooLong': length above `MAX_BODY_BYTES`. 'ambiguous': two readers may
- * find different ends. 'unsaid': no framing header, so no body, unless the HTTP library overlooked a header.
+ * find different ends. 'absent': no framing header, so no body, unless the HTTP library overlooked a header.
  */
-export type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 'unsaid';
+export type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 'absent';
 
 /** Returns true if a GET or HEAD declares a body in any way. */
 export function hasBody(request: HttpRequest): boolean {
@@ -38,7 +38,7 @@ export function framingOf(request: HttpRequest): Framing {
   coding = undefined;
   bodyCoding = undefined;
   request.forEach(take);
-  if (headers === 0) return 'unsaid';
+  if (headers === 0) return 'absent';
   if (headers > 1) return 'ambiguous';
   if (coding !== undefined) return (coding as string).toLowerCase() === 'chunked' ? 'chunked' : 'ambiguous';
   if (!/^\d+$/.test(length!)) return 'ambiguous';

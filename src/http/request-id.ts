@@ -12,7 +12,7 @@ const HALF = 0x7fff;
 const ROUNDS = 4;
 
 /** Returns the request id of the header; '' if it is missing or may not be echoed. */
-export function ownId(header: string): string {
+export function requestIdOf(header: string): string {
   return header !== '' && WELL_FORMED.test(header) ? header : '';
 }
 

@@ -1,8 +1,8 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { pino } from 'pino';
 import { beforeEach, expect, it, vi } from 'vitest';
-import type { Principal } from '../auth/access.ts';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import type { Principal } from '../auth/principal.ts';
 import { AccessLog } from '../observability/access-log.ts';
 import { Metrics } from '../observability/metrics.ts';
 import type { RateLimiter } from '../rate-limit/limiter.ts';

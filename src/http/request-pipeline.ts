@@ -1,6 +1,6 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
-import type { Principal } from '../auth/access.ts';
 import type { ApiKeyCache } from '../auth/api-key-cache.ts';
+import type { Principal } from '../auth/principal.ts';
 import { publicErrors, Unavailable } from '../errors.ts';
 import type { AccessLog } from '../observability/access-log.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -15,8 +15,8 @@ import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
 /** Result for a valid key whose rate limit is used up. */
-const SPENT = Symbol('spent');
-type PipelineEntry = Principal | null | typeof SPENT;
+const LIMIT_REACHED = Symbol('limit reached');
+type AuthenticationResult = Principal | null | typeof LIMIT_REACHED;
 
 /** Handler as uWebSockets.js calls it. */
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
@@ -163,7 +163,7 @@ export class RequestPipeline implements Observer {
     };
   }
 
-  tellsToClose(): boolean {
+  mustClose(): boolean {
     return this.closing || this.isDue();
   }
 
@@ -186,7 +186,7 @@ export class RequestPipeline implements Observer {
   }
 
   /** Authenticates the key, and counts the request if the key has a rate limit. */
-  #authenticate(exchange: Exchange, key: string): PipelineEntry | Promise<PipelineEntry> {
+  #authenticate(exchange: Exchange, key: string): AuthenticationResult | Promise<AuthenticationResult> {
     const principal = this.#apiKeys.find(key, exchange.nowMs);
     if (principal === null || principal?.limit === null) return principal;
     if (principal === undefined)
@@ -196,25 +196,29 @@ export class RequestPipeline implements Observer {
     return this.#count(exchange, principal);
   }
 
-  #count(exchange: Exchange, principal: Principal): PipelineEntry | Promise<PipelineEntry> {
-    const entryAfter = (decision: RateLimitDecision): PipelineEntry => {
+  #count(exchange: Exchange, principal: Principal): AuthenticationResult | Promise<AuthenticationResult> {
+    const resultOf = (decision: RateLimitDecision): AuthenticationResult => {
       exchange.limitHeaders = rateLimitHeaders(principal.limit!, decision);
       if (decision.admitted) return principal;
       exchange.principal = principal;
-      return SPENT;
+      return LIMIT_REACHED;
     };
     const decision = this.#limiter.take(principal.keyId, principal.limit!);
-    return decision instanceof Promise ? decision.then(entryAfter) : entryAfter(decision);
+    return decision instanceof Promise ? decision.then(resultOf) : resultOf(decision);
   }
 
-  #withinLimit(exchange: Exchange, principal: PipelineEntry, needsRegistry: boolean): principal is Principal {
+  #withinLimit(
+    exchange: Exchange,
+    principal: AuthenticationResult,
+    needsRegistry: boolean,
+  ): principal is Principal {
     // the client may have disconnected during the lookup of its key
     if (exchange.over) return false;
     if (principal === null) {
       exchange.fail(publicErrors.unauthorized);
       return false;
     }
-    if (principal === SPENT) {
+    if (principal === LIMIT_REACHED) {
       this.#metrics.rejected.inc({ reason: 'rate_limit' });
       exchange.fail(publicErrors.tooManyRequests);
       return false;
@@ -289,7 +293,7 @@ function checkFraming(exchange: Exchange, request: HttpRequest): Framing {
   const framing = framingOf(request);
   if (framing === 'ambiguous') exchange.rejectAndClose(publicErrors.framingAmbiguous);
   // the library takes trailers, and what a header hides from it, for the next request
-  else exchange.closesConnection = framing === 'chunked' || framing === 'unsaid';
+  else exchange.closesConnection = framing === 'chunked' || framing === 'absent';
   return framing;
 }
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { giveBack, keep, MAX_BACKLOG_BYTES, type PendingWrite } from './write-backlog.ts';
+import { keep, MAX_BACKLOG_BYTES, type PendingWrite, release } from './write-backlog.ts';
 
 const MIB = 1024 * 1024;
 let kept: { name: string; pending: PendingWrite }[] = [];
@@ -9,7 +9,7 @@ let givenUp: string[] = [];
 function keepOne(name: string, bytes: number): PendingWrite {
   const pending = keep(new Uint8Array(bytes).fill(7), true, () => {
     givenUp.push(name);
-    giveBack(pending);
+    release(pending);
   });
   kept.push({ name, pending });
   return pending;
@@ -21,7 +21,7 @@ beforeEach(() => {
   givenUp = [];
 });
 afterEach(() => {
-  for (const { pending } of kept) giveBack(pending);
+  for (const { pending } of kept) release(pending);
   expect(vi.getTimerCount()).toBe(0);
   vi.useRealTimers();
 });
@@ -31,13 +31,13 @@ it('the backlog keeps the bytes until they are given back', () => {
     const pending = keepOne('a', bytes);
     expect(pending.bytes.length).toBe(bytes);
     expect([pending.bytes[0], pending.bytes.at(-1)]).toEqual([7, 7]);
-    giveBack(pending);
-    giveBack(pending);
+    release(pending);
+    release(pending);
   }
 });
 
 it('two concurrent responses share no bytes, whatever was given back before', () => {
-  giveBack(keepOne('a', MIB));
+  release(keepOne('a', MIB));
   const [b, c] = [keepOne('b', MIB), keepOne('c', MIB)];
   b.bytes.fill(1);
   expect(c.bytes.every((byte) => byte === 7)).toBe(true);
@@ -67,7 +67,7 @@ it('immutable bytes are neither copied nor counted in the backlog', () => {
   const readers = Array.from({ length: 4 }, (_, i) => {
     const reader: PendingWrite = keep(page, false, () => {
       givenUp.push(`${i}`);
-      giveBack(reader);
+      release(reader);
     });
     return reader;
   });

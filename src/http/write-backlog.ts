@@ -30,7 +30,7 @@ let backlogBytes = 0;
 let checking: NodeJS.Timeout | undefined;
 
 /**
- * Keeps the bytes until `giveBack`, as a copy if they may be overwritten. Calls `disconnect` if the client is too
+ * Keeps the bytes until `release`, as a copy if they may be overwritten. Calls `disconnect` if the client is too
  * slow, or is the slowest when the buffer is full; the caller must then return the bytes.
  */
 export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, disconnect: () => void): PendingWrite {
@@ -54,11 +54,11 @@ export function keep(bytes: Uint8Array, mayBeOverwritten: boolean, disconnect: (
 }
 
 /** Releases what `keep` returned. Its bytes must not be read afterwards. */
-export function giveBack(pending: PendingWrite): void {
+export function release(pending: PendingWrite): void {
   const { bytes, copiedBytes } = pending as BackloggedWrite;
   if (!all.delete(pending as BackloggedWrite)) return;
   backlogBytes -= copiedBytes;
-  if (copiedBytes > 0) pool.giveBack(bytes);
+  if (copiedBytes > 0) pool.release(bytes);
   if (all.size > 0) return;
   clearInterval(checking);
   checking = undefined;

@@ -20,7 +20,7 @@ describe('a pool of buffers', () => {
     const pool = new BufferPool([1_000, 2_000], 2_000);
     const lengths = [600, 700, 800, 1_500, 1_600];
     const copies = lengths.map((length) => pool.copy(randomBytes(length)));
-    for (const copy of copies) pool.giveBack(copy);
+    for (const copy of copies) pool.release(copy);
     const used = new Set(copies.map((copy) => copy.buffer));
     const again = lengths.map((length) => pool.copy(randomBytes(length)));
     expect(again.map((copy) => used.has(copy.buffer))).toEqual([true, true, false, true, false]);
@@ -34,14 +34,14 @@ describe('a pool of buffers', () => {
     const bytes = randomBytes(length);
     const copy = pool.copy(bytes);
     expect(copy).toEqual(bytes);
-    pool.giveBack(copy);
+    pool.release(copy);
     for (const size of [1_000, 2_000]) expect(pool.copy(randomBytes(size)).buffer).not.toBe(copy.buffer);
   });
 
   it('ignores a buffer that it did not allocate, even of a matching size', () => {
     const pool = new BufferPool([1_000], 8_000);
     const foreign = Buffer.allocUnsafeSlow(1_000);
-    pool.giveBack(foreign);
+    pool.release(foreign);
     expect(pool.copy(randomBytes(1_000)).buffer).not.toBe(foreign.buffer);
   });
 });

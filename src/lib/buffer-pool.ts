@@ -31,7 +31,7 @@ export class BufferPool {
   }
 
   /** Takes back a result of `copy`, which must not be read afterwards. A result that is never returned is garbage-collected. */
-  giveBack({ buffer }: Buffer): void {
+  release({ buffer }: Buffer): void {
     if (!this.#own.has(buffer)) return;
     const free = this.#free.get(buffer.byteLength)!;
     if ((free.length + 1) * buffer.byteLength <= this.#maxFreeBytes) free.push(Buffer.from(buffer));

@@ -12,7 +12,7 @@ export class StallTolerantDeadline {
   readonly #over = Promise.withResolvers<never>();
   #slices = 0;
   #slicedAtMs = performance.now();
-  #stoodStill = false;
+  #stalled = false;
   #timer: NodeJS.Timeout | undefined;
   #check: NodeJS.Immediate | undefined;
 
@@ -51,12 +51,11 @@ export class StallTolerantDeadline {
       // responses that arrived meanwhile are read first
       this.#check = setImmediate(() => {
         const nowMs = performance.now();
-        if (nowMs - this.#slicedAtMs > this.#timeoutMs) this.#stoodStill = true;
+        if (nowMs - this.#slicedAtMs > this.#timeoutMs) this.#stalled = true;
         this.#slicedAtMs = nowMs;
         this.#slices = nowMs >= this.#lastAtMs ? SLICES : this.#slices + 1;
         if (!this.over) this.#schedule();
-        else
-          this.#over.reject(new DeadlineExceeded(`not done within ${this.#timeoutMs} ms`, this.#stoodStill));
+        else this.#over.reject(new DeadlineExceeded(`not done within ${this.#timeoutMs} ms`, this.#stalled));
       });
     }, this.#timeoutMs / SLICES);
   }
@@ -65,11 +64,11 @@ export class StallTolerantDeadline {
 export class DeadlineExceeded extends Error {
   override name = 'DeadlineExceeded';
   /** this process stalled for longer than the deadline, so it is unknown whether the other one was silent */
-  readonly stoodStill: boolean;
+  readonly stalled: boolean;
 
-  constructor(message: string, stoodStill = false) {
+  constructor(message: string, stalled = false) {
     super(message);
-    this.stoodStill = stoodStill;
+    this.stalled = stalled;
   }
 }
 

@@ -31,10 +31,10 @@ export class Slices {
 
   #begin(nowMs: number): void {
     this.#untilMs = nowMs + SLICE_MS;
-    setImmediate(this.#goOn);
+    setImmediate(this.#resume);
   }
 
-  readonly #goOn = (): void => {
+  readonly #resume = (): void => {
     this.#untilMs = undefined;
     if (this.#waiting.length === 0) return;
     this.#begin(performance.now());

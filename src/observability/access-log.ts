@@ -61,7 +61,7 @@ export class AccessLog {
   /** Logs the number of suppressed lines. */
   close(): void {
     clearTimeout(this.#second);
-    this.#turn();
+    this.#beginSecond();
   }
 
   #write(
@@ -71,7 +71,7 @@ export class AccessLog {
     seconds: number | undefined,
     bytes: number,
   ): void {
-    this.#second ??= setTimeout(() => this.#turn(), 1_000).unref();
+    this.#second ??= setTimeout(() => this.#beginSecond(), 1_000).unref();
     if (this.#written[kind] >= LINES_PER_SECOND[kind]) {
       this.#suppressed[kind]++;
       this.#onSuppressed(kind);
@@ -96,7 +96,7 @@ export class AccessLog {
     else this.#log.error({ ...line, err: fault }, 'request failed');
   }
 
-  #turn(): void {
+  #beginSecond(): void {
     const suppressed = this.#suppressed;
     this.#second = undefined;
     this.#written = { failed: 0, slow: 0, sampled: 0 };

@@ -327,7 +327,7 @@ export class Postgres {
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
-      const isSilent = late && !error.stoodStill && this.#answeredAtMs < startedAtMs;
+      const isSilent = late && !error.stalled && this.#answeredAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
       if (isSilent || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
         const rejection = late ? 'postgres_timeout' : 'postgres_unavailable';

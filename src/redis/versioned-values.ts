@@ -1,6 +1,6 @@
 import type { RedisStore } from './store.ts';
 
-/** Keys per step of a walk. */
+/** Keys per step of a scan. */
 const SCAN_COUNT = 250;
 
 /** Lifetimes of shared values, and a callback for invalid ones. */
@@ -89,7 +89,7 @@ export class VersionedValues<Value> {
   }
 
   /** Returns some of the keys in Redis and the next cursor; undefined if Redis does not respond. */
-  async walk(cursor: string): Promise<[cursor: string, keys: string[]] | undefined> {
+  async scan(cursor: string): Promise<[cursor: string, keys: string[]] | undefined> {
     const prefix = this.#prefix;
     const found = await this.#redis.scan(cursor, `${prefix}*`, SCAN_COUNT);
     return found && [found[0], found[1].map((name) => name.slice(prefix.length))];

@@ -95,9 +95,9 @@ async function begun(old: number[]): Promise<number> {
   }
 }
 
-/** Kills every other worker as soon as it exists, while `goOn` returns true. */
-async function killAllBut(kept: number, goOn: () => boolean): Promise<void> {
-  while (goOn()) {
+/** Kills every other worker as soon as it exists, while `isRunning` returns true. */
+async function killAllBut(kept: number, isRunning: () => boolean): Promise<void> {
+  while (isRunning()) {
     for (const pid of await fixture.service.workerPids()) {
       try {
         if (pid !== kept) process.kill(pid, 'SIGKILL');

@@ -80,8 +80,8 @@ async function writeTooLargeVersion(): Promise<void> {
   await redisDatabase.client.set(name, hotel({ id, version: TOO_LARGE_VERSION }).bytes);
 }
 
-/** Injects a fault once, before the next replacement of newer versions in Redis, or the next walk. */
-function justBefore(command: 'replace' | 'walk', fault: () => unknown): void {
+/** Injects a fault once, before the next replacement of newer versions in Redis, or the next scan. */
+function justBefore(command: 'replace' | 'scan', fault: () => unknown): void {
   const { hotels } = stores;
   let isDue = true;
   const faultOnce = async () => {
@@ -89,21 +89,21 @@ function justBefore(command: 'replace' | 'walk', fault: () => unknown): void {
     isDue = false;
     if (wasDue) await fault();
   };
-  const [fill, walk] = [hotels.fill.bind(hotels), hotels.walk.bind(hotels)];
+  const [fill, scan] = [hotels.fill.bind(hotels), hotels.scan.bind(hotels)];
   hotels.fill = async (entries, over) => {
     if (command === 'replace' && over) await faultOnce();
     return fill(entries, over);
   };
-  hotels.walk = async (cursor) => {
-    if (command === 'walk') await faultOnce();
-    return walk(cursor);
+  hotels.scan = async (cursor) => {
+    if (command === 'scan') await faultOnce();
+    return scan(cursor);
   };
 }
 
 describe('a term survives', () => {
   it('a Redis that stops responding in the middle of a reconciliation', async () => {
     const before = await backend();
-    justBefore('walk', () => toRedis.blackout());
+    justBefore('scan', () => toRedis.blackout());
     await term.reconcile();
     await term.deliver(true);
     expect(await backend()).toBe(before);
@@ -339,22 +339,22 @@ it('a term prunes the change log and continues', async () => {
 
 describe('reconciliation', () => {
   it('waits while Redis is unavailable', async () => {
-    let walks = 0;
-    justBefore('walk', () => walks++);
+    let scans = 0;
+    justBefore('scan', () => scans++);
     toRedis.blackout();
     await term.deliver(true);
     await term.reconcile();
-    expect(walks).toBe(0);
+    expect(scans).toBe(0);
   });
 
   it('continues where it was when Redis did not respond', async () => {
     const names = Array.from({ length: 3_000 }, (_, i) => [`other:${i}`, '']);
     await redisDatabase.client.mset(...names.flat());
     const cursors: string[] = [];
-    const walk = stores.hotels.walk.bind(stores.hotels);
-    stores.hotels.walk = (cursor) => {
+    const scan = stores.hotels.scan.bind(stores.hotels);
+    stores.hotels.scan = (cursor) => {
       cursors.push(cursor);
-      return walk(cursor);
+      return scan(cursor);
     };
     const reconciler = new Reconciler(stores);
     await reconciler.step(database.sql);

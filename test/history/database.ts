@@ -186,7 +186,7 @@ export class Database {
       this.history.confirm(planned, performance.now());
     } catch (error) {
       // PostgreSQL has reported a rollback
-      if ((error as { severity?: string }).severity === 'ERROR') this.history.withdraw(planned);
+      if ((error as { severity?: string }).severity === 'ERROR') this.history.cancel(planned);
       else this.#uncertainSinceMs ??= beganMs;
       throw error;
     }

@@ -20,7 +20,7 @@ describe('a history', () => {
 
   it('drops a commit that was rejected', () => {
     const history = new History(old);
-    history.withdraw(history.plan(history.changesTo(young), 1_000));
+    history.cancel(history.plan(history.changesTo(young), 1_000));
     expect(names(history, 2_000, 2_000)).toEqual(['old']);
   });
 

@@ -79,7 +79,7 @@ export class History {
   }
 
   /** Notes that the transaction was rolled back: its changes were never visible. */
-  withdraw(planned: PlannedChange): void {
+  cancel(planned: PlannedChange): void {
     for (const [subject, { spans }] of planned) {
       const kept = this.#spans.get(subject)!.filter((span) => !spans.includes(span));
       this.#spans.set(subject, kept);

@@ -148,10 +148,10 @@ describe('the lists of ids in use', () => {
       for (let i = 0; i < count; i++) arena.find('id', `h${i}`, NOW_MS);
     };
     hit(50);
-    await hotIds.leave();
+    await hotIds.save();
     expect(await hotIds.read()).toEqual(new Set());
     hit(200);
-    await hotIds.leave();
+    await hotIds.save();
     const ids = [...(await hotIds.read())];
     expect(new Set(ids)).toEqual(new Set(Array.from({ length: 200 }, (_, i) => `h${i}`)));
     expect(new Set(ids.slice(0, 50))).toEqual(new Set(Array.from({ length: 50 }, (_, i) => `h${i}`)));

@@ -8,7 +8,7 @@ const MAX_ITERATION_MS = 20;
 /** Pause between two checks of a condition. */
 const PAUSE_MS = 20;
 
-let stoodStillMs = 0;
+let stalledMs = 0;
 /** older stalls are dropped */
 const MAX_STALLS = 1_000;
 const stalls: { atMs: number; ms: number }[] = [];
@@ -21,7 +21,7 @@ function tick(): void {
   if (ms > 0) {
     stalls.push({ atMs: ownTimeMs(), ms });
     if (stalls.length > MAX_STALLS) stalls.shift();
-    stoodStillMs += ms;
+    stalledMs += ms;
   }
   dueAtMs = performance.now() + TICK_MS;
   setTimeout(tick, TICK_MS).unref();
@@ -33,7 +33,7 @@ setTimeout(tick, TICK_MS).unref();
  * unread, and a request late.
  */
 export function ownTimeMs(): number {
-  return performance.now() - stoodStillMs - lateMs();
+  return performance.now() - stalledMs - lateMs();
 }
 
 /** Returns the stalls in ms within the last `ownMs` of this process's own time. */

@@ -153,8 +153,8 @@ export class RedisBatchReader {
     // no entry has arrived: the reader loads and counts all of them
     if (!isAnswered) return finish(wanted.partialResponse());
     // only on this path: after a timeout the late reply is still read into the tables
-    for (const { table } of [wanted, pointed.wanted]) this.#memory.pool.giveBack(table);
-    if (wanted.hits !== EMPTY_ARRAY) this.#memory.pool.giveBack(wanted.hits);
+    for (const { table } of [wanted, pointed.wanted]) this.#memory.pool.release(table);
+    if (wanted.hits !== EMPTY_ARRAY) this.#memory.pool.release(wanted.hits);
     return finished;
   }
 
@@ -175,7 +175,7 @@ export class RedisBatchReader {
   }
 
   #send(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
-    return this.#redis.sendMget(command, keys, reader, () => this.#memory.pool.giveBack(command));
+    return this.#redis.sendMget(command, keys, reader, () => this.#memory.pool.release(command));
   }
 
   /** Follows the pointers in the memory. */

@@ -52,14 +52,14 @@ export class Importer {
     const result = await this.#merge(sql, staging.table, staged);
     // a dry run leaves no table
     if (this.#options.dryRun) await staging.drop();
-    const unsaid = this.#reported - FIRST_FAULTS;
-    if (this.#options.dryRun && unsaid > 0)
-      process.stderr.write(`${count('more line')(unsaid)} would be rejected.\n`);
+    const unreported = this.#reported - FIRST_FAULTS;
+    if (this.#options.dryRun && unreported > 0)
+      process.stderr.write(`${count('more line')(unreported)} would be rejected.\n`);
     return result;
   }
 
   /** Reports the remains of an import that failed or was interrupted, and throws its error. */
-  leave(error: unknown): never {
+  fail(error: unknown): never {
     this.#progress?.stop();
     if (isTakenOver(error))
       throw new Failure(

@@ -27,23 +27,23 @@ function listen(port: number, host: string): Promise<number> {
 }
 
 /**
- * Returns the requested port, else the usual one, else a free one, which `say` reports. `spoken` is a port that must not
+ * Returns the requested port, else the usual one, else a free one, which `say` reports. `reserved` is a port that must not
  * be chosen. Throws if the requested port is in use.
  */
 export async function choosePort(
   requested: number | undefined,
   usual: number,
   option: string,
-  spoken: number | undefined,
+  reserved: number | undefined,
   say: (sentence: string) => void,
 ): Promise<number> {
   if (requested !== undefined) {
     if (await isFree(requested)) return requested;
     throw new Error(`port ${requested} cannot be used here; set --${option} to another port or omit it`);
   }
-  if (usual !== spoken && (await isFree(usual))) return usual;
+  if (usual !== reserved && (await isFree(usual))) return usual;
   let other = await freePort();
-  while (other === spoken) other = await freePort();
+  while (other === reserved) other = await freePort();
   say(`Port ${usual} is in use: using ${other} instead.`);
   return other;
 }

@@ -120,7 +120,7 @@ export class RedisCluster implements RedisStore {
     return answers && true;
   }
 
-  /** Walks through one master after the other; one that disappears meanwhile is skipped. */
+  /** Scans one master after the other; one that disappears meanwhile is skipped. */
   async scan(
     cursor: string,
     pattern: string,

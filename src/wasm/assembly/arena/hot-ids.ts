@@ -1,4 +1,4 @@
-/** Sample of the ids in use, which a worker leaves for those that start. */
+/** Sample of the ids in use, which a worker saves for those that start. */
 import { entryKey, entryKeyLength } from '../entry';
 import { idHashOf } from './eviction';
 import { recordIn, slotAt } from './index-table';
