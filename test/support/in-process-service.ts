@@ -83,8 +83,8 @@ export class InProcessWorker {
   constructor(sql: Sql, redis: Redis, generation: string) {
     const redisCache = new RedisHotelCache(redis, REDIS_CACHE_OPTIONS);
     const redisKeys = new RedisKeyCache(redis, REDIS_CACHE_OPTIONS, KEY_SECRET);
-    for (const store of [redisCache, redisKeys])
-      hold(store, ['fill', 'rememberAbsent', 'rememberUnknown'], this.beforeFill);
+    hold(redisCache, ['fill', 'rememberAbsent'], this.beforeFill);
+    hold(redisKeys, ['fill', 'rememberUnknown'], this.beforeFill);
     const query = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
       const result = await run(sql);
       await this.afterQuery.pass();
@@ -167,12 +167,15 @@ export class InProcessWorker {
   }
 }
 
-/** Makes these methods of a store, if present, wait at a sync point. */
-function hold(store: object, methods: string[], syncPoint: SyncPoint): void {
-  const methodsOf = store as Record<string, ((...values: unknown[]) => Promise<unknown>) | undefined>;
+/** Makes these methods of a store wait at a sync point. */
+function hold<Store extends object>(
+  store: Store,
+  methods: (keyof Store & string)[],
+  syncPoint: SyncPoint,
+): void {
+  const methodsOf = store as Record<string, (...values: unknown[]) => Promise<unknown>>;
   for (const method of methods) {
-    const original = methodsOf[method]?.bind(store);
-    if (!original) continue;
+    const original = methodsOf[method]!.bind(store);
     methodsOf[method] = async (...values) => {
       await syncPoint.pass();
       return original(...values);
@@ -293,7 +296,7 @@ export class InProcessService {
     const sql = this.#competitors;
     const beforeWrite = new SyncPoint();
     const stores = storesOf(this.#redis);
-    hold(stores.hotels, ['fill', 'withdraw'], beforeWrite);
+    hold(stores.hotels, ['fill', 'removePointers'], beforeWrite);
     const redisStores = { redis: this.#redis, ...stores };
     const [{ leader }] = (await this.sql`select leader from hotel_api_feed_position`) as unknown as [
       { leader: string },
