@@ -70,7 +70,7 @@ insert into hotel_api_feed_position default values;
 create function hotel_api_history_fault() returns text
   language sql volatile security definer set search_path from current as $$
   select case
-    when place <> hotel_api_place() then 'it is a copy, was promoted or stands on another server'
+    when place <> hotel_api_place() then 'it is a copy, was promoted or runs on another server'
     when xmin <> written_by::xid then 'it was restored'
     when version > (select last_value from hotel_api_versions) then 'the sequence of versions was restored'
   end

@@ -21,7 +21,7 @@ create table hotel_api_change_log_state (
   -- The log shows hotels as they are certified on this day, in UTC.
   day date not null default (now() at time zone 'UTC')::date,
   -- While the log takes in the hotels whose certification begins or ends between two days: these, and the last id
-  -- that was looked at.
+  -- that was scanned.
   flips_from date,
   flips_to date,
   flips_after text,
@@ -55,8 +55,8 @@ begin
   return last_position;
 end $$;
 
--- Logs hotels whose certification begins or ends with this day, or with a day that was left out, up to 10,000 hotels
--- looked at in a call. Returns whether that was all.
+-- Logs hotels whose certification begins or ends with this day, or with a day that was left out. A call scans up to
+-- 10,000 hotels. Returns whether that was all.
 create function hotel_api_log_flips(today date) returns boolean
   language plpgsql security definer set search_path from current as $$
 declare

@@ -36,7 +36,7 @@ export interface VersionedKey {
   record: KeyRecord | null;
 }
 
-/** HEK4: another one for each form of the record, so that no release takes another's for its own. */
+/** HEK4. Each format of the record has its own number, so that no release reads a record of another format. */
 const MAGIC = 0x344b4548;
 const FORMER_MAGICS = [0x314b4548, 0x324b4548, 0x334b4548];
 const MAC_AT = 16;
@@ -58,8 +58,8 @@ export function keyOf(row: KeyRow): VersionedKey {
 /**
  * A key as Redis holds it: u32 random, u32 magic, f64 version, 16 bytes of authentication code, then the record as JSON.
  * The first 16 bytes are the head of every versioned value. The code covers the magic, the version, the record, and
- * `name`, under which the value is stored (a generation and the sha256 of the key). Write access to Redis therefore
- * makes no key.
+ * `name`, under which the value is stored (a generation and the sha256 of the key). A client with write access to Redis
+ * therefore cannot create a key.
  */
 export function encodeKey(name: string, { version, record }: VersionedKey, secret: MacSecret): Buffer {
   const json = JSON.stringify(record);
@@ -73,7 +73,7 @@ export function encodeKey(name: string, { version, record }: VersionedKey, secre
   return bytes;
 }
 
-/** Reads what Redis held under `name`; undefined when it is damaged, or no value that the service wrote there. */
+/** Decodes a value that Redis returned for `name`; undefined if it is corrupt, or not written there by the service. */
 export function decodeKey(name: string, bytes: Buffer, secret: MacSecret): VersionedKey | undefined {
   if (bytes.length <= RECORD_AT || bytes.readUInt32LE(4) !== MAGIC) return undefined;
   if (bytes.readUInt32LE(0) !== bytes.readUInt32LE(MAC_AT)) return undefined;
@@ -86,7 +86,7 @@ function signed(name: string, bytes: Buffer): string {
   return `${name.length}:${name}${bytes.toString('latin1', 4, MAC_AT)}${bytes.toString('latin1', RECORD_AT)}`;
 }
 
-/** True for what an earlier release has written: it is read again from PostgreSQL, and is no fault. */
+/** Returns true for a value of an earlier release. It is read again from PostgreSQL and does not count as corrupt. */
 export function isOfFormerRelease(bytes: Buffer): boolean {
   return bytes.length > MAC_AT && FORMER_MAGICS.includes(bytes.readUInt32LE(4));
 }

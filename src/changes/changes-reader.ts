@@ -12,8 +12,8 @@ const SETTLE_MS = 250;
 /** Maximum wait while the change feed is down: changes are not announced then. */
 const FEED_DOWN_WAIT_MS = 500;
 /**
- * Least time after which a client that may wait tries again, if the queue for PostgreSQL has no room for it. It grows with
- * each attempt to this multiple.
+ * Minimum pause of a client that may wait, while the queue for PostgreSQL is full. It grows with each attempt, at most
+ * to this multiple.
  */
 const ROOM_WAIT_MS = 250;
 const LONGEST_ROOM_WAIT = 4;
@@ -169,7 +169,7 @@ export class ChangesReader {
           );
       }
       client.waited();
-      // of a client that is gone, nobody reads the result
+      // the client has disconnected: its result is not read
       if (client.over) return page === 'full' ? 'expired' : page;
       const rights = await request.rights();
       if (rights === null) return 'unauthorized';

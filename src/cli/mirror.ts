@@ -7,11 +7,11 @@ import { Copy } from './mirror/copy.ts';
 import { requestPage } from './mirror/request-page.ts';
 
 const WAIT_S = 30;
-/** Wait for changes while others are still to be written. */
+/** Wait for changes while received ones are not yet written to the file. */
 const SHORT_WAIT_S = 1;
 /** Minimum time between two requests while there is nothing new, whatever a proxy answers. */
 const PAUSE_MS = 250;
-/** With `--follow`, a file that takes a second to write is written every ten seconds at most. */
+/** Maximum share of the time that `--follow` spends on writing the file. */
 const SAVE_SHARE = 0.1;
 
 export function addCommand(program: CliCommand): void {
@@ -19,7 +19,7 @@ export function addCommand(program: CliCommand): void {
     .command('mirror')
     .description('copy all hotels of a running API into a file of NDJSON, or bring such a copy up to date')
     .argument('<url>', 'base address of the API, including BASE_PATH')
-    .argument('<file>', 'the file to write; FILE.next holds where the next call goes on')
+    .argument('<file>', 'the file to write; FILE.next holds the position of the next change')
     .option('--follow', 'keep the file up to date until Ctrl-C')
     .json('{"hotels","requests","changed","removed","begun_again","file"}')
     .addHelpText(

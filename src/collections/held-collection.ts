@@ -33,7 +33,7 @@ export class HeldCollection {
   #list: PageIndex | undefined;
   #reserved = 0;
   readonly #outsideMs: number;
-  /** keys outside, by `LETTER` and key: the present ones, and those before them */
+  /** keys outside, by `LETTER` and key: the current set, and the previous one */
   #outside: IdSet | undefined;
   #outsideBefore: IdSet | undefined;
   #rotateAtMs = 0;

@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 
-/** The variables that may be read from a file, which the variable with `_FILE` behind its name names. */
+/** Variables that may be read from a file. The variable `<name>_FILE` names that file. */
 const ADDRESSES = ['DATABASE_URL', 'DATABASE_DIRECT_URL', 'DATABASE_REPLICA_URLS', 'REDIS_URL'] as const;
 export type AddressName = (typeof ADDRESSES)[number];
 type Addresses = Readonly<Record<AddressName | `${AddressName}_FILE`, string>>;
 
-/** A Secret that is mounted is exchanged within a minute; its new password must hold at once then. */
+/** Interval of rereading. A mounted Secret is replaced within a minute; its new password must then be used at once. */
 const READ_EVERY_MS = 1_000;
 
 /**
- * Puts the content of files in the place of the variables that name them. Returns the environment with it, and what is
- * wrong with the files, one sentence a variable.
+ * Sets the variables whose files are named to the content of these files. Returns the new environment, and one fault
+ * for each unusable file.
  */
 export function withAddressFiles(environment: NodeJS.ProcessEnv): [NodeJS.ProcessEnv, faults: string[]] {
   const found = { ...environment };
@@ -34,8 +34,8 @@ export function withAddressFiles(environment: NodeJS.ProcessEnv): [NodeJS.Proces
 }
 
 /**
- * Reads the files again every second, and calls back where the content of one has changed. What cannot be read at that
- * moment has not changed. Returns the end of it.
+ * Rereads the files every second, and calls back if the content of one has changed. An unreadable file counts as
+ * unchanged. Returns a function that ends this.
  */
 export function watchAddressFiles(config: Addresses, onChange: (name: AddressName) => void): () => void {
   const read = async (): Promise<void> => {

@@ -46,7 +46,7 @@ const oneOf = <const Value extends string>(
 
 const addressFile = (name: string) =>
   text(
-    `File that holds \`${name}\`, in its place. It is read again every second, so that a login may change`,
+    `File with the value of \`${name}\`, used instead of it. It is reread every second, so that a login can change`,
     {
       default: '',
     },

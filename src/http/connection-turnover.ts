@@ -1,10 +1,10 @@
 const MEASURE_EVERY_MS = 1_000;
 
 /**
- * Tells some answers to close their connection, so that connections last for a given time on the average and new
- * instances get their share. uWebSockets.js has no state for a connection that an answer could ask. Instead as many
- * answers close each second as there are connections, divided by the age. The busier a connection is, the sooner it
- * moves; an idle one is closed by the library.
+ * Decides which responses close their connection, so that connections reach a given mean age and new instances get
+ * their share. uWebSockets.js keeps no state for a connection. Therefore the number of responses that close their
+ * connection in a second is the number of connections, divided by the age. A busier connection is closed sooner; the
+ * library closes idle ones.
  */
 export class ConnectionTurnover {
   readonly #maxAgeS: number;
@@ -12,7 +12,7 @@ export class ConnectionTurnover {
   readonly #pipeline: { readonly answered: number };
   readonly #onClose: () => void;
   readonly #timer: NodeJS.Timeout | undefined;
-  /** answers until the next that closes */
+  /** responses until the next that closes its connection */
   #left = Infinity;
   /** connections that may be closed now; at most those of one second */
   #credit = 0;
@@ -55,7 +55,7 @@ export class ConnectionTurnover {
     if (this.#left === Infinity) this.#draw();
   }
 
-  /** Spreads what is to be closed over the answers of a second. */
+  /** Spreads the connections to be closed over the responses of a second. */
   #draw(): void {
     this.#left =
       this.#credit < 1 ? Infinity : 1 + Math.floor((Math.random() * this.#answersPerS) / this.#credit);

@@ -11,7 +11,7 @@ const PAIRS = Array.from({ length: 1024 }, (_, i) => i.toString(36).padStart(2, 
 const HALF = 0x7fff;
 const ROUNDS = 4;
 
-/** Returns the request id of the header; '' if it is missing or may not be echoed. */
+/** Returns the request id of a request's header; '' if it is missing or may not be echoed. */
 export function requestIdOf(header: string): string {
   return header !== '' && WELL_FORMED.test(header) ? header : '';
 }

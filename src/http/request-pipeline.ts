@@ -34,7 +34,7 @@ export class RequestPipeline implements Observer {
   readonly #admission = new Admission();
   /** set during shutdown: uWebSockets.js does not ask clients to close their connections */
   closing = false;
-  /** true for the answers after which a connection is to be replaced; set when the server is there */
+  /** returns true if the next response must close its connection; set when the server exists */
   isDue: () => boolean = () => false;
   readonly compresses: boolean;
   #unfinished = 0;

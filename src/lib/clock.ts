@@ -2,7 +2,7 @@ import os from 'node:os';
 // the global `performance` is a getter, which V8 calls at every use
 import { performance } from 'node:perf_hooks';
 
-/** How often the two clocks are compared. */
+/** Interval of comparing the two clocks. */
 const COMPARE_MS = 100;
 /** A change of their difference by more than this is a step of the wall clock. */
 const STEP_MS = 1_000;

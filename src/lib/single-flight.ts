@@ -2,7 +2,7 @@
 export class SingleFlight<Result> {
   readonly #inFlight = new Map<string, Promise<Result>>();
 
-  /** The work in flight under `key`. */
+  /** Returns the work in flight under `key`. */
   get(key: string): Promise<Result> | undefined {
     return this.#inFlight.get(key);
   }
@@ -17,7 +17,7 @@ export class SingleFlight<Result> {
     return work;
   }
 
-  /** Lets later callers begin work of their own: what is in flight may miss a change. */
+  /** Makes later callers begin their own work, because the work in flight may miss a change. */
   forget(key: string): void {
     this.#inFlight.delete(key);
   }

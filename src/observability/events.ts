@@ -40,7 +40,7 @@ export class Events {
     this.#log.info({ variable }, 'address reloaded');
   }
   addressRejected(variable: string, reason: string): void {
-    this.#log.error({ variable, reason }, 'address file rejected: the address before it is used on');
+    this.#log.error({ variable, reason }, 'address file rejected: the previous address stays in use');
   }
   notReadyYet(reason: string): void {
     this.#log.warn({ reason }, 'dependency not ready, retrying');

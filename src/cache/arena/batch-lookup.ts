@@ -4,7 +4,7 @@ import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
 import { tagAt } from './tag.ts';
 
-/** Ref of an element that is not held, and of one that adds nothing to the answer. */
+/** Ref of an element that is not cached, and of one that adds nothing to the response. */
 const MISSED = 0;
 const NOTHING = 1;
 const CLOSE = 0x5d;
@@ -98,8 +98,8 @@ export class BatchLookup {
   }
 
   /**
-   * Copies the keys that were missed to `at` of another memory, and to the table at `elements` their addresses, their lengths
-   * and, in the place of the ref, where in the output they belong. Needs OK.
+   * Copies the missed keys to `at` in another memory. Their addresses, their lengths and, in place of the refs, their
+   * offsets in the output go to the table at `elements`. Requires OK.
    */
   copyMisses(bytes: Buffer, words: Uint32Array, at: number, elements: number): void {
     for (let i = 0; i < this.misses; i++) {

@@ -15,7 +15,7 @@ export class RedisBatchMemory {
   readonly words: Uint32Array;
   /** takes the entries of the reply that is read, if the local cache may store them; the bytes are valid during the call */
   keep: KeepEntry | undefined;
-  /** ids of the hotels that the batch which is pointed may show */
+  /** ids of the hotels that the present batch may return */
   visible: Ids | undefined;
   /** space for a reply with pointers */
   readonly pointers: Buffer;

@@ -99,8 +99,8 @@ export class RedisBatchReader {
   }
 
   /**
-   * Completes the answer to a batch of which the local cache held a part: what Redis knows of the rest goes into the answer
-   * and into the local cache. Undefined: Redis is not used, or a key is not plain.
+   * Completes a batch of which the local cache held a part. The hotels that Redis returns go into the response and into
+   * the local cache. Returns undefined if Redis is not usable, or if a key is not plain.
    */
   complete(
     namespace: 'channel' | 'registry',

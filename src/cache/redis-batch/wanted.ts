@@ -30,12 +30,12 @@ export class Wanted {
     return this.#marked(GAP).map((i) => this.key(i));
   }
 
-  /** The keys that no hotel carries, as far as this is known. */
+  /** Returns the keys that are known to belong to no hotel. */
   absences(): string[] {
     return this.#marked(NOTHING).map((i) => this.key(i));
   }
 
-  /** The hits, with all of the gaps. */
+  /** Returns the hits with all gaps. */
   partialResponse(): PartialResponse {
     const places = this.#marked(GAP).map((i) => this.table.readUInt32LE(i * RECORD_BYTES + 16));
     return new PartialResponse(this.hits, this.gaps(), places);

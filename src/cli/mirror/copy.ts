@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline/promises';
 import { pipeline } from 'node:stream/promises';
 import { Failure } from '../../lib/failure.ts';
 
-/** Age at which an incomplete file is taken to be that of a killed run. */
+/** Age from which an incomplete file counts as left by a killed run. */
 const LEFT_BEHIND_MS = 3_600_000;
 
 /** A content of the file, and the position of the change that follows it. */
@@ -117,7 +117,7 @@ export class Copy {
     }
   }
 
-  /** Reads the file, unless its content is none of these states: it is copied again then. */
+  /** Reads the file if its content is one of these states. Otherwise all hotels are copied again. */
   async #read(states: State[]): Promise<void> {
     const hash = createHash('sha256');
     try {

@@ -20,15 +20,15 @@ interface Api {
   /** base address, without a slash at its end */
   base: string;
   key: string;
-  /** ends a request and every wait */
+  /** aborts a request and every wait */
   signal: AbortSignal;
 }
 
-/** How a request is repeated. */
+/** Retry policy of a request. */
 interface Retries {
   /** whether the address has returned a page before: any other response is then temporary */
   isKnown: boolean;
-  /** without end */
+  /** whether it is retried without end */
   forever: boolean;
   /** receives the fault before a long wait */
   say: (fault: string) => void;
