@@ -39,11 +39,11 @@ export class RedisKeyCache {
 
   /** Reads the key with this sha256; undefined if Redis does not hold it. */
   async read(sha256: string): Promise<VersionedKey | undefined> {
-    return (await this.held([sha256]))[0];
+    return (await this.readMany([sha256]))[0];
   }
 
   /** Reads several keys with one command. */
-  async held(sha256s: string[]): Promise<(VersionedKey | undefined)[]> {
+  async readMany(sha256s: string[]): Promise<(VersionedKey | undefined)[]> {
     return (await this.#values.read(sha256s)).map((found) => found?.[1]);
   }
 

@@ -77,7 +77,7 @@ export class HotelReader {
     if (keys.length === 0) return { found: [], loaded: NOTHING };
     const began = this.#recent.position;
     const feedUp = this.#isFeedUp();
-    const held = this.#heldLocally(namespace, keys);
+    const held = this.#cachedLocally(namespace, keys);
     const found: (Found | undefined)[] =
       this.#redis && feedUp && !held?.every(Boolean)
         ? await this.#redis.read(namespace, keys, held)
@@ -176,8 +176,8 @@ export class HotelReader {
   }
 
   /** Returns the entries in the local cache; undefined if it has none of the keys. */
-  #heldLocally(namespace: Namespace, keys: string[]): (Found | undefined)[] | undefined {
-    const held = this.#local && keys.map((key) => this.#local!.held(namespace, key));
+  #cachedLocally(namespace: Namespace, keys: string[]): (Found | undefined)[] | undefined {
+    const held = this.#local && keys.map((key) => this.#local!.current(namespace, key));
     return held?.some(Boolean) ? held : undefined;
   }
 

@@ -33,7 +33,7 @@ it('a batch response stays valid while some of its entries are refreshed', async
     absentTtlMs: 1_000,
     // like the reader, which looks up keys in the cache again
     refresh: (namespace, keys) => {
-      for (const key of keys) local.held(namespace, key);
+      for (const key of keys) local.current(namespace, key);
       refreshed.push([namespace, keys]);
     },
     counts: { hit: 0, absent: 0, miss: 0 },
@@ -71,7 +71,7 @@ describe('a local cache marked stale', () => {
     store();
     expect(isHeld()).toBe(true);
     local.markAllStale();
-    expect([isHeld(), local.held('channel', 'CH')]).toEqual([false, undefined]);
+    expect([isHeld(), local.current('channel', 'CH')]).toEqual([false, undefined]);
     vi.advanceTimersByTime(1);
     store();
     expect(isHeld()).toBe(true);

@@ -160,7 +160,7 @@ export class LocalCache {
    * Returns the current entry of a key that `find` missed. It is found if only its certification flipped, which is
    * updated here, or if it has been stored meanwhile.
    */
-  held(namespace: Namespace, key: string): Entry | undefined {
+  current(namespace: Namespace, key: string): Entry | undefined {
     const nowMs = monotonicMs();
     // at time -Infinity no certification has flipped
     const ref = this.#arena.find(namespace, key, -Infinity, this.#oldestMs(nowMs));

@@ -93,13 +93,13 @@ export class RedisHotelCache {
    * another id. The entries are views of the reply and must not be kept.
    */
   async entries(ids: string[]): Promise<(Entry | undefined)[]> {
-    const held = await this.held(ids);
+    const held = await this.entriesAndTombstones(ids);
     for (const [i, entry] of held.entries()) if (entry?.isTombstone) held[i] = undefined;
     return held;
   }
 
   /** Returns the same with tombstones. */
-  held(ids: string[]): Promise<(Entry | undefined)[]> {
+  entriesAndTombstones(ids: string[]): Promise<(Entry | undefined)[]> {
     return this.#entries.read(ids);
   }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Continuity, Numbering } from './continuity.ts';
-import { type Changes, type FeedMessage, type HotelChange, type Place, payloadsOf } from './messages.ts';
+import { type Changes, type FeedMessage, type HotelChange, type MessageId, payloadsOf } from './messages.ts';
 
 const NOTHING: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 /** Id of a hotel that fills a message. */
@@ -9,7 +9,7 @@ const FILLING = 'x'.repeat(5_000);
 
 /** The invalidators, one after the other, and their announcements in PostgreSQL. */
 class Feed {
-  #position: Place = ['', 0];
+  #position: MessageId = ['', 0];
   #term = '';
   #numbering = new Numbering('', this.#position);
   #terms = 0;

@@ -1,15 +1,15 @@
-import type { FeedMessage, Numberer, Numbers, Place } from './messages.ts';
+import type { FeedMessage, MessageId, Numberer, Numbers } from './messages.ts';
 
 /** Numbers the messages of a term, so that a receiver that missed some knows whether they announced changes. */
 export class Numbering implements Numberer {
   readonly #term: string;
   #n = 0;
   /** the last message that announced changes, of this term or an earlier one */
-  #last: Place;
+  #last: MessageId;
   #announcedCount = 0;
 
   /** `before`: the content of `hotel_api_feed_position` when the term begins. */
-  constructor(term: string, before: Place) {
+  constructor(term: string, before: MessageId) {
     this.#term = term;
     this.#last = before;
   }
@@ -46,7 +46,7 @@ export class Continuity {
   #n = 0;
   #unbroken = false;
   /** the last announcement up to which all are received; undefined: unknown */
-  #known: Place | undefined;
+  #known: MessageId | undefined;
 
   /** Returns false if messages may have been missed since the last one, or none was received. */
   get unbroken(): boolean {

@@ -8,7 +8,7 @@ import {
   type HotelChange,
   type KeyChange,
   type MemberChange,
-  type Place,
+  type MessageId,
   payloadsOf,
 } from './messages.ts';
 import { MAC_CHARACTERS, readPayload, signed } from './payload.ts';
@@ -23,7 +23,7 @@ const LONGEST_GENERATION = Number.MAX_SAFE_INTEGER.toString(36);
 function payloads(changes: Changes): string[] {
   const e = 'x'.repeat(8);
   const most = Number.MAX_SAFE_INTEGER;
-  const numbers = { n: most, w: most, p: [e, most] satisfies Place };
+  const numbers = { n: most, w: most, p: [e, most] satisfies MessageId };
   const frame = { e, o: most, b: `${e}:${most}`, l: true } as const;
   const numbering = { next: (count: number) => new Array(count).fill(numbers) };
   return payloadsOf(changes, frame, { before: LONGEST_GENERATION, after: LONGEST_GENERATION }, numbering);

@@ -6,7 +6,7 @@ const HASH = /^[0-9a-f]{64}$/;
 const DIGITS = /^-?[0-9]{1,19}$/;
 
 /** Identity of a message: the name of its term and its number there. */
-export type Place = [term: string, n: number];
+export type MessageId = [term: string, n: number];
 /**
  * Id, version (that of a deleted hotel ends in .5), channel id, registry id (of the present row; null if it has none).
  */
@@ -37,7 +37,7 @@ export interface FeedMessage {
   /** the last message of the term that announced changes: the content of `hotel_api_feed_position` from here on */
   w: number;
   /** the last message before this one that announced changes, of any term */
-  p: Place;
+  p: MessageId;
   /** changed or deleted hotels */
   h?: HotelChange[];
   /** changed or deleted API keys */

@@ -3,7 +3,7 @@ import type { VersionedKey } from '../auth/key-record.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import type { Drained } from './drain.ts';
-import { type Corrections, compareHotels, compareKeys, heldIn } from './redis-comparison.ts';
+import { type Corrections, compareHotels, compareKeys, readCached } from './redis-comparison.ts';
 import { type RedisStores, WRITE_MS } from './redis-writer.ts';
 
 /**
@@ -15,7 +15,7 @@ const STEP_MS = 1_000;
 const MAX_RECENT = 500;
 
 /** Values in Redis for the keys of a step, and the next cursor. */
-interface Held {
+interface Sample {
   hotelCursor: string;
   keyCursor: string;
   hotels: Map<string, Entry>;
@@ -81,7 +81,7 @@ export class Reconciler {
     return { entries, keys, replaced };
   }
 
-  async #readSample(): Promise<Held | undefined> {
+  async #readSample(): Promise<Sample | undefined> {
     const { hotels, keys } = this.#stores;
     const [ofHotels, ofKeys] = await Promise.all([
       hotels.scan(this.#hotelCursor),
@@ -89,8 +89,14 @@ export class Reconciler {
     ]);
     if (!ofHotels || !ofKeys) return undefined;
     const [held, keysHeld] = await Promise.all([
-      heldIn(hotels, new Set([...ofHotels[1], ...this.#suspectHotels.keys(), ...this.#recentHotels])),
-      heldIn(keys, new Set([...ofKeys[1], ...this.#suspectKeys, ...this.#recentKeys])),
+      readCached(
+        (ids) => hotels.entriesAndTombstones(ids),
+        new Set([...ofHotels[1], ...this.#suspectHotels.keys(), ...this.#recentHotels]),
+      ),
+      readCached(
+        (sha256s) => keys.readMany(sha256s),
+        new Set([...ofKeys[1], ...this.#suspectKeys, ...this.#recentKeys]),
+      ),
     ]);
     return { hotelCursor: ofHotels[0], keyCursor: ofKeys[0], hotels: held, keys: keysHeld };
   }

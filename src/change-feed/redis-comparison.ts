@@ -20,11 +20,11 @@ export interface Corrections {
 }
 
 /** Reads what Redis holds under these names, by name. What it does not hold is missing. */
-export async function heldIn<T>(
-  redisCache: { held(names: string[]): Promise<(T | undefined)[]> },
+export async function readCached<T>(
+  read: (names: string[]) => Promise<(T | undefined)[]>,
   names: ReadonlySet<string>,
 ): Promise<Map<string, T>> {
-  const held = names.size === 0 ? [] : await redisCache.held([...names]);
+  const held = names.size === 0 ? [] : await read([...names]);
   const found = new Map<string, T>();
   for (const [i, name] of [...names].entries()) if (held[i] !== undefined) found.set(name, held[i]);
   return found;
@@ -38,9 +38,9 @@ export async function heldIn<T>(
 export async function compareHotels(
   sql: Sql,
   held: Map<string, Entry>,
-): Promise<{ wrong: Entry[]; behind: [row: Entry, heldVersion: number][] }> {
+): Promise<{ wrong: Entry[]; behind: [row: Entry, cachedVersion: number][] }> {
   const wrong: Entry[] = [];
-  const behind: [row: Entry, heldVersion: number][] = [];
+  const behind: [row: Entry, cachedVersion: number][] = [];
   if (held.size === 0) return { wrong, behind };
   const rows = await readHotels(sql, [...held.keys()]);
   const nowMs = Date.now();

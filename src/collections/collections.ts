@@ -2,7 +2,7 @@ import type { Page } from '../hotels/hotel-list.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { PageIndex } from '../hotels/page-index.ts';
 import { monotonicMs } from '../lib/clock.ts';
-import { HeldCollection } from './held-collection.ts';
+import { CollectionMembers } from './collection-members.ts';
 import type { CollectionRepository } from './repository.ts';
 
 /** Pause after a load that failed or found no room. */
@@ -34,8 +34,8 @@ interface CollectionCounts {
  */
 export class Collections {
   readonly #options: CollectionsOptions;
-  readonly #held = new Map<string, HeldCollection>();
-  readonly #waiting: HeldCollection[] = [];
+  readonly #cached = new Map<string, CollectionMembers>();
+  readonly #waiting: CollectionMembers[] = [];
   /** collections that cannot be held at present, and the time of the next attempt */
   readonly #retryAtMs = new Map<string, number>();
   #isLoading = false;
@@ -47,7 +47,7 @@ export class Collections {
 
   /** Returns the number of collections whose members are held or being loaded. */
   get size(): number {
-    return this.#held.size;
+    return this.#cached.size;
   }
 
   get maxBytes(): number {
@@ -56,14 +56,14 @@ export class Collections {
 
   get bytes(): number {
     let bytes = 0;
-    for (const held of this.#held.values()) bytes += held.bytes + OVERHEAD_BYTES;
+    for (const held of this.#cached.values()) bytes += held.bytes + OVERHEAD_BYTES;
     return bytes;
   }
 
   /** Returns the members of a collection if they are known, else begins to load them. */
-  members(collection: string, nowMs = monotonicMs()): HeldCollection | undefined {
+  members(collection: string, nowMs = monotonicMs()): CollectionMembers | undefined {
     if (!this.#options.isFresh(nowMs)) return undefined;
-    const held = this.#held.get(collection);
+    const held = this.#cached.get(collection);
     if (!held) {
       this.#begin(collection, nowMs);
       return undefined;
@@ -73,13 +73,13 @@ export class Collections {
   }
 
   /** Remembers that these keys find no hotel of the collection, if there is room. */
-  noteOutside(held: HeldCollection, namespace: Namespace, keys: string[]): void {
+  noteOutside(held: CollectionMembers, namespace: Namespace, keys: string[]): void {
     if (this.bytes < this.#options.maxBytes) held.noteOutside(namespace, keys);
   }
 
   /** Returns at most `limit` ids of the collection from `offset`, if its members are held. */
-  heldPage(collection: string, offset: number, limit: number): Page | undefined {
-    return this.#listOf(collection)?.held(offset, limit);
+  cachedPage(collection: string, offset: number, limit: number): Page | undefined {
+    return this.#listOf(collection)?.cachedPage(offset, limit);
   }
 
   /** Returns at most `limit` ids of the collection from `offset`; with `isCurrent`, as they are in PostgreSQL. */
@@ -107,7 +107,7 @@ export class Collections {
       this.forget();
       return;
     }
-    const held = this.#held.get(collection);
+    const held = this.#cached.get(collection);
     if (!held) return;
     if (ids === null) this.#drop(held);
     else
@@ -119,16 +119,16 @@ export class Collections {
 
   /** Applies a change of a hotel, which has these keys now. */
   hotelChanged(id: string, channelId: string | null, registryId: string | null): void {
-    if (this.#held.size === 0) return;
+    if (this.#cached.size === 0) return;
     const names = [LETTER.id + id];
     if (channelId !== null) names.push(LETTER.channel + channelId);
     if (registryId !== null) names.push(LETTER.registry + registryId);
-    for (const held of this.#held.values()) held.hotelChanged(id, names);
+    for (const held of this.#cached.values()) held.hotelChanged(id, names);
   }
 
   /** Applies the creation or deletion of a hotel with this id. */
   hotelMoved(id: string): void {
-    for (const held of this.#held.values()) held.moved(id);
+    for (const held of this.#cached.values()) held.moved(id);
   }
 
   /** Returns the list of a collection if its members and all their changes are known. */
@@ -138,21 +138,21 @@ export class Collections {
 
   /** Drops all members, because any may have changed. */
   forget(): void {
-    for (const held of this.#held.values()) held.drop();
-    this.#held.clear();
+    for (const held of this.#cached.values()) held.drop();
+    this.#cached.clear();
     this.#retryAtMs.clear();
   }
 
-  #drop(held: HeldCollection): void {
+  #drop(held: CollectionMembers): void {
     held.drop();
-    if (this.#held.get(held.id) === held) this.#held.delete(held.id);
+    if (this.#cached.get(held.id) === held) this.#cached.delete(held.id);
   }
 
   #begin(collection: string, nowMs: number): void {
     if (nowMs < (this.#retryAtMs.get(collection) ?? 0)) return;
     this.#retryAtMs.delete(collection);
-    const held = new HeldCollection(collection, this.#options.repository, nowMs, this.#options.outsideMs);
-    this.#held.set(collection, held);
+    const held = new CollectionMembers(collection, this.#options.repository, nowMs, this.#options.outsideMs);
+    this.#cached.set(collection, held);
     this.#waiting.push(held);
     if (!this.#isLoading) void this.#loadWaiting();
   }
@@ -175,10 +175,10 @@ export class Collections {
   }
 
   /** Evicts the least recently used collections until these bytes are free; returns false if that is impossible. */
-  #makeRoom(bytes: number, taker: HeldCollection): boolean {
+  #makeRoom(bytes: number, taker: CollectionMembers): boolean {
     const { maxBytes } = this.#options;
     if (bytes + OVERHEAD_BYTES > maxBytes) return false;
-    const others = [...this.#held.values()].filter((held) => held !== taker);
+    const others = [...this.#cached.values()].filter((held) => held !== taker);
     others.sort((a, b) => a.usedAtMs - b.usedAtMs);
     while (this.bytes + bytes > maxBytes && others.length > 0) {
       this.#drop(others.shift()!);

@@ -18,8 +18,8 @@ export class HotelList {
   }
 
   /** Returns at most `limit` ids at `offset`, if they are cached. */
-  held(offset: number, limit: number): Page | undefined {
-    return this.#isFeedUp() ? this.index.held(offset, limit) : undefined;
+  cachedPage(offset: number, limit: number): Page | undefined {
+    return this.#isFeedUp() ? this.index.cachedPage(offset, limit) : undefined;
   }
 
   /** Returns at most `limit` ids at `offset`; with `isCurrent`, as they are in PostgreSQL. Throws `Unavailable`. */

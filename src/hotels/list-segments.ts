@@ -100,7 +100,9 @@ export class ListSegments {
 
   /** Returns at most `limit` segments with invalid counts, the longest invalid ones first. */
   uncounted(limit: number): Segment[] {
-    return [...this.#uncounted].sort((a, b) => a.countedAt - b.countedAt || a.index - b.index).slice(0, limit);
+    return [...this.#uncounted]
+      .sort((a, b) => a.countedAt - b.countedAt || a.index - b.index)
+      .slice(0, limit);
   }
 
   /** Handles the insert or delete of a hotel with this id; returns its segment. */

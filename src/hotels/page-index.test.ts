@@ -85,7 +85,7 @@ describe('pages', () => {
               list.letGo();
               await turns();
               receiveAll();
-              const held = pageIndex.held(step.offset, LIMIT);
+              const held = pageIndex.cachedPage(step.offset, LIMIT);
               if (held) expect(held).toMatchObject(expected(list, step.offset));
               expect(await pageIndex.page(step.offset, LIMIT)).toMatchObject(expected(list, step.offset));
             } else if (step.do === 'hold') {
@@ -128,11 +128,11 @@ describe('pages', () => {
     for (let offset = 0; offset < 4_000; offset += 100) await pageIndex.page(offset, 100);
     list.queries = 0;
     for (let offset = 0; offset < 3_900; offset += 100) {
-      expect(pageIndex.held(offset, 100)).toMatchObject(expected(list, offset, 100));
+      expect(pageIndex.cachedPage(offset, 100)).toMatchObject(expected(list, offset, 100));
       expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
     }
     expect(list.queries).toBe(0);
-    expect(pageIndex.held(9_000, 100)).toBeUndefined();
+    expect(pageIndex.cachedPage(9_000, 100)).toBeUndefined();
   });
 
   it('that are cached are read again after an insert or delete in them', async () => {
@@ -141,8 +141,8 @@ describe('pages', () => {
     for (let offset = 0; offset < 2_000; offset += 100) await pageIndex.page(offset, 100);
     list.insert('h000500x');
     pageIndex.moved('h000500x');
-    expect(pageIndex.held(0, 100)).toMatchObject(expected(list, 0, 100));
-    for (const offset of [450, 1_500]) expect(pageIndex.held(offset, 100)).toBeUndefined();
+    expect(pageIndex.cachedPage(0, 100)).toMatchObject(expected(list, 0, 100));
+    for (const offset of [450, 1_500]) expect(pageIndex.cachedPage(offset, 100)).toBeUndefined();
     list.queries = 0;
     expect(await pageIndex.page(1_500, 100)).toMatchObject(expected(list, 1_500, 100));
     expect(list.queries).toBe(1);
@@ -154,8 +154,8 @@ describe('pages', () => {
     const pageIndex = await settled(list, 30_000);
     for (let offset = 0; offset < 20_000; offset += 100)
       expect(await pageIndex.page(offset, 100)).toMatchObject(expected(list, offset, 100));
-    expect(pageIndex.heldBytes).toBeLessThanOrEqual(30_000);
-    expect(pageIndex.heldBytes).toBeGreaterThan(10_000);
+    expect(pageIndex.cachedBytes).toBeLessThanOrEqual(30_000);
+    expect(pageIndex.cachedBytes).toBeGreaterThan(10_000);
   });
 
   it('are found by queries that pass a bounded number of hotels', async () => {

@@ -60,7 +60,7 @@ export class PageIndex {
   }
 
   /** Bytes of the cached ids. */
-  get heldBytes(): number {
+  get cachedBytes(): number {
     return this.#blocks.bytes;
   }
 
@@ -87,7 +87,7 @@ export class PageIndex {
   }
 
   /** Returns the page at `offset` if all of it is cached. */
-  held(offset: number, limit: number): Page | undefined {
+  cachedPage(offset: number, limit: number): Page | undefined {
     const segments = this.#segments;
     const { segment, skip } = segments.at(offset);
     if (!segments.isExactBefore(segment, segments.tick)) return undefined;

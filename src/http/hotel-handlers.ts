@@ -57,7 +57,7 @@ export function operationsOn(
     if (collection !== null) return answerSingleWithin(exchange, collection, namespace, key);
     if (local) {
       const ref = local.find(namespace, key, exchange.nowMs);
-      if (ref > 0) return sendHeld(exchange, local.arena, ref);
+      if (ref > 0) return sendCached(exchange, local.arena, ref);
       if (ref === ABSENT) return exchange.fail(publicErrors.hotelNotFound);
     }
     return loadSingle(exchange, namespace, key);
@@ -68,7 +68,7 @@ export function operationsOn(
     if (members && local) {
       const ref = local.find(namespace, key, exchange.nowMs);
       if (ref > 0 && (namespace === 'id' || local.arena.isAmong(ref, members)))
-        return sendHeld(exchange, local.arena, ref);
+        return sendCached(exchange, local.arena, ref);
     }
     // a hotel outside is loaded like one that does not exist, though a cache may hold either
     return loadSingle(exchange, namespace, key);
@@ -147,8 +147,10 @@ export function operationsOn(
     const { limit, offset, registryId } = query;
     const { collection, keyId } = exchange.principal!;
     if (registryId !== undefined) return sendList(exchange, 'registry', offset > 0 ? [] : [registryId]);
-    const held = (): Page | undefined =>
-      collection === null ? hotelList.held(offset, limit) : collections.heldPage(collection, offset, limit);
+    const cachedPage = (): Page | undefined =>
+      collection === null
+        ? hotelList.cachedPage(offset, limit)
+        : collections.cachedPage(collection, offset, limit);
     const read = (isCurrent = false): Promise<Page> =>
       collection === null
         ? hotelList.page(offset, limit, isCurrent)
@@ -163,7 +165,7 @@ export function operationsOn(
       }
       return sendPage(await read(true));
     };
-    const page = held();
+    const page = cachedPage();
     return page ? sendPage(page, again) : read().then((found) => sendPage(found, again));
   };
 
@@ -252,7 +254,7 @@ export function operationsOn(
 }
 
 /** Sends a hotel of the local cache in the encoding that the client prefers. */
-function sendHeld(exchange: Exchange, arena: CacheArena, ref: number): void {
+function sendCached(exchange: Exchange, arena: CacheArena, ref: number): void {
   const { view } = exchange;
   const tag = arena.tag(ref, view);
   const encoding = arena.bodyLength(ref, view) >= MIN_COMPRESSED_BYTES ? exchange.encoding : undefined;

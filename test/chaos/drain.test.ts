@@ -12,7 +12,7 @@ import { type CheckedRequest, KeepAliveLoad } from './keep-alive-load.ts';
 
 await needs('redis');
 
-/** A gate's machine with other work sheds batches at 300. */
+/** A CI machine with other work rejects batches at 300. */
 const PER_SECOND = shortOrLong(100, 300);
 const HOTELS = 1_000;
 /** The same as in src/cluster/primary.ts. */

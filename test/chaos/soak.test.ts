@@ -71,7 +71,7 @@ async function capacity(): Promise<number> {
 it(
   'random faults cause no growth, no wrong response, and no failure between the faults',
   async (context) => {
-    // little in the gate: a batch that other work on the machine delays is rejected like one of an overload
+    // little load in CI: a batch that other work on the machine delays is rejected like one of an overload
     const factor = shortOrLong(0.5, 0) || Math.max(1, (await capacity()) / 3);
     fixture.load.mix(times(factor));
     await fixture.untilNormal();

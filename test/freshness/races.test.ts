@@ -313,7 +313,7 @@ describe('Redis', () => {
         const rejected = await hotels.fill([versions.get(name)!]);
         expect([...rejected!.keys()]).toEqual(name < newest ? [id] : []);
         if (name > newest) newest = name;
-        const [held] = await hotels.held([id]);
+        const [held] = await hotels.entriesAndTombstones([id]);
         expect(held!.version).toBe(versions.get(newest)!.version);
         expect(held!.bytes.equals(versions.get(newest)!.bytes)).toBe(true);
       }

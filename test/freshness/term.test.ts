@@ -166,7 +166,7 @@ describe('a change before a TRUNCATE that waits for another session', () => {
       async () => {
         expect(await term.deliver()).toBe(1);
         expect([await backend(), await generation()]).toEqual(before);
-        expect((await stores.hotels.held([id]))[0]!.isTombstone).toBe(true);
+        expect((await stores.hotels.entriesAndTombstones([id]))[0]!.isTombstone).toBe(true);
       },
     );
   });
@@ -208,7 +208,7 @@ describe('a new generation begins', () => {
     await change();
     expect(await term.deliver()).toBe(1);
     expect(await generation()).toBe(before);
-    const [held] = await stores.hotels.held([id]);
+    const [held] = await stores.hotels.entriesAndTombstones([id]);
     expect(held!.version).toBeLessThan(TOO_LARGE_VERSION);
   });
 });
@@ -251,7 +251,7 @@ describe('a term that ends between its write to Redis and its commit', () => {
     expect(await sign()).not.toBe(announced);
     expect(await (await follow(announced)).deliver()).toBe(1);
     expect(await generation()).toBe(before);
-    const [held] = await stores.hotels.held([id]);
+    const [held] = await stores.hotels.entriesAndTombstones([id]);
     expect(held!.body('full').toString()).toContain('"name":"v2"');
   });
 
@@ -271,7 +271,7 @@ describe('a term that ends between its write to Redis and its commit', () => {
 });
 
 describe('a term that ends while it replaces values in Redis', () => {
-  const nameHeld = async () => (await stores.hotels.held([id]))[0]!.body('full').toString();
+  const nameHeld = async () => (await stores.hotels.entriesAndTombstones([id]))[0]!.body('full').toString();
 
   it.each([
     [

@@ -5,7 +5,7 @@ import { needs } from '../support/needs.ts';
 await needs('redis-server');
 
 const SECONDS = Number(process.env.HISTORY_SECONDS ?? 300);
-/** The gate repeats the same histories; `node test/history/main.ts` looks for others. */
+/** Each run repeats the same histories; `node test/history/main.ts` searches for others. */
 const SEED = Number(process.env.HISTORY_SEED ?? 160_000);
 /** An episode that has begun is not interrupted; see its deadline. */
 const EPISODE_SECONDS = 500;
@@ -14,7 +14,7 @@ it(
   'every response is fresh and correct, for any writes and faults',
   async () => {
     console.log(`seed ${SEED}`);
-    // shorter lists are looked for by a replay, outside of the gate
+    // a replay searches for shorter lists, not this test
     const limits = { seconds: SECONDS, shrinkSeconds: 0 };
     const { found, answers } = await lookFor(SEED, { without: [], only: [] }, limits, console.log);
     if (found) expect.fail(describe(found));

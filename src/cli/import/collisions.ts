@@ -31,7 +31,7 @@ const candidatesOf = (table: string) => `
  * so the check is repeated until it rejects none. A line that loses to another, which is rejected later, stays rejected:
  * import the file of rejected lines again.
  */
-export async function rejectWhatCollides(transaction: TransactionSql, check: CollisionCheck): Promise<void> {
+export async function rejectCollisions(transaction: TransactionSql, check: CollisionCheck): Promise<void> {
   const { table, onReject } = check;
   const reject = async (rejected: RejectedLine[]): Promise<boolean> => {
     // a line may be listed twice, once for each of its ids
@@ -53,8 +53,8 @@ export async function rejectWhatCollides(transaction: TransactionSql, check: Col
     await transaction.unsafe(`create temporary table candidates on commit drop as ${candidatesOf(table)}`);
     await transaction`analyze candidates`;
   } while (
-    (await reject(await heldElsewhere(transaction, check))) ||
-    (await reject(await wantedTwice(transaction)))
+    (await reject(await takenElsewhere(transaction, check))) ||
+    (await reject(await claimedTwice(transaction)))
   );
 }
 
@@ -74,7 +74,7 @@ async function rejectedByConstraints(transaction: TransactionSql, table: string)
 }
 
 /** Returns lines with an id of a hotel outside this import. */
-async function heldElsewhere(
+async function takenElsewhere(
   transaction: TransactionSql,
   { table, deleteMissing }: CollisionCheck,
 ): Promise<RejectedLine[]> {
@@ -89,7 +89,7 @@ async function heldElsewhere(
 }
 
 /** Returns all but one of the lines with the same id. */
-async function wantedTwice(transaction: TransactionSql): Promise<RejectedLine[]> {
+async function claimedTwice(transaction: TransactionSql): Promise<RejectedLine[]> {
   const losers = (column: string) => `
     select line, format('${column} %s goes to hotel %s of line %s', to_json(${column}), to_json(winner), winning_line) as reason
     from (

@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres';
 import { Failure } from '../../lib/failure.ts';
 import { bytes, count, Progress } from '../common/progress.ts';
-import { rejectWhatCollides } from './collisions.ts';
+import { rejectCollisions } from './collisions.ts';
 import type { Format } from './format.ts';
 import { type Counts, compare, write } from './merge.ts';
 import { rejectedPath, writeRejected } from './rejects.ts';
@@ -123,7 +123,7 @@ export class Importer {
           await transaction`lock table hotels in share row exclusive mode`;
         }
         await transaction.unsafe(`analyze ${table}`);
-        await rejectWhatCollides(transaction, { table, deleteMissing, onReject });
+        await rejectCollisions(transaction, { table, deleteMissing, onReject });
         const counts = await compare(transaction, { table, deleteMissing });
         if (rejected > 0) {
           const omitted = await writeRejected(transaction, table, this.#source, this.#format);

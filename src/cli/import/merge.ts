@@ -21,7 +21,7 @@ const SHOWN_IMAGES = `(
   from jsonb_array_elements(h.images) with ordinality as stored (image, place))`;
 
 /**
- * Compares the `candidates` of `rejectWhatCollides` with the hotels, and leaves the temporary table `changes`. For each
+ * Compares the `candidates` of `rejectCollisions` with the hotels, and leaves the temporary table `changes`. For each
  * new or different hotel it has the line, whether it is new, and its position. Writes no hotel.
  */
 export async function compare(

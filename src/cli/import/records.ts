@@ -6,7 +6,7 @@ import { type ByteRange, type Line, type Mark, readLines } from './lines.ts';
 import type { Source } from './source.ts';
 
 /** Line of the source: its hotel or its fault. */
-export interface Read extends ByteRange {
+export interface ImportRecord extends ByteRange {
   line: number;
   /** number of IRIs converted to URIs */
   convertedUris: number;
@@ -17,7 +17,11 @@ export interface Read extends ByteRange {
 }
 
 /** Reads and checks the lines behind a mark; yields an array for each chunk of the source. */
-export async function* readRecords(source: Source, format: Format, mark: Mark): AsyncGenerator<Read[]> {
+export async function* readRecords(
+  source: Source,
+  format: Format,
+  mark: Mark,
+): AsyncGenerator<ImportRecord[]> {
   const { layout } = format;
   for await (const lines of readLines(source.read(mark.start), mark, { quoted: layout !== undefined })) {
     if (!layout) {
@@ -42,7 +46,7 @@ export async function* readRecords(source: Source, format: Format, mark: Mark): 
 function checked(
   { number: line, start, end, text, fault }: Line,
   read: (text: string, onIri: () => void) => ImportedHotel,
-): Read {
+): ImportRecord {
   const wrong = { line, start, end, convertedUris: 0, hotel: {}, fault };
   if (text === undefined) return wrong;
   try {

@@ -5,7 +5,7 @@ import { copyIn, copyRow } from '../common/copy.ts';
 import type { Format } from './format.ts';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 import type { Mark } from './lines.ts';
-import { type Read, readRecords } from './records.ts';
+import { type ImportRecord, readRecords } from './records.ts';
 import type { Source } from './source.ts';
 
 /** Version of the staging format; a release does not resume the staging of another version. */
@@ -85,7 +85,7 @@ export class Staging {
    */
   async fill(
     mark: Mark | undefined,
-    { onRead, onKept }: { onRead: (records: Read[]) => void; onKept: (keeps: boolean) => void },
+    { onRead, onKept }: { onRead: (records: ImportRecord[]) => void; onKept: (keeps: boolean) => void },
   ): Promise<void> {
     const records = readRecords(this.#source, this.#format, mark ?? this.#format.mark);
     let isDone = false;
@@ -96,7 +96,7 @@ export class Staging {
         if (isDone) return;
         onRead(value);
         let rows = '';
-        for (const { line, start, end, fault, convertedUris, hotel } of value as Read[])
+        for (const { line, start, end, fault, convertedUris, hotel } of value as ImportRecord[])
           rows += copyRow([
             line,
             start,

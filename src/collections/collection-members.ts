@@ -21,7 +21,7 @@ const MAX_CHANGED = 10_000;
  * Holds the members of one collection in memory. They are read from PostgreSQL in pieces. Members that change are
  * looked up again; until then the members count as unknown. Keys by which no member was found are remembered for a while.
  */
-export class HeldCollection {
+export class CollectionMembers {
   readonly id: string;
   readonly #repository: CollectionRepository;
   #ids: IdSet | undefined;
