@@ -1,6 +1,6 @@
 /**
- * Makes the resources of the Prometheus operator: prometheus-rule.yaml of rules.yaml, and alertmanager-config.yaml of
- * alertmanager.yaml. With `--check` it writes nothing and fails when a committed file is another.
+ * Generates the resources of the Prometheus operator: prometheus-rule.yaml from rules.yaml, and alertmanager-config.yaml from
+ * alertmanager.yaml. With `--check` it writes nothing and fails if a committed file differs.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

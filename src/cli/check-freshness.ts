@@ -29,13 +29,13 @@ export function addCommand(program: CliCommand): void {
       parseWhole(1, 1_000),
       16,
     )
-    .option('--promise-ms <ms>', 'maximum age of an answer', parseWhole(1, 3_600_000), 1_000)
+    .option('--promise-ms <ms>', 'maximum age of a response', parseWhole(1, 3_600_000), 1_000)
     .json('{"answers","changes","lag_ms","mirror_changes","mirror_lag_ms","stale"}')
     .addHelpText(
       'after',
       `
 HOTEL_API_KEY is the API key. Lag is the time from the notification of a commit by PostgreSQL until a
-connection returns the change; one more client follows GET /changes. The exit code is 1 if an answer was older than
+connection returns the change; one more client follows GET /changes. The exit code is 1 if a response was older than
 promised, or nothing could be compared.
 ${examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url http://localhost:8080', 'HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m --json')}`,
     )
