@@ -1,18 +1,18 @@
 /**
  * Loaded before the service by `--import`. It removes the metrics, the request ids and the log call of each request
- * from the source as it is read. Their price can so be measured without a switch in the service. Throws where the
- * source no longer holds what is to be taken out.
+ * from the source when it is loaded, so that their cost can be measured without a switch in the service. Throws if the
+ * source no longer contains one of them.
  */
 import { registerHooks } from 'node:module';
 
-/** Of each file: what is removed, and what replaces it. */
+/** Patterns to remove, with their replacements, by file. */
 const CUTS = {
   'src/http/request-pipeline.ts': [
     [/exchange\.counter\.count\(/g, 'void ('],
     [/this\.#accessLog\.finished\(/g, 'void ('],
   ],
   'src/http/exchange.ts': [
-    // as long as those that are made
+    // as long as a generated id
     [/requestIdOf\(request\.getHeader\('x-request-id'\)\)/g, "'the-same-id-always'"],
   ],
   'src/cache/local-cache.ts': [[/this\.#counts\.\w+(\+\+| \+= [\w.]+);/g, ';']],
