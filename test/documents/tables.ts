@@ -18,6 +18,7 @@ export const TABLES: Record<string, () => string | Promise<string>> = {
   metrics,
   alerts,
   errors,
+  errorCodes,
   commands,
   options,
   ...figures,
@@ -113,17 +114,26 @@ function alerts(): string {
     .join('\n\n');
 }
 
+/** Codes of one status that are listed beside it; more are only counted. */
+const MAX_LISTED = 2;
+
 function errors(): string {
   const byStatus = Map.groupBy(Object.values(publicErrors), ({ status }) => status);
   const rows = [...byStatus].map(([status, all]) => [
     status,
-    all.map((error) => code(error.code)).join('<br>'),
-    all
-      .map(({ sentence }) => (sentence.includes('`') ? `\`\` ${sentence} \`\`` : code(sentence)))
-      .join('<br>'),
     MEANINGS[status]!,
+    all.length > MAX_LISTED ? `${all.length} codes` : all.map((error) => code(error.code)).join(', '),
   ]);
-  return table(['Status', '`x-error-code`', '`error`', 'Meaning'], rows);
+  return table(['Status', 'Meaning', '`x-error-code`'], rows);
+}
+
+function errorCodes(): string {
+  const rows = Object.values(publicErrors).map((error) => [
+    code(error.code),
+    error.status,
+    error.sentence.includes('`') ? `\`\` ${error.sentence} \`\`` : code(error.sentence),
+  ]);
+  return table(['`x-error-code`', 'Status', '`error`'], rows);
 }
 
 /** Every command without subcommands, with its path, such as `keys create`. */
