@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/support/longest-first.ts';
-import { HANG_MS, SYSTEM_TESTS, withServers } from './test/support/projects.ts';
+import { HANG_MS, polling, SYSTEM_TESTS, withServers } from './test/support/projects.ts';
 
 /** They read files and need no servers. */
 const DOCUMENTS = 'test/documents/*.test.ts';
@@ -15,6 +15,7 @@ export default defineConfig({
           name: 'unit',
           include: ['src/**/*.test.ts', DOCUMENTS],
           testTimeout: HANG_MS,
+          expect: polling,
           sequence: { groupOrder: 1 },
         },
       },

@@ -293,7 +293,7 @@ describe('a change', () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
     const loading = apiKeys.load(key);
-    await vi.waitFor(() => expect(tiers.requested.postgres).toBe(1));
+    await expect.poll(() => tiers.requested.postgres).toBe(1);
     recent.note(hashOf(key), 2);
     apiKeys.drop(hashOf(key), 1);
     resolve();
@@ -307,7 +307,7 @@ describe('a change', () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     tiers.held = promise;
     const before = apiKeys.load(key);
-    await vi.waitFor(() => expect(tiers.requested.postgres).toBe(1));
+    await expect.poll(() => tiers.requested.postgres).toBe(1);
     tiers.put(key, { revoked: true, version: 2 });
     recent.note(hashOf(key), 2);
     apiKeys.drop(hashOf(key), 1);
@@ -429,7 +429,7 @@ it('a key is refreshed in the background after 30 s, and the cached key is used 
   tiers.put(key, { revoked: true, version: 2 });
   tiers.redis.clear();
   expect(apiKeys.find(key)).not.toBeNull();
-  await vi.waitFor(() => expect(apiKeys.find(key)).toBeNull());
+  await expect.poll(() => apiKeys.find(key)).toBeNull();
   expect(tiers.requested.postgres).toBe(2);
 });
 

@@ -92,7 +92,7 @@ describe('a response that is compressed', () => {
     exchange.whenMade(made);
     expect(made).not.toHaveBeenCalled();
     compression.resolve(body.subarray(0, 100));
-    await vi.waitFor(() => expect(made).toHaveBeenCalledTimes(1));
+    await expect.poll(() => made).toHaveBeenCalledTimes(1);
     expect(client.sent).toBe(100);
   });
 
@@ -108,7 +108,7 @@ describe('a response that is compressed', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(made).not.toHaveBeenCalled();
     compression.resolve(body);
-    await vi.waitFor(() => expect(made).toHaveBeenCalledTimes(1));
+    await expect.poll(() => made).toHaveBeenCalledTimes(1);
     expect(client.sent).toBe(0);
   });
 
@@ -117,7 +117,7 @@ describe('a response that is compressed', () => {
     exchange.ok(body, '');
     exchange.whenMade(made);
     compression.reject(new Error('no memory'));
-    await vi.waitFor(() => expect(client.ended).toBe(true));
+    await expect.poll(() => client.ended).toBe(true);
     expect(made).toHaveBeenCalledTimes(1);
     expect(observer.finished).toHaveBeenCalledWith(exchange, 500, expect.any(Number), expect.any(Number));
   });

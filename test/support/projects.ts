@@ -10,6 +10,9 @@ export const LONG_TESTS = [
 /** Bound that only a hang exceeds, also on a machine with a load of 15 for each core. */
 export const HANG_MS = 300_000;
 
+/** Settings of `expect.poll`, whose default bound of 1 s a busy machine exceeds. */
+export const polling = { poll: { interval: 20, timeout: HANG_MS / 3 } } as const;
+
 /** Settings of tests with real processes and servers. */
 export const withServers = {
   globalSetup: 'test/support/servers.ts',
@@ -18,5 +21,5 @@ export const withServers = {
   provide: { runLength: 'short' },
   testTimeout: HANG_MS,
   hookTimeout: HANG_MS,
-  expect: { poll: { interval: 20, timeout: HANG_MS / 3 } },
+  expect: polling,
 } as const;

@@ -189,6 +189,6 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     });
     await requested;
     fetching.kill('SIGKILL');
-    await vi.waitFor(async () => expect(await readdir(cache)).toEqual([]), { timeout: 100_000 });
+    await expect.poll(() => readdir(cache)).toEqual([]);
   });
 });
