@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { groupOf, runningOf } from '../../src/demo/servers/processes.ts';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { insertHotels } from '../support/hotel.ts';
+import { linesOf } from '../support/log-lines.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
 import { addResult, promisedMs, shortOrLong } from '../support/run-length.ts';
@@ -63,9 +64,7 @@ describe(`SIGTERM under ${PER_SECOND} requests/s`, () => {
     const group = await groupOf(service.pid);
     process.kill(service.pid, 'SIGTERM');
     // a second signal within half a second of the first is ignored, because npm forwards each signal again
-    await vi.waitUntil(() => service.logs().some((line) => line.includes('"msg":"stopping"')), {
-      timeout: 60_000,
-    });
+    await expect.poll(() => linesOf(service.logs(), 'stopping')).not.toHaveLength(0);
     await sleep(SAME_SIGNAL_MS + 1);
     const signalledAtMs = performance.now();
     process.kill(service.pid, 'SIGTERM');

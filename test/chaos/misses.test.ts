@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
 import { hotelBody } from './hotels.ts';
@@ -27,10 +27,7 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
   const before = await commands();
   const [worker] = (await service.workerPids()) as [number];
   process.kill(worker, 'SIGSTOP');
-  await vi.waitUntil(async () => /\) T /.test(await readFile(`/proc/${worker}/stat`, 'utf8')), {
-    interval: 1,
-    timeout: 60_000,
-  });
+  await expect.poll(() => readFile(`/proc/${worker}/stat`, 'utf8'), { interval: 1 }).toMatch(/\) T /);
   // the requests are buffered by the kernel, and the worker reads all of them in its next iteration
   const requesting = send((i) => `chaos-${i + 1}`);
   process.kill(worker, 'SIGCONT');

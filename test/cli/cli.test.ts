@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from 'postgres';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { hashOf, isWellFormed } from '../../src/auth/key.ts';
 import { writeRejected } from '../../src/cli/import/rejects.ts';
 import { readConfig } from '../../src/config/config.ts';
@@ -419,15 +419,10 @@ describe('seed and import', () => {
       await sql.begin(async (holder) => {
         await holder`lock table hotels in row exclusive mode`;
         const outcome = hotelApi(['import', '-'], { input: line({ id: 'd', name: 'D' }) });
-        await vi.waitUntil(
-          async () => {
-            const cut = await sql`
-              select pg_terminate_backend(pid) from pg_stat_activity
-              where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`;
-            return cut.count > 0;
-          },
-          { timeout: 60_000 },
-        );
+        const terminated = () => sql`
+          select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`;
+        await expect.poll(terminated).not.toHaveLength(0);
         expect(await outcome).toMatchObject({
           code: 1,
           stdout: '',

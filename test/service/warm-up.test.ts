@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { hotel, NOW_MS } from '../../src/cache/arena/arena.fixture.ts';
 import { CacheArena } from '../../src/cache/arena/arena.ts';
 import { HotIds } from '../../src/cache/hot-ids.ts';
@@ -41,7 +41,7 @@ async function warmed(count: number, options: ServiceOptions = {}): Promise<Serv
 async function withList(list: string): Promise<{ database: FreshDatabase; redisDatabase: FreshRedis }> {
   const { database, redisDatabase } = stopAfterTest(await startService());
   const { client } = redisDatabase!;
-  await vi.waitUntil(async () => (await client.keys('*:marker')).length === 1, { timeout: 60_000 });
+  await expect.poll(() => client.keys('*:marker')).toHaveLength(1);
   const { generation } = await readPosition(database.sql);
   await client.set(`${generation}:hot:3`, list);
   return { database, redisDatabase: redisDatabase! };
@@ -125,7 +125,7 @@ describe('an instance that starts', () => {
       service = await startService({ database, env, awaitReady: false });
       const waiting = () =>
         database.sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like 'select id from hotels%'`;
-      await vi.waitUntil(async () => (await waiting()).length > 0, { timeout: 60_000 });
+      await expect.poll(waiting).not.toHaveLength(0);
       stopped = await service.stop();
     });
     expect(stopped).toEqual({ code: 0, signal: null });

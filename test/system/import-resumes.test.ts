@@ -66,7 +66,7 @@ async function interruptWhere(
     const ended = await outcome;
     // the server may notice later than this process
     await sql()`select pg_terminate_backend(${backend})`;
-    await vi.waitUntil(async () => (await waiting()).length === 0, { timeout: 60_000 });
+    await expect.poll(waiting).toHaveLength(0);
     return ended;
   }) as Promise<Outcome>;
 }
