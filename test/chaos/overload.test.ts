@@ -5,12 +5,15 @@ import { percentile } from '../../bench/figures.ts';
 import type { Address } from '../../bench/load/http-connection.ts';
 import { processorTimeMs } from '../../bench/processor-time.ts';
 import { residentMiB } from '../hostile/memory.ts';
+import { needs } from '../support/needs.ts';
 import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { closedLoop, type LoadResult, openLoop, type Request } from './checked-load.ts';
 import { decision, ms } from './fault-result.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
 import { type Path, unpacedPath } from './unpaced.ts';
+
+await needs('redis');
 
 const HOTELS = 3_000;
 const BATCH = 1_000;
