@@ -5,7 +5,10 @@ import { text } from 'node:stream/consumers';
 import { beforeAll, expect, it } from 'vitest';
 import { seed } from '../src/cli/seed.ts';
 import { freshDatabase } from './support/database.ts';
+import { needs } from './support/needs.ts';
 import { type Service, startService } from './support/service.ts';
+
+await needs('bash', 'curl');
 
 /** As many as the demo has. */
 const HOTELS = 20_000;

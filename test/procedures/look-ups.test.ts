@@ -4,7 +4,7 @@ import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 
-await needs('bash', 'psql', 'redis-cli', 'redis-server');
+await needs('bash', 'curl', 'psql', 'redis-cli', 'redis-server');
 
 const RUNBOOK = new URL('../../docs/operations/runbook.md', import.meta.url);
 

@@ -16,7 +16,7 @@ const pythonLibrary = (name: string) => ({
 });
 
 /**
- * Programs and libraries that system tests need beside Node, and their Debian packages. `test:system` reports the missing
+ * Programs and libraries that tests need beside Node, and their Debian packages. `test:system` reports the missing
  * ones at its start, and `.ci/run` installs all.
  */
 const PROGRAMS = {
@@ -28,6 +28,7 @@ const PROGRAMS = {
     programs: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
     package: 'chromium',
   },
+  curl: { programs: ['curl'], package: 'curl' },
   debootstrap: { programs: ['debootstrap'], package: 'debootstrap' },
   faketime: { files: FAKETIME_LIBRARIES, package: 'faketime' },
   go: { programs: ['go'], package: 'golang-go' },

@@ -18,7 +18,7 @@ const HOTELS = 2_400;
 const TIMEOUT_MS = 60_000;
 const execute = promisify(execFile);
 
-await needs('python3');
+await needs('curl', 'python3');
 
 let service: Service;
 /** folder with the examples, the generated types and their imports */

@@ -10,8 +10,10 @@ import { descendantsOf, runningOf } from '../../src/demo/servers/processes.ts';
 import type { RedisServer } from '../../src/demo/servers/redis.ts';
 import { untilGone } from '../support/cleanup.ts';
 import { DEMO_READY_MS, type Demo, startDemo } from '../support/demo.ts';
-import { lacks } from '../support/needs.ts';
+import { lacks, needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
+
+await needs('bash', 'curl');
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const MAIN = 'src/demo/main.ts';
