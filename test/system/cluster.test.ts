@@ -9,12 +9,14 @@ import { readConfig } from '../../src/config/config.ts';
 import { groupOf, runningOf } from '../../src/demo/servers/processes.ts';
 import { workerOf } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
+import { Client } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { ownPort } from '../support/own-port.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs, within } from '../support/stall-detector.ts';
+import { unreadBytes } from '../support/tcp-connections.ts';
 
 const BODY = JSON.stringify({ channel_ids: ['C'] });
 
@@ -114,13 +116,16 @@ describe('the workers', () => {
   it('may exit while the primary sends them a message', async () => {
     await service.ready();
     // on an open connection: the primary reads the request before it reads of the exits
-    await service.metrics();
+    const client = new Client(service.adminPort, { full: service.fullKey, narrow: service.narrowKey }, 1);
+    const scrape = async () => (await client.request('/metrics', { key: 'none' })).text;
+    await scrape();
     process.kill(service.pid, 'SIGSTOP');
-    const scraping = service.metrics();
-    await sleep(50);
+    const scraping = scrape();
+    await expect.poll(() => unreadBytes(service.pid, service.adminPort)).toBeGreaterThan(0);
     for (const pid of await service.workerPids()) process.kill(pid, 'SIGKILL');
     process.kill(service.pid, 'SIGCONT');
     expect(await scraping).toContain('hotel_api_');
+    client.close();
     await expect.poll(() => service.workerPids()).toHaveLength(3);
     await service.ready();
     expect((await service.get('/hotels/a')).status).toBe(200);
