@@ -12,7 +12,7 @@ const LOST = Object.assign(new Error('the connection was lost'), { code: 'CONNEC
 
 /** Rejection by the database that a writer with rights on the table must never see. */
 export class WriterRejected extends Error {
-  override name = 'WriterRefused';
+  override name = 'WriterRejected';
 }
 
 type Work = (sql: Sql) => Promise<unknown>;
