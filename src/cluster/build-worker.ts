@@ -18,6 +18,7 @@ import { isOutage } from '../errors.ts';
 import { HotelList } from '../hotels/hotel-list.ts';
 import { HotelRepository } from '../hotels/repository.ts';
 import { changesOperation } from '../http/changes-handler.ts';
+import { CompressedPages } from '../http/compressed-pages.ts';
 import { ConnectionTurnover } from '../http/connection-turnover.ts';
 import { operationsOn } from '../http/hotel-handlers.ts';
 import { RequestPipeline } from '../http/request-pipeline.ts';
@@ -49,7 +50,7 @@ const STALL_MS = 1_500;
  * windows.
  */
 const UNKNOWN_KEYS = { requests: 8, windowMs: 200 };
-/** Share of the local cache's bytes for page ids of the list, in addition to it, and the minimum. */
+/** Share of the local cache's bytes for ids of the list, the same for its compressed pages, both in addition; the minimum. */
 const LIST_SHARE = 1 / 32;
 const MIN_LIST_BYTES = 1024 ** 2;
 
@@ -144,11 +145,9 @@ export function buildWorker(
       slowMs: config.DATABASE_TIMEOUT_MS / 2,
       isStopping: () => pipeline.closing,
     });
-  const hotelList = new HotelList(
-    origin.list,
-    isTrusted,
-    Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE),
-  );
+  const listBytes = Math.max(MIN_LIST_BYTES, config.L1_MAX_BYTES * LIST_SHARE);
+  const hotelList = new HotelList(origin.list, isTrusted, listBytes);
+  const compressedPages = local && new CompressedPages(listBytes);
   const limiter = new RateLimiter(config.WORKERS, requestLeases, config.RATE_LIMIT_SCOPE === 'redis');
   const apiKeys = new ApiKeyCache({
     redisCache: redisCache?.keys,
@@ -196,7 +195,7 @@ export function buildWorker(
   );
   const address = config.PUBLIC_URL + config.BASE_PATH;
   const operations = {
-    ...operationsOn(local, redisBatch, reader, hotelList, collections, address),
+    ...operationsOn(local, redisBatch, reader, hotelList, collections, address, compressedPages),
     changes: changesOperation(changesReader, address, apiKeys, (positions) =>
       metrics.changesBehind.observe(positions),
     ),

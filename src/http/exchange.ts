@@ -5,6 +5,7 @@ import type { View } from '../hotels/entry.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import type { CountedMethod, RequestCounter, Route } from '../observability/request-histogram.ts';
 import { discardBody } from './body.ts';
+import type { CompressedPages } from './compressed-pages.ts';
 import {
   compress,
   compressNow,
@@ -176,16 +177,22 @@ export class Exchange {
 
   /**
    * Sends 200 with JSON. `tag` belongs to the identity bytes; POST has none. The body may be overwritten after the
-   * call.
+   * call. With `pages`, the compressed bytes come from there, or are kept there.
    */
-  ok(body: Uint8Array, tag: string, headers = ''): void {
+  ok(body: Uint8Array, tag: string, headers = '', pages?: CompressedPages): void {
     if (this.#over) return;
     const encoding = body.length >= MIN_COMPRESSED_BYTES && mayCompress() ? this.encoding : undefined;
     if (this.#isKnown(tag)) this.#write(304, undefined, headers, tag, encoding);
     else if (encoding === undefined) this.#write(200, body, headers, tag);
-    else if (body.length <= MAX_SYNC_BYTES)
-      this.#write(200, compressNow(body, encoding), headers, tag, encoding);
-    else this.#writeCompressed(encoding, tag, headers, body);
+    else {
+      const kept = pages?.get(tag, encoding);
+      const send = (compressed: Buffer) => {
+        if (!kept) pages?.put(tag, encoding, compressed);
+        this.#write(200, compressed, headers, tag, encoding);
+      };
+      if (kept || body.length <= MAX_SYNC_BYTES) send(kept ?? compressNow(body, encoding));
+      else this.#compress(body, encoding, send);
+    }
   }
 
   /** Sends 200 with JSON that already has this encoding. Otherwise like `ok`. */
@@ -221,7 +228,8 @@ export class Exchange {
     return matches(this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch, tag);
   }
 
-  #writeCompressed(encoding: Encoding, tag: string, headers: string, body: Uint8Array): void {
+  /** Compresses off the event loop. */
+  #compress(body: Uint8Array, encoding: Encoding, send: (compressed: Buffer) => void): void {
     this.defer();
     this.#compressing = true;
     compress(body, encoding)
@@ -229,13 +237,10 @@ export class Exchange {
         this.#compressing = false;
         if (this.#over) this.#onMade?.();
       })
-      .then(
-        (compressed) => this.#write(200, compressed, headers, tag, encoding),
-        (error) => {
-          this.fault = error;
-          this.fail(publicErrors.internal);
-        },
-      );
+      .then(send, (error) => {
+        this.fault = error;
+        this.fail(publicErrors.internal);
+      });
   }
 
   #write(

@@ -12,6 +12,7 @@ import type { Namespace } from '../hotels/namespace.ts';
 import { NEEDS_LOAD } from './admission.ts';
 import { readBatch } from './batch-body.ts';
 import type { ChangesInput } from './changes-handler.ts';
+import type { CompressedPages } from './compressed-pages.ts';
 import { compressNow, type Encoding, isWorthwhile, MIN_COMPRESSED_BYTES } from './compression.ts';
 import { listTagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
@@ -44,6 +45,7 @@ export function operationsOn(
   hotelList: HotelList,
   collections: Collections,
   address: string,
+  compressedPages: CompressedPages | undefined,
 ): Omit<Operations, 'changes'> {
   /** Returns the hotels that have these keys and that the request's key may see, else null. */
   const load = (exchange: Exchange, namespace: Namespace, keys: readonly string[]) => {
@@ -184,7 +186,7 @@ export function operationsOn(
     if (keys.length === 0) return exchange.ok(EMPTY_ARRAY, listTagOf([]), headers);
     const send = (tags: (string | undefined)[], body: () => Uint8Array) => {
       if (again && tags.includes(undefined)) return again(keys.filter((_, i) => tags[i] === undefined));
-      return exchange.ok(body(), listTagOf(tags), headers);
+      return exchange.ok(body(), listTagOf(tags), headers, compressedPages);
     };
     // the ids are those of a page, so all of them are in the collection
     const maySend = collection === null || namespace === 'id';

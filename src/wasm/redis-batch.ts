@@ -33,6 +33,7 @@ export interface RedisBatchWasm {
     namespace: number,
     isFull: number,
     nowMs: number,
+    hitsStart: number,
     hitsLength: number,
     keptOneOf: number,
   ): void;

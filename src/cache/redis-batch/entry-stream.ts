@@ -10,7 +10,6 @@ import type { Wanted } from './wanted.ts';
 const MORE = 0;
 const DONE = 1;
 const MINUS = 0x2d;
-const COMMA = 0x2c;
 /** Bytes copied at once: small enough to be read from the processor's cache, and little is copied past the reply. */
 const PIECE_BYTES = 65_536;
 
@@ -95,10 +94,8 @@ export class EntryStream implements ReplyReader {
     const { wasm, bytes } = this.#memory;
     const { table, count, namespace, hits } = this.#wanted;
     bytes.set(table, wasm.STREAMED.value);
-    // each body of the hits ends with a comma: the last one in the place of the bracket
-    const hitsLength = hits.length > EMPTY_ARRAY.length ? hits.length : 1;
-    hits.copy(bytes, wasm.HITS.value, 0, hitsLength);
-    if (hitsLength > 1) bytes[wasm.HITS.value + hitsLength - 1] = COMMA;
+    const [hitsStart, hitsLength] =
+      hits === EMPTY_ARRAY ? [wasm.HITS.value, 1] : [hits.byteOffset, hits.length];
     const isFull = this.#view === 'full' ? 1 : 0;
     this.#memory.keep = this.#keep;
     wasm.beginStream(
@@ -106,6 +103,7 @@ export class EntryStream implements ReplyReader {
       NUMBER[namespace],
       isFull,
       Date.now(),
+      hitsStart,
       hitsLength,
       this.#keep ? this.#keptOneOf : 0,
     );

@@ -1,9 +1,14 @@
 import { BufferPool } from '../../lib/buffer-pool.ts';
 import { instantiate, type RedisBatchWasm } from '../../wasm/redis-batch.ts';
 import type { Ids } from '../arena/batch-lookup.ts';
+import { AddressSpace } from './address-space.ts';
 
 /** End of src/wasm/assembly/redis-batch/layout.ts. A page becomes resident when it is used. */
-const MEMORY_BYTES = 0x5500000;
+const MEMORY_BYTES = 0x8500000;
+/** The first bytes for hits contain the bracket of a response without any. */
+const BRACKET_BYTES = 64;
+const OPEN = 0x5b;
+const COMMA = 0x2c;
 
 /** Takes the address of an entry in the memory, and its length. */
 export type KeepEntry = (address: number, length: number) => void;
@@ -19,11 +24,10 @@ export class RedisBatchMemory {
   visible: Ids | undefined;
   /** space for a reply with pointers */
   readonly pointers: Buffer;
-  /** for copies. A batch of 1000 has commands and tables of 30 to 60 kB, and hits of up to 1 MB; at most 8 MiB of each size are kept */
-  readonly pool = new BufferPool(
-    [16 * 1024, 64 * 1024, 256 * 1024, 512 * 1024, 1024 * 1024],
-    8 * 1024 * 1024,
-  );
+  /** for copies. A batch of 1000 has commands and tables of 30 to 60 kB; at most 8 MiB of each size are kept */
+  readonly pool = new BufferPool([16 * 1024, 64 * 1024, 256 * 1024], 8 * 1024 * 1024);
+  /** for the hits of the local cache in batches that wait for Redis */
+  readonly #hits: AddressSpace;
 
   constructor() {
     const { wasm, memory } = instantiate(MEMORY_BYTES, {
@@ -36,6 +40,9 @@ export class RedisBatchMemory {
     this.bytes = Buffer.from(memory.buffer);
     this.words = new Uint32Array(memory.buffer);
     this.pointers = this.#part(wasm.POINTERS.value, wasm.POINTERS_BYTES.value);
+    const { HITS, HITS_BYTES } = wasm;
+    this.bytes[HITS.value] = OPEN;
+    this.#hits = new AddressSpace(HITS.value + BRACKET_BYTES, HITS.value + HITS_BYTES.value);
   }
 
   /** Returns the i-th result of the last call beside its return value. */
@@ -56,6 +63,23 @@ export class RedisBatchMemory {
   /** Returns a copy of the table. */
   takeWanted(): Buffer {
     return this.pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(1)));
+  }
+
+  /**
+   * Copies the array of the hits of the local cache into the memory, with a comma in place of its last bracket. Returns
+   * undefined if too many batches wait.
+   */
+  takeHits(output: Uint8Array): Buffer | undefined {
+    const start = this.#hits.take(output.length);
+    if (start === undefined) return undefined;
+    const hits = this.#part(start, output.length);
+    hits.set(output);
+    hits[hits.length - 1] = COMMA;
+    return hits;
+  }
+
+  releaseHits(hits: Buffer): void {
+    if (hits.buffer === this.bytes.buffer) this.#hits.release(hits.byteOffset);
   }
 
   #part(start: number, length: number): Buffer {

@@ -111,12 +111,17 @@ export class RedisBatchReader {
   ): Promise<void> | undefined {
     const { wasm, bytes, words } = this.#memory;
     const { output } = lookup;
-    if (!this.#isFeedUp() || output.length > wasm.HITS_BYTES.value) return undefined;
+    if (!this.#isFeedUp()) return undefined;
+    const hits = lookup.hits === 0 ? EMPTY_ARRAY : this.#memory.takeHits(output);
+    if (!hits) return undefined;
     lookup.copyMisses(bytes, words, wasm.INPUT.value, wasm.ELEMENTS.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
     const count = wasm.requestPointersOfElements(lookup.misses, NUMBER[namespace], prefixLength);
-    if (count === NOT_READ) return undefined;
-    const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), this.#memory.pool.copy(output));
+    if (count === NOT_READ) {
+      this.#memory.releaseHits(hits);
+      return undefined;
+    }
+    const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), hits);
     return this.#answer(wanted, this.#memory.takeCommand(), view, finish, visible);
   }
 
@@ -133,13 +138,13 @@ export class RedisBatchReader {
       pointed = this.#requestEntries(wanted, values, visible);
     });
     await this.#send(command, wanted.count, pointers);
-    if (!pointed) return finish(wanted.partialResponse());
+    if (!pointed) return finish(this.#leaveGaps(wanted));
 
     const { absent } = pointed;
     if (absent > 0) this.#storeAbsences(pointed.wanted, began);
     if (pointed.named === 0) {
       this.#count('redis', 'absent', absent);
-      return finish(pointed.wanted.partialResponse());
+      return finish(this.#leaveGaps(pointed.wanted));
     }
     let finished: Promise<void> | undefined;
     const done = (answer: Uint8Array | PartialResponse, hits: number) => {
@@ -151,11 +156,18 @@ export class RedisBatchReader {
     const stream = new EntryStream(this.#memory, pointed.wanted, view, done, keep, this.#local?.storedOneOf);
     const isAnswered = await this.#send(pointed.command, pointed.named, stream);
     // no entry has arrived: the reader loads and counts all of them
-    if (!isAnswered) return finish(wanted.partialResponse());
+    if (!isAnswered) return finish(this.#leaveGaps(wanted));
     // only on this path: after a timeout the late reply is still read into the tables
     for (const { table } of [wanted, pointed.wanted]) this.#memory.pool.release(table);
-    if (wanted.hits !== EMPTY_ARRAY) this.#memory.pool.release(wanted.hits);
+    this.#memory.releaseHits(wanted.hits);
     return finished;
+  }
+
+  /** Leaves the keys that Redis has not resolved to the reader. A late reply is read, but never answered. */
+  #leaveGaps(wanted: Wanted): PartialResponse {
+    const partial = wanted.partialResponse();
+    this.#memory.releaseHits(wanted.hits);
+    return partial;
   }
 
   /** Stores entries of a load that began at this position of the recent changes. */

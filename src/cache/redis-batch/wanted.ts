@@ -10,7 +10,7 @@ export class Wanted {
   readonly namespace: 'channel' | 'registry';
   readonly count: number;
   readonly table: Buffer;
-  /** the array of the hotels that the local cache held */
+  /** the array of the hotels that the local cache held; what stands in place of its last bracket is not read */
   readonly hits: Buffer;
 
   constructor(namespace: 'channel' | 'registry', count: number, table: Buffer, hits: Buffer = EMPTY_ARRAY) {
@@ -38,7 +38,8 @@ export class Wanted {
   /** Returns the hits with all gaps. */
   partialResponse(): PartialResponse {
     const places = this.#marked(GAP).map((i) => this.table.readUInt32LE(i * RECORD_BYTES + 16));
-    return new PartialResponse(this.hits, this.gaps(), places);
+    // the space of the hits is released
+    return new PartialResponse(Buffer.from(this.hits), this.gaps(), places);
   }
 
   #marked(mark: number): number[] {

@@ -25,6 +25,6 @@ export const OUTPUT_BYTES: u32 = 0x2000000;
 /** Two tables of changes, 16 bytes a slot. */
 export const CHANGES: usize = OUTPUT + OUTPUT_BYTES;
 export const CHANGES_SLOTS: u32 = 0x80000;
-/** Array of the local hits of the batch, without its closing bracket: each body ends with a comma. */
+/** Arrays of the local hits of waiting batches, without their closing brackets: each body ends with a comma. */
 export const HITS: usize = 0x4500000;
-export const HITS_BYTES: u32 = 0x1000000;
+export const HITS_BYTES: u32 = 0x4000000;

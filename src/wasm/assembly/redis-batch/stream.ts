@@ -25,7 +25,7 @@ import {
   VERSION_AT,
 } from '../entry';
 import { hasChangedTo } from './changes';
-import { HITS, OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
+import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
 import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
 import { xxh64 } from './xxh64';
 
@@ -52,7 +52,8 @@ let missing: i32 = -1;
 let output: usize = OUTPUT;
 let gaps: u32 = 0;
 let hits: u32 = 0;
-/** length of the local hits, and how many of their bytes are in the response */
+/** address and length of the local hits, and how many of their bytes are in the response */
+let hitsStart: usize = 0;
 let hitsLength: u32 = 0;
 let hitsTaken: u32 = 0;
 /** one of so many entries is offered to the local cache; 0: none */
@@ -64,12 +65,13 @@ let kept: u32 = 0;
 /** bytes still to come of a value too large for the buffer */
 let skipped: u32 = 0;
 
-/** Prepares for the reply to the batch whose table of `wanted` records is at STREAMED, and whose local hits are at HITS. */
+/** Prepares for the reply to the batch whose table of `wanted` records is at STREAMED. */
 export function beginStream(
   wanted: u32,
   ofNamespace: u32,
   full: bool,
   nowMs: f64,
+  startOfHits: usize,
   ofHits: u32,
   offeredOneOf: u32,
 ): void {
@@ -80,6 +82,7 @@ export function beginStream(
   next = 0;
   missing = -1;
   output = OUTPUT;
+  hitsStart = startOfHits;
   hitsLength = ofHits;
   hitsTaken = 0;
   offered = offeredOneOf;
@@ -179,7 +182,7 @@ function advance(): void {
 function takeHits(place: u32): void {
   if (place === hitsTaken) return;
   const length = place - hitsTaken;
-  memory.copy(output, HITS + hitsTaken, length);
+  memory.copy(output, hitsStart + hitsTaken, length);
   output += length;
   hitsTaken = place;
 }
