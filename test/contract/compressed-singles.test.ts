@@ -70,6 +70,29 @@ describe('a compressed hotel', () => {
   });
 });
 
+describe('a compressed page of the list', () => {
+  it('is the same at any time, for each key and coding, and current within a second of a change', async () => {
+    for (let round = 0; round < 2; round++) {
+      for (const key of ['full', 'narrow'] as const)
+        for (const coding of CODINGS) {
+          const plain = (await service.get('/hotels?limit=5', { key })).json();
+          for (let i = 0; i < 3; i++) {
+            const answer = await read('/hotels?limit=5', coding, { key });
+            expect(answer).toMatchObject({ status: 200, encoding: coding, hotel: plain });
+          }
+          expect(plain[0].registry_id).toBe(key === 'full' ? 7 : null);
+        }
+      await service.sql`update hotels set name = ${`page ${round}`} where id = 'a'`;
+      for (const coding of CODINGS)
+        await within(
+          TIMEOUT_MS,
+          () => read('/hotels?limit=5', coding),
+          ({ hotel }) => expect(hotel[0].name).toBe(`page ${round}`),
+        );
+    }
+  });
+});
+
 describe('with COMPRESSION=off', () => {
   it('no response is compressed', async () => {
     const plain = await startService({
