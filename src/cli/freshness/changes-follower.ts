@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { hashOf } from '../../auth/key.ts';
@@ -16,7 +15,8 @@ export class ChangesFollower {
   readonly #sql: Sql;
   readonly #client: ServiceClient;
   readonly #delivered = new Map<string, { shown: Shown; atMs: number }>();
-  readonly #pages = new EventTarget();
+  /** resolves with the next page, or at the end; one for all waits, of which there is one for each changed hotel */
+  #nextPage = Promise.withResolvers<void>();
   /** time since which every state is kept */
   #completeSinceMs = Infinity;
   /** when the last request was sent that left no more */
@@ -29,6 +29,7 @@ export class ChangesFollower {
 
   /** Runs until the signal aborts. Throws a `Failure` if the service does not respond as expected. */
   async run(key: string, signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => this.#wake(), { once: true });
     let token = await this.#present(key);
     while (!signal.aborted && token !== undefined) {
       const sentAtMs = performance.now();
@@ -40,7 +41,7 @@ export class ChangesFollower {
         this.#note(page.changes);
         if (!page.more) this.#requestedAtMs = sentAtMs;
       }
-      this.#pages.dispatchEvent(new Event('page'));
+      this.#wake();
     }
   }
 
@@ -61,9 +62,15 @@ export class ChangesFollower {
       if (delivered && (await truth.matches(id, delivered.shown)))
         return Math.max(0, delivered.atMs - sinceMs);
       if (requestedAtMs - sinceMs > promiseMs()) return 'late';
-      await once(this.#pages, 'page', { signal }).catch(() => {});
+      await this.#nextPage.promise;
     }
     return undefined;
+  }
+
+  #wake(): void {
+    const { resolve } = this.#nextPage;
+    this.#nextPage = Promise.withResolvers();
+    resolve();
   }
 
   #note(changes: { id: string; hotel: object | null }[]): void {
