@@ -57,12 +57,14 @@ export class ChangesFollower {
     signal: AbortSignal,
   ): Promise<number | 'late' | undefined> {
     while (!signal.aborted && sinceMs > this.#completeSinceMs) {
+      // the page after the state that is compared here, also if it arrives, or the end comes, meanwhile
+      const nextPage = this.#nextPage.promise;
       const requestedAtMs = this.#requestedAtMs;
       const delivered = this.#delivered.get(id);
       if (delivered && (await truth.matches(id, delivered.shown)))
         return Math.max(0, delivered.atMs - sinceMs);
       if (requestedAtMs - sinceMs > promiseMs()) return 'late';
-      await this.#nextPage.promise;
+      await nextPage;
     }
     return undefined;
   }
