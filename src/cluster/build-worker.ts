@@ -28,7 +28,6 @@ import { AccessLog } from '../observability/access-log.ts';
 import { FeedSilence, MAX_FEED_SILENCE_MS } from '../postgres/feed-silence.ts';
 import { RateLimiter } from '../rate-limit/limiter.ts';
 import { type LeaseRequest, UNKNOWN_KEYS_ID } from '../rate-limit/rate-limit.ts';
-import { Redis } from '../redis/client.ts';
 import { divideDescriptors } from './descriptors.ts';
 import type { Start } from './messages.ts';
 import { openPostgres } from './open-postgres.ts';
@@ -125,17 +124,15 @@ export function buildWorker(
     countAnswers,
   );
   const redisBatch =
-    // with a cluster, replies of several nodes are merged by the reader
-    redisCache?.redis instanceof Redis
-      ? new RedisBatchReader(
-          redisCache.redis,
-          redisCache.hotels,
-          local,
-          hotelChanges,
-          () => feedStatus.up,
-          countAnswers,
-        )
-      : undefined;
+    redisCache &&
+    new RedisBatchReader(
+      redisCache.redis,
+      redisCache.hotels,
+      local,
+      hotelChanges,
+      () => feedStatus.up,
+      countAnswers,
+    );
   const hotIds = local && redisCache && new HotIds(redisCache.hotels, local.arena);
   const warmUp =
     local &&

@@ -84,12 +84,8 @@ export class Redis implements RedisStore {
     return this.#guard(() => this.#mget.read(keys, prefix));
   }
 
-  /**
-   * Sends an MGET of this many keys, whose reply `reader` reads; returns undefined if it was not answered. `onSent`
-   * is called when the command's bytes are no longer needed, unless it was never to be sent.
-   */
   sendMget(
-    command: Uint8Array,
+    command: Buffer,
     keys: number,
     reader: ReplyReader,
     onSent?: () => void,

@@ -58,15 +58,12 @@ export class MgetConnection {
    * requested before.
    */
   async read(keys: readonly string[], prefix = ''): Promise<Values> {
-    return (await this.#readBy(mget, keys, prefix)).values;
+    return (await this.#readBy(mgetOf(keys, prefix), keys.length)).values;
   }
 
-  /**
-   * Reads the values by one MGET per key, sent together. Few keys of a batch share one of a cluster's 16384 slots,
-   * and an MGET of two keys of a migrating slot is rejected. Rejected keys count as null.
-   */
-  readEach(keys: readonly string[], prefix = ''): Promise<Pick<ValuesReader, 'values' | 'errorReplies'>> {
-    return this.#readBy(mgetEach, keys, prefix, keys.length);
+  /** Sends MGETs of one key each, and reads their values. Rejected keys count as null. */
+  readEach(commands: Buffer, keys: number): Promise<Pick<ValuesReader, 'values' | 'errorReplies'>> {
+    return this.#readBy(commands, keys, keys);
   }
 
   /**
@@ -107,14 +104,9 @@ export class MgetConnection {
     this.#client.disconnect();
   }
 
-  async #readBy(
-    write: Writer,
-    keys: readonly string[],
-    prefix: string,
-    replies?: number,
-  ): Promise<ValuesReader> {
+  async #readBy(command: Buffer, keys: number, replies?: number): Promise<ValuesReader> {
     const reader = new ValuesReader({ expectedBytes: this.#expectedBytes, replies });
-    await this.sendMget(written(write, keys, prefix), keys.length, reader);
+    await this.sendMget(command, keys, reader);
     this.#expectedBytes = reader.length;
     return reader;
   }
@@ -170,26 +162,17 @@ export class MgetConnection {
   }
 }
 
-type Writer = (keys: readonly string[], prefix: string, lengthOf: (key: string) => number) => string;
-
-function written(write: Writer, keys: readonly string[], prefix: string): Buffer {
+/** Returns the MGET of the keys, each with `prefix` before it, as it is sent. */
+export function mgetOf(keys: readonly string[], prefix = ''): Buffer {
   const text = write(keys, prefix, (key) => key.length);
   return ASCII.test(text)
     ? Buffer.from(text, 'latin1')
     : Buffer.from(write(keys, prefix, (key) => Buffer.byteLength(key)));
 }
 
-function mget(keys: readonly string[], prefix: string, lengthOf: (key: string) => number): string {
+function write(keys: readonly string[], prefix: string, lengthOf: (key: string) => number): string {
   const prefixLength = lengthOf(prefix);
   let text = `*${keys.length + 1}\r\n$4\r\nMGET\r\n`;
   for (const key of keys) text += `$${prefixLength + lengthOf(key)}\r\n${prefix}${key}\r\n`;
-  return text;
-}
-
-function mgetEach(keys: readonly string[], prefix: string, lengthOf: (key: string) => number): string {
-  const prefixLength = lengthOf(prefix);
-  let text = '';
-  for (const key of keys)
-    text += `*2\r\n$4\r\nMGET\r\n$${prefixLength + lengthOf(key)}\r\n${prefix}${key}\r\n`;
   return text;
 }

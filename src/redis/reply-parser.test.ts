@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ValuesReader } from './reply-parser.ts';
+import { joined, ValuesReader } from './reply-parser.ts';
 
 const KEYS = 1_000;
 const POINTER = `>${'0'.repeat(36)}`;
@@ -49,4 +49,23 @@ describe('a reply in two parts is read like a whole one, wherever it is split', 
         expect(reader.errorReplies.map(([place]) => place)).toEqual(rejected);
       }
   });
+});
+
+it('replies of several nodes are joined to the reply to one MGET, in the order of the keys', () => {
+  const valuesOf = (reply: string) => {
+    const reader = new ValuesReader();
+    reader.take(Buffer.from(`before${reply}`), 6);
+    return reader.values;
+  };
+  const long = 'x'.repeat(1_000);
+  const values = joined(
+    [
+      { values: valuesOf(`*3\r\n$1000\r\n${long}\r\n$-1\r\n$2\r\né\r\n`), at: [4, 0, 1] },
+      { values: valuesOf('*1\r\n$0\r\n\r\n'), at: [2] },
+    ],
+    5,
+  );
+  const texts = [null, 'é', '', null, long];
+  expect(texts.map((_, i) => values.value(i)?.toString() ?? null)).toEqual(texts);
+  expect(`${values.bytes}`).toBe(`*5\r\n$-1\r\n$2\r\né\r\n$0\r\n\r\n$-1\r\n$1000\r\n${long}\r\n`);
 });

@@ -1,7 +1,10 @@
 const CR = 0x0d;
+const LF = 0x0a;
 const STAR = 0x2a;
 const DOLLAR = 0x24;
 const MINUS = 0x2d;
+/** Maximum length of the line before an array or a value: its type, ten digits, and the line's end. */
+const HEAD_BYTES = 13;
 /** First chunks below this size are likely the whole reply. */
 const SHORT_BYTES = 32_768;
 
@@ -53,22 +56,53 @@ export class Values {
   }
 }
 
-/** Merges the values of several replies: the value of the i-th key of a part is that of key `at[i]`. */
+/**
+ * Merges the values of several replies: the value of the i-th key of a part is that of key `at[i]`, and null is the value
+ * of a key without a part. The bytes are the reply to one MGET of all keys.
+ */
 export function joined(parts: { values: Values; at: readonly number[] }[], count: number): Values {
-  const bytes = Buffer.allocUnsafeSlow(parts.reduce((sum, { values }) => sum + values.bytes.length, 0));
-  const places: number[] = new Array(2 * count);
-  for (let i = 0; i < count; i++) [places[2 * i], places[2 * i + 1]] = [0, -1];
-  let start = 0;
+  const sources: (Values | undefined)[] = new Array(count).fill(undefined);
+  const from = new Uint32Array(count);
+  let length = HEAD_BYTES + count * (HEAD_BYTES + 2);
   for (const { values, at } of parts) {
-    values.bytes.copy(bytes, start);
-    at.forEach((i, from) => {
-      if (values.isNull(from)) return;
-      places[2 * i] = start + values.start(from);
-      places[2 * i + 1] = values.end(from) - values.start(from);
+    length += values.bytes.length;
+    at.forEach((i, place) => {
+      if (values.isNull(place)) return;
+      sources[i] = values;
+      from[i] = place;
     });
-    start += values.bytes.length;
   }
-  return new Values(bytes, places);
+  const reply = Buffer.allocUnsafeSlow(length);
+  const places: number[] = [];
+  let end = writeHead(reply, 0, STAR, count);
+  for (let i = 0; i < count; i++) {
+    const values = sources[i];
+    if (!values) {
+      end = writeHead(reply, end, DOLLAR, -1);
+      places.push(0, -1);
+      continue;
+    }
+    const [start, behind] = [values.start(from[i]!), values.end(from[i]!)];
+    end = writeHead(reply, end, DOLLAR, behind - start);
+    places.push(end, behind - start);
+    end += values.bytes.copy(reply, end, start, behind);
+    reply[end++] = CR;
+    reply[end++] = LF;
+  }
+  return new Values(reply.subarray(0, end), places);
+}
+
+/** Writes the line before an array or a value; returns the offset behind it. */
+function writeHead(reply: Buffer, at: number, type: number, length: number): number {
+  reply[at++] = type;
+  if (length < 0) reply[at++] = MINUS;
+  const number = Math.abs(length);
+  let unit = 1;
+  while (10 * unit <= number) unit *= 10;
+  for (; unit >= 1; unit /= 10) reply[at++] = 0x30 + (Math.floor(number / unit) % 10);
+  reply[at++] = CR;
+  reply[at++] = LF;
+  return at;
 }
 
 interface ReadingOptions {

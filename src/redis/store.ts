@@ -1,4 +1,4 @@
-import type { Values } from './reply-parser.ts';
+import type { ReplyReader, Values } from './reply-parser.ts';
 
 /** A value to be stored; `over`: the newer version that it may replace, as text. */
 export type Versioned = [key: string, value: Buffer, over?: string | undefined];
@@ -29,6 +29,16 @@ export interface RedisStore {
   connected(timeoutMs: number): Promise<boolean>;
   /** Reads the values of the keys, each with `prefix` before it; undefined if none could be read. */
   readMany(keys: readonly string[], prefix: string): Promise<Values | undefined>;
+  /**
+   * Sends an MGET of this many keys, whose reply `reader` reads; undefined if none could be read. `onSent` is called when
+   * the command's bytes are no longer needed, unless it was never to be sent.
+   */
+  sendMget(
+    command: Buffer,
+    keys: number,
+    reader: ReplyReader,
+    onSent?: () => void,
+  ): Promise<true | undefined>;
   /**
    * Stores versioned values unless Redis holds newer ones (see scripts.ts), for half of `ttlMs` to all of it. Returns
    * the rejected ones; undefined if not all were sent.

@@ -1,8 +1,8 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { LETTER, type Namespace, NUMBER } from '../../hotels/namespace.ts';
-import type { Redis } from '../../redis/client.ts';
 import type { ReplyReader, Values } from '../../redis/reply-parser.ts';
+import type { RedisStore } from '../../redis/store.ts';
 import { HASH_SEED } from '../../wasm/load.ts';
 import type { BatchLookup, Ids } from '../arena/batch-lookup.ts';
 import { writeKey } from '../arena/key-bytes.ts';
@@ -30,7 +30,7 @@ type Finish = (answer: Uint8Array | PartialResponse) => void | Promise<void>;
  * hotel. A miss, a stale pointer, a corrupt or outdated value stays a gap, which the reader fills.
  */
 export class RedisBatchReader {
-  readonly #redis: Redis;
+  readonly #redis: RedisStore;
   readonly #cache: RedisHotelCache;
   readonly #isFeedUp: () => boolean;
   readonly #count: CountLookups;
@@ -41,7 +41,7 @@ export class RedisBatchReader {
 
   /** While `isFeedUp` returns false, Redis may be outdated, so every batch is declined. */
   constructor(
-    redis: Redis,
+    redis: RedisStore,
     redisCache: RedisHotelCache,
     local: LocalCache | undefined,
     recent: RecentChanges,

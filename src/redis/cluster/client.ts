@@ -3,8 +3,9 @@ import { Cluster } from 'ioredis';
 import type { OnCall } from '../../lib/circuit-breaker.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { BreakerCall, untilReady } from '../breaker-call.ts';
+import { mgetOf } from '../mget.ts';
 import { evictionPolicyOf, type MarkerReply, OwnMarkers, SET_MARKER } from '../own-markers.ts';
-import { joined, Values } from '../reply-parser.ts';
+import { joined, type ReplyReader, Values } from '../reply-parser.ts';
 import { COUNT_WINDOW, oversOf, rejectedOf, windowArguments, windowCountOf } from '../scripts.ts';
 import {
   clientOptions,
@@ -19,6 +20,7 @@ import {
 } from '../store.ts';
 import { Commands, STORE_NEWER_SHA1 } from './commands.ts';
 import { type ClusterCredentials, Masters } from './masters.ts';
+import { MgetKeys } from './mget-keys.ts';
 import { connectorReporting } from './reporting-connector.ts';
 import { WriteMarkers } from './write-markers.ts';
 
@@ -65,29 +67,23 @@ export class RedisCluster implements RedisStore {
     return untilReady(() => this.#masters.ready, timeoutMs);
   }
 
-  async readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
-    const parts: { values: Values; at: readonly number[] }[] = [];
-    const answered = await this.#masters.each(
-      keys.map((key) => prefix + key),
-      async (master, at) => {
-        const asked = at.map((i) => keys[i]!);
-        const { values, errorReplies } = await master.mget.readEach(asked, prefix);
-        parts.push({ values, at });
-        if (errorReplies.length === 0) return;
-        const unavailable = errorReplies.find(([, error]) => isUnavailable(error));
-        if (unavailable || errorReplies.some(([, { message }]) => message.startsWith('MOVED ')))
-          this.#masters.refresh();
-        if (unavailable) throw unavailable[1];
-        const elsewhere = errorReplies.filter(([, { message }]) => /^(MOVED|ASK) /.test(message));
-        await Promise.all(
-          elsewhere.map(async ([place]) => {
-            const value = await this.#readElsewhere(prefix + asked[place]!);
-            if (value) parts.push({ values: new Values(value, [0, value.length]), at: [at[place]!] });
-          }),
-        );
-      },
-    );
-    return answered.some(Boolean) ? joined(parts, keys.length) : undefined;
+  readMany(keys: readonly string[], prefix: string): Promise<Values | undefined> {
+    return this.#read(new MgetKeys(mgetOf(keys, prefix), keys.length));
+  }
+
+  /** Reads the values from all nodes, and gives them to the reader as one reply. */
+  async sendMget(
+    command: Buffer,
+    keys: number,
+    reader: ReplyReader,
+    onSent?: () => void,
+  ): Promise<true | undefined> {
+    const values = await this.#read(new MgetKeys(command, keys));
+    onSent?.();
+    if (!values) return undefined;
+    reader.take(values.bytes, 0);
+    reader.complete();
+    return true;
   }
 
   async storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined> {
@@ -183,6 +179,27 @@ export class RedisCluster implements RedisStore {
   close(): void {
     this.#masters.close();
     this.#cluster.disconnect();
+  }
+
+  async #read(keys: MgetKeys): Promise<Values | undefined> {
+    const parts: { values: Values; at: readonly number[] }[] = [];
+    const answered = await this.#masters.each(keys.slots, async (master, at) => {
+      const { values, errorReplies } = await master.mget.readEach(keys.commandsOf(at), at.length);
+      parts.push({ values, at });
+      if (errorReplies.length === 0) return;
+      const unavailable = errorReplies.find(([, error]) => isUnavailable(error));
+      if (unavailable || errorReplies.some(([, { message }]) => message.startsWith('MOVED ')))
+        this.#masters.refresh();
+      if (unavailable) throw unavailable[1];
+      const elsewhere = errorReplies.filter(([, { message }]) => /^(MOVED|ASK) /.test(message));
+      await Promise.all(
+        elsewhere.map(async ([place]) => {
+          const value = await this.#readElsewhere(keys.key(at[place]!));
+          if (value) parts.push({ values: new Values(value, [0, value.length]), at: [at[place]!] });
+        }),
+      );
+    });
+    return answered.some(Boolean) ? joined(parts, keys.slots.length) : undefined;
   }
 
   /** Reads a key of a migrating slot: null if it is not found in time. */

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import slotOf from 'cluster-key-slot';
 import type { Cluster } from 'ioredis';
 import type { BreakerCall } from '../breaker-call.ts';
 import { STORE_NEWER } from '../scripts.ts';
@@ -30,7 +31,7 @@ export class Commands {
     for (let start = 0; start < commands.length; start += COMMANDS_AT_ONCE) {
       const part = commands.slice(start, start + COMMANDS_AT_ONCE);
       const done = await this.#masters.each(
-        part.map(([key]) => key),
+        part.map(([key]) => slotOf(key)),
         (master, places) =>
           this.#call.inTime(
             this.#sendTo(

@@ -1,8 +1,7 @@
-import slotOf from 'cluster-key-slot';
 import { Redis as Client, type Cluster } from 'ioredis';
 import { CircuitBreaker } from '../../lib/circuit-breaker.ts';
 import type { BreakerCall } from '../breaker-call.ts';
-import { MgetConnection } from '../mget.ts';
+import { MgetConnection, mgetOf } from '../mget.ts';
 import { clientOptions, isUnavailable, type Login } from '../store.ts';
 import { ViewConnector } from '../view-connector.ts';
 import { JointBreaker } from './joint-breaker.ts';
@@ -35,6 +34,8 @@ export class Masters {
   readonly #call: BreakerCall;
   readonly #joint: JointBreaker;
   readonly #byName = new Map<string, Master>();
+  /** of the last slot map; undefined for a slot without a master */
+  #bySlot: (Master | undefined)[] = [];
   /** breaker for the time without a known master */
   readonly #unknown: CircuitBreaker;
   #lastError = 'no node of the cluster has answered yet';
@@ -75,15 +76,15 @@ export class Masters {
   }
 
   /**
-   * Runs an action for keys at each of their masters concurrently. Returns for each whether it succeeded; keys
-   * without a known master count as one more failure.
+   * Runs an action for keys, given by their slots, at each of their masters concurrently. Returns for each whether it
+   * succeeded; keys without a known master count as one more failure.
    */
   each(
-    keys: readonly string[],
+    slots: Iterable<number>,
     work: (master: Master, places: number[]) => Promise<void>,
   ): Promise<boolean[]> {
     return Promise.all(
-      [...this.#grouped(keys)].map(async ([master, places]) => {
+      [...this.#grouped(slots)].map(async ([master, places]) => {
         if (!master) {
           if (this.#byName.size === 0) this.#unknown.failed(this.#lastError);
           return false;
@@ -136,25 +137,22 @@ export class Masters {
   close(): void {
     this.#closed = true;
     this.#unknown.close();
+    this.#bySlot = [];
     for (const master of this.all) this.#drop(master);
   }
 
   /** Returns the indexes of the keys of each master; undefined: those without a known master. */
-  #grouped(keys: readonly string[]): Map<Master | undefined, number[]> {
+  #grouped(slots: Iterable<number>): Map<Master | undefined, number[]> {
     const places = new Map<Master | undefined, number[]>();
-    keys.forEach((key, place) => {
-      const master = this.#of(slotOf(key));
+    let place = 0;
+    for (const slot of slots) {
+      const master = this.#bySlot[slot];
       const known = places.get(master);
       if (known) known.push(place);
       else places.set(master, [place]);
-    });
+      place++;
+    }
     return places;
-  }
-
-  #of(slot: number): Master | undefined {
-    const name = this.#cluster.slots[slot]?.[0];
-    if (name === undefined || this.#closed) return undefined;
-    return this.#byName.get(name) ?? this.#open(name);
   }
 
   /** Applies a refreshed slot map. */
@@ -163,9 +161,10 @@ export class Masters {
     const named = this.ends();
     for (const name of named.keys()) if (!this.#byName.has(name)) this.#open(name);
     for (const master of this.all) if (!named.has(master.name)) this.#drop(master);
+    this.#bySlot = Array.from(this.#cluster.slots, (names) => this.#byName.get(names?.[0] ?? ''));
   }
 
-  #open(name: string): Master {
+  #open(name: string): void {
     const colon = name.lastIndexOf(':');
     const connector = this.#credentials.tls ? {} : { Connector: ViewConnector };
     const client = new Client({
@@ -179,13 +178,11 @@ export class Masters {
     const breaker = this.#breakerOf(name, async () => {
       // a replica may have its slots now
       this.refresh();
-      const { errorReplies } = await mget.readEach(['probe']);
+      const { errorReplies } = await mget.readEach(mgetOf(['probe']), 1);
       // a redirection also shows that the node responds
       for (const [, error] of errorReplies) if (isUnavailable(error)) throw error;
     });
-    const master = { name, client, mget, breaker };
-    this.#byName.set(name, master);
-    return master;
+    this.#byName.set(name, { name, client, mget, breaker });
   }
 
   #breakerOf(name: string, probe: () => Promise<void>): CircuitBreaker {
