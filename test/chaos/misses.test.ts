@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
 import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
+import { tcpConnections } from '../support/tcp-connections.ts';
 import { hotelBody } from './hotels.ts';
 import { Fixture } from './service-fixture.ts';
 
@@ -28,8 +29,13 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
   const [worker] = (await service.workerPids()) as [number];
   process.kill(worker, 'SIGSTOP');
   await expect.poll(() => readFile(`/proc/${worker}/stat`, 'utf8'), { interval: 1 }).toMatch(/\) T /);
-  // the requests are buffered by the kernel, and the worker reads all of them in its next iteration
   const requesting = send((i) => `chaos-${i + 1}`);
+  // every request is buffered by the kernel: the worker reads all of them in its next iteration
+  const unread = async () =>
+    (await tcpConnections()).filter(
+      ({ localPort, unreadBytes }) => localPort === service.port && unreadBytes > 0,
+    );
+  await expect.poll(unread, { interval: 1 }).toHaveLength(CLIENTS);
   process.kill(worker, 'SIGCONT');
   const replies = await requesting;
   const after = await commands();
