@@ -15,10 +15,11 @@ beforeAll(async () => {
 
 /** Checks the promises during an outage of both. */
 function localOnly(scenario: FaultScenario): FaultResult {
-  const { during, all, firstColdMs } = scenario;
+  const { during, beforeRepair, all, firstColdMs } = scenario;
   const whole = countOutcomes(all);
   // Redis restarts empty: workers then drop the values that they recently read from it, and load them again
-  const { p99Ms, unavailable } = countOutcomes(during, ['single', 'batch']);
+  const { p99Ms } = countOutcomes(during, ['single', 'batch']);
+  const { unavailable } = countOutcomes(beforeRepair, ['single', 'batch']);
   const late = countOutcomes(afterDetection(scenario), ['cold', 'unknown']);
   return decision({
     answers: [

@@ -25,6 +25,8 @@ export interface FaultScenario {
   lastedMs: number;
   /** due during the fault */
   during: Sample[];
+  /** with their response before the repair began */
+  beforeRepair: Sample[];
   /** due from its beginning until the service was normal again */
   all: Sample[];
   /** from the repair until the service's metrics show use of the dependency */
@@ -58,6 +60,7 @@ export async function run(
   const beganMs = now();
   await begin();
   await sleep(shortOrLong(shortMs, longMs));
+  const repairBeganMs = now();
   await end();
   const endedMs = now();
   const usedAgainMs = dependency && (await untilUsed(fixture, dependency, endedMs));
@@ -74,6 +77,7 @@ export async function run(
     fault: name,
     lastedMs: endedMs - beganMs,
     during,
+    beforeRepair: during.filter(({ dueMs, tookMs }) => dueMs + tookMs < repairBeganMs),
     all,
     usedAgainMs,
     firstColdMs: cold ? cold.dueMs + cold.tookMs - endedMs : Infinity,

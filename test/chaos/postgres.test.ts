@@ -22,19 +22,23 @@ beforeAll(async () => {
 
 type Check = (scenario: FaultScenario) => FaultResult;
 
-/** Checks that cached hotels are served, also for faults after which new connections work at once. */
+/**
+ * Checks that cached hotels are served, also for faults after which new connections work at once. After the repair PostgreSQL
+ * may be available before the feed. Until the feed follows, every request is read from PostgreSQL, and a machine that is
+ * shared with other tests may not do that in time.
+ */
 function cachedServed(scenario: FaultScenario): FaultResult {
-  const { during, all, firstColdMs, normalMs } = scenario;
+  const { during, beforeRepair, all, firstColdMs, normalMs } = scenario;
   const whole = countOutcomes(all);
   const cached = countOutcomes(all, ['single', 'batch']);
+  const { unavailable } = countOutcomes(beforeRepair, ['single', 'batch']);
   const { p50Ms } = countOutcomes(during, ['single', 'batch']);
   const { p99Ms } = countOutcomes(afterDetection(scenario), ['single', 'batch']);
   return decision({
     answers: [[failures(whole) === 0, `${failures(whole)} requests failed`]],
-    errorReplies: [
-      [cached.unavailable === 0, `${cached.unavailable} requests for cached hotels were rejected`],
-    ],
+    errorReplies: [[unavailable === 0, `${unavailable} requests for cached hotels were rejected`]],
     times: [
+      [cached.unavailable === 0, `${cached.unavailable} were rejected, those after the repair included`],
       // hotels that may have changed are loaded until the circuit breaker of PostgreSQL opens
       [p50Ms <= 50, `the median for cached hotels in the fault was ${p50Ms} ms`],
       [p99Ms <= 200, `p99 of cached hotels was ${p99Ms} ms after the circuit breaker had opened`],
@@ -54,10 +58,7 @@ function cachedOrRejected(scenario: FaultScenario): FaultResult {
   return { failed: [...failed, ...effect.failed], rejected, slow };
 }
 
-/**
- * Checks the same for faults after which PostgreSQL is available before the feed. Until the feed follows, every request is
- * read from PostgreSQL, and a machine that is shared with other tests may not do that in time.
- */
+/** Checks the same for faults during which PostgreSQL is available before the feed. */
 function orLate(check: Check): Check {
   return (scenario) => {
     const { failed, rejected, slow } = check(scenario);
@@ -93,17 +94,13 @@ const terminateAll = (sql: Sql) => sql`
 
 describe('cached hotels are served, and other requests rejected at once, while PostgreSQL', () => {
   it('is frozen', (context) =>
-    postgresIs(
-      context,
-      {
-        name: 'PostgreSQL frozen',
-        shortMs: 2_000,
-        longMs: 5_000,
-        begin: () => fixture.postgres.server.freeze(),
-        end: () => fixture.postgres.server.thaw(),
-      },
-      orLate(cachedOrRejected),
-    ));
+    postgresIs(context, {
+      name: 'PostgreSQL frozen',
+      shortMs: 2_000,
+      longMs: 5_000,
+      begin: () => fixture.postgres.server.freeze(),
+      end: () => fixture.postgres.server.thaw(),
+    }));
 
   it('is killed and restarted', (context) =>
     postgresIs(context, {
@@ -150,7 +147,7 @@ describe('cached hotels are served, and other requests rejected at once, while P
         },
         end: () => clearInterval(terminating),
       },
-      cachedServed,
+      orLate(cachedServed),
     );
   });
 
