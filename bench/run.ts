@@ -192,7 +192,7 @@ function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results 
       'Requests with small responses are sent by wrk, others by a generator over plain sockets. autocannon reaches two',
       'thirds of its rate and would be the bottleneck; it repeats the main scenarios as a check. The peers send',
       'content-type, content-length and the headers of their servers; the service and the limit also send ETag,',
-      'Cache-Control, Vary and x-request-id.',
+      'Cache-Control, Vary, Keep-Alive and x-request-id.',
       ...tools.sentences,
     ],
     cells: [],

@@ -9,7 +9,7 @@ const MAX_SINGLE_WRITE_BYTES = 16_384;
 /** One call writes all headers. */
 const HEAD = Buffer.from(
   '200 OK\r\ncontent-type: application/json\r\ncache-control: private, no-cache\r\n' +
-    'vary: accept-encoding, x-api-key\r\nx-request-id: AAAAAAAAAAAA000000\r\netag: "AAAAAAAAAAAA"',
+    'vary: accept-encoding, x-api-key\r\nkeep-alive: timeout=7\r\nx-request-id: AAAAAAAAAAAA000000\r\netag: "AAAAAAAAAAAA"',
 );
 let body = Buffer.alloc(0);
 
