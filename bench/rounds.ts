@@ -139,5 +139,5 @@ async function prepare(
 }
 
 function readMisses(target: Target): Promise<number> {
-  return readMetric(target, 'hotel_api_cache_answers_total', 'tier="redis"');
+  return readMetric(target, 'hotel_api_cache_lookups_total', 'tier="redis"');
 }

@@ -1,6 +1,6 @@
 /** Callback that counts looked-up keys by tier and result. */
 export type CountLookups = (
   tier: 'redis' | 'postgres',
-  answer: 'hit' | 'absent' | 'miss',
+  result: 'hit' | 'absent' | 'miss',
   keys: number,
 ) => void;

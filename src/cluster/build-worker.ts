@@ -102,10 +102,10 @@ export function buildWorker(
           isFeedUp: isTrusted,
           absentTtlMs: config.ABSENT_TTL_S * 1000,
           refresh: (namespace, keys) => void reader.load(namespace, keys, '').catch(() => {}),
-          counts: metrics.cacheAnswers.counts.local,
+          counts: metrics.cacheLookups.counts.local,
         });
-  const countAnswers: CountLookups = (tier, answer, keys) => {
-    metrics.cacheAnswers.counts[tier][answer] += keys;
+  const countLookups: CountLookups = (tier, result, keys) => {
+    metrics.cacheLookups.counts[tier][result] += keys;
   };
   const collections = new Collections({
     repository: new CollectionRepository(replicas ?? postgres),
@@ -121,7 +121,7 @@ export function buildWorker(
     collections,
     () => feedStatus.up,
     mayUseOld,
-    countAnswers,
+    countLookups,
   );
   const redisBatch =
     redisCache &&
@@ -131,7 +131,7 @@ export function buildWorker(
       local,
       hotelChanges,
       () => feedStatus.up,
-      countAnswers,
+      countLookups,
     );
   const hotIds = local && redisCache && new HotIds(redisCache.hotels, local.arena);
   const warmUp =

@@ -1,18 +1,18 @@
 import { Counter, type Registry } from 'prom-client';
 
 const TIERS = ['local', 'redis', 'postgres'] as const;
-const ANSWERS = ['hit', 'absent', 'miss'] as const;
+const RESULTS = ['hit', 'absent', 'miss'] as const;
 
 type Tier = (typeof TIERS)[number];
 /** Results of a lookup in a tier: found, known to be absent, unknown. */
-type Answer = (typeof ANSWERS)[number];
+type Result = (typeof RESULTS)[number];
 
 /**
  * Counts lookups by tier and result. The counts are plain fields, because a call with two labels costs a cached
  * request more than its lookup. All nine series are exported from the start.
  */
 export class LookupCounter {
-  readonly counts: Record<Tier, Record<Answer, number>> = {
+  readonly counts: Record<Tier, Record<Result, number>> = {
     local: { hit: 0, absent: 0, miss: 0 },
     redis: { hit: 0, absent: 0, miss: 0 },
     postgres: { hit: 0, absent: 0, miss: 0 },
@@ -23,12 +23,12 @@ export class LookupCounter {
     new Counter({
       name,
       help,
-      labelNames: ['tier', 'answer'],
+      labelNames: ['tier', 'result'],
       registers: [registry],
       collect() {
         this.reset();
         for (const tier of TIERS)
-          for (const answer of ANSWERS) this.inc({ tier, answer }, counts[tier][answer]);
+          for (const result of RESULTS) this.inc({ tier, result }, counts[tier][result]);
       },
     });
   }

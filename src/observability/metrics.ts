@@ -55,9 +55,9 @@ export class Metrics {
     'reason',
     REJECTIONS,
   );
-  readonly cacheAnswers = new LookupCounter(
+  readonly cacheLookups = new LookupCounter(
     this.registry,
-    'hotel_api_cache_answers_total',
+    'hotel_api_cache_lookups_total',
     'Hotels looked up; absent: known not to exist',
   );
   readonly keyLookups = new LookupCounter(

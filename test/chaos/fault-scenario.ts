@@ -94,8 +94,8 @@ export async function run(
 async function untilUsed(fixture: Fixture, tier: 'redis' | 'postgres', sinceMs: number): Promise<number> {
   const { service } = fixture;
   const answers = async () =>
-    (await service.metric('hotel_api_cache_answers_total', { tier, answer: 'hit' })) +
-    (await service.metric('hotel_api_cache_answers_total', { tier, answer: 'absent' }));
+    (await service.metric('hotel_api_cache_lookups_total', { tier, result: 'hit' })) +
+    (await service.metric('hotel_api_cache_lookups_total', { tier, result: 'absent' }));
   const before = await answers();
   for (;;) {
     const open = await service.metric('hotel_api_breaker_open', { dependency: tier });

@@ -178,7 +178,7 @@ export class Fixture {
   /** Waits until every worker holds every hotel to be cached in its local cache. */
   async inWorkers(): Promise<void> {
     const misses = () =>
-      this.service.metric('hotel_api_cache_answers_total', { tier: 'local', answer: 'miss' });
+      this.service.metric('hotel_api_cache_lookups_total', { tier: 'local', result: 'miss' });
     await this.#untilNone(async () => {
       const before = await misses();
       await this.warm();

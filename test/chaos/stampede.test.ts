@@ -14,7 +14,7 @@ const WINDOW_MS = 1_000;
 
 /** Returns the number of keys loaded from PostgreSQL. */
 const loads = (service: Service): Promise<number> =>
-  service.metric('hotel_api_cache_answers_total', { tier: 'postgres' });
+  service.metric('hotel_api_cache_lookups_total', { tier: 'postgres' });
 
 describe('500 clients that request one id when it has just expired', () => {
   it('cause at most one query of each worker', async (context) => {

@@ -59,7 +59,7 @@ function variables(): string {
 }
 
 /** Labels whose values are listed: closed sets, independent of the deployment. */
-const LISTED = ['reason', 'tier', 'answer', 'kind', 'dependency', 'outcome'];
+const LISTED = ['reason', 'tier', 'result', 'kind', 'dependency', 'outcome'];
 
 async function metrics(): Promise<string> {
   const { registry } = new Metrics();

@@ -63,7 +63,7 @@ it('the service needs every right that the file grants, and no other', async () 
   await useAll(service, allWorkers);
 
   expect(await auditLog()).toEqual([]);
-  expect(await service.metrics()).toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
+  expect(await service.metrics()).toMatch(/cache_lookups_total{tier="redis",result="hit"} [1-9]/);
   expect(await service.metrics()).toMatch(/redis_invalid_values_total [1-9]/);
   const granted = rules.match(/^user hotel-api .*$/m)![0].match(/(?<=\+)\S+/g)!;
   expect([...granted].sort()).toEqual(await commandsOfTheService());

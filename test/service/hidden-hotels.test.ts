@@ -107,7 +107,7 @@ async function prepare(kind: (typeof KINDS)[number]): Promise<number> {
 async function workOf(i: number, request: () => Promise<HttpResponse>) {
   const worker = await settled(service);
   const counts = async () => {
-    const samples = await service.samples('hotel_api_cache_answers_total');
+    const samples = await service.samples('hotel_api_cache_lookups_total');
     return samples.filter(({ labels }) => labels.tier !== 'local').map(({ value }) => value);
   };
   const before = await counts();

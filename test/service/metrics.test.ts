@@ -8,7 +8,7 @@ import { type Service, startService } from '../support/service.ts';
 await needs('redis');
 
 const REQUESTS = 'hotel_api_request_duration_seconds';
-const CACHE = 'hotel_api_cache_answers_total';
+const CACHE = 'hotel_api_cache_lookups_total';
 
 /** `http_route method status` → how many requests were counted. */
 async function requestsOf(service: Service): Promise<Record<string, number>> {
@@ -220,7 +220,7 @@ describe('requests', () => {
         'status',
         'le',
         'tier',
-        'answer',
+        'result',
         'dependency',
         'kind',
         'outcome',
@@ -303,8 +303,8 @@ describe('looked-up keys', () => {
 
   const answersOf = async (): Promise<Record<string, number>> =>
     Object.fromEntries(
-      (await service.samples(CACHE)).map(({ labels: { tier, answer }, value }) => [
-        `${tier} ${answer}`,
+      (await service.samples(CACHE)).map(({ labels: { tier, result }, value }) => [
+        `${tier} ${result}`,
         value,
       ]),
     );

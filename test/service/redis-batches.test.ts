@@ -52,8 +52,8 @@ async function sendDrawn(seed: number): Promise<number> {
   return response.status;
 }
 
-const lookups = (answer: string) =>
-  service.metric('hotel_api_cache_answers_total', { tier: 'redis', answer });
+const lookups = (result: string) =>
+  service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result });
 
 const seeds = Array.from({ length: 60 }, (_, i) => i + 1);
 

@@ -47,8 +47,8 @@ async function withList(list: string): Promise<{ database: FreshDatabase; redisD
   return { database, redisDatabase: redisDatabase! };
 }
 
-const answers = (service: Service, tier: string, answer: string) =>
-  service.metric('hotel_api_cache_answers_total', { tier, answer });
+const lookups = (service: Service, tier: string, result: string) =>
+  service.metric('hotel_api_cache_lookups_total', { tier, result });
 const cached = (service: Service) => service.metric('hotel_api_local_cache_entries', { kind: 'hotel' });
 
 describe('an instance that starts', () => {
@@ -59,10 +59,10 @@ describe('an instance that starts', () => {
     expect(await cached(second)).toBe(2 * 1_200);
     expect(await second.metric('hotel_api_warmup_hotels')).toBe(2 * 1_200);
     expect(await second.metric('hotel_api_warmup_seconds')).toBeGreaterThan(0);
-    expect(await answers(second, 'postgres', 'hit')).toBe(0);
+    expect(await lookups(second, 'postgres', 'hit')).toBe(0);
     const channels = idsOf(1_000).map((id) => `c-${id}`);
     expect((await second.post('/hotels/channel/batch', { channel_ids: channels })).status).toBe(200);
-    expect(await answers(second, 'local', 'miss')).toBe(0);
+    expect(await lookups(second, 'local', 'miss')).toBe(0);
   });
 
   it('serves what changed during and after it', async () => {
@@ -96,7 +96,7 @@ describe('an instance that starts', () => {
     expect(await cached(service)).toBeLessThan(2_000);
     const channels = hot.map((id) => `c-${id}`);
     expect((await service.post('/hotels/channel/batch', { channel_ids: channels })).json()).toHaveLength(200);
-    expect(await answers(service, 'local', 'miss')).toBe(0);
+    expect(await lookups(service, 'local', 'miss')).toBe(0);
   });
 
   it.each([

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Service } from './service.ts';
 
-export const REDIS_HITS = { tier: 'redis', answer: 'hit' };
+export const REDIS_HITS = { tier: 'redis', result: 'hit' };
 
 /** Requests a batch, whose hotels all exist, until the service has read them from Redis. */
 export async function untilRedisServes(service: Service, batch: { channel_ids: string[] }): Promise<void> {
@@ -9,7 +9,7 @@ export async function untilRedisServes(service: Service, batch: { channel_ids: s
   await expect
     .poll(async () => {
       expect((await service.post('/hotels/channel/batch', batch)).json()).toHaveLength(length);
-      return service.metric('hotel_api_cache_answers_total', REDIS_HITS);
+      return service.metric('hotel_api_cache_lookups_total', REDIS_HITS);
     })
     .toBeGreaterThan(length);
 }

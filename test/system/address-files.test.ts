@@ -91,14 +91,14 @@ it('a new password of Redis is used without a restart', async () => {
   });
   const hits = async () => {
     for (const { id } of HOTELS) expect((await service.get(`/hotels/${id}`)).status).toBe(200);
-    return service.metric('hotel_api_cache_answers_total', { tier: 'redis', answer: 'hit' });
+    return service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
   };
   await expect.poll(hits).toBeGreaterThan(0);
   await setPassword('second');
   await write('redis', urlOf('second'));
   await expect.poll(() => reloads(service, 'REDIS_URL')).toBe(2);
   for (const type of ['normal', 'pubsub']) await client.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes');
-  const before = await service.metric('hotel_api_cache_answers_total', { tier: 'redis', answer: 'hit' });
+  const before = await service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
   await expect.poll(hits).toBeGreaterThan(before);
   await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' })).toBe(0);
   await service.sql`update hotels set name = 'by the other password'`;

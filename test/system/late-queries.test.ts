@@ -94,7 +94,7 @@ describe('while the feed is silent', () => {
 
   it('the age of a hotel counts from the beginning of its query', async () => {
     await delay(service.sql, HOTELS, LATE_S);
-    const queries = () => service.metric('hotel_api_cache_answers_total', { tier: 'postgres' });
+    const queries = () => service.metric('hotel_api_cache_lookups_total', { tier: 'postgres' });
     const before = await queries();
     await within(
       10_000,

@@ -18,7 +18,7 @@ await needs('faketime', 'redis');
 const library = await pathOf('faketime');
 const dayOf = (epochMs: number) => new Date(epochMs).toISOString().slice(0, 10);
 
-const counted = (service: Service, tier: string) => service.metric('hotel_api_cache_answers_total', { tier });
+const counted = (service: Service, tier: string) => service.metric('hotel_api_cache_lookups_total', { tier });
 
 /** The first half of the hotels is certified until midnight, the other half from then on. */
 const endsAtMidnight = (i: number) => i < HOTELS / 2;

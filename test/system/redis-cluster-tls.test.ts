@@ -54,7 +54,7 @@ it('nodes with a certificate of an unknown authority are not used, and the log c
   await expect
     .poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' }))
     .toBeGreaterThan(0);
-  expect(await service.metric('hotel_api_cache_answers_total', REDIS_HITS)).toBe(0);
+  expect(await service.metric('hotel_api_cache_lookups_total', REDIS_HITS)).toBe(0);
   expect(
     service
       .logs()

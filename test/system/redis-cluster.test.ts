@@ -103,8 +103,8 @@ async function kill(node: ClusterNode): Promise<void> {
   await node.server.kill();
 }
 
-const inRedis = (answer: 'hit' | 'miss', of = service) =>
-  of.metric('hotel_api_cache_answers_total', { tier: 'redis', answer });
+const inRedis = (result: 'hit' | 'miss', of = service) =>
+  of.metric('hotel_api_cache_lookups_total', { tier: 'redis', result });
 
 /**
  * Sends batches, and changes a few hotels, one after the other while `work` runs. `work` may await the next response.

@@ -63,7 +63,7 @@ it('a server of an unknown authority is not trusted: PostgreSQL is read, and the
   for (let i = 0; i < 5; i++)
     expect((await service.post('/hotels/channel/batch', BATCH)).json()).toHaveLength(HOTELS.length);
   await expect.poll(() => service.metrics()).toMatch(/breaker_open{dependency="redis"} [1-9]/);
-  expect(await service.metrics()).not.toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
+  expect(await service.metrics()).not.toMatch(/cache_lookups_total{tier="redis",result="hit"} [1-9]/);
   expect(service.logs().join('\n')).toMatch(/not connected to Redis: .*certificate/);
   expect(service.logs().join('\n')).not.toContain(PASSWORD);
 });
@@ -96,7 +96,7 @@ it('its password is in no response, no metric and no line of the trace log, befo
   await service.sql`update hotels set name = 'with a password'`;
   await (await AllWorkers.of(service)).until('/hotels/h3', named('with a password'));
   await sendAll();
-  expect(await service.metrics()).toMatch(/cache_answers_total{tier="redis",answer="hit"} [1-9]/);
+  expect(await service.metrics()).toMatch(/cache_lookups_total{tier="redis",result="hit"} [1-9]/);
   await server.kill();
   await expect
     .poll(async () => {
