@@ -5,6 +5,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
 import { median } from '../../bench/figures.ts';
 import { needs } from '../support/needs.ts';
+import { HANG_MS } from '../support/projects.ts';
 import { addResult, checksTimes, promisedMs, shortOrLong } from '../support/run-length.ts';
 import { type Footprint, footprintOf } from './footprint.ts';
 import { everyOutage, type Outage } from './outages.ts';
@@ -172,7 +173,7 @@ it(
       expect(descriptors).toBeLessThan(0.1);
     }
   },
-  LASTS_MS + 120_000,
+  LASTS_MS + HANG_MS,
 );
 
 /** Returns the service's log of the seconds before and after, without requests. */

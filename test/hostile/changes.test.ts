@@ -87,95 +87,73 @@ async function underAttack(
   }
 }
 
-it(
-  'walks of one key through all hotels, 1000 a page, cause no rejection for others',
-  (context) =>
-    underAttack(context, `${WALKS} walks by GET /changes, 1000 hotels a page, of one key`, async () => {
-      const whole = await upToDate();
-      const paths = Array.from({ length: 500 }, () => {
-        const walkedTo = `h${String(Math.floor(Math.random() * HOTELS)).padStart(6, '0')}`;
-        const token = writeToken({ ...whole, walkedTo, isWhole: false });
-        return `/changes?limit=1000&after=${token}`;
-      });
-      const stop = await startRequests({ port: service.port, key, clients: WALKS, paths });
-      return async () => {
-        const { statuses, bytes } = await stop();
-        return { 'its own responses': JSON.stringify(statuses), MB: Math.round(bytes / 1e6) };
-      };
-    }),
-  120_000,
-);
+it('walks of one key through all hotels, 1000 a page, cause no rejection for others', (context) =>
+  underAttack(context, `${WALKS} walks by GET /changes, 1000 hotels a page, of one key`, async () => {
+    const whole = await upToDate();
+    const paths = Array.from({ length: 500 }, () => {
+      const walkedTo = `h${String(Math.floor(Math.random() * HOTELS)).padStart(6, '0')}`;
+      const token = writeToken({ ...whole, walkedTo, isWhole: false });
+      return `/changes?limit=1000&after=${token}`;
+    });
+    const stop = await startRequests({ port: service.port, key, clients: WALKS, paths });
+    return async () => {
+      const { statuses, bytes } = await stop();
+      return { 'its own responses': JSON.stringify(statuses), MB: Math.round(bytes / 1e6) };
+    };
+  }));
 
-it(
-  'clients that wait for the same page are answered when 1000 hotels change, and others meanwhile',
-  (context) =>
-    underAttack(context, `${WAITS} waits by GET /changes while 1000 hotels change`, async () => {
-      const token = writeToken(await upToDate());
-      const paths = [`/changes?limit=1000&wait=30&after=${token}`];
-      const stop = await startRequests({ port: service.port, key, clients: WAITS, paths, isOnce: true });
-      await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(WAITS);
-      setTimeout(
-        () =>
-          service.sql`update hotels set room_count = 1 where id between 'h001000' and 'h001999'`.then(
-            () => {},
-          ),
-        1_000,
-      );
-      return async () => {
-        const { statuses, bytes, failed } = await stop();
-        expect([statuses, failed]).toEqual([{ 200: WAITS }, 0]);
-        return { 'its own responses': JSON.stringify({ ...statuses, failed }), MB: Math.round(bytes / 1e6) };
-      };
-    }),
-  120_000,
-);
+it('clients that wait for the same page are answered when 1000 hotels change, and others meanwhile', (context) =>
+  underAttack(context, `${WAITS} waits by GET /changes while 1000 hotels change`, async () => {
+    const token = writeToken(await upToDate());
+    const paths = [`/changes?limit=1000&wait=30&after=${token}`];
+    const stop = await startRequests({ port: service.port, key, clients: WAITS, paths, isOnce: true });
+    await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(WAITS);
+    setTimeout(
+      () =>
+        service.sql`update hotels set room_count = 1 where id between 'h001000' and 'h001999'`.then(() => {}),
+      1_000,
+    );
+    return async () => {
+      const { statuses, bytes, failed } = await stop();
+      expect([statuses, failed]).toEqual([{ 200: WAITS }, 0]);
+      return { 'its own responses': JSON.stringify({ ...statuses, failed }), MB: Math.round(bytes / 1e6) };
+    };
+  }));
 
-it(
-  'clients that wait for different pages do not delay others while hotels change ten times a second',
-  (context) =>
-    underAttack(
-      context,
-      `${WAITS} waits for as many pages by GET /changes, ten changes a second`,
-      async () => {
-        const token = await upToDate();
-        // a different limit is a different page
-        const paths = Array.from(
-          { length: WAITS },
-          (_, i) => `/changes?limit=${i + 1}&wait=30&after=${writeToken(token)}`,
-        );
-        const stop = await startRequests({ port: service.port, key, clients: WAITS, paths, follows: true });
-        let n = 0;
-        const timer = setInterval(
-          () => void service.sql`update hotels set room_count = ${++n} where id = 'h002000'`.then(() => {}),
-          100,
-        );
-        return async () => {
-          const stopped = stop();
-          await sleep(2_000);
-          clearInterval(timer);
-          await service.sql`update hotels set room_count = 0 where id = 'h002000'`;
-          const { statuses, bytes, failed } = await stopped;
-          return {
-            'its own responses': JSON.stringify({ ...statuses, failed }),
-            MB: Math.round(bytes / 1e6),
-          };
-        };
-      },
-    ),
-  120_000,
-);
-
-it(
-  'waits that disconnect leave nothing behind',
-  (context) =>
-    underAttack(context, '200 clients that wait by GET /changes and disconnect', async () => {
-      const paths = [`/changes?limit=1000&wait=30&after=${writeToken(await upToDate())}`];
-      const stop = await startRequests({ port: service.port, key, clients: 200, paths, abortsWithinMs: 50 });
-      return async () => {
-        const { statuses, aborted, failed } = await stop();
-        await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(0);
-        return { 'its own responses': JSON.stringify({ ...statuses, failed, aborted }) };
+it('clients that wait for different pages do not delay others while hotels change ten times a second', (context) =>
+  underAttack(context, `${WAITS} waits for as many pages by GET /changes, ten changes a second`, async () => {
+    const token = await upToDate();
+    // a different limit is a different page
+    const paths = Array.from(
+      { length: WAITS },
+      (_, i) => `/changes?limit=${i + 1}&wait=30&after=${writeToken(token)}`,
+    );
+    const stop = await startRequests({ port: service.port, key, clients: WAITS, paths, follows: true });
+    let n = 0;
+    const timer = setInterval(
+      () => void service.sql`update hotels set room_count = ${++n} where id = 'h002000'`.then(() => {}),
+      100,
+    );
+    return async () => {
+      const stopped = stop();
+      await sleep(2_000);
+      clearInterval(timer);
+      await service.sql`update hotels set room_count = 0 where id = 'h002000'`;
+      const { statuses, bytes, failed } = await stopped;
+      return {
+        'its own responses': JSON.stringify({ ...statuses, failed }),
+        MB: Math.round(bytes / 1e6),
       };
-    }),
-  120_000,
-);
+    };
+  }));
+
+it('waits that disconnect leave nothing behind', (context) =>
+  underAttack(context, '200 clients that wait by GET /changes and disconnect', async () => {
+    const paths = [`/changes?limit=1000&wait=30&after=${writeToken(await upToDate())}`];
+    const stop = await startRequests({ port: service.port, key, clients: 200, paths, abortsWithinMs: 50 });
+    return async () => {
+      const { statuses, aborted, failed } = await stop();
+      await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(0);
+      return { 'its own responses': JSON.stringify({ ...statuses, failed, aborted }) };
+    };
+  }));
