@@ -47,8 +47,10 @@ const lost =
   (scenario: FaultScenario): FaultResult => {
     const whole = countOutcomes(scenario.all);
     const beganMs = scenario.all[0]!.dueMs;
+    // a load that stalls has not read of the exit, and sends on the connections of the dead worker
+    const lateMs = AN_INSTANT_MS + scenario.loadLateMs;
     const late = scenario.all.filter(
-      ({ outcome, dueMs }) => outcome === 'lost' && dueMs > beganMs + scenario.lastedMs + AN_INSTANT_MS,
+      ({ outcome, dueMs }) => outcome === 'lost' && dueMs > beganMs + scenario.lastedMs + lateMs,
     );
     return decision({
       answers: [
