@@ -7,6 +7,7 @@ import { insertHotels } from '../support/hotel.ts';
 import { databaseAt, type OwnServer, ownPostgres, ownRedis, redisAt } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
+import { promisedMs } from '../support/run-length.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
 import { hotelRow } from './hotels.ts';
 import { Load } from './load.ts';
@@ -205,7 +206,7 @@ export class Fixture {
       .slice(-25);
   }
 
-  /** Resolves after half a second with normal responses only; throws after ten seconds. */
+  /** Resolves after half a second with normal responses only; throws if that takes too long. */
   async untilNormal(): Promise<void> {
     const beganMs = now();
     for (;;) {
@@ -226,7 +227,7 @@ export class Fixture {
 }
 
 const NORMAL_SPAN_MS = 500;
-const NORMAL_TIMEOUT_MS = 10_000;
+const NORMAL_TIMEOUT_MS = promisedMs(10_000);
 /** Maximum latency without faults. */
 const NORMAL_MS = 200;
 
