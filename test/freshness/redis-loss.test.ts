@@ -138,7 +138,7 @@ describe('no old version is served after a newer one was received', () => {
 
   it('when the connection of the invalidator is closed in the middle of its write', async () => {
     for (let i = 0; i < 20; i++) {
-      await redis.client.call('CLIENT', 'PAUSE', '5000', 'WRITE');
+      await redis.client.call('CLIENT', 'PAUSE', '60000', 'WRITE');
       const name = await change();
       await untilHeldWrite();
       await redis.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
