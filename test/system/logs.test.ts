@@ -172,7 +172,7 @@ describe('a request', () => {
     const { service, proxy } = await startBehindProxy({
       redis: false,
       hotels: HOTELS,
-      env: { ACCESS_LOG_SAMPLE: '0', ACCESS_LOG_SLOW_MS: '100', DATABASE_TIMEOUT_MS: '1000' },
+      env: { ACCESS_LOG_SAMPLE: '0', ACCESS_LOG_SLOW_MS: '100' },
     });
     // the first request may be slow itself
     await service.get('/hotels/private-id');
