@@ -12,6 +12,7 @@ import { untilGone } from '../support/cleanup.ts';
 import { DEMO_READY_MS, type Demo, startDemo } from '../support/demo.ts';
 import { lacks, needs } from '../support/needs.ts';
 import { pathOf } from '../support/programs.ts';
+import { promisedMs } from '../support/run-length.ts';
 
 await needs('bash', 'curl');
 
@@ -33,7 +34,7 @@ async function leftOf(demo: Demo, processes: number[]): Promise<(number | string
 
 function shell(line: string): Promise<{ output: string; failed: boolean }> {
   return new Promise((resolve) => {
-    execFile('bash', ['-c', line], { cwd: ROOT, timeout: 10_000 }, (error, stdout, stderr) => {
+    execFile('bash', ['-c', line], { cwd: ROOT }, (error, stdout, stderr) => {
       resolve({ output: stdout + stderr, failed: error !== null });
     });
   });
@@ -69,7 +70,7 @@ describe('the demo', () => {
 
     // the suggested commands in order, while a watcher runs
     const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
-    const watching = shell(`${watch} --for 3s`);
+    const watching = shell(`${watch} --for 3s --promise-ms ${promisedMs(1_000)}`);
     expect(await shell(kill!)).toEqual({ output: '', failed: false });
     // the watcher starts after a moment, and sees later changes only
     let isWatching = true;
