@@ -169,11 +169,14 @@ it('a rolled-back import is never visible', async () => {
       await transaction`
         update hotels set room_count = 1 where hashtext(id) % 10 = 0 or channel_id = any(${spread()})`;
       const responses = await allWorkers.post('/hotels/channel/batch', { channel_ids: spread() });
-      for (const response of responses)
+      const served = responses.filter((response) => checksTimes || response.status !== 503);
+      expect(served).not.toHaveLength(0);
+      for (const response of served)
         for (const hotel of response.json()) expect(hotel.room_count).toBe(before);
       throw new Error('no');
     })
     .catch((error: Error) => expect(error.message).toBe('no'));
-  await untilAllShow(before, 1_000);
-  expect([...(await requesting.stop()).keys()]).toEqual([200]);
+  await untilAllShow(before, promisedMs(1_000));
+  const statuses = [...(await requesting.stop()).keys()];
+  expect(checksTimes ? statuses : statuses.filter((status) => status !== 503)).toEqual([200]);
 });
