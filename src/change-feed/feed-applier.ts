@@ -48,10 +48,10 @@ export class FeedApplier {
     this.#parts = parts;
   }
 
-  /** `agoMs`: time since the instance received the message. */
-  apply(message: FeedMessage, agoMs: number): void {
+  /** `atMs`: time at which the instance received the message, by `monotonicMs` of this process. */
+  apply(message: FeedMessage, atMs: number): void {
     const { feedStatus, apiKeys, reader, local, pageIndex, keyChanges, hotelChanges } = this.#parts;
-    feedStatus.received(announcedBy(message), agoMs);
+    feedStatus.received(announcedBy(message), atMs);
     if (message.g !== '') this.useGeneration(message.g);
     const wasSilent = this.#confirmation.receive(message.b !== null);
     if (message.l || wasSilent) this.#suspectRedis();

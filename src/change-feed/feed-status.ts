@@ -18,10 +18,10 @@ export class FeedStatus {
     this.#feedSilence = feedSilence;
   }
 
-  /** `agoMs`: time since the instance received the message. */
-  received(position: FeedPosition | undefined, agoMs: number): void {
-    this.#receivedAtMs = monotonicMs() - agoMs;
-    this.#feedSilence.received(this.#receivedAtMs);
+  /** `atMs`: time at which the instance received the message, by `monotonicMs` of this process. */
+  received(position: FeedPosition | undefined, atMs: number): void {
+    this.#receivedAtMs = atMs;
+    this.#feedSilence.received(atMs);
     this.#position = position;
   }
 

@@ -108,6 +108,8 @@ export class Listener {
   }
 
   #receive(payload: string): void {
+    // before the check, because a stop of this process between the two would make the message seem new
+    const [nowMs, receivedAtMs] = [monotonicMs(), systemMs()];
     if (this.#stalled()) return;
     const { secret, events, onReset, onMessage } = this.#options;
     const message = readPayload(payload, secret);
@@ -127,11 +129,11 @@ export class Listener {
       else if (!complete) events.feed('gap');
     }
     if (!complete) onReset();
-    this.#receivedAtMs = monotonicMs();
+    this.#receivedAtMs = nowMs;
     this.lastMarker = message.b;
     if (this.#silent) events.feed('connected');
     this.#silent = false;
-    onMessage(message, systemMs());
+    onMessage(message, receivedAtMs);
   }
 
   /** Returns true after a stall of this process. The connection is then reopened, and its messages are ignored. */

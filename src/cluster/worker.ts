@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { WarmUpResult } from '../cache/warm-up.ts';
-import { monotonicMs, onClockStep, systemMs } from '../lib/clock.ts';
+import { fromSystemMs, monotonicMs, onClockStep, systemMs } from '../lib/clock.ts';
 import { Events } from '../observability/events.ts';
 import { watchWorker } from '../observability/instance-metrics.ts';
 import { openLog } from '../observability/log.ts';
@@ -53,8 +53,9 @@ function startWorker({
       type: 'metrics',
       metrics: json,
       defaultMetrics: ofProcess,
-      feedSilenceMs: parts.feedSilenceMs(),
+      // before the silence, which then contains a stop of this process between the two
       atMs: systemMs(),
+      feedSilenceMs: parts.feedSilenceMs(),
     });
   };
   const reporting = setInterval(() => report(), REPORT_EVERY_MS);
@@ -120,14 +121,14 @@ function startWorker({
   };
 
   parts.feedSilence.available(monotonicMs());
-  if (feed.isUp) parts.feedStatus.received(feed.position, systemMs() - feed.receivedAtMs);
-  else parts.feedSilence.received(monotonicMs() - (systemMs() - feed.silentSinceMs));
+  if (feed.isUp) parts.feedStatus.received(feed.position, fromSystemMs(feed.receivedAtMs));
+  else parts.feedSilence.received(fromSystemMs(feed.silentSinceMs));
   onClockStep((byMs, sleptMs) => feedApplier.clockStepped(byMs, sleptMs));
   start().catch(fail);
   return (message) => {
     switch (message.type) {
       case 'feed':
-        feedApplier.apply(message.message, systemMs() - message.receivedAtMs);
+        feedApplier.apply(message.message, fromSystemMs(message.receivedAtMs));
         break;
       case 'reconnected':
         postgres.feedReconnected();

@@ -22,6 +22,11 @@ export function systemMs(): number {
   return seconds * 1e3 + nanoseconds / 1e6;
 }
 
+/** Converts a time of `systemMs` to one of `monotonicMs`. If this process is stopped meanwhile, the time is too early. */
+export function fromSystemMs(atMs: number): number {
+  return monotonicMs() - systemMs() + atMs;
+}
+
 /**
  * Converts a time of the monotonic clock to the wall clock (epoch ms) without reading a clock. A step of the wall clock
  * is noticed within 100 ms.

@@ -22,6 +22,7 @@ import { Entry } from '../../src/hotels/entry.ts';
 import { LETTER, type Namespace } from '../../src/hotels/namespace.ts';
 import { PageIndex } from '../../src/hotels/page-index.ts';
 import { HotelRepository } from '../../src/hotels/repository.ts';
+import { monotonicMs } from '../../src/lib/clock.ts';
 import { MacSecret } from '../../src/lib/mac.ts';
 import { Events } from '../../src/observability/events.ts';
 import { openLog } from '../../src/observability/log.ts';
@@ -147,11 +148,11 @@ export class InProcessWorker {
       metrics: METRICS,
     });
     this.#feedApplier.useGeneration(generation);
-    this.#feedStatus.received(undefined, 0);
+    this.#feedStatus.received(undefined, monotonicMs());
   }
 
   receive(message: FeedMessage): void {
-    this.#feedApplier.apply(message, 0);
+    this.#feedApplier.apply(message, monotonicMs());
   }
 
   /**

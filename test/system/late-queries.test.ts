@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { Sql } from 'postgres';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
@@ -12,6 +14,7 @@ const TIMEOUT_MS = 8_000;
 /** Longer than a query may take; and shorter, but longer than a cached value is used while the feed is silent. */
 const [TOO_LATE_S, LATE_S] = [30, 4];
 
+const HOOK = fileURLToPath(new URL('../support/stop-hook.ts', import.meta.url));
 const HOTELS = ['hotels', 'where id = any('] as const;
 const KEYS = ['api_keys', 'where key_sha256 = decode('] as const;
 
@@ -20,8 +23,8 @@ let service: Service;
 
 beforeAll(async () => {
   ({ service, proxy } = await startBehindProxy({
-    hotels: [{ id: 'h' }, { id: 'deleted' }, { id: 'missed' }, { id: 'stopped' }],
-    env: { DATABASE_TIMEOUT_MS: String(TIMEOUT_MS) },
+    hotels: [{ id: 'h' }, { id: 'deleted' }, { id: 'missed' }, { id: 'waiting' }, { id: 'receiving' }],
+    env: { DATABASE_TIMEOUT_MS: String(TIMEOUT_MS), NODE_OPTIONS: `--import=${HOOK}` },
   }));
 });
 
@@ -152,15 +155,22 @@ it('after the feed has missed changes, no earlier copy is served when PostgreSQL
   expect((await service.get(PATH, { key: revoked })).status).toBe(401);
 });
 
-it('what changed while the service was stopped is not served if PostgreSQL is unavailable afterwards', async () => {
-  const key = await insertKey(service.sql, []);
-  expect((await service.get('/hotels/stopped', { key })).status).toBe(200);
-  process.kill(-service.pid, 'SIGSTOP');
-  onTestFinished(() => void process.kill(-service.pid, 'SIGCONT'));
-  await proxy.reject();
-  await service.sql`delete from hotels where id = 'stopped'`;
-  await sleep(6_000);
-  process.kill(-service.pid, 'SIGCONT');
-  await feedIs(0);
-  expect((await service.get('/hotels/stopped', { key })).status).toBe(503);
+describe('what changed while the service was stopped is not served if PostgreSQL is unavailable afterwards', () => {
+  it.each([
+    ['as it waited', 'waiting', -1, 'SIGSTOP'],
+    ['as it received a message of the feed', 'receiving', 1, 'SIGUSR2'],
+  ] as const)('%s', async (_, id, processes, signal) => {
+    const key = await insertKey(service.sql, []);
+    expect((await service.get(`/hotels/${id}`, { key })).status).toBe(200);
+    process.kill(processes * service.pid, signal);
+    onTestFinished(() => void process.kill(-service.pid, 'SIGCONT'));
+    for (const pid of [service.pid, ...(await service.workerPids())])
+      await expect.poll(() => readFile(`/proc/${pid}/stat`, 'utf8')).toMatch(/\) T /);
+    await proxy.reject();
+    await service.sql`delete from hotels where id = ${id}`;
+    await sleep(6_000);
+    process.kill(-service.pid, 'SIGCONT');
+    await feedIs(0);
+    expect((await service.get(`/hotels/${id}`, { key })).status).toBe(503);
+  });
 });

@@ -4,7 +4,7 @@ const HEAD = Buffer.from('*2\r\n$4\r\nMGET\r\n');
 const DOLLAR = 0x24;
 const CR = 0x0d;
 
-/** Keys of an MGET as it is sent: divides it into commands for the nodes of a cluster, without an object for each key. */
+/** Keys of an MGET as it is sent: divides it into commands for the nodes of a cluster, without a string for each key. */
 export class MgetKeys {
   readonly #command: Buffer;
   /** offsets of each key's length in the command; the last is the end of the command */
