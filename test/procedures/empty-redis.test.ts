@@ -5,7 +5,7 @@ import { needs } from '../support/needs.ts';
 import { ownRedis, redisAt } from '../support/own-server.ts';
 import { startBeside, startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
-import { PER_SECOND, REQUESTS, ROWS } from './requests.ts';
+import { DEADLINES, PER_SECOND, REQUESTS, ROWS } from './requests.ts';
 
 await needs('bash', 'redis-cli', 'redis-server');
 
@@ -15,7 +15,7 @@ describe('Redis', () => {
     const redisDatabase = redisAt(url);
     const service = await startService({ redisDatabase, hotels: ROWS });
     // a service without local cache reads every hotel from Redis
-    const bare = await startBeside(service, { env: { L1_MAX_BYTES: '0' } });
+    const bare = await startBeside(service, { env: { ...DEADLINES, L1_MAX_BYTES: '0' } });
     const load = new KeepAliveLoad({ port: bare.port, key: service.fullKey }, PER_SECOND, REQUESTS);
     await expect.poll(() => load.answered).toBeGreaterThan(REQUESTS.length);
     const hotelsInRedis = async () => (await redisDatabase.client.keys('*:h:chaos-*')).length;

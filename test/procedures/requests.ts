@@ -8,6 +8,9 @@ export const ROWS = Array.from({ length: 2 * HOTELS }, (_, i) => hotelRow(i));
 /** Rate of the load, which a machine with other work on it carries too: a test counts failures, not time. */
 export const PER_SECOND = 40;
 
+/** Deadlines that a machine with other work on it keeps: a request that waits longer is rejected. */
+export const DEADLINES = { DATABASE_TIMEOUT_MS: '5000', REDIS_TIMEOUT_MS: '1000' };
+
 /** Requests of single hotels and of batches of 100. */
 export const REQUESTS: CheckedRequest[] = Array.from({ length: HOTELS }, (_, i) => {
   if (i % 5 !== 4) return { path: `/hotels/chaos-${i}`, answer: hotelBody(i) };

@@ -9,7 +9,7 @@ import { needs } from '../support/needs.ts';
 import { startNginx } from '../support/nginx.ts';
 import { startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
-import { COLD_IDS, PER_SECOND, REQUESTS, ROWS } from './requests.ts';
+import { COLD_IDS, DEADLINES, PER_SECOND, REQUESTS, ROWS } from './requests.ts';
 
 await needs('bash', 'psql', 'nginx', 'redis');
 
@@ -39,7 +39,7 @@ describe('the password of the service at PostgreSQL', () => {
       startService({
         database,
         redisDatabase,
-        env: { DATABASE_URL: url, DRAIN_WAIT_MS: '500' },
+        env: { ...DEADLINES, DATABASE_URL: url, DRAIN_WAIT_MS: '500' },
         ...(ports && { ports }),
       });
     const oldUrl = urlOf(current, 'first');

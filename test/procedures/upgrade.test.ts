@@ -9,7 +9,7 @@ import { needs } from '../support/needs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { Operator } from './operator.ts';
 import { makeRelease } from './release.ts';
-import { PER_SECOND, REQUESTS, ROWS } from './requests.ts';
+import { DEADLINES, PER_SECOND, REQUESTS, ROWS } from './requests.ts';
 
 await needs('bash', 'redis');
 
@@ -38,7 +38,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   const newer = await makeRelease(EXPAND);
   const owner = { DATABASE_URL: database.ownerUrl };
   const [ofOld, ofNew] = [await Operator.set(owner), await Operator.set(owner, newer)];
-  const beside = { database, redisDatabase };
+  const beside = { database, redisDatabase, env: DEADLINES };
   const ofRelease = (main: string) => ({
     ...beside,
     command: [process.execPath, main, 'serve'] as [string, ...string[]],

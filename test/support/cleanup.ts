@@ -23,7 +23,7 @@ export async function closeAll(): Promise<void> {
 }
 
 /** Polls until `look` returns an empty array or the time is over; returns its last result. */
-export async function untilGone<T>(look: () => Promise<T[]>, timeoutMs = 1_000): Promise<T[]> {
+export async function untilGone<T>(look: () => Promise<T[]>, timeoutMs = 3_000): Promise<T[]> {
   const until = performance.now() + timeoutMs;
   for (;;) {
     const found = await look();

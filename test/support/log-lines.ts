@@ -8,6 +8,7 @@ interface LogLine {
   restartInMs?: number;
   signal?: string | null;
   reason?: string;
+  event?: string;
 }
 
 /** Parses the complete lines among those that a service printed; with `msg` only lines of that message. */

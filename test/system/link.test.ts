@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
@@ -15,9 +16,9 @@ await needs('redis');
 const MAX_STALENESS_MS = 5_500;
 /** Time within which a broken link is detected and reopened, and all caches are dropped. */
 const DETECTED_MS = 5_000;
-/** Time after which a silent feed counts as down, and the wait of a scrape for the workers. */
+/** Time after which a silent feed counts as down, and the interval of the check. */
 const SILENT_MS = 1_500;
-const REPORT_MS = 500;
+const CHECK_MS = 500;
 
 /** path of the second instance to PostgreSQL */
 let proxy: FaultProxy;
@@ -182,18 +183,25 @@ describe('a change is served by every worker', () => {
 
   it('when the listening backends are frozen: the link is half-open and silent', async () => {
     freshness.allowAge(MAX_STALENESS_MS);
+    // the log keeps it: the feed is down only until the connection is replaced
+    const timesSilent = () =>
+      [first, second].map(
+        (service) => linesOf(service.logs(), 'change feed').filter(({ event }) => event === 'silent').length,
+      );
+    const before = timesSilent();
     const frozen = await backends('listen');
     for (const pid of frozen) process.kill(pid, 'SIGSTOP');
     try {
       const [tookMs] = await Promise.all([
         changed(DETECTED_MS),
-        within(SILENT_MS + REPORT_MS, feeds, (up) => expect(up).toEqual([0, 0, 0, 0])),
+        within(SILENT_MS + CHECK_MS, timesSilent, (times) =>
+          expect(times.map((count, i) => count > before[i]!)).toEqual([true, true]),
+        ),
       ]);
       log('listeners frozen', tookMs);
     } finally {
       for (const pid of frozen) process.kill(pid, 'SIGCONT');
     }
-    expect(first.logs().concat(second.logs()).join()).toContain('"event":"silent"');
     await changed(1_000);
   });
 
