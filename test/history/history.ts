@@ -128,10 +128,17 @@ export class History {
 
 function spansOf({ value, expiresAtMs }: Fact, fromMs: number): Span[] {
   if (expiresAtMs === undefined) return [{ value, fromMs, untilMs: Number.POSITIVE_INFINITY }];
-  const endMs = expiresAtMs - Date.now() + performance.now();
+  // the wall clock is read in whole ms, between two readings of the other
+  const beforeMs = performance.now();
+  const remainingMs = expiresAtMs - Date.now();
+  const afterMs = performance.now();
   return [
-    { value, fromMs, untilMs: endMs },
-    { value: NOTHING.value, fromMs: Math.max(fromMs, endMs), untilMs: Number.POSITIVE_INFINITY },
+    { value, fromMs, untilMs: afterMs + remainingMs },
+    {
+      value: NOTHING.value,
+      fromMs: Math.max(fromMs, beforeMs + remainingMs - 1),
+      untilMs: Number.POSITIVE_INFINITY,
+    },
   ];
 }
 

@@ -8,8 +8,28 @@ import type { System } from './system.ts';
 
 const run = promisify(execFile);
 
+const MAX_ATTEMPTS = 10;
+
+/** Codes of a lost connection: of PostgreSQL, of the driver, and of the system. */
+const LOST = /^(57P01|08\w{3}|CONNECTION_\w+|E[A-Z]+)$/;
+
+/** Repeats work whose connection an earlier fault has ended. */
+async function onLivingConnection<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt === MAX_ATTEMPTS || !LOST.test((error as { code?: string }).code ?? '')) throw error;
+    }
+  }
+}
+
 /** Copies all tables and sequences, like a dump. */
-export async function saveTables(sql: Sql): Promise<void> {
+export function saveTables(sql: Sql): Promise<void> {
+  return onLivingConnection(() => saveAtOnce(sql));
+}
+
+async function saveAtOnce(sql: Sql): Promise<void> {
   await sql.begin('isolation level repeatable read', async (transaction) => {
     // a copy of the data folder that is made later contains it
     await transaction`set local synchronous_commit = on`;
@@ -64,7 +84,7 @@ function tablesOf(sql: Sql): Promise<{ name: string }[]> {
 
 /** Copies the data folder of a stopped server, like a snapshot of its volume. Returns the folder. */
 export async function saveFolder(server: OwnServer, sql: Sql): Promise<string> {
-  const [at] = await sql<{ data_directory: string }[]>`show data_directory`;
+  const [at] = await onLivingConnection(() => sql<{ data_directory: string }[]>`show data_directory`);
   const data = at!.data_directory;
   await rm(`${data}.saved`, { recursive: true, force: true });
   await server.freeze();
@@ -100,7 +120,6 @@ export async function swapDatabase(system: System, name: string): Promise<void> 
 
 /** SQLSTATE of a database with sessions. */
 const IN_USE = '55006';
-const MAX_ATTEMPTS = 10;
 
 /** Ends all sessions of the database and rejects new ones meanwhile. */
 async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise<void> {
