@@ -4,6 +4,7 @@ import type { HotelRepository } from '../hotels/repository.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
 import type { CountLookups } from './count-lookups.ts';
+import { FEED_DOWN_FRESH_MS } from './local-cache.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
@@ -93,6 +94,7 @@ export class HotelLoader {
   /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
   async #join(namespace: Namespace, keys: string[], owner: string): Promise<Answers> {
     const flights = this.#inFlight[namespace];
+    const joinedAtMs = monotonicMs();
     const joined = new Set<Promise<Loaded>>();
     const own: string[] = [];
     for (const key of keys) {
@@ -102,6 +104,9 @@ export class HotelLoader {
     }
     if (own.length > 0) joined.add(flights.share(own, this.#start(namespace, own, owner, null)));
     const loads = await Promise.all(joined);
+    // as old as a cached hotel that is not used any more: this process was stopped, or the query took as long
+    if (!this.#isFeedUp() && loads.some(({ beganMs }) => beganMs < joinedAtMs - FEED_DOWN_FRESH_MS))
+      return this.#join(namespace, keys, owner);
     const hotels = keys.map((key) => {
       let found: Found = null;
       for (const { byKey } of loads) found = byKey.get(key) ?? found;

@@ -127,10 +127,11 @@ export class HotelReader {
       members.isOutside(namespace, key) ? null : undefined,
     );
     const fill = (asked: number[], answers: (Found | undefined)[], queriedAtMs?: number) => {
+      const mayStore = this.#mayDate(queriedAtMs);
       for (const [at, i] of asked.entries()) {
         const entry = answers[at];
         found[i] = entry;
-        if (entry) this.#store(namespace, keys[i]!, entry, began, queriedAtMs);
+        if (entry && mayStore) this.#store(namespace, keys[i]!, entry, began, queriedAtMs);
       }
     };
     const unknown = () => [...keys.keys()].filter((i) => found[i] === undefined);
@@ -207,7 +208,7 @@ export class HotelReader {
     held?: (Found | undefined)[],
   ): void {
     const local = this.#local;
-    if (!local) return;
+    if (!local || !this.#mayDate(queriedAtMs)) return;
     for (let i = 0; i < keys.length; i++) {
       const entry = found[i];
       if (held?.[i]) continue;
@@ -215,6 +216,11 @@ export class HotelReader {
       else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))
         local.storeAbsent(namespace, keys[i]!, queriedAtMs === undefined, queriedAtMs);
     }
+  }
+
+  /** Returns false for a reply of Redis without the feed: after a stop of this process it is older than it seems. */
+  #mayDate(queriedAtMs: number | undefined): boolean {
+    return queriedAtMs !== undefined || this.#isFeedUp();
   }
 
   /** Stores the entry found for a key. `queriedAtMs`: beginning of the query; undefined: it comes from Redis. */

@@ -40,7 +40,7 @@ function open(places: Place[]) {
   for (const [i, place] of places.entries()) if (place === 'local') local.store(hotels[i]!);
   const requested: number[] = [];
   let gaps: readonly string[] = [];
-  const around = { beforeReply: (_round: number) => {} };
+  const around = { beforeReply: (_round: number) => {}, isFeedUp: true };
   /** Replies as Redis would, in pieces. */
   const sendMget = async (command: Buffer, keys: number, reader: ReplyReader) => {
     const names = command
@@ -77,7 +77,7 @@ function open(places: Place[]) {
     { prefixOf } as never,
     local,
     recent,
-    () => true,
+    () => around.isFeedUp,
     () => {},
   );
   const answer = async (numbers: number[], view: View, visible?: IdSet) => {
@@ -207,4 +207,21 @@ describe('a batch that the local cache holds in part', () => {
     expect(local.arena.stats().puts - puts).toBe(Math.floor(HOTELS / 32));
     close();
   });
+});
+
+it('what Redis supplies is not stored if the feed is no longer up at its reply: the process may have been stopped', async () => {
+  const places: Place[] = ['redis', 'absent', 'local'];
+  const { local, around, answer, close } = open(places);
+  around.beforeReply = () => {
+    around.isFeedUp = false;
+  };
+  const all = places.map((_, i) => i);
+  expect(await answer(all, 'full')).toBe(expected(all, places, 'full'));
+  const held = () => all.map((i) => local.find('channel', `ch-${i}`) !== MISS);
+  expect(held()).toEqual([false, false, true]);
+  around.isFeedUp = true;
+  around.beforeReply = () => {};
+  await answer(all, 'full');
+  expect(held()).toEqual([true, true, true]);
+  close();
 });

@@ -175,15 +175,19 @@ export class RedisBatchReader {
     const { bytes } = this.#memory;
     return (address, length) => {
       // each was compared with the changes of its own hotel; this checks for changes of all hotels
-      if (this.#recent.mayStore('', began)) local.storeBytes(bytes.subarray(address, address + length), true);
+      if (this.#mayStore('', began)) local.storeBytes(bytes.subarray(address, address + length), true);
     };
   }
 
   #storeAbsences(wanted: Wanted, began: number): void {
     const { namespace } = wanted;
     for (const key of this.#local ? wanted.absences() : [])
-      if (this.#recent.mayStore(LETTER[namespace] + key, began))
-        this.#local!.storeAbsent(namespace, key, true);
+      if (this.#mayStore(LETTER[namespace] + key, began)) this.#local!.storeAbsent(namespace, key, true);
+  }
+
+  /** After a stop of this process the feed is not up: a reply is older than it seems. */
+  #mayStore(name: string, began: number): boolean {
+    return this.#isFeedUp() && this.#recent.mayStore(name, began);
   }
 
   #send(command: Buffer, keys: number, reader: ReplyReader): Promise<true | undefined> {
