@@ -127,7 +127,7 @@ export class HotelReader {
       members.isOutside(namespace, key) ? null : undefined,
     );
     const fill = (asked: number[], answers: (Found | undefined)[], queriedAtMs?: number) => {
-      const mayStore = this.#mayDate(queriedAtMs);
+      const mayStore = this.#mayKeep(queriedAtMs);
       for (const [at, i] of asked.entries()) {
         const entry = answers[at];
         found[i] = entry;
@@ -208,7 +208,7 @@ export class HotelReader {
     held?: (Found | undefined)[],
   ): void {
     const local = this.#local;
-    if (!local || !this.#mayDate(queriedAtMs)) return;
+    if (!local || !this.#mayKeep(queriedAtMs)) return;
     for (let i = 0; i < keys.length; i++) {
       const entry = found[i];
       if (held?.[i]) continue;
@@ -219,7 +219,7 @@ export class HotelReader {
   }
 
   /** Returns false for a reply of Redis without the feed: after a stop of this process it is older than it seems. */
-  #mayDate(queriedAtMs: number | undefined): boolean {
+  #mayKeep(queriedAtMs: number | undefined): boolean {
     return queriedAtMs !== undefined || this.#isFeedUp();
   }
 
