@@ -23,8 +23,6 @@ const HOTELS = Array.from({ length: 600 }, (_, i) => ({
 const BATCH = { channel_ids: HOTELS.map(({ channel_id }) => channel_id) };
 const IDS = HOTELS.map(({ id }) => id);
 
-/** For states without a promised time. */
-
 type Nodes = [ClusterNode, ClusterNode, ClusterNode];
 
 let rules: string;
@@ -313,6 +311,8 @@ describe('a Redis Cluster', () => {
     const name = `v${++n}`;
     await service.sql`update hotels set name = ${name} where id = ${id}`;
     await allWorkers.until(path, named(name), 2_000);
+    // Redis has the change, and workers may read it there, before it is announced
+    await expect.poll(() => service.sql`select from hotel_api_changes`).toHaveLength(0);
     expect(await inForce()).not.toBe(generation);
     // a new instance has not received the change
     const newcomer = await startService({ ...beside, env: { ...beside.env, L1_MAX_BYTES: '0' } });
