@@ -442,6 +442,23 @@ it('while the feed is silent no cached key is used for longer than 3.3 s', async
   expect(apiKeys.find(key)).toBeUndefined();
 });
 
+it('while the feed is silent a request shares no lookup that began over 3.3 s ago: the process may have been stopped', async () => {
+  tiers.put(key);
+  apiKeys = cacheWith(undefined);
+  const answer = Promise.withResolvers<void>();
+  tiers.held = answer.promise;
+  const before = apiKeys.load(key);
+  await expect.poll(() => tiers.requested.postgres).toBe(1);
+  tiers.put(key, { revoked: true, version: 2 });
+  vi.setSystemTime(Date.now() + 3_301);
+  tiers.feedUp = false;
+  const after = apiKeys.load(key);
+  answer.resolve();
+  expect(await before).not.toBeNull();
+  expect(await after).toBeNull();
+  expect(tiers.requested.postgres).toBe(2);
+});
+
 it('the age of a key counts from the beginning of its lookup', async () => {
   tiers.put(key);
   apiKeys = cacheWith(undefined);

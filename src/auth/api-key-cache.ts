@@ -36,6 +36,12 @@ interface ApiKeyCacheOptions {
   mayLookUp: () => boolean | Promise<boolean>;
 }
 
+/** What a lookup found, and the time before it began. */
+interface Loaded {
+  principal: Principal | null;
+  beganMs: number;
+}
+
 /**
  * Caches API keys: the worker's memory, then Redis, then PostgreSQL. While these are unavailable, known keys are
  * accepted and unknown keys are rejected with `Unavailable`.
@@ -48,7 +54,7 @@ export class ApiKeyCache {
   readonly #unknownKeys: UnknownKeyLimiter;
   readonly #memory = new KnownKeys();
   /** by sha256, as changes are */
-  readonly #inFlight = new SingleFlight<Principal | null>();
+  readonly #inFlight = new SingleFlight<Loaded>();
 
   constructor(options: ApiKeyCacheOptions) {
     this.#options = options;
@@ -92,7 +98,16 @@ export class ApiKeyCache {
    * `mayUseOld`. Throws `Unavailable` for other keys then, if the lookup is late while PostgreSQL answers others, and if
    * too many unknown keys are being looked up.
    */
-  load(key: string): Promise<Principal | null> {
+  async load(key: string): Promise<Principal | null> {
+    const joinedAtMs = monotonicMs();
+    const { principal, beganMs } = await this.#join(key);
+    // as old as a cached key that is not used any more: this process was stopped during the lookup
+    if (!this.#isFeedUp() && beganMs < joinedAtMs - FEED_DOWN_FRESH_MS) return this.load(key);
+    return principal;
+  }
+
+  /** Joins the lookup in flight, or begins one. */
+  #join(key: string): Promise<Loaded> {
     const sha256 = hashOf(key);
     const inFlight = this.#inFlight.get(sha256);
     if (inFlight) return inFlight;
@@ -141,7 +156,7 @@ export class ApiKeyCache {
     this.#memory.clear();
   }
 
-  async #loadOrKeep(key: string, sha256: string): Promise<Principal | null> {
+  async #loadOrKeep(key: string, sha256: string): Promise<Loaded> {
     try {
       return await this.#load(key, sha256);
     } catch (error) {
@@ -152,7 +167,7 @@ export class ApiKeyCache {
       // the key remains stale: the feed does not repeat a change that it lost
       const nowMs = monotonicMs();
       known.retryAtMs = nowMs + RETRY_MS;
-      return unlessExpired(known.principal, wallAt(nowMs));
+      return { principal: unlessExpired(known.principal, wallAt(nowMs)), beganMs: nowMs };
     }
   }
 
@@ -168,7 +183,7 @@ export class ApiKeyCache {
     return known;
   }
 
-  async #load(key: string, sha256: string): Promise<Principal | null> {
+  async #load(key: string, sha256: string): Promise<Loaded> {
     const began = this.#recent.position;
     const beganMs = monotonicMs();
     let found: VersionedKey | undefined;
@@ -182,7 +197,7 @@ export class ApiKeyCache {
 
     const principal = found.record === null ? undefined : principalOf(found.record);
     if (this.#recent.mayStore(sha256, began)) this.#memory.remember(key, sha256, principal, beganMs);
-    return unlessExpired(principal ?? null, wallAt(monotonicMs()));
+    return { principal: unlessExpired(principal ?? null, wallAt(monotonicMs())), beganMs };
   }
 
   /**
