@@ -204,12 +204,13 @@ export class Database {
   }
 }
 
+/** Repeats work that another fault prevents: a copy of the database allows no connections, for ten seconds on a busy disk. */
 async function retried<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
-      if (attempt === 100) throw error;
+      if (attempt === 300) throw error;
       await sleep(100);
     }
   }

@@ -127,20 +127,23 @@ async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise
   await system.asAdmin(async (sql) => {
     const [{ oid } = { oid: 0 }] = await sql`select oid from pg_database where datname = 'postgres'`;
     await sql`alter database postgres allow_connections false`;
-    for (let attempt = 1; ; attempt++) {
-      await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = 'postgres'`;
-      try {
-        await work(sql);
-        break;
-      } catch (error) {
-        // a session that was being opened, or a worker of autovacuum
-        if ((error as { code?: string }).code !== IN_USE || attempt === MAX_ATTEMPTS) throw error;
+    try {
+      for (let attempt = 1; ; attempt++) {
+        await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = 'postgres'`;
+        try {
+          await work(sql);
+          break;
+        } catch (error) {
+          // a session that was being opened, or a worker of autovacuum
+          if ((error as { code?: string }).code !== IN_USE || attempt === MAX_ATTEMPTS) throw error;
+        }
       }
+    } finally {
+      // whatever its name is now
+      for (const {
+        datname,
+      } of await sql`select datname from pg_database where oid = ${oid} or datname = 'postgres'`)
+        await sql`alter database ${sql(datname)} allow_connections true`;
     }
-    // whatever its name is now
-    for (const {
-      datname,
-    } of await sql`select datname from pg_database where oid = ${oid} or datname = 'postgres'`)
-      await sql`alter database ${sql(datname)} allow_connections true`;
   });
 }
