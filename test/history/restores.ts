@@ -139,7 +139,7 @@ async function alone(system: System, work: (sql: Sql) => Promise<void>): Promise
         }
       }
     } finally {
-      // whatever its name is now
+      // a swap has renamed the database
       for (const {
         datname,
       } of await sql`select datname from pg_database where oid = ${oid} or datname = 'postgres'`)
