@@ -240,6 +240,12 @@ describe('requests', () => {
   });
 
   it('are exported beside the metrics of each process with the names of prom-client', async () => {
+    const read = async (name: string) =>
+      samplesOf(await service.metrics()).filter((sample) => sample.name === name);
+    // each scrape begins the samples anew; an idle loop has no delay
+    const lags = () => read('nodejs_eventloop_lag_min_seconds');
+    await expect.poll(async () => (await lags()).length, { interval: 1_000 }).toBe(4);
+    for (const { value } of await lags()) expect(value).toBeLessThan(0.2);
     const samples = samplesOf(await service.metrics());
     for (const name of [
       'process_cpu_seconds_total',
