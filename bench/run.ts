@@ -138,7 +138,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     say('sweep: open loop at fixed rates');
     results.sweep = await sweep(world, targets, 2);
   }
-  await probe('compressed-gets', false, () => compressedGets(world, paceOf('usual')));
+  await probe('compressed-gets', false, () => compressedGets(world, paceOf('grouped')));
   await probe('before', false, () => before(world, paceOf('grouped')));
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
   await probe('collection', false, () => collection(world, service, 5));
