@@ -48,3 +48,5 @@ if (values.steps) {
     process.exitCode = 1;
   }
 }
+// at a natural end Node 22 sometimes spins for ever: it waits for requests on handles that it closes
+process.exit();
