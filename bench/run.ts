@@ -23,7 +23,7 @@ import { sweep } from './sweep.ts';
 import { startNginx } from './targets/nginx.ts';
 import { startFastify, startLimit } from './targets/peers.ts';
 import { startService } from './targets/service.ts';
-import { type Target, type TargetName, type TargetOptions, TITLES } from './targets/target.ts';
+import { type Target, type TargetName, TITLES } from './targets/target.ts';
 import { warm } from './warm.ts';
 import { startWorld, type World } from './world.ts';
 
@@ -31,21 +31,6 @@ const MILLION = 1_000_000;
 const STOP_DEADLINE_MS = 12_000;
 const RESULTS = fileURLToPath(new URL('./results/', import.meta.url));
 const BARE = new URL('./targets/bare-service.mjs', import.meta.url).href;
-
-type Startable = Exclude<TargetName, 'before'>;
-const STARTS: Record<Startable, (around: TargetOptions) => Promise<Target>> = {
-  service: (around) => startService(around, { name: 'service' }),
-  'service-redis': (around) =>
-    startService(around, { name: 'service-redis', environment: { L1_MAX_BYTES: '0' } }),
-  fastify: startFastify,
-  nginx: (around) => startNginx(around, true),
-  'nginx-redis': (around) => startNginx(around, false),
-  limit: startLimit,
-  bare: (around) => startService(around, { name: 'bare', nodeOptions: [`--import=${BARE}`] }),
-};
-const SERVICES: Startable[] = ['service', 'service-redis', 'bare'];
-/** Targets with a local cache that the scenarios do not fill. */
-const WARM: TargetName[] = ['service', 'nginx', 'bare'];
 
 /** Scenarios with target ratios: they run longer, and are part of `--quick`. */
 const PROMISED = ['get', 'batch-1000'];
@@ -56,12 +41,6 @@ const PACE: Record<'quick' | 'usual' | 'grouped' | 'promised', Pace> = {
   grouped: { rounds: 5, seconds: 1 },
   promised: { rounds: 12, seconds: 1 },
 };
-
-/**
- * Rounds of a promised scenario that one process of the service answers: two of one version differ by up to 5 %, because
- * each has another layout of memory.
- */
-const ROUNDS_OF_PROCESS = 4;
 
 /** Default numbers of hotels, of the whole and of the quick run. */
 export const USUAL_HOTELS = 100_000;
@@ -112,21 +91,13 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   };
   const world = await startWorld(hotels, wanted, shutdown, say);
   say(world.cores.sentence);
-  const targets: Target[] = [];
-  for (const name of ['service', ...beside] as Startable[]) {
-    if (name.startsWith('nginx') && !world.tools.nginx) continue;
-    targets.push(await startTarget(world, name));
+  const targets = await startTargets(world, beside);
+  const [service] = targets as [Target];
+  for (const target of targets) {
+    if (target.name === 'service-redis' || target.name === 'fastify' || target.name === 'limit') continue;
+    say(`Warming up ${target.name} …`);
+    if (target.name !== 'nginx-redis') await warm(target, world);
   }
-  for (const target of targets) if (WARM.includes(target.name)) await warm(target, world);
-  const renewServices = async () => {
-    for (const [i, { name, stop }] of targets.entries()) {
-      const service = SERVICES.find((each) => each === name);
-      if (!service) continue;
-      await stop();
-      targets[i] = await startTarget(world, service);
-      if (WARM.includes(service)) await warm(targets[i], world);
-    }
-  };
 
   const results = emptyResults(world, quick);
   const paceOf = (name: keyof typeof PACE) => {
@@ -136,15 +107,10 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   for (const [name, group] of Map.groupBy(scenarios, ({ name, group = name }) => group)) {
     say(group.map(({ title }) => title).join(', '));
     const pace = paceOf(PROMISED.includes(name) ? 'promised' : group.length > 1 ? 'grouped' : 'usual');
-    const atOnce = PROMISED.includes(name) ? ROUNDS_OF_PROCESS : pace.rounds;
-    for (let before = 0; before < pace.rounds; before += atOnce) {
-      if (before > 0) await renewServices();
-      // the cost of observability is measured in one scenario
-      const requested = targets.filter((target) => name === 'get' || target.name !== 'bare');
-      const pairs = group.flatMap((scenario) => requested.map((target) => ({ scenario, target })));
-      const part = { ...pace, rounds: Math.min(atOnce, pace.rounds - before) };
-      for (const cell of await runInterleaved(world, pairs, part)) addRounds(results.cells, cell);
-    }
+    // the cost of observability is measured in one scenario
+    const requested = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
+    const pairs = group.flatMap((scenario) => requested.map((target) => ({ scenario, target })));
+    results.cells.push(...(await runInterleaved(world, pairs, pace)));
   }
   const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe | (Probe | Cell)[]>) => {
     if (!chosen(name, inQuick)) return;
@@ -158,7 +124,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
       results.sentences.push(`The probe ${name} failed: ${(error as Error).message}.`);
     }
   };
-  await probe('event-loop', true, () => eventLoop(world, targets[0]!, quick ? 1 : 3));
+  await probe('event-loop', true, () => eventLoop(world, service, quick ? 1 : 3));
   await probe('cold', true, () => cold(world, quick ? 10 : 30));
   if (chosen('compression', true)) {
     say('compression');
@@ -175,7 +141,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   await probe('compressed-gets', false, () => compressedGets(world, paceOf('grouped')));
   await probe('before', false, () => before(world, paceOf('grouped')));
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
-  await probe('collection', false, () => collection(world, targets[0]!, 5));
+  await probe('collection', false, () => collection(world, service, 5));
   await probe('partial-cache', false, () => partialCache(world, 5));
 
   const isWhole = !only && !options.beside && !rounds && hotels === USUAL_HOTELS;
@@ -184,17 +150,28 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   say('done');
 }
 
-/** Adds a cell, or its rounds to those of the same scenario and target. */
-function addRounds(cells: Cell[], { scenario, target, rounds }: Cell): void {
-  const earlier = cells.find((cell) => cell.scenario === scenario && cell.target === target);
-  if (earlier) earlier.rounds.push(...rounds);
-  else cells.push({ scenario, target, rounds });
-}
-
-async function startTarget({ targetOptions, shutdown }: World, name: Startable): Promise<Target> {
-  const target = await STARTS[name](targetOptions);
-  shutdown.push(name, target.stop, STOP_DEADLINE_MS);
-  return target;
+/** Starts the targets, the service first. */
+async function startTargets(world: World, beside: string[]): Promise<Target[]> {
+  const { targetOptions: around, tools, shutdown } = world;
+  const starts: Record<Exclude<TargetName, 'before'>, () => Promise<Target>> = {
+    service: () => startService(around, { name: 'service' }),
+    'service-redis': () =>
+      startService(around, { name: 'service-redis', environment: { L1_MAX_BYTES: '0' } }),
+    fastify: () => startFastify(around),
+    nginx: () => startNginx(around, true),
+    'nginx-redis': () => startNginx(around, false),
+    limit: () => startLimit(around),
+    bare: () => startService(around, { name: 'bare', nodeOptions: [`--import=${BARE}`] }),
+  };
+  const targets: Target[] = [];
+  for (const [name, start] of Object.entries(starts)) {
+    if (name !== 'service' && !beside.includes(name)) continue;
+    if (name.startsWith('nginx') && !tools.nginx) continue;
+    const target = await start();
+    shutdown.push(target.name, target.stop, STOP_DEADLINE_MS);
+    targets.push(target);
+  }
+  return targets;
 }
 
 function emptyResults({ hotels, cores, tools }: World, quick: boolean): Results {
