@@ -72,9 +72,9 @@ export class Exchange {
   closesConnection = false;
   /** the error, for the log */
   fault: unknown;
-  /** bounds of the request id; two fields, because an object costs a GET 0.8 % */
-  readonly #idStart: string;
-  readonly #idEnd: string;
+  /** request id of the client; '': its id is made here */
+  readonly #ownId: string;
+  readonly #madeId: number;
   readonly #response: HttpResponse;
   readonly #observer: Observer;
   #startedAtMs = monotonicMs();
@@ -100,9 +100,8 @@ export class Exchange {
     this.counter = counter;
     this.#observer = observer;
     this.#request = request;
-    const own = requestIdOf(request.getHeader('x-request-id'));
-    this.#idEnd = own === '' ? newIds.next() : '';
-    this.#idStart = own === '' ? newIds.start : own;
+    this.#ownId = requestIdOf(request.getHeader('x-request-id'));
+    this.#madeId = this.#ownId === '' ? newIds.next() : 0;
   }
 
   get route(): Route {
@@ -114,7 +113,7 @@ export class Exchange {
   }
 
   get requestId(): string {
-    return this.#idStart + this.#idEnd;
+    return this.#ownId === '' ? newIds.text(this.#madeId) : this.#ownId;
   }
 
   /** Returns the trace context of the caller, for the log. */
@@ -303,7 +302,9 @@ export class Exchange {
     const madeAtMs = monotonicMs();
     this.#made = true;
     this.#onMade?.();
-    const head = heads.begin(status).add(this.#idStart).add(this.#idEnd);
+    const head = heads.begin(status);
+    if (this.#ownId !== '') head.add(this.#ownId);
+    else head.add(newIds.start).addBase32(this.#madeId);
     if (tag !== '') head.add('\r\netag: "').add(tag).add(closingOf(encoding));
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     head.add(headers).add(this.limitHeaders);

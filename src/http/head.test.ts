@@ -23,6 +23,18 @@ describe('a head', () => {
     expect(textOf(heads.begin(200).add('1').bytes)).toBe(short);
   });
 
+  it('has numbers as digits of base 32, also where it must grow', () => {
+    const heads = new Heads('text/plain', '\r\nvary: a');
+    for (const number of [0, 1, 9, 10, 31, 32, 0x2aaaaaaa, 2 ** 30 - 1]) {
+      const digits = number.toString(32).padStart(6, '0');
+      expect(textOf(heads.begin(200).addBase32(number).bytes)).toBe(`200 ${START}${digits}`);
+    }
+    let head = heads.begin(200);
+    for (let i = 0; i < 200; i++) head = head.addBase32(i);
+    const all = Array.from({ length: 200 }, (_, i) => i.toString(32).padStart(6, '0')).join('');
+    expect(textOf(head.bytes)).toBe(`200 ${START}${all}`);
+  });
+
   it('of the same length contains the headers added last', () => {
     const heads = new Heads('text/plain', '\r\nvary: a');
     for (const id of ['a', 'b', 'c'])

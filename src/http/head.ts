@@ -3,6 +3,9 @@ import { charCodeAt } from '../lib/char-code-at.ts';
 /** Initial size: enough for every response but those with long Link headers. */
 const USUAL_BYTES = 512;
 
+const DIGIT_0 = 48;
+const LETTER_A = 97;
+
 /**
  * Assembles status line and headers of similar responses as bytes. A string would be joined by V8, then measured and
  * copied by uWebSockets.js.
@@ -33,6 +36,19 @@ class Head {
     const bytes = this.#bytes;
     let at = this.#length;
     for (let i = 0; i < length; i++) bytes[at++] = charCodeAt(text, i);
+    this.#length = at;
+    return this;
+  }
+
+  /** Appends a number of 30 bits as six digits of base 32: 0 to 9, a to v. */
+  addBase32(number: number): this {
+    if (this.#length + 6 > this.#bytes.length) this.#grow(6);
+    const bytes = this.#bytes;
+    let at = this.#length;
+    for (let shift = 25; shift >= 0; shift -= 5) {
+      const digit = (number >>> shift) & 31;
+      bytes[at++] = digit < 10 ? DIGIT_0 + digit : LETTER_A + digit - 10;
+    }
     this.#length = at;
     return this;
   }

@@ -1,14 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { newIds } from './request-id.ts';
 
-const MADE = /^[\w-]{12}[0-9a-z]{6}$/;
+const MADE = /^[\w-]{12}[0-9a-v]{6}$/;
 
 describe('a request id', () => {
   it('is drawn once per request, and its start identifies the process', () => {
-    const made = Array.from({ length: 100_000 }, () => {
-      const end = newIds.next();
-      return newIds.start + end;
-    });
+    const made = Array.from({ length: 100_000 }, () => newIds.text(newIds.next()));
     expect(new Set(made).size).toBe(100_000);
     expect(new Set(made.map((id) => id.slice(0, 12))).size).toBe(1);
     // the ids of one client do not reveal how many were drawn between them: their order and distances are random
