@@ -1,6 +1,6 @@
 import { autocannonLoop } from './load/autocannon.ts';
 import { processorTimeMs } from './processor-time.ts';
-import type { Cell } from './rounds.ts';
+import { alone, type Cell } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import type { Target, TargetName } from './targets/target.ts';
 import type { World } from './world.ts';
@@ -8,18 +8,17 @@ import type { World } from './world.ts';
 const CHECKED: TargetName[] = ['service', 'fastify', 'nginx'];
 
 /** Repeats the two main scenarios with autocannon, whose processor times must agree. */
-export async function checkWithAutocannon(
-  { hotels, keys }: World,
-  targets: Target[],
-  seconds: number,
-): Promise<Cell[]> {
+export async function checkWithAutocannon(world: World, targets: Target[], seconds: number): Promise<Cell[]> {
+  const { hotels, keys } = world;
   const cells: Cell[] = [];
   for (const name of ['get', 'batch-1000']) {
     const scenario = SCENARIOS.find((each) => each.name === name)!;
     const calls = scenario.calls({ hotels, keys });
     for (const target of targets.filter((each) => CHECKED.includes(each.name))) {
       const beforeMs = await processorTimeMs(target.pid);
-      const result = await autocannonLoop(target.port, calls, { connections: scenario.connections, seconds });
+      const result = await alone(world, target, () =>
+        autocannonLoop(target.port, calls, { connections: scenario.connections, seconds }),
+      );
       const spentMs = (await processorTimeMs(target.pid)) - beforeMs;
       const processorUs = (spentMs * 1000) / result.requests;
       const rounds = [{ ...result, processorUs, busy: spentMs / 1000 / result.seconds }];

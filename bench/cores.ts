@@ -1,11 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
+import { descendantsOf } from '../src/demo/servers/processes.ts';
 import { findProgram } from '../src/demo/servers/programs.ts';
 
 /** Processor cores of a run: a server under test never shares its core with the load generator. */
 export interface Cores {
   /** command prefix that pins to the core of the servers under test; empty if pinning is impossible */
   server: string[];
+  /** Moves all processes of a server to the core of the server under test, or to the others. */
+  move(pid: number, to: 'server' | 'others'): Promise<void>;
   sentence: string;
 }
 
@@ -19,12 +22,18 @@ export async function splitCores(): Promise<Cores> {
   if (!taskset || count < 2)
     return {
       server: [],
+      move: async () => {},
       sentence: 'Servers and load generators share all cores: rates are unreliable, processor time is valid.',
     };
   const others = count === 2 ? '1' : `1-${count - 1}`;
-  execFileSync(taskset, ['-a', '-c', '-p', others, String(process.pid)], { stdio: 'ignore' });
+  const pin = (cores: string, pid: number) =>
+    execFileSync(taskset, ['-a', '-c', '-p', cores, String(pid)], { stdio: 'ignore' });
+  pin(others, process.pid);
   return {
     server: [taskset, '-c', '0'],
-    sentence: `Pinned with taskset: the server under test on core 0 alone; load generator, Redis and PostgreSQL on core ${others}.`,
+    move: async (pid, to) => {
+      for (const each of [pid, ...(await descendantsOf(pid))]) pin(to === 'server' ? '0' : others, each);
+    },
+    sentence: `Pinned with taskset: the server under test on core 0 alone; load generator, Redis, PostgreSQL and idle servers on core ${others}.`,
   };
 }

@@ -60,12 +60,27 @@ export function runScenario(
   );
 }
 
+/** Does the work while the target has its core to itself: idle servers wake up, and their memory displaces its own from caches. */
+export async function alone<Result>(
+  { cores }: Pick<World, 'cores'>,
+  { pid }: Target,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  await cores.move(pid, 'server');
+  try {
+    return await work();
+  } finally {
+    await cores.move(pid, 'others');
+  }
+}
+
 /** Runs scenarios on targets in rounds: each pair once a round, except where the target does not support the scenario. */
 export async function runInterleaved(
   world: World,
   pairs: { scenario: Scenario; target: Target }[],
   pace: Pace,
 ): Promise<Cell[]> {
+  for (const { target } of pairs) await world.cores.move(target.pid, 'others');
   const prepared = new Map<Scenario, Prepared>();
   const cells: { cell: Cell; target: Target; of: Prepared }[] = [];
   for (const { scenario, target } of pairs) {
@@ -75,7 +90,7 @@ export async function runInterleaved(
     const { calls, constant } = of;
     if (target.answerWith) await target.answerWith(constant);
     else await verify(target, calls);
-    await of.load(target, warmUpSeconds(scenario, calls), 0);
+    await alone(world, target, () => of.load(target, warmUpSeconds(scenario, calls), 0));
     cells.push({ cell: { scenario: scenario.name, target: target.name, rounds: [] }, target, of });
   }
   const inTurn = cells.toSorted((a, b) => IN_TURN.indexOf(a.target.name) - IN_TURN.indexOf(b.target.name));
@@ -83,19 +98,22 @@ export async function runInterleaved(
     // alternates the direction, so that drift affects all targets equally
     for (const { cell, target, of } of round % 2 === 0 ? inTurn : inTurn.toReversed()) {
       if (prepared.size > 1) await target.answerWith?.(of.constant);
-      const missesBefore = target.adminPort ? await readMisses(target) : 0;
-      const beforeMs = await processorTimeMs(target.pid);
-      const beganAtMs = performance.now();
-      // each round begins elsewhere, so that it does not hit what the last has just read
-      const result = await of.load(target, pace.seconds, Math.floor((of.calls.length * (round + 1)) / 7));
-      const wallMs = performance.now() - beganAtMs;
-      const spentMs = (await processorTimeMs(target.pid)) - beforeMs;
-      cell.rounds.push({
-        ...result,
-        processorUs: (spentMs * 1000) / result.requests,
-        busy: spentMs / Math.min(wallMs, result.seconds * 1000),
-        ...(target.adminPort && { localMisses: (await readMisses(target)) - missesBefore }),
+      const result = await alone(world, target, async () => {
+        const missesBefore = target.adminPort ? await readMisses(target) : 0;
+        const beforeMs = await processorTimeMs(target.pid);
+        const beganAtMs = performance.now();
+        // each round begins elsewhere, so that it does not hit what the last has just read
+        const sent = await of.load(target, pace.seconds, Math.floor((of.calls.length * (round + 1)) / 7));
+        const wallMs = performance.now() - beganAtMs;
+        const spentMs = (await processorTimeMs(target.pid)) - beforeMs;
+        return {
+          ...sent,
+          processorUs: (spentMs * 1000) / sent.requests,
+          busy: spentMs / Math.min(wallMs, sent.seconds * 1000),
+          ...(target.adminPort && { localMisses: (await readMisses(target)) - missesBefore }),
+        };
       });
+      cell.rounds.push(result);
       for (const fault of result.faults) world.say(`  ${cell.scenario}, ${target.name}: ${fault}`);
     }
   }

@@ -111,6 +111,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     const requested = name === 'get' ? targets : targets.filter((target) => target.name !== 'bare');
     const pairs = group.flatMap((scenario) => requested.map((target) => ({ scenario, target })));
     results.cells.push(...(await runInterleaved(world, pairs, pace)));
+    if (name === 'get') await targets.find((target) => target.name === 'bare')?.stop();
   }
   const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe | (Probe | Cell)[]>) => {
     if (!chosen(name, inQuick)) return;

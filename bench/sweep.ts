@@ -1,5 +1,6 @@
 import type { LoadResult } from './load/call.ts';
 import { openLoop } from './load/open.ts';
+import { alone } from './rounds.ts';
 import { SCENARIOS } from './scenarios.ts';
 import type { Target, TargetName } from './targets/target.ts';
 import type { World } from './world.ts';
@@ -21,18 +22,15 @@ const SWEPT: TargetName[] = ['service', 'service-redis', 'nginx', 'fastify'];
 const MAX_P99_US = 500_000;
 
 /** Sends GETs and batches of 1000 at rising fixed rates, all targets at one rate before the next. */
-export async function sweep(
-  { hotels, keys }: World,
-  targets: Target[],
-  seconds: number,
-): Promise<SweepPoint[]> {
+export async function sweep(world: World, targets: Target[], seconds: number): Promise<SweepPoint[]> {
+  const { hotels, keys } = world;
   const points: SweepPoint[] = [];
   for (const [name, rates] of Object.entries(RATES)) {
     const calls = SCENARIOS.find((scenario) => scenario.name === name)!.calls({ hotels, keys });
     const left = new Set(targets.filter((target) => SWEPT.includes(target.name)));
     for (const perSecond of rates) {
       for (const target of left) {
-        const result = await openLoop(target.port, calls, { perSecond, seconds });
+        const result = await alone(world, target, () => openLoop(target.port, calls, { perSecond, seconds }));
         points.push({ scenario: name, target: target.name, perSecond, ...result });
         if (result.p99Us > MAX_P99_US || result.faultCount > 0) left.delete(target);
       }

@@ -1,4 +1,5 @@
 import { closedLoop } from '../load/closed.ts';
+import { alone } from '../rounds.ts';
 import { SCENARIOS } from '../scenarios.ts';
 import { readBuckets } from '../targets/service.ts';
 import type { Target } from '../targets/target.ts';
@@ -9,12 +10,15 @@ const AT_ONCE = 50;
 const METRIC = 'hotel_api_event_loop_delay_seconds';
 
 /** Measures the event-loop delay of the service while fifty clients request batches of 1000 without a pause. */
-export async function eventLoop({ hotels, keys }: World, service: Target, rounds: number): Promise<Probe> {
+export async function eventLoop(world: World, service: Target, rounds: number): Promise<Probe> {
+  const { hotels, keys } = world;
   const calls = SCENARIOS.find(({ name }) => name === 'batch-1000')!.calls({ hotels, keys });
   const ours: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const before = await readBuckets(service, METRIC);
-    const result = await closedLoop(service.port, calls, { connections: AT_ONCE, seconds: 2, from: 0 });
+    const result = await alone(world, service, () =>
+      closedLoop(service.port, calls, { connections: AT_ONCE, seconds: 2, from: 0 }),
+    );
     // what cannot be answered in time is rejected
     const fault = result.faults.find((each) => !each.startsWith('status 503'));
     if (fault) throw new Error(`fifty batches at once: ${fault}`);
