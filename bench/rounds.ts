@@ -29,6 +29,8 @@ export interface Cell {
 export interface Pace {
   rounds: number;
   seconds: number;
+  /** seconds of load before the first round, for servers that have just started; undefined: enough for warm ones */
+  warmUpSeconds?: number;
 }
 
 /** Order of the targets: those compared with each other are neighbours, because the machine's speed drifts. */
@@ -90,7 +92,9 @@ export async function runInterleaved(
     const { calls, constant } = of;
     if (target.answerWith) await target.answerWith(constant);
     else await verify(target, calls);
-    await alone(world, target, () => of.load(target, warmUpSeconds(scenario, calls), 0));
+    await alone(world, target, () =>
+      of.load(target, pace.warmUpSeconds ?? warmUpSeconds(scenario, calls), 0),
+    );
     cells.push({ cell: { scenario: scenario.name, target: target.name, rounds: [] }, target, of });
   }
   const inTurn = cells.toSorted((a, b) => IN_TURN.indexOf(a.target.name) - IN_TURN.indexOf(b.target.name));

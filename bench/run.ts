@@ -143,7 +143,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   await probe('before', false, () => before(world, paceOf('grouped')));
   await probe('deep-page', false, () => deepPage(world, MILLION, 5));
   await probe('collection', false, () => collection(world, service, 5));
-  await probe('partial-cache', false, () => partialCache(world, 5));
+  await probe('partial-cache', false, () => partialCache(world, 9));
 
   const isWhole = !only && !options.beside && !rounds && hotels === USUAL_HOTELS;
   await write(results, out, isWhole ? (quick ? 'quick' : 'latest') : 'partial');
