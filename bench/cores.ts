@@ -34,6 +34,6 @@ export async function splitCores(): Promise<Cores> {
     move: async (pid, to) => {
       for (const each of [pid, ...(await descendantsOf(pid))]) pin(to === 'server' ? '0' : others, each);
     },
-    sentence: `Pinned with taskset: the server under test on core 0 alone; load generator, Redis, PostgreSQL and idle servers on core ${others}.`,
+    sentence: `Pinned with taskset: the server under test on core 0; load generator, Redis and PostgreSQL on core ${others}. Idle servers are there too while small requests are measured, and on core 0 while batches are.`,
   };
 }

@@ -62,7 +62,10 @@ export function runScenario(
   );
 }
 
-/** Does the work while the target has its core to itself: idle servers wake up, and their memory displaces its own from caches. */
+/**
+ * Does the work while the target has its core to itself, and the idle servers share the other one: they wake up, and their
+ * memory displaces that of the target from caches.
+ */
 export async function alone<Result>(
   { cores }: Pick<World, 'cores'>,
   { pid }: Target,
@@ -82,7 +85,11 @@ export async function runInterleaved(
   pairs: { scenario: Scenario; target: Target }[],
   pace: Pace,
 ): Promise<Cell[]> {
-  for (const { target } of pairs) await world.cores.move(target.pid, 'others');
+  // Redis is the bottleneck of batches: idle servers would slow it down
+  const isAlone = pairs.every(({ scenario }) => scenario.small);
+  for (const { target } of pairs) await world.cores.move(target.pid, isAlone ? 'others' : 'server');
+  const during = <Result>(target: Target, work: () => Promise<Result>) =>
+    isAlone ? alone(world, target, work) : work();
   const prepared = new Map<Scenario, Prepared>();
   const cells: { cell: Cell; target: Target; of: Prepared }[] = [];
   for (const { scenario, target } of pairs) {
@@ -92,9 +99,7 @@ export async function runInterleaved(
     const { calls, constant } = of;
     if (target.answerWith) await target.answerWith(constant);
     else await verify(target, calls);
-    await alone(world, target, () =>
-      of.load(target, pace.warmUpSeconds ?? warmUpSeconds(scenario, calls), 0),
-    );
+    await during(target, () => of.load(target, pace.warmUpSeconds ?? warmUpSeconds(scenario, calls), 0));
     cells.push({ cell: { scenario: scenario.name, target: target.name, rounds: [] }, target, of });
   }
   const inTurn = cells.toSorted((a, b) => IN_TURN.indexOf(a.target.name) - IN_TURN.indexOf(b.target.name));
@@ -102,7 +107,7 @@ export async function runInterleaved(
     // alternates the direction, so that drift affects all targets equally
     for (const { cell, target, of } of round % 2 === 0 ? inTurn : inTurn.toReversed()) {
       if (prepared.size > 1) await target.answerWith?.(of.constant);
-      const result = await alone(world, target, async () => {
+      const result = await during(target, async () => {
         const missesBefore = target.adminPort ? await readMisses(target) : 0;
         const beforeMs = await processorTimeMs(target.pid);
         const beganAtMs = performance.now();
