@@ -19,8 +19,13 @@ export interface RedisBatchWasm {
   readonly HITS: Global;
   readonly HITS_BYTES: Global;
   init(a: bigint, b: bigint, c: bigint, d: bigint): void;
-  requestPointers(length: number, namespace: number, prefixLength: number): number;
-  requestPointersOfElements(count: number, namespace: number, prefixLength: number): number;
+  requestPointers(length: number, namespace: number, prefixLength: number, isFiltered: number): number;
+  requestPointersOfElements(
+    count: number,
+    namespace: number,
+    prefixLength: number,
+    isFiltered: number,
+  ): number;
   requestEntries(
     count: number,
     length: number,

@@ -1,12 +1,9 @@
-import { once } from 'node:events';
-import { connect } from 'node:net';
-import { createInterface } from 'node:readline';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { closeAtEnd } from '../support/cleanup.ts';
 import type { HttpResponse } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
+import { monitorRedis, type RedisCommand } from '../support/redis-monitor.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis');
@@ -27,8 +24,7 @@ let service: Service;
 /** another instance, whose clients have no collection */
 let other: Service;
 let key: string;
-/** what Redis has received, and from which connection */
-let commands: { line: string; from: string }[];
+let commands: RedisCommand[];
 let hotels = 10_000;
 let syncs = 0;
 
@@ -42,27 +38,8 @@ beforeAll(async () => {
     members.map(({ id }) => id),
   );
   key = await insertKey(service.sql, ['registry'], 'some');
-  commands = await monitor(service.redisDatabase!.url);
+  commands = await monitorRedis(service.redisDatabase!.url);
 });
-
-/** Returns what Redis receives for this database from now on, in the order of its receipt. */
-async function monitor(url: string): Promise<typeof commands> {
-  const { hostname, port, pathname } = new URL(url);
-  // ioredis 6 throws if commands arrive while its monitor starts
-  const socket = connect(Number(port), hostname);
-  closeAtEnd('monitor of Redis', async () => {
-    socket.destroy();
-  });
-  socket.write('MONITOR\r\n');
-  const lines = createInterface(socket);
-  await once(lines, 'line');
-  const received: typeof commands = [];
-  lines.on('line', (line) => {
-    const [, database, from, text] = /^\+\S+ \[(\d+) (\S+)\] (.*)$/.exec(line) ?? [];
-    if (database === pathname.slice(1)) received.push({ line: text!.replaceAll('"', ''), from: from! });
-  });
-  return received;
-}
 
 function hotelOf(i: number) {
   return { id: `h${i}`, channel_id: `c${i}`, registry_id: i };

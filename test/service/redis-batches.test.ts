@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { randomFrom } from '../../bench/draws.ts';
+import { insertHotels } from '../support/hotel.ts';
 import { needs } from '../support/needs.ts';
+import { monitorRedis, type RedisCommand } from '../support/redis-monitor.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('redis');
@@ -8,6 +10,7 @@ await needs('redis');
 const HOTELS = 1_500;
 
 let service: Service;
+let commands: RedisCommand[];
 /** by number, as a GET by id returns it */
 const bodies: Record<'full' | 'narrow', Map<number, string>> = { full: new Map(), narrow: new Map() };
 
@@ -23,6 +26,7 @@ beforeAll(async () => {
     description: 'Zimmer mit Aussicht. '.repeat(i % 101 === 0 ? 5_000 : i % 40),
   }));
   service = await startService({ hotels, env: { L1_MAX_BYTES: '0' } });
+  commands = await monitorRedis(service.redisDatabase!.url);
   for (const key of ['full', 'narrow'] as const) {
     for (let offset = 0; offset < HOTELS; offset += 100) {
       const { text } = await service.get(`/hotels?limit=100&offset=${offset}`, { key });
@@ -55,6 +59,28 @@ async function sendDrawn(seed: number): Promise<number> {
 const lookups = (result: string) =>
   service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result });
 
+/** Returns the names of the hotels with these channel ids. */
+async function namesOf(channelIds: string[]): Promise<string[]> {
+  const response = await service.post('/hotels/channel/batch', { channel_ids: channelIds });
+  return response.json().map(({ name }: { name: string }) => name);
+}
+
+/** Returns how many pointers and entries a task reads from Redis. */
+async function readsOf(task: () => Promise<unknown>): Promise<{ pointers: number; entries: number }> {
+  const sync = async () => {
+    const word = `sync-${commands.length}`;
+    await service.redis!.echo(word);
+    await expect.poll(() => commands.some(({ line }) => line.includes(word))).toBe(true);
+  };
+  await sync();
+  const before = commands.length;
+  await task();
+  await sync();
+  const keys = commands.slice(before).flatMap(({ line }) => (/^MGET /i.test(line) ? line.split(' ') : []));
+  const count = (letter: string) => keys.filter((key) => key.includes(`:${letter}:`)).length;
+  return { pointers: count('c'), entries: count('h') };
+}
+
 const seeds = Array.from({ length: 60 }, (_, i) => i + 1);
 
 describe('batches without a local cache', () => {
@@ -76,6 +102,40 @@ describe('batches without a local cache', () => {
     await send();
     await expect.poll(nothingMissed).toBe(0);
     expect((await send()).json().length).toBe(all.length);
+  });
+
+  it('ask for each pointer once, and show changes of their hotels', async () => {
+    const ids = Array.from({ length: 1_000 }, (_, i) => `pointed-${i}`);
+    await insertHotels(
+      service.sql,
+      ids.map((id) => ({ id, channel_id: id })),
+    );
+    const send = () => namesOf(ids);
+    // the first batches load what Redis does not have yet
+    await expect.poll(() => readsOf(send)).toEqual({ pointers: 0, entries: ids.length });
+    await service.sql`update hotels set name = 'Renamed' where id = 'pointed-7'`;
+    await expect.poll(async () => (await send())[7]).toBe('Renamed');
+  });
+
+  it('follow an id to another hotel, to none and back', async () => {
+    await insertHotels(service.sql, [
+      { id: 'a', name: 'A', channel_id: 'left' },
+      { id: 'b', name: 'B', channel_id: 'right' },
+    ]);
+    const send = () => namesOf(['left', 'right']);
+    const move = (id: string, to: string | null) =>
+      service.sql`update hotels set channel_id = ${to} where id = ${id}`;
+    expect(await send()).toEqual(['A', 'B']);
+    await expect.poll(() => readsOf(send)).toEqual({ pointers: 0, entries: 2 });
+    await move('a', null);
+    await expect.poll(send).toEqual(['B']);
+    await move('b', 'left');
+    await expect.poll(send).toEqual(['B']);
+    await move('a', 'right');
+    await expect.poll(send).toEqual(['B', 'A']);
+    await expect.poll(() => readsOf(send)).toEqual({ pointers: 0, entries: 2 });
+    await service.sql`delete from hotels where id = 'a'`;
+    await expect.poll(send).toEqual(['B']);
   });
 
   it('are correct while the connections to Redis are repeatedly closed', async () => {

@@ -31,7 +31,7 @@ function pointTo(ids: (string | null | undefined)[]): Wanted {
   const { wasm, bytes, words } = memory;
   const body = Buffer.from(JSON.stringify({ channel_ids: ids.map((_, i) => `ch-${i}`) }));
   bytes.set(body, wasm.INPUT.value);
-  const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'));
+  const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'), 1);
   const table = memory.takeWanted();
   const values = ids.map((id) => (id === undefined ? '' : id === null ? '-' : `>${id}`));
   let at = 0;

@@ -4,7 +4,7 @@ import type { Ids } from '../arena/batch-lookup.ts';
 import { AddressSpace } from './address-space.ts';
 
 /** End of src/wasm/assembly/redis-batch/layout.ts. A page becomes resident when it is used. */
-const MEMORY_BYTES = 0x8500000;
+const MEMORY_BYTES = 0x8f00000;
 /** The first bytes for hits contain the bracket of a response without any. */
 const BRACKET_BYTES = 64;
 const OPEN = 0x5b;

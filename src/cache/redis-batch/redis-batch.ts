@@ -1,7 +1,7 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
 import { LETTER, type Namespace, NUMBER } from '../../hotels/namespace.ts';
-import type { ReplyReader, Values } from '../../redis/reply-parser.ts';
+import type { ReplyReader } from '../../redis/reply-parser.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import { HASH_SEED } from '../../wasm/load.ts';
 import type { BatchLookup, Ids } from '../arena/batch-lookup.ts';
@@ -92,10 +92,11 @@ export class RedisBatchReader {
     if (!this.#isFeedUp() || body.length > wasm.INPUT_BYTES.value) return undefined;
     bytes.set(body, wasm.INPUT.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
-    const count = wasm.requestPointers(body.length, NUMBER[namespace], prefixLength);
+    const isFiltered = visible ? 1 : 0;
+    const count = wasm.requestPointers(body.length, NUMBER[namespace], prefixLength, isFiltered);
     if (count === NOT_READ || count === 0) return undefined;
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted());
-    return this.#answer(wanted, this.#memory.takeCommand(), view, finish, visible);
+    return this.#answer(wanted, view, finish, visible);
   }
 
   /**
@@ -116,28 +117,30 @@ export class RedisBatchReader {
     if (!hits) return undefined;
     lookup.copyMisses(bytes, words, wasm.INPUT.value, wasm.ELEMENTS.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
-    const count = wasm.requestPointersOfElements(lookup.misses, NUMBER[namespace], prefixLength);
+    const isFiltered = visible ? 1 : 0;
+    const count = wasm.requestPointersOfElements(lookup.misses, NUMBER[namespace], prefixLength, isFiltered);
     if (count === NOT_READ) {
       this.#memory.releaseHits(hits);
       return undefined;
     }
     const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), hits);
-    return this.#answer(wanted, this.#memory.takeCommand(), view, finish, visible);
+    return this.#answer(wanted, view, finish, visible);
   }
 
-  async #answer(
-    wanted: Wanted,
-    command: Buffer,
-    view: View,
-    finish: Finish,
-    visible: Ids | undefined,
-  ): Promise<void> {
+  /** Completes the batch whose command for pointers is in the memory. */
+  async #answer(wanted: Wanted, view: View, finish: Finish, visible: Ids | undefined): Promise<void> {
     const began = this.#recent.position;
+    const requested = this.#memory.result(2);
     let pointed: Pointed | undefined;
-    const pointers = new PointersReader(this.#memory, (values) => {
-      pointed = this.#requestEntries(wanted, values, visible);
-    });
-    await this.#send(command, wanted.count, pointers);
+    if (requested === 0) {
+      pointed = this.#requestEntries(wanted, visible);
+    } else {
+      const pointers = new PointersReader(this.#memory, ({ places }) => {
+        this.#memory.words.set(places, this.#memory.wasm.PLACES.value / 4);
+        pointed = this.#requestEntries(wanted, visible);
+      });
+      await this.#send(this.#memory.takeCommand(), requested, pointers);
+    }
     if (!pointed) return finish(this.#leaveGaps(wanted));
 
     const { absent } = pointed;
@@ -194,15 +197,10 @@ export class RedisBatchReader {
     return this.#redis.sendMget(command, keys, reader, () => this.#memory.pool.release(command));
   }
 
-  /** Follows the pointers in the memory. */
-  #requestEntries(
-    { namespace, count, table, hits }: Wanted,
-    { places }: Values,
-    visible: Ids | undefined,
-  ): Pointed {
-    const { wasm, bytes, words } = this.#memory;
+  /** Follows the known pointers and those in the memory. */
+  #requestEntries({ namespace, count, table, hits }: Wanted, visible: Ids | undefined): Pointed {
+    const { wasm, bytes } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
-    words.set(places, wasm.PLACES.value / 4);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf('id'));
     this.#memory.visible = visible;
     const named = wasm.requestEntries(count, table.length, NUMBER[namespace], prefixLength, visible ? 1 : 0);

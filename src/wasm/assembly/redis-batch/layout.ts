@@ -28,3 +28,6 @@ export const CHANGES_SLOTS: u32 = 0x80000;
 /** Arrays of the local hits of waiting batches, without their closing brackets: each body ends with a comma. */
 export const HITS: usize = 0x4500000;
 export const HITS_BYTES: u32 = 0x4000000;
+/** Sets of pointer-cache.ts, 160 bytes each: 10 MiB for 262,144 pointers. */
+export const POINTER_CACHE: usize = HITS + HITS_BYTES;
+export const POINTER_SETS: u32 = 0x10000;

@@ -7,7 +7,18 @@ import { hashOf } from '../hash';
 import { hasChanged } from './changes';
 import { addKey, beginCommand, commandLength } from './command';
 import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
-import { GAP, keyLengthOf, keyOf, NOTHING, setId, setKey, WANTED_BYTES } from './wanted';
+import { copyId, prefetch, rememberId } from './pointer-cache';
+import {
+  GAP,
+  keyLengthOf,
+  keyOf,
+  knownIdOf,
+  NOTHING,
+  setId,
+  setKey,
+  setKnownId,
+  WANTED_BYTES,
+} from './wanted';
 
 /** Returns true if the hotel whose id has this hash may be in the response. */
 declare function isVisible(low: u32, high: u32): bool;
@@ -22,18 +33,25 @@ const POINTER: u8 = 0x3e;
 const ABSENCE: u8 = 0x2d;
 
 /**
- * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. Returns the number of
- * distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length of the command, of the table.
+ * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. Known pointers are not
+ * requested, unless `isFiltered`: the time of a lookup must not reveal that another API key has read a hotel. Returns the
+ * number of distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length of the command, of the
+ * table, number of requested pointers.
  */
-export function requestPointers(length: u32, namespace: u32, prefixLength: u32): u32 {
+export function requestPointers(length: u32, namespace: u32, prefixLength: u32, isFiltered: bool): u32 {
   const count = readBody(length, namespace === REGISTRY);
   if (count < 0) return NOT_READ;
   for (let i: u32 = 0; i < <u32>count; i++) store<u32>(ELEMENTS + <usize>i * ELEMENT_BYTES, FIRST_PLACE, 12);
-  return requestPointersOfElements(count, namespace, prefixLength);
+  return requestPointersOfElements(count, namespace, prefixLength, isFiltered);
 }
 
 /** Does the same for `count` elements whose keys stand in the memory, each with its place among the local hits. */
-export function requestPointersOfElements(count: u32, namespace: u32, prefixLength: u32): u32 {
+export function requestPointersOfElements(
+  count: u32,
+  namespace: u32,
+  prefixLength: u32,
+  isFiltered: bool,
+): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
   let wanted: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
@@ -42,17 +60,24 @@ export function requestPointersOfElements(count: u32, namespace: u32, prefixLeng
     const keyLength = load<u32>(element, 4);
     if (keyLength === 0 || keyLength > (namespace === REGISTRY ? SURE_DIGITS : MAX_KEY_BYTES))
       return NOT_READ;
-    if (isFirst(namespace, key, keyLength, wanted)) {
+    const hash = hashOf(namespace, key, keyLength);
+    if (isFirst(hash, key, keyLength, wanted)) {
       // moved over the repeated elements before it
       const place = ELEMENTS + <usize>wanted * ELEMENT_BYTES;
       store<u32>(place, <u32>key);
       store<u32>(place, keyLength, 4);
       store<u32>(place, load<u32>(element, 12), 12);
+      store<u64>(PLACES + <usize>wanted * 8, hash);
       wanted++;
     }
   }
-  beginCommand(wanted);
+  if (!isFiltered) {
+    let read: u32 = 0;
+    for (let i: u32 = 0; i < wanted; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
+    store<u32>(RESULT, read, 12);
+  }
   let place = wanted * WANTED_BYTES;
+  let requested: u32 = 0;
   for (let i: u32 = 0; i < wanted; i++) {
     const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
     const key: usize = load<u32>(element);
@@ -60,15 +85,26 @@ export function requestPointersOfElements(count: u32, namespace: u32, prefixLeng
     setKey(SCRATCH, i, place, keyLength, load<u32>(element, 12));
     memory.copy(SCRATCH + place, key, keyLength);
     place += keyLength;
-    addKey(prefixLength, key, keyLength);
+    const idLength = isFiltered ? 0 : copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1);
+    if (idLength === 0) {
+      requested++;
+      continue;
+    }
+    store<u8>(SCRATCH + place, <u8>idLength);
+    setKnownId(SCRATCH, i, place);
+    place += 1 + idLength;
   }
+  beginCommand(requested);
+  for (let i: u32 = 0; i < wanted; i++)
+    if (knownIdOf(SCRATCH, i) === 0) addKey(prefixLength, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i));
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);
+  store<u32>(RESULT, requested, 8);
   return wanted;
 }
 
-function isFirst(namespace: u32, key: usize, length: u32, number: u32): bool {
-  let slot = <u32>(hashOf(namespace, key, length) >> 32) & (SEEN_SLOTS - 1);
+function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
+  let slot = <u32>(hash >> 32) & (SEEN_SLOTS - 1);
   while (true) {
     const at = SEEN + slot * 2;
     const held: u32 = load<u16>(at);
@@ -89,7 +125,7 @@ function isVisibleId(id: usize, length: u32): bool {
 
 /**
  * Reads the pointers at POINTERS, located by PLACES, into the table of `count` records and `length` bytes at SCRATCH,
- * and writes the MGET of their entries. `isFiltered`: hotels for which `isVisible` returns false stay gaps, like absent
+ * and writes the MGET of the entries of these and of the known ids. `isFiltered`: hotels for which `isVisible` returns false stay gaps, like absent
  * ones, so that nothing tells them apart. Returns the number of entries. RESULT: length of the command, length of the table,
  * number of absent keys.
  */
@@ -103,9 +139,17 @@ export function requestEntries(
   let place = length;
   let named: u32 = 0;
   let absent: u32 = 0;
+  let at = PLACES;
   for (let i: u32 = 0; i < count; i++) {
-    const value = POINTERS + load<u32>(PLACES + i * 8);
-    const valueLength = load<i32>(PLACES + i * 8, 4);
+    const known = knownIdOf(SCRATCH, i);
+    if (known !== 0) {
+      setId(SCRATCH, i, <u32>(known + 1 - SCRATCH), load<u8>(known));
+      named++;
+      continue;
+    }
+    const value = POINTERS + load<u32>(at);
+    const valueLength = load<i32>(at, 4);
+    at += 8;
     if (valueLength < 1) continue;
     const mark = load<u8>(value);
     if (mark === ABSENCE && valueLength === 1) {
@@ -117,6 +161,7 @@ export function requestEntries(
       if (isFiltered && !isVisibleId(value + 1, valueLength - 1)) continue;
       setId(SCRATCH, i, place, valueLength - 1);
       memory.copy(SCRATCH + place, value + 1, valueLength - 1);
+      rememberId(hashOf(namespace, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i)), value + 1, valueLength - 1);
       place += valueLength - 1;
       named++;
     } else setId(SCRATCH, i, 0, GAP);

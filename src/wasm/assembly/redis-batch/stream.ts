@@ -24,8 +24,10 @@ import {
   VALID_UNTIL,
   VERSION_AT,
 } from '../entry';
+import { hashOf } from '../hash';
 import { hasChangedTo } from './changes';
 import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
+import { forgetId } from './pointer-cache';
 import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
 import { xxh64 } from './xxh64';
 
@@ -191,6 +193,8 @@ function addGap(number: u32): void {
   takeHits(hitsPlaceOf(STREAMED, number));
   writeGap(GAPS + gaps * GAP_BYTES, number, <u32>(output - OUTPUT));
   gaps++;
+  // its pointer may be wrong
+  forgetId(hashOf(namespace, keyOf(STREAMED, number), keyLengthOf(STREAMED, number)));
 }
 
 /** Adds the body of an entry to the response. Returns false if the entry does not match or space is short. */

@@ -4,6 +4,9 @@
  *     0  u32  offset of the key    4  u32  its length
  *     8  u32  offset of the id    12  u32  its length, or GAP or NOTHING
  *    16  u32  offset in the local hits at which its body belongs
+ *
+ * Before the pointers arrive, every key is a GAP. The offset of the id is then 0, or that of a known id: a byte with its
+ * length, followed by its text.
  */
 export const WANTED_BYTES: u32 = 20;
 /** Marks, in the place of the id's length, a key that Redis does not resolve. */
@@ -36,8 +39,19 @@ export function idLengthOf(table: usize, i: u32): u32 {
 export function setKey(table: usize, i: u32, place: u32, length: u32, hitsPlace: u32): void {
   store<u32>(table + i * WANTED_BYTES, place);
   store<u32>(table + i * WANTED_BYTES, length, 4);
+  store<u32>(table + i * WANTED_BYTES, 0, 8);
   store<u32>(table + i * WANTED_BYTES, GAP, 12);
   store<u32>(table + i * WANTED_BYTES, hitsPlace, 16);
+}
+
+/** Returns the address of the known id's length, 0 if the id is not known. */
+export function knownIdOf(table: usize, i: u32): usize {
+  const place = load<u32>(table + i * WANTED_BYTES, 8);
+  return place === 0 ? 0 : table + place;
+}
+
+export function setKnownId(table: usize, i: u32, place: u32): void {
+  store<u32>(table + i * WANTED_BYTES, place, 8);
 }
 
 export function setId(table: usize, i: u32, place: u32, length: u32): void {

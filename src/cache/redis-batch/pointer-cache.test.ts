@@ -1,0 +1,124 @@
+import { describe, expect, it } from 'vitest';
+import { EntryStream } from './entry-stream.ts';
+import { RedisBatchMemory } from './memory.ts';
+import { Wanted } from './wanted.ts';
+
+const CHANNEL = 1;
+/** `POINTER_SETS` sets of four, see src/wasm/assembly/redis-batch/layout.ts */
+const CAPACITY = 262_144;
+/** random, and the same in each run */
+const SEED = [
+  0x9d3f_71c2_5ab0_e86dn,
+  0x4be1_0f96_d327_c85bn,
+  0xe27a_883d_160f_94b1n,
+  0x35c6_d90b_f2e4_7a1fn,
+] as const;
+
+function open() {
+  const memory = new RedisBatchMemory();
+  const { wasm, bytes, words } = memory;
+  wasm.init(...SEED);
+  const keysOf = (command: Buffer, prefix: string) =>
+    command
+      .toString()
+      .split('\r\n')
+      .filter((line) => line.startsWith(prefix))
+      .map((line) => line.slice(prefix.length));
+
+  /** Requests a batch; `idOf` is what Redis holds. Returns the requested pointers, and the table and requested ids. */
+  function point(keys: string[], idOf: (key: string) => string, isFiltered = false) {
+    const body = Buffer.from(JSON.stringify({ channel_ids: keys }));
+    bytes.set(body, wasm.INPUT.value);
+    memory.visible = { hasHash: () => true } as never;
+    const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'), isFiltered ? 1 : 0);
+    const requested = keysOf(memory.takeCommand(), '7:c:');
+    expect(requested).toHaveLength(memory.result(2));
+    const table = memory.takeWanted();
+    // until the pointers are there, the reader would have to load all of them
+    expect(new Wanted('channel', count, table).gaps()).toEqual(keys);
+    let at = 0;
+    for (const [i, key] of requested.entries()) {
+      const length = bytes.write(`>${idOf(key)}`, wasm.POINTERS.value + at);
+      words.set([at, length], wasm.PLACES.value / 4 + 2 * i);
+      at += length;
+    }
+    bytes.set(table, wasm.SCRATCH.value);
+    const named = wasm.requestEntries(
+      count,
+      table.length,
+      CHANNEL,
+      memory.writePrefix('7:h:'),
+      isFiltered ? 1 : 0,
+    );
+    expect(named).toBe(keys.length);
+    const wanted = new Wanted('channel', count, memory.takeWanted());
+    return { requested, ids: keysOf(memory.takeCommand(), '7:h:'), wanted };
+  }
+  return { memory, point };
+}
+
+const batch = (number: number) => Array.from({ length: 1_000 }, (_, i) => `CH${number * 1_000 + i}`);
+const idOf = (key: string) => `htl_${key.slice(2)}`;
+
+describe('pointers of earlier batches', () => {
+  it('are hardly ever requested again', () => {
+    const { point } = open();
+    for (let i = 0; i < 50; i++) expect(point(batch(i), idOf).requested).toEqual(batch(i));
+    let repeated = 0;
+    for (let i = 0; i < 50; i++) {
+      const { requested, ids } = point(batch(i), idOf);
+      repeated += requested.length;
+      expect(ids).toEqual(batch(i).map(idOf));
+    }
+    // of 50,000 keys, few have a set with more than four
+    expect(repeated).toBeLessThan(200);
+  });
+
+  it('are replaced beyond the capacity, and never mixed up', () => {
+    const { point } = open();
+    const batches = Array.from({ length: 400 }, (_, i) => batch(i));
+    for (const keys of batches) point(keys, idOf);
+    let known = 0;
+    for (const keys of batches) {
+      const { requested, ids } = point(keys, idOf);
+      known += keys.length - requested.length;
+      expect(ids).toEqual(keys.map(idOf));
+    }
+    expect(known).toBeGreaterThan(CAPACITY / 4);
+    expect(known).toBeLessThanOrEqual(CAPACITY);
+  });
+
+  it('of one batch may be known in part', () => {
+    const { point } = open();
+    point(['CH1', 'CH3'], idOf);
+    const { requested, ids } = point(['CH4', 'CH3', 'CH2', 'CH1'], idOf);
+    expect(requested).toEqual(['CH4', 'CH2']);
+    expect(ids).toEqual(['htl_4', 'htl_3', 'htl_2', 'htl_1']);
+  });
+
+  it('are requested for a filtered batch, known or not', () => {
+    const { point } = open();
+    point(['CH1'], idOf);
+    expect(point(['CH1', 'CH2'], idOf, true).requested).toEqual(['CH1', 'CH2']);
+  });
+
+  it('are requested each time for ids of more than 36 bytes', () => {
+    const { point } = open();
+    const longIdOf = (key: string) => key.padEnd(key === 'CH1' ? 36 : 37, 'x');
+    point(['CH1', 'CH2'], longIdOf);
+    const { requested, ids } = point(['CH1', 'CH2'], longIdOf);
+    expect(requested).toEqual(['CH2']);
+    expect(ids).toEqual(['CH1', 'CH2'].map(longIdOf));
+  });
+
+  it('are requested again after their entry was missing or invalid', () => {
+    const { memory, point } = open();
+    const keys = ['CH1', 'CH2', 'CH3'];
+    const { wanted } = point(keys, idOf);
+    const stream = new EntryStream(memory, wanted, 'full', () => {});
+    stream.take(Buffer.from('*3\r\n$-1\r\n$3\r\nxyz\r\n$-1\r\n'), 0);
+    stream.complete();
+    expect(point(keys, idOf).requested).toEqual(keys);
+    expect(point(keys, idOf).requested).toEqual([]);
+  });
+});
