@@ -10,6 +10,8 @@ import { redisUrlOf, type World } from '../world.ts';
 /** The last commit that compressed each response anew, in chunks of 16 KiB, and queried each page of the list. */
 const BEFORE = 'd6d84e8^';
 const REDIS_DATABASE = 10;
+/** Both services have just started. */
+const WARM_UP_SECONDS = 4;
 const COMPARED = ['batch-1000-go', 'page-20-go'];
 
 /** Requests compressed batches and pages from the service before those were made faster, and from the present one. */
@@ -34,7 +36,10 @@ export async function before(world: World, pace: Pace): Promise<Cell[]> {
     const [old, present] = await Promise.all(pair.map(({ port }) => bodyOf(port, call!)));
     world.say(`  ${scenario.name}: ${old!.length} bytes before, ${present!.length} now`);
     if (present!.length > old!.length) throw new Error(`${scenario.name} became larger`);
-    for (const cell of await runScenario(world, scenario, [...pair], pace))
+    for (const cell of await runScenario(world, scenario, [...pair], {
+      ...pace,
+      warmUpSeconds: WARM_UP_SECONDS,
+    }))
       cells.push({ ...cell, scenario: `before-${cell.scenario}` });
   }
   for (const target of pair) await target.stop();
