@@ -198,6 +198,13 @@ export function operationsOn(
           () => joinBodies(found, view),
         ),
       );
+    if (batchLookup.hits === keys.length)
+      return exchange.ok(
+        batchLookup.output,
+        listTagOf(batchLookup.joinedTags(view)),
+        headers,
+        compressedPages,
+      );
     const tags = batchLookup.tags(view);
     if (batchLookup.misses === 0) return send(tags, () => batchLookup.output);
     const partial = batchLookup.takePartial();

@@ -3,7 +3,7 @@ import { type Namespace, NUMBER } from '../../hotels/namespace.ts';
 import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
 import { HASH_SEED } from '../../wasm/load.ts';
 import { BatchLookup, type Ids, NOT_READ } from './batch-lookup.ts';
-import { writeKey } from './key-bytes.ts';
+import { MAX_KEY_BYTES, writeKey } from './key-bytes.ts';
 import { RECORD_HEADER_BYTES, tagAt } from './tag.ts';
 
 /** Results of `find` beside the ref of a hit. */
@@ -259,19 +259,28 @@ export class CacheArena {
     wallMs = nowMs,
   ): BatchLookup {
     if (keys.length > MAX_KEYS) throw new RangeError(`${keys.length} keys in one batch`);
-    let at = this.#input;
-    let word = this.#wasm.ELEMENTS.value / 4;
-    for (const key of keys) {
-      const length = writeKey(this.#bytes, key, at);
-      this.#words[word] = at;
-      this.#words[word + 1] = length;
-      word += 4;
-      at += length;
-    }
+    this.#writeKeys(keys);
     const isFull = view === 'full' ? 1 : 0;
     const number = NUMBER[namespace];
     const status = this.#wasm.gatherElements(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs);
     return this.#batchLookup.take(status, keys);
+  }
+
+  /** Writes keys to the input, and their places to the elements. */
+  #writeKeys(keys: readonly string[]): void {
+    const joined = keys.join('');
+    // all at once if they are plain: a character of ASCII is a byte, every other one is more
+    const isPlain =
+      this.#bytes.write(joined, this.#input, this.#inputBytes) === joined.length && !joined.includes('\0');
+    let at = this.#input;
+    let word = this.#wasm.ELEMENTS.value / 4;
+    for (const key of keys) {
+      const written = isPlain ? key.length : writeKey(this.#bytes, key, at);
+      this.#words[word] = at;
+      this.#words[word + 1] = written > MAX_KEY_BYTES ? 0 : written;
+      word += 4;
+      at += written;
+    }
   }
 
   stats(): ArenaStats {

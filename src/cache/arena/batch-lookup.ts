@@ -2,7 +2,7 @@ import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
-import { tagAt } from './tag.ts';
+import { TAG_BYTES, tagAt, tagStart } from './tag.ts';
 
 /** Ref of an element that is not cached, and of one that adds nothing to the response. */
 const MISSED = 0;
@@ -95,6 +95,19 @@ export class BatchLookup {
       tags.push(ref > 1 ? tagAt(this.#bytes, ref, view) : undefined);
     }
     return tags;
+  }
+
+  /** Returns the tags of the hits in the requested order, one after the other. */
+  joinedTags(view: View): Buffer {
+    const joined = Buffer.allocUnsafe(this.hits * TAG_BYTES);
+    let at = 0;
+    for (let i = 0; i < this.#asked; i++) {
+      const ref = this.#words[this.#elements + i * 4 + 3]!;
+      if (ref <= NOTHING) continue;
+      const start = tagStart(ref, view);
+      for (let byte = start; byte < start + TAG_BYTES; byte++) joined[at++] = this.#bytes[byte]!;
+    }
+    return joined;
   }
 
   /**

@@ -1,6 +1,7 @@
 import { charCodeAt } from '../../lib/char-code-at.ts';
 
-const MAX_KEY_BYTES = 255;
+/** Maximum length of the key of a record. */
+export const MAX_KEY_BYTES = 255;
 const encoder = new TextEncoder();
 
 /**
