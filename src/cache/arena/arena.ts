@@ -269,9 +269,11 @@ export class CacheArena {
   /** Writes keys to the input, and their places to the elements. */
   #writeKeys(keys: readonly string[]): void {
     const joined = keys.join('');
-    // all at once if they are plain: a character of ASCII is a byte, every other one is more
+    // all at once if they are plain: a character of ASCII is a byte, every other one takes two or three
     const isPlain =
-      this.#bytes.write(joined, this.#input, this.#inputBytes) === joined.length && !joined.includes('\0');
+      3 * joined.length <= this.#inputBytes &&
+      this.#bytes.write(joined, this.#input) === joined.length &&
+      !joined.includes('\0');
     let at = this.#input;
     let word = this.#wasm.ELEMENTS.value / 4;
     for (const key of keys) {

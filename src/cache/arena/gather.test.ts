@@ -105,6 +105,17 @@ describe('the body of a batch request', () => {
     expect(() => arena.gatherKeys('id', Array(1001).fill('a'), 'full', NOW_MS)).toThrow(RangeError);
   });
 
+  it('never shifts keys, however long they are together', () => {
+    for (const length of [1_000, 87_381, 87_382, 262_143, 262_144, 300_000]) {
+      const keys = ['éc', 'h-1?'];
+      let rest = length - keys.join('').length;
+      for (; rest > 0; rest -= 400) keys.push('x'.repeat(Math.min(400, rest)));
+      const { hits, misses } = arena.gatherKeys('channel', keys, 'full', NOW_MS);
+      expect([length, hits, misses]).toEqual([length, 0, keys.length]);
+    }
+    expect(arena.gatherKeys('channel', ['é', 'ch-1', '\0', 'ch-2'], 'full', NOW_MS).hits).toBe(2);
+  });
+
   it('yields the same as its parsed ids, for any bytes', () => {
     const element = fc.oneof(
       fc.string({ unit: 'binary-ascii', maxLength: 40 }),
