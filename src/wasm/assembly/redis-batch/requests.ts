@@ -27,10 +27,17 @@ const REGISTRY: u32 = 2;
 const NOT_READ: u32 = 0xffffffff;
 /** Number of digits that are always below 2^63. */
 const SURE_DIGITS: u32 = 18;
+/**
+ * One of this number of batches requests its pointers although they are known. A pointer that is never read would be the
+ * first to be evicted by a full Redis, and then missing to other processes and to single reads.
+ */
+const REFRESH_ONE_OF: u32 = 64;
 /** Where bodies belong if there are no local hits: behind the bracket. */
 const FIRST_PLACE: u32 = 1;
 const POINTER: u8 = 0x3e;
 const ABSENCE: u8 = 0x2d;
+
+let batches: u32 = 0;
 
 /**
  * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. Known pointers are not
@@ -71,7 +78,8 @@ export function requestPointersOfElements(
       wanted++;
     }
   }
-  if (!isFiltered) {
+  const usesKnown = !isFiltered && ++batches % REFRESH_ONE_OF !== 0;
+  if (usesKnown) {
     let read: u32 = 0;
     for (let i: u32 = 0; i < wanted; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
     store<u32>(RESULT, read, 12);
@@ -85,7 +93,7 @@ export function requestPointersOfElements(
     setKey(SCRATCH, i, place, keyLength, load<u32>(element, 12));
     memory.copy(SCRATCH + place, key, keyLength);
     place += keyLength;
-    const idLength = isFiltered ? 0 : copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1);
+    const idLength = !usesKnown ? 0 : copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1);
     if (idLength === 0) {
       requested++;
       continue;

@@ -131,7 +131,7 @@ export function takeChunk(length: u32): u32 {
     const isTooLarge = valueLength > <i32>(REPLY_BYTES / 2);
     if (behind > end && !isTooLarge) return keep(at, end);
     advance();
-    if (valueLength < 0 || isTooLarge || !add(value, valueLength)) addGap(next);
+    if (valueLength < 0 || isTooLarge || !add(value, valueLength)) reject();
     next++;
     missing--;
     at = behind;
@@ -193,8 +193,12 @@ function addGap(number: u32): void {
   takeHits(hitsPlaceOf(STREAMED, number));
   writeGap(GAPS + gaps * GAP_BYTES, number, <u32>(output - OUTPUT));
   gaps++;
-  // its pointer may be wrong
-  forgetId(hashOf(namespace, keyOf(STREAMED, number), keyLengthOf(STREAMED, number)));
+}
+
+/** Leaves a gap for the present record, whose pointer may be wrong. */
+function reject(): void {
+  addGap(next);
+  forgetId(hashOf(namespace, keyOf(STREAMED, next), keyLengthOf(STREAMED, next)));
 }
 
 /** Adds the body of an entry to the response. Returns false if the entry does not match or space is short. */
