@@ -128,9 +128,12 @@ it('a key that fills the queue for PostgreSQL causes no rejection for another', 
     });
     // one query runs, and four may wait
     await expect.poll(rejected).toBe(12 - 5);
-    single = small.get('/hotels/nobody', { key: other });
     const waiting = () => small.metric('hotel_api_postgres_queries_waiting');
-    await expect.poll(waiting).toBe(5);
+    // a query of the background may wait too
+    const queued = await waiting();
+    expect(queued).toBeGreaterThanOrEqual(4);
+    single = small.get('/hotels/nobody', { key: other });
+    await expect.poll(waiting).toBeGreaterThan(queued);
   });
   expect((await single!).status).toBe(404);
   const statuses = (await Promise.all(batches)).map(({ status }) => status);
