@@ -41,7 +41,8 @@ let batches: u32 = 0;
 
 /**
  * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. Known pointers are not
- * requested, unless `isFiltered`: the time of a lookup must not reveal that another API key has read a hotel. Returns the
+ * requested, but for one batch of REFRESH_ONE_OF, and those that are `isFiltered`: the time of a lookup must not reveal
+ * that another API key has read a hotel. Returns the
  * number of distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length of the command, of the
  * table, number of requested pointers.
  */
@@ -93,7 +94,7 @@ export function requestPointersOfElements(
     setKey(SCRATCH, i, place, keyLength, load<u32>(element, 12));
     memory.copy(SCRATCH + place, key, keyLength);
     place += keyLength;
-    const idLength = !usesKnown ? 0 : copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1);
+    const idLength = usesKnown ? copyId(load<u64>(PLACES + <usize>i * 8), SCRATCH + place + 1) : 0;
     if (idLength === 0) {
       requested++;
       continue;
