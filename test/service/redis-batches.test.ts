@@ -140,12 +140,12 @@ describe('batches without a local cache', () => {
 
   it('are correct while the connections to Redis are repeatedly closed', async () => {
     const statuses: number[] = [];
-    const done = Promise.all(
-      Array.from({ length: 6 }, async (_, lane) => {
-        for (let i = 0; i < 15; i++) statuses.push(await sendDrawn(1_000 + lane * 100 + i));
-      }),
-    ).then(() => true);
     let cuts = 0;
+    const lanes = Array.from({ length: 6 }, async (_, lane) => {
+      // each lane goes on until the connections were closed often
+      for (let i = 0; i < 15 || cuts <= 10; i++) statuses.push(await sendDrawn(1_000 + lane * 100_000 + i));
+    });
+    const done = Promise.all(lanes).then(() => true);
     const isDone = () => Promise.race([done, new Promise((resolve) => setImmediate(resolve, false))]);
     const redis = service.redis!;
     const own = await redis.client('ID');
