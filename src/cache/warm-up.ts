@@ -144,6 +144,6 @@ export class WarmUp {
       local.arena.gather('channel', body, i % 2 === 0 ? 'full' : 'narrow', 0, 0, Date.now());
       if (i % LOOKUPS_PER_ITERATION === 0) await nextIteration();
     }
-    for (let i = 0; i < REDIS_BATCHES; i++) await redisBatch?.answer('channel', body, 'full', () => {});
+    for (let i = 0; i < REDIS_BATCHES; i++) await redisBatch?.read('channel', body, 'full', () => {});
   }
 }

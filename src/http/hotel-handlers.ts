@@ -133,7 +133,7 @@ export function operationsOn(
           : undefined;
       return completed ?? finish(answerOf(batchLookup));
     }
-    const fromRedis = mayGather ? redisBatch?.answer(namespace, body, view, finish, members) : undefined;
+    const fromRedis = mayGather ? redisBatch?.read(namespace, body, view, finish, members) : undefined;
     if (fromRedis) return fromRedis;
     const batch = readBatch(namespace, body);
     if ('error' in batch) {

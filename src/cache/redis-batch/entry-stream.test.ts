@@ -4,7 +4,7 @@ import type { Entry } from '../../hotels/entry.ts';
 import { hotel, NOW_MS } from '../arena/arena.fixture.ts';
 import { EntryStream } from './entry-stream.ts';
 import { RedisBatchMemory } from './memory.ts';
-import { Wanted } from './wanted.ts';
+import { PendingKeys } from './pending-keys.ts';
 
 const memory = new RedisBatchMemory();
 memory.wasm.init(1n, 2n, 3n, 4n);
@@ -27,12 +27,12 @@ const entries = Array.from({ length: 12 }, (_, i) =>
 );
 
 /** Returns the table for channel ids `ch-<i>` that point to these ids; null: no hotel, undefined: unknown. */
-function pointTo(ids: (string | null | undefined)[]): Wanted {
+function pointTo(ids: (string | null | undefined)[]): PendingKeys {
   const { wasm, bytes, words } = memory;
   const body = Buffer.from(JSON.stringify({ channel_ids: ids.map((_, i) => `ch-${i}`) }));
   bytes.set(body, wasm.INPUT.value);
   const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'), 1);
-  const table = memory.takeWanted();
+  const table = memory.takePending();
   const values = ids.map((id) => (id === undefined ? '' : id === null ? '-' : `>${id}`));
   let at = 0;
   const places = values.flatMap((value, i) => {
@@ -43,7 +43,7 @@ function pointTo(ids: (string | null | undefined)[]): Wanted {
   words.set(places, wasm.PLACES.value / 4);
   bytes.set(table, wasm.SCRATCH.value);
   wasm.requestEntries(count, table.length, CHANNEL, memory.writePrefix('7:h:'), 0);
-  return new Wanted('channel', count, memory.takeWanted());
+  return new PendingKeys('channel', count, memory.takePending());
 }
 
 function reply(...values: (Buffer | null)[]): Buffer {
@@ -60,9 +60,13 @@ interface Answer {
 }
 
 /** Returns the response when the reply arrives in these chunks; the last may be longer than the reply. */
-function read(wanted: Wanted, chunks: Buffer[], view: 'full' | 'narrow' = 'full'): Answer & { rest: number } {
+function read(
+  pending: PendingKeys,
+  chunks: Buffer[],
+  view: 'full' | 'narrow' = 'full',
+): Answer & { rest: number } {
   let answer: Answer | undefined;
-  const stream = new EntryStream(memory, wanted, view, (given, hits) => {
+  const stream = new EntryStream(memory, pending, view, (given, hits) => {
     answer =
       given instanceof Uint8Array
         ? { text: `${Buffer.from(given)}`, gaps: [], hits }
@@ -97,12 +101,12 @@ describe('the entries of a batch', () => {
   });
 
   it('may be cut in two at any byte, and the bytes behind the reply are left', () => {
-    const wanted = pointTo(ids.slice(0, 3));
+    const pending = pointTo(ids.slice(0, 3));
     const stream = Buffer.concat([reply(...bytesOf(0, 1, 2)), Buffer.from('*1\r\n')]);
     const expected = { text: arrayOf('full', ...entries.slice(0, 3)), gaps: [], hits: 3 };
     for (let cut = 1; cut < stream.length - 4; cut++) {
       const chunks = [stream.subarray(0, cut), stream.subarray(cut)];
-      expect(read(wanted, chunks)).toEqual({ ...expected, rest: 4 });
+      expect(read(pending, chunks)).toEqual({ ...expected, rest: 4 });
     }
   });
 
@@ -120,9 +124,9 @@ describe('the entries of a batch', () => {
   });
 
   it('leave gaps at the places of unknown entries', () => {
-    const wanted = pointTo(['h0', undefined, 'h2', null, 'h4', undefined]);
-    expect(wanted.gaps()).toEqual(['ch-1', 'ch-5']);
-    const stream = new EntryStream(memory, wanted, 'full', (given, hits) => {
+    const pending = pointTo(['h0', undefined, 'h2', null, 'h4', undefined]);
+    expect(pending.gaps()).toEqual(['ch-1', 'ch-5']);
+    const stream = new EntryStream(memory, pending, 'full', (given, hits) => {
       if (given instanceof Uint8Array) throw new Error('nothing was missing');
       expect(given.keys).toEqual(['ch-1', 'ch-2', 'ch-5']);
       expect(hits).toBe(2);
@@ -147,11 +151,11 @@ describe('the entries of a batch', () => {
     ['is cut off', entries[0]!.bytes.subarray(0, -1)],
     ['is larger than any hotel', Buffer.alloc(20 * 1024 ** 2, 'x')],
   ])('an entry that %s is ignored', (_, bytes) => {
-    const wanted = pointTo(['h0', 'h1']);
+    const pending = pointTo(['h0', 'h1']);
     const all = reply(bytes, entries[1]!.bytes);
     const chunks: Buffer[] = [];
     for (let at = 0; at < all.length; at += 65_536) chunks.push(all.subarray(at, at + 65_536));
-    expect(read(wanted, chunks)).toMatchObject({
+    expect(read(pending, chunks)).toMatchObject({
       text: arrayOf('full', entries[1]!),
       gaps: ['ch-0'],
       hits: 1,
@@ -159,11 +163,11 @@ describe('the entries of a batch', () => {
   });
 
   it('an entry with any one byte changed is ignored', () => {
-    const wanted = pointTo(['h0']);
+    const pending = pointTo(['h0']);
     for (let place = 0; place < entries[0]!.bytes.length; place++) {
       const damaged = Buffer.from(entries[0]!.bytes);
       damaged[place]! ^= 1 + (place % 255);
-      expect(read(wanted, [reply(damaged)]).gaps).toEqual(['ch-0']);
+      expect(read(pending, [reply(damaged)]).gaps).toEqual(['ch-0']);
     }
   });
 

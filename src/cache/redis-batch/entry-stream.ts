@@ -4,7 +4,7 @@ import { NUMBER } from '../../hotels/namespace.ts';
 import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
 import { PartialResponse } from '../partial-response.ts';
 import type { KeepEntry, RedisBatchMemory } from './memory.ts';
-import type { Wanted } from './wanted.ts';
+import type { PendingKeys } from './pending-keys.ts';
 
 /** Results of `takeChunk`. */
 const MORE = 0;
@@ -19,9 +19,9 @@ const PIECE_BYTES = 65_536;
  */
 export class EntryStream implements ReplyReader {
   readonly #memory: RedisBatchMemory;
-  readonly #wanted: Wanted;
+  readonly #pending: PendingKeys;
   readonly #view: View;
-  readonly #done: (answer: Uint8Array | PartialResponse, hits: number) => void;
+  readonly #done: (result: Uint8Array | PartialResponse, hits: number) => void;
   readonly #keep: KeepEntry | undefined;
   readonly #keptOneOf: number;
   #begun = false;
@@ -34,16 +34,16 @@ export class EntryStream implements ReplyReader {
    */
   constructor(
     memory: RedisBatchMemory,
-    wanted: Wanted,
+    pending: PendingKeys,
     view: View,
-    done: (answer: Uint8Array | PartialResponse, hits: number) => void,
+    done: (result: Uint8Array | PartialResponse, hits: number) => void,
     keep?: KeepEntry,
     keptOneOf = 1,
   ) {
     this.#keep = keep;
     this.#keptOneOf = keptOneOf;
     this.#memory = memory;
-    this.#wanted = wanted;
+    this.#pending = pending;
     this.#view = view;
     this.#done = done;
   }
@@ -66,10 +66,10 @@ export class EntryStream implements ReplyReader {
 
   complete(): void {
     this.#error?.complete();
-    this.#done(this.#answer(), this.#memory.result(3));
+    this.#done(this.#result(), this.#memory.result(3));
   }
 
-  #answer(): Uint8Array | PartialResponse {
+  #result(): Uint8Array | PartialResponse {
     const { wasm, bytes, words } = this.#memory;
     const start = wasm.OUTPUT.value;
     const output = bytes.subarray(start, start + this.#memory.result(1));
@@ -79,7 +79,7 @@ export class EntryStream implements ReplyReader {
     const places: number[] = [];
     for (let i = 0; i < gaps; i++) {
       const word = wasm.GAPS.value / 4 + 2 * i;
-      keys.push(this.#wanted.key(words[word]!));
+      keys.push(this.#pending.key(words[word]!));
       places.push(words[word + 1]!);
     }
     return new PartialResponse(Buffer.from(output), keys, places);
@@ -92,7 +92,7 @@ export class EntryStream implements ReplyReader {
       return;
     }
     const { wasm, bytes } = this.#memory;
-    const { table, count, namespace, hits } = this.#wanted;
+    const { table, count, namespace, hits } = this.#pending;
     bytes.set(table, wasm.STREAMED.value);
     const [hitsStart, hitsLength] =
       hits === EMPTY_ARRAY ? [wasm.HITS.value, 1] : [hits.byteOffset, hits.length];

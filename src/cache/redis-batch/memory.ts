@@ -61,7 +61,7 @@ export class RedisBatchMemory {
   }
 
   /** Returns a copy of the table. */
-  takeWanted(): Buffer {
+  takePending(): Buffer {
     return this.pool.copy(this.#part(this.wasm.SCRATCH.value, this.result(1)));
   }
 

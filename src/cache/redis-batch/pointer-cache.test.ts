@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EntryStream } from './entry-stream.ts';
 import { RedisBatchMemory } from './memory.ts';
-import { Wanted } from './wanted.ts';
+import { PendingKeys } from './pending-keys.ts';
 
 const CHANNEL = 1;
 /** `POINTER_SETS` sets of four, see src/wasm/assembly/redis-batch/layout.ts */
@@ -33,9 +33,9 @@ function open() {
     const count = wasm.requestPointers(body.length, CHANNEL, memory.writePrefix('7:c:'), isFiltered ? 1 : 0);
     const requested = keysOf(memory.takeCommand(), '7:c:');
     expect(requested).toHaveLength(memory.result(2));
-    const table = memory.takeWanted();
+    const table = memory.takePending();
     // until the pointers are there, the reader would have to load all of them
-    expect(new Wanted('channel', count, table).gaps()).toEqual(keys);
+    expect(new PendingKeys('channel', count, table).gaps()).toEqual(keys);
     let at = 0;
     for (const [i, key] of requested.entries()) {
       const length = bytes.write(`>${idOf(key)}`, wasm.POINTERS.value + at);
@@ -50,10 +50,10 @@ function open() {
       memory.writePrefix('7:h:'),
       isFiltered ? 1 : 0,
     );
-    const wanted = new Wanted('channel', count, memory.takeWanted());
+    const pending = new PendingKeys('channel', count, memory.takePending());
     const ids = keysOf(memory.takeCommand(), '7:h:');
     expect(ids).toHaveLength(named);
-    return { requested, ids, wanted };
+    return { requested, ids, pending };
   }
   return { memory, point };
 }
@@ -123,9 +123,9 @@ describe('pointers of earlier batches', () => {
     const keys = ['CH1', 'CH2'];
     point(keys, idOf);
     let asked = 0;
-    const { wanted, ids } = point(keys, idOf, true, () => asked++ === 0);
+    const { pending, ids } = point(keys, idOf, true, () => asked++ === 0);
     expect(ids).toEqual(['htl_1']);
-    const stream = new EntryStream(memory, wanted, 'full', () => {});
+    const stream = new EntryStream(memory, pending, 'full', () => {});
     stream.take(Buffer.from('*1\r\n$-1\r\n'), 0);
     stream.complete();
     expect(point(keys, idOf).requested).toEqual(['CH1']);
@@ -134,8 +134,8 @@ describe('pointers of earlier batches', () => {
   it('are requested again after their entry was missing or invalid', () => {
     const { memory, point } = open();
     const keys = ['CH1', 'CH2', 'CH3'];
-    const { wanted } = point(keys, idOf);
-    const stream = new EntryStream(memory, wanted, 'full', () => {});
+    const { pending } = point(keys, idOf);
+    const stream = new EntryStream(memory, pending, 'full', () => {});
     stream.take(Buffer.from('*3\r\n$-1\r\n$3\r\nxyz\r\n$-1\r\n'), 0);
     stream.complete();
     expect(point(keys, idOf).requested).toEqual(keys);

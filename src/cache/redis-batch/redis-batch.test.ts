@@ -31,9 +31,9 @@ async function leftAfter(...replies: string[]): Promise<readonly string[]> {
     (...answer) => counted.push(answer),
   );
   let left: readonly string[] | undefined;
-  await redisBatch.answer('channel', BODY, 'full', (answer) => {
-    expect(answer).toBeInstanceOf(PartialResponse);
-    left = (answer as PartialResponse).keys;
+  await redisBatch.read('channel', BODY, 'full', (result) => {
+    expect(result).toBeInstanceOf(PartialResponse);
+    left = (result as PartialResponse).keys;
   });
   redisBatch.close();
   return left!;

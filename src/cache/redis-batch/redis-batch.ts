@@ -13,8 +13,8 @@ import type { RecentChanges } from '../recent-changes.ts';
 import type { RedisHotelCache } from '../redis-hotel-cache.ts';
 import { EntryStream } from './entry-stream.ts';
 import { type KeepEntry, RedisBatchMemory } from './memory.ts';
+import { PendingKeys } from './pending-keys.ts';
 import { PointersReader } from './pointers-reader.ts';
-import { Wanted } from './wanted.ts';
 
 /** Result of `requestPointers` for a body that is left to the general parser. */
 const NOT_READ = -1;
@@ -22,7 +22,7 @@ const NOT_READ = -1;
 const ROTATE_CHANGES_MS = 30_000;
 
 /** Callback with the response; its bytes are valid until the call returns. */
-type Finish = (answer: Uint8Array | PartialResponse) => void | Promise<void>;
+type Finish = (result: Uint8Array | PartialResponse) => void | Promise<void>;
 
 /**
  * Serves batches, or what the local cache misses of them, directly from the replies of Redis. WebAssembly turns the keys
@@ -81,7 +81,7 @@ export class RedisBatchReader {
    * Serves the body of a batch; with `visible`, hotels with other ids and absent ones stay gaps. Returns undefined if the body
    * needs the general parser or Redis is not usable. Rejects with the error of `finish`.
    */
-  answer(
+  read(
     namespace: 'channel' | 'registry',
     body: Uint8Array,
     view: View,
@@ -95,8 +95,8 @@ export class RedisBatchReader {
     const isFiltered = visible ? 1 : 0;
     const count = wasm.requestPointers(body.length, NUMBER[namespace], prefixLength, isFiltered);
     if (count === NOT_READ || count === 0) return undefined;
-    const wanted = new Wanted(namespace, count, this.#memory.takeWanted());
-    return this.#answer(wanted, view, finish, visible);
+    const pending = new PendingKeys(namespace, count, this.#memory.takePending());
+    return this.#readHotels(pending, view, finish, visible);
   }
 
   /**
@@ -123,53 +123,58 @@ export class RedisBatchReader {
       this.#memory.releaseHits(hits);
       return undefined;
     }
-    const wanted = new Wanted(namespace, count, this.#memory.takeWanted(), hits);
-    return this.#answer(wanted, view, finish, visible);
+    const pending = new PendingKeys(namespace, count, this.#memory.takePending(), hits);
+    return this.#readHotels(pending, view, finish, visible);
   }
 
-  /** Completes the batch whose command for pointers is in the memory. */
-  async #answer(wanted: Wanted, view: View, finish: Finish, visible: Ids | undefined): Promise<void> {
+  /** Reads the hotels of the batch whose command for pointers is in the memory. */
+  async #readHotels(
+    pending: PendingKeys,
+    view: View,
+    finish: Finish,
+    visible: Ids | undefined,
+  ): Promise<void> {
     const began = this.#recent.position;
     const requested = this.#memory.result(2);
     let pointed: Pointed | undefined;
     if (requested === 0) {
-      pointed = this.#requestEntries(wanted, visible);
+      pointed = this.#requestEntries(pending, visible);
     } else {
       const pointers = new PointersReader(this.#memory, ({ places }) => {
         this.#memory.words.set(places, this.#memory.wasm.PLACES.value / 4);
-        pointed = this.#requestEntries(wanted, visible);
+        pointed = this.#requestEntries(pending, visible);
       });
       await this.#send(this.#memory.takeCommand(), requested, pointers);
     }
-    if (!pointed) return finish(this.#leaveGaps(wanted));
+    if (!pointed) return finish(this.#leaveGaps(pending));
 
     const { absent } = pointed;
-    if (absent > 0) this.#storeAbsences(pointed.wanted, began);
+    if (absent > 0) this.#storeAbsences(pointed.pending, began);
     if (pointed.named === 0) {
       this.#count('redis', 'absent', absent);
-      return finish(this.#leaveGaps(pointed.wanted));
+      return finish(this.#leaveGaps(pointed.pending));
     }
     let finished: Promise<void> | undefined;
-    const done = (answer: Uint8Array | PartialResponse, hits: number) => {
+    const done = (result: Uint8Array | PartialResponse, hits: number) => {
       this.#count('redis', 'absent', absent);
       this.#count('redis', 'hit', hits);
-      finished = finishNow(finish, answer);
+      finished = finishNow(finish, result);
     };
     const keep = this.#local && this.#keeper(this.#local, began);
-    const stream = new EntryStream(this.#memory, pointed.wanted, view, done, keep, this.#local?.storedOneOf);
-    const isAnswered = await this.#send(pointed.command, pointed.named, stream);
+    const stream = new EntryStream(this.#memory, pointed.pending, view, done, keep, this.#local?.storedOneOf);
+    const hasReply = await this.#send(pointed.command, pointed.named, stream);
     // no entry has arrived: the reader loads and counts all of them
-    if (!isAnswered) return finish(this.#leaveGaps(wanted));
+    if (!hasReply) return finish(this.#leaveGaps(pending));
     // only on this path: after a timeout the late reply is still read into the tables
-    for (const { table } of [wanted, pointed.wanted]) this.#memory.pool.release(table);
-    this.#memory.releaseHits(wanted.hits);
+    for (const { table } of [pending, pointed.pending]) this.#memory.pool.release(table);
+    this.#memory.releaseHits(pending.hits);
     return finished;
   }
 
-  /** Leaves the keys that Redis has not resolved to the reader. A late reply is read, but never answered. */
-  #leaveGaps(wanted: Wanted): PartialResponse {
-    const partial = wanted.partialResponse();
-    this.#memory.releaseHits(wanted.hits);
+  /** Leaves the keys that Redis has not resolved to the reader. A late reply is read, but no response contains it. */
+  #leaveGaps(pending: PendingKeys): PartialResponse {
+    const partial = pending.partialResponse();
+    this.#memory.releaseHits(pending.hits);
     return partial;
   }
 
@@ -182,9 +187,9 @@ export class RedisBatchReader {
     };
   }
 
-  #storeAbsences(wanted: Wanted, began: number): void {
-    const { namespace } = wanted;
-    for (const key of this.#local ? wanted.absences() : [])
+  #storeAbsences(pending: PendingKeys, began: number): void {
+    const { namespace } = pending;
+    for (const key of this.#local ? pending.absences() : [])
       if (this.#mayStore(LETTER[namespace] + key, began)) this.#local!.storeAbsent(namespace, key, true);
   }
 
@@ -198,7 +203,7 @@ export class RedisBatchReader {
   }
 
   /** Follows the known pointers and those in the memory. */
-  #requestEntries({ namespace, count, table, hits }: Wanted, visible: Ids | undefined): Pointed {
+  #requestEntries({ namespace, count, table, hits }: PendingKeys, visible: Ids | undefined): Pointed {
     const { wasm, bytes } = this.#memory;
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf('id'));
@@ -206,7 +211,7 @@ export class RedisBatchReader {
     const named = wasm.requestEntries(count, table.length, NUMBER[namespace], prefixLength, visible ? 1 : 0);
     this.#memory.visible = undefined;
     return {
-      wanted: new Wanted(namespace, count, this.#memory.takeWanted(), hits),
+      pending: new PendingKeys(namespace, count, this.#memory.takePending(), hits),
       named,
       absent: this.#memory.result(2),
       command: this.#memory.takeCommand(),
@@ -216,7 +221,7 @@ export class RedisBatchReader {
 
 /** Result of following the pointers of a batch. */
 interface Pointed {
-  wanted: Wanted;
+  pending: PendingKeys;
   /** number of entries that `command` requests */
   named: number;
   command: Buffer;
@@ -224,6 +229,6 @@ interface Pointed {
 }
 
 /** Calls `finish`, so that its errors do not count as failures of Redis. */
-async function finishNow(finish: Finish, answer: Uint8Array | PartialResponse): Promise<void> {
-  await finish(answer);
+async function finishNow(finish: Finish, result: Uint8Array | PartialResponse): Promise<void> {
+  await finish(result);
 }

@@ -10,9 +10,9 @@ import { candidateOf, homeOf, slotAt } from './index-table';
 import { ELEMENT_BYTES, ELEMENTS, GAPS, outputEnd, outputStart, RESULT } from './layout';
 import { recordOf } from './links';
 import {
-  answersTo,
   bodyStartOf,
   fullLengthOf,
+  isLinkedBy,
   RECORD_HEADER_BYTES,
   setStamp,
   sharedLengthOf,
@@ -105,7 +105,7 @@ function lookUp(
     const length = load<u32>(element, 4);
     let record = (<usize>load<u32>(element, 12)) << 3;
     // the candidate has the same hash; a later slot may hold the right key
-    if (record !== 0 && !answersTo(record, namespace, key, length)) {
+    if (record !== 0 && !isLinkedBy(record, namespace, key, length)) {
       record = recordOf(load<u32>(element, 8), namespace, key, length);
     }
     let ref = refIfValid(record, nowMs, minStoredAtMs, wallMs);

@@ -4,7 +4,7 @@
  * of a slot is its hash scaled to the number of slots, so moving a slot needs no hashing.
  */
 import { indexSlots, indexStart, SLOT_BYTES } from './layout';
-import { answersTo } from './record';
+import { isLinkedBy } from './record';
 
 export const NONE: u32 = 0xffffffff;
 /** number of keys in the index */
@@ -48,18 +48,18 @@ export function slotOf(hash: u32, namespace: u32, key: usize, length: u32): u32 
   while (true) {
     const held = load<u64>(slotAt(slot));
     if (held === 0) return NONE;
-    if (<u32>held === hash && answersTo((<usize>(held >> 32)) << 3, namespace, key, length)) return slot;
+    if (<u32>held === hash && isLinkedBy((<usize>(held >> 32)) << 3, namespace, key, length)) return slot;
     slot = after(slot);
   }
 }
 
 /** Returns the slot with this hash and this record, or NONE. */
 export function slotTo(hash: u32, record: usize): u32 {
-  const wanted = <u64>hash | ((<u64>(record >> 3)) << 32);
+  const pointing = <u64>hash | ((<u64>(record >> 3)) << 32);
   let slot = homeOf(hash);
   while (true) {
     const held = load<u64>(slotAt(slot));
-    if (held === wanted) return slot;
+    if (held === pointing) return slot;
     if (held === 0) return NONE;
     slot = after(slot);
   }

@@ -133,7 +133,7 @@ export function sharedLengthOf(record: usize): u32 {
 }
 
 /** Returns true if the record is linked by this key. */
-export function answersTo(record: usize, namespace: u32, key: usize, length: u32): bool {
+export function isLinkedBy(record: usize, namespace: u32, key: usize, length: u32): bool {
   if (((linksOf(record) >> namespace) & 1) === 0) return false;
   const content = record + RECORD_HEADER_BYTES;
   if (kindOf(record) === ABSENCE) return lengthOf(record) === length && isSame(content, key, length);

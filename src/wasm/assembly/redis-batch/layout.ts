@@ -7,7 +7,7 @@ export const SEEN: usize = 0x51000;
 export const SEEN_SLOTS: u32 = 4096;
 /** Places of the pointers of a reply: i32 start and i32 length of each, length -1 for null. */
 export const PLACES: usize = 0x54000;
-/** Table (wanted.ts) of the batch that is prepared. */
+/** Table (pending-keys.ts) of the batch that is prepared. */
 export const SCRATCH: usize = 0x60000;
 /** Table of the batch whose entries are arriving. */
 export const STREAMED: usize = 0x100000;

@@ -7,18 +7,18 @@ import { hashOf } from '../hash';
 import { hasChanged } from './changes';
 import { addKey, beginCommand, commandLength } from './command';
 import { PLACES, POINTERS, SCRATCH, SEEN, SEEN_SLOTS } from './layout';
-import { copyId, prefetch, rememberId } from './pointer-cache';
 import {
   GAP,
   keyLengthOf,
   keyOf,
   knownIdOf,
   NOTHING,
+  PENDING_BYTES,
   setId,
   setKey,
   setKnownId,
-  WANTED_BYTES,
-} from './wanted';
+} from './pending-keys';
+import { copyId, prefetch, rememberId } from './pointer-cache';
 
 /** Returns true if the hotel whose id has this hash may be in the response. */
 declare function isVisible(low: u32, high: u32): bool;
@@ -61,7 +61,7 @@ export function requestPointersOfElements(
   isFiltered: bool,
 ): u32 {
   memory.fill(SEEN, 0, SEEN_SLOTS * 2);
-  let wanted: u32 = 0;
+  let pending: u32 = 0;
   for (let i: u32 = 0; i < count; i++) {
     const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
     const key: usize = load<u32>(element);
@@ -69,25 +69,25 @@ export function requestPointersOfElements(
     if (keyLength === 0 || keyLength > (namespace === REGISTRY ? SURE_DIGITS : MAX_KEY_BYTES))
       return NOT_READ;
     const hash = hashOf(namespace, key, keyLength);
-    if (isFirst(hash, key, keyLength, wanted)) {
+    if (isFirst(hash, key, keyLength, pending)) {
       // moved over the repeated elements before it
-      const place = ELEMENTS + <usize>wanted * ELEMENT_BYTES;
+      const place = ELEMENTS + <usize>pending * ELEMENT_BYTES;
       store<u32>(place, <u32>key);
       store<u32>(place, keyLength, 4);
       store<u32>(place, load<u32>(element, 12), 12);
-      store<u64>(PLACES + <usize>wanted * 8, hash);
-      wanted++;
+      store<u64>(PLACES + <usize>pending * 8, hash);
+      pending++;
     }
   }
   const usesKnown = !isFiltered && ++batches % REFRESH_ONE_OF !== 0;
   if (usesKnown) {
     let read: u32 = 0;
-    for (let i: u32 = 0; i < wanted; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
+    for (let i: u32 = 0; i < pending; i++) read |= prefetch(load<u64>(PLACES + <usize>i * 8));
     store<u32>(RESULT, read, 12);
   }
-  let place = wanted * WANTED_BYTES;
+  let place = pending * PENDING_BYTES;
   let requested: u32 = 0;
-  for (let i: u32 = 0; i < wanted; i++) {
+  for (let i: u32 = 0; i < pending; i++) {
     const element = ELEMENTS + <usize>i * ELEMENT_BYTES;
     const key: usize = load<u32>(element);
     const keyLength = load<u32>(element, 4);
@@ -104,12 +104,12 @@ export function requestPointersOfElements(
     place += 1 + idLength;
   }
   beginCommand(requested);
-  for (let i: u32 = 0; i < wanted; i++)
+  for (let i: u32 = 0; i < pending; i++)
     if (knownIdOf(SCRATCH, i) === 0) addKey(prefixLength, keyOf(SCRATCH, i), keyLengthOf(SCRATCH, i));
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);
   store<u32>(RESULT, requested, 8);
-  return wanted;
+  return pending;
 }
 
 function isFirst(hash: u64, key: usize, length: u32, number: u32): bool {
@@ -177,9 +177,9 @@ export function requestEntries(
   }
   beginCommand(named);
   for (let i: u32 = 0; i < count; i++) {
-    const idLength = load<u32>(SCRATCH + i * WANTED_BYTES, 12);
+    const idLength = load<u32>(SCRATCH + i * PENDING_BYTES, 12);
     if (idLength < NOTHING)
-      addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * WANTED_BYTES, 8), idLength);
+      addKey(prefixLength, SCRATCH + load<u32>(SCRATCH + i * PENDING_BYTES, 8), idLength);
   }
   store<u32>(RESULT, commandLength());
   store<u32>(RESULT, place, 4);

@@ -27,8 +27,8 @@ import {
 import { hashOf } from '../hash';
 import { hasChangedTo } from './changes';
 import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
+import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './pending-keys';
 import { forgetId } from './pointer-cache';
-import { GAP, hitsPlaceOf, idLengthOf, idOf, keyLengthOf, keyOf, NOTHING } from './wanted';
 import { xxh64 } from './xxh64';
 
 export const MORE: u32 = 0;
@@ -67,9 +67,9 @@ let kept: u32 = 0;
 /** bytes still to come of a value too large for the buffer */
 let skipped: u32 = 0;
 
-/** Prepares for the reply to the batch whose table of `wanted` records is at STREAMED. */
+/** Prepares for the reply to the batch whose table of `keys` records is at STREAMED. */
 export function beginStream(
-  wanted: u32,
+  keys: u32,
   ofNamespace: u32,
   full: bool,
   nowMs: f64,
@@ -80,7 +80,7 @@ export function beginStream(
   namespace = ofNamespace;
   isFull = full;
   now = nowMs;
-  count = wanted;
+  count = keys;
   next = 0;
   missing = -1;
   output = OUTPUT;
@@ -203,7 +203,7 @@ function reject(): void {
 
 /** Adds the body of an entry to the response. Returns false if the entry does not match or space is short. */
 function add(entry: usize, length: u32): bool {
-  if (!isWanted(entry, length)) return false;
+  if (!isRequested(entry, length)) return false;
   const bodyLength = load<u32>(entry, BODY_LENGTH_AT);
   const copied = isFull ? bodyLength : load<u32>(entry, SHARED_LENGTH_AT);
   const needed = copied + MAX_END_BYTES + hitsLength - hitsTaken;
@@ -220,7 +220,7 @@ function add(entry: usize, length: u32): bool {
 }
 
 /** Returns true for a valid entry of the expected hotel: present, valid today, and not older than a known change. */
-function isWanted(entry: usize, length: u32): bool {
+function isRequested(entry: usize, length: u32): bool {
   if (length < ENTRY_HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
   if (<u32>xxh64(entry + CHECKSUM_BYTES, length - CHECKSUM_BYTES) !== load<u32>(entry)) return false;
   if (!isValid(entry, length) || (load<u8>(entry, FLAGS_AT) & TOMBSTONE) !== 0) return false;

@@ -8,53 +8,53 @@
  * Before the pointers arrive, every key is a GAP. The offset of the id is then 0, or that of a known id: a byte with its
  * length, followed by its text.
  */
-export const WANTED_BYTES: u32 = 20;
+export const PENDING_BYTES: u32 = 20;
 /** Marks, in the place of the id's length, a key that Redis does not resolve. */
 export const GAP: u32 = 0xffffffff;
 /** Marks a key of no hotel. All lengths are smaller than the marks. */
 export const NOTHING: u32 = 0xfffffffe;
 
 export function keyOf(table: usize, i: u32): usize {
-  return table + load<u32>(table + i * WANTED_BYTES);
+  return table + load<u32>(table + i * PENDING_BYTES);
 }
 
 export function keyLengthOf(table: usize, i: u32): u32 {
-  return load<u32>(table + i * WANTED_BYTES, 4);
+  return load<u32>(table + i * PENDING_BYTES, 4);
 }
 
 export function idOf(table: usize, i: u32): usize {
-  return table + load<u32>(table + i * WANTED_BYTES, 8);
+  return table + load<u32>(table + i * PENDING_BYTES, 8);
 }
 
 /** Returns the offset in the local hits at which the body of a key belongs. */
 export function hitsPlaceOf(table: usize, i: u32): u32 {
-  return load<u32>(table + i * WANTED_BYTES, 16);
+  return load<u32>(table + i * PENDING_BYTES, 16);
 }
 
 /** Returns the length of the id, or GAP or NOTHING. */
 export function idLengthOf(table: usize, i: u32): u32 {
-  return load<u32>(table + i * WANTED_BYTES, 12);
+  return load<u32>(table + i * PENDING_BYTES, 12);
 }
 
 export function setKey(table: usize, i: u32, place: u32, length: u32, hitsPlace: u32): void {
-  store<u32>(table + i * WANTED_BYTES, place);
-  store<u32>(table + i * WANTED_BYTES, length, 4);
-  store<u32>(table + i * WANTED_BYTES, 0, 8);
-  store<u32>(table + i * WANTED_BYTES, GAP, 12);
-  store<u32>(table + i * WANTED_BYTES, hitsPlace, 16);
+  store<u32>(table + i * PENDING_BYTES, place);
+  store<u32>(table + i * PENDING_BYTES, length, 4);
+  store<u32>(table + i * PENDING_BYTES, 0, 8);
+  store<u32>(table + i * PENDING_BYTES, GAP, 12);
+  store<u32>(table + i * PENDING_BYTES, hitsPlace, 16);
 }
 
 /** Returns the address of the known id's length, 0 if the id is not known. */
 export function knownIdOf(table: usize, i: u32): usize {
-  const place = load<u32>(table + i * WANTED_BYTES, 8);
+  const place = load<u32>(table + i * PENDING_BYTES, 8);
   return place === 0 ? 0 : table + place;
 }
 
 export function setKnownId(table: usize, i: u32, place: u32): void {
-  store<u32>(table + i * WANTED_BYTES, place, 8);
+  store<u32>(table + i * PENDING_BYTES, place, 8);
 }
 
 export function setId(table: usize, i: u32, place: u32, length: u32): void {
-  store<u32>(table + i * WANTED_BYTES, place, 8);
-  store<u32>(table + i * WANTED_BYTES, length, 12);
+  store<u32>(table + i * PENDING_BYTES, place, 8);
+  store<u32>(table + i * PENDING_BYTES, length, 12);
 }

@@ -5,8 +5,8 @@ const RECORD_BYTES = 20;
 const GAP = 0xffffffff;
 const NOTHING = 0xfffffffe;
 
-/** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/wanted.ts. */
-export class Wanted {
+/** Keys of one batch between two steps: a table of src/wasm/assembly/redis-batch/pending-keys.ts. */
+export class PendingKeys {
   readonly namespace: 'channel' | 'registry';
   readonly count: number;
   readonly table: Buffer;
