@@ -27,11 +27,11 @@ const program = new Command('npm run bench --')
   .description('compare the service with its peers, all started on the loopback')
   // the command sizing has its own --hotels
   .enablePositionalOptions()
-  .option('--quick', 'the main scenarios in two minutes; the whole run takes up to 18', false)
+  .option('--quick', 'the main scenarios in two minutes; the whole run takes 22', false)
   .option('--only <parts>', `comma-separated, of ${PARTS.join(', ')}`, parseNames(PARTS))
   .option('--beside <servers>', `comma-separated, of ${PEERS.join(', ')} (default: all)`, parseNames(PEERS))
   .option('--hotels <n>', 'number of hotels', parseWhole(100, 10_000_000), USUAL_HOTELS)
-  .option('--rounds <n>', 'number of measurements of each (default: 3 or 12)', parseWhole(1, 1_000))
+  .option('--rounds <n>', 'number of measurements of each (default: 3 to 12)', parseWhole(1, 1_000))
   .option('--out <folder>', 'folder of the results (default: bench/results)')
   .action((options) => finish(runBenchmarks(options, shutdown)));
 program
