@@ -1,12 +1,11 @@
 import type { ErrorCode } from '../errors.ts';
 import type { Hotel } from '../hotels/hotel.ts';
-import { ChangesParameters, ListParameters, PathId, RegistryId, RequestId } from './parameters.ts';
-import { failures, notModified, success } from './responses.ts';
-import { plain } from './schemas.ts';
+import { failures, notModified, type ReadKind, type ResponseExamples, success } from './responses.ts';
+import { ChangesParameters, ListParameters, PathId, plain, RegistryId, RequestId } from './schemas.ts';
 
 type Json = Record<string, unknown>;
 
-/** Errors of operations with a body. */
+/** Errors in the transfer of a body. */
 const OF_BODIES: ErrorCode[] = [
   'framingAmbiguous',
   'bodyTooSlow',
@@ -50,14 +49,7 @@ const IF_NONE_MATCH = { $ref: '#/components/parameters/IfNoneMatch' };
 /** Returns the paths of the document with the seven operations; the examples use these two hotels. */
 export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): Json {
   const single = views([certified], ([hotel]) => hotel);
-  const getBy = (parameter: Json) => ({
-    parameters: [parameter, IF_NONE_MATCH, REQUEST_ID],
-    responses: {
-      200: success('single', single),
-      304: notModified('single'),
-      ...failures(['bodyNotAllowed', 'hotelNotFound']),
-    },
-  });
+  const getBy = (parameter: Json) => read('single', [parameter], single, ['bodyNotAllowed', 'hotelNotFound']);
   return {
     '/hotels': {
       get: {
@@ -67,18 +59,13 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         description:
           'The hotels accessible with your API key, ordered by `id`, byte by byte. The `Link` header names the other pages.\n\n' +
           'With `registry_id`, the list contains the hotel with that registry id, if any. This requires the `registry` scope.',
-        parameters: [...queryParameters(ListParameters), IF_NONE_MATCH, REQUEST_ID],
-        responses: {
-          200: success('list', views([sparse, certified])),
-          304: notModified('list'),
-          ...failures([
-            'limitOutOfBounds',
-            'offsetOutOfBounds',
-            'registryIdNotInteger',
-            'bodyNotAllowed',
-            'forbidden',
-          ]),
-        },
+        ...read('list', queryParameters(ListParameters), views([sparse, certified]), [
+          'limitOutOfBounds',
+          'offsetOutOfBounds',
+          'registryIdNotInteger',
+          'bodyNotAllowed',
+          'forbidden',
+        ]),
       },
     },
     '/changes': {
@@ -91,18 +78,13 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
           'request. The responses first hold every hotel, then each hotel that has changed, within one second of the ' +
           'change. If `more` is true, send the next request at once; if it is false, your copy is up to date.\n\n' +
           'After 410, discard your copy and begin again without `after`.',
-        parameters: [...queryParameters(ChangesParameters), IF_NONE_MATCH, REQUEST_ID],
-        responses: {
-          200: success('changes', views([sparse, certified], firstChanges)),
-          304: notModified('changes'),
-          ...failures([
-            'changesLimitOutOfBounds',
-            'waitOutOfBounds',
-            'afterNotToken',
-            'bodyNotAllowed',
-            'tokenExpired',
-          ]),
-        },
+        ...read('changes', queryParameters(ChangesParameters), views([sparse, certified], firstChanges), [
+          'changesLimitOutOfBounds',
+          'waitOutOfBounds',
+          'afterNotToken',
+          'bodyNotAllowed',
+          'tokenExpired',
+        ]),
       },
     },
     '/hotels/{id}': {
@@ -129,16 +111,12 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         tags: ['Registry'],
         summary: 'Get a hotel by its registry id',
         description: SCOPED,
-        parameters: [
-          pathParameter('registryId', RegistryId, 'The registry id', certified.registry_id),
-          IF_NONE_MATCH,
-          REQUEST_ID,
-        ],
-        responses: {
-          200: success('single', { scoped: single.scoped }),
-          304: notModified('single'),
-          ...failures(['registryIdNotInteger', 'bodyNotAllowed', 'forbidden', 'hotelNotFound']),
-        },
+        ...read(
+          'single',
+          [pathParameter('registryId', RegistryId, 'The registry id', certified.registry_id)],
+          { scoped: single.scoped },
+          ['registryIdNotInteger', 'bodyNotAllowed', 'forbidden', 'hotelNotFound'],
+        ),
       },
     },
     '/hotels/channel/batch': {
@@ -147,20 +125,12 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         tags: ['Channel'],
         summary: 'Get up to 1000 hotels by their channel ids',
         description: 'Ids without a hotel are left out of the response.',
-        parameters: [REQUEST_ID],
-        requestBody: requestBody('ChannelBatch', {
-          channel_ids: [certified.channel_id, 'CH-unknown', sparse.channel_id],
-        }),
-        responses: {
-          200: success('batch', views([certified, sparse])),
-          ...failures([
-            'bodyNotJson',
-            'channelIdsMissing',
-            'channelIdNotString',
-            'tooManyChannelIds',
-            ...OF_BODIES,
-          ]),
-        },
+        ...batch(
+          'ChannelBatch',
+          { channel_ids: [certified.channel_id, 'CH-unknown', sparse.channel_id] },
+          views([certified, sparse]),
+          ['channelIdsMissing', 'channelIdNotString', 'tooManyChannelIds'],
+        ),
       },
     },
     '/hotels/registry/batch': {
@@ -169,23 +139,12 @@ export function paths([certified, sparse]: [certified: Hotel, sparse: Hotel]): J
         tags: ['Registry'],
         summary: 'Get up to 1000 hotels by their registry ids',
         description: `${SCOPED} Ids without a hotel are left out of the response.`,
-        parameters: [REQUEST_ID],
-        requestBody: requestBody('RegistryBatch', {
-          registry_ids: [certified.registry_id, 7, String(sparse.registry_id)],
-        }),
-        responses: {
-          200: success('batch', {
-            scoped: { summary: 'The first and the third', value: [certified, sparse] },
-          }),
-          ...failures([
-            'bodyNotJson',
-            'registryIdsMissing',
-            'registryIdNotInteger',
-            'tooManyRegistryIds',
-            ...OF_BODIES,
-            'forbidden',
-          ]),
-        },
+        ...batch(
+          'RegistryBatch',
+          { registry_ids: [certified.registry_id, 7, String(sparse.registry_id)] },
+          { scoped: { summary: 'The first and the third', value: [certified, sparse] } },
+          ['registryIdsMissing', 'registryIdNotInteger', 'tooManyRegistryIds', 'forbidden'],
+        ),
       },
     },
   };
@@ -202,15 +161,31 @@ function pathParameter(name: string, schema: object, description: string, exampl
   return { name, in: 'path', required: true, description, schema: plain(schema), example };
 }
 
-function requestBody(schema: string, value: object): Json {
+/** Returns the parameters and responses of a GET. */
+function read(kind: ReadKind, parameters: Json[], examples: ResponseExamples, errors: ErrorCode[]): Json {
   return {
-    required: true,
-    description: 'At most 1 MiB. Duplicates count towards the limit of ids',
-    content: {
-      'application/json': {
-        schema: { $ref: `#/components/schemas/${schema}` },
-        examples: { some: { summary: 'Three ids; no hotel has the second', value } },
+    parameters: [...parameters, IF_NONE_MATCH, REQUEST_ID],
+    responses: { 200: success(kind, examples), 304: notModified(kind), ...failures(errors) },
+  };
+}
+
+/** Returns the parameters, the body and the responses of a batch with this schema and example. */
+function batch(schema: string, value: object, examples: ResponseExamples, errors: ErrorCode[]): Json {
+  return {
+    parameters: [REQUEST_ID],
+    requestBody: {
+      required: true,
+      description: 'At most 1 MiB. Duplicates count towards the limit of ids',
+      content: {
+        'application/json': {
+          schema: { $ref: `#/components/schemas/${schema}` },
+          examples: { some: { summary: 'Three ids; no hotel has the second', value } },
+        },
       },
+    },
+    responses: {
+      200: success('batch', examples),
+      ...failures(['bodyNotJson', ...errors, ...OF_BODIES]),
     },
   };
 }

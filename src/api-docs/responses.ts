@@ -1,7 +1,6 @@
 import { MAX_KEYS } from '../cache/arena/arena.ts';
 import { type ErrorCode, publicErrors } from '../errors.ts';
-import { RequestId } from './parameters.ts';
-import { plain } from './schemas.ts';
+import { plain, RequestId } from './schemas.ts';
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
 const header = (description: string, schema: object, example: unknown, required = true) => ({
@@ -10,6 +9,9 @@ const header = (description: string, schema: object, example: unknown, required 
   schema,
   example,
 });
+/** Describes a header that has always the same value. */
+const constant = (description: string, value: string) =>
+  header(description, { type: 'string', const: value }, value);
 const text = (pattern: string) => ({ type: 'string', pattern });
 const rateLimit = header(
   'The rest of the limit: `r` requests, and `t` seconds until the window ends (RateLimit header fields for HTTP)',
@@ -35,16 +37,11 @@ export const headers = {
     plain(RequestId),
     'Zk3vXy2mQ1aB000042',
   ),
-  CacheControl: header(
+  CacheControl: constant(
     'Store the response, but revalidate it with `If-None-Match` before you use it again',
-    { type: 'string', const: 'private, no-cache' },
     'private, no-cache',
   ),
-  Vary: header(
-    'Request headers that the response depends on',
-    { type: 'string', const: 'accept-encoding, x-api-key' },
-    'accept-encoding, x-api-key',
-  ),
+  Vary: constant('Request headers that the response depends on', 'accept-encoding, x-api-key'),
   ETag: header(
     'Identifies this representation. Send it as `If-None-Match` in the next request',
     text('^"[A-Za-z0-9_-]+(\\.(zstd|br|gzip))?"$'),
@@ -79,76 +76,59 @@ export const headers = {
     3,
     false,
   ),
-  WwwAuthenticate: header('The authentication scheme', { type: 'string', const: 'ApiKey' }, 'ApiKey'),
-  AcceptEncoding: header(
-    'The codings that request bodies may have: none',
-    { type: 'string', const: 'identity' },
-    'identity',
-  ),
+  WwwAuthenticate: constant('The authentication scheme', 'ApiKey'),
+  AcceptEncoding: constant('The codings that request bodies may have: none', 'identity'),
   RateLimit: rateLimit,
   RateLimitPolicy: rateLimitPolicy,
   RateLimitIfLimited: ifLimited(rateLimit),
   RateLimitPolicyIfLimited: ifLimited(rateLimitPolicy),
 };
 
-const refs = (...names: [sent: string, name: keyof typeof headers][]) =>
-  Object.fromEntries(names.map(([sent, name]) => [sent, ref('headers', name)]));
-const OF_ALL = refs(['x-request-id', 'RequestId'], ['Cache-Control', 'CacheControl'], ['Vary', 'Vary']);
+/** Returns references to these headers, by the names that a response sends. */
+const refs = (names: Record<string, keyof typeof headers>) =>
+  Object.fromEntries(Object.entries(names).map(([sent, name]) => [sent, ref('headers', name)]));
+const OF_ALL = refs({ 'x-request-id': 'RequestId', 'Cache-Control': 'CacheControl', Vary: 'Vary' });
 /** Headers of every request with a valid key. */
-const OF_KEYS = refs(['RateLimit', 'RateLimitIfLimited'], ['RateLimit-Policy', 'RateLimitPolicyIfLimited']);
-const OF_BODIES = refs(['Content-Encoding', 'ContentEncoding']);
-const OF_GET = refs(['ETag', 'ETag']);
-const OF_LIST = refs(['Link', 'Link']);
-const OF_CHANGES = refs(['Link', 'NextLink']);
-const OF_EVERY_ERROR = refs(['x-error-code', 'ErrorCode']);
-const OF_BATCH_ERRORS = refs(['x-error-position', 'ErrorPosition']);
+const OF_KEYS = refs({ RateLimit: 'RateLimitIfLimited', 'RateLimit-Policy': 'RateLimitPolicyIfLimited' });
+
+const hotel = ref('schemas', 'Hotel');
+/** Kinds of successful responses, with the headers that others lack. */
+const SUCCESSES = {
+  list: {
+    description: 'The page. It is shorter than `limit` at the end of the list, and empty after the end',
+    own: refs({ ETag: 'ETag', Link: 'Link' }),
+    schema: { type: 'array', items: hotel },
+  },
+  single: { description: 'The hotel', own: refs({ ETag: 'ETag' }), schema: hotel },
+  batch: {
+    description: 'The hotels found, in the order of the request. A repeated id is answered once',
+    own: {},
+    schema: { type: 'array', items: hotel },
+  },
+  changes: {
+    description: 'The next changes, in the order in which they became visible',
+    own: refs({ ETag: 'ETag', Link: 'NextLink' }),
+    schema: ref('schemas', 'ChangePage'),
+  },
+};
+export type ReadKind = Exclude<keyof typeof SUCCESSES, 'batch'>;
+export type ResponseExamples = Record<string, { summary: string; value: unknown }>;
 
 /** Describes the successful response of an operation. */
-export function success(
-  kind: 'list' | 'single' | 'batch' | 'changes',
-  examples: Record<string, { summary: string; value: unknown }>,
-): object {
-  const hotel = ref('schemas', 'Hotel');
+export function success(kind: keyof typeof SUCCESSES, examples: ResponseExamples): object {
+  const { description, own, schema } = SUCCESSES[kind];
   return {
-    description: {
-      list: 'The page. It is shorter than `limit` at the end of the list, and empty after the end',
-      single: 'The hotel',
-      batch: 'The hotels found, in the order of the request. A repeated id is answered once',
-      changes: 'The next changes, in the order in which they became visible',
-    }[kind],
-    headers: {
-      ...OF_ALL,
-      ...OF_KEYS,
-      ...OF_BODIES,
-      ...(kind !== 'batch' && OF_GET),
-      ...(kind === 'list' && OF_LIST),
-      ...(kind === 'changes' && OF_CHANGES),
-    },
-    content: {
-      'application/json': {
-        schema: {
-          list: { type: 'array', items: hotel },
-          single: hotel,
-          batch: { type: 'array', items: hotel },
-          changes: ref('schemas', 'ChangePage'),
-        }[kind],
-        examples,
-      },
-    },
+    description,
+    headers: { ...OF_ALL, ...OF_KEYS, ...refs({ 'Content-Encoding': 'ContentEncoding' }), ...own },
+    content: { 'application/json': { schema, examples } },
   };
 }
 
 /** Describes the 304 of a GET. */
-export function notModified(kind: 'list' | 'single' | 'changes'): object {
+export function notModified(kind: ReadKind): object {
   return {
     description: 'Nothing has changed: `If-None-Match` names the current representation',
-    headers: {
-      ...OF_ALL,
-      ...OF_KEYS,
-      ...OF_GET,
-      ...(kind === 'list' && OF_LIST),
-      ...(kind === 'changes' && OF_CHANGES),
-    },
+    headers: { ...OF_ALL, ...OF_KEYS, ...SUCCESSES[kind].own },
   };
 }
 
@@ -167,29 +147,21 @@ export const MEANINGS: Record<number, string> = {
   500: 'A fault of the service, logged with the request id',
   503: 'The service is overloaded or a dependency is unavailable. Retry after the seconds of `Retry-After`',
 };
-const OF_ERRORS: Record<number, object> = {
-  401: refs(['WWW-Authenticate', 'WwwAuthenticate']),
-  415: refs(['Accept-Encoding', 'AcceptEncoding']),
-  429: refs(
-    ['Retry-After', 'RetryAfter'],
-    ['RateLimit', 'RateLimit'],
-    ['RateLimit-Policy', 'RateLimitPolicy'],
-  ),
-  503: refs(['Retry-After', 'RetryAfter']),
+const OF_STATUS: Record<number, object> = {
+  401: refs({ 'WWW-Authenticate': 'WwwAuthenticate' }),
+  415: refs({ 'Accept-Encoding': 'AcceptEncoding' }),
+  429: refs({ 'Retry-After': 'RetryAfter', RateLimit: 'RateLimit', 'RateLimit-Policy': 'RateLimitPolicy' }),
+  503: refs({ 'Retry-After': 'RetryAfter' }),
 };
 /** Errors of every operation. */
-const ANY_STATUS = [401, 429, 500, 503];
+const OF_EVERY_OPERATION = (Object.keys(publicErrors) as ErrorCode[]).filter((code) =>
+  [401, 429, 500, 503].includes(publicErrors[code].status),
+);
 
 /** Returns the responses for these errors and those of every operation, by status. */
 export function failures(codes: ErrorCode[]): Record<string, object> {
-  const all = Object.keys(publicErrors) as ErrorCode[];
-  const own = Map.groupBy(codes, (code) => publicErrors[code].status);
-  for (const status of ANY_STATUS)
-    own.set(
-      status,
-      all.filter((code) => publicErrors[code].status === status),
-    );
-  return Object.fromEntries([...own].map(([status, meant]) => [status, failure(status, meant)]));
+  const byStatus = Map.groupBy([...codes, ...OF_EVERY_OPERATION], (code) => publicErrors[code].status);
+  return Object.fromEntries([...byStatus].map(([status, meant]) => [status, failure(status, meant)]));
 }
 
 function failure(status: number, codes: ErrorCode[]): object {
@@ -203,16 +175,11 @@ function failure(status: number, codes: ErrorCode[]): object {
     description: MEANINGS[status],
     headers: {
       ...OF_ALL,
-      ...OF_EVERY_ERROR,
-      ...(codes.includes('bodyNotJson') && OF_BATCH_ERRORS),
+      ...refs({ 'x-error-code': 'ErrorCode' }),
+      ...(codes.includes('bodyNotJson') && refs({ 'x-error-position': 'ErrorPosition' })),
       ...(status !== 401 && OF_KEYS),
-      ...OF_ERRORS[status],
+      ...OF_STATUS[status],
     },
-    content: {
-      'application/json': {
-        schema: ref('schemas', 'ErrorResponse'),
-        ...(codes.length > 0 && { examples }),
-      },
-    },
+    content: { 'application/json': { schema: ref('schemas', 'ErrorResponse'), examples } },
   };
 }
