@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 
 const LIBRARY = import.meta.resolve('swagger-ui-dist/package.json');
 
@@ -18,22 +17,17 @@ export const EXAMPLES = [
   'tsconfig.json',
 ] as const;
 
+const versions = Buffer.concat([...Object.values(OWN), readFileSync(new URL(LIBRARY))]);
 /** Path of the documentation's files. It names their content, so they may be cached forever. */
-export const ASSETS = `/docs/assets/${versionOf(Object.values(OWN))}`;
+export const ASSETS = `/docs/assets/${hash('sha1', versions, 'base64url').slice(0, 12)}`;
 
 /** Reads a file of the library that shows the reference. */
 export function readLibraryFile(name: string): Promise<Buffer> {
-  return readFile(fileURLToPath(new URL(name, LIBRARY)));
+  return readFile(new URL(name, LIBRARY));
 }
 
 export function readExample(name: string): string {
   return readFileSync(new URL(`examples/${name}`, import.meta.url), 'utf8');
-}
-
-/** Hash of the own files and of the library's version. */
-function versionOf(own: Buffer[]): string {
-  const versions = Buffer.concat([...own, readFileSync(fileURLToPath(LIBRARY))]);
-  return hash('sha1', versions, 'base64url').slice(0, 12);
 }
 
 function ownFile(name: string): Buffer {

@@ -1,4 +1,3 @@
-import { ASSETS } from './assets.ts';
 import { renderGuide } from './guide.ts';
 import { type Deployment, openApiDocument } from './openapi.ts';
 
@@ -11,8 +10,5 @@ export interface Documents {
 
 /** Writes the documents of a deployment once for all workers, which start faster without the libraries for it. */
 export function writeDocuments(deployment: Deployment): Documents {
-  return {
-    openApi: openApiDocument(deployment),
-    guide: renderGuide(deployment, deployment.basePath + ASSETS),
-  };
+  return { openApi: openApiDocument(deployment), guide: renderGuide(deployment) };
 }

@@ -4,7 +4,7 @@ import { MAX_CHANGES } from '../changes/change-log.ts';
 import { publicErrors } from '../errors.ts';
 import { Hotel, MAX_IMAGES } from '../hotels/hotel.ts';
 import { DEFAULT_CHANGES, MAX_LIMIT, MAX_WAIT_S } from '../http/query.ts';
-import { readExample } from './assets.ts';
+import { ASSETS, readExample } from './assets.ts';
 import { escapeHtml, highlight } from './code.ts';
 import { type Deployment, INTERFACE_VERSION } from './openapi.ts';
 import { MEANINGS } from './responses.ts';
@@ -25,11 +25,11 @@ interface FieldSchema {
   description: string;
 }
 
-/** Renders the guide and the reference as HTML. Its styles and scripts are below `assetsPath`. */
-export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment, assetsPath: string): string {
+/** Renders the guide and the reference as HTML. */
+export function renderGuide({ basePath, publicUrl, supportEmail }: Deployment): string {
   const address = (publicUrl || SOME_ORIGIN) + basePath;
   const values: Record<string, string | number> = {
-    assets: assetsPath,
+    assets: basePath + ASSETS,
     basePath,
     version: INTERFACE_VERSION,
     base: publicUrl ? address : `<span data-address>${address}</span>`,
@@ -93,8 +93,8 @@ function fieldTable(): string {
     ];
     return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
   });
-  const head = ['Field', 'Type', 'Format and bounds', 'Meaning'].map((name) => `<th>${name}</th>`);
-  return `<table><thead><tr>${head.join('')}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
+  const head = '<th>Field</th><th>Type</th><th>Format and bounds</th><th>Meaning</th>';
+  return `<table><thead><tr>${head}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }
 
 /** Converts text to HTML; parts between backticks become code. */

@@ -19,6 +19,8 @@ const FOR_EVER = '\r\ncache-control: public, max-age=31536000, immutable\r\nx-co
 const CSS = 'text/css; charset=utf-8';
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 
+type Entry = [path: string, page: StaticPage];
+
 /** Returns the public pages by path: the OpenAPI document, the documentation and its files. */
 export function pagesOf(documents: Documents): Map<string, StaticPage> {
   const guide = new StaticPage(
@@ -30,19 +32,19 @@ export function pagesOf(documents: Documents): Map<string, StaticPage> {
     ['/openapi.json', new StaticPage('application/json', ALWAYS_ASK, () => Buffer.from(documents.openApi))],
     ['/docs', guide],
     ['/docs/', guide],
-    [`${ASSETS}/page.css`, new StaticPage(CSS, FOR_EVER, () => OWN['page.css'])],
-    [`${ASSETS}/page.js`, new StaticPage(JAVASCRIPT, FOR_EVER, () => OWN['page.js'])],
-    [`${ASSETS}/swagger-ui.css`, new StaticPage(CSS, FOR_EVER, () => readLibraryFile('swagger-ui.css'))],
-    [
-      `${ASSETS}/swagger-ui-bundle.js`,
-      new StaticPage(JAVASCRIPT, FOR_EVER, () => readLibraryFile('swagger-ui-bundle.js')),
-    ],
+    asset('page.css', CSS, () => OWN['page.css']),
+    asset('page.js', JAVASCRIPT, () => OWN['page.js']),
+    asset('swagger-ui.css', CSS, () => readLibraryFile('swagger-ui.css')),
+    asset('swagger-ui-bundle.js', JAVASCRIPT, () => readLibraryFile('swagger-ui-bundle.js')),
     ...EXAMPLES.map(
-      (name) =>
-        [
-          `/docs/examples/${name}`,
-          new StaticPage('text/plain; charset=utf-8', ALWAYS_ASK, () => Buffer.from(readExample(name))),
-        ] as const,
+      (name): Entry => [
+        `/docs/examples/${name}`,
+        new StaticPage('text/plain; charset=utf-8', ALWAYS_ASK, () => Buffer.from(readExample(name))),
+      ],
     ),
   ]);
+}
+
+function asset(name: string, type: string, read: () => Buffer | Promise<Buffer>): Entry {
+  return [`${ASSETS}/${name}`, new StaticPage(type, FOR_EVER, read)];
 }
