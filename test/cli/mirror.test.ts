@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
+import { once } from 'node:events';
 import { watch } from 'node:fs';
 import { readdir, readFile, utimes, writeFile } from 'node:fs/promises';
 import { createServer, type OutgoingHttpHeaders, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type Rejection, startFront } from '../support/front.ts';
@@ -12,7 +13,6 @@ import { insertHotels } from '../support/hotel.ts';
 import { type Service, startService } from '../support/service.ts';
 import { MAIN, Program } from './program.ts';
 
-const KEY = 'a key to be kept';
 const HTML = '<!doctype html><title>Maintenance</title>';
 const EXPIRED: Rejection = { status: 410, headers: { 'x-error-code': 'token_expired' } };
 const HOTELS = Array.from({ length: 1_200 }, (_, i) => ({ id: `h${i}`, registry_id: i }));
@@ -27,27 +27,22 @@ beforeAll(async () => {
   program = await Program.set(service.database);
 });
 
-const mirror = (...options: string[]) =>
-  program.run(['mirror', service.url, 'copy.ndjson', '--json', ...options], '', {
-    HOTEL_API_KEY: service.fullKey,
-  });
-
-const start = (file: string, ...options: string[]) =>
-  program.start(['mirror', service.url, file, ...options], '', { HOTEL_API_KEY: service.fullKey });
+/** Starts `mirror` with a valid key. */
+const start = (url: string, file: string, ...options: string[]) =>
+  program.start(['mirror', url, file, ...options], '', { HOTEL_API_KEY: service.fullKey });
+const mirror = () => start(service.url, 'copy.ndjson', '--json').outcome;
+const pathOf = (file: string) => join(program.folder, file);
+const read = (file: string) => readFile(pathOf(file), 'utf8');
 
 /** Resolves when the change feed has announced all changes. */
 const settled = () =>
   expect.poll(() => service.sql`select from hotel_api_changes`.then(({ length }) => length)).toBe(0);
 
-/** Returns the lines that `export` writes, without the fields that only the API has. */
-async function exported(): Promise<Row[]> {
-  return hotelsOf((await program.run(['export'])).stdout);
-}
+/** Returns the hotels that `export` writes. */
+const exported = async () => hotelsOf((await program.run(['export'])).stdout);
+const copied = async () => hotelsOf(await read('copy.ndjson'));
 
-async function copied(): Promise<Row[]> {
-  return hotelsOf(await readFile(join(program.folder, 'copy.ndjson'), 'utf8'));
-}
-
+/** Returns the hotels in these lines, without the field that only the API has. */
 const hotelsOf = (ndjson: string): Row[] =>
   ndjson
     .trim()
@@ -56,6 +51,12 @@ const hotelsOf = (ndjson: string): Row[] =>
       const { certified: _, ...hotel } = JSON.parse(line);
       return hotel;
     });
+
+/** Brings the copy up to date, which then has all hotels. */
+async function expectCurrent(): Promise<void> {
+  expect((await mirror()).code).toBe(0);
+  expect(await copied()).toEqual(await exported());
+}
 
 it('copies all hotels, then changes, and survives a TRUNCATE', async () => {
   const first = await mirror();
@@ -78,13 +79,12 @@ it('copies all hotels, then changes, and survives a TRUNCATE', async () => {
 
 it('restarts if the file was replaced', async () => {
   await mirror();
-  await writeFile(join(program.folder, 'copy.ndjson'), 'something else\n');
-  expect((await mirror()).code).toBe(0);
-  expect(await copied()).toEqual(await exported());
+  await writeFile(pathOf('copy.ndjson'), 'something else\n');
+  await expectCurrent();
 });
 
 it('never goes on from a position of another content, as after a kill or two runs at once', async () => {
-  const file = join(program.folder, 'copy.ndjson');
+  const file = pathOf('copy.ndjson');
   const contents: Buffer[] = [];
   for (const name of ['old', 'newer', 'newest']) {
     await service.sql`insert into hotels (id, name) values (${name}, ${name})`;
@@ -98,33 +98,27 @@ it('never goes on from a position of another content, as after a kill or two run
   expect(await copied()).toEqual(await exported());
   // another run wrote the file, and this one the position
   await writeFile(file, contents[0]!);
-  expect((await mirror()).code).toBe(0);
-  expect(await copied()).toEqual(await exported());
+  await expectCurrent();
 });
 
 it('--follow keeps the file up to date until it is interrupted', async () => {
-  const { child, outcome } = start('copy.ndjson', '--follow');
+  const { child, outcome } = start(service.url, 'copy.ndjson', '--follow');
   await expect.poll(() => service.metric('hotel_api_changes_waiting')).toBe(1);
   await service.sql`insert into hotels (id, name) values ('followed', 'Followed')`;
-  await expect.poll(async () => await copied()).toEqual(await exported());
+  await expect.poll(copied).toEqual(await exported());
   child.kill('SIGINT');
   expect((await outcome).code).toBe(0);
 });
 
 it('--follow leaves the file as it was if it is interrupted before it holds all hotels', async () => {
-  const file = join(program.folder, 'interrupted.ndjson');
   const front = await startFront(service.port, { 3: EXPIRED, 5: 'silent' });
-  const follow = (...options: string[]) =>
-    program.start(['mirror', front.url, 'interrupted.ndjson', ...options], '', {
-      HOTEL_API_KEY: service.fullKey,
-    });
-  expect((await follow().outcome).code).toBe(0);
-  const before = await readFile(file, 'utf8');
-  const { child, outcome } = follow('--follow');
+  expect((await start(front.url, 'interrupted.ndjson').outcome).code).toBe(0);
+  const before = await read('interrupted.ndjson');
+  const { child, outcome } = start(front.url, 'interrupted.ndjson', '--follow');
   await expect.poll(() => front.seen.length).toBe(5);
   child.kill('SIGINT');
   expect(await outcome).toMatchObject({ code: 1, stderr: expect.stringContaining('is as it was') });
-  expect(await readFile(file, 'utf8')).toBe(before);
+  expect(await read('interrupted.ndjson')).toBe(before);
 });
 
 it('goes on after a gateway answered a later page itself', async () => {
@@ -132,13 +126,8 @@ it('goes on after a gateway answered a later page itself', async () => {
     2: { status: 200, headers: { 'content-type': 'text/html' }, body: HTML },
     3: 'cut body without length',
   });
-  const { code } = await program.run(['mirror', front.url, 'behind.ndjson'], '', {
-    HOTEL_API_KEY: service.fullKey,
-  });
-  expect([code, hotelsOf(await readFile(join(program.folder, 'behind.ndjson'), 'utf8'))]).toEqual([
-    0,
-    await exported(),
-  ]);
+  expect((await start(front.url, 'behind.ndjson').outcome).code).toBe(0);
+  expect(hotelsOf(await read('behind.ndjson'))).toEqual(await exported());
   expect(front.seen).toHaveLength(4);
 });
 
@@ -153,7 +142,7 @@ describe('a run that is killed', () => {
     await mirror();
     await service.sql`update hotels set name = ${when}`;
     await settled();
-    const { child, outcome } = start('copy.ndjson');
+    const { child, outcome } = start(service.url, 'copy.ndjson');
     let seen = 0;
     const watcher = watch(program.folder, (_, name) => {
       if (file.test(name!) && ++seen === times) child.kill('SIGKILL');
@@ -162,27 +151,21 @@ describe('a run that is killed', () => {
     watcher.close();
     expect(seen).toBeGreaterThanOrEqual(times);
     expect(new Set((await copied()).map(({ name }) => name)).size).toBe(1);
-    expect((await mirror()).code).toBe(0);
-    expect(await copied()).toEqual(await exported());
+    await expectCurrent();
   });
 
   it('leaves an incomplete file, which a later run removes', async () => {
-    const left = join(program.folder, 'copy.ndjson.0123456789ab.partial');
-    const recent = join(program.folder, 'copy.ndjson.ba9876543210.partial');
-    for (const file of [left, recent]) await writeFile(file, '{"id":');
+    const [left, recent] = ['copy.ndjson.0123456789ab.partial', 'copy.ndjson.ba9876543210.partial'] as const;
+    for (const file of [left, recent]) await writeFile(pathOf(file), '{"id":');
     const old = Date.now() / 1000 - 7_200;
-    await utimes(left, old, old);
+    await utimes(pathOf(left), old, old);
     await mirror();
     const files = await readdir(program.folder);
-    expect([basename(left), basename(recent)].filter((name) => files.includes(name))).toEqual([
-      basename(recent),
-    ]);
+    expect([left, recent].filter((name) => files.includes(name))).toEqual([recent]);
   });
 });
 
 describe('a file that cannot be written', () => {
-  const run = (file: string) => start(file).outcome;
-
   it.each([
     ['in a folder that does not exist', 'nowhere/copy.ndjson', /cannot write .* \(ENOENT\)/],
     ['in a file', 'copy.ndjson/copy.ndjson', /cannot write .* \(ENOTDIR\)/],
@@ -190,36 +173,29 @@ describe('a file that cannot be written', () => {
     ['that is a device', '/dev/null', /is not a regular file/],
   ])('%s is reported before a hotel is read', async (_, file, message) => {
     // no server is there
-    const { code, stderr } = await program.run(['mirror', 'http://127.0.0.1:1', file], '', {
-      HOTEL_API_KEY: KEY,
-    });
+    const { code, stderr } = await start('http://127.0.0.1:1', file).outcome;
     expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
   });
 
   it('because it is not a copy is kept', async () => {
-    const file = join(program.folder, 'own.ndjson');
-    await writeFile(file, '{"id":"own"}\n');
-    expect(await run('own.ndjson')).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining('is not a copy'),
-    });
-    expect(await readFile(file, 'utf8')).toBe('{"id":"own"}\n');
+    await writeFile(pathOf('own.ndjson'), '{"id":"own"}\n');
+    const { code, stderr } = await start(service.url, 'own.ndjson').outcome;
+    expect([code, stderr]).toEqual([1, expect.stringContaining('is not a copy')]);
+    expect(await read('own.ndjson')).toBe('{"id":"own"}\n');
   });
 
   it('because it is a copy of another API is kept', async () => {
     await mirror();
     const before = await copied();
     const front = await startFront(service.port, {});
-    const { code, stderr } = await program.run(['mirror', front.url, 'copy.ndjson'], '', {
-      HOTEL_API_KEY: service.fullKey,
-    });
+    const { code, stderr } = await start(front.url, 'copy.ndjson').outcome;
     expect([code, stderr]).toEqual([1, expect.stringContaining(`is a copy of ${service.url}`)]);
     expect(await copied()).toEqual(before);
   });
 
   it('because the disk is full is as it was', async () => {
     await mirror();
-    const before = await readFile(join(program.folder, 'copy.ndjson'), 'utf8');
+    const before = await read('copy.ndjson');
     const partials = async () => (await readdir(program.folder)).filter((name) => name.endsWith('.partial'));
     const partialsBefore = await partials();
     await service.sql`update hotels set name = 'Full'`;
@@ -231,35 +207,35 @@ describe('a file that cannot be written', () => {
       env: { HOTEL_API_KEY: service.fullKey },
     }).catch((error) => error);
     expect(stderr).toMatch(/cannot write .* \(EFBIG\)/);
-    expect(await readFile(join(program.folder, 'copy.ndjson'), 'utf8')).toBe(before);
+    expect(await read('copy.ndjson')).toBe(before);
     expect(await partials()).toEqual(partialsBefore);
   });
 });
 
 it('reports faults', async () => {
-  const rejected = await program.run(['mirror', service.url, 'copy.ndjson'], '', { HOTEL_API_KEY: 'wrong' });
-  expect(rejected.code).toBe(1);
-  expect(rejected.stderr).toContain('401');
-  expect((await program.run(['mirror', service.url, 'copy.ndjson'], '', {})).stderr).toContain(
-    'HOTEL_API_KEY',
-  );
+  const args = ['mirror', service.url, 'copy.ndjson'];
+  const rejected = await program.run(args, '', { HOTEL_API_KEY: 'wrong' });
+  expect([rejected.code, rejected.stderr]).toEqual([1, expect.stringContaining('401')]);
+  expect((await program.run(args, '', {})).stderr).toContain('HOTEL_API_KEY');
 });
 
 describe('a server that is another, or hostile,', () => {
-  /** Runs `mirror` against a server with these responses, over a copy that exists. */
-  async function mirrorOf(respond: RequestListener) {
+  /** Starts a server with these responses. Returns its address. */
+  async function listen(respond: RequestListener): Promise<string> {
     const server = createServer(respond).listen(0, '127.0.0.1');
     onTestFinished(() => void server.close());
-    await expect.poll(() => server.listening).toBe(true);
-    const { port } = server.address() as AddressInfo;
-    await writeFile(join(program.folder, 'kept.ndjson'), '{"id":"kept"}\n');
-    const sha256 = hash('sha256', '{"id":"kept"}\n');
-    const positions = { api: `http://127.0.0.1:${port}`, states: [{ sha256, next: 'a token' }] };
-    await writeFile(join(program.folder, 'kept.ndjson.next'), JSON.stringify(positions));
-    const outcome = await program.run(['mirror', `http://127.0.0.1:${port}`, 'kept.ndjson'], '', {
-      HOTEL_API_KEY: KEY,
-    });
-    return { ...outcome, kept: await readFile(join(program.folder, 'kept.ndjson'), 'utf8') };
+    await once(server, 'listening');
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  /** Runs `mirror` against such a server, over a copy that exists. */
+  async function mirrorOf(respond: RequestListener) {
+    const api = await listen(respond);
+    await writeFile(pathOf('kept.ndjson'), '{"id":"kept"}\n');
+    const states = [{ sha256: hash('sha256', '{"id":"kept"}\n'), next: 'a token' }];
+    await writeFile(pathOf('kept.ndjson.next'), JSON.stringify({ api, states }));
+    const outcome = await start(api, 'kept.ndjson').outcome;
+    return { ...outcome, kept: await read('kept.ndjson') };
   }
 
   it.each([
@@ -312,16 +288,11 @@ describe('a server that is another, or hostile,', () => {
 
   it('is not requested again at once, whatever time it names', async () => {
     let requests = 0;
-    const server = createServer((_, response) => {
+    const api = await listen((_, response) => {
       requests++;
       response.writeHead(503, { 'retry-after': '99999999' }).end('busy');
-    }).listen(0, '127.0.0.1');
-    onTestFinished(() => void server.close());
-    await expect.poll(() => server.listening).toBe(true);
-    const { port } = server.address() as AddressInfo;
-    const { child, outcome } = program.start(['mirror', `http://127.0.0.1:${port}`, 'x'], '', {
-      HOTEL_API_KEY: KEY,
     });
+    const { child, outcome } = start(api, 'x');
     await expect.poll(() => requests).toBe(1);
     child.kill('SIGINT');
     expect((await outcome).stderr).not.toContain('TimeoutOverflowWarning');
