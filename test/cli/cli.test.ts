@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from 'postgres';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { hashOf, isWellFormed } from '../../src/auth/key.ts';
 import { writeRejected } from '../../src/cli/import/rejects.ts';
 import { readConfig } from '../../src/config/config.ts';
@@ -26,12 +26,16 @@ beforeAll(async () => {
   ({ sql } = database);
 });
 
-/** Runs the real program in `folder`, with only the database or the given variables in its environment. */
 const hotelApi = (args: string[], { env, input }: { env?: NodeJS.ProcessEnv; input?: string } = {}) =>
   program.run(args, input, env);
-/** Runs a command with --json. Returns its document and its exit code. */
 const json = (args: string[], input?: string) => program.json(args, input);
+/** Runs a command that fails with this message and prints nothing else. */
+async function expectFailure(args: string[], message: string | RegExp, input?: string): Promise<void> {
+  const failure = { code: 1, stdout: '', stderr: expect.stringMatching(message) };
+  expect(await program.run(args, input)).toMatchObject(failure);
+}
 const line = (hotel: object) => `${JSON.stringify(hotel)}\n`;
+
 describe('usage', () => {
   test.each([
     [[], 2],
@@ -162,19 +166,13 @@ describe('migrate', () => {
     await requireSchema(sql);
     await sql`insert into schema_migrations values (999, '999-tomorrow.sql', '')`;
     await expect(requireSchema(sql)).rejects.toThrow(/version 999.*newer/);
-    expect(await hotelApi(['migrate'])).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/version 999, .* does not work with 999-tomorrow/),
-    });
+    await expectFailure(['migrate'], /version 999, .* does not work with 999-tomorrow/);
     await sql`delete from schema_migrations where version = 999`;
   });
 
   test('rejects a file that was changed after it was applied', async () => {
     await sql`update schema_migrations set sha256 = 'x' || sha256 where version = 2`;
-    expect(await hotelApi(['migrate'])).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining('002-api-keys.sql was changed'),
-    });
+    await expectFailure(['migrate'], '002-api-keys.sql was changed');
     await sql`update schema_migrations set sha256 = substr(sha256, 2) where version = 2`;
     expect((await hotelApi(['migrate'])).code).toBe(0);
   });
@@ -190,19 +188,15 @@ describe('migrate', () => {
 });
 
 describe('keys', () => {
-  const states = async () =>
-    JSON.parse((await hotelApi(['keys', 'list', '--json'])).stdout).map(
-      ({ id, state }: { id: string; state: string }) => [id, state],
-    );
+  const listed = async (): Promise<{ id: string; state: string; rate_limit: string | null }[]> =>
+    JSON.parse((await hotelApi(['keys', 'list', '--json'])).stdout);
+  const states = async () => (await listed()).map(({ id, state }) => [id, state]);
+  const limits = async () => (await listed()).map(({ id, rate_limit: limit }) => [id, limit]);
 
   test('have a rate limit, which is created, listed, changed, kept by a rotation, and removed', async () => {
     const made = await json(['keys', 'create', '--name', 'trial', '--rate-limit', '200/s']);
     expect(made).toMatchObject({ code: 0, rate_limit: '200/s' });
-    const listed = async (id: string) =>
-      JSON.parse((await hotelApi(['keys', 'list', '--json'])).stdout).find(
-        (key: { id: string }) => key.id === id,
-      ).rate_limit;
-    expect(await listed(made.id)).toBe('200/s');
+    expect(await limits()).toEqual([[made.id, '200/s']]);
     expect((await hotelApi(['keys', 'list'])).stdout).toMatch(new RegExp(`${made.id} +trial +- +200/s `));
     expect(await json(['keys', 'limit', made.id, '6000/m'])).toEqual({
       code: 0,
@@ -213,21 +207,16 @@ describe('keys', () => {
     const next = await json(['keys', 'rotate', made.id]);
     expect(next.rate_limit).toBe('6000/m');
     expect(await json(['keys', 'limit', next.id, 'none'])).toMatchObject({ rate_limit: null });
-    expect([await listed(made.id), await listed(next.id)]).toEqual(['6000/m', null]);
+    expect(await limits()).toEqual([
+      [made.id, '6000/m'],
+      [next.id, null],
+    ]);
     await sql`truncate api_keys`;
   });
 
   test('are created, listed without their secret, rotated with a grace time, and revoked', async () => {
-    const made = await json([
-      'keys',
-      'create',
-      '--name',
-      'Acme "1"',
-      '--scope',
-      'registry',
-      '--expires',
-      '2999-01-31',
-    ]);
+    const options = ['--scope', 'registry', '--expires', '2999-01-31'];
+    const made = await json(['keys', 'create', '--name', 'Acme "1"', ...options]);
     expect(made).toEqual({
       code: 0,
       id: expect.stringMatching(/^key_[\w-]{12}$/),
@@ -239,11 +228,8 @@ describe('keys', () => {
     expect(isWellFormed(made.key)).toBe(true);
     const [stored] = await sql`select encode(key_sha256, 'hex') as hash from api_keys where id = ${made.id}`;
     expect(stored!.hash).toBe(hashOf(made.key));
-    for (const args of [
-      ['keys', 'list'],
-      ['keys', 'list', '--json'],
-    ]) {
-      const { stdout } = await hotelApi(args);
+    for (const format of [[], ['--json']]) {
+      const { stdout } = await hotelApi(['keys', 'list', ...format]);
       expect(stdout).toContain(made.id);
       expect(stdout).not.toContain(made.key);
       expect(stdout).not.toContain(stored!.hash);
@@ -260,10 +246,7 @@ describe('keys', () => {
       [made.id, 'rotated'],
       [next.id, 'active'],
     ]);
-    expect(await hotelApi(['keys', 'rotate', made.id])).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining(next.id),
-    });
+    await expectFailure(['keys', 'rotate', made.id], next.id);
 
     const revoked = await json(['keys', 'revoke', next.id]);
     expect(await json(['keys', 'revoke', next.id])).toEqual(revoked);
@@ -296,7 +279,7 @@ describe('seed and import', () => {
     expect(await json(args)).toEqual({ code: 0, inserted: 2000, seed: 1, today: TODAY });
     const first = await checksum();
     expect(first!.count).toBe(2000);
-    expect(await hotelApi(args)).toMatchObject({ code: 1, stderr: expect.stringContaining('not empty') });
+    await expectFailure(args, 'not empty');
     await sql`truncate hotels`;
     await hotelApi(args);
     expect(await checksum()).toEqual(first);
@@ -311,10 +294,10 @@ describe('seed and import', () => {
     const C = { id: 'c', name: 'C', channel_id: 'three', registry_id: '0003' };
     const run = (hotels: object[], ...flags: string[]) =>
       json(['import', '-', ...flags], hotels.map(line).join(''));
-    const reset = async () => {
+    beforeEach(async () => {
       await sql`truncate hotels`;
       await sql`insert into hotels ${sql([A, B, C])}`;
-    };
+    });
     const channels = async () => {
       const rows = await sql`select id, channel_id from hotels order by id`;
       return Object.fromEntries(rows.map((row) => [row.id, row.channel_id]));
@@ -322,7 +305,6 @@ describe('seed and import', () => {
     const rejected = () => readFile(join(folder, 'stdin.rejected.ndjson'), 'utf8');
 
     test('a line replaces the whole hotel, and each hotel is counted once', async () => {
-      await reset();
       expect(
         await run([
           { ...A, name: 'older' },
@@ -335,7 +317,6 @@ describe('seed and import', () => {
     });
 
     test('a dry run prints the same and changes nothing', async () => {
-      await reset();
       const before = await checksum();
       const hotels = [{ ...A, name: 'new' }, { id: 'd', name: 'D' }, B];
       expect(await run(hotels, '--dry-run', '--delete-missing')).toEqual(
@@ -348,7 +329,6 @@ describe('seed and import', () => {
     });
 
     test('delete-missing frees the ids of deleted hotels, and keeps a hotel with an invalid line', async () => {
-      await reset();
       const hotels = [
         { ...A, latitude: 91 },
         { id: 'd', name: 'D', channel_id: 'two' },
@@ -358,20 +338,13 @@ describe('seed and import', () => {
     });
 
     test('delete-missing is rejected if a hotel could be lost without notice', async () => {
-      await reset();
-      const blind = await hotelApi(['import', '-', '--delete-missing'], { input: `${line(A)}{"id":\n` });
-      expect(blind).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('no readable id') });
-      const empty = await hotelApi(['import', '-', '--delete-missing'], { input: '\n' });
-      expect(empty).toMatchObject({
-        code: 1,
-        stdout: '',
-        stderr: expect.stringContaining('contains no hotel'),
-      });
+      const args = ['import', '-', '--delete-missing'];
+      await expectFailure(args, 'no readable id', `${line(A)}{"id":\n`);
+      await expectFailure(args, 'contains no hotel', '\n');
       expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
     });
 
     test('hotels exchange ids within one import', async () => {
-      await reset();
       const refreshed = [
         { ...A, channel_id: 'two', registry_id: 3 },
         { ...B, channel_id: 'three', registry_id: 1 },
@@ -384,7 +357,6 @@ describe('seed and import', () => {
     });
 
     test('an id that another hotel keeps is rejected, and so are lines that depended on the rejected one', async () => {
-      await reset();
       const taken = { ...A, channel_id: 'three' };
       const dependent = { ...B, channel_id: 'one' };
       expect(await run([dependent, taken, { id: 'd', name: 'D' }])).toEqual(
@@ -395,14 +367,12 @@ describe('seed and import', () => {
     });
 
     test('a hotel keeps its own id against an earlier line that claims it', async () => {
-      await reset();
       const claimant = { id: 'd', name: 'D', registry_id: 1 };
       expect(await run([claimant, { ...A, city: 'Rome' }])).toEqual(counts({ updated: 1, rejected: 1 }));
       expect(await rejected()).toBe(line(claimant));
     });
 
     test('a constraint that only the database checks rejects its line and no other', async () => {
-      await reset();
       await sql`alter table hotels add constraint no_ghosts check (name <> 'Ghost')`;
       expect(
         await run([
@@ -414,26 +384,21 @@ describe('seed and import', () => {
     });
 
     test('a lost connection during the import is one line, and nothing was imported', async () => {
-      await reset();
       // The import waits for the table, which this transaction locks, and loses its connection there.
       await sql.begin(async (holder) => {
         await holder`lock table hotels in row exclusive mode`;
-        const outcome = hotelApi(['import', '-'], { input: line({ id: 'd', name: 'D' }) });
+        const lost = /^hotel-api: .*connection was lost.*\n$/;
+        const failure = expectFailure(['import', '-'], lost, line({ id: 'd', name: 'D' }));
         const terminated = () => sql`
           select pg_terminate_backend(pid) from pg_stat_activity
           where datname = current_database() and application_name = 'hotel-api operate' and wait_event_type = 'Lock'`;
         await expect.poll(terminated).not.toHaveLength(0);
-        expect(await outcome).toMatchObject({
-          code: 1,
-          stdout: '',
-          stderr: expect.stringMatching(/^hotel-api: .*connection was lost.*\n$/),
-        });
+        await failure;
       });
       expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
     });
 
     test('a line with control sequences, and one with NULs, are rejected, and no control character is printed', async () => {
-      await reset();
       const lines = [`{"id":\x1b[2J`, '\0'.repeat(5), JSON.stringify({ id: 'x', name: 'X', '\x9b31m': 1 })];
       const outcome = await hotelApi(['import', '-'], {
         input: `${lines.join('\n')}\n${line({ id: 'd', name: 'D' })}`,
@@ -445,7 +410,6 @@ describe('seed and import', () => {
     });
 
     test('rejected lines replace a symbolic link, not its target, and only their owner can read them', async () => {
-      await reset();
       const [file, path] = [join(folder, 'linked.ndjson'), join(folder, 'linked.ndjson.rejected.ndjson')];
       await writeFile(file, '{\n');
       await writeFile(join(folder, 'precious'), 'precious');
@@ -478,13 +442,9 @@ describe('seed and import', () => {
     });
 
     test('hotels that an export could not represent are not imported', async () => {
-      await reset();
       const file = join(folder, 'x'.repeat(245));
       await writeFile(file, `${line({ id: 'd', name: 'D' })}{\n`);
-      expect(await hotelApi(['import', file])).toMatchObject({
-        code: 1,
-        stderr: expect.stringContaining('Nothing was imported'),
-      });
+      await expectFailure(['import', file], 'Nothing was imported');
       expect(Object.keys(await channels())).toEqual(['a', 'b', 'c']);
     });
   });

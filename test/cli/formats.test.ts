@@ -13,7 +13,8 @@ const made = Array.from({ length: HOTELS }, (_, i) => ({
   description: i % 7 === 0 ? `"Bom dia",\r\n\n; disse\to gato\\ n.º ${i}` : null,
   registry_id: i === 0 ? '9007199254740991' : String(500_001 + i),
 }));
-const ndjson = made.map((hotel) => `${JSON.stringify(hotel)}\n`).join('');
+const linesOf = (hotels: object[]) => hotels.map((hotel) => `${JSON.stringify(hotel)}\n`).join('');
+const ndjson = linesOf(made);
 const cell = (value: unknown) => {
   const text = value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
   return /["\n\r,;\t]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -78,11 +79,10 @@ describe('import', () => {
       { id: 'b', name: 'B', website_url: 'https://hotel.example/' },
       { id: 'c', name: 'C', website_url: first, certification_url: wrong },
     ];
-    const file = await put('iris.ndjson', hotels.map((hotel) => `${JSON.stringify(hotel)}\n`).join(''));
+    const file = await put('iris.ndjson', linesOf(hotels));
     const plain = await program.run(['import', '--dry-run', file]);
     expect(plain.stdout).toContain('2 IRIs converted to URIs (percent-encoding, punycode).');
-    const { code, stdout } = await program.run(['import', '--json', file]);
-    expect({ code, ...JSON.parse(stdout) }).toEqual({
+    expect(await program.json(['import', file])).toEqual({
       ...counts({ inserted: 2, rejected: 1 }),
       converted_uris: 2,
     });
@@ -111,10 +111,8 @@ describe('import', () => {
     ] as const) {
       await sql()`truncate hotels`;
       const { code, stdout, stderr } = await program.run(['import', await put(name, content)]);
-      expect({ code, stdout }).toEqual({
-        code: 1,
-        stdout: expect.stringContaining('1 inserted, 0 updated, 0 unchanged, 0 deleted, 6 rejected'),
-      });
+      expect(code).toBe(1);
+      expect(stdout).toContain('1 inserted, 0 updated, 0 unchanged, 0 deleted, 6 rejected');
       expect(stderr.split('\n')).toEqual([
         expect.stringMatching(/^line 2: star_rating must be/),
         expect.stringMatching(/^line 5: it has 2 cells, the header row names 4 fields/),
@@ -151,27 +149,22 @@ describe('import', () => {
   test('a dry run reports the changes and the first faults, writes no hotel and leaves no table', async () => {
     await fill();
     const wrong = Array.from({ length: 30 }, (_, i) => `{"id":"w${i}"}\n`).join('');
-    const [before] =
-      await sql()`select max(version) as version, (select last_value from hotel_api_versions) as drawn from hotels`;
+    const versions = () =>
+      sql()`select max(version) as version, (select last_value from hotel_api_versions) as drawn from hotels`;
+    const before = await versions();
     const input = `${JSON.stringify({ ...made[0], city: 'Rome' })}\n{"id":"new","name":"N"}\n${wrong}`;
-    const { code, stdout, stderr } = await program.run(
-      ['import', '-', '--dry-run', '--delete-missing'],
-      input,
-    );
+    const args = ['import', '-', '--dry-run', '--delete-missing'];
+    const { code, stdout, stderr } = await program.run(args, input);
     expect(code).toBe(1);
     expect(stdout).toContain(
       `Dry run, nothing was changed. An import would be: 1 inserted, 1 updated, 0 unchanged, ${HOTELS - 1} deleted, 30 rejected`,
     );
     const lines = stderr.trimEnd().split('\n');
-    expect(lines.slice(0, 20)).toEqual(
-      Array.from({ length: 20 }, (_, i) =>
-        expect.stringMatching(new RegExp(`^line ${i + 3}: name is missing`)),
-      ),
-    );
-    expect(lines.slice(20)).toEqual(['10 more lines would be rejected.']);
-    expect(
-      await sql()`select max(version) as version, (select last_value from hotel_api_versions) as drawn from hotels`,
-    ).toEqual([before]);
+    expect(lines).toEqual([
+      ...Array.from({ length: 20 }, (_, i) => expect.stringMatching(`^line ${i + 3}: name is missing`)),
+      '10 more lines would be rejected.',
+    ]);
+    expect(await versions()).toEqual(before);
     expect(await sql()`select 1 from pg_class where relname like 'hotel\\_api\\_import\\_%'`).toHaveLength(0);
   });
 
@@ -241,11 +234,7 @@ describe('export', () => {
         .toHaveLength(2);
     });
     for (const outcome of await Promise.all(both)) expect(outcome).toMatchObject({ code: 0, stderr: '' });
-    expect(
-      String(await read('both.ndjson'))
-        .trimEnd()
-        .split('\n'),
-    ).toHaveLength(HOTELS);
+    expect(String(await read('both.ndjson')).match(/\n/g)).toHaveLength(HOTELS);
     expect(await readdir(program.folder)).toEqual([...before, 'both.ndjson'].sort());
   });
 

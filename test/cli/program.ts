@@ -67,7 +67,7 @@ export class Program {
   }
 }
 
-/** Imports these lines. Returns the printed JSON and the exit code. */
+/** Returns the printed JSON and the exit code of an import; other numbers are 0. */
 export function counts(
   of: Partial<Record<'inserted' | 'updated' | 'unchanged' | 'deleted' | 'rejected', number>>,
 ) {
