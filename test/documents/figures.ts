@@ -4,7 +4,7 @@ import type { Results } from '../../bench/results.ts';
 import { CLIENTS } from '../../bench/scenarios.ts';
 import type { Sizes } from '../../bench/sizing.ts';
 import { read } from './files.ts';
-import { grouped, RIGHT, table } from './table.ts';
+import { grouped, table } from './table.ts';
 
 const results = (): Results => JSON.parse(read('bench/results/latest.json'));
 
@@ -39,7 +39,7 @@ export function performance(): string {
   return table(
     ['One core', 'GET by id, requests/s', 'CPU µs/request', 'batch of 1000, requests/s', 'CPU µs/request'],
     rows,
-    ['---', RIGHT, RIGHT, RIGHT, RIGHT],
+    1,
   );
 }
 
@@ -73,7 +73,7 @@ export function throughput(): string {
     .map(([name, title]) => [title, ...SERVERS.map(([target]) => cell(name, target))])
     .filter(([, ...cells]) => cells.some(Boolean));
   const head = ['service', 'service, Redis only', 'nginx', 'nginx, Redis only', 'Fastify', 'upper bound'];
-  return table(['Requests/s (CPU µs/request)', ...head], rows, ['---', ...head.map(() => RIGHT)]);
+  return table(['Requests/s (CPU µs/request)', ...head], rows, 1);
 }
 
 export function ratios(): string {
@@ -88,10 +88,7 @@ export function ratios(): string {
       bound(aim),
     ];
   });
-  return table(['Ratio', 'Median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, [
-    '---',
-    ...Array(5).fill(RIGHT),
-  ]);
+  return table(['Ratio', 'Median', 'Rounds', 'By the other measure', 'Floor', 'Aim'], rows, 1);
 }
 
 export function latency(): string {
@@ -111,10 +108,7 @@ export function latency(): string {
     });
     return [scenario === 'get' ? 'GET by id' : 'batch of 1000', grouped(Number(perSecond)), ...cells];
   });
-  return table(['p50 / p99 in ms', 'due/s', 'service', 'service, Redis only', 'nginx', 'Fastify'], rows, [
-    '---',
-    ...Array(5).fill(RIGHT),
-  ]);
+  return table(['p50 / p99 in ms', 'due/s', 'service', 'service, Redis only', 'nginx', 'Fastify'], rows, 1);
 }
 
 export function compression(): string {
@@ -123,7 +117,7 @@ export function compression(): string {
     significant(ms),
     `1/${significant(ratio)}`,
   ]);
-  return table(['Coding and level', 'CPU ms', 'Size'], rows, ['---', RIGHT, RIGHT]);
+  return table(['Coding and level', 'CPU ms', 'Size'], rows, 1);
 }
 
 export function sizes(): string {
@@ -150,7 +144,7 @@ export function sizes(): string {
       row('PostgreSQL: table', bytes.tableBytes),
       row('PostgreSQL: indexes', bytes.indexBytes),
     ],
-    ['---', ...Array(4).fill(RIGHT)],
+    1,
   );
 }
 
@@ -178,6 +172,6 @@ export function rates(): string {
   return table(
     ['Request', 'Answered from', 'CPU µs', 'requests/s per core', 'hotels/s per core', 'Gbit/s uncompressed'],
     rows,
-    ['---', '---', ...Array(4).fill(RIGHT)],
+    2,
   );
 }

@@ -1,12 +1,10 @@
 type Row = (string | number)[];
 
-/** Separator below the head of a numeric column. */
-export const RIGHT = '---:';
-
-/** Returns a table in Markdown. */
-export function table(head: string[], rows: Row[], align: string[] = []): string {
+/** Returns a table in Markdown. The columns after the first `textColumns` are aligned to the right, as numbers are. */
+export function table(head: string[], rows: Row[], textColumns = head.length): string {
   const line = (cells: Row) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
-  return [line(head), `|${head.map((_, i) => align[i] ?? '---').join('|')}|`, ...rows.map(line)].join('\n');
+  const rules = head.map((_, column) => (column < textColumns ? '---' : '---:'));
+  return [line(head), `|${rules.join('|')}|`, ...rows.map(line)].join('\n');
 }
 
 export const grouped = (value: number): string => value.toLocaleString('en-US');
