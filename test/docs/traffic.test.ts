@@ -20,6 +20,8 @@ const READS = [
   '/hotels/channel/CH100011',
   '/hotels/full',
 ];
+/** Each operation with GET. */
+const EACH_GET = ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'];
 const SCOPED_READS = ['/hotels/registry/500011', '/hotels?registry_id=500011', '/hotels?registry_id=1'];
 
 let service: Service;
@@ -55,11 +57,7 @@ async function get(
     body === undefined
       ? await service.get(path, options)
       : await service.post(path, body, { method: 'GET', ...options });
-  expect([path, response.status, response.status < 400 || response.text]).toEqual([
-    path,
-    status,
-    status < 400 || expect.any(String),
-  ]);
+  expect([path, response.status]).toEqual([path, status]);
   document.check(options.method ?? 'GET', path, response);
 }
 
@@ -76,8 +74,7 @@ async function post(
 
 /** Sends each operation once. */
 async function all(status: number, options: RequestOptions = {}): Promise<void> {
-  for (const path of ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
-    await get(path, status, options);
+  for (const path of EACH_GET) await get(path, status, options);
   await post(CHANNEL, { channel_ids: ['a'] }, status, options);
   await post(REGISTRY, { registry_ids: [1] }, status, options);
 }
@@ -96,8 +93,7 @@ it('covers successful and unchanged responses', async () => {
     await post(CHANNEL, { channel_ids: ['CH100011', 'x'.repeat(255), 'nobody'] }, 200, { key });
   }
   await post(REGISTRY, { registry_ids: [500011, '500005', '9007199254740991', -7] }, 200);
-  const name = { headers: { 'x-request-id': 'my-own.name:1' } };
-  await get('/hotels', 200, name);
+  await get('/hotels', 200, { headers: { 'x-request-id': 'my-own.name:1' } });
 });
 
 it('covers the headers of compressed responses', async () => {
@@ -159,8 +155,7 @@ it('covers the headers of a rate limit, for any response', async () => {
 });
 
 it('covers faults in the body of a request', async () => {
-  for (const path of ['/hotels', '/changes', '/hotels/a', '/hotels/channel/a', '/hotels/registry/1'])
-    await get(path, 400, { body: 'x' });
+  for (const path of EACH_GET) await get(path, 400, { body: 'x' });
   const twice = { headers: { 'content-length': ['2', '2'] as never } };
   const cutShort = { headers: { 'content-length': 100 } };
   const packed = { headers: { 'content-encoding': 'gzip' } };
