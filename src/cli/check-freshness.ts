@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import { Failure } from '../lib/failure.ts';
 import { openDatabase } from '../postgres/connect.ts';
 import { parseDuration, parseWhole } from './common/arguments.ts';
-import { type CliCommand, examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { directDatabaseUrl, print } from './common/session.ts';
 import { ChangesFollower } from './freshness/changes-follower.ts';
 import { FreshnessChecker } from './freshness/checker.ts';
@@ -36,8 +36,11 @@ export function addCommand(program: CliCommand): void {
       `
 HOTEL_API_KEY is the API key. Lag is the time from the notification of a commit by PostgreSQL until a
 connection returns the change; one more client follows GET /changes. The exit code is 1 if a response was older than
-promised, or nothing could be compared.
-${examples('HOTEL_API_KEY=hk_… hotel-api check-freshness --url http://localhost:8080', 'HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m --json')}`,
+promised, or nothing could be compared.`,
+    )
+    .examples(
+      'HOTEL_API_KEY=hk_… hotel-api check-freshness --url http://localhost:8080',
+      'HOTEL_API_KEY=hk_… hotel-api check-freshness --url https://api.example/v1 --for 10m --json',
     )
     .action(checkFreshness);
 }
@@ -72,18 +75,8 @@ async function checkFreshness(options: {
       changes === 0
         ? 'no change reached every connection meanwhile, so there is no lag to report'
         : `lag of ${changes} changes: median ${lag.median} ms, 99% ${lag.p99} ms, longest ${lag.max} ms; in GET /changes: longest ${mirrorLag.max} ms`;
-    print(
-      options.json,
-      {
-        answers,
-        changes,
-        lag_ms: lag,
-        mirror_changes: report.mirrorLagsMs.length,
-        mirror_lag_ms: mirrorLag,
-        stale,
-      },
-      `${answers} answers compared; ${measured}.`,
-    );
+    const lags = { lag_ms: lag, mirror_changes: report.mirrorLagsMs.length, mirror_lag_ms: mirrorLag };
+    print(options.json, { answers, changes, ...lags, stale }, `${answers} answers compared; ${measured}.`);
     if (stale.length > 0) {
       throw new Failure([`${stale.length} times older than promised:`, ...stale.slice(0, SHOWN)].join('\n'));
     }

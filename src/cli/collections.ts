@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import { Failure } from '../lib/failure.ts';
 import { changeMembers, requireCollection } from './collections/members.ts';
 import { parseText } from './common/arguments.ts';
-import { type CliCommand, examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { oneLine } from './common/printable.ts';
 import { print, withDatabase } from './common/session.ts';
 
@@ -74,8 +74,11 @@ export function addCommand(program: CliCommand): void {
         `
 All lines take effect in one transaction. An id that no hotel has is counted as unknown, reported, and written to
 FILE.unknown.txt or .ndjson. It is ${done} like any other id. A line without an id is rejected, written to
-FILE.rejected.txt or .ndjson, and makes the exit code 1.
-${examples(`hotel-api collections ${action} acme hotels.txt`, `hotel-api export | grep '"country_code":"PT"' | hotel-api collections ${action} portugal -`)}`,
+FILE.rejected.txt or .ndjson, and makes the exit code 1.`,
+      )
+      .examples(
+        `hotel-api collections ${action} acme hotels.txt`,
+        `hotel-api export | grep '"country_code":"PT"' | hotel-api collections ${action} portugal -`,
       )
       .action((id, file, options) => change(action, id, file, options));
   }

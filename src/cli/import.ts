@@ -1,4 +1,4 @@
-import { type CliCommand, examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { count } from './common/progress.ts';
 import { print, withDatabase } from './common/session.ts';
 import { detectFormat } from './import/format.ts';
@@ -25,8 +25,12 @@ ignored. Of several lines with the same id, the last counts. All valid lines are
 An invalid line is reported, written to FILE.rejected.ndjson or .csv (stdin.rejected.ndjson for -), and makes
 the exit code 1. Other writers of the table wait while the changes are merged.
 
-An interrupted import continues when the same content is imported again within 7 days.
-${examples('hotel-api import hotels.ndjson --dry-run', 'hotel-api import hotels.csv.gz --delete-missing', 'curl -sS https://example.com/hotels.ndjson.gz | hotel-api import - --json')}`,
+An interrupted import continues when the same content is imported again within 7 days.`,
+    )
+    .examples(
+      'hotel-api import hotels.ndjson --dry-run',
+      'hotel-api import hotels.csv.gz --delete-missing',
+      'curl -sS https://example.com/hotels.ndjson.gz | hotel-api import - --json',
     )
     .action(importHotels);
 }

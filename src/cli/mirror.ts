@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Failure } from '../lib/failure.ts';
-import { type CliCommand, examples } from './common/help.ts';
+import type { CliCommand } from './common/help.ts';
 import { count, Progress } from './common/progress.ts';
 import { print } from './common/session.ts';
 import { Copy } from './mirror/copy.ts';
@@ -25,8 +25,11 @@ export function addCommand(program: CliCommand): void {
     .addHelpText(
       'after',
       `
-HOTEL_API_KEY is the API key. The copy is held in memory meanwhile: about 2 GB for a million hotels.
-${examples('HOTEL_API_KEY=hk_… hotel-api mirror http://localhost:8080 hotels.ndjson', 'HOTEL_API_KEY=hk_… hotel-api mirror https://api.example/v1 hotels.ndjson --follow')}`,
+HOTEL_API_KEY is the API key. The copy is held in memory meanwhile: about 2 GB for a million hotels.`,
+    )
+    .examples(
+      'HOTEL_API_KEY=hk_… hotel-api mirror http://localhost:8080 hotels.ndjson',
+      'HOTEL_API_KEY=hk_… hotel-api mirror https://api.example/v1 hotels.ndjson --follow',
     )
     .action(mirror);
 }
@@ -66,11 +69,8 @@ async function mirror(
       if (!more && !isWritten && performance.now() >= saveAtMs) await save();
       const waitS = !more && options.follow ? (isWritten ? WAIT_S : SHORT_WAIT_S) : 0;
       const isKnown = counts.requests > 0;
-      const page = await requestPage(api, copy.next, waitS, {
-        isKnown,
-        forever: isKnown && !!options.follow,
-        say,
-      });
+      const retries = { isKnown, forever: isKnown && !!options.follow, say };
+      const page = await requestPage(api, copy.next, waitS, retries);
       if (page === undefined) break;
       counts.requests++;
       if (page === 'expired') {

@@ -17,20 +17,16 @@ export const HELP: HelpConfiguration = {
   styleArgumentText: paint('yellow'),
 };
 
-/** Returns the last part of a command's help: lines that can be run. */
-export function examples(...lines: string[]): string {
-  return `\n${paint('bold')('Examples:')}\n${lines.map((line) => `  ${line}`).join('\n')}`;
-}
-
 /** Command with the parts that most commands have. */
 export class CliCommand extends Command {
   override createCommand(name?: string): CliCommand {
     return new CliCommand(name);
   }
 
-  /** Adds examples as the last part of the help. */
+  /** Adds examples as the last part of the help: lines that can be run. */
   examples(...lines: string[]): this {
-    return this.addHelpText('after', examples(...lines));
+    const title = paint('bold')('Examples:');
+    return this.addHelpText('after', ['', title, ...lines.map((line) => `  ${line}`)].join('\n'));
   }
 
   /** Adds the option `--json`, whose document has this form. */
