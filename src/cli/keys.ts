@@ -26,6 +26,15 @@ interface NewKey {
   collection?: string;
 }
 
+/** Properties of a key that is created. */
+interface KeyOptions {
+  name: string;
+  scopes?: string[];
+  expiresAt?: string | null;
+  rateLimit?: RateLimit | null;
+  collection?: string | null;
+}
+
 /** Key in a list. Times are ISO, in UTC. */
 interface ListedKey {
   id: string;
@@ -126,7 +135,7 @@ async function create(options: {
   collection?: string;
   json?: boolean;
 }): Promise<void> {
-  const { name, scope, expires = null, rateLimit, collection, json } = options;
+  const { name, scope, expires, rateLimit, collection, json } = options;
   const key = await withDatabase(async (sql) => {
     if (collection !== undefined) await requireCollection(sql, collection);
     return createKey(sql, { name, scopes: scope, expiresAt: expires, rateLimit, collection });
@@ -137,19 +146,7 @@ async function create(options: {
 /** Creates a key and stores its hash. Only the return value contains the key itself. */
 export async function createKey(
   sql: Sql | TransactionSql,
-  {
-    name,
-    scopes,
-    expiresAt,
-    rateLimit = null,
-    collection = null,
-  }: {
-    name: string;
-    scopes: string[];
-    expiresAt: string | null;
-    rateLimit?: RateLimit | null;
-    collection?: string | null;
-  },
+  { name, scopes = [], expiresAt = null, rateLimit = null, collection = null }: KeyOptions,
 ): Promise<NewKey> {
   const key = makeKey();
   const id = `key_${randomBytes(9).toString('base64url')}`;

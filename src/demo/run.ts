@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { createCollection } from '../cli/collections.ts';
+import { count } from '../cli/common/progress.ts';
 import { createKey } from '../cli/keys.ts';
 import { DEFAULT_SEED, seed } from '../cli/seed.ts';
 import type { Shutdown } from '../lib/shutdown.ts';
@@ -66,30 +67,12 @@ export async function runDemo(
   say(`Generating ${options.hotels} hotels …`);
   const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels, shutdown);
 
-  say(`Starting the service with ${options.workers} ${options.workers === 1 ? 'worker' : 'workers'} …`);
+  say(`Starting the service with ${count('worker')(options.workers)} …`);
   const tools = await makeTools({ ownerUrl, ...examples });
-  const service = await startService({
-    databaseUrl: serviceUrl,
-    redisUrl: redis?.url,
-    port,
-    adminPort,
-    workers: options.workers,
-    folder: tools,
-    shutdown,
-  });
+  const addresses = { databaseUrl: serviceUrl, redisUrl: redis?.url, port, adminPort };
+  const service = await startService({ ...addresses, workers: options.workers, folder: tools, shutdown });
 
-  say(
-    screen({
-      ...options,
-      port,
-      adminPort,
-      examples,
-      tools,
-      service,
-      postgres,
-      redis,
-    }),
-  );
+  say(screen({ ...options, port, adminPort, examples, tools, service, postgres, redis }));
   say(
     `Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s. Ctrl-C stops it and removes all its files.`,
   );
@@ -116,21 +99,21 @@ async function fill(
   const password = randomBytes(16).toString('hex');
   await admin.unsafe(`create role ${LOGIN} login password '${password}' in role hotel_api_serve`);
   await seed(owner, hotelCount, { seed: DEFAULT_SEED, today: new Date().toISOString().slice(0, 10) });
-  const full = await createKey(owner, { name: 'demo, with registry', scopes: ['registry'], expiresAt: null });
-  const narrow = await createKey(owner, { name: 'demo, without', scopes: [], expiresAt: null });
+  const full = await createKey(owner, { name: 'demo, with registry', scopes: ['registry'] });
+  const narrow = await createKey(owner, { name: 'demo, without' });
   const hotels = await owner<Examples['hotels']>`
     select id, channel_id as "channelId", registry_id::text as "registryId" from hotels
     where channel_id is not null and registry_id is not null order by id collate "C" limit 3`;
   await createCollection(owner, COLLECTION, 'Demo');
   await owner`insert into collection_hotels select ${COLLECTION}, unnest(${hotels.map(({ id }) => id)}::text[])`;
-  const ofCollection = await createKey(owner, {
-    ...{ name: 'demo, of a collection', scopes: [], expiresAt: null },
-    collection: COLLECTION,
-  });
+  const ofCollection = await createKey(owner, { name: 'demo, of a collection', collection: COLLECTION });
   await close();
   const serviceUrl = Object.assign(new URL(ownerUrl), { username: LOGIN, password }).href;
   return {
-    ...{ serviceUrl, ownerUrl, fullKey: full.key, narrowKey: narrow.key },
+    serviceUrl,
+    ownerUrl,
+    fullKey: full.key,
+    narrowKey: narrow.key,
     collectionKey: ofCollection.key,
     hotels: [...hotels],
   };

@@ -1,11 +1,13 @@
+import { count } from '../cli/common/progress.ts';
 import type { PostgresServer } from './servers/postgres.ts';
 import type { FoundRedis } from './servers/redis.ts';
 
-/** Three hotels with all three ids, for the commands on the screen. */
+/** Keys and hotels for the commands on the screen. */
 export interface Examples {
   fullKey: string;
   narrowKey: string;
   collectionKey: string;
+  /** three, with all three ids */
   hotels: { id: string; channelId: string; registryId: string }[];
 }
 
@@ -36,7 +38,7 @@ export function screen(shown: Shown): string {
     `curl -sH @${tools}/${key} ${path.includes('?') ? `'${api}${path}'` : `${api}${path}`}` +
     (body ? ` -d '${JSON.stringify(body)}'` : '');
   return [
-    `  Service  http://${api}  /docs /openapi.json; ${workers} ${workers === 1 ? 'worker' : 'workers'}, pid ${service.pid}`,
+    `  Service  http://${api}  /docs /openapi.json; ${count('worker')(workers)}, pid ${service.pid}`,
     `  Admin    http://${admin}  /livez /readyz /metrics`,
     `  Stores   PostgreSQL :${postgres.port} pid ${postgres.pid}, ${hotels} hotels; ${redisPart(redis)}`,
     `  Keys     x-api-key: ${examples.fullKey}  scope registry`,

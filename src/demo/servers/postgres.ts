@@ -37,10 +37,8 @@ export const POSTGRES_READY = /database system is ready to accept connections/;
  */
 export async function startPostgres({ maxConnections = 100 } = {}): Promise<PostgresServer> {
   const password = randomBytes(16).toString('hex');
-  const server = await startOnFreePort(
-    (port) => orderPostgres(port, { maxConnections, password }),
-    POSTGRES_READY,
-  );
+  const order = (port: number) => orderPostgres(port, { maxConnections, password });
+  const server = await startOnFreePort(order, POSTGRES_READY);
   return {
     ...server,
     url: (database) => `postgres://postgres:${password}@127.0.0.1:${server.port}/${database}`,
@@ -65,14 +63,8 @@ export async function orderPostgres(
     before: [
       initdb,
       ...[`--pgdata=${folder}/data`, '--username=postgres', '--auth=password', `--pwfile=${passwordFile}`],
-      ...[
-        '--encoding=UTF8',
-        '--locale=C',
-        '--locale-provider=icu',
-        '--icu-locale=en',
-        '--no-sync',
-        '--no-instructions',
-      ],
+      ...['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=en'],
+      ...['--no-sync', '--no-instructions'],
     ],
     command: [
       postgres,

@@ -32,30 +32,26 @@ export async function runningOf(pids: number[]): Promise<number[]> {
 }
 
 async function processes(): Promise<Process[]> {
-  return process.platform === 'linux' ? ofProc() : ofPs();
+  const all = await (process.platform === 'linux' ? ofProc() : ofPs());
+  return all
+    .filter(([state]) => !state!.startsWith('Z'))
+    .map(([, parent, group, pid]) => ({ pid: Number(pid), parent: Number(parent), group: Number(group) }));
 }
 
-async function ofProc(): Promise<Process[]> {
+/** Returns state, parent, group and pid of every process. */
+async function ofProc(): Promise<string[][]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
   const stats = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')));
-  return stats.filter(Boolean).flatMap((stat) => {
-    // pid (name, which may contain anything) state ppid pgrp …
-    const [state, parent, group] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return state === 'Z'
-      ? []
-      : [{ pid: Number.parseInt(stat, 10), parent: Number(parent), group: Number(group) }];
-  });
+  // pid (name, which may contain anything) state ppid pgrp …
+  return stats
+    .filter(Boolean)
+    .map((stat) => [...stat.slice(stat.lastIndexOf(')') + 2).split(' ', 3), stat.split(' ', 1)[0]!]);
 }
 
-async function ofPs(): Promise<Process[]> {
-  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=,pgid=,stat=']);
+async function ofPs(): Promise<string[][]> {
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'stat=,ppid=,pgid=,pid=']);
   return stdout
     .trim()
     .split('\n')
-    .flatMap((line) => {
-      const [pid, parent, group, state] = line.trim().split(/\s+/);
-      return state!.startsWith('Z')
-        ? []
-        : [{ pid: Number(pid), parent: Number(parent), group: Number(group) }];
-    });
+    .map((line) => line.trim().split(/\s+/));
 }

@@ -7,15 +7,9 @@ const MORE_FOLDERS = ['/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/local/bin',
 /** Returns the path of the first of these programs that exists and is executable; the PATH is searched first. */
 export async function findProgram(names: string[]): Promise<string | undefined> {
   const folders = [...(process.env.PATH ?? '').split(delimiter), ...MORE_FOLDERS].filter(Boolean);
-  for (const name of names) {
-    for (const folder of folders) {
-      const path = join(folder, name);
-      const runs = await access(path, constants.X_OK).then(
-        () => true,
-        () => false,
-      );
-      if (runs) return path;
-    }
+  for (const path of names.flatMap((name) => folders.map((folder) => join(folder, name)))) {
+    const fault = await access(path, constants.X_OK).catch((error: Error) => error);
+    if (!fault) return path;
   }
   return undefined;
 }
