@@ -87,10 +87,6 @@ async function runSeed(options: {
     progress.stop();
   }
   const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
-  const result = { inserted, seed: options.seed, today };
-  print(
-    options.json,
-    result,
-    `${inserted} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`,
-  );
+  const sentence = `${inserted} hotels, seed ${options.seed}, certified as of ${today}, in ${seconds} s`;
+  print(options.json, { inserted, seed: options.seed, today }, sentence);
 }

@@ -16,7 +16,10 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
   const { promise: lost, reject } = Promise.withResolvers<never>();
   // postgres.js 3.4 rolls back even on a lost connection, and throws the failed write at the process, possibly after
   // `work` has failed for the same reason; so the listener stays
-  process.on('uncaughtException', (error) => reject(isWriteAfterLoss(error) ? connectionLost() : error));
+  const connectionLost = Object.assign(new Error('write to a closed connection'), {
+    code: 'CONNECTION_CLOSED',
+  });
+  process.on('uncaughtException', (error) => reject(isWriteAfterLoss(error) ? connectionLost : error));
   const interrupt = () => reject(new Failure('Interrupted: uncommitted changes were rolled back.'));
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupt);
   let graceS = 0;
@@ -31,19 +34,12 @@ export async function withDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T
   }
 }
 
-/** Returns the addresses of the database from the environment or the files it names. Throws a `ConfigError`. */
-function addresses(): NodeJS.ProcessEnv {
-  const names = ['DATABASE_URL', 'DATABASE_DIRECT_URL'].flatMap((name) => [name, `${name}_FILE`]);
-  const [found, faults] = withAddressFiles(
-    Object.fromEntries(names.map((name) => [name, process.env[name]])),
-  );
-  if (faults.length > 0) throw new ConfigError(faults.join('\n'));
-  return found;
-}
-
-/** Returns the address that commands use. Throws a `ConfigError`. */
+/** Returns the address that commands use, from the environment or the files it names. Throws a `ConfigError`. */
 export function directDatabaseUrl(): string {
-  const { DATABASE_URL, DATABASE_DIRECT_URL } = addresses();
+  const names = ['DATABASE_URL', 'DATABASE_DIRECT_URL'].flatMap((name) => [name, `${name}_FILE`]);
+  const variables = Object.fromEntries(names.map((name) => [name, process.env[name]]));
+  const [{ DATABASE_URL, DATABASE_DIRECT_URL }, faults] = withAddressFiles(variables);
+  if (faults.length > 0) throw new ConfigError(faults.join('\n'));
   // either variable suffices
   return directUrlOf(readConfig({ DATABASE_URL: DATABASE_URL || DATABASE_DIRECT_URL, DATABASE_DIRECT_URL }));
 }
@@ -54,10 +50,6 @@ function isWriteAfterLoss(error: Error): boolean {
     /reading 'write'/.test(error.message) &&
     /postgres.src.connection/.test(error.stack ?? '')
   );
-}
-
-function connectionLost(): Error {
-  return Object.assign(new Error('write to a closed connection'), { code: 'CONNECTION_CLOSED' });
 }
 
 /** Prints a command's result on standard output: one JSON document, or lines of text. */

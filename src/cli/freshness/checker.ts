@@ -42,7 +42,7 @@ export class FreshnessChecker {
   readonly #promiseMs: () => number;
   readonly #follower: ChangesFollower | undefined;
   readonly report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], mirrorLagsMs: [], stale: [] };
-  readonly #following = new Set<Promise<void>>();
+  readonly #following = new Set<Promise<unknown>>();
   /** time at which an unannounced change was first seen in the queue */
   #committedAtMs: number | undefined;
   #received = 0;
@@ -119,7 +119,6 @@ export class FreshnessChecker {
         this.#follow(id, committedAtMs),
         this.#followInChanges(id, committedAtMs, signal),
       ])
-        .then(() => {})
         .catch((error) => {
           this.#failure ??= error;
         })

