@@ -16,7 +16,6 @@ const MANY_MEMBERS = 1_000;
 
 /** Result for the hotels in a file; each counts once. */
 interface Outcome {
-  id: string;
   /** hotels added or removed */
   changed: number;
   unchanged: number;
@@ -26,11 +25,6 @@ interface Outcome {
   rejected: number;
   /** files with the unknown and the rejected lines, if there are any */
   files: string[];
-}
-
-interface Named extends Omit<Line, 'text' | 'fault'> {
-  id: string | undefined;
-  fault: string | undefined;
 }
 
 /**
@@ -101,32 +95,23 @@ async function change(
         from named where id is not null and not exists (select from hotels where hotels.id = named.id) order by id, line
       ) as without_hotel`,
     );
-    const [counts] = await transaction<[{ all: number; inside: number }]>`
+    const [{ all, inside }] = await transaction<[{ all: number; inside: number }]>`
       select count(*)::float8 as all, count(hotel_id)::float8 as inside
       from (select distinct id from named where id is not null) as named
         left join collection_hotels on hotel_id = named.id and collection_id = ${collection}`;
-    const { all, inside } = counts;
     const changed = action === 'add' ? all - inside : inside;
-    if (changed > 0 && !dryRun) await write(transaction, collection, action);
-    return { id: collection, changed, unchanged: all - changed, unknown, rejected, files };
+    if (changed > 0 && !dryRun)
+      await (action === 'add'
+        ? transaction`
+            insert into collection_hotels (collection_id, hotel_id)
+            select distinct ${collection}, id from named where id is not null order by id on conflict do nothing`
+        : transaction`
+            delete from collection_hotels where collection_id = ${collection} and hotel_id in (select id from named)`);
+    return { changed, unchanged: all - changed, unknown, rejected, files };
   });
   // until it is analyzed, lists of a large new collection sort all of its members
   if (outcome.changed >= MANY_MEMBERS && !dryRun) await sql`analyze collection_hotels`;
   return outcome;
-}
-
-async function write(
-  transaction: TransactionSql,
-  collection: string,
-  action: 'add' | 'remove',
-): Promise<void> {
-  if (action === 'add')
-    await transaction`
-      insert into collection_hotels (collection_id, hotel_id)
-      select distinct ${collection}, id from named where id is not null order by id on conflict do nothing`;
-  else
-    await transaction`
-      delete from collection_hotels where collection_id = ${collection} and hotel_id in (select id from named)`;
 }
 
 /** Reads the lines into the table `named`; returns the ending for the names of files with such lines. */
@@ -138,8 +123,8 @@ async function stage(transaction: TransactionSql, source: Source, progress: Prog
       let text = '';
       for (const line of lines) {
         if (line.text?.trimStart().startsWith('{')) format = 'ndjson';
-        const { number, start, end, fault, id } = readId(line);
-        text += copyRow([number, start, end, fault, id]);
+        const { id, fault } = readId(line);
+        text += copyRow([line.number, line.start, line.end, fault, id]);
       }
       if (text !== '') yield text;
     }
@@ -148,22 +133,20 @@ async function stage(transaction: TransactionSql, source: Source, progress: Prog
   return format;
 }
 
-/** Reads the id of a hotel: the `id` of a JSON object, or the trimmed line itself. */
-function readId(line: Line): Named {
-  const { number, start, end, text } = line;
-  const wrong = (fault: string) => ({ number, start, end, fault, id: undefined });
-  if (text === undefined) return wrong(line.fault);
-  let id: unknown = text.trim();
-  if ((id as string).startsWith('{')) {
+/** Reads the id of a hotel, which is the `id` of a JSON object or the trimmed line itself, or the fault of the line. */
+function readId({ text, fault }: Line): { id?: string; fault?: string } {
+  if (text === undefined) return { fault };
+  let id = text.trim();
+  if (id.startsWith('{')) {
     try {
       id = JSON.parse(text).id;
     } catch {
-      return wrong('the line is neither JSON nor a hotel id');
+      return { fault: 'the line is neither JSON nor a hotel id' };
     }
-    if (typeof id !== 'string') return wrong('"id" must be a string');
+    if (typeof id !== 'string') return { fault: '"id" must be a string' };
   }
-  const length = [...(id as string)].length;
-  if (length < 1 || length > MAX_ID_CHARACTERS || /\0/.test(id as string) || !(id as string).isWellFormed())
-    return wrong(`an id must have 1 to ${MAX_ID_CHARACTERS} characters`);
-  return { number, start, end, fault: undefined, id: id as string };
+  const length = [...id].length;
+  if (length < 1 || length > MAX_ID_CHARACTERS || id.includes('\0') || !id.isWellFormed())
+    return { fault: `an id must have 1 to ${MAX_ID_CHARACTERS} characters` };
+  return { id };
 }

@@ -1,12 +1,6 @@
 import type { TransactionSql } from 'postgres';
 import { IMPORTED_COLUMNS } from './hotel.ts';
 
-/** Staged line that the table would reject. */
-interface RejectedLine {
-  line: string;
-  reason: string;
-}
-
 /** Input of the check. */
 interface CollisionCheck {
   /** table of the staged lines */
@@ -33,11 +27,13 @@ const candidatesOf = (table: string) => `
  */
 export async function rejectCollisions(transaction: TransactionSql, check: CollisionCheck): Promise<void> {
   const { table, onReject } = check;
-  const reject = async (rejected: RejectedLine[]): Promise<boolean> => {
+  /** Rejects the lines that the query selects with their reasons. Returns true if there are any. */
+  const reject = async (query: string): Promise<boolean> => {
+    const rejected = await transaction.unsafe<{ line: string; reason: string }[]>(query);
     // a line may be listed twice, once for each of its ids
     const byLine = Map.groupBy(rejected, ({ line }) => line);
-    const reasons = [...byLine.values()].map((faults) => faults.map(({ reason }) => reason).join('; '));
     if (byLine.size === 0) return false;
+    const reasons = [...byLine.values()].map((faults) => faults.map(({ reason }) => reason).join('; '));
     const lines = [...byLine.keys()];
     await transaction.unsafe(
       `update ${table} set fault = reason
@@ -47,19 +43,16 @@ export async function rejectCollisions(transaction: TransactionSql, check: Colli
     for (const [at, line] of lines.entries()) onReject(Number(line), reasons[at]!);
     return true;
   };
-  await reject(await rejectedByConstraints(transaction, table));
+  await reject(await brokenConstraints(transaction, table));
   do {
     await transaction.unsafe(`drop table if exists pg_temp.candidates`);
     await transaction.unsafe(`create temporary table candidates on commit drop as ${candidatesOf(table)}`);
     await transaction`analyze candidates`;
-  } while (
-    (await reject(await takenElsewhere(transaction, check))) ||
-    (await reject(await claimedTwice(transaction)))
-  );
+  } while ((await reject(takenElsewhere(check))) || (await reject(CLAIMED_TWICE)));
 }
 
-/** Checks the staged lines against the table's own constraints, in addition to `readHotel`. */
-async function rejectedByConstraints(transaction: TransactionSql, table: string): Promise<RejectedLine[]> {
+/** Selects staged lines that violate the table's own constraints, which are checked in addition to `readHotel`. */
+async function brokenConstraints(transaction: TransactionSql, table: string): Promise<string> {
   const checks = await transaction<{ name: string; expression: string }[]>`
     select conname as name, pg_get_expr(conbin, conrelid) as expression from pg_constraint
     where conrelid = 'hotels'::regclass and contype = 'c' and conkey <@ (
@@ -67,38 +60,35 @@ async function rejectedByConstraints(transaction: TransactionSql, table: string)
   const cases = checks.map(
     ({ name, expression }) => `when (${expression}) is false then '${name.replaceAll("'", "''")}'`,
   );
-  return transaction.unsafe<RejectedLine[]>(`
+  return `
     select line, 'violates the constraint ' || broken as reason
     from (select line, case ${cases.join(' ')} end as broken from ${table} where fault is null) as checked
-    where broken is not null order by line`);
+    where broken is not null order by line`;
 }
 
-/** Returns lines with an id of a hotel outside this import. */
-async function takenElsewhere(
-  transaction: TransactionSql,
-  { table, deleteMissing }: CollisionCheck,
-): Promise<RejectedLine[]> {
+/** Selects the lines of a query for each kind of id. */
+const byEachId = (query: (column: string) => string) =>
+  `${query('channel_id')} union all ${query('registry_id')} order by line`;
+
+/** Selects lines with an id of a hotel outside this import. */
+function takenElsewhere({ table, deleteMissing }: CollisionCheck): string {
   const stays = deleteMissing ? `and exists (select from ${table} i where i.id = h.id)` : '';
-  const holders = (column: string) => `
+  return byEachId(
+    (column) => `
     select c.line, format('${column} %s belongs to hotel %s', to_json(c.${column}), to_json(h.id)) as reason
     from candidates c join hotels h on h.${column} = c.${column} and h.id <> c.id
-    where not exists (select from candidates k where k.id = h.id) ${stays}`;
-  return transaction.unsafe<RejectedLine[]>(
-    `${holders('channel_id')} union all ${holders('registry_id')} order by line`,
+    where not exists (select from candidates k where k.id = h.id) ${stays}`,
   );
 }
 
-/** Returns all but one of the lines with the same id. */
-async function claimedTwice(transaction: TransactionSql): Promise<RejectedLine[]> {
-  const losers = (column: string) => `
+/** Selects all but one of the lines with the same id. */
+const CLAIMED_TWICE = byEachId(
+  (column) => `
     select line, format('${column} %s goes to hotel %s of line %s', to_json(${column}), to_json(winner), winning_line) as reason
     from (
       select c.*, row_number() over ranked as place, first_value(c.id) over ranked as winner, first_value(c.line) over ranked as winning_line
       from candidates c left join hotels h on h.id = c.id and h.${column} = c.${column}
       where c.${column} in (select ${column} from candidates group by ${column} having count(*) > 1)
       window ranked as (partition by c.${column} order by h.id is null, c.line)
-    ) as wanted where place > 1`;
-  return transaction.unsafe<RejectedLine[]>(
-    `${losers('channel_id')} union all ${losers('registry_id')} order by line`,
-  );
-}
+    ) as wanted where place > 1`,
+);

@@ -28,14 +28,11 @@ export async function* readRecords(
       yield lines.map((line) => checked(line, parseHotel));
       continue;
     }
-    const rows = readRows(
-      layout,
-      lines.flatMap(({ text }) => (text === undefined ? [] : [text])),
-    );
-    let next = 0;
+    const texts = lines.flatMap(({ text }) => text ?? []);
+    const rows = readRows(layout, texts).values();
     yield lines.map((line) =>
       checked(line, (_, onIri) => {
-        const row = rows[next++];
+        const row = rows.next().value;
         if (row instanceof LineFault) throw row;
         return readHotel(row, onIri);
       }),

@@ -96,15 +96,10 @@ export class Staging {
         if (isDone) return;
         onRead(value);
         let rows = '';
-        for (const { line, start, end, fault, convertedUris, hotel } of value as ImportRecord[])
-          rows += copyRow([
-            line,
-            start,
-            end,
-            fault,
-            convertedUris,
-            ...IMPORTED_COLUMNS.map((column) => hotel[column]),
-          ]);
+        for (const { line, start, end, fault, convertedUris, hotel } of value as ImportRecord[]) {
+          const fields = IMPORTED_COLUMNS.map((column) => hotel[column]);
+          rows += copyRow([line, start, end, fault, convertedUris, ...fields]);
+        }
         bytes += rows.length;
         if (rows !== '') yield rows;
       }
