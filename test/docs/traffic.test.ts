@@ -57,7 +57,7 @@ async function get(
     body === undefined
       ? await service.get(path, options)
       : await service.post(path, body, { method: 'GET', ...options });
-  expect([path, response.status]).toEqual([path, status]);
+  expect([path, response.status], response.text).toEqual([path, status]);
   document.check(options.method ?? 'GET', path, response);
 }
 
