@@ -95,18 +95,15 @@ export function latency(): string {
   const ms = (us: number) => significant(us / 1000);
   const { sweep } = results();
   const targets = ['service', 'service-redis', 'nginx', 'fastify'];
-  const due = [...new Set(sweep.map(({ scenario, perSecond }) => `${scenario} ${perSecond}`))];
-  const rows = due.map((point) => {
-    const [scenario, perSecond] = point.split(' ') as [string, string];
+  const points = Map.groupBy(sweep, ({ scenario, perSecond }) => `${scenario} ${perSecond}`);
+  const rows = [...points.values()].map((point) => {
+    const { scenario, perSecond } = point[0]!;
     const cells = targets.map((target) => {
-      const found = sweep.find(
-        (each) =>
-          each.scenario === scenario && each.perSecond === Number(perSecond) && each.target === target,
-      );
+      const found = point.find((each) => each.target === target);
       if (!found) return '';
       return `${ms(found.p50Us)} / ${ms(found.p99Us)}${found.faultCount > 0 ? ` (${found.faultCount} failed)` : ''}`;
     });
-    return [scenario === 'get' ? 'GET by id' : 'batch of 1000', grouped(Number(perSecond)), ...cells];
+    return [scenario === 'get' ? 'GET by id' : 'batch of 1000', grouped(perSecond), ...cells];
   });
   return table(['p50 / p99 in ms', 'due/s', 'service', 'service, Redis only', 'nginx', 'Fastify'], rows, 1);
 }

@@ -1,3 +1,4 @@
+import type { Argument, Option } from 'commander';
 import type { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { MEANINGS } from '../../src/api-docs/responses.ts';
@@ -166,11 +167,7 @@ function options(): string {
 }
 
 function described(
-  {
-    description,
-    defaultValue,
-    defaultValueDescription,
-  }: { description: string; defaultValue?: unknown; defaultValueDescription?: string | undefined },
+  { description, defaultValue, defaultValueDescription }: Argument | Option,
   isRequired = false,
 ): string {
   if (isRequired) return `${description} (required)`;

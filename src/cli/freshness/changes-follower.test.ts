@@ -4,27 +4,34 @@ import { ChangesFollower } from './changes-follower.ts';
 
 const sql = async () => [{ history: '0'.repeat(32), position: 1, isFull: true }];
 
+/** Runs a follower of a service with these changes in the first page and none in the next. */
+function follow(changes: { id: string; hotel: object | null }[] = []) {
+  let pages = 0;
+  const client = {
+    changesAfter: async () => {
+      await nextIteration();
+      return { changes: pages++ === 0 ? changes : [], next: 'token', more: false };
+    },
+  };
+  const follower = new ChangesFollower(sql as never, client as never);
+  const end = new AbortController();
+  const wait = (id: string, truth: object = {}) =>
+    follower.untilDelivered(id, truth as never, performance.now(), () => Infinity, end.signal);
+  const untilPages = async (count: number) => {
+    while (pages < count) await nextIteration();
+  };
+  return { running: follower.run('key', end.signal), wait, untilPages, end };
+}
+
 it('any number of changed hotels may be waited for at once, until the end', async () => {
   const warnings: Error[] = [];
   const warn = (warning: Error) => warnings.push(warning);
   process.on('warning', warn);
   onTestFinished(() => void process.off('warning', warn));
-  let pages = 0;
-  const client = {
-    changesAfter: async () => {
-      pages++;
-      await nextIteration();
-      return { changes: [], next: 'token', more: false };
-    },
-  };
-  const follower = new ChangesFollower(sql as never, client as never);
-  const end = new AbortController();
-  const running = follower.run('key', end.signal);
+  const { running, wait, untilPages, end } = follow();
   await nextIteration();
-  const waits = Array.from({ length: 30 }, (_, i) =>
-    follower.untilDelivered(`h${i}`, {} as never, performance.now(), () => Infinity, end.signal),
-  );
-  while (pages < 5) await nextIteration();
+  const waits = Array.from({ length: 30 }, (_, i) => wait(`h${i}`));
+  await untilPages(5);
   end.abort();
   expect(await Promise.all(waits)).toEqual(new Array(30).fill(undefined));
   await running;
@@ -33,17 +40,8 @@ it('any number of changed hotels may be waited for at once, until the end', asyn
 });
 
 it('a wait ends when the end comes while a state is compared', async () => {
-  let pages = 0;
-  const client = {
-    changesAfter: async () => {
-      await nextIteration();
-      return { changes: pages++ === 0 ? [{ id: 'h', hotel: null }] : [], next: 'token', more: false };
-    },
-  };
-  const follower = new ChangesFollower(sql as never, client as never);
-  const end = new AbortController();
-  const running = follower.run('key', end.signal);
-  while (pages < 2) await nextIteration();
+  const { running, wait, untilPages, end } = follow([{ id: 'h', hotel: null }]);
+  await untilPages(2);
   const comparing = Promise.withResolvers<void>();
   const compared = Promise.withResolvers<boolean>();
   const truth = {
@@ -52,10 +50,10 @@ it('a wait ends when the end comes while a state is compared', async () => {
       return compared.promise;
     },
   };
-  const wait = follower.untilDelivered('h', truth as never, performance.now(), () => Infinity, end.signal);
+  const waiting = wait('h', truth);
   await comparing.promise;
   end.abort();
   await running;
   compared.resolve(false);
-  expect(await wait).toBeUndefined();
+  expect(await waiting).toBeUndefined();
 });
