@@ -57,14 +57,11 @@ export function addCommand(program: CliCommand): void {
     .examples('hotel-api collections show acme')
     .action(show);
 
-  for (const [action, does] of [
-    ['add', 'add hotels to a collection'],
-    ['remove', 'remove hotels from a collection'],
-  ] as const) {
-    const done = action === 'add' ? 'added' : 'removed';
+  for (const action of ['add', 'remove'] as const) {
+    const [done, preposition] = action === 'add' ? ['added', 'to'] : ['removed', 'from'];
     collections
       .command(action)
-      .description(`${does}; in force everywhere within one second`)
+      .description(`${action} hotels ${preposition} a collection; in force everywhere within one second`)
       .argument('<id>', 'id of the collection')
       .argument('<file>', 'one hotel id per line, or NDJSON with "id", gzipped or not; - for standard input')
       .option('--dry-run', 'print what would change, and change nothing')

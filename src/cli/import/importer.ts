@@ -33,10 +33,9 @@ export class Importer {
   readonly #source: Source;
   readonly #format: Format;
   readonly #options: ImportOptions;
+  #staging: Staging | undefined;
   #progress: Progress | undefined;
   #reported = 0;
-  /** true: the database keeps lines that the next import of this content need not read */
-  #keepsLines = false;
 
   constructor(source: Source, format: Format, options: ImportOptions) {
     this.#source = source;
@@ -46,6 +45,7 @@ export class Importer {
 
   async run(sql: Sql): Promise<Result> {
     const staging = await Staging.open(sql, this.#source, this.#format);
+    this.#staging = staging;
     await this.#read(staging);
     const staged = await staging.count();
     if (this.#options.deleteMissing) await this.#rejectBlindDeletion(sql, staging, staged);
@@ -65,38 +65,33 @@ export class Importer {
       throw new Failure(
         `${this.#source.name} is also imported by another process, which has taken over. See its output.`,
       );
-    if (this.#keepsLines && this.#source.sizeBytes >= REPORT_FROM_BYTES)
+    if (this.#staging?.keepsLines && this.#source.sizeBytes >= REPORT_FROM_BYTES)
       process.stderr.write('The lines read so far are kept: run the same command again to resume.\n');
     throw error;
   }
 
   async #read(staging: Staging): Promise<void> {
     const mark = await staging.mark();
-    this.#keepsLines = mark !== undefined;
     const progress = new Progress(`reading ${this.#source.name}`, this.#source.sizeBytes, bytes);
     this.#progress = progress;
     if (mark) progress.say(`resuming after line ${mark.number} of an interrupted import`);
     try {
-      if (mark)
-        for await (const faults of staging.faults())
-          for (const fault of faults) this.#report(fault, progress);
-      await staging.fill(mark, {
-        onRead: (records) => {
-          for (const record of records) this.#report(record, progress);
-          progress.at(this.#source.positionBytes);
-        },
-        onKept: (keeps) => {
-          this.#keepsLines = keeps;
-        },
+      if (mark) {
+        for await (const faults of staging.faults()) for (const fault of faults) this.#report(fault);
+      }
+      await staging.fill(mark, (records) => {
+        for (const record of records) this.#report(record);
+        progress.at(this.#source.positionBytes);
       });
     } finally {
       progress.stop();
     }
   }
 
-  #report({ line, fault }: { line: number; fault: string | undefined }, progress: Progress): void {
+  #report({ line, fault }: { line: number; fault: string | undefined }): void {
     if (fault === undefined) return;
-    if (++this.#reported <= FIRST_FAULTS || !this.#options.dryRun) progress.say(`line ${line}: ${fault}`);
+    if (++this.#reported <= FIRST_FAULTS || !this.#options.dryRun)
+      this.#progress?.say(`line ${line}: ${fault}`);
   }
 
   async #merge(sql: Sql, table: string, staged: Staged): Promise<Result> {
@@ -108,7 +103,7 @@ export class Importer {
     let { rejected } = staged;
     const onReject = (line: number, fault: string) => {
       rejected++;
-      this.#report({ line, fault }, progress);
+      this.#report({ line, fault });
     };
     let result: Result | undefined;
     try {
@@ -154,7 +149,6 @@ export class Importer {
     if (withoutId > 0) await writeRejected(sql, staging.table, this.#source, this.#format);
     if (withoutId === 0 && lines > 0) return;
     await staging.drop();
-    this.#keepsLines = false;
     if (withoutId > 0) {
       throw new Failure(
         `--delete-missing was rejected and nothing was imported: ${withoutId} rejected line(s) have no readable ` +

@@ -34,6 +34,8 @@ export interface Staged {
  */
 export class Staging {
   readonly table: string;
+  /** true: the table holds lines that the next import of this content need not read */
+  keepsLines = false;
   readonly #sql: Sql;
   readonly #source: Source;
   readonly #format: Format;
@@ -69,7 +71,7 @@ export class Staging {
 
   /** Returns where reading must continue; undefined if no line is staged. Waits for a batch that is being written. */
   async mark(): Promise<Mark | undefined> {
-    return this.#sql.begin(async (transaction) => {
+    const mark = await this.#sql.begin(async (transaction) => {
       // usually of a process that was killed
       await transaction.unsafe(`lock table ${this.table} in share row exclusive mode`);
       const [last] = await transaction.unsafe<{ number: number; start: number }[]>(
@@ -77,16 +79,12 @@ export class Staging {
       );
       return last;
     });
+    this.keepsLines = mark !== undefined;
+    return mark;
   }
 
-  /**
-   * Reads the missing lines, from `mark` on. `onRead` receives every chunk before it is staged; `onKept` whether the staged
-   * lines outlive an error.
-   */
-  async fill(
-    mark: Mark | undefined,
-    { onRead, onKept }: { onRead: (records: ImportRecord[]) => void; onKept: (keeps: boolean) => void },
-  ): Promise<void> {
+  /** Reads the missing lines, from `mark` on. `onRead` receives every chunk before it is staged. */
+  async fill(mark: Mark | undefined, onRead: (records: ImportRecord[]) => void): Promise<void> {
     const records = readRecords(this.#source, this.#format, mark ?? this.#format.mark);
     let isDone = false;
     async function* batch(): AsyncGenerator<string> {
@@ -113,14 +111,11 @@ export class Staging {
           await transaction`set local client_connection_check_interval = '1s'`;
           await copyIn(transaction, `copy ${this.table} from stdin`, batch);
         });
-        onKept(true);
+        this.keepsLines = true;
       }
     } catch (error) {
       // a source that is not readable to its end must be replaced, so its lines are useless
-      if (error instanceof Failure) {
-        await this.drop();
-        onKept(false);
-      }
+      if (error instanceof Failure) await this.drop();
       throw error;
     } finally {
       await records.return(undefined);
@@ -144,6 +139,7 @@ export class Staging {
 
   async drop(): Promise<void> {
     await this.#sql.unsafe(`drop table if exists ${this.table}`);
+    this.keepsLines = false;
   }
 }
 
