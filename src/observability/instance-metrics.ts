@@ -39,29 +39,34 @@ interface ArenaStats {
 }
 
 type Labels = Record<string, string | number>;
+const NO_LABELS: Labels = {};
+/** Metrics that are read at a scrape, by name. */
+type Sources = Record<string, [help: string, value: () => number]>;
 
-function gauge(registry: Registry, name: string, help: string, labels: Labels, value: () => number): void {
-  new Gauge({
-    name,
-    help,
-    labelNames: Object.keys(labels),
-    registers: [registry],
-    collect() {
-      this.set(labels, value());
-    },
-  });
+function gauges(registry: Registry, labels: Labels, sources: Sources): void {
+  for (const [name, [help, value]] of Object.entries(sources))
+    new Gauge({
+      name,
+      help,
+      labelNames: Object.keys(labels),
+      registers: [registry],
+      collect() {
+        this.set(labels, value());
+      },
+    });
 }
 
-function counter(registry: Registry, name: string, help: string, value: () => number): void {
-  new Counter({
-    name,
-    help,
-    registers: [registry],
-    collect() {
-      this.reset();
-      this.inc(value());
-    },
-  });
+function counters(registry: Registry, sources: Sources): void {
+  for (const [name, [help, value]] of Object.entries(sources))
+    new Counter({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset();
+        this.inc(value());
+      },
+    });
 }
 
 /**
@@ -70,68 +75,57 @@ function counter(registry: Registry, name: string, help: string, value: () => nu
  */
 export function watchWorker(registry: Registry, worker: string, source: WorkerSource): void {
   const { pipeline, server, postgres, limits, arena, collections, waiters, replicas } = source;
-  const sums: [name: string, help: string, value: () => number][] = [
-    [
-      'hotel_api_requests_in_progress',
+  const { counts } = collections;
+  const ofWorker = { worker };
+  gauges(registry, NO_LABELS, {
+    hotel_api_requests_in_progress: [
       'Requests whose response is not ready, without those that wait for a change',
       () => pipeline.inProgress - waiters.waiting,
     ],
-    ['hotel_api_changes_waiting', 'Requests that wait for a change', () => waiters.waiting],
-    ['hotel_api_batches_waiting', 'Batches in the admission queue', () => pipeline.batchesWaiting],
-    ['hotel_api_connections', 'Open client connections', () => server.connections],
-    ['hotel_api_connections_max', 'Client connections that may be open', () => source.maxConnections],
-    [
-      'hotel_api_postgres_queries_waiting',
+    hotel_api_changes_waiting: ['Requests that wait for a change', () => waiters.waiting],
+    hotel_api_batches_waiting: ['Batches in the admission queue', () => pipeline.batchesWaiting],
+    hotel_api_connections: ['Open client connections', () => server.connections],
+    hotel_api_connections_max: ['Client connections that may be open', () => source.maxConnections],
+    hotel_api_postgres_queries_waiting: [
       'Queries that wait for a connection to PostgreSQL',
       () => postgres.waiting,
     ],
-    ['hotel_api_postgres_queries_running', 'Queries in progress at PostgreSQL', () => postgres.running],
-    ['hotel_api_postgres_pool_size', 'Maximum queries in progress at PostgreSQL', () => limits.poolSize],
-    [
-      'hotel_api_postgres_queue_limit',
+    hotel_api_postgres_queries_running: ['Queries in progress at PostgreSQL', () => postgres.running],
+    hotel_api_postgres_pool_size: ['Maximum queries in progress at PostgreSQL', () => limits.poolSize],
+    hotel_api_postgres_queue_limit: [
       'Maximum queries that wait for a connection to PostgreSQL',
       () => limits.queueLimit,
     ],
-  ];
-  for (const [name, help, value] of sums) gauge(registry, name, help, {}, value);
-  const ofWorker = (name: string, help: string, value: () => number) =>
-    gauge(registry, name, help, { worker }, value);
-  ofWorker('hotel_api_change_feed_up', '1 while the worker receives the change feed', () =>
-    source.feedStatus.up ? 1 : 0,
-  );
-  ofWorker(
-    'hotel_api_collections_bytes',
-    'Memory used for the members of collections',
-    () => collections.bytes,
-  );
-  ofWorker(
-    'hotel_api_collections_max_bytes',
-    'Memory limit for the members of collections',
-    () => collections.maxBytes,
-  );
-  ofWorker(
-    'hotel_api_collections_held',
-    'Collections whose members are in memory or being loaded',
-    () => collections.size,
-  );
-  counter(
-    registry,
-    'hotel_api_collection_loads_total',
-    'Times that the members of a collection were loaded',
-    () => collections.counts.loads,
-  );
-  counter(
-    registry,
-    'hotel_api_collection_evictions_total',
-    'Times that the members of a collection were evicted to make room for others',
-    () => collections.counts.evictions,
-  );
-  counter(
-    registry,
-    'hotel_api_collection_queries_total',
-    'Queries for hotels of collections whose members were not in memory',
-    () => collections.counts.queries,
-  );
+  });
+  gauges(registry, ofWorker, {
+    hotel_api_change_feed_up: [
+      '1 while the worker receives the change feed',
+      () => Number(source.feedStatus.up),
+    ],
+    hotel_api_collections_bytes: ['Memory used for the members of collections', () => collections.bytes],
+    hotel_api_collections_max_bytes: [
+      'Memory limit for the members of collections',
+      () => collections.maxBytes,
+    ],
+    hotel_api_collections_held: [
+      'Collections whose members are in memory or being loaded',
+      () => collections.size,
+    ],
+  });
+  counters(registry, {
+    hotel_api_collection_loads_total: [
+      'Times that the members of a collection were loaded',
+      () => counts.loads,
+    ],
+    hotel_api_collection_evictions_total: [
+      'Times that the members of a collection were evicted to make room for others',
+      () => counts.evictions,
+    ],
+    hotel_api_collection_queries_total: [
+      'Queries for hotels of collections whose members were not in memory',
+      () => counts.queries,
+    ],
+  });
   if (replicas) {
     new Gauge({
       name: 'hotel_api_replica_lag_seconds',
@@ -145,22 +139,18 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
     });
   }
   if (!arena) return;
-  ofWorker(
-    'hotel_api_warmup_seconds',
-    'Time for which the worker filled its local cache before it was ready',
-    () => (source.warmUp()?.tookMs ?? 0) / 1000,
-  );
-  ofWorker(
-    'hotel_api_warmup_hotels',
-    'Hotels that the worker loaded before it was ready',
-    () => source.warmUp()?.hotels ?? 0,
-  );
-  ofWorker('hotel_api_local_cache_bytes', 'Memory used by the local cache', () => arena.stats().bytes);
-  ofWorker(
-    'hotel_api_local_cache_max_bytes',
-    'Memory limit of the local cache',
-    () => arena.stats().maxBytes,
-  );
+  gauges(registry, ofWorker, {
+    hotel_api_warmup_seconds: [
+      'Time for which the worker filled its local cache before it was ready',
+      () => (source.warmUp()?.tookMs ?? 0) / 1000,
+    ],
+    hotel_api_warmup_hotels: [
+      'Hotels that the worker loaded before it was ready',
+      () => source.warmUp()?.hotels ?? 0,
+    ],
+    hotel_api_local_cache_bytes: ['Memory used by the local cache', () => arena.stats().bytes],
+    hotel_api_local_cache_max_bytes: ['Memory limit of the local cache', () => arena.stats().maxBytes],
+  });
   new Gauge({
     name: 'hotel_api_local_cache_entries',
     help: 'Entries of the local cache; absence: an id known not to exist',
@@ -172,25 +162,25 @@ export function watchWorker(registry: Registry, worker: string, source: WorkerSo
       this.set({ worker, kind: 'absence' }, absences);
     },
   });
-  counter(
-    registry,
-    'hotel_api_local_cache_stores_total',
-    'Hotels stored in local caches, refreshes included',
-    () => arena.stats().puts,
-  );
-  counter(
-    registry,
-    'hotel_api_local_cache_evictions_total',
-    'Hotels evicted from local caches',
-    () => arena.stats().evictions,
-  );
+  counters(registry, {
+    hotel_api_local_cache_stores_total: [
+      'Hotels stored in local caches, refreshes included',
+      () => arena.stats().puts,
+    ],
+    hotel_api_local_cache_evictions_total: [
+      'Hotels evicted from local caches',
+      () => arena.stats().evictions,
+    ],
+  });
 }
 
 /** Registers the metrics of the primary. `wanted`: configured number of workers; `listening`: how many accept connections. */
 export function watchInstance(registry: Registry, wanted: number, listening: () => number): void {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   const versions = { version, node_version: process.versions.node };
-  gauge(registry, 'hotel_api_build_info', 'Always 1; the labels name the versions', versions, () => 1);
-  gauge(registry, 'hotel_api_workers', 'Workers that accept connections', {}, listening);
-  gauge(registry, 'hotel_api_workers_wanted', 'Configured number of workers', {}, () => wanted);
+  gauges(registry, versions, { hotel_api_build_info: ['Always 1; the labels name the versions', () => 1] });
+  gauges(registry, NO_LABELS, {
+    hotel_api_workers: ['Workers that accept connections', listening],
+    hotel_api_workers_wanted: ['Configured number of workers', () => wanted],
+  });
 }
