@@ -34,7 +34,6 @@ const BOUNDS = [
   1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1, 2.5, 5,
 ] as const;
 const METHODS = ['GET', 'HEAD', 'POST', 'other'] as const;
-const STATUSES = 1000;
 /** Statuses that alerts use in divisions: they are exported before the first response. */
 const EXPECTED_STATUSES = [200, 500, 503];
 
@@ -45,34 +44,30 @@ export type CountedMethod = (typeof METHODS)[number];
 export class RequestCounter {
   readonly route: Route;
   readonly method: CountedMethod;
-  readonly #histogram: RequestHistogram;
-  /** by status */
-  readonly #cells: Float64Array[] = [];
-  #sentBytes = 0;
+  /** by status: the count of each bucket, one more for values above the last bound, and the sum */
+  readonly cells: Float64Array[] = [];
+  /** bytes of all response bodies */
+  sentBytes = 0;
 
-  constructor(histogram: RequestHistogram, route: Route, method: CountedMethod) {
-    this.#histogram = histogram;
+  constructor(route: Route, method: CountedMethod) {
     this.route = route;
     this.method = method;
   }
 
-  /** Returns the bytes of all response bodies. */
-  get sentBytes(): number {
-    return this.#sentBytes;
-  }
-
   /** Counts an answered request; `bytes` is the size of the body as sent. */
   count(status: number, seconds: number, bytes: number): void {
-    const cell = this.#cells[status] ?? this.open(status);
-    this.#histogram.add(cell, seconds);
-    this.#sentBytes += bytes;
+    const cell = this.cells[status] ?? this.open(status);
+    let bucket = 0;
+    while (bucket < BOUNDS.length && seconds > BOUNDS[bucket]!) bucket++;
+    cell[bucket]!++;
+    cell[BOUNDS.length + 1]! += seconds;
+    this.sentBytes += bytes;
   }
 
-  /** Exports a status from now on. */
+  /** Exports a status from now on, starting at 0, so that rates see its first increase. */
   open(status: number): Float64Array {
-    const place = ROUTES.indexOf(this.route) * METHODS.length + METHODS.indexOf(this.method);
-    const cell = this.#histogram.open(place * STATUSES + status);
-    this.#cells[status] = cell;
+    const cell = new Float64Array(BOUNDS.length + 2);
+    this.cells[status] = cell;
     return cell;
   }
 }
@@ -91,11 +86,7 @@ interface Sample {
 export class RequestHistogram {
   readonly name: string;
   readonly #help: string;
-  /** by series: the count of each bucket, one more for values above the last bound, and the sum */
-  readonly #cells = new Map<number, Float64Array>();
-  readonly #counters = ROUTES.flatMap((route) =>
-    METHODS.map((method) => new RequestCounter(this, route, method)),
-  );
+  readonly #counters = ROUTES.flatMap((route) => METHODS.map((method) => new RequestCounter(route, method)));
 
   constructor(registry: Registry, name: string, help: string) {
     this.name = name;
@@ -120,31 +111,11 @@ export class RequestHistogram {
     return bytes;
   }
 
-  /** Exports a series from now on, starting at 0, so that rates see its first increase. */
-  open(place: number): Float64Array {
-    const cell = this.#cells.get(place) ?? new Float64Array(BOUNDS.length + 2);
-    this.#cells.set(place, cell);
-    return cell;
-  }
-
-  /** Adds an observation to the cell that `open` returned. */
-  add(cell: Float64Array, seconds: number): void {
-    let bucket = 0;
-    while (bucket < BOUNDS.length && seconds > BOUNDS[bucket]!) bucket++;
-    cell[bucket]!++;
-    cell[BOUNDS.length + 1]! += seconds;
-  }
-
   /** For prom-client's registry. */
   get() {
     const values: Sample[] = [];
     const { length } = BOUNDS;
-    for (const [place, cell] of this.#cells) {
-      const labels = {
-        http_route: HTTP_ROUTES[ROUTES[Math.floor(place / STATUSES / METHODS.length)]!],
-        method: METHODS[Math.floor(place / STATUSES) % METHODS.length]!,
-        status: String(place % STATUSES),
-      };
+    const addCell = (labels: Sample['labels'], cell: Float64Array) => {
       let count = 0;
       for (let i = 0; i <= length; i++) {
         count += cell[i]!;
@@ -153,7 +124,11 @@ export class RequestHistogram {
       }
       values.push({ metricName: `${this.name}_sum`, labels, value: cell[length + 1]! });
       values.push({ metricName: `${this.name}_count`, labels, value: count });
-    }
+    };
+    for (const { route, method, cells } of this.#counters)
+      cells.forEach((cell, status) => {
+        addCell({ http_route: HTTP_ROUTES[route], method, status: String(status) }, cell);
+      });
     return { name: this.name, help: this.#help, type: 'histogram', aggregator: 'sum' as const, values };
   }
 }
