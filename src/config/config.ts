@@ -11,7 +11,7 @@ import {
 interface Text {
   description: string;
   /** undefined: the variable is required */
-  default?: string;
+  default: string | undefined;
   pattern?: RegExp;
 }
 interface Numeric {
@@ -27,8 +27,9 @@ interface Choice<Value extends string> {
   values: readonly Value[];
 }
 
-const text = (description: string, options: Omit<Text, 'description'> = {}): Text => ({
+const text = (description: string, options: Partial<Text> = {}): Text => ({
   description,
+  default: '',
   ...options,
 });
 const whole = (description: string, fallback: number, minimum: number, maximum: number): Numeric => ({
@@ -47,25 +48,24 @@ const oneOf = <const Value extends string>(
 const addressFile = (name: string) =>
   text(
     `File with the value of \`${name}\`, used instead of it. It is reread every second, so that a login can change`,
-    {
-      default: '',
-    },
   );
 
 const MIB = 1024 * 1024;
+const POSTGRES_URL = /^postgres(ql)?:\/\/.+/u;
 
 /** Variables of the service. `npm run build:docs` generates the table of docs/configuration.md from them. */
 export const VARIABLES = {
   DATABASE_URL: text('PostgreSQL 15 or newer: `postgres://user:password@host:5432/database`', {
-    pattern: /^postgres(ql)?:\/\/.+/u,
+    default: undefined,
+    pattern: POSTGRES_URL,
   }),
   DATABASE_DIRECT_URL: text(
     'Direct address of PostgreSQL for the change feed and the commands, if `DATABASE_URL` is a pooler in transaction mode',
-    { default: '', pattern: /^$|^postgres(ql)?:\/\/.+/u },
+    { pattern: POSTGRES_URL },
   ),
   DATABASE_REPLICA_URLS: text(
     'Read replicas, separated by commas. A replica is read only if it holds every change that the worker knows of',
-    { default: '', pattern: /^$|^postgres(ql)?:\/\/[^,]+(,\s*postgres(ql)?:\/\/[^,]+)*$/u },
+    { pattern: /^postgres(ql)?:\/\/[^,]+(,\s*postgres(ql)?:\/\/[^,]+)*$/u },
   ),
   DATABASE_URL_FILE: addressFile('DATABASE_URL'),
   DATABASE_DIRECT_URL_FILE: addressFile('DATABASE_DIRECT_URL'),
@@ -86,7 +86,7 @@ export const VARIABLES = {
   REDIS_URL: text(
     'Redis or Valkey: `redis://user:password@host:6379/0`, or `rediss://` for TLS. Several addresses, separated by ' +
       'commas, are nodes of a Redis Cluster: same user, password and scheme, no database number',
-    { default: '', pattern: /^$|^rediss?:\/\/[^,]+( *, *rediss?:\/\/[^,]+)*$/u },
+    { pattern: /^rediss?:\/\/[^,]+( *, *rediss?:\/\/[^,]+)*$/u },
   ),
   REDIS_URL_FILE: addressFile('REDIS_URL'),
   REDIS_TIMEOUT_MS: whole('Deadline of a Redis command', 100, 5, 10_000),
@@ -113,17 +113,15 @@ export const VARIABLES = {
   ),
   WORKERS: whole('Worker processes', availableParallelism(), 1, 256),
   BASE_PATH: text('Prefix of every path of the API, for example `/v1`', {
-    default: '',
-    pattern: /^$|^(\/[A-Za-z0-9._~-]+)+$/u,
+    pattern: /^(\/[A-Za-z0-9._~-]+)+$/u,
   }),
   PUBLIC_URL: text(
     'Scheme and host that clients use, for example `https://hotels.example.com`. The documentation and the `Link` headers show it; ' +
       'unset, addresses are relative',
-    { default: '', pattern: /^$|^https?:\/\/[A-Za-z0-9.-]+(:[0-9]{1,5})?$/u },
+    { pattern: /^https?:\/\/[A-Za-z0-9.-]+(:[0-9]{1,5})?$/u },
   ),
   SUPPORT_EMAIL: text('E-mail address for key requests. The documentation shows it', {
-    default: '',
-    pattern: /^$|^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$/u,
+    pattern: /^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$/u,
   }),
   L1_MAX_BYTES: whole(
     "Memory of a worker's local cache, keys and index included. 0 disables the cache",

@@ -15,19 +15,18 @@ export function replicaUrlsOf({ DATABASE_REPLICA_URLS }: { DATABASE_REPLICA_URLS
 }
 
 /** Returns the variables with an address of PostgreSQL whose server is not verified, with its `sslmode`. */
-export function unverifiedAddressesOf(config: {
-  DATABASE_URL: string;
-  DATABASE_DIRECT_URL: string;
-  DATABASE_REPLICA_URLS: string;
-}): [variable: string, sslmode: string][] {
-  const addresses: [variable: string, address: string][] = [
+export function unverifiedAddressesOf(
+  config: Record<'DATABASE_URL' | 'DATABASE_DIRECT_URL' | 'DATABASE_REPLICA_URLS', string>,
+): [variable: string, sslmode: string][] {
+  const addresses = [
     ['DATABASE_URL', config.DATABASE_URL],
     ['DATABASE_DIRECT_URL', config.DATABASE_DIRECT_URL],
-    ...replicaUrlsOf(config).map((url): [string, string] => ['DATABASE_REPLICA_URLS', url]),
-  ];
-  return addresses
-    .map(([variable, address]): [string, string | undefined] => [variable, unverifiedModeOf(address)])
-    .filter((found): found is [string, string] => found[1] !== undefined);
+    ...replicaUrlsOf(config).map((url) => ['DATABASE_REPLICA_URLS', url] as const),
+  ] as const;
+  return addresses.flatMap(([variable, address]) => {
+    const mode = unverifiedModeOf(address);
+    return mode === undefined ? [] : [[variable, mode]];
+  });
 }
 
 /**
