@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '../lib/for-all.fixture.ts';
 import { hashOf, isWellFormed, makeKey } from './key.ts';
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -35,13 +36,11 @@ describe('a key', () => {
   });
 
   it('is well-formed exactly if it ends with the checksum of the rest', () => {
-    fc.assert(
-      fc.property(random, fc.string({ unit: digit, minLength: 6, maxLength: 6 }), (characters, ending) => {
-        const body = `hk_${characters}`;
-        expect(isWellFormed(body + checksumOf(body))).toBe(true);
-        expect(isWellFormed(body + ending)).toBe(ending === checksumOf(body));
-      }),
-    );
+    forAll(random, fc.string({ unit: digit, minLength: 6, maxLength: 6 }), (characters, ending) => {
+      const body = `hk_${characters}`;
+      expect(isWellFormed(body + checksumOf(body))).toBe(true);
+      expect(isWellFormed(body + ending)).toBe(ending === checksumOf(body));
+    });
   });
 
   it.each([
@@ -56,27 +55,23 @@ describe('a key', () => {
   });
 
   it('is rejected if one character differs', () => {
-    fc.assert(
-      fc.property(
-        made,
-        fc.nat(40),
-        fc.oneof(digit, fc.string({ minLength: 1, maxLength: 1 })),
-        (key, place, other) => {
-          fc.pre(key[place] !== other);
-          expect(isWellFormed(key.slice(0, place) + other + key.slice(place + 1))).toBe(false);
-        },
-      ),
+    forAll(
+      made,
+      fc.nat(40),
+      fc.oneof(digit, fc.string({ minLength: 1, maxLength: 1 })),
+      (key, place, other) => {
+        fc.pre(key[place] !== other);
+        expect(isWellFormed(key.slice(0, place) + other + key.slice(place + 1))).toBe(false);
+      },
     );
   });
 
   it('is rejected if two neighbouring characters are swapped', () => {
-    fc.assert(
-      fc.property(made, fc.integer({ min: 3, max: 33 }), (key, place) => {
-        fc.pre(key[place] !== key[place + 1]);
-        const slip = key.slice(0, place) + key[place + 1] + key[place] + key.slice(place + 2);
-        expect(isWellFormed(slip)).toBe(false);
-      }),
-    );
+    forAll(made, fc.integer({ min: 3, max: 33 }), (key, place) => {
+      fc.pre(key[place] !== key[place + 1]);
+      const slip = key.slice(0, place) + key[place + 1] + key[place] + key.slice(place + 2);
+      expect(isWellFormed(slip)).toBe(false);
+    });
   });
 
   it.each([
@@ -94,13 +89,8 @@ describe('a key', () => {
   });
 
   it('is not any other text by chance', () => {
-    fc.assert(fc.property(fc.string(), (text) => !isWellFormed(text)));
-    fc.assert(
-      fc.property(
-        fc.string({ unit: digit, minLength: 38, maxLength: 38 }),
-        (text) => !isWellFormed(`hk_${text}`),
-      ),
-    );
+    forAll(fc.string(), (text) => !isWellFormed(text));
+    forAll(fc.string({ unit: digit, minLength: 38, maxLength: 38 }), (text) => !isWellFormed(`hk_${text}`));
   });
 });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '../lib/for-all.fixture.ts';
 import { encodeAbsence, encodeHotel, versionOfRemoved } from './encode.ts';
 import { FIELDS, jsonOf, row, rowAtMoment, VIEWS, wellFormed, wireOf } from './entry.fixture.ts';
 import { readEntry } from './entry.ts';
@@ -13,51 +14,43 @@ it('the schema of a hotel has the fields of the specification, in their order, e
 
 describe('a hotel', () => {
   it('has the JSON of the contract, in both views', () => {
-    fc.assert(
-      fc.property(rowAtMoment, ([one, nowMs]) => {
-        const entry = encodeHotel(one, nowMs);
-        for (const view of VIEWS) expect(JSON.parse(jsonOf(entry, view))).toEqual(wireOf(one, nowMs, view));
-      }),
-    );
+    forAll(rowAtMoment, ([one, nowMs]) => {
+      const entry = encodeHotel(one, nowMs);
+      for (const view of VIEWS) expect(JSON.parse(jsonOf(entry, view))).toEqual(wireOf(one, nowMs, view));
+    });
   });
 
   it('has equal views except for registry_id, which the full view shows with all digits', () => {
-    fc.assert(
-      fc.property(rowAtMoment, ([one, nowMs]) => {
-        const entry = encodeHotel(one, nowMs);
-        const [full, narrow] = [jsonOf(entry, 'full'), jsonOf(entry, 'narrow')];
-        expect(narrow.endsWith(',"registry_id":null}')).toBe(true);
-        expect(full).toBe(`${narrow.slice(0, -'null}'.length)}${one.registry_id ?? 'null'}}`);
-      }),
-    );
+    forAll(rowAtMoment, ([one, nowMs]) => {
+      const entry = encodeHotel(one, nowMs);
+      const [full, narrow] = [jsonOf(entry, 'full'), jsonOf(entry, 'narrow')];
+      expect(narrow.endsWith(',"registry_id":null}')).toBe(true);
+      expect(full).toBe(`${narrow.slice(0, -'null}'.length)}${one.registry_id ?? 'null'}}`);
+    });
   });
 
   it('stores its keys, its version and the length of its views beside the JSON', () => {
-    fc.assert(
-      fc.property(rowAtMoment, ([one, nowMs]) => {
-        const entry = encodeHotel(one, nowMs);
-        expect(entry.present).toBe(true);
-        expect(entry.id).toBe(one.id);
-        expect(entry.channelId).toBe(one.channel_id);
-        expect(entry.registryId).toBe(one.registry_id);
-        expect(entry.version).toBe(one.version);
-        for (const view of VIEWS) expect(entry.bodyLength(view)).toBe(entry.body(view).length);
-      }),
-    );
+    forAll(rowAtMoment, ([one, nowMs]) => {
+      const entry = encodeHotel(one, nowMs);
+      expect(entry.present).toBe(true);
+      expect(entry.id).toBe(one.id);
+      expect(entry.channelId).toBe(one.channel_id);
+      expect(entry.registryId).toBe(one.registry_id);
+      expect(entry.version).toBe(one.version);
+      for (const view of VIEWS) expect(entry.bodyLength(view)).toBe(entry.body(view).length);
+    });
   });
 
   it('is copied to the given place, and no other byte changes', () => {
-    fc.assert(
-      fc.property(rowAtMoment, fc.nat(40), fc.constantFrom(...VIEWS), ([one, nowMs], offset, view) => {
-        const entry = encodeHotel(one, nowMs);
-        const target = Buffer.alloc(offset + entry.bodyLength(view) + 5, 0xaa);
-        const end = entry.copyBody(view, target, offset);
-        expect(end).toBe(offset + entry.bodyLength(view));
-        expect(target.subarray(offset, end).equals(entry.body(view))).toBe(true);
-        const beside = Buffer.concat([target.subarray(0, offset), target.subarray(end)]);
-        expect(beside.equals(Buffer.alloc(offset + 5, 0xaa))).toBe(true);
-      }),
-    );
+    forAll(rowAtMoment, fc.nat(40), fc.constantFrom(...VIEWS), ([one, nowMs], offset, view) => {
+      const entry = encodeHotel(one, nowMs);
+      const target = Buffer.alloc(offset + entry.bodyLength(view) + 5, 0xaa);
+      const end = entry.copyBody(view, target, offset);
+      expect(end).toBe(offset + entry.bodyLength(view));
+      expect(target.subarray(offset, end).equals(entry.body(view))).toBe(true);
+      const beside = Buffer.concat([target.subarray(0, offset), target.subarray(end)]);
+      expect(beside.equals(Buffer.alloc(offset + 5, 0xaa))).toBe(true);
+    });
   });
 });
 
@@ -74,73 +67,59 @@ describe('the tag of a view', () => {
   );
 
   it('differs exactly if the bytes of the view differ', () => {
-    fc.assert(
-      fc.property(rowAtMoment, row, changes, ([one, nowMs], other, change) => {
-        const [before, after] = [encodeHotel(one, nowMs), encodeHotel(change(one, other), nowMs)];
-        for (const view of VIEWS) {
-          expect(before.tag(view) === after.tag(view)).toBe(before.body(view).equals(after.body(view)));
-        }
-      }),
-    );
+    forAll(rowAtMoment, row, changes, ([one, nowMs], other, change) => {
+      const [before, after] = [encodeHotel(one, nowMs), encodeHotel(change(one, other), nowMs)];
+      for (const view of VIEWS) {
+        expect(before.tag(view) === after.tag(view)).toBe(before.body(view).equals(after.body(view)));
+      }
+    });
   });
 
   it('differs between the views exactly if the hotel has a registry id', () => {
-    fc.assert(
-      fc.property(rowAtMoment, ([one, nowMs]) => {
-        const entry = encodeHotel(one, nowMs);
-        expect(entry.tag('full') === entry.tag('narrow')).toBe(one.registry_id === null);
-      }),
-    );
+    forAll(rowAtMoment, ([one, nowMs]) => {
+      const entry = encodeHotel(one, nowMs);
+      expect(entry.tag('full') === entry.tag('narrow')).toBe(one.registry_id === null);
+    });
   });
 
   it('has only characters that are valid in an ETag', () => {
-    fc.assert(
-      fc.property(rowAtMoment, ([one, nowMs]) => {
-        for (const view of VIEWS) expect(encodeHotel(one, nowMs).tag(view)).toMatch(/^[A-Za-z0-9_-]{12}$/);
-      }),
-    );
+    forAll(rowAtMoment, ([one, nowMs]) => {
+      for (const view of VIEWS) expect(encodeHotel(one, nowMs).tag(view)).toMatch(/^[A-Za-z0-9_-]{12}$/);
+    });
   });
 });
 
 describe('a cached entry', () => {
   it('is read as it was written', () => {
-    fc.assert(
-      fc.property(rowAtMoment, ([one, nowMs]) => {
-        const entry = encodeHotel(one, nowMs);
-        const read = readEntry(Buffer.from(entry.bytes));
-        expect(read?.bytes.equals(entry.bytes)).toBe(true);
-        expect(read?.id).toBe(one.id);
-      }),
-    );
+    forAll(rowAtMoment, ([one, nowMs]) => {
+      const entry = encodeHotel(one, nowMs);
+      const read = readEntry(Buffer.from(entry.bytes));
+      expect(read?.bytes.equals(entry.bytes)).toBe(true);
+      expect(read?.id).toBe(one.id);
+    });
   });
 
   it('is rejected when any one byte differs', () => {
-    fc.assert(
-      fc.property(rowAtMoment, fc.nat(), fc.integer({ min: 1, max: 255 }), ([one, nowMs], place, mask) => {
-        const damaged = Buffer.from(encodeHotel(one, nowMs).bytes);
-        const at = place % damaged.length;
-        damaged[at] = damaged[at]! ^ mask;
-        expect(readEntry(damaged)).toBeUndefined();
-      }),
-    );
+    forAll(rowAtMoment, fc.nat(), fc.integer({ min: 1, max: 255 }), ([one, nowMs], place, mask) => {
+      const damaged = Buffer.from(encodeHotel(one, nowMs).bytes);
+      const at = place % damaged.length;
+      damaged[at] = damaged[at]! ^ mask;
+      expect(readEntry(damaged)).toBeUndefined();
+    });
   });
 
   it('is rejected when it is truncated, extended, empty or foreign', () => {
-    fc.assert(
-      fc.property(
-        rowAtMoment,
-        fc.nat(),
-        fc.uint8Array({ minLength: 1, maxLength: 9 }),
-        ([one, nowMs], place, more) => {
-          const { bytes } = encodeHotel(one, nowMs);
-          expect(readEntry(bytes.subarray(0, place % bytes.length))).toBeUndefined();
-          expect(readEntry(Buffer.concat([bytes, more]))).toBeUndefined();
-        },
-      ),
+    forAll(
+      rowAtMoment,
+      fc.nat(),
+      fc.uint8Array({ minLength: 1, maxLength: 9 }),
+      ([one, nowMs], place, more) => {
+        const { bytes } = encodeHotel(one, nowMs);
+        expect(readEntry(bytes.subarray(0, place % bytes.length))).toBeUndefined();
+        expect(readEntry(Buffer.concat([bytes, more]))).toBeUndefined();
+      },
     );
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => readEntry(Buffer.from(bytes)) === undefined),
-    );
+    forAll(fc.uint8Array({ maxLength: 300 }), (bytes) => readEntry(Buffer.from(bytes)) === undefined);
     expect(readEntry(Buffer.alloc(0))).toBeUndefined();
     expect(readEntry(Buffer.alloc(80))).toBeUndefined();
   });
@@ -153,41 +132,35 @@ describe('an absence', () => {
   );
 
   it('states its id and version, and never expires by date', () => {
-    fc.assert(
-      fc.property(absence, fc.integer(), ([id, version], nowMs) => {
-        const entry = encodeAbsence(id, version);
-        const { present, channelId, registryId, validUntilMs } = entry;
-        expect({ present, channelId, registryId, validUntilMs }).toEqual({
-          present: false,
-          channelId: null,
-          registryId: null,
-          validUntilMs: Infinity,
-        });
-        expect([entry.id, entry.version]).toEqual([id, version]);
-        expect(entry.at(nowMs)).toBe(entry);
-      }),
-    );
+    forAll(absence, fc.integer(), ([id, version], nowMs) => {
+      const entry = encodeAbsence(id, version);
+      const { present, channelId, registryId, validUntilMs } = entry;
+      expect({ present, channelId, registryId, validUntilMs }).toEqual({
+        present: false,
+        channelId: null,
+        registryId: null,
+        validUntilMs: Infinity,
+      });
+      expect([entry.id, entry.version]).toEqual([id, version]);
+      expect(entry.at(nowMs)).toBe(entry);
+    });
   });
 
   it('is read as it was written, and rejected when a byte differs', () => {
-    fc.assert(
-      fc.property(absence, fc.nat(), fc.integer({ min: 1, max: 255 }), ([id, version], place, mask) => {
-        const { bytes } = encodeAbsence(id, version);
-        expect(readEntry(Buffer.from(bytes))?.bytes.equals(bytes)).toBe(true);
-        const damaged = Buffer.from(bytes);
-        damaged[place % damaged.length]! ^= mask;
-        expect(readEntry(damaged)).toBeUndefined();
-      }),
-    );
+    forAll(absence, fc.nat(), fc.integer({ min: 1, max: 255 }), ([id, version], place, mask) => {
+      const { bytes } = encodeAbsence(id, version);
+      expect(readEntry(Buffer.from(bytes))?.bytes.equals(bytes)).toBe(true);
+      const damaged = Buffer.from(bytes);
+      damaged[place % damaged.length]! ^= mask;
+      expect(readEntry(damaged)).toBeUndefined();
+    });
   });
 
   it('of a removed hotel is newer than its last version and older than every later one', () => {
     // versions in use are far below 2^52, where half a step is still exact
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: 2 ** 52 - 1 }), (version) => {
-        expect(versionOfRemoved(version)).toBeGreaterThan(version);
-        expect(versionOfRemoved(version)).toBeLessThan(version + 1);
-      }),
-    );
+    forAll(fc.integer({ min: 1, max: 2 ** 52 - 1 }), (version) => {
+      expect(versionOfRemoved(version)).toBeGreaterThan(version);
+      expect(versionOfRemoved(version)).toBeLessThan(version + 1);
+    });
   });
 });

@@ -1,27 +1,24 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { forAll } from '../lib/for-all.fixture.ts';
 import { decodeParameter, readRegistryId } from './ids.ts';
 
 describe('a path parameter', () => {
   it('is decoded as UTF-8', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'grapheme' }), (id) => {
-        fc.pre(!id.includes('\ufffd') && !id.includes('%'));
-        expect(decodeParameter(encodeURIComponent(id))).toBe(id);
-        expect(decodeParameter(id)).toBe(id);
-      }),
-    );
+    forAll(fc.string({ unit: 'grapheme' }), (id) => {
+      fc.pre(!id.includes('\ufffd') && !id.includes('%'));
+      expect(decodeParameter(encodeURIComponent(id))).toBe(id);
+      expect(decodeParameter(id)).toBe(id);
+    });
   });
 });
 
 describe('a registry id', () => {
   it('equals the BigInt of the same digits', () => {
     const digits = fc.stringMatching(/^-?0{0,5}\d{1,30}$/);
-    fc.assert(
-      fc.property(digits, (text) => {
-        expect(readRegistryId(text)).toBe(String(BigInt(text)));
-      }),
-    );
+    forAll(digits, (text) => {
+      expect(readRegistryId(text)).toBe(String(BigInt(text)));
+    });
   });
 
   it('is read in time proportional to its length', () => {
