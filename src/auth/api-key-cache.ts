@@ -131,7 +131,6 @@ export class ApiKeyCache {
     for (const { prefix, version } of rows) this.#unknownKeys.expect(prefix, version);
   }
 
-  /** Drops the key with this sha256 after a change. */
   drop(sha256: string, version: number): void {
     this.#unknownKeys.expect(sha256, version);
     // later callers do not share a lookup that began before the change

@@ -25,7 +25,6 @@ export interface KeyRow {
   version: number;
 }
 
-/** The select list that yields a `KeyRow`. */
 export const KEY_COLUMNS = `encode(key_sha256, 'hex') as sha256, id, scopes,
   (extract(epoch from expires_at) * 1000)::float8 as expires_at_ms, revoked_at is not null as revoked,
   rate_limit_requests, rate_limit_window_s, collection_id, version::float8`;
@@ -42,7 +41,6 @@ const FORMER_MAGICS = [0x314b4548, 0x324b4548, 0x334b4548];
 const MAC_AT = 16;
 const RECORD_AT = MAC_AT + MAC_BYTES;
 
-/** Reads a row. */
 export function keyOf(row: KeyRow): VersionedKey {
   const { id, scopes, expires_at_ms, revoked, rate_limit_requests, rate_limit_window_s, version } = row;
   const rateLimit =

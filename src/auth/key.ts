@@ -10,7 +10,6 @@ const RANDOM_CHARACTERS = 32;
 const CHECKSUM_CHARACTERS = 6;
 const SHAPE = /^hk_[0-9A-Za-z]{38}$/;
 
-/** Generates a key. */
 export function makeKey(): string {
   let random = '';
   while (random.length < RANDOM_CHARACTERS) {

@@ -68,7 +68,6 @@ export class KnownKeys {
     this.#keyBySha256.clear();
   }
 
-  /** Marks every key as possibly changed. */
   markAllStale(): void {
     for (const table of [this.#known, this.#unknown])
       for (const known of table.values()) {

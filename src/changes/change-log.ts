@@ -14,7 +14,6 @@ const ROWS_AT_ONCE = 101;
 
 /** State of the change log in the snapshot of a page. */
 export interface LogState {
-  /** the history of the database */
   history: string;
   /** position of the last change */
   position: number;

@@ -20,14 +20,12 @@ const LONGEST_ROOM_WAIT = 4;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
-/** Access that a key grants. */
 interface Rights {
   readonly view: View;
   /** null: all hotels */
   readonly collection: string | null;
 }
 
-/** Request of a client. */
 interface ChangesRequest {
   /** undefined: the beginning */
   token: Token | undefined;
@@ -244,7 +242,6 @@ export class ChangesReader {
     };
   }
 
-  /** Returns a page of the log. */
   async #readChanges(token: Token, limit: number, owner: string): Promise<Read> {
     let page = await this.#log.changesAfter(token.position, limit + 1, owner, token.collection);
     check(token, page.state);

@@ -15,10 +15,8 @@ function isForChange({ position }: Waiter): boolean {
   return position < Infinity;
 }
 
-/** A wait in progress. */
-export interface Wait {
+interface Wait {
   over: Promise<void>;
-  /** Ends the wait. */
   cancel: () => void;
 }
 
@@ -87,7 +85,6 @@ export class PositionWatch {
     this.#wake(() => true);
   }
 
-  /** True after `release`. */
   get isReleased(): boolean {
     return this.#isReleased;
   }

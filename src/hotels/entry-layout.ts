@@ -29,7 +29,6 @@ export const PRESENT = 1;
 export const TOMBSTONE = 2;
 export const DAY_MS = 86_400_000;
 
-/** Parts of the entry of a hotel. */
 interface Parts {
   version: number;
   fromDay: number;

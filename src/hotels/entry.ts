@@ -66,7 +66,6 @@ export class Entry {
     return this.#key('registry');
   }
 
-  /** Returns true if the hotel has this key. */
   isOf(namespace: Namespace, key: string): boolean {
     const source = this.#source;
     let at = this.#keyStart(namespace);

@@ -1,7 +1,6 @@
 import { objectOf, type ValueOf } from '../lib/json-schema.ts';
 import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
-/** Maximum number of photos of a hotel. */
 export const MAX_IMAGES = 3;
 
 const orNull = <const Schema extends object>(schema: Schema, description: string) =>

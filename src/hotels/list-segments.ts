@@ -93,7 +93,6 @@ export class ListSegments {
     return true;
   }
 
-  /** Number of segments with invalid counts. */
   get uncountedCount(): number {
     return this.#uncounted.size;
   }

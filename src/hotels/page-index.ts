@@ -17,7 +17,6 @@ const MAX_FAILURES = 20;
 /** Time without an insert or a delete, at least, before many invalid counts are completed in the background. */
 const QUIET_MS = 1_000;
 
-/** The list in PostgreSQL. */
 type ListSource = Pick<IdList, keyof IdList>;
 
 /** Page of the list: ids in byte order, and whether more follow. */
@@ -59,7 +58,6 @@ export class PageIndex {
     this.#progress.promise.catch(() => {});
   }
 
-  /** Bytes of the cached ids. */
   get cachedBytes(): number {
     return this.#blocks.bytes;
   }

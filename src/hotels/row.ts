@@ -8,7 +8,6 @@ export type HotelRow = Omit<Hotel, 'certified' | 'images' | 'registry_id'> & {
   version: number;
 };
 
-/** Select list of a `HotelRow`. */
 export const HOTEL_COLUMNS = `id, name, description, address, postal_code, city, country_code, latitude, longitude,
   language, star_rating::float8, room_count, website_url, email, images,
   to_char(certified_from, 'YYYY-MM-DD') as certified_from, to_char(certified_until, 'YYYY-MM-DD') as certified_until,

@@ -1,6 +1,5 @@
 import type { HttpResponse } from 'uWebSockets.js';
 
-/** Maximum size of a request body. */
 export const MAX_BODY_BYTES = 1024 * 1024;
 
 /** Time to wait for the body of a rejected request. */

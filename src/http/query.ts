@@ -9,11 +9,9 @@ export const DEFAULT_LIMIT = 20;
 export const DEFAULT_OFFSET = 0;
 
 export const DEFAULT_CHANGES = 100;
-/** Maximum of `wait`, in seconds. */
 export const MAX_WAIT_S = 30;
 export const DEFAULT_WAIT_S = 0;
 
-/** Parameters of a request for changes. */
 export interface ChangesQuery {
   /** undefined: from the beginning */
   token: Token | undefined;
@@ -21,7 +19,6 @@ export interface ChangesQuery {
   waitS: number;
 }
 
-/** Parameters of a list request. */
 interface ListQuery {
   limit: number;
   /** at most 2^53-1 */

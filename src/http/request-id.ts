@@ -22,7 +22,6 @@ class NewIds {
   readonly #keys = new Int32Array(Uint8Array.from(randomBytes(4 * ROUNDS)).buffer);
   #count = 0;
 
-  /** Returns the number of the next id. */
   next(): number {
     const count = this.#count++;
     let left = count >>> 15;
@@ -34,7 +33,6 @@ class NewIds {
     return (left << 15) | right;
   }
 
-  /** Returns the id with a number. */
   text(number: number): string {
     return this.start + number.toString(32).padStart(6, '0');
   }

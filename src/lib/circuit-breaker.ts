@@ -68,7 +68,6 @@ export class CircuitBreaker {
     return this.#pendingProbe;
   }
 
-  /** Stops the probes. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);

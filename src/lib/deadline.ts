@@ -24,7 +24,6 @@ export class StallTolerantDeadline {
     this.#schedule();
   }
 
-  /** True when the deadline has passed. */
   get over(): boolean {
     return this.#slices >= SLICES;
   }
@@ -40,7 +39,6 @@ export class StallTolerantDeadline {
     return Promise.race([work, this.#over.promise]);
   }
 
-  /** Stops the timers. */
   end(): void {
     clearTimeout(this.#timer);
     clearImmediate(this.#check);

@@ -2,7 +2,6 @@
 export class SingleFlight<Result> {
   readonly #inFlight = new Map<string, Promise<Result>>();
 
-  /** Returns the work in flight under `key`. */
   get(key: string): Promise<Result> | undefined {
     return this.#inFlight.get(key);
   }
@@ -22,7 +21,6 @@ export class SingleFlight<Result> {
     this.#inFlight.delete(key);
   }
 
-  /** Forgets all work in flight. */
   clear(): void {
     this.#inFlight.clear();
   }

@@ -98,7 +98,6 @@ export class WaitQueue<Item> {
     this.#left = 0;
   }
 
-  /** True if items of this owner are queued. */
   has(owner: string): boolean {
     return this.#flows.has(owner);
   }

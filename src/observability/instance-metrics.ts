@@ -5,10 +5,8 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 interface WorkerSource {
   pipeline: { readonly inProgress: number; readonly batchesWaiting: number };
   server: { readonly connections: number };
-  /** maximum number of client connections of the worker */
   maxConnections: number;
   postgres: { readonly waiting: number; readonly running: number };
-  /** limits of each worker */
   limits: { poolSize: number; queueLimit: number };
   /** undefined: the local cache is disabled */
   arena: { stats(): ArenaStats } | undefined;

@@ -104,7 +104,6 @@ export class RequestHistogram {
     return this.#counters.find((counter) => counter.route === route && counter.method === method)!;
   }
 
-  /** Returns the bytes of a route's response bodies. */
   sentBytes(route: Route): number {
     let bytes = 0;
     for (const counter of this.#counters) if (counter.route === route) bytes += counter.sentBytes;

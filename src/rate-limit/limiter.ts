@@ -1,6 +1,5 @@
 import type { LeaseGrant, LeaseRequest, RateLimit } from './rate-limit.ts';
 
-/** Decision about one request. */
 export interface RateLimitDecision {
   admitted: boolean;
   /** requests left in the window, as far as this worker knows */
@@ -91,7 +90,6 @@ export class RateLimiter {
     return promise;
   }
 
-  /** Applies the grants of the primary. */
   receive(grants: LeaseGrant[]): void {
     for (const grant of grants) {
       const lease = this.#leases.get(grant.id);

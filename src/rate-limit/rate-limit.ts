@@ -19,7 +19,6 @@ export interface LeaseGrant {
   granted: number;
   /** requests left in the window after this grant */
   left: number;
-  /** time in ms until the window ends */
   resetInMs: number;
   /** true if several workers have asked for requests of the window */
   shared: boolean;
