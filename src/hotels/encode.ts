@@ -34,17 +34,13 @@ export function encodeHotel(row: HotelRow, nowMs: number): Entry {
     images,
   } satisfies Omit<Hotel, AfterHead>);
   const sharedTail = `,"channel_id":${JSON.stringify(row.channel_id)},"registry_id":`;
-  const id = Buffer.from(row.id);
-  const channelId = Buffer.from(row.channel_id ?? '');
-  const registryId = Buffer.from(row.registry_id ?? '');
   const bytes = assemble({
     version: row.version,
     fromDay: dayOf(row.certified_from),
     untilDay: dayOf(row.certified_until),
-    keys: Buffer.concat([id, channelId, registryId]),
-    idLength: id.length,
-    channelLength: channelId.length,
-    registryLength: registryId.length,
+    id: row.id,
+    channelId: row.channel_id,
+    registryId: row.registry_id,
     url: row.certification_url === null ? 'null' : JSON.stringify(row.certification_url),
     head: Buffer.from(`${head.slice(0, -1)},`),
     tail: Buffer.from(`${sharedTail}${row.registry_id ?? 'null'}}`),

@@ -33,11 +33,9 @@ interface Parts {
   version: number;
   fromDay: number;
   untilDay: number;
-  /** id, channel id and registry id, concatenated */
-  keys: Buffer;
-  idLength: number;
-  channelLength: number;
-  registryLength: number;
+  id: string;
+  channelId: string | null;
+  registryId: string | null;
   /** JSON */
   url: string;
   head: Buffer;
@@ -49,7 +47,11 @@ interface Parts {
 
 /** Returns the bytes of an entry. */
 export function assemble(parts: Parts): Buffer {
-  const { fromDay, untilDay, head, tail, keys, nowMs } = parts;
+  const { fromDay, untilDay, head, tail, nowMs } = parts;
+  const id = Buffer.from(parts.id);
+  const channelId = Buffer.from(parts.channelId ?? '');
+  const registryId = Buffer.from(parts.registryId ?? '');
+  const keys = Buffer.concat([id, channelId, registryId]);
   const mayBeCertified = fromDay !== NO_DAY && untilDay !== NO_DAY && fromDay <= untilDay;
   const startsAtMs = fromDay * DAY_MS;
   const endsAtMs = (untilDay + 1) * DAY_MS;
@@ -75,10 +77,10 @@ export function assemble(parts: Parts): Buffer {
   bytes.writeUInt32LE(sharedLength, 60);
   bytes.writeUInt32LE(head.length, 64);
   bytes.writeUInt16LE(certification.length, 68);
-  bytes.writeUInt16LE(parts.idLength, 70);
-  bytes.writeUInt16LE(parts.channelLength, 72);
+  bytes.writeUInt16LE(id.length, 70);
+  bytes.writeUInt16LE(channelId.length, 72);
   bytes.writeUInt16LE(urlLength, 74);
-  bytes[76] = parts.registryLength;
+  bytes[76] = registryId.length;
   bytes[77] = PRESENT;
   bytes.writeUInt16LE(0, 78);
   let offset = HEADER_BYTES + keys.copy(bytes, HEADER_BYTES);
@@ -91,7 +93,7 @@ export function assemble(parts: Parts): Buffer {
   const tagOf = (view: Buffer) => hash('sha1', view, 'base64url').slice(0, 12);
   const narrowTag = tagOf(bytes.subarray(body, body + sharedLength));
   bytes.write(narrowTag, 24, 'latin1');
-  bytes.write(parts.registryLength === 0 ? narrowTag : tagOf(bytes.subarray(body)), 36, 'latin1');
+  bytes.write(registryId.length === 0 ? narrowTag : tagOf(bytes.subarray(body)), 36, 'latin1');
   return seal(bytes);
 }
 

@@ -138,30 +138,23 @@ export class Entry {
   /** Returns the entry as it reads at `nowMs`: itself, or a copy of the same version with the certification of that day. */
   at(nowMs: number): Entry {
     if (nowMs < this.validUntilMs && nowMs >= this.validFromMs) return this;
-    const { bytes } = this;
-    const [idLength, channelLength, urlLength] = [
-      bytes.readUInt16LE(70),
-      bytes.readUInt16LE(72),
-      bytes.readUInt16LE(74),
-    ];
-    const keysEnd = HEADER_BYTES + idLength + channelLength + bytes[76]!;
-    const body = bytes.length - bytes.readUInt32LE(56);
-    const certifiedStart = body + bytes.readUInt32LE(64);
-    const certifiedEnd = certifiedStart + bytes.readUInt16LE(68);
-    const [fromDay, untilDay] = [bytes.readInt32LE(48), bytes.readInt32LE(52)];
-    const url = urlLength === 0 ? 'null' : bytes.toString('utf8', keysEnd, keysEnd + urlLength);
+    const source = this.#source;
+    const start = this.#start;
+    const urlStart = this.#keyStart('registry') + this.#keyLength('registry');
+    const body = this.#bodyStart;
+    const certifiedStart = body + source.readUInt32LE(start + 64);
+    const certifiedEnd = certifiedStart + source.readUInt16LE(start + 68);
     const refreshed = assemble({
       version: this.version,
-      fromDay,
-      untilDay,
-      keys: bytes.subarray(HEADER_BYTES, keysEnd),
-      idLength,
-      channelLength,
-      registryLength: bytes[76]!,
-      url,
-      head: bytes.subarray(body, certifiedStart),
-      tail: bytes.subarray(certifiedEnd),
-      sharedTailLength: body + bytes.readUInt32LE(60) - certifiedEnd,
+      fromDay: source.readInt32LE(start + 48),
+      untilDay: source.readInt32LE(start + 52),
+      id: this.id,
+      channelId: this.channelId,
+      registryId: this.registryId,
+      url: source.toString('utf8', urlStart, body) || 'null',
+      head: source.subarray(body, certifiedStart),
+      tail: source.subarray(certifiedEnd, this.#end),
+      sharedTailLength: body + this.#sharedLength - certifiedEnd,
       nowMs,
     });
     return new Entry(refreshed);
