@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Unavailable } from '../errors.ts';
-import { IdBlocks } from './id-blocks.ts';
+import { LruCache } from '../lib/lru-cache.ts';
 import type { IdList } from './id-list.ts';
 import { ListSegments, type Segment } from './list-segments.ts';
 
@@ -18,6 +18,9 @@ const MAX_FAILURES = 20;
 const QUIET_MS = 1_000;
 
 type ListSource = Pick<IdList, keyof IdList>;
+
+/** Bytes of a string beside its characters, with its place in an array. */
+const STRING_BYTES = 40;
 
 /** Page of the list: ids in byte order, and whether more follow. */
 export interface Page {
@@ -37,7 +40,7 @@ export class PageIndex {
   readonly maxBytes: number;
   readonly #source: ListSource;
   readonly #retryMs: number;
-  readonly #blocks: IdBlocks<Segment>;
+  readonly #blocks: LruCache<Segment, readonly string[]>;
   #segments = new ListSegments();
   readonly #loading = new Map<Segment, { tick: number; ids: Promise<string[]> }>();
   /** ids inserted or deleted while a segment is being divided */
@@ -54,7 +57,7 @@ export class PageIndex {
     this.maxBytes = maxBytes;
     this.#source = origin;
     this.#retryMs = retryMs;
-    this.#blocks = new IdBlocks(maxBytes);
+    this.#blocks = new LruCache(maxBytes, bytesOf);
     this.#progress.promise.catch(() => {});
   }
 
@@ -269,4 +272,10 @@ export class PageIndex {
 /** Returns the start of a segment and that of the next one. */
 function boundsOf(segments: ListSegments, each: Segment): [from: string | null, to: string | null] {
   return [each.start?.toString() ?? null, segments.after(each)?.start?.toString() ?? null];
+}
+
+function bytesOf(ids: readonly string[]): number {
+  let bytes = STRING_BYTES;
+  for (const { length } of ids) bytes += STRING_BYTES + 2 * length;
+  return bytes;
 }
