@@ -20,15 +20,9 @@ class Tiers {
     redis: { hit: 0, absent: 0, miss: 0 },
     postgres: { hit: 0, absent: 0, miss: 0 },
   };
-  held: Promise<void> | undefined;
+  #held: Promise<void> | undefined;
   prefixes: { prefix: string; version: number }[] = [];
-  #mayLookUp: boolean | Promise<boolean> = true;
-  get mayLookUp(): boolean | Promise<boolean> {
-    return this.#mayLookUp;
-  }
-  set mayLookUp(may: boolean | Promise<boolean>) {
-    this.#mayLookUp = may;
-  }
+  readonly mayLookUp = vi.fn<() => boolean | Promise<boolean>>(() => true);
 
   readonly redisCache = {
     read: async (sha256: string) => {
@@ -51,10 +45,17 @@ class Tiers {
         unsafe: async (_: string, parameters?: [string]) =>
           parameters ? [this.rows.get(parameters[0])].filter(Boolean) : this.prefixes,
       });
-      await this.held;
+      await this.#held;
       return rows;
     },
   };
+
+  /** Holds answers of PostgreSQL until the returned function is called. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#held = promise;
+    return resolve;
+  }
 
   put(key: string, row: Partial<KeyRow> = {}): void {
     const sha256 = hashOf(key);
@@ -73,6 +74,12 @@ class Tiers {
   }
 }
 
+const later = (ms: number) => vi.setSystemTime(Date.now() + ms);
+const missChanges = () => {
+  recent.noteAll();
+  apiKeys.markAllStale();
+};
+
 let tiers: Tiers;
 let recent: RecentChanges;
 let apiKeys: ApiKeyCache;
@@ -87,7 +94,7 @@ const cacheWith = (redisCache: Tiers['redisCache'] | undefined) =>
     mayUseOld: isOutage,
     unknownTtlMs: 60_000,
     counts: tiers.counts,
-    mayLookUp: () => tiers.mayLookUp,
+    mayLookUp: tiers.mayLookUp,
   });
 
 beforeEach(() => {
@@ -184,9 +191,9 @@ describe('a key', () => {
     // the monotonic clock runs meanwhile
     tiers.put(key, { expires_at_ms: Date.now() + 600_000 });
     expect(await apiKeys.load(key)).not.toBeNull();
-    vi.setSystemTime(Date.now() + 400_000);
+    later(400_000);
     expect(apiKeys.find(key)).not.toBeNull();
-    vi.setSystemTime(Date.now() + 200_001);
+    later(200_001);
     expect(apiKeys.find(key)).toBeNull();
     expect(await apiKeys.load(key)).toBeNull();
   });
@@ -196,7 +203,7 @@ describe('an unknown key', () => {
   it('is cached as unknown for a limited time', async () => {
     expect(await apiKeys.load(key)).toBeNull();
     expect(apiKeys.find(key)).toBeNull();
-    vi.setSystemTime(Date.now() + 60_001);
+    later(60_001);
     expect(apiKeys.find(key)).toBeUndefined();
   });
 
@@ -214,24 +221,23 @@ describe('an unknown key', () => {
 
 describe('beyond the limit of unknown keys', () => {
   beforeEach(() => {
-    tiers.mayLookUp = false;
+    tiers.mayLookUp.mockReturnValue(false);
   });
 
   it('a further key is neither looked up nor cached as unknown', async () => {
     tiers.put(key);
     await expect(apiKeys.load(key)).rejects.toThrow(/too many lookups/);
     expect(tiers.requested).toEqual({ redis: 0, postgres: 0 });
-    tiers.mayLookUp = true;
+    tiers.mayLookUp.mockReturnValue(true);
     expect(await apiKeys.load(key)).not.toBeNull();
   });
 
   it('concurrent requests with one key count once, however long the lookup takes', async () => {
-    tiers.mayLookUp = Promise.resolve(true);
-    const requested = vi.spyOn(tiers, 'mayLookUp', 'get');
+    tiers.mayLookUp.mockResolvedValue(true);
     expect(await Promise.all([apiKeys.load(key), apiKeys.load(key)])).toEqual([null, null]);
-    expect(requested).toHaveBeenCalledTimes(1);
+    expect(tiers.mayLookUp).toHaveBeenCalledTimes(1);
     expect(tiers.requested.postgres).toBe(1);
-    requested.mockReturnValue(Promise.resolve(false));
+    tiers.mayLookUp.mockResolvedValue(false);
     await expect(apiKeys.load(makeKey())).rejects.toThrow(/too many lookups/);
   });
 
@@ -240,7 +246,7 @@ describe('beyond the limit of unknown keys', () => {
     const one = apiKeys.load(key);
     await expect(one).rejects.toThrow(/too many lookups/);
     expect(tiers.requested.postgres).toBe(0);
-    tiers.mayLookUp = true;
+    tiers.mayLookUp.mockReturnValue(true);
     expect(await Promise.all(waiting)).toEqual(new Array(32).fill(null));
     expect(tiers.requested.postgres).toBe(32);
   });
@@ -254,9 +260,9 @@ describe('beyond the limit of unknown keys', () => {
 
   it('a known key is still refreshed', async () => {
     tiers.put(key);
-    tiers.mayLookUp = true;
+    tiers.mayLookUp.mockReturnValue(true);
     await apiKeys.load(key);
-    tiers.mayLookUp = false;
+    tiers.mayLookUp.mockReturnValue(false);
     apiKeys.markAllStale();
     expect(await apiKeys.load(key)).not.toBeNull();
   });
@@ -290,13 +296,12 @@ describe('a change', () => {
 
   it('during a lookup prevents its result from being cached, here and in Redis', async () => {
     tiers.put(key);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    tiers.held = promise;
+    const release = tiers.hold();
     const loading = apiKeys.load(key);
     await expect.poll(() => tiers.requested.postgres).toBe(1);
     recent.note(hashOf(key), 2);
     apiKeys.drop(hashOf(key), 1);
-    resolve();
+    release();
     await loading;
     expect(apiKeys.find(key)).toBeUndefined();
     expect(tiers.redis.size).toBe(0);
@@ -304,15 +309,14 @@ describe('a change', () => {
 
   it('during a lookup is visible to later requests', async () => {
     tiers.put(key);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    tiers.held = promise;
+    const release = tiers.hold();
     const before = apiKeys.load(key);
     await expect.poll(() => tiers.requested.postgres).toBe(1);
     tiers.put(key, { revoked: true, version: 2 });
     recent.note(hashOf(key), 2);
     apiKeys.drop(hashOf(key), 1);
     const after = apiKeys.load(key);
-    resolve();
+    release();
     expect(await before).not.toBeNull();
     expect(await after).toBeNull();
     expect(apiKeys.find(key)).toBeNull();
@@ -323,8 +327,7 @@ describe('a change', () => {
     tiers.put(key);
     await apiKeys.load(key);
     await apiKeys.load(guess);
-    recent.noteAll();
-    apiKeys.markAllStale();
+    missChanges();
     expect([apiKeys.find(key), apiKeys.find(guess)]).toEqual([undefined, undefined]);
   });
 });
@@ -338,13 +341,12 @@ describe('while Redis and PostgreSQL are unavailable', () => {
   });
 
   it('a known key is still accepted, without a lookup for each request', async () => {
-    recent.noteAll();
-    apiKeys.markAllStale();
+    missChanges();
     tiers.feedUp = false;
     expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
-    vi.setSystemTime(Date.now() + 1_001);
+    later(1_001);
     expect(apiKeys.find(key)).toBeUndefined();
   });
 
@@ -353,8 +355,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     ['that only Redis contained is looked up again after a second', false],
   ])('a key %s', async (_, isKnown) => {
     tiers.put(key, { revoked: true, version: 2 });
-    recent.noteAll();
-    apiKeys.markAllStale();
+    missChanges();
     if (!isKnown) {
       apiKeys = cacheWith(tiers.redisCache);
       tiers.redisThere = true;
@@ -365,7 +366,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
     tiers.feedUp = true;
     tiers.rejection = undefined;
     expect(apiKeys.find(key)).toMatchObject({ keyId: 'key_a' });
-    vi.setSystemTime(Date.now() + 1_001);
+    later(1_001);
     expect(apiKeys.find(key)).toBeUndefined();
     expect(await apiKeys.load(key)).toBeNull();
     expect(apiKeys.find(key)).toBeNull();
@@ -380,8 +381,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
   });
 
   it('a key of which a change may have been missed is not accepted', async () => {
-    recent.noteAll();
-    apiKeys.markAllStale();
+    missChanges();
     // accepted for a second
     await apiKeys.load(key);
     apiKeys.dropStale(monotonicMs());
@@ -391,21 +391,19 @@ describe('while Redis and PostgreSQL are unavailable', () => {
 
   it('a key that was loaded after the time whose stale keys are dropped is accepted', async () => {
     const markedAtMs = monotonicMs();
-    vi.setSystemTime(Date.now() + 1);
+    later(1);
     tiers.rejection = undefined;
     apiKeys.markAllStale();
     await apiKeys.load(key);
     tiers.rejection = 'postgres_unavailable';
-    recent.noteAll();
-    apiKeys.markAllStale();
+    missChanges();
     apiKeys.dropStale(markedAtMs);
     expect(await apiKeys.load(key)).toMatchObject({ keyId: 'key_a' });
   });
 
   it('an expired key is still rejected', async () => {
-    recent.noteAll();
-    apiKeys.markAllStale();
-    vi.setSystemTime(Date.now() + 60_001);
+    missChanges();
+    later(60_001);
     expect(await apiKeys.load(key)).toBeNull();
   });
 
@@ -425,7 +423,7 @@ describe('while Redis and PostgreSQL are unavailable', () => {
 it('a key is refreshed in the background after 30 s, and the cached key is used meanwhile', async () => {
   tiers.put(key);
   await apiKeys.load(key);
-  vi.setSystemTime(Date.now() + 30_001);
+  later(30_001);
   tiers.put(key, { revoked: true, version: 2 });
   tiers.redis.clear();
   expect(apiKeys.find(key)).not.toBeNull();
@@ -438,22 +436,21 @@ it('while the feed is silent no cached key is used for longer than 3.3 s', async
   await apiKeys.load(key);
   tiers.feedUp = false;
   expect(apiKeys.find(key)).not.toBeNull();
-  vi.setSystemTime(Date.now() + 3_301);
+  later(3_301);
   expect(apiKeys.find(key)).toBeUndefined();
 });
 
 it('while the feed is silent a request shares no lookup that began over 3.3 s ago: the process may have been stopped', async () => {
   tiers.put(key);
   apiKeys = cacheWith(undefined);
-  const answer = Promise.withResolvers<void>();
-  tiers.held = answer.promise;
+  const release = tiers.hold();
   const before = apiKeys.load(key);
   await expect.poll(() => tiers.requested.postgres).toBe(1);
   tiers.put(key, { revoked: true, version: 2 });
-  vi.setSystemTime(Date.now() + 3_301);
+  later(3_301);
   tiers.feedUp = false;
   const after = apiKeys.load(key);
-  answer.resolve();
+  release();
   expect(await before).not.toBeNull();
   expect(await after).toBeNull();
   expect(tiers.requested.postgres).toBe(2);
@@ -462,14 +459,13 @@ it('while the feed is silent a request shares no lookup that began over 3.3 s ag
 it('the age of a key counts from the beginning of its lookup', async () => {
   tiers.put(key);
   apiKeys = cacheWith(undefined);
-  const answer = Promise.withResolvers<void>();
-  tiers.held = answer.promise;
+  const release = tiers.hold();
   const loaded = apiKeys.load(key);
-  vi.setSystemTime(Date.now() + 2_000);
-  answer.resolve();
+  later(2_000);
+  release();
   await loaded;
   tiers.feedUp = false;
-  vi.setSystemTime(Date.now() + 1_301);
+  later(1_301);
   expect(apiKeys.find(key)).toBeUndefined();
 });
 
@@ -480,13 +476,12 @@ it.each([
   tiers.put(key);
   apiKeys = cacheWith(undefined);
   await apiKeys.load(key);
-  const answer = Promise.withResolvers<void>();
-  tiers.held = answer.promise;
+  const release = tiers.hold();
   apiKeys.markAllStale();
   tiers.put(key, { revoked: true, version: 2 });
   const loaded = apiKeys.load(key);
   befall();
-  setTimeout(answer.resolve, 300);
+  setTimeout(release, 300);
   expect(await loaded).toBeNull();
 });
 
@@ -496,7 +491,7 @@ it.each<Rejection>(['postgres_timeout', 'postgres_queue'])(
     tiers.put(key);
     await apiKeys.load(key);
     tiers.feedUp = false;
-    vi.setSystemTime(Date.now() + 3_301);
+    later(3_301);
     tiers.rejection = rejection;
     await expect(apiKeys.load(key)).rejects.toThrow(Unavailable);
   },
