@@ -1,4 +1,5 @@
-import { objectOf, type ValueOf } from '../lib/json-schema.ts';
+import type { XStatic } from 'typebox/schema';
+import { objectOf } from '../lib/json-schema.ts';
 import { MAX_EMAIL_LENGTH, MAX_URI_LENGTH } from './valid-values.ts';
 
 export const MAX_IMAGES = 3;
@@ -86,7 +87,7 @@ export const Hotel = objectOf({
     'Registry property identifier, unique across hotels; null if the hotel has none, or if the key lacks the `registry` scope',
   ),
 });
-export type Hotel = ValueOf<typeof Hotel>;
+export type Hotel = XStatic<typeof Hotel>;
 
 /** Returns the schema of a field's value other than null. */
 export function valueSchemaOf(field: keyof Hotel): object {
