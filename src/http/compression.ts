@@ -18,7 +18,8 @@ export const MIN_COMPRESSED_BYTES = 1025;
 export type Encoding = 'zstd' | 'br' | 'gzip';
 const PREFERENCE: Encoding[] = ['zstd', 'br', 'gzip'];
 
-const [zstd, brotli, toGzip] = [promisify(zstdCompress), promisify(brotliCompress), promisify(gzip)];
+const NOW = { zstd: zstdCompressSync, br: brotliCompressSync, gzip: gzipSync };
+const LATER = { zstd: promisify(zstdCompress), br: promisify(brotliCompress), gzip: promisify(gzip) };
 
 /** Compression of one response, of many responses with one hotel, or of a constant page. */
 type Effort = 'quick' | 'small' | 'smallest';
@@ -111,7 +112,7 @@ export async function compress(
   underWay++;
   const kept = pool.copy(body);
   try {
-    return await encode(kept, encoding, effort);
+    return await LATER[encoding](kept, { ...optionsOf(kept, encoding, effort), memLevel: GZIP_MEM_LEVEL });
   } finally {
     pool.release(kept);
     underWay--;
@@ -120,15 +121,7 @@ export async function compress(
 
 /** Compresses on the event loop, for bodies up to `MAX_SYNC_BYTES`. */
 export function compressNow(body: Uint8Array, encoding: Encoding, effort: Effort = 'quick'): Buffer {
-  const level = LEVELS[encoding][effort];
-  switch (encoding) {
-    case 'zstd':
-      return zstdCompressSync(body, zstdOptions(body, level));
-    case 'br':
-      return brotliCompressSync(body, brotliOptions(body, level));
-    case 'gzip':
-      return gzipSync(body, { level, chunkSize: chunkBytes(body) });
-  }
+  return NOW[encoding](body, optionsOf(body, encoding, effort));
 }
 
 /** Returns true if the compressed form is smaller than the body by a tenth or more. */
@@ -136,30 +129,14 @@ export function isWorthwhile(compressed: Uint8Array, body: Uint8Array): boolean 
   return compressed.length <= WORTHWHILE_SHARE * body.length;
 }
 
-function encode(body: Buffer, encoding: Encoding, effort: Effort): Promise<Buffer> {
+function optionsOf(body: Uint8Array, encoding: Encoding, effort: Effort) {
   const level = LEVELS[encoding][effort];
-  switch (encoding) {
-    case 'zstd':
-      return zstd(body, zstdOptions(body, level));
-    case 'br':
-      return brotli(body, brotliOptions(body, level));
-    case 'gzip':
-      return toGzip(body, { level, memLevel: GZIP_MEM_LEVEL, chunkSize: chunkBytes(body) });
-  }
-}
-
-function zstdOptions(body: Uint8Array, level: number) {
-  return { params: { [constants.ZSTD_c_compressionLevel]: level }, chunkSize: chunkBytes(body) };
-}
-
-function brotliOptions(body: Uint8Array, level: number) {
-  const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_SIZE_HINT } = constants;
-  return {
-    params: { [BROTLI_PARAM_QUALITY]: level, [BROTLI_PARAM_SIZE_HINT]: body.length },
-    chunkSize: chunkBytes(body),
-  };
-}
-
-function chunkBytes(body: Uint8Array): number {
-  return Math.max(MIN_CHUNK_BYTES, Math.ceil(body.length * CHUNK_SHARE));
+  const chunkSize = Math.max(MIN_CHUNK_BYTES, Math.ceil(body.length * CHUNK_SHARE));
+  if (encoding === 'gzip') return { level, chunkSize };
+  const { ZSTD_c_compressionLevel, BROTLI_PARAM_QUALITY, BROTLI_PARAM_SIZE_HINT } = constants;
+  const params: Record<number, number> =
+    encoding === 'zstd'
+      ? { [ZSTD_c_compressionLevel]: level }
+      : { [BROTLI_PARAM_QUALITY]: level, [BROTLI_PARAM_SIZE_HINT]: body.length };
+  return { params, chunkSize };
 }
