@@ -1,5 +1,6 @@
 import { Unavailable } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
+import { SingleFlight } from '../lib/single-flight.ts';
 import { Slices } from '../lib/slices.ts';
 import type { Change, ChangeLog, LogState } from './change-log.ts';
 import { writePage } from './page-body.ts';
@@ -20,12 +21,6 @@ const LONGEST_ROOM_WAIT = 4;
 /** Maximum number of consecutive empty answers that are skipped. */
 const MAX_ROUNDS = 4;
 
-interface Rights {
-  readonly view: View;
-  /** null: all hotels */
-  readonly collection: string | null;
-}
-
 interface ChangesRequest {
   /** undefined: the beginning */
   token: Token | undefined;
@@ -37,7 +32,7 @@ interface ChangesRequest {
   /** the API key, by whose share queries wait */
   owner: string;
   /** reads what the key may see after a wait; null: the key is revoked or has expired */
-  rights: () => Promise<Rights | null>;
+  rights: () => Promise<Pick<ChangesRequest, 'view' | 'collection'> | null>;
 }
 
 /** The part of a request that decides its page. */
@@ -77,8 +72,8 @@ export class ChangesReader {
   readonly #wakeFilter: WakeFilter;
   /** divides the assembling and sending of pages among event-loop iterations */
   readonly slices = new Slices();
-  /** reads in flight: clients that request the same page share it */
-  readonly #reads = new Map<string, Promise<Page & Read>>();
+  /** clients that request the same page share its read */
+  readonly #reads = new SingleFlight<Page & Read>();
 
   constructor(log: ChangeLog, watch: PositionWatch) {
     this.#log = log;
@@ -158,13 +153,9 @@ export class ChangesReader {
         const { position } = page.next;
         fruitless = wasBehind && known === undefined && position === from ? fruitless + 1 : 0;
         // the first such read may have begun before the announcement
-        if (fruitless > 1) await this.#wait(client, Infinity, Math.min(restMs, SETTLE_MS));
-        else
-          await this.#wait(
-            client,
-            position,
-            this.#watch.isUp() ? restMs : Math.min(restMs, FEED_DOWN_WAIT_MS),
-          );
+        const isSettling = fruitless > 1;
+        const mostMs = isSettling ? SETTLE_MS : this.#watch.isUp() ? restMs : FEED_DOWN_WAIT_MS;
+        await this.#wait(client, isSettling ? Infinity : position, Math.min(restMs, mostMs));
       }
       client.waited();
       // the client has disconnected: its result is not read
@@ -206,21 +197,21 @@ export class ChangesReader {
   }
 
   async #shared(request: ReadRequest): Promise<(Page & Read) | 'expired'> {
-    const { token, limit, view, owner, collection } = request;
+    const { token, limit, view, collection } = request;
     const name = `${limit} ${view} ${JSON.stringify(collection)} ${token ? writeToken(token) : ''}`;
-    let read = this.#reads.get(name);
-    if (!read) {
-      const reading =
-        token?.walkedTo === null ? this.#readChanges(token, limit, owner) : this.#readHotels(request);
-      read = reading
-        .then(async (found) => ({ ...found, ...(await this.slices.run(owner, () => pageOf(found))) }))
-        .finally(() => this.#reads.delete(name));
-      this.#reads.set(name, read);
-    }
+    const read = this.#reads.get(name) ?? this.#reads.share([name], this.#read(request));
     return read.catch((error) => {
       if (error instanceof Expired) return 'expired';
       throw error;
     });
+  }
+
+  async #read(request: ReadRequest): Promise<Page & Read> {
+    const { token, limit, owner } = request;
+    const found = await (token?.walkedTo === null
+      ? this.#readChanges(token, limit, owner)
+      : this.#readHotels(request));
+    return { ...found, ...(await this.slices.run(owner, () => pageOf(found))) };
   }
 
   /** Returns a page of the walk by id. */
@@ -235,11 +226,8 @@ export class ChangesReader {
     // all hotels of a single page come from one snapshot
     const isBehind = token !== undefined && (position < state.position || state.isQueued);
     const more = !isLast || isBehind;
-    return {
-      changes,
-      next: { history, position, view, walkedTo, collection, isOrphaned, isWhole: !more },
-      more,
-    };
+    const next = { history, position, view, walkedTo, collection, isOrphaned, isWhole: !more };
+    return { changes, next, more };
   }
 
   async #readChanges(token: Token, limit: number, owner: string): Promise<Read> {
@@ -251,16 +239,10 @@ export class ChangesReader {
       check(token, page.state);
     }
     const { changes, queued, state } = page;
-    if (changes.length > limit) {
-      const taken = changes.slice(0, limit);
-      return {
-        changes: taken,
-        next: { ...token, position: page.positions[limit - 1]!, isWhole: false },
-        more: true,
-      };
+    if (page.scanned > limit) {
+      const position = changes.length > limit ? page.positions[limit - 1]! : page.scannedTo;
+      return { changes: changes.slice(0, limit), next: { ...token, position, isWhole: false }, more: true };
     }
-    if (page.scanned > limit)
-      return { changes, next: { ...token, position: page.scannedTo, isWhole: false }, more: true };
     const more = page.isCut || changes.length + queued.length > limit || state.isTruncated;
     const next = { ...token, position: state.position, isWhole: !more };
     return { changes: more ? changes : [...changes, ...queued], next, more };
