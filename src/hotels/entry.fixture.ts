@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import type { Entry, View } from './entry.ts';
+import { DAY_MS } from './entry-layout.ts';
 import type { HotelRow } from './row.ts';
 
-export const DAY_MS = 86_400_000;
 /** Fields of the specification's table, in its order. */
 export const FIELDS = [
   'id',
@@ -27,7 +27,6 @@ export const FIELDS = [
   'channel_id',
   'registry_id',
 ];
-export const VIEWS: View[] = ['full', 'narrow'];
 
 export const wellFormed = (constraints: fc.StringConstraints) =>
   fc.string({ unit: 'binary', ...constraints });

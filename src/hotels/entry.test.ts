@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '../lib/for-all.fixture.ts';
 import { encodeAbsence, encodeHotel, versionOfRemoved } from './encode.ts';
-import { FIELDS, jsonOf, row, rowAtMoment, VIEWS, wellFormed, wireOf } from './entry.fixture.ts';
-import { readEntry } from './entry.ts';
+import { FIELDS, jsonOf, row, rowAtMoment, wellFormed, wireOf } from './entry.fixture.ts';
+import { readEntry, VIEWS } from './entry.ts';
 import { Hotel } from './hotel.ts';
 import type { HotelRow } from './row.ts';
 

@@ -34,8 +34,7 @@ export class Metrics {
   readonly receivedBytes = this.#closedCounter(
     'hotel_api_request_body_bytes_total',
     'Bytes of request bodies received',
-    'http_route',
-    Object.values(HTTP_ROUTES),
+    { http_route: Object.values(HTTP_ROUTES) },
   );
   readonly aborted = this.#counter(
     'hotel_api_requests_aborted_total',
@@ -52,8 +51,7 @@ export class Metrics {
   readonly rejected = this.#closedCounter(
     'hotel_api_requests_rejected_total',
     'Requests rejected to protect the service, or because a dependency is unavailable',
-    'reason',
-    REJECTIONS,
+    { reason: REJECTIONS },
   );
   readonly cacheLookups = new LookupCounter(
     this.registry,
@@ -79,8 +77,7 @@ export class Metrics {
   readonly #breakerOpenings = this.#closedCounter(
     'hotel_api_breaker_openings_total',
     'Times that the circuit breaker of a dependency opened in a process',
-    'dependency',
-    DEPENDENCIES,
+    { dependency: DEPENDENCIES },
   );
   readonly #breakersOpen = new Gauge({
     name: 'hotel_api_breaker_open',
@@ -91,14 +88,12 @@ export class Metrics {
   readonly replicaReads = this.#closedCounter(
     'hotel_api_replica_reads_total',
     'Queries that replicas may answer; all outcomes but answered went to the primary',
-    'outcome',
-    REPLICA_READS,
+    { outcome: REPLICA_READS },
   );
   readonly changes = this.#closedCounter(
     'hotel_api_changes_total',
     'Changes that the invalidator took off the queue',
-    'kind',
-    CHANGES,
+    { kind: CHANGES },
   );
   readonly freshnessLag = new Histogram({
     name: 'hotel_api_freshness_lag_seconds',
@@ -115,8 +110,7 @@ export class Metrics {
   readonly reconciled = this.#closedCounter(
     'hotel_api_reconciled_total',
     'Values in Redis that differed from PostgreSQL and were corrected: changes that bypassed the triggers',
-    'kind',
-    ['hotels', 'keys'],
+    { kind: ['hotels', 'keys'] },
   );
   readonly changeLogPruned = this.#counter(
     'hotel_api_change_log_pruned_total',
@@ -152,8 +146,7 @@ export class Metrics {
   readonly linesSuppressed = this.#closedCounter(
     'hotel_api_log_lines_suppressed_total',
     'Log lines on requests that were dropped by the limit per second',
-    'kind',
-    UNLOGGED,
+    { kind: UNLOGGED },
   );
 
   constructor() {
@@ -212,16 +205,12 @@ export class Metrics {
   #closedCounter<Label extends string, Value extends string>(
     name: string,
     help: string,
-    label: Label,
-    values: readonly Value[],
+    closed: Record<Label, readonly Value[]>,
   ): ClosedCounter<Label, Value> {
-    const counter: ClosedCounter<Label, Value> = new Counter<Label>({
-      name,
-      help,
-      labelNames: [label],
-      registers: [this.registry],
-    });
-    for (const value of values) counter.inc({ [label]: value } as Record<Label, Value>, 0);
+    const [label] = Object.keys(closed) as [Label];
+    const options = { name, help, labelNames: [label], registers: [this.registry] };
+    const counter: ClosedCounter<Label, Value> = new Counter<Label>(options);
+    for (const value of closed[label]) counter.inc({ [label]: value } as Record<Label, Value>, 0);
     return counter;
   }
 }

@@ -159,21 +159,13 @@ it('one request a second is admitted once a second, by any worker', async () => 
 it('requests on credit beyond the limit are deducted from the next window', () => {
   const coordinator = new RateLimitCoordinator();
   const limit = { requests: 100, windowMs: SECOND };
-  expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, 0)).toMatchObject({
-    granted: 100,
-    left: 0,
-  });
-  expect(coordinator.grant(0, { id: 'a', limit, taken: 5, wanted: 5 }, 10)).toMatchObject({
-    granted: 0,
-    left: 0,
-  });
-  expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, SECOND)).toMatchObject({
-    granted: 95,
-  });
+  const grantAt = (nowMs: number, taken: number, wanted: number) =>
+    coordinator.grant(0, { id: 'a', limit, taken, wanted }, nowMs);
+  expect(grantAt(0, 0, 100)).toMatchObject({ granted: 100, left: 0 });
+  expect(grantAt(10, 5, 5)).toMatchObject({ granted: 0, left: 0 });
+  expect(grantAt(SECOND, 0, 100)).toMatchObject({ granted: 95 });
   // after a pause of a whole window all is allowed again
-  expect(coordinator.grant(0, { id: 'a', limit, taken: 0, wanted: 100 }, 5 * SECOND)).toMatchObject({
-    granted: 100,
-  });
+  expect(grantAt(5 * SECOND, 0, 100)).toMatchObject({ granted: 100 });
 });
 
 it('unused limits are dropped', async () => {
