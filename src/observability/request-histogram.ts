@@ -1,33 +1,22 @@
 import type { Registry } from 'prom-client';
 
 /**
- * Routes by which requests are counted. `page` covers the pages without a key, `other` every unknown path and method.
+ * Routes by which requests are counted, and their paths, as the label `http_route` names them. `page` covers the pages
+ * without a key, `other` every unknown path and method.
  */
-export const ROUTES = [
-  'list',
-  'changes',
-  'hotel',
-  'hotel_by_channel',
-  'hotel_by_registry',
-  'batch_by_channel',
-  'batch_by_registry',
-  'page',
-  'other',
-] as const;
-export type Route = (typeof ROUTES)[number];
-
-/** The paths of the routes, as the label `http_route` names them. */
-export const HTTP_ROUTES: Readonly<Record<Route, string>> = {
+export const HTTP_ROUTES = {
   list: '/hotels',
+  changes: '/changes',
   hotel: '/hotels/{id}',
   hotel_by_channel: '/hotels/channel/{channel_id}',
   hotel_by_registry: '/hotels/registry/{registry_id}',
   batch_by_channel: '/hotels/channel/batch',
   batch_by_registry: '/hotels/registry/batch',
-  changes: '/changes',
   page: 'page',
   other: 'other',
-};
+} as const;
+export type Route = keyof typeof HTTP_ROUTES;
+export const ROUTES = Object.keys(HTTP_ROUTES) as Route[];
 
 /** Upper bounds of the buckets in seconds, from 100 µs up. */
 const BOUNDS = [
