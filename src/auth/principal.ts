@@ -14,15 +14,9 @@ export interface Principal {
 }
 
 /** Returns the rights of a key, whether or not it has expired, or null for a revoked key. */
-export function principalOf({
-  id,
-  scopes,
-  expiresAtMs,
-  revoked,
-  rateLimit,
-  collection,
-}: KeyRecord): Principal | null {
-  if (revoked) return null;
+export function principalOf(record: KeyRecord): Principal | null {
+  if (record.revoked) return null;
+  const { id, scopes, expiresAtMs, rateLimit, collection } = record;
   const view = scopes.includes('registry') ? 'full' : 'narrow';
   return { keyId: id, view, expiresAtMs: expiresAtMs ?? Infinity, limit: rateLimit, collection };
 }

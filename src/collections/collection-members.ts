@@ -181,12 +181,8 @@ export class CollectionMembers {
     try {
       while (this.#changed.size > 0 && this.#ids) {
         const queried = [...this.#changed].slice(0, CHANGED_PER_QUERY);
-        const members = new Set(
-          await this.#repository.membersAmong(
-            this.id,
-            queried.map(([id]) => id),
-          ),
-        );
+        const ids = queried.map(([id]) => id);
+        const members = new Set(await this.#repository.membersAmong(this.id, ids));
         for (const [id, change] of queried) {
           // it has changed again since the query began
           if (this.#changed.get(id) !== change) continue;

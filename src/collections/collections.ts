@@ -20,14 +20,6 @@ interface CollectionsOptions {
   isFresh: (nowMs: number) => boolean;
 }
 
-/** Counts since the start of the worker. */
-interface CollectionCounts {
-  loads: number;
-  evictions: number;
-  /** queries for hotels of collections whose members were not known */
-  queries: number;
-}
-
 /**
  * Decides which hotels the keys of collections see. The members of used collections are held in memory and updated by
  * the change feed. While they are not known, or the feed is down, PostgreSQL is queried for each request.
@@ -39,7 +31,8 @@ export class Collections {
   /** collections that cannot be held at present, and the time of the next attempt */
   readonly #retryAtMs = new Map<string, number>();
   #isLoading = false;
-  readonly counts: CollectionCounts = { loads: 0, evictions: 0, queries: 0 };
+  /** since the start of the worker; `queries`: for hotels of collections whose members were not known */
+  readonly counts = { loads: 0, evictions: 0, queries: 0 };
 
   constructor(options: CollectionsOptions) {
     this.#options = options;
@@ -160,15 +153,15 @@ export class Collections {
   /** Loads one collection after the other. */
   async #loadWaiting(): Promise<void> {
     this.#isLoading = true;
-    for (let held = this.#waiting.shift(); held; held = this.#waiting.shift()) {
-      const loading = held;
-      if (loading.isDropped) continue;
-      const isHeld = await loading.load((bytes) => this.#makeRoom(bytes, loading)).catch(() => false);
-      if (loading.isDropped) continue;
+    while (this.#waiting.length > 0) {
+      const held = this.#waiting.shift()!;
+      if (held.isDropped) continue;
+      const isHeld = await held.load((bytes) => this.#makeRoom(bytes, held)).catch(() => false);
+      if (held.isDropped) continue;
       if (isHeld) this.counts.loads++;
       else {
-        this.#drop(loading);
-        this.#retryAtMs.set(loading.id, monotonicMs() + RETRY_MS);
+        this.#drop(held);
+        this.#retryAtMs.set(held.id, monotonicMs() + RETRY_MS);
       }
     }
     this.#isLoading = false;
