@@ -23,7 +23,7 @@ export class HotelList {
   }
 
   /** Returns at most `limit` ids at `offset`; with `isCurrent`, as they are in PostgreSQL. Throws `Unavailable`. */
-  async page(offset: number, limit: number, isCurrent = false): Promise<Page> {
+  async page(offset: number, limit: number, isCurrent: boolean): Promise<Page> {
     if (this.#isFeedUp()) return this.index.page(offset, limit, isCurrent);
     if (offset > MAX_SKIP)
       throw new Unavailable('positions are not known while the change feed is silent', {

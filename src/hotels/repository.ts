@@ -41,7 +41,7 @@ export class HotelRepository {
     namespace: Namespace,
     keys: string[],
     owner: string,
-    collection: string | null = null,
+    collection: string | null,
   ): Promise<Entry[]> {
     const within = collection === null ? '' : `and ${WITHIN}`;
     const rows = await this.#postgres.rows<HotelRow>(

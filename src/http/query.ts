@@ -12,6 +12,9 @@ export const DEFAULT_CHANGES = 100;
 export const MAX_WAIT_S = 30;
 export const DEFAULT_WAIT_S = 0;
 
+/** The first value of each parameter by name; undefined: it cannot be decoded. */
+type QueryParameters = Map<string, string | undefined>;
+
 export interface ChangesQuery {
   /** undefined: from the beginning */
   token: Token | undefined;
@@ -28,11 +31,11 @@ interface ListQuery {
 }
 
 /** Returns true if the list is filtered by registry id, which needs the scope whatever the value. */
-export function hasRegistryId(parameters: Map<string, string | undefined>): boolean {
+export function hasRegistryId(parameters: QueryParameters): boolean {
   return parameters.has('registry_id');
 }
 
-export function readListQuery(parameters: Map<string, string | undefined>): ListQuery | { error: ErrorCode } {
+export function readListQuery(parameters: QueryParameters): ListQuery | { error: ErrorCode } {
   const registryId = parameters.has('registry_id')
     ? readRegistryId(parameters.get('registry_id') ?? '')
     : undefined;
@@ -44,9 +47,7 @@ export function readListQuery(parameters: Map<string, string | undefined>): List
   return { limit, offset, registryId };
 }
 
-export function readChangesQuery(
-  parameters: Map<string, string | undefined>,
-): ChangesQuery | { error: ErrorCode } {
+export function readChangesQuery(parameters: QueryParameters): ChangesQuery | { error: ErrorCode } {
   const token = parameters.has('after') ? readToken(parameters.get('after') ?? '') : undefined;
   if (parameters.has('after') && token === undefined) return { error: 'afterNotToken' };
   const limit = readCount(parameters, 'limit', DEFAULT_CHANGES);
@@ -61,7 +62,7 @@ export function readChangesQuery(
  * Parses a raw query string. The first of a repeated parameter counts. A value that cannot be decoded is undefined; a
  * name that cannot be decoded is ignored.
  */
-export function parseQuery(query: string): Map<string, string | undefined> {
+export function parseQuery(query: string): QueryParameters {
   const parameters = new Map<string, string | undefined>();
   if (query === '') return parameters;
   for (const part of query.split('&')) {
@@ -74,11 +75,7 @@ export function parseQuery(query: string): Map<string, string | undefined> {
   return parameters;
 }
 
-function readCount(
-  parameters: Map<string, string | undefined>,
-  name: string,
-  fallback: number,
-): number | undefined {
+function readCount(parameters: QueryParameters, name: string, fallback: number): number | undefined {
   if (!parameters.has(name)) return fallback;
   const text = parameters.get(name);
   if (text === undefined || !/^\d+$/.test(text)) return undefined;
