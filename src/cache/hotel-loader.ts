@@ -22,42 +22,34 @@ interface Answers {
   beganMs: number;
 }
 
+export interface HotelLoaderOptions {
+  origin: HotelRepository;
+  /** filled with the results of loads, but only while `isFeedUp`; undefined without Redis */
+  redisCache: RedisHotelCache | undefined;
+  recent: RecentChanges;
+  /** returns false while Redis may be outdated */
+  isFeedUp: () => boolean;
+  count: CountLookups;
+}
+
 /** Loads hotels from PostgreSQL, each key once at a time, and fills Redis with the results. */
 export class HotelLoader {
-  readonly #repository: HotelRepository;
-  readonly #cache: RedisHotelCache | undefined;
-  readonly #recent: RecentChanges;
-  readonly #isFeedUp: () => boolean;
-  readonly #count: CountLookups;
-  readonly #inFlight: Record<Namespace, SingleFlight<Loaded>> = {
-    id: new SingleFlight(),
-    channel: new SingleFlight(),
-    registry: new SingleFlight(),
-  };
+  readonly #options: HotelLoaderOptions;
+  /** by letter of the namespace and key */
+  readonly #inFlight = new SingleFlight<Loaded>();
 
-  /** Fills `redisCache` only while `isFeedUp`. */
-  constructor(
-    origin: HotelRepository,
-    redisCache: RedisHotelCache | undefined,
-    recent: RecentChanges,
-    isFeedUp: () => boolean,
-    count: CountLookups,
-  ) {
-    this.#repository = origin;
-    this.#cache = redisCache;
-    this.#recent = recent;
-    this.#isFeedUp = isFeedUp;
-    this.#count = count;
+  constructor(options: HotelLoaderOptions) {
+    this.#options = options;
   }
 
   /** Keeps later callers from sharing a load of `key` that began before a change. */
   forget(namespace: Namespace, key: string): void {
-    this.#inFlight[namespace].forget(key);
+    this.#inFlight.forget(LETTER[namespace] + key);
   }
 
   /** Keeps later callers from sharing any load in flight. */
   forgetAll(): void {
-    for (const flights of Object.values(this.#inFlight)) flights.clear();
+    this.#inFlight.clear();
   }
 
   /** Loads the hotels of these keys. Throws `Unavailable`. */
@@ -88,24 +80,26 @@ export class HotelLoader {
   }
 
   #isOutdated(entry: Found): boolean {
-    return entry !== null && this.#recent.isOutdated(LETTER.id + entry.id, entry.version);
+    return entry !== null && this.#options.recent.isOutdated(LETTER.id + entry.id, entry.version);
   }
 
   /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
   async #join(namespace: Namespace, keys: string[], owner: string): Promise<Answers> {
-    const flights = this.#inFlight[namespace];
     const joinedAtMs = monotonicMs();
     const joined = new Set<Promise<Loaded>>();
     const own: string[] = [];
     for (const key of keys) {
-      const flight = flights.get(key);
+      const flight = this.#inFlight.get(LETTER[namespace] + key);
       if (flight) joined.add(flight);
       else own.push(key);
     }
-    if (own.length > 0) joined.add(flights.share(own, this.#start(namespace, own, owner, null)));
+    if (own.length > 0) {
+      const names = own.map((key) => LETTER[namespace] + key);
+      joined.add(this.#inFlight.share(names, this.#start(namespace, own, owner, null)));
+    }
     const loads = await Promise.all(joined);
     // as old as a cached hotel that is not used any more: this process was stopped, or the query took as long
-    if (!this.#isFeedUp() && loads.some(({ beganMs }) => beganMs < joinedAtMs - FEED_DOWN_FRESH_MS))
+    if (!this.#options.isFeedUp() && loads.some(({ beganMs }) => beganMs < joinedAtMs - FEED_DOWN_FRESH_MS))
       return this.#join(namespace, keys, owner);
     const hotels = keys.map((key) => {
       let found: Found = null;
@@ -125,31 +119,29 @@ export class HotelLoader {
     owner: string,
     collection: string | null,
   ): Promise<Loaded> {
-    const began = this.#recent.position;
+    const { origin, recent, count } = this.#options;
+    const began = recent.position;
     const beganMs = monotonicMs();
-    const entries = await this.#repository.load(namespace, keys, owner, collection);
+    const entries = await origin.load(namespace, keys, owner, collection);
     const byKey = new Map<string, Entry>();
     for (const entry of entries) {
       const key =
         namespace === 'id' ? entry.id : namespace === 'channel' ? entry.channelId : entry.registryId;
       byKey.set(key!, entry);
     }
-    this.#count('postgres', 'hit', entries.length);
-    this.#count('postgres', 'absent', keys.length - entries.length);
+    count('postgres', 'hit', entries.length);
+    count('postgres', 'absent', keys.length - entries.length);
     // after the responses are sent: filling takes as long as all the rest
     setImmediate(() => this.#fillRedis(namespace, collection === null ? keys : [], byKey, began));
     return { byKey, beganMs };
   }
 
   #fillRedis(namespace: Namespace, keys: string[], loaded: Map<string, Entry>, began: number): void {
-    if (!this.#cache || !this.#isFeedUp()) return;
-    const storable = [...loaded.values()].filter((entry) =>
-      this.#recent.mayStore(LETTER.id + entry.id, began),
-    );
-    const absent = keys.filter(
-      (key) => !loaded.has(key) && this.#recent.mayStore(LETTER[namespace] + key, began),
-    );
-    if (storable.length > 0) this.#cache.fill(storable);
-    if (absent.length > 0) this.#cache.rememberAbsent(namespace, absent);
+    const { redisCache, recent, isFeedUp } = this.#options;
+    if (!redisCache || !isFeedUp()) return;
+    const storable = [...loaded.values()].filter((entry) => recent.mayStore(LETTER.id + entry.id, began));
+    const absent = keys.filter((key) => !loaded.has(key) && recent.mayStore(LETTER[namespace] + key, began));
+    if (storable.length > 0) redisCache.fill(storable);
+    if (absent.length > 0) redisCache.rememberAbsent(namespace, absent);
   }
 }

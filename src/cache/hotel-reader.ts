@@ -1,17 +1,23 @@
 import type { Collections } from '../collections/collections.ts';
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
-import type { HotelRepository } from '../hotels/repository.ts';
-import type { CountLookups } from './count-lookups.ts';
-import { HotelLoader } from './hotel-loader.ts';
+import { HotelLoader, type HotelLoaderOptions } from './hotel-loader.ts';
 import { type BatchRead, LoadBatcher } from './load-batcher.ts';
 import type { LocalCache } from './local-cache.ts';
-import type { RecentChanges } from './recent-changes.ts';
-import type { RedisHotelCache } from './redis-hotel-cache.ts';
 import { RedisHotelReader } from './redis-hotel-reader.ts';
 
 /** Load of no keys. */
 const NOTHING = Promise.resolve();
+
+interface HotelReaderOptions extends HotelLoaderOptions {
+  local: LocalCache | undefined;
+  collections: Collections;
+  /**
+   * returns whether cached hotels of any age may be used after this error of a load. If PostgreSQL answers other queries, or
+   * did while the feed was silent, they may have changed
+   */
+  mayUseOld: (error: unknown) => boolean;
+}
 
 /**
  * Reads hotels through Redis and falls back to PostgreSQL. The keys requested in one event-loop iteration go to Redis as
@@ -19,44 +25,20 @@ const NOTHING = Promise.resolve();
  */
 export class HotelReader {
   readonly loader: HotelLoader;
-  readonly #local: LocalCache | undefined;
+  readonly #options: HotelReaderOptions;
   readonly #redis: RedisHotelReader | undefined;
-  readonly #recent: RecentChanges;
-  readonly #collections: Collections;
-  readonly #origin: HotelRepository;
-  readonly #isFeedUp: () => boolean;
-  readonly #mayUseOld: (error: unknown) => boolean;
   readonly #batcher: LoadBatcher;
 
-  /**
-   * While `isFeedUp` returns false, Redis may be outdated, so PostgreSQL is read first. `mayUseOld`: whether cached hotels of
-   * any age may be used after this error of a load. If PostgreSQL answers other queries, or did while the feed was silent,
-   * they may have changed.
-   */
-  constructor(
-    local: LocalCache | undefined,
-    redisCache: RedisHotelCache | undefined,
-    origin: HotelRepository,
-    recent: RecentChanges,
-    collections: Collections,
-    isFeedUp: () => boolean,
-    mayUseOld: (error: unknown) => boolean,
-    count: CountLookups,
-  ) {
-    this.#local = local;
-    this.#origin = origin;
-    this.#redis = redisCache && new RedisHotelReader(redisCache, recent, isFeedUp, count);
-    this.#recent = recent;
-    this.#collections = collections;
-    this.#isFeedUp = isFeedUp;
-    this.#mayUseOld = mayUseOld;
-    this.loader = new HotelLoader(origin, redisCache, recent, isFeedUp, count);
+  constructor(options: HotelReaderOptions) {
+    this.#options = options;
+    this.#redis = options.redisCache && new RedisHotelReader(options.redisCache, options);
+    this.loader = new HotelLoader(options);
     this.#batcher = new LoadBatcher(
       (namespace, keys, owner, collection) =>
         collection === null
           ? this.#read(namespace, keys, owner)
           : this.#readWithin(collection, namespace, keys, owner),
-      () => origin.contended,
+      () => options.origin.contended,
     );
   }
 
@@ -75,8 +57,8 @@ export class HotelReader {
 
   async #read(namespace: Namespace, keys: string[], owner: string): Promise<BatchRead> {
     if (keys.length === 0) return { found: [], loaded: NOTHING };
-    const began = this.#recent.position;
-    const feedUp = this.#isFeedUp();
+    const began = this.#options.recent.position;
+    const feedUp = this.#options.isFeedUp();
     const held = this.#cachedLocally(namespace, keys);
     const found: (Found | undefined)[] =
       this.#redis && feedUp && !held?.every(Boolean)
@@ -97,7 +79,7 @@ export class HotelReader {
         this.#storeLocally(namespace, missed, hotels, began, beganMs);
       },
       async (error) => {
-        if (!this.#mayUseOld(error)) throw error;
+        if (!this.#options.mayUseOld(error)) throw error;
         const known = await this.#lastKnown(namespace, missed, feedUp);
         fillIn(known);
         if (known.includes(undefined)) throw error;
@@ -118,8 +100,9 @@ export class HotelReader {
     keys: string[],
     owner: string,
   ): Promise<BatchRead> {
-    const began = this.#recent.position;
-    const members = this.#collections.members(collection);
+    const { recent, collections, isFeedUp } = this.#options;
+    const began = recent.position;
+    const members = collections.members(collection);
     if (!members)
       return { found: await this.#readUnheld(collection, namespace, keys, owner), loaded: NOTHING };
     const { change } = members;
@@ -136,7 +119,7 @@ export class HotelReader {
     };
     const unknown = () => [...keys.keys()].filter((i) => found[i] === undefined);
     let asked = unknown();
-    if (this.#redis && this.#isFeedUp() && asked.length > 0) {
+    if (this.#redis && isFeedUp() && asked.length > 0) {
       const askedKeys = asked.map((i) => keys[i]!);
       fill(asked, await this.#redis.read(namespace, askedKeys, undefined, members));
       asked = unknown();
@@ -148,10 +131,10 @@ export class HotelReader {
       .then(({ hotels, beganMs }) => {
         fill(asked, hotels, beganMs);
         if (members.change !== change) return;
-        this.#collections.noteOutside(
+        collections.noteOutside(
           members,
           namespace,
-          missed.filter((key, i) => !hotels[i] && this.#recent.mayStore(LETTER[namespace] + key, began)),
+          missed.filter((key, i) => !hotels[i] && recent.mayStore(LETTER[namespace] + key, began)),
         );
       });
     // each caller that awaits it receives the rejection; this handler covers the case of no caller
@@ -166,8 +149,8 @@ export class HotelReader {
     keys: string[],
     owner: string,
   ): Promise<Found[]> {
-    this.#collections.counts.queries++;
-    const ids = await this.#origin.idsWithin(collection, namespace, keys, owner);
+    this.#options.collections.counts.queries++;
+    const ids = await this.#options.origin.idsWithin(collection, namespace, keys, owner);
     const hotels = await this.load('id', [...ids.values()], owner);
     const byId = new Map(hotels.map((hotel) => [hotel?.id, hotel]));
     return keys.map((key) => {
@@ -178,7 +161,8 @@ export class HotelReader {
 
   /** Returns the entries in the local cache; undefined if it has none of the keys. */
   #cachedLocally(namespace: Namespace, keys: string[]): (Found | undefined)[] | undefined {
-    const held = this.#local && keys.map((key) => this.#local!.current(namespace, key));
+    const { local } = this.#options;
+    const held = local && keys.map((key) => local.current(namespace, key));
     return held?.some(Boolean) ? held : undefined;
   }
 
@@ -188,7 +172,7 @@ export class HotelReader {
     keys: string[],
     askedRedis: boolean,
   ): Promise<(Found | undefined)[]> {
-    const known = keys.map((key) => this.#local?.lastKnown(namespace, key));
+    const known = keys.map((key) => this.#options.local?.lastKnown(namespace, key));
     const rest = keys.filter((_, i) => known[i] === undefined);
     if (rest.length === 0 || !this.#redis || askedRedis) return known;
     const fromRedis = await this.#redis.read(namespace, rest, undefined);
@@ -207,20 +191,20 @@ export class HotelReader {
     queriedAtMs: number | undefined,
     held?: (Found | undefined)[],
   ): void {
-    const local = this.#local;
+    const { local, recent } = this.#options;
     if (!local || !this.#mayKeep(queriedAtMs)) return;
     for (let i = 0; i < keys.length; i++) {
       const entry = found[i];
       if (held?.[i]) continue;
       if (entry) this.#store(namespace, keys[i]!, entry, began, queriedAtMs);
-      else if (entry === null && this.#recent.mayStore(LETTER[namespace] + keys[i], began))
+      else if (entry === null && recent.mayStore(LETTER[namespace] + keys[i], began))
         local.storeAbsent(namespace, keys[i]!, queriedAtMs === undefined, queriedAtMs);
     }
   }
 
   /** Returns false for a reply of Redis without the feed: after a stop of this process it is older than it seems. */
   #mayKeep(queriedAtMs: number | undefined): boolean {
-    return queriedAtMs !== undefined || this.#isFeedUp();
+    return queriedAtMs !== undefined || this.#options.isFeedUp();
   }
 
   /** Stores the entry found for a key. `queriedAtMs`: beginning of the query; undefined: it comes from Redis. */
@@ -231,10 +215,11 @@ export class HotelReader {
     began: number,
     queriedAtMs: number | undefined,
   ): void {
+    const { local, recent } = this.#options;
     const name = LETTER.id + entry.id;
     // a shared load may have begun before a change received since
-    if (!this.#recent.mayStore(name, began) || this.#recent.isOutdated(name, entry.version)) return;
-    if (queriedAtMs === undefined) this.#local?.offer(namespace, key, entry);
-    else this.#local?.store(entry, queriedAtMs);
+    if (!recent.mayStore(name, began) || recent.isOutdated(name, entry.version)) return;
+    if (queriedAtMs === undefined) local?.offer(namespace, key, entry);
+    else local?.store(entry, queriedAtMs);
   }
 }

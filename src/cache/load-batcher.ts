@@ -39,11 +39,7 @@ type Read = (
 export class LoadBatcher {
   readonly #read: Read;
   readonly #isContended: () => boolean;
-  readonly #open: Record<Namespace, Map<string, LoadBatch>> = {
-    id: new Map(),
-    channel: new Map(),
-    registry: new Map(),
-  };
+  readonly #open = new Map<string, LoadBatch>();
 
   constructor(read: Read, isContended: () => boolean) {
     this.#read = read;
@@ -61,8 +57,9 @@ export class LoadBatcher {
   ): Promise<Found[]> {
     if (keys.length > MAX_JOINED) return this.#loadAlone(namespace, keys, owner, collection);
     const whose = this.#isContended() ? owner : '';
-    const name = collection === null ? whose : JSON.stringify([whose, collection]);
-    const batch = this.#open[namespace].get(name) ?? this.#begin(namespace, name, whose, collection);
+    const name =
+      collection === null ? `${namespace} ${whose}` : JSON.stringify([namespace, whose, collection]);
+    const batch = this.#open.get(name) ?? this.#begin(namespace, name, whose, collection);
     const places = keys.map((key) => {
       if (!mayExist(namespace, key)) return NO_KEY;
       let place = batch.places.get(key);
@@ -78,9 +75,9 @@ export class LoadBatcher {
   #begin(namespace: Namespace, name: string, owner: string, collection: string | null): LoadBatch {
     const { promise, resolve, reject } = Promise.withResolvers<BatchRead>();
     const batch: LoadBatch = { keys: [], places: new Map(), reading: promise };
-    this.#open[namespace].set(name, batch);
+    this.#open.set(name, batch);
     setImmediate(() => {
-      this.#open[namespace].delete(name);
+      this.#open.delete(name);
       this.#read(namespace, batch.keys, owner, collection).then(resolve, reject);
     });
     return batch;

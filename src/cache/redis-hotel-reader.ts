@@ -1,7 +1,6 @@
 import type { Entry, Found } from '../hotels/entry.ts';
 import { LETTER, type Namespace } from '../hotels/namespace.ts';
-import type { CountLookups } from './count-lookups.ts';
-import type { RecentChanges } from './recent-changes.ts';
+import type { HotelLoaderOptions } from './hotel-loader.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
 /** Ids of the hotels that a key may see. */
@@ -12,23 +11,14 @@ interface VisibleIds {
 /** Reads hotels from Redis and checks them against recent changes and today's date. */
 export class RedisHotelReader {
   readonly #cache: RedisHotelCache;
-  readonly #recent: RecentChanges;
-  readonly #isFeedUp: () => boolean;
-  readonly #count: CountLookups;
+  readonly #options: HotelLoaderOptions;
   /** ids whose entries are being rewritten after their certification flipped */
   readonly #refreshing = new Set<string>();
 
   /** While `isFeedUp` returns false, entries are not written back to Redis. */
-  constructor(
-    redisCache: RedisHotelCache,
-    recent: RecentChanges,
-    isFeedUp: () => boolean,
-    count: CountLookups,
-  ) {
+  constructor(redisCache: RedisHotelCache, options: HotelLoaderOptions) {
     this.#cache = redisCache;
-    this.#recent = recent;
-    this.#isFeedUp = isFeedUp;
-    this.#count = count;
+    this.#options = options;
   }
 
   /**
@@ -52,9 +42,10 @@ export class RedisHotelReader {
       if (answer === null) absent++;
       else if (answer === undefined) misses++;
     }
-    this.#count('redis', 'hit', asked.length - absent - misses);
-    this.#count('redis', 'absent', absent);
-    this.#count('redis', 'miss', misses);
+    const { count } = this.#options;
+    count('redis', 'hit', asked.length - absent - misses);
+    count('redis', 'absent', absent);
+    count('redis', 'miss', misses);
     if (!known) return answers;
     let next = 0;
     return known.map((answer) => answer ?? answers[next++]);
@@ -75,7 +66,7 @@ export class RedisHotelReader {
     const unconfirmed: string[] = [];
     const found = ids.map((id, i) => {
       // a late fill may have stored an absence that a change has since made wrong
-      if (id === null && this.#recent.hasChange(LETTER[namespace] + keys[i])) return undefined;
+      if (id === null && this.#options.recent.hasChange(LETTER[namespace] + keys[i])) return undefined;
       if (typeof id !== 'string') return id;
       const entry = entries[next++];
       if (entry?.isOf(namespace, keys[i]!)) return entry;
@@ -92,13 +83,13 @@ export class RedisHotelReader {
     const nowMs = Date.now();
     const refreshed: Entry[] = [];
     const checked = entries.map((entry) => {
-      if (!entry || this.#recent.isOutdated(LETTER.id + entry.id, entry.version)) return undefined;
+      if (!entry || this.#options.recent.isOutdated(LETTER.id + entry.id, entry.version)) return undefined;
       if (!entry.present) return null;
       const today = entry.at(nowMs);
       if (today !== entry && !this.#refreshing.has(today.id)) refreshed.push(today);
       return today;
     });
-    if (refreshed.length > 0 && this.#isFeedUp()) this.#fillRefreshed(refreshed);
+    if (refreshed.length > 0 && this.#options.isFeedUp()) this.#fillRefreshed(refreshed);
     return checked;
   }
 

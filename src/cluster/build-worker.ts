@@ -113,16 +113,13 @@ export function buildWorker(
     outsideMs: config.ABSENT_TTL_S * 1000,
     isFresh: (nowMs) => feedStatus.isFresh(nowMs),
   });
-  const reader: HotelReader = new HotelReader(
-    local,
-    redisCache?.hotels,
-    origin,
-    hotelChanges,
-    collections,
-    () => feedStatus.up,
-    mayUseOld,
-    countLookups,
-  );
+  const reader: HotelReader = new HotelReader({
+    ...{ local, origin, collections, mayUseOld },
+    redisCache: redisCache?.hotels,
+    recent: hotelChanges,
+    isFeedUp: () => feedStatus.up,
+    count: countLookups,
+  });
   const redisBatch =
     redisCache &&
     new RedisBatchReader(

@@ -119,18 +119,12 @@ export class InProcessWorker {
       isFresh: () => true,
     });
     const { collections } = this;
-    this.reader = new HotelReader(
-      ...([
-        this.local,
-        redisCache,
-        origin,
-        hotelChanges,
-        collections,
-        isFeedUp,
-        () => true,
-        () => {},
-      ] as const),
-    );
+    this.reader = new HotelReader({
+      ...{ local: this.local, redisCache, origin, collections, isFeedUp },
+      recent: hotelChanges,
+      mayUseOld: () => true,
+      count: () => {},
+    });
     this.#feedApplier = new FeedApplier({
       hotelChanges,
       keyChanges,
