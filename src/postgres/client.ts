@@ -44,11 +44,32 @@ const PING_AFTER = 1 / 4;
 /** Runs one query. `onPortion` must be called when a part of its result has arrived. */
 type Run<T> = (sql: Sql, onPortion: () => void) => PromiseLike<T>;
 
-/** Queries of one lane. */
-interface LaneState {
+/** Queries of one lane, or of all. */
+class Queries {
   readonly maxRunning: number;
-  running: number;
-  readonly waiting: WaitQueue<() => void>;
+  running = 0;
+  readonly waiting = new WaitQueue<() => void>(0, 1);
+
+  constructor(maxRunning: number) {
+    this.maxRunning = maxRunning;
+  }
+
+  get mustWait(): boolean {
+    return this.running >= this.maxRunning;
+  }
+
+  /** Does `work` when it is its turn. */
+  async run<T>(owner: string, beganMs: number, work: () => Promise<T>): Promise<T> {
+    if (this.mustWait) await new Promise<void>((resolve) => this.waiting.append(owner, resolve, 1, beganMs));
+    this.running++;
+    try {
+      return await work();
+    } finally {
+      this.running--;
+      this.waiting.shift()?.item();
+      this.waiting.measure(performance.now());
+    }
+  }
 }
 
 /**
@@ -64,12 +85,11 @@ export class Postgres {
   readonly #onCall: OnCall;
   readonly #feedSilence: FeedSilence;
   #sql: Sql;
-  #running = 0;
   /** consecutive timeouts on the present connections, or on those that replaced them */
   #timeouts = 0;
   #answeredAtMs = -Infinity;
-  readonly #waiting = new WaitQueue<() => void>(0, 1);
-  readonly #lanes: Record<Lane, LaneState>;
+  readonly #all: Queries;
+  readonly #lanes: Record<Lane, Queries>;
   #watching: NodeJS.Timeout | undefined;
   #pinging = false;
   #checking = false;
@@ -87,11 +107,9 @@ export class Postgres {
     this.#open = open;
     this.#limits = limits;
     this.#sql = open();
-    const laneOf = (lane: Lane): LaneState => ({
-      maxRunning: Math.max(1, Math.floor(LANE_SHARES[lane] * limits.connections)),
-      running: 0,
-      waiting: new WaitQueue<() => void>(0, 1),
-    });
+    this.#all = new Queries(limits.connections);
+    const laneOf = (lane: Lane) =>
+      new Queries(Math.max(1, Math.floor(LANE_SHARES[lane] * limits.connections)));
     this.#lanes = {
       load: laneOf('load'),
       list: laneOf('list'),
@@ -111,11 +129,14 @@ export class Postgres {
   }
 
   get waiting(): number {
-    return Object.values(this.#lanes).reduce((sum, lane) => sum + lane.waiting.length, this.#waiting.length);
+    return Object.values(this.#lanes).reduce(
+      (sum, { waiting }) => sum + waiting.length,
+      this.#all.waiting.length,
+    );
   }
 
   get running(): number {
-    return this.#running;
+    return this.#all.running;
   }
 
   get breakerOpen(): boolean {
@@ -148,35 +169,21 @@ export class Postgres {
       throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
     const beganMs = performance.now();
     const lane = this.#lanes[kind];
-    const waitsInLane = lane.running >= lane.maxRunning;
-    const mustWait = this.#running >= this.#limits.connections;
     if (
-      (waitsInLane && this.#isFull(lane.waiting, owner, beganMs)) ||
-      (mustWait && this.#isFull(this.#waiting, owner, beganMs))
+      [lane, this.#all].some((queries) => queries.mustWait && this.#isFull(queries.waiting, owner, beganMs))
     )
       throw new Unavailable('the queue for PostgreSQL is full', { rejection: 'postgres_queue' });
     const deadline = new StallTolerantDeadline(this.#limits.timeoutMs);
-    if (waitsInLane) await new Promise<void>((resolve) => lane.waiting.append(owner, resolve, 1, beganMs));
-    lane.running++;
     try {
-      return await this.#queryInLane(run, owner, deadline, beganMs);
+      return await lane.run(owner, beganMs, () =>
+        this.#all.run(owner, beganMs, () => this.#queryInTime(run, deadline, beganMs)),
+      );
     } finally {
       deadline.end();
-      lane.running--;
-      lane.waiting.shift()?.item();
-      lane.waiting.measure(performance.now());
     }
   }
 
-  async #queryInLane<T>(
-    run: Run<T>,
-    owner: string,
-    deadline: StallTolerantDeadline,
-    beganMs: number,
-  ): Promise<T> {
-    if (this.#running >= this.#limits.connections)
-      await new Promise<void>((resolve) => this.#waiting.append(owner, resolve, 1, beganMs));
-    this.#running++;
+  async #queryInTime<T>(run: Run<T>, deadline: StallTolerantDeadline, beganMs: number): Promise<T> {
     try {
       if (this.#breaker.open)
         throw new Unavailable('PostgreSQL is unavailable', { rejection: 'postgres_unavailable' });
@@ -195,10 +202,6 @@ export class Postgres {
         this.#breaker.failed(error.message, silent ? FAILURES_TO_OPEN : 1);
       }
       throw error;
-    } finally {
-      this.#running--;
-      this.#waiting.shift()?.item();
-      this.#waiting.measure(performance.now());
     }
   }
 
@@ -253,13 +256,9 @@ export class Postgres {
   async check(): Promise<void> {
     if (this.#checking || this.#breaker.open) return;
     this.#checking = true;
-    try {
-      await this.query(PROBE, '', 'background');
-    } catch {
-      // the circuit breaker has counted it
-    } finally {
-      this.#checking = false;
-    }
+    // the circuit breaker counts a failure
+    await this.query(PROBE, '', 'background').catch(() => {});
+    this.#checking = false;
   }
 
   async close(): Promise<void> {
@@ -350,7 +349,7 @@ export class Postgres {
   #watch(): void {
     this.#watching ??= setTimeout(() => {
       this.#watching = undefined;
-      if (this.#running === 0) return;
+      if (this.running === 0) return;
       const isQuiet = performance.now() - this.#answeredAtMs > PING_AFTER * this.#limits.timeoutMs;
       if (isQuiet && !this.#pinging && !this.#breaker.open) void this.#ping();
       this.#watch();
