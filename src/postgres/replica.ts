@@ -13,12 +13,8 @@ export interface FeedPosition {
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1_000;
 
-type GuardedRows<Row> = (
-  | { reached: false }
-  | { reached: true; found: null }
-  | { reached: true; found: true }
-) &
-  Row;
+/** Row with the position check. `found` is null in the only row if the query returns none. */
+type CheckedRow<Row> = { reached: boolean; found: true | null } & Row;
 
 /**
  * Reads from one replica. Each read checks, in the snapshot of its rows, whether the replica has reached the position
@@ -62,7 +58,7 @@ export class Replica {
   ): Promise<Row[] | undefined> {
     const pausedMs = this.#pauseMs;
     try {
-      const rows = await this.postgres.rows<GuardedRows<Row>>(
+      const rows = await this.postgres.rows<CheckedRow<Row>>(
         withPositionCheck(text, parameters.length),
         [...parameters, announced.term, announced.count],
         owner,

@@ -50,29 +50,21 @@ export class Replicas {
 
   /** Returns the rows of one query, which include every change received before it. Throws what `Postgres` throws. */
   async rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
-    const outcome = await this.#readFromReplica<Row>(text, parameters, owner, lane);
-    if (typeof outcome !== 'string') {
-      this.#count('answered');
-      return outcome;
+    const announced = this.#position();
+    const replica = announced && this.#next();
+    let outcome: ReplicaRead = 'left_alone';
+    try {
+      const found = await replica?.rows<Row>(text, parameters, announced!, owner, lane);
+      if (found) {
+        this.#count('answered');
+        return found;
+      }
+      if (replica) outcome = 'behind';
+    } catch {
+      outcome = 'failed';
     }
     this.#count(outcome);
     return this.#primary.rows<Row>(text, parameters, owner, lane);
-  }
-
-  async #readFromReplica<Row>(
-    text: string,
-    parameters: unknown[],
-    owner: string | undefined,
-    lane: Lane | undefined,
-  ): Promise<Row[] | ReplicaRead> {
-    const announced = this.#position();
-    const replica = announced && this.#next();
-    if (!replica) return 'left_alone';
-    try {
-      return (await replica.rows<Row>(text, parameters, announced, owner, lane)) ?? 'behind';
-    } catch {
-      return 'failed';
-    }
   }
 
   /** Opens the connections, or stops waiting after `timeoutMs`. */
