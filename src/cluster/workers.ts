@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
 import { systemMs } from '../lib/clock.ts';
@@ -43,7 +44,7 @@ export class Workers {
   readonly #events: Events;
   readonly #metrics: Metrics;
   readonly #startOf: (number: number, mayWarmUp: boolean) => Start;
-  readonly #handles = new Map<number, WorkerHandle>();
+  readonly #handles = new Set<WorkerHandle>();
   /** by number, the `FeedSilence` in ms that a worker or its predecessor reported last */
   readonly #silenceMsByNumber = new Map<number, number>();
   /** time of the last report of any worker, by `systemMs` */
@@ -83,12 +84,12 @@ export class Workers {
 
   /** Returns the number of workers that accept connections. */
   get listening(): number {
-    return [...this.#handles.values()].filter(({ listening }) => listening).length;
+    return [...this.#handles].filter(({ listening }) => listening).length;
   }
 
   /** Returns true if workers accept connections and the first ones have all warmed up. */
   get ready(): boolean {
-    this.#isReady ||= [...this.#handles.values()].every(({ listening }) => listening);
+    this.#isReady ||= [...this.#handles].every(({ listening }) => listening);
     return this.#isReady && this.listening > 0;
   }
 
@@ -107,25 +108,19 @@ export class Workers {
   }
 
   broadcast(message: ToWorker): void {
-    for (const { worker } of this.#handles.values()) send(worker, message);
+    for (const { worker } of this.#handles) send(worker, message);
   }
 
   /** Returns the metrics of all workers, ended ones included, and `own`. */
   async gather(own: () => Promise<object[][]>): Promise<string> {
-    const reports = [...this.#handles.values()].map((handle) => {
+    const reports = [...this.#handles].map((handle) => {
       const { promise, resolve } = Promise.withResolvers<void>();
       handle.reported.push(resolve);
       return promise;
     });
     this.broadcast({ type: 'report metrics' });
-    await Promise.race([
-      Promise.all(reports),
-      new Promise((resolve) => setTimeout(resolve, REPORT_TIMEOUT_MS)),
-    ]);
-    const all = [...this.#handles.values()].flatMap(({ metrics, defaultMetrics }) => [
-      metrics,
-      defaultMetrics,
-    ]);
+    await Promise.race([Promise.all(reports), wait(REPORT_TIMEOUT_MS)]);
+    const all = [...this.#handles].flatMap(({ metrics, defaultMetrics }) => [metrics, defaultMetrics]);
     return Registry.aggregate([...(await own()), ...this.#ofEnded, ...all] as never).metrics();
   }
 
@@ -133,7 +128,7 @@ export class Workers {
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#watch);
-    const ended = [...this.#handles.values()].map(
+    const ended = [...this.#handles].map(
       ({ worker }) => new Promise((resolve) => worker.once('exit', resolve)),
     );
     this.broadcast({ type: 'drain' });
@@ -143,7 +138,7 @@ export class Workers {
   }
 
   kill(): void {
-    for (const { worker } of this.#handles.values()) worker.process.kill('SIGKILL');
+    for (const { worker } of this.#handles) worker.process.kill('SIGKILL');
   }
 
   /** `nextPauseMs`: pause before its replacement if it ends at once. */
@@ -162,26 +157,24 @@ export class Workers {
       defaultMetrics: [],
       reported: [],
     };
-    this.#handles.set(worker.id, handle);
+    this.#handles.add(handle);
     worker.on('message', (message: ToPrimary) => this.#receive(handle, message));
     worker.on('exit', (code, signal) => this.#ended(handle, code, signal));
   }
 
   #grant(handle: WorkerHandle, requests: LeaseRequest[]): void {
-    if (this.#sharedLimits) {
+    if (this.#sharedLimits)
       void this.#sharedLimits.grant(handle.number, requests).then((grants) => this.#pass(handle, grants));
-      return;
+    else {
+      const grants = requests.map((request) => this.#rateLimits.grant(handle.number, request));
+      this.#pass(handle, grants);
     }
-    this.#pass(
-      handle,
-      requests.map((request) => this.#rateLimits.grant(handle.number, request)),
-    );
   }
 
   #pass(handle: WorkerHandle, grants: LeaseGrant[]): void {
     const shared = grants.filter((grant) => grant.shared);
     if (shared.length > 0)
-      for (const other of this.#handles.values())
+      for (const other of this.#handles)
         if (other !== handle) send(other.worker, { type: 'grants of others', grants: shared });
     send(handle.worker, { type: 'grant', grants });
   }
@@ -215,7 +208,7 @@ export class Workers {
   }
 
   #ended(handle: WorkerHandle, code: number | null, signal: string | null): void {
-    this.#handles.delete(handle.worker.id);
+    this.#handles.delete(handle);
     this.#reported(handle);
     if (this.#stopping) return;
     this.#metrics.workerRestarts.inc();
@@ -249,7 +242,7 @@ export class Workers {
     const nowMs = performance.now();
     const wasStalled = nowMs - this.#watchedAtMs > 4 * WATCH_EVERY_MS;
     this.#watchedAtMs = nowMs;
-    for (const { worker, liveness, up } of this.#handles.values()) {
+    for (const { worker, liveness, up } of this.#handles) {
       // a primary that slept has not read the workers' messages yet
       if (wasStalled) liveness.reset(nowMs);
       const read = () => mainThreadOf(worker.process.pid!);
