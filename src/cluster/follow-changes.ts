@@ -6,27 +6,21 @@ import { directUrlOf } from '../config/connection-addresses.ts';
 import { onClockStep } from '../lib/clock.ts';
 import { openDatabase, type Purpose } from '../postgres/connect.ts';
 import { loginOf } from '../redis/store.ts';
-import { type OpenRedis, openRedis } from './open-redis.ts';
+import { openRedis } from './open-redis.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /** Minimum timeout of the invalidator's writes, which are large and in the background. */
 const MIN_REDIS_TIMEOUT_MS = 500;
 
-/** Parts of an instance that follow changes. */
-interface Following {
-  /** to be started */
-  invalidator: Invalidator;
-  listener: Listener;
-  /** undefined without Redis */
-  redis: OpenRedis['redis'] | undefined;
-}
-
-/** Opens the change feed and the invalidator of an instance with their connections. `start`: the present position. */
+/**
+ * Opens the change feed and the invalidator of an instance with their connections. `start`: the present position. The
+ * invalidator is still to be started. Returns no `redis` without Redis.
+ */
 export function followChanges(
   context: ProcessContext,
   start: HistoryPosition,
   receive: Pick<ListenerOptions, 'onMessage' | 'onReconnect' | 'onReset' | 'onHistory'>,
-): Following {
+) {
   const { config, shutdown, metrics, events } = context;
   const redisCache = openRedis(context, Math.max(config.REDIS_TIMEOUT_MS, MIN_REDIS_TIMEOUT_MS));
   const open = (purpose: Purpose): Sql => openDatabase(directUrlOf(config), 1, purpose);

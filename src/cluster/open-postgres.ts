@@ -7,22 +7,15 @@ import { type FeedPosition, Replica } from '../postgres/replica.ts';
 import { Replicas } from '../postgres/replicas.ts';
 import type { ProcessContext } from './process-context.ts';
 
-/** PostgreSQL for a worker. */
-interface OpenPostgres {
-  postgres: Postgres;
-  /** undefined without replicas */
-  replicas: Replicas | undefined;
-}
-
 /**
- * Connects to PostgreSQL and its replicas. `announced`: returns the last received position. `feedSilence`
+ * Connects a worker to PostgreSQL and its replicas, if there are any. `announced`: returns the last received position. `feedSilence`
  * records when the primary server is available; replicas do not count.
  */
 export function openPostgres(
   context: ProcessContext,
   announced: () => FeedPosition | undefined,
   feedSilence: FeedSilence,
-): OpenPostgres {
+) {
   const { config, shutdown, metrics } = context;
   const open = (url: () => string, dependency: Dependency, timeoutMs: number, silence?: FeedSilence) =>
     new Postgres(
