@@ -32,35 +32,24 @@ export class Commands {
       const part = commands.slice(start, start + COMMANDS_AT_ONCE);
       const done = await this.#masters.each(
         part.map(([key]) => slotOf(key)),
-        (master, places) =>
-          this.#call.inTime(
-            this.#sendTo(
-              master,
-              places.map((i) => part[i]!),
-              (i, answer) => {
-                answers[start + places[i]!] = answer;
-              },
-            ),
-          ),
+        async (master, places) => {
+          const ofMaster = places.map((i) => part[i]!);
+          const replies = await this.#call.inTime(this.#sendTo(master, ofMaster));
+          for (const [at, i] of places.entries()) answers[start + i] = replies[at];
+        },
       );
       if (done.includes(false)) return undefined;
     }
     return answers;
   }
 
-  async #sendTo(
-    master: Master,
-    commands: Command[],
-    answered: (i: number, answer: unknown) => void,
-  ): Promise<void> {
+  async #sendTo(master: Master, commands: Command[]): Promise<unknown[]> {
     const pipeline = this.#masters
       .clientOf(master)
       .pipeline(commands.map(([, name, ...args]) => [name, ...args]));
     const answers = (await pipeline.exec()) ?? [];
-    await Promise.all(
-      answers.map(async ([error, answer], i) => {
-        answered(i, error ? await this.#sendAgain(commands[i]!, error) : answer);
-      }),
+    return Promise.all(
+      answers.map(([error, answer], i) => (error ? this.#sendAgain(commands[i]!, error) : answer)),
     );
   }
 
