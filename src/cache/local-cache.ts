@@ -41,7 +41,7 @@ interface LocalCacheOptions {
 
 /** First tier: an arena and the rules of freshness. All calls are synchronous. Views are valid until the next call. */
 export class LocalCache {
-  readonly #arena: CacheArena;
+  readonly arena: CacheArena;
   readonly #options: LocalCacheOptions;
   readonly #counts: LocalCacheOptions['counts'];
   readonly #refreshing = new Set<string>();
@@ -55,21 +55,17 @@ export class LocalCache {
   #passed = 0;
 
   constructor(maxBytes: number, options: LocalCacheOptions) {
-    this.#arena = new CacheArena(maxBytes);
+    this.arena = new CacheArena(maxBytes);
     this.#options = options;
     this.#counts = options.counts;
   }
 
-  get arena(): CacheArena {
-    return this.#arena;
-  }
-
   /** Returns a ref into the arena, or ABSENT, or MISS. */
   find(namespace: Namespace, key: string, nowMs = monotonicMs()): number {
-    const ref = this.#arena.find(namespace, key, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
+    const ref = this.arena.find(namespace, key, nowMs, this.#oldestMs(nowMs), wallAt(nowMs));
     if (ref > 0) {
       this.#counts.hit++;
-      if (this.#arena.refreshAtMs(ref) <= nowMs) this.#refresh(namespace, [key]);
+      if (this.arena.refreshAtMs(ref) <= nowMs) this.#refresh(namespace, [key]);
     } else if (ref === ABSENT) this.#counts.absent++;
     else this.#counts.miss++;
     return ref;
@@ -88,7 +84,7 @@ export class LocalCache {
     visible?: Visible,
   ): BatchLookup | undefined {
     const nowMs = monotonicMs();
-    const batchLookup = this.#arena.gather(
+    const batchLookup = this.arena.gather(
       namespace,
       body,
       view,
@@ -105,7 +101,7 @@ export class LocalCache {
   /** Looks up parsed keys; returns undefined if the response is too large for the arena. */
   gatherKeys(namespace: Namespace, keys: readonly string[], view: View): BatchLookup | undefined {
     const nowMs = monotonicMs();
-    const batchLookup = this.#arena.gatherKeys(
+    const batchLookup = this.arena.gatherKeys(
       namespace,
       keys,
       view,
@@ -118,7 +114,7 @@ export class LocalCache {
 
   /** Number of entries from Redis of which one is stored. */
   get storedOneOf(): number {
-    return this.#unsampled > 0 || this.#arena.hasRoom ? 1 : SAMPLED_ONE_OF;
+    return this.#unsampled > 0 || this.arena.hasRoom ? 1 : SAMPLED_ONE_OF;
   }
 
   /**
@@ -127,7 +123,7 @@ export class LocalCache {
    */
   offer(namespace: Namespace, key: string, entry: Entry): void {
     const oneOf = this.storedOneOf;
-    if (oneOf > 1 && this.#arena.find(namespace, key, -Infinity) === MISS) {
+    if (oneOf > 1 && this.arena.find(namespace, key, -Infinity) === MISS) {
       if (++this.#passed < oneOf) return;
       this.#passed = 0;
     }
@@ -142,12 +138,12 @@ export class LocalCache {
   /** Stores the bytes of an entry that was checked; `isFromRedis` states its origin. */
   storeBytes(bytes: Uint8Array, isFromRedis: boolean, readAtMs = monotonicMs()): void {
     if (this.#unsampled > 0) this.#unsampled--;
-    this.#arena.put(bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + Math.random()), isFromRedis);
+    this.arena.put(bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + Math.random()), isFromRedis);
   }
 
   /** Stores that no hotel has this key. */
   storeAbsent(namespace: Namespace, key: string, isFromRedis: boolean, readAtMs = monotonicMs()): void {
-    this.#arena.putAbsent(
+    this.arena.putAbsent(
       namespace,
       key,
       readAtMs,
@@ -163,33 +159,33 @@ export class LocalCache {
   current(namespace: Namespace, key: string): Entry | undefined {
     const nowMs = monotonicMs();
     // at time -Infinity no certification has flipped
-    const ref = this.#arena.find(namespace, key, -Infinity, this.#oldestMs(nowMs));
+    const ref = this.arena.find(namespace, key, -Infinity, this.#oldestMs(nowMs));
     if (ref <= 0) return undefined;
-    const [storedAtMs, softUntilMs] = [this.#arena.storedAt(ref), this.#arena.refreshAtMs(ref)];
+    const [storedAtMs, softUntilMs] = [this.arena.storedAt(ref), this.arena.refreshAtMs(ref)];
     const wallMs = wallAt(nowMs);
-    const refreshed = this.#arena.validUntilMs(ref) <= wallMs;
+    const refreshed = this.arena.validUntilMs(ref) <= wallMs;
     // the caller may be the refresh of this entry
     if (!refreshed && softUntilMs <= nowMs) return undefined;
-    const entry = new Entry(this.#arena.read(ref)).at(wallMs);
-    if (refreshed) this.#arena.put(entry.bytes, storedAtMs, softUntilMs, this.#arena.isFromRedis(ref));
+    const entry = new Entry(this.arena.read(ref)).at(wallMs);
+    if (refreshed) this.arena.put(entry.bytes, storedAtMs, softUntilMs, this.arena.isFromRedis(ref));
     return entry;
   }
 
   /** Returns the entry of a key, of any age, as it reads today, for use while PostgreSQL is unavailable. Undefined: none. */
   lastKnown(namespace: Namespace, key: string): Found | undefined {
     // at time -Infinity no entry has expired
-    const ref = this.#arena.find(namespace, key, -Infinity, this.#usableFromMs);
+    const ref = this.arena.find(namespace, key, -Infinity, this.#usableFromMs);
     if (ref === MISS) return undefined;
-    return ref === ABSENT ? null : new Entry(this.#arena.read(ref)).at(wallAt(monotonicMs()));
+    return ref === ABSENT ? null : new Entry(this.arena.read(ref)).at(wallAt(monotonicMs()));
   }
 
   /** Drops the hotel or the absence of this key. */
   drop(namespace: Namespace, key: string): void {
-    this.#arena.drop(namespace, key);
+    this.arena.drop(namespace, key);
   }
 
   clear(): void {
-    this.#arena.clear();
+    this.arena.clear();
     this.#validFromMs = -Infinity;
     this.#unsampled = 0;
   }
@@ -197,7 +193,7 @@ export class LocalCache {
   /** Makes all stored entries unknown to every call except `lastKnown`. */
   markAllStale(): void {
     this.#validFromMs = monotonicMs() + RESOLUTION_MS;
-    this.#unsampled = this.#arena.stats().entries;
+    this.#unsampled = this.arena.stats().entries;
   }
 
   /** Makes the entries that were marked stale at this time, or before, unknown to `lastKnown` too. */
@@ -207,7 +203,7 @@ export class LocalCache {
 
   /** Drops entries that came from Redis since then, and possibly more. */
   dropFromRedisSince(sinceMs: number): void {
-    this.#arena.dropFromRedisSince(sinceMs, MAX_DROPPED);
+    this.arena.dropFromRedisSince(sinceMs, MAX_DROPPED);
   }
 
   #oldestMs(nowMs: number): number {

@@ -141,7 +141,9 @@ export async function beginAndDrain(
     }
   }
   const isReplacedByTombstones = !readsRows || hotels.size > MAX_REPLACED;
-  const entries = isReplacedByTombstones ? storeTombstones(hotels) : presentState(hotels, presentHotels);
+  const entries = isReplacedByTombstones
+    ? [...hotels.values()].map(([id, version]) => encodeTombstone(id, version))
+    : presentState(hotels, presentHotels);
   const changedKeys = Array.from(keys, ([sha256, version]): [string, VersionedKey] => [
     sha256,
     presentKeys.get(sha256) ?? { version: versionOfRemoved(version), record: null },
@@ -184,7 +186,7 @@ function noteHotels(row: QueueRow, hotels: Map<string, HotelChange>): void {
   });
 }
 
-/** Returns the tombstones to store in Redis, and corrects the announcements in `hotels` accordingly. */
+/** Returns the present states to store in Redis, and corrects the announcements in `hotels` accordingly. */
 function presentState(hotels: Map<string, HotelChange>, present: Map<string, Entry>): Entry[] {
   const entries: Entry[] = [];
   for (const [id, change] of hotels) {
@@ -195,10 +197,6 @@ function presentState(hotels: Map<string, HotelChange>, present: Map<string, Ent
     entries.push(entry ?? encodeAbsence(id, change[1]));
   }
   return entries;
-}
-
-function storeTombstones(hotels: Map<string, HotelChange>): Entry[] {
-  return Array.from(hotels.values(), ([id, version]) => encodeTombstone(id, version));
 }
 
 /** Membership changes that one drain took off the queue. */

@@ -50,17 +50,17 @@ export class FeedApplier {
 
   /** `atMs`: time at which the instance received the message, by `monotonicMs` of this process. */
   apply(message: FeedMessage, atMs: number): void {
-    const { feedStatus, apiKeys, reader, local, pageIndex, keyChanges, hotelChanges } = this.#parts;
-    feedStatus.received(announcedBy(message), atMs);
+    const { apiKeys, reader, local, pageIndex, collections, keyChanges, hotelChanges } = this.#parts;
+    this.#parts.feedStatus.received(announcedBy(message), atMs);
     if (message.g !== '') this.useGeneration(message.g);
     const wasSilent = this.#confirmation.receive(message.b !== null);
     if (message.l || wasSilent) this.#suspectRedis();
     for (const [id, version, channelId, registryId] of message.h ?? []) {
       this.#changed('id', id, version);
-      this.#parts.collections.hotelChanged(id, channelId, registryId);
+      collections.hotelChanged(id, channelId, registryId);
       if (message.m) {
         pageIndex.moved(id);
-        this.#parts.collections.hotelMoved(id);
+        collections.hotelMoved(id);
       }
       if (channelId !== null) this.#changed('channel', channelId, 0);
       if (registryId !== null) this.#changed('registry', registryId, 0);
@@ -70,12 +70,12 @@ export class FeedApplier {
       keyChanges.note(sha256, version);
       apiKeys.drop(sha256, version);
     }
-    for (const [collection, ids] of message.c ?? []) this.#parts.collections.changed(collection, ids);
+    for (const [collection, ids] of message.c ?? []) collections.changed(collection, ids);
     if (message.t?.includes('hotels')) {
       hotelChanges.noteAll();
       reader.loader.forgetAll();
       local?.clear();
-      this.#parts.collections.forget();
+      collections.forget();
       pageIndex.forget();
     }
     if (message.t?.includes('keys')) {
@@ -90,17 +90,16 @@ export class FeedApplier {
    * are used for what is left of the time for which it may have been available without a message.
    */
   reset(): void {
-    const { feedStatus, feedSilence, hotelChanges, keyChanges, reader, local, pageIndex, apiKeys, metrics } =
-      this.#parts;
-    feedStatus.lost();
-    metrics.feedResets.inc();
-    hotelChanges.noteAll();
-    keyChanges.noteAll();
-    reader.loader.forgetAll();
-    local?.markAllStale();
-    this.#parts.collections.forget();
-    pageIndex.forget();
-    apiKeys.markAllStale();
+    const { feedSilence, ...parts } = this.#parts;
+    parts.feedStatus.lost();
+    parts.metrics.feedResets.inc();
+    parts.hotelChanges.noteAll();
+    parts.keyChanges.noteAll();
+    parts.reader.loader.forgetAll();
+    parts.local?.markAllStale();
+    parts.collections.forget();
+    parts.pageIndex.forget();
+    parts.apiKeys.markAllStale();
     const usableMs = MAX_FEED_SILENCE_MS - feedSilence.ms;
     this.#resets.push({ atMs: monotonicMs(), dropFromMs: feedSilence.availableMs + usableMs });
     this.dropStale();
