@@ -8,35 +8,31 @@ import { LocalCache } from './local-cache.ts';
 
 const HOUR_MS = 3_600_000;
 
+type Options = ConstructorParameters<typeof LocalCache>[1];
+
 let local: LocalCache;
 let isFeedUp: boolean;
+let counts: Options['counts'];
 let setWallClock: (byMs: number) => void;
 const store = () => local.store(hotel({ id: 'a', channel_id: 'CH', registry_id: '7' }));
 const isHeld = () => local.find('id', 'a') > 0;
+const cacheWith = (refresh: Options['refresh']) =>
+  new LocalCache(1024 ** 2, { isFeedUp: () => isFeedUp, absentTtlMs: 60_000, refresh, counts });
 
 beforeEach(() => {
   setWallClock = fakeClocks(NOW_MS);
   isFeedUp = true;
-  local = new LocalCache(1024 ** 2, {
-    isFeedUp: () => isFeedUp,
-    absentTtlMs: 60_000,
-    refresh: () => {},
-    counts: { hit: 0, absent: 0, miss: 0 },
-  });
+  counts = { hit: 0, absent: 0, miss: 0 };
+  local = cacheWith(() => {});
 });
 afterEach(realClocks);
 
 it('a batch response stays valid while some of its entries are refreshed', async () => {
   const refreshed: [Namespace, string[]][] = [];
-  const local: LocalCache = new LocalCache(1024 ** 2, {
-    isFeedUp: () => true,
-    absentTtlMs: 1_000,
-    // like the reader, which looks up keys in the cache again
-    refresh: (namespace, keys) => {
-      for (const key of keys) local.current(namespace, key);
-      refreshed.push([namespace, keys]);
-    },
-    counts: { hit: 0, absent: 0, miss: 0 },
+  // like the reader, which looks up keys in the cache again
+  local = cacheWith((namespace, keys) => {
+    for (const key of keys) local.current(namespace, key);
+    refreshed.push([namespace, keys]);
   });
   for (const id of ['a', 'b']) local.store(hotel({ id, channel_id: `channel-of-${id}` }));
   // past the refresh time of every entry, before its maximum age
@@ -51,13 +47,6 @@ it('a batch response stays valid while some of its entries are refreshed', async
 });
 
 it('a batch that is returned for its misses is counted once, when it is read again', () => {
-  const counts = { hit: 0, absent: 0, miss: 0 };
-  local = new LocalCache(1024 ** 2, {
-    isFeedUp: () => true,
-    absentTtlMs: 60_000,
-    refresh: () => {},
-    counts,
-  });
   store();
   const body = Buffer.from('{"channel_ids":["CH","missing"]}');
   expect(local.gatherBody('channel', body, 'full', false)).toBeUndefined();
@@ -150,7 +139,6 @@ it('dropping the entries from Redis since a time drops their keys and no other e
 });
 
 describe('entries from Redis', () => {
-  const counts = { hit: 0, absent: 0, miss: 0 };
   const description = 'x'.repeat(1_000);
   const countStored = (from: number, to: number, isFromRedis = true): number => {
     const { puts } = local.arena.stats();
@@ -161,10 +149,6 @@ describe('entries from Redis', () => {
     }
     return local.arena.stats().puts - puts;
   };
-
-  beforeEach(() => {
-    local = new LocalCache(1024 ** 2, { isFeedUp: () => true, absentTtlMs: 1, refresh: () => {}, counts });
-  });
 
   it('are all stored while there is room, then one of 32', () => {
     expect(countStored(0, 100)).toBe(100);
