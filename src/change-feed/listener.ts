@@ -1,8 +1,7 @@
 import type { Sql } from 'postgres';
 import { monotonicMs, systemMs } from '../lib/clock.ts';
 import { Continuity } from './continuity.ts';
-import type { HistoryPosition, ReceivedPosition } from './history.ts';
-import { type HistoryOptions, HistoryWatch } from './history-watch.ts';
+import { type HistoryOptions, type HistoryPosition, HistoryWatch, type ReceivedPosition } from './history.ts';
 import type { FeedMessage } from './messages.ts';
 import { readPayload } from './payload.ts';
 import { FEED_CHANNEL } from './term.ts';
