@@ -13,16 +13,12 @@ const DELAY_MS = 5_000;
 export class Confirmation {
   #receivedAtMs: number;
   #steadySinceMs: number;
-  #confirmedMs = -Infinity;
+  /** time since which reads from Redis are not confirmed */
+  confirmedMs = -Infinity;
 
   constructor(nowMs = monotonicMs()) {
     this.#receivedAtMs = nowMs;
     this.#steadySinceMs = nowMs;
-  }
-
-  /** Returns the time since which reads from Redis are not confirmed. */
-  get confirmedMs(): number {
-    return this.#confirmedMs;
   }
 
   /**
@@ -33,7 +29,7 @@ export class Confirmation {
     const wasSilent = nowMs - this.#receivedAtMs > MAX_SILENCE_MS;
     this.#receivedAtMs = nowMs;
     if (wasSilent || !isKept) this.#steadySinceMs = nowMs;
-    else if (nowMs - this.#steadySinceMs >= DELAY_MS) this.#confirmedMs = nowMs - DELAY_MS;
+    else if (nowMs - this.#steadySinceMs >= DELAY_MS) this.confirmedMs = nowMs - DELAY_MS;
     return wasSilent;
   }
 }

@@ -3,8 +3,7 @@ import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import { readHotels, readKeys } from './changed-rows.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
-import type { Corrections, NewerVersions } from './redis-comparison.ts';
-import type { RedisWriter } from './redis-writer.ts';
+import type { Corrections, NewerVersions, RedisWriter } from './redis-writer.ts';
 
 /**
  * Maximum number of rounds; each fails only if another writer of Redis stored a newer value since the previous one.

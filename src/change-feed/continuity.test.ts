@@ -1,9 +1,15 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { Continuity, Numbering } from './continuity.ts';
-import { type Changes, type FeedMessage, type HotelChange, type MessageId, payloadsOf } from './messages.ts';
+import { Continuity } from './continuity.ts';
+import {
+  type FeedMessage,
+  type HotelChange,
+  type MessageId,
+  NO_CHANGES,
+  Numbering,
+  payloadsOf,
+} from './messages.ts';
 
-const NOTHING: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 /** Id of a hotel that fills a message. */
 const FILLING = 'x'.repeat(5_000);
 
@@ -24,7 +30,7 @@ class Feed {
     const hotels = Array.from({ length: parts }, (): HotelChange => [FILLING, 1, null, null]);
     const frame = { e: this.#term, o: this.#terms, b: null, ...(lost && { l: true as const }) };
     const generations = { before: '', after: '' };
-    const payloads = payloadsOf({ ...NOTHING, hotels }, frame, generations, this.#numbering);
+    const payloads = payloadsOf({ ...NO_CHANGES, hotels }, frame, generations, this.#numbering);
     this.#position = [this.#term, this.#numbering.announcedCount];
     return payloads.map((payload) => JSON.parse(payload));
   }

@@ -1,39 +1,4 @@
-import type { FeedMessage, MessageId, Numberer, Numbers } from './messages.ts';
-
-/** Numbers the messages of a term, so that a receiver that missed some knows whether they announced changes. */
-export class Numbering implements Numberer {
-  readonly #term: string;
-  #n = 0;
-  /** the last message that announced changes, of this term or an earlier one */
-  #last: MessageId;
-  #announcedCount = 0;
-
-  /** `before`: the content of `hotel_api_feed_position` when the term begins. */
-  constructor(term: string, before: MessageId) {
-    this.#term = term;
-    this.#last = before;
-  }
-
-  /** Returns the number of the last message; 0 before the first. */
-  get n(): number {
-    return this.#n;
-  }
-
-  /** Returns the next content of `hotel_api_feed_position`. */
-  get announcedCount(): number {
-    return this.#announcedCount;
-  }
-
-  next(count: number, announce: boolean): Numbers[] {
-    // the first message of a term covers all announcements before it
-    if (announce || this.#n === 0) this.#announcedCount = this.#n + count;
-    return Array.from({ length: count }, () => {
-      const numbers = { n: ++this.#n, w: this.#announcedCount, p: this.#last };
-      if (announce) this.#last = [this.#term, this.#n];
-      return numbers;
-    });
-  }
-}
+import type { FeedMessage, MessageId } from './messages.ts';
 
 /**
  * Decides for each received message whether announced changes may have been missed before it. Before the first
@@ -44,18 +9,14 @@ export class Continuity {
   /** number of the term */
   #number = 0;
   #n = 0;
-  #unbroken = false;
+  /** false if messages may have been missed since the last one, or none was received */
+  unbroken = false;
   /** the last announcement up to which all are received; undefined: unknown */
   #known: MessageId | undefined;
 
-  /** Returns false if messages may have been missed since the last one, or none was received. */
-  get unbroken(): boolean {
-    return this.#unbroken;
-  }
-
   /** Records that messages until the next received one are missed. */
   breakOff(): void {
-    this.#unbroken = false;
+    this.unbroken = false;
   }
 
   /** Returns true for a message that was already received or skipped. Terms of a history are ordered. */
@@ -68,10 +29,10 @@ export class Continuity {
    */
   receive(message: FeedMessage): boolean {
     const { e, o, n, w, h, k, c, t, l } = message;
-    const isNext = this.#unbroken && n === (e === this.#term ? this.#n + 1 : 1);
+    const isNext = this.unbroken && n === (e === this.#term ? this.#n + 1 : 1);
     const complete = isNext || this.#knowsAllBefore(message);
     const announces = Boolean(h ?? k ?? c ?? t ?? l);
-    [this.#term, this.#number, this.#n, this.#unbroken] = [e, o, n, true];
+    [this.#term, this.#number, this.#n, this.unbroken] = [e, o, n, true];
     // of messages that are sent together, `w` is the last
     this.#known = [e, announces ? n : w];
     return complete;

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MacSecret } from '../lib/mac.ts';
-import { Numbering } from './continuity.ts';
 import {
   type Changes,
   type FeedMessage,
@@ -9,12 +8,13 @@ import {
   type KeyChange,
   type MemberChange,
   type MessageId,
+  NO_CHANGES,
+  Numbering,
   payloadsOf,
 } from './messages.ts';
 import { MAC_CHARACTERS, readPayload, signed } from './payload.ts';
 
 const SECRET = new MacSecret();
-const NOTHING: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 const LONGEST_PAYLOAD_BYTES = 7_999;
 
 const LONGEST_GENERATION = Number.MAX_SAFE_INTEGER.toString(36);
@@ -94,22 +94,22 @@ describe('the messages of the invalidator', () => {
       { length: 4_000 },
       (_, i): HotelChange => [`hotel-${i}`, i, `CH-${i}`, String(i)],
     );
-    expect(messagesOf({ ...NOTHING, hotels }).length).toBeLessThan(30);
+    expect(messagesOf({ ...NO_CHANGES, hotels }).length).toBeLessThan(30);
   });
 
   it('are a single heartbeat if there are no changes', () => {
-    expect(messagesOf(NOTHING)).toEqual([{ e: 'e', o: 3, n: 1, w: 1, p: ['d', 7], g: 'a', b: null }]);
+    expect(messagesOf(NO_CHANGES)).toEqual([{ e: 'e', o: 3, n: 1, w: 1, p: ['d', 7], g: 'a', b: null }]);
   });
 
   it('announce that a table was truncated', () => {
-    expect(messagesOf({ ...NOTHING, truncated: ['hotels'], movesPositions: true })).toMatchObject([
+    expect(messagesOf({ ...NO_CHANGES, truncated: ['hotels'], movesPositions: true })).toMatchObject([
       { t: ['hotels'] },
     ]);
   });
 
   it('are numbered, and the last one names the new generation', () => {
     const hotels = Array.from({ length: 500 }, (_, i): HotelChange => [`hotel-${i}`, i, `CH-${i}`, null]);
-    const messages = messagesOf({ ...NOTHING, hotels, truncated: ['keys'] }, 'b');
+    const messages = messagesOf({ ...NO_CHANGES, hotels, truncated: ['keys'] }, 'b');
     expect(messages.map(({ n }) => n)).toEqual(messages.map((_, i) => i + 1));
     expect(messages.map(({ g }) => g)).toEqual(
       messages.map((_, i) => (i === messages.length - 1 ? 'b' : 'a')),

@@ -121,12 +121,40 @@ export interface Changes {
   movesPositions: boolean;
 }
 
-/** Position of a message among the others. */
-export type Numbers = Pick<FeedMessage, 'n' | 'w' | 'p'>;
+export const NO_CHANGES: Changes = {
+  hotels: [],
+  keys: [],
+  members: [],
+  truncated: [],
+  movesPositions: false,
+};
 
-/** Numbers messages that are sent together; `announce`: each of them announces changes. */
-export interface Numberer {
-  next(count: number, announce: boolean): Numbers[];
+/** Numbers the messages of a term, so that a receiver that missed some knows whether they announced changes. */
+export class Numbering {
+  readonly #term: string;
+  /** the last message that announced changes, of this term or an earlier one */
+  #last: MessageId;
+  /** number of the last message; 0 before the first */
+  n = 0;
+  /** the next content of `hotel_api_feed_position` */
+  announcedCount = 0;
+
+  /** `before`: the content of `hotel_api_feed_position` when the term begins. */
+  constructor(term: string, before: MessageId) {
+    this.#term = term;
+    this.#last = before;
+  }
+
+  /** Numbers messages that are sent together; `announce`: each of them announces changes. */
+  next(count: number, announce: boolean): Pick<FeedMessage, 'n' | 'w' | 'p'>[] {
+    // the first message of a term covers all announcements before it
+    if (announce || this.n === 0) this.announcedCount = this.n + count;
+    return Array.from({ length: count }, () => {
+      const numbers = { n: ++this.n, w: this.announcedCount, p: this.#last };
+      if (announce) this.#last = [this.#term, this.n];
+      return numbers;
+    });
+  }
 }
 
 /** Fields of every message of a delivery. */
@@ -145,7 +173,7 @@ export function payloadsOf(
   changes: Changes,
   frame: Frame,
   generations: { before: string; after: string },
-  numbering: Numberer,
+  numbering: Pick<Numbering, 'next'>,
 ): string[] {
   const { movesPositions, truncated } = changes;
   const parts = [

@@ -1,10 +1,12 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from 'postgres';
 import type { VersionedKey } from '../auth/key-record.ts';
+import { encodeAbsence, versionOfRemoved } from '../hotels/encode.ts';
 import type { Entry } from '../hotels/entry.ts';
 import { withDeadline } from '../lib/deadline.ts';
+import { readHotels, readKeys } from './changed-rows.ts';
 import type { Drained } from './drain.ts';
-import { type Corrections, compareHotels, compareKeys, readCached } from './redis-comparison.ts';
-import { type RedisStores, WRITE_MS } from './redis-writer.ts';
+import { type Corrections, type RedisStores, WRITE_MS } from './redis-writer.ts';
 
 /**
  * Keys per step. Three million keys of a million hotels take 200 minutes, 80 hotels per second. This takes 0.5 % of a
@@ -108,4 +110,60 @@ function latest(
   changes: readonly (readonly [name: string, ...rest: unknown[]])[],
 ): string[] {
   return [...names, ...changes.slice(-MAX_RECENT).map(([name]) => name)].slice(-MAX_RECENT);
+}
+
+/** Reads what Redis holds under these names, by name. What it does not hold is missing. */
+async function readCached<T>(
+  read: (names: string[]) => Promise<(T | undefined)[]>,
+  names: ReadonlySet<string>,
+): Promise<Map<string, T>> {
+  const held = names.size === 0 ? [] : await read([...names]);
+  const found = new Map<string, T>();
+  for (const [i, name] of [...names].entries()) if (held[i] !== undefined) found.set(name, held[i]);
+  return found;
+}
+
+/**
+ * Compares hotels in Redis with PostgreSQL, which is read afterwards and is therefore at least as new. `wrong`: Redis
+ * has a version above the table's, or other content under the same version. `behind`: Redis has an older version,
+ * which is right while a change is on its way, and wrong if it lasts.
+ */
+async function compareHotels(
+  sql: Sql,
+  held: Map<string, Entry>,
+): Promise<{ wrong: Entry[]; behind: [row: Entry, cachedVersion: number][] }> {
+  const wrong: Entry[] = [];
+  const behind: [row: Entry, cachedVersion: number][] = [];
+  if (held.size === 0) return { wrong, behind };
+  const rows = await readHotels(sql, [...held.keys()]);
+  const nowMs = Date.now();
+  for (const [id, entry] of held) {
+    const row = rows.get(id);
+    if (!row) {
+      if (entry.present) behind.push([encodeAbsence(id, versionOfRemoved(entry.version)), entry.version]);
+    } else if (entry.version > row.version) wrong.push(row);
+    else if (entry.version < row.version) {
+      if (!entry.isTombstone) behind.push([row, entry.version]);
+    } else if (!entry.isTombstone && !entry.at(nowMs).bytes.equals(row.at(nowMs).bytes)) wrong.push(row);
+  }
+  return { wrong, behind };
+}
+
+/** Compares API keys in the same way. */
+async function compareKeys(
+  sql: Sql,
+  held: Map<string, VersionedKey>,
+): Promise<{ wrong: Corrections['keys']; behind: Corrections['keys'] }> {
+  const wrong: Corrections['keys'] = [];
+  const behind: Corrections['keys'] = [];
+  if (held.size === 0) return { wrong, behind };
+  const rows = await readKeys(sql, [...held.keys()]);
+  for (const [sha256, key] of held) {
+    const row = rows.get(sha256);
+    if (!row) {
+      if (key.record) behind.push([sha256, { version: versionOfRemoved(key.version), record: null }]);
+    } else if (key.version < row.version) behind.push([sha256, row]);
+    else if (!isDeepStrictEqual(row, key)) wrong.push([sha256, row]);
+  }
+  return { wrong, behind };
 }

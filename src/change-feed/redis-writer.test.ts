@@ -1,13 +1,10 @@
 import { expect, it } from 'vitest';
 import type { VersionedKey } from '../auth/key-record.ts';
 import { encodeAbsence } from '../hotels/encode.ts';
+import { NO_CHANGES } from './messages.ts';
 import { RedisWriter } from './redis-writer.ts';
 
-const NOTHING = {
-  entries: [],
-  keys: [],
-  changes: { hotels: [], keys: [], members: [], truncated: [], movesPositions: false },
-};
+const NOTHING = { entries: [], keys: [], changes: NO_CHANGES };
 const A_HOTEL = { ...NOTHING, entries: [encodeAbsence('h1', 1)] };
 const A_KEY = { ...NOTHING, keys: [['00', { version: 1, record: null }] as [string, VersionedKey]] };
 

@@ -1,3 +1,4 @@
+import type { VersionedKey } from '../auth/key-record.ts';
 import type { RedisKeyCache } from '../auth/redis-key-cache.ts';
 import type { RedisHotelCache } from '../cache/redis-hotel-cache.ts';
 import type { Entry } from '../hotels/entry.ts';
@@ -6,7 +7,6 @@ import type { RedisStore } from '../redis/store.ts';
 import type { NewerVersionsByKey } from '../redis/versioned-values.ts';
 import type { Drained } from './drain.ts';
 import type { Changes } from './messages.ts';
-import type { Corrections, NewerVersions } from './redis-comparison.ts';
 
 /** Key of the marker that the active invalidator leaves after every write. */
 const MARKER = 'marker';
@@ -25,6 +25,19 @@ export interface RedisStores {
   redis: RedisStore;
   hotels: RedisHotelCache;
   keys: RedisKeyCache;
+}
+
+/** Versions in Redis that are newer than PostgreSQL's, by hotel id and by sha256 of a key. */
+export interface NewerVersions {
+  hotels: NewerVersionsByKey;
+  keys: NewerVersionsByKey;
+}
+
+/** State of PostgreSQL for wrong values in Redis. Only the versions in `replaced` may be replaced by older ones. */
+export interface Corrections {
+  entries: Entry[];
+  keys: [sha256: string, key: VersionedKey][];
+  replaced: NewerVersions;
 }
 
 interface Written {

@@ -6,15 +6,13 @@ import type { Metrics } from '../observability/metrics.ts';
 import { completed } from '../postgres/connect.ts';
 import { ChangeLogUpkeep } from './change-log-upkeep.ts';
 import { changesOf, isTooOld, resolveConflicts } from './conflicts.ts';
-import { Numbering } from './continuity.ts';
 import { beginAndDrain, type Drained, LOG_POSITION } from './drain.ts';
 import { drawGeneration, type HistoryPosition, type ReceivedPosition, readPosition } from './history.ts';
 import { Lag } from './lag.ts';
-import { type Changes, type FeedMessage, payloadsOf } from './messages.ts';
+import { type FeedMessage, NO_CHANGES, Numbering, payloadsOf } from './messages.ts';
 import { signed } from './payload.ts';
 import { Reconciler } from './reconciler.ts';
-import type { Corrections } from './redis-comparison.ts';
-import { type RedisStores, RedisWriter } from './redis-writer.ts';
+import { type Corrections, type RedisStores, RedisWriter } from './redis-writer.ts';
 import { isRejection, Transactions } from './transactions.ts';
 
 /** Channel on which the active invalidator sends messages to every instance. */
@@ -29,7 +27,6 @@ const LOG_AGE = `select coalesce(extract(epoch from clock_timestamp() - least(
     (select changed_at from hotel_api_change_log order by position limit 1),
     (select changed_at from hotel_api_member_log order by position limit 1)
   ))::float8, 0) as age_s`;
-const NO_CHANGES: Changes = { hotels: [], keys: [], members: [], truncated: [], movesPositions: false };
 
 /**
  * Does the work of the active invalidator during its term. It writes changes of the queue to Redis and announces them

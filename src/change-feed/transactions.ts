@@ -12,23 +12,15 @@ const POLL = 'select exists(select from hotel_api_changes) as found';
 export class Transactions {
   readonly #sql: Sql;
   #pollTookMs = 0;
-  #hasMore = false;
-  #emptyAtMs = -Infinity;
+  /** the last poll found rows in the queue */
+  hasMore = false;
+  /** time at which the queue was last found empty: later changes were committed after that */
+  emptyAtMs = -Infinity;
   /** A distant delivery without changes leaves its transaction open; the next one commits it in its first message. */
   #isOpen = false;
 
   constructor(sql: Sql) {
     this.#sql = sql;
-  }
-
-  /** True if the last poll found rows in the queue. */
-  get hasMore(): boolean {
-    return this.#hasMore;
-  }
-
-  /** Time at which the queue was last found empty: later changes were committed after that. */
-  get emptyAtMs(): number {
-    return this.#emptyAtMs;
   }
 
   /** True if a poll takes long, so that each drain takes the place of one. */
@@ -44,10 +36,10 @@ export class Transactions {
 
   /** Records that a query sent at `sentAtMs` found rows in the queue, or none. */
   notePoll(sentAtMs: number, found: boolean): void {
-    this.#hasMore = found;
+    this.hasMore = found;
     if (found) return;
     this.#pollTookMs = performance.now() - sentAtMs;
-    this.#emptyAtMs = sentAtMs;
+    this.emptyAtMs = sentAtMs;
   }
 
   get #begin(): string {
