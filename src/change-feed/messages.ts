@@ -176,11 +176,13 @@ export function payloadsOf(
   numbering: Pick<Numbering, 'next'>,
 ): string[] {
   const { movesPositions, truncated } = changes;
-  const parts = [
-    ...chunksOf('h', changes.hotels),
-    ...chunksOf('k', changes.keys),
-    ...chunksOf('c', changes.members.flatMap(divided)),
-  ];
+  const members = changes.members.flatMap(([collection, ids]): MemberChange[] =>
+    ids === null ? [[collection, null]] : grouped(ids, MAX_PART_BYTES).map((part) => [collection, part]),
+  );
+  const fields = { h: changes.hotels, k: changes.keys, c: members };
+  const parts = Object.entries(fields).flatMap(([name, items]) =>
+    grouped<unknown>(items, ROOM_BYTES).map((group) => `"${name}":${JSON.stringify(group)}`),
+  );
   if (truncated.length > 0) parts.push(`"t":${JSON.stringify(truncated)}`);
   const announces = parts.length > 0 || frame.l === true;
   if (parts.length === 0) parts.push('');
@@ -193,39 +195,18 @@ export function payloadsOf(
   });
 }
 
-function* chunksOf(
-  name: 'h' | 'k' | 'c',
-  items: (HotelChange | KeyChange | MemberChange)[],
-): Generator<string> {
-  let chunk = '';
-  let bytes = 0;
-  for (const item of items) {
-    const json = JSON.stringify(item);
-    const size = Buffer.byteLength(json) + 1;
-    if (bytes + size > ROOM_BYTES && bytes > 0) {
-      yield `"${name}":[${chunk}]`;
-      chunk = '';
-      bytes = 0;
-    }
-    chunk += chunk === '' ? json : `,${json}`;
-    bytes += size;
-  }
-  if (bytes > 0) yield `"${name}":[${chunk}]`;
-}
-
-/** Splits a change of a collection into parts that each fit into a message. */
-function divided([collection, ids]: MemberChange): MemberChange[] {
-  if (ids === null) return [[collection, null]];
-  const parts: string[][] = [];
+/** Divides items into groups of at most this many bytes of JSON. A larger item is a group of its own. */
+function grouped<Item>(items: readonly Item[], maxBytes: number): Item[][] {
+  const groups: Item[][] = [];
   let bytes = Infinity;
-  for (const id of ids) {
-    const size = Buffer.byteLength(JSON.stringify(id)) + 1;
-    if (bytes + size > MAX_PART_BYTES) {
-      parts.push([]);
+  for (const item of items) {
+    const size = Buffer.byteLength(JSON.stringify(item)) + 1;
+    if (bytes + size > maxBytes) {
+      groups.push([]);
       bytes = 0;
     }
-    parts.at(-1)!.push(id);
+    groups.at(-1)!.push(item);
     bytes += size;
   }
-  return parts.map((part) => [collection, part]);
+  return groups;
 }
