@@ -122,10 +122,9 @@ export class RedisHotelCache {
     for (const { id, channelId, registryId, bytes } of entries) {
       // the same lifetime as the entry, so that one load restores both
       const ttlMs = lifetimeMs(this.#options.ttlMs, bytes.readUInt32LE(0));
-      if (channelId !== null)
-        pointers.push([this.prefixOf('channel') + channelId, POINTER_PREFIX + id, ttlMs]);
-      if (registryId !== null)
-        pointers.push([this.prefixOf('registry') + registryId, POINTER_PREFIX + id, ttlMs]);
+      const pointer = POINTER_PREFIX + id;
+      if (channelId !== null) pointers.push([this.prefixOf('channel') + channelId, pointer, ttlMs]);
+      if (registryId !== null) pointers.push([this.prefixOf('registry') + registryId, pointer, ttlMs]);
     }
     return pointers.length === 0 || (await this.#redis.setMany(pointers, false)) !== undefined;
   }
@@ -174,13 +173,12 @@ export class RedisHotelCache {
 
   /** Stores for a short time that no hotel has these keys, unless Redis holds newer pointers. */
   async rememberAbsent(namespace: Namespace, keys: string[]): Promise<void> {
-    const lifetime = () => lifetimeMs(this.#options.absentTtlMs, 2 ** 32 * Math.random());
-    if (namespace === 'id') {
-      await this.#entries.storeIfNone(keys.map((id) => [encodeAbsence(id, 0), lifetime()]));
-      return;
-    }
     const start = this.prefixOf(namespace);
-    const values = keys.map((key): [string, string, number] => [start + key, NO_HOTEL, lifetime()]);
+    const values = keys.map((key): [string, string | Buffer, number] => [
+      start + key,
+      namespace === 'id' ? encodeAbsence(key, 0).bytes : NO_HOTEL,
+      lifetimeMs(this.#options.absentTtlMs, 2 ** 32 * Math.random()),
+    ]);
     await this.#redis.setMany(values, true);
   }
 }
