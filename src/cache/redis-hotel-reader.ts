@@ -4,9 +4,7 @@ import type { HotelLoaderOptions } from './hotel-loader.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
 /** Ids of the hotels that a key may see. */
-interface VisibleIds {
-  has(id: string): boolean;
-}
+type VisibleIds = Pick<ReadonlySet<string>, 'has'>;
 
 /** Reads hotels from Redis and checks them against recent changes and today's date. */
 export class RedisHotelReader {
@@ -36,12 +34,8 @@ export class RedisHotelReader {
       namespace === 'id'
         ? this.#checked(await this.#cache.entries(asked))
         : await this.#readPointers(namespace, asked, visible);
-    let absent = 0;
-    let misses = 0;
-    for (const answer of answers) {
-      if (answer === null) absent++;
-      else if (answer === undefined) misses++;
-    }
+    const absent = answers.filter((answer) => answer === null).length;
+    const misses = answers.filter((answer) => answer === undefined).length;
     const { count } = this.#options;
     count('redis', 'hit', asked.length - absent - misses);
     count('redis', 'absent', absent);
