@@ -11,6 +11,7 @@ import {
   clientOptions,
   isUnavailable,
   type Login,
+  loginOf,
   type RedisStore,
   type RejectedValue,
   retryAfterMs,
@@ -241,10 +242,9 @@ function connect(
 }
 
 function credentialsOf(addresses: URL[]): ClusterCredentials {
-  const { protocol, username, password } = addresses[0]!;
+  const { protocol, href } = addresses[0]!;
   return {
-    ...(username && { username: decodeURIComponent(username) }),
-    ...(password && { password: decodeURIComponent(password) }),
+    ...loginOf(href),
     ...(protocol === 'rediss:' && { tls: { checkServerIdentity: identityCheck(addresses) } }),
   };
 }

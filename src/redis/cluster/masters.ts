@@ -7,9 +7,7 @@ import { ViewConnector } from '../view-connector.ts';
 import { JointBreaker } from './joint-breaker.ts';
 
 /** Credentials of every node: a cluster has one user and one kind of connection. */
-export interface ClusterCredentials {
-  username?: string;
-  password?: string;
+export interface ClusterCredentials extends Login {
   tls?: object;
 }
 

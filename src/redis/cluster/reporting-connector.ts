@@ -6,17 +6,12 @@ import { AbstractConnector, type RedisOptions } from 'ioredis';
  * Creates a connector for nodes of a cluster that calls back with the error of each failed connection. ioredis reads
  * the slot map on connections of its own, and reports only that they are closed.
  */
-export function connectorReporting(
-  onError: (error: Error) => void,
-): new (
-  options: unknown,
-) => AbstractConnector {
+export function connectorReporting(onError: (error: Error) => void) {
   return class extends AbstractConnector {
     readonly #options: RedisOptions;
 
     constructor(options: unknown) {
-      const { disconnectTimeout } = options as RedisOptions;
-      super(disconnectTimeout!);
+      super((options as RedisOptions).disconnectTimeout!);
       this.#options = options as RedisOptions;
     }
 
