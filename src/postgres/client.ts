@@ -29,8 +29,6 @@ const PROBE = (sql: Sql) => sql`select from hotels limit 1`;
 
 /** Purposes of queries: hotels and keys; pages of the list; pages of changes; background work. */
 export type Lane = 'load' | 'list' | 'changes' | 'background';
-/** Maximum share of the connections for the queries of a lane, so that slow queries leave room for others. */
-const LANE_SHARES: Record<Lane, number> = { load: 1, list: 1 / 2, changes: 1 / 4, background: 1 / 4 };
 /**
  * Probes in vain per replacement of the connections. The first replaces half-open connections; a frozen server must not
  * collect a new connection for each.
@@ -108,14 +106,9 @@ export class Postgres {
     this.#limits = limits;
     this.#sql = open();
     this.#all = new Queries(limits.connections);
-    const laneOf = (lane: Lane) =>
-      new Queries(Math.max(1, Math.floor(LANE_SHARES[lane] * limits.connections)));
-    this.#lanes = {
-      load: laneOf('load'),
-      list: laneOf('list'),
-      changes: laneOf('changes'),
-      background: laneOf('background'),
-    };
+    // slow queries leave connections for others
+    const laneOf = (share: number) => new Queries(Math.max(1, Math.floor(share * limits.connections)));
+    this.#lanes = { load: laneOf(1), list: laneOf(1 / 2), changes: laneOf(1 / 4), background: laneOf(1 / 4) };
     this.#breaker = new CircuitBreaker({
       probe: () => this.#probe(),
       failuresToOpen: FAILURES_TO_OPEN,
