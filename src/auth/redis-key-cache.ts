@@ -62,6 +62,6 @@ export class RedisKeyCache {
 
   /** Caches for a short time that the key is unknown, unless Redis has a newer state. */
   rememberUnknown(sha256: string): Promise<void> {
-    return this.#values.storeIfNone([[[sha256, { version: 0, record: null }], this.#absentTtlMs]]);
+    return this.#values.storeIfNone([sha256, { version: 0, record: null }], this.#absentTtlMs);
   }
 }

@@ -1,7 +1,7 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import { type Entry, readEntry } from '../hotels/entry.ts';
 import { LETTER, mayExist, type Namespace } from '../hotels/namespace.ts';
-import type { RedisStore } from '../redis/store.ts';
+import type { RedisStore, TimedValue } from '../redis/store.ts';
 import {
   type Codec,
   lifetimeMs,
@@ -118,7 +118,7 @@ export class RedisHotelCache {
 
   /** Stores pointers from channel and registry ids to their entries. Returns false if Redis did not complete it. */
   async #point(entries: Entry[]): Promise<boolean> {
-    const pointers: [string, string, number][] = [];
+    const pointers: TimedValue[] = [];
     for (const { id, channelId, registryId, bytes } of entries) {
       // the same lifetime as the entry, so that one load restores both
       const ttlMs = lifetimeMs(this.#options.ttlMs, bytes.readUInt32LE(0));
@@ -174,11 +174,13 @@ export class RedisHotelCache {
   /** Stores for a short time that no hotel has these keys, unless Redis holds newer pointers. */
   async rememberAbsent(namespace: Namespace, keys: string[]): Promise<void> {
     const start = this.prefixOf(namespace);
-    const values = keys.map((key): [string, string | Buffer, number] => [
-      start + key,
-      namespace === 'id' ? encodeAbsence(key, 0).bytes : NO_HOTEL,
-      lifetimeMs(this.#options.absentTtlMs, 2 ** 32 * Math.random()),
-    ]);
+    const values = keys.map(
+      (key): TimedValue => [
+        start + key,
+        namespace === 'id' ? encodeAbsence(key, 0).bytes : NO_HOTEL,
+        lifetimeMs(this.#options.absentTtlMs, 2 ** 32 * Math.random()),
+      ],
+    );
     await this.#redis.setMany(values, true);
   }
 }

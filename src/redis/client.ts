@@ -18,6 +18,8 @@ import {
   type Login,
   type RedisStore,
   type RejectedValue,
+  SCAN_COUNT,
+  type TimedValue,
   type Versioned,
   type WindowCount,
   type WindowUse,
@@ -109,10 +111,7 @@ export class Redis implements RedisStore {
     return answers?.flatMap(([answer, start]) => rejectedOf(answer, start));
   }
 
-  async setMany(
-    values: [key: string, value: string | Buffer, ttlMs: number][],
-    onlyIfNone: boolean,
-  ): Promise<true | undefined> {
+  async setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined> {
     const answers = await this.#inParts(values, (part) =>
       this.#client.setEach(
         part.length,
@@ -128,12 +127,10 @@ export class Redis implements RedisStore {
     return this.#guard(() => this.#call.inTime(this.#client.unlink(keys)).then((): true => true));
   }
 
-  scan(
-    cursor: string,
-    pattern: string,
-    count: number,
-  ): Promise<[cursor: string, keys: string[]] | undefined> {
-    return this.#guard(() => this.#call.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', count)));
+  scan(cursor: string, pattern: string): Promise<[cursor: string, keys: string[]] | undefined> {
+    return this.#guard(() =>
+      this.#call.inTime(this.#client.scan(cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT)),
+    );
   }
 
   mark(key: string, isKept: (found: string) => boolean, value: string): Promise<boolean | undefined> {

@@ -1,7 +1,13 @@
 import type { ReplyReader, Values } from './reply-parser.ts';
 
+/** Keys per step of a scan. */
+export const SCAN_COUNT = 250;
+
 /** A value to be stored; `over`: the newer version that it may replace, as text. */
 export type Versioned = [key: string, value: Buffer, over?: string | undefined];
+
+/** A value to be set, and its lifetime. */
+export type TimedValue = [key: string, value: string | Buffer, ttlMs: number];
 
 /** A rejected value, by its index, and the newer version in Redis. */
 export type RejectedValue = [place: number, newer: string];
@@ -15,7 +21,6 @@ export interface WindowUse {
   wanted: number;
 }
 
-/** Result of counting. */
 export interface WindowCount {
   granted: number;
   left: number;
@@ -45,14 +50,11 @@ export interface RedisStore {
    */
   storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined>;
   /** Sets texts, with `onlyIfNone` only missing keys. Returns undefined if not all were sent. */
-  setMany(
-    values: [key: string, value: string | Buffer, ttlMs: number][],
-    onlyIfNone: boolean,
-  ): Promise<true | undefined>;
+  setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined>;
   /** Removes keys with invalid values, whatever version they claim. Returns undefined if not all were removed. */
   remove(keys: string[]): Promise<true | undefined>;
   /** Returns some of the keys that match a pattern, and the next cursor: '0' at the start and at the end. */
-  scan(cursor: string, pattern: string, count: number): Promise<[cursor: string, keys: string[]] | undefined>;
+  scan(cursor: string, pattern: string): Promise<[cursor: string, keys: string[]] | undefined>;
   /**
    * Leaves a marker behind every earlier write. Returns whether the previous marker was still there (or was evicted),
    * or one that `isKept` accepts: then no write before it is lost. Undefined if it could not be left.
@@ -67,7 +69,6 @@ export interface RedisStore {
   close(): void;
 }
 
-/** Login of a connection. */
 export interface Login {
   username: string | undefined;
   password: string | undefined;

@@ -1,8 +1,5 @@
 import type { RedisStore } from './store.ts';
 
-/** Keys per step of a scan. */
-const SCAN_COUNT = 250;
-
 /** Lifetimes of shared values, and a callback for invalid ones. */
 export interface RedisCacheOptions {
   /** maximum */
@@ -91,17 +88,14 @@ export class VersionedValues<Value> {
   /** Returns some of the keys in Redis and the next cursor; undefined if Redis does not respond. */
   async scan(cursor: string): Promise<[cursor: string, keys: string[]] | undefined> {
     const prefix = this.#prefix;
-    const found = await this.#redis.scan(cursor, `${prefix}*`, SCAN_COUNT);
+    const found = await this.#redis.scan(cursor, `${prefix}*`);
     return found && [found[0], found[1].map((name) => name.slice(prefix.length))];
   }
 
-  /** Sets values with these lifetimes where Redis holds none. */
-  async storeIfNone(values: [value: Value, ttlMs: number][]): Promise<void> {
+  /** Sets a value with this lifetime if Redis holds none. */
+  async storeIfNone(value: Value, ttlMs: number): Promise<void> {
     const { keyOf, encode } = this.#codec;
-    await this.#redis.setMany(
-      values.map(([value, ttlMs]) => [this.#prefix + keyOf(value), encode(value, this.#prefix), ttlMs]),
-      true,
-    );
+    await this.#redis.setMany([[this.#prefix + keyOf(value), encode(value, this.#prefix), ttlMs]], true);
   }
 }
 

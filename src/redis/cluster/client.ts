@@ -15,6 +15,8 @@ import {
   type RedisStore,
   type RejectedValue,
   retryAfterMs,
+  SCAN_COUNT,
+  type TimedValue,
   type Versioned,
   type WindowCount,
   type WindowUse,
@@ -97,10 +99,7 @@ export class RedisCluster implements RedisStore {
     return answers?.flatMap((answer, place) => rejectedOf(answer as (number | string)[], place));
   }
 
-  async setMany(
-    values: [key: string, value: string | Buffer, ttlMs: number][],
-    onlyIfNone: boolean,
-  ): Promise<true | undefined> {
+  async setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined> {
     const answers = await this.#commands.send(
       values.map(([key, value, ttlMs]) => [
         key,
@@ -118,18 +117,14 @@ export class RedisCluster implements RedisStore {
   }
 
   /** Scans one master after the other; one that disappears meanwhile is skipped. */
-  async scan(
-    cursor: string,
-    pattern: string,
-    count: number,
-  ): Promise<[cursor: string, keys: string[]] | undefined> {
+  async scan(cursor: string, pattern: string): Promise<[cursor: string, keys: string[]] | undefined> {
     const [name = '', at = '0'] = cursor === '0' ? [] : cursor.split(' ');
     const masters = this.#masters.all.sort((one, other) => (one.name < other.name ? -1 : 1));
     const master = masters.find((each) => each.name >= name);
     if (!master) return masters.length === 0 ? undefined : ['0', []];
     const from = master.name === name ? at : '0';
     const found = await this.#call.call(master.breaker, () =>
-      this.#call.inTime(this.#masters.clientOf(master).scan(from, 'MATCH', pattern, 'COUNT', count)),
+      this.#call.inTime(this.#masters.clientOf(master).scan(from, 'MATCH', pattern, 'COUNT', SCAN_COUNT)),
     );
     if (!found) return undefined;
     if (found[0] !== '0') return [`${master.name} ${found[0]}`, found[1]];
