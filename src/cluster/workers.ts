@@ -113,11 +113,9 @@ export class Workers {
 
   /** Returns the metrics of all workers, ended ones included, and `own`. */
   async gather(own: () => Promise<object[][]>): Promise<string> {
-    const reports = [...this.#handles].map((handle) => {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      handle.reported.push(resolve);
-      return promise;
-    });
+    const reports = [...this.#handles].map(
+      ({ reported }) => new Promise<void>((resolve) => reported.push(resolve)),
+    );
     this.broadcast({ type: 'report metrics' });
     await Promise.race([Promise.all(reports), wait(REPORT_TIMEOUT_MS)]);
     const all = [...this.#handles].flatMap(({ metrics, defaultMetrics }) => [metrics, defaultMetrics]);
