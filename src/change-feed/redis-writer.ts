@@ -58,7 +58,8 @@ export class RedisWriter {
   readonly #stores: RedisStores;
   readonly #markerKey: string;
   readonly #term: string;
-  #writeMarker: string | null;
+  /** the last marker; null if Redis may lack a write */
+  writeMarker: string | null;
   #count = 0;
 
   /**
@@ -69,12 +70,7 @@ export class RedisWriter {
     this.#stores = stores;
     this.#markerKey = `${history}:${MARKER}`;
     this.#term = term;
-    this.#writeMarker = lastMarker;
-  }
-
-  /** Returns the last marker; null if Redis may lack a write. */
-  get writeMarker(): string | null {
-    return this.#writeMarker;
+    this.writeMarker = lastMarker;
   }
 
   useGeneration(generation: string): void {
@@ -85,7 +81,7 @@ export class RedisWriter {
   /** Writes the drained changes, or only a marker. */
   async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
     return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
-      this.#writeMarker = null;
+      this.writeMarker = null;
       return { suspect: 'it takes too long', lost: false, rejected: { hotels: NOTHING, keys: NOTHING } };
     });
   }
@@ -111,12 +107,12 @@ export class RedisWriter {
       this.#writeHotels(entries, changes),
       keys.length > 0 ? this.#stores.keys.fill(keys) : NOTHING,
     ]);
-    const expected = this.#writeMarker;
+    const expected = this.writeMarker;
     const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
     const kept = await this.#stores.redis.mark(this.#markerKey, isKept, left);
     const complete = taken !== undefined && keysTaken !== undefined;
     // a write that timed out says nothing about later ones
-    if (count === this.#count) this.#writeMarker = complete && kept !== undefined ? left : null;
+    if (count === this.#count) this.writeMarker = complete && kept !== undefined ? left : null;
     const rejected = { hotels: taken ?? NOTHING, keys: keysTaken ?? NOTHING };
     if (kept !== undefined && expected === null)
       return { suspect: 'it is not known what it missed', lost: true, rejected };
