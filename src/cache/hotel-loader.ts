@@ -3,12 +3,10 @@ import { LETTER, type Namespace } from '../hotels/namespace.ts';
 import type { HotelRepository } from '../hotels/repository.ts';
 import { monotonicMs } from '../lib/clock.ts';
 import { SingleFlight } from '../lib/single-flight.ts';
-import type { CountLookups } from './count-lookups.ts';
 import { FEED_DOWN_FRESH_MS } from './local-cache.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import type { RedisHotelCache } from './redis-hotel-cache.ts';
 
-/** Result of one query. */
 interface Loaded {
   byKey: Map<string, Entry>;
   beganMs: number;
@@ -21,6 +19,13 @@ interface Answers {
   /** beginning of the first query */
   beganMs: number;
 }
+
+/** Callback that counts looked-up keys by tier and result. */
+export type CountLookups = (
+  tier: 'redis' | 'postgres',
+  result: 'hit' | 'absent' | 'miss',
+  keys: number,
+) => void;
 
 export interface HotelLoaderOptions {
   origin: HotelRepository;

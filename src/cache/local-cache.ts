@@ -141,7 +141,6 @@ export class LocalCache {
     this.arena.put(bytes, readAtMs, readAtMs + REFRESH_MS * (0.5 + Math.random()), isFromRedis);
   }
 
-  /** Stores that no hotel has this key. */
   storeAbsent(namespace: Namespace, key: string, isFromRedis: boolean, readAtMs = monotonicMs()): void {
     this.arena.putAbsent(
       namespace,

@@ -54,7 +54,6 @@ export class RedisHotelCache {
     this.#entries.useGeneration(generation);
   }
 
-  /** Returns the prefix of the Redis keys of a namespace. */
   prefixOf(namespace: Namespace): string {
     return this.#prefix + LETTER[namespace];
   }

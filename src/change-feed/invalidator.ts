@@ -69,7 +69,6 @@ export class Invalidator {
     this.#poll = true;
   }
 
-  /** Records that this instance received a message. */
   received(message: FeedMessage): void {
     this.#term?.received(message);
   }

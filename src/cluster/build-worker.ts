@@ -1,7 +1,7 @@
 import { pagesOf } from '../api-docs/pages.ts';
 import { ApiKeyCache } from '../auth/api-key-cache.ts';
-import type { CountLookups } from '../cache/count-lookups.ts';
 import { HotIds } from '../cache/hot-ids.ts';
+import type { CountLookups } from '../cache/hotel-loader.ts';
 import { HotelReader } from '../cache/hotel-reader.ts';
 import { LocalCache } from '../cache/local-cache.ts';
 import { RecentChanges } from '../cache/recent-changes.ts';

@@ -7,7 +7,6 @@ import type { LeaseGrant, LeaseRequest } from '../rate-limit/rate-limit.ts';
 /** Data that a worker needs to open its port, with the state of the change feed. */
 export interface Start {
   type: 'start';
-  /** the history of the database */
   history: string;
   generation: string;
   /** false if changes may be missed */
@@ -34,7 +33,6 @@ export type ToWorker =
   | Start
   /** `receivedAtMs`: by `systemMs`, because a stalled process reads the message later */
   | { type: 'feed'; message: FeedMessage; receivedAtMs: number }
-  /** the change feed has reconnected */
   | { type: 'reconnected' }
   /** changes may have been missed */
   | { type: 'reset' }

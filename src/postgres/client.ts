@@ -230,7 +230,6 @@ export class Postgres {
     });
   }
 
-  /** Runs one query like `query` and returns its rows. */
   rows<Row>(text: string, parameters: unknown[], owner?: string, lane?: Lane): Promise<Row[]> {
     return this.query(
       (sql) => sql.unsafe<Row[] & object[]>(text, parameters as never[], { prepare: true }),

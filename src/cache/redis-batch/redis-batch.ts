@@ -6,7 +6,7 @@ import type { RedisStore } from '../../redis/store.ts';
 import { HASH_SEED } from '../../wasm/load.ts';
 import type { BatchLookup, Ids } from '../arena/batch-lookup.ts';
 import { writeKey } from '../arena/key-bytes.ts';
-import type { CountLookups } from '../count-lookups.ts';
+import type { CountLookups } from '../hotel-loader.ts';
 import type { LocalCache } from '../local-cache.ts';
 import type { PartialResponse } from '../partial-response.ts';
 import type { RecentChanges } from '../recent-changes.ts';

@@ -10,7 +10,6 @@ export const STORE_NEWER_SHA1 = hash('sha1', STORE_NEWER);
 /** Maximum number of concurrent commands of one call; more would make each wait beyond its deadline. */
 const COMMANDS_AT_ONCE = 1_000;
 
-/** A key and the command for it. */
 type Command = [key: string, name: string, ...args: (string | number | Buffer)[]];
 
 /** Sends commands for many keys at once, each to the node that has its key. */

@@ -1,6 +1,5 @@
 import slotOf from 'cluster-key-slot';
 
-/** Place of one marker. */
 interface WriteMarker {
   slot: number;
   /** a key that hashes to the slot */
