@@ -12,10 +12,8 @@ import {
 
 /** Prefix of a pointer; the hotel's id follows. */
 const POINTER_PREFIX = '>';
-const POINTER_PREFIX_BYTE = 0x3e;
 /** Value of a pointer while no hotel has the key. */
 const NO_HOTEL = '-';
-const NO_HOTEL_BYTE = 0x2d;
 /** Twice the maximum time of a load: later, no load from before the change can arrive. */
 const TOMBSTONE_TTL_MS = 120_000;
 /** Number of keys removed by one command. */
@@ -63,12 +61,11 @@ export class RedisHotelCache {
     const values = await this.#redis.readMany(keys, this.prefixOf(namespace));
     if (values === undefined) return new Array(keys.length).fill(undefined);
     const invalid: string[] = [];
-    const { bytes } = values;
     const ids = keys.map((key, i) => {
-      if (values.isNull(i)) return undefined;
-      const [start, end] = [values.start(i), values.end(i)];
-      if (bytes[start] === POINTER_PREFIX_BYTE) return bytes.toString('utf8', start + 1, end);
-      if (bytes[start] === NO_HOTEL_BYTE && end === start + 1) return null;
+      const value = values.value(i)?.toString();
+      if (value === undefined) return undefined;
+      if (value.startsWith(POINTER_PREFIX)) return value.slice(POINTER_PREFIX.length);
+      if (value === NO_HOTEL) return null;
       this.#options.onInvalidValue();
       invalid.push(key);
       return undefined;
