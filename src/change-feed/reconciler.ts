@@ -16,14 +16,6 @@ const STEP_MS = 1_000;
 /** Number of recent changes that a step compares once more. */
 const MAX_RECENT = 500;
 
-/** Values in Redis for the keys of a step, and the next cursor. */
-interface Sample {
-  hotelCursor: string;
-  keyCursor: string;
-  hotels: Map<string, Entry>;
-  keys: Map<string, VersionedKey>;
-}
-
 /**
  * Compares Redis with PostgreSQL key by key, to find changes past the triggers. A value missing in Redis may be on
  * its way, so it counts as wrong only if the next step finds the same.
@@ -83,7 +75,8 @@ export class Reconciler {
     return { entries, keys, replaced };
   }
 
-  async #readSample(): Promise<Sample | undefined> {
+  /** Reads the values in Redis for the keys of a step, and the next cursors. */
+  async #readSample() {
     const { hotels, keys } = this.#stores;
     const [ofHotels, ofKeys] = await Promise.all([
       hotels.scan(this.#hotelCursor),
