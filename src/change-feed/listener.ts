@@ -138,10 +138,10 @@ export class Listener {
   /** Returns true after a stall of this process. The connection is then reopened, and its messages are ignored. */
   #stalled(): boolean {
     const nowMs = monotonicMs();
-    const hasStalled = nowMs - this.#clockCheckedAtMs > STALL_MS;
-    this.#clockCheckedAtMs = Math.max(this.#clockCheckedAtMs, hasStalled ? nowMs : -Infinity);
-    if (hasStalled) this.reopen();
-    return hasStalled;
+    if (nowMs - this.#clockCheckedAtMs <= STALL_MS) return false;
+    this.#clockCheckedAtMs = nowMs;
+    this.reopen();
+    return true;
   }
 
   #follow(position: HistoryPosition): void {
