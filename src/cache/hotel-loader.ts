@@ -66,10 +66,7 @@ export class HotelLoader {
     if (outdated.length === 0) return answers;
     const again = await this.#join(namespace, outdated, owner);
     const byKey = new Map(outdated.map((key, i) => [key, again.hotels[i]!]));
-    const hotels = found.map((entry, i) => {
-      const fresh = byKey.get(keys[i]!);
-      return fresh === undefined ? entry : fresh;
-    });
+    const hotels = keys.map((key, i) => (byKey.has(key) ? byKey.get(key)! : found[i]!));
     return { hotels, beganMs };
   }
 

@@ -8,7 +8,8 @@ const MAX_KEPT = 500_000;
  * whether a cached version is outdated.
  */
 export class RecentChanges {
-  #position = 0;
+  /** position to take at the start of a load */
+  position = 0;
   /** loads that began before this position must not be stored */
   #floor = 0;
   #current = new Map<string, { position: number; version: number }>();
@@ -16,11 +17,6 @@ export class RecentChanges {
   /** position of the last change before the current half */
   #currentFrom = 0;
   #rotateAtMs = performance.now() + KEEP_MS;
-
-  /** Position to take at the start of a load. */
-  get position(): number {
-    return this.#position;
-  }
 
   get size(): number {
     return this.#current.size + this.#previous.size;
@@ -31,7 +27,7 @@ export class RecentChanges {
     if (this.#current.size >= MAX_KEPT / 2) this.#rotate();
     else this.forgetOld();
     const known = this.#find(key)?.version ?? 0;
-    this.#current.set(key, { position: ++this.#position, version: Math.max(version, known) });
+    this.#current.set(key, { position: ++this.position, version: Math.max(version, known) });
   }
 
   /** Drops changes older than the minimum time; must be called regularly. */
@@ -41,7 +37,7 @@ export class RecentChanges {
 
   /** Notes that anything may have changed. */
   noteAll(): void {
-    this.#floor = ++this.#position;
+    this.#floor = ++this.position;
   }
 
   /** Drops all changes, because their versions are no longer valid. Loads that began before must not be stored. */
@@ -68,7 +64,7 @@ export class RecentChanges {
 
   #rotate(): void {
     this.#floor = Math.max(this.#floor, this.#currentFrom);
-    this.#currentFrom = this.#position;
+    this.#currentFrom = this.position;
     this.#previous = this.#current;
     this.#current = new Map();
     this.#rotateAtMs = performance.now() + KEEP_MS;

@@ -37,16 +37,15 @@ export function mainThreadOf(pid: number): MainThread | undefined {
 /** Distinguishes a busy worker that does not report from a frozen one. */
 export class LivenessWatch {
   /** time of the last report */
-  #sinceMs: number;
+  #sinceMs = 0;
   /** last time at which the worker was known to make progress */
-  #busyAtMs: number;
+  #busyAtMs = 0;
   /** state at the first check of this silence and at the last one */
   #first: MainThread | undefined;
   #last: MainThread | undefined;
 
   constructor(nowMs: number) {
-    this.#sinceMs = nowMs;
-    this.#busyAtMs = nowMs;
+    this.reset(nowMs);
   }
 
   /** Records a report, or that one may have been missed. */

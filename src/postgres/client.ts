@@ -350,14 +350,12 @@ export class Postgres {
 
   async #ping(): Promise<void> {
     this.#pinging = true;
-    try {
-      completed(await PROBE(this.#sql));
-      this.#answered();
-    } catch {
-      // the running queries decide
-    } finally {
-      this.#pinging = false;
-    }
+    // after a failure the running queries decide
+    await PROBE(this.#sql)
+      .then(completed)
+      .then(() => this.#answered())
+      .catch(() => {});
+    this.#pinging = false;
   }
 
   /**
