@@ -15,7 +15,6 @@ return {
   read('stats', 'evicted_keys'),
 }`;
 
-/** Result of the script. */
 export type MarkerReply = [found: string | null, run: string, history: string, evicted: string];
 
 interface OwnMarker {

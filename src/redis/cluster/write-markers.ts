@@ -7,7 +7,6 @@ interface WriteMarker {
   master: string | undefined;
 }
 
-/** Markers to be left together. */
 interface Marking {
   marks: WriteMarker[];
   masters: string[];
