@@ -1,7 +1,8 @@
-import { beforeAll, describe, it, type TestContext } from 'vitest';
+import { beforeAll, describe, it } from 'vitest';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import { afterDetection, type Fault, type FaultScenario } from './fault-scenario.ts';
+import { outagesOf } from './outages.ts';
 import { countOutcomes, failures } from './outcome-counts.ts';
 import { Fixture } from './service-fixture.ts';
 
@@ -35,27 +36,21 @@ function localOnly(scenario: FaultScenario): FaultResult {
   });
 }
 
-const bothAre = async (context: TestContext, fault: Fault): Promise<FaultScenario> => {
-  const prepare = () => fixture.inWorkers();
-  return survive(context, fixture, { ...fault, prepare, dependency: 'postgres' }, localOnly);
-};
-
 describe('cached hotels are served, and other requests rejected at once, while Redis and PostgreSQL', () => {
-  it('are killed', (context) =>
-    bothAre(context, {
-      name: 'both killed, restarted',
-      shortMs: 2_000,
+  it.for([
+    ['are killed', 'both killed, restarted', 2_000, 'killed'],
+    ['are frozen', 'both frozen', 2_500, 'frozen'],
+  ] as const)('%s', ([, name, shortMs, outage], context) => {
+    const both = [fixture.redis, fixture.postgres].map((server) => outagesOf(server)[outage]);
+    const fault: Fault = {
+      name,
+      shortMs,
       longMs: 30_000,
-      begin: () => Promise.all([fixture.redis.server.kill(), fixture.postgres.server.kill()]),
-      end: () => Promise.all([fixture.redis.server.restart(), fixture.postgres.server.restart()]),
-    }));
-
-  it('are frozen', (context) =>
-    bothAre(context, {
-      name: 'both frozen',
-      shortMs: 2_500,
-      longMs: 30_000,
-      begin: () => Promise.all([fixture.redis.server.freeze(), fixture.postgres.server.freeze()]),
-      end: () => Promise.all([fixture.redis.server.thaw(), fixture.postgres.server.thaw()]),
-    }));
+      prepare: () => fixture.inWorkers(),
+      begin: () => Promise.all(both.map(({ begin }) => begin())),
+      end: () => Promise.all(both.map(({ end }) => end())),
+      dependency: 'postgres',
+    };
+    return survive(context, fixture, fault, localOnly);
+  });
 });

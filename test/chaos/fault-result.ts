@@ -46,13 +46,13 @@ export async function survive(
   fixture: Fixture,
   fault: Fault,
   check: (scenario: FaultScenario) => FaultResult,
-): Promise<FaultScenario> {
+): Promise<void> {
   const scenario = await run(fixture, fault);
   addResult(context, 'faults', fault.name, measuredOf(scenario));
   const { failed, rejected, slow } = check(scenario);
   const stalled = scenario.loadLateMs > STALL_MS;
   const said = checksTimes ? [...failed, ...rejected, ...slow] : [...failed, ...(stalled ? [] : rejected)];
-  if (said.length === 0) return scenario;
+  if (said.length === 0) return;
   const announced = [
     ...said,
     `the load was late by ${ms(scenario.loadLateMs)}`,

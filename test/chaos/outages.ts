@@ -11,6 +11,16 @@ export interface Outage {
   end: () => unknown;
 }
 
+/** Returns the outages of a server behind a proxy. */
+export const outagesOf = ({ server, proxy }: Pick<Fixture['redis'], 'server' | 'proxy'>) => ({
+  frozen: { begin: () => server.freeze(), end: () => server.thaw() },
+  killed: { begin: () => server.kill(), end: () => server.restart() },
+  slow: { begin: () => proxy.delay(200), end: () => proxy.heal() },
+  blackHole: { begin: () => proxy.blackout(), end: () => proxy.heal() },
+  halfOpen: { begin: () => proxy.halfOpen(), end: () => {} },
+  reset: { begin: () => proxy.reset(), end: () => {} },
+});
+
 /** Returns every kind of outage; `random` selects the workers. */
 export function everyOutage({ redis, postgres, service }: Fixture, random: () => number): Outage[] {
   const started = () => service.logs().filter((line) => line.includes('"worker started"')).length;
@@ -23,55 +33,20 @@ export function everyOutage({ redis, postgres, service }: Fixture, random: () =>
   const replaced = async () => {
     while (started() <= startedBefore) await sleep(10);
   };
-  const nothing = () => {};
+  const [ofRedis, ofPostgres] = [outagesOf(redis), outagesOf(postgres)];
   return [
-    {
-      name: 'Redis frozen',
-      unavailable: 'redis',
-      begin: () => redis.server.freeze(),
-      end: () => redis.server.thaw(),
-    },
-    {
-      name: 'PostgreSQL frozen',
-      unavailable: 'postgres',
-      begin: () => postgres.server.freeze(),
-      end: () => postgres.server.thaw(),
-    },
-    {
-      name: 'Redis killed',
-      unavailable: 'redis',
-      begin: () => redis.server.kill(),
-      end: () => redis.server.restart(),
-    },
-    {
-      name: 'PostgreSQL killed',
-      unavailable: 'postgres',
-      begin: () => postgres.server.kill(),
-      end: () => postgres.server.restart(),
-    },
+    { name: 'Redis frozen', unavailable: 'redis', ...ofRedis.frozen },
+    { name: 'PostgreSQL frozen', unavailable: 'postgres', ...ofPostgres.frozen },
+    { name: 'Redis killed', unavailable: 'redis', ...ofRedis.killed },
+    { name: 'PostgreSQL killed', unavailable: 'postgres', ...ofPostgres.killed },
     { name: 'worker killed', unavailable: 'worker', begin: signalled('SIGKILL'), end: replaced },
-    {
-      name: 'Redis +200 ms',
-      unavailable: 'redis',
-      begin: () => redis.proxy.delay(200),
-      end: () => redis.proxy.heal(),
-    },
-    {
-      name: 'PostgreSQL black hole',
-      unavailable: 'postgres',
-      begin: () => postgres.proxy.blackout(),
-      end: () => postgres.proxy.heal(),
-    },
-    { name: 'Redis half-open', unavailable: 'redis', begin: () => redis.proxy.halfOpen(), end: nothing },
-    {
-      name: 'PostgreSQL half-open',
-      unavailable: 'postgres',
-      begin: () => postgres.proxy.halfOpen(),
-      end: nothing,
-    },
+    { name: 'Redis +200 ms', unavailable: 'redis', ...ofRedis.slow },
+    { name: 'PostgreSQL black hole', unavailable: 'postgres', ...ofPostgres.blackHole },
+    { name: 'Redis half-open', unavailable: 'redis', ...ofRedis.halfOpen },
+    { name: 'PostgreSQL half-open', unavailable: 'postgres', ...ofPostgres.halfOpen },
     { name: 'worker frozen', unavailable: 'worker', begin: signalled('SIGSTOP'), end: replaced },
-    { name: 'Redis reset', unavailable: 'redis', begin: () => redis.proxy.reset(), end: nothing },
-    { name: 'PostgreSQL reset', unavailable: 'postgres', begin: () => postgres.proxy.reset(), end: nothing },
-    { name: 'Redis emptied', unavailable: 'redis', begin: () => redis.client.flushall(), end: nothing },
+    { name: 'Redis reset', unavailable: 'redis', ...ofRedis.reset },
+    { name: 'PostgreSQL reset', unavailable: 'postgres', ...ofPostgres.reset },
+    { name: 'Redis emptied', unavailable: 'redis', begin: () => redis.client.flushall(), end: () => {} },
   ];
 }

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import { afterDetection, type Fault, type FaultScenario } from './fault-scenario.ts';
+import { outagesOf } from './outages.ts';
 import { countOutcomes, failures } from './outcome-counts.ts';
 import { Fixture } from './service-fixture.ts';
 
@@ -79,7 +80,7 @@ const postgresIs = async (
   context: TestContext,
   fault: Omit<Fault, 'dependency'>,
   check: Check = cachedOrRejected,
-): Promise<FaultScenario> => {
+): Promise<void> => {
   const prepare = async () => {
     // after the fault before it, the feed may take 3.5 s to come back
     await expect.poll(() => fixture.service.metric('hotel_api_change_feed_up')).toBe(WORKERS);
@@ -93,45 +94,25 @@ const terminateAll = (sql: Sql) => sql`
   select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'hotel-api %'`;
 
 describe('cached hotels are served, and other requests rejected at once, while PostgreSQL', () => {
-  it('is frozen', (context) =>
-    postgresIs(context, {
-      name: 'PostgreSQL frozen',
-      shortMs: 2_000,
-      longMs: 5_000,
-      begin: () => fixture.postgres.server.freeze(),
-      end: () => fixture.postgres.server.thaw(),
-    }));
-
-  it('is killed and restarted', (context) =>
-    postgresIs(context, {
-      name: 'PostgreSQL killed, restarted',
-      shortMs: 2_000,
-      longMs: 10_000,
-      begin: () => fixture.postgres.server.kill(),
-      end: () => fixture.postgres.server.restart(),
-    }));
-
-  it('has lost the far end of every connection', (context) =>
-    postgresIs(
-      context,
-      {
-        name: 'PostgreSQL half-open: every connection dead, new ones good',
-        shortMs: 2_000,
-        longMs: 5_000,
-        begin: () => fixture.postgres.proxy.halfOpen(),
-        end: () => {},
-      },
-      orLate(cachedServed),
-    ));
-
-  it('is unreachable: connections stay open and no byte passes', (context) =>
-    postgresIs(context, {
-      name: 'PostgreSQL half-open: black hole',
-      shortMs: 2_000,
-      longMs: 5_000,
-      begin: () => fixture.postgres.proxy.blackout(),
-      end: () => fixture.postgres.proxy.heal(),
-    }));
+  it.for([
+    ['is frozen', 'PostgreSQL frozen', 5_000, 'frozen'],
+    ['is killed and restarted', 'PostgreSQL killed, restarted', 10_000, 'killed'],
+    [
+      'has lost the far end of every connection',
+      'PostgreSQL half-open: every connection dead, new ones good',
+      5_000,
+      'halfOpen',
+    ],
+    [
+      'is unreachable: connections stay open and no byte passes',
+      'PostgreSQL half-open: black hole',
+      5_000,
+      'blackHole',
+    ],
+  ] as const)('%s', ([, name, longMs, outage], context) => {
+    const fault = { name, shortMs: 2_000, longMs, ...outagesOf(fixture.postgres)[outage] };
+    return postgresIs(context, fault, outage === 'halfOpen' ? orLate(cachedServed) : cachedOrRejected);
+  });
 
   it('has its backends terminated every second', (context) => {
     let terminating: NodeJS.Timeout;

@@ -5,6 +5,7 @@ import { readPosition } from '../../src/change-feed/history.ts';
 import { needs } from '../support/needs.ts';
 import { decision, type FaultResult, survive } from './fault-result.ts';
 import type { Fault, FaultScenario } from './fault-scenario.ts';
+import { outagesOf } from './outages.ts';
 import { countOutcomes, failures } from './outcome-counts.ts';
 import { Fixture } from './service-fixture.ts';
 
@@ -32,58 +33,35 @@ function expectUnaffected({ during, all, usedAgainMs }: FaultScenario): FaultRes
   });
 }
 
-const redisIs = (context: TestContext, fault: Omit<Fault, 'dependency'>): Promise<FaultScenario> =>
+const redisIs = (context: TestContext, fault: Omit<Fault, 'dependency'>): Promise<void> =>
   survive(context, fixture, { ...fault, dependency: 'redis' }, expectUnaffected);
 
 describe('no request fails while Redis', () => {
-  it('is frozen', (context) =>
-    redisIs(context, {
-      name: 'Redis frozen',
-      shortMs: 1_200,
-      longMs: 5_000,
-      begin: () => fixture.redis.server.freeze(),
-      end: () => fixture.redis.server.thaw(),
-    }));
-
-  it('is killed and restarts empty', (context) =>
-    redisIs(context, {
-      name: 'Redis killed, restarted empty',
-      shortMs: 800,
-      longMs: 10_000,
-      begin: () => fixture.redis.server.kill(),
-      end: () => fixture.redis.server.restart(),
-    }));
-
-  it('replies 200 ms later', (context) =>
-    redisIs(context, {
-      name: 'Redis +200 ms',
-      shortMs: 1_000,
-      longMs: 5_000,
-      begin: () => fixture.redis.proxy.delay(200),
-      end: () => fixture.redis.proxy.heal(),
-    }));
-
-  it('has lost the far end of every connection', (context) =>
-    redisIs(context, {
-      name: 'Redis half-open: every connection dead, new ones good',
+  it.for([
+    ['is frozen', 'Redis frozen', 1_200, 5_000, 'frozen'],
+    ['is killed and restarts empty', 'Redis killed, restarted empty', 800, 10_000, 'killed'],
+    ['replies 200 ms later', 'Redis +200 ms', 1_000, 5_000, 'slow'],
+    [
+      'has lost the far end of every connection',
+      'Redis half-open: every connection dead, new ones good',
       // in less time the invalidator, which sends few commands, would not open its circuit breaker
-      shortMs: 3_000,
-      longMs: 5_000,
-      begin: () => fixture.redis.proxy.halfOpen(),
-      end: () => {},
-    }));
+      3_000,
+      5_000,
+      'halfOpen',
+    ],
+    [
+      'is unreachable: connections stay open and no byte passes',
+      'Redis half-open: black hole',
+      1_500,
+      5_000,
+      'blackHole',
+    ],
+  ] as const)('%s', ([, name, shortMs, longMs, outage], context) =>
+    redisIs(context, { name, shortMs, longMs, ...outagesOf(fixture.redis)[outage] }),
+  );
 
-  it('is unreachable: connections stay open and no byte passes', (context) =>
+  it('has its connections reset every 200 ms', (context) =>
     redisIs(context, {
-      name: 'Redis half-open: black hole',
-      shortMs: 1_500,
-      longMs: 5_000,
-      begin: () => fixture.redis.proxy.blackout(),
-      end: () => fixture.redis.proxy.heal(),
-    }));
-
-  it('has its connections reset every 200 ms', (context) => {
-    return redisIs(context, {
       name: 'Redis: RST every 200 ms',
       shortMs: 1_000,
       longMs: 5_000,
@@ -91,8 +69,7 @@ describe('no request fails while Redis', () => {
         repeating = setInterval(() => fixture.redis.proxy.reset(), 200);
       },
       end: () => clearInterval(repeating),
-    });
-  });
+    }));
 
   it('restarts from a snapshot and replies LOADING meanwhile', (context) =>
     redisIs(context, {
