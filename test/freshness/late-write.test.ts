@@ -1,46 +1,33 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Sql } from 'postgres';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { RedisKeyCache } from '../../src/auth/redis-key-cache.ts';
-import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
+import { beforeAll, expect, it } from 'vitest';
 import { MAX_READ_AGE_MS } from '../../src/change-feed/conflicts.ts';
-import { NOTHING_RECEIVED } from '../../src/change-feed/history.fixture.ts';
 import { readPosition } from '../../src/change-feed/history.ts';
-import { Term } from '../../src/change-feed/term.ts';
+import type { Term } from '../../src/change-feed/term.ts';
 import { readEntry } from '../../src/hotels/entry.ts';
-import { MacSecret } from '../../src/lib/mac.ts';
-import { Events } from '../../src/observability/events.ts';
-import { openLog } from '../../src/observability/log.ts';
-import { Metrics } from '../../src/observability/metrics.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
-import { Redis } from '../../src/redis/client.ts';
+import { closeAtEnd } from '../support/cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
+import { untilBlocked } from '../support/postgres-client.ts';
+import { beginTerm, openStores } from '../support/terms.ts';
 
 await needs('redis');
 
-const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
-
 let database: FreshDatabase;
 let redisDatabase: FreshRedis;
-const sessions: Sql[] = [];
-const clients: Redis[] = [];
 
 beforeAll(async () => {
   [database, redisDatabase] = await Promise.all([freshDatabase(), freshRedis()]);
 });
-afterAll(async () => {
-  for (const redis of clients) redis.close();
-  for (const session of sessions) await session.end({ timeout: 0 });
-});
 
 /** Begins a term after the marker in Redis. It waits for `drained` after it has read changes. */
 async function begin(drained: () => Promise<void>): Promise<Term> {
-  const redis = new Redis(redisDatabase.url, 500, () => {});
-  clients.push(redis);
-  await redis.connected(1_000);
+  const stores = await openStores(redisDatabase.url);
   const sql = openDatabase(database.url, 1, { kind: 'invalidate', onClose: () => {} });
-  sessions.push(sql);
+  closeAtEnd('connections of a term', async () => {
+    stores.redis.close();
+    await sql.end({ timeout: 0 });
+  });
   const unsafe = (text: string, ...rest: never[]) => {
     const query = sql.unsafe(text, ...rest);
     if (!text.includes('hotel_api_drain')) return query;
@@ -55,18 +42,7 @@ async function begin(drained: () => Promise<void>): Promise<Term> {
     get: (target, name) => (name === 'unsafe' ? unsafe : Reflect.get(target, name)),
   });
   const [marker] = await redisDatabase.client.keys('*:marker');
-  return Term.begin(
-    session,
-    {
-      redis,
-      hotels: new RedisHotelCache(redis, SHARING),
-      keys: new RedisKeyCache(redis, SHARING, new MacSecret()),
-    },
-    marker === undefined ? null : await redisDatabase.client.get(marker),
-    NOTHING_RECEIVED,
-    new Metrics(),
-    new Events(openLog('silent', 'test')),
-  );
+  return beginTerm(session, stores, marker === undefined ? null : await redisDatabase.client.get(marker));
 }
 
 async function nameInRedis(): Promise<string | undefined> {
@@ -93,11 +69,9 @@ it('a term that continues after a stop does not store a deletion over a later ro
   const [remover, inserter] = await Promise.all([sql.reserve(), sql.reserve()]);
   const change = `update hotels set name = 'v2' where id = 'h1'`;
   await remover.unsafe(`begin; ${change}`).simple();
-  const [{ pid }] = await inserter<[{ pid: number }]>`select pg_backend_pid() as pid`;
   const inserted = inserter.unsafe(`begin; insert into hotels (id, name) values ('h1', 'v3')`).simple();
   inserted.catch(() => {});
-  const waiting = async () => (await sql`select from pg_locks where pid = ${pid} and not granted`).length;
-  await expect.poll(waiting).toBe(1);
+  await untilBlocked(sql);
   await remover.unsafe(`${change}; delete from hotels where id = 'h1'; commit`).simple();
   await inserted;
   remover.release();

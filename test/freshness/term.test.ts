@@ -1,30 +1,21 @@
 import type { Sql } from 'postgres';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
-import { RedisKeyCache } from '../../src/auth/redis-key-cache.ts';
 import { hotel } from '../../src/cache/arena/arena.fixture.ts';
-import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
-import { NOTHING_RECEIVED } from '../../src/change-feed/history.fixture.ts';
 import { readPosition } from '../../src/change-feed/history.ts';
 import { Reconciler } from '../../src/change-feed/reconciler.ts';
-import type { RedisStores } from '../../src/change-feed/redis-writer.ts';
-import { Term } from '../../src/change-feed/term.ts';
-import { MacSecret } from '../../src/lib/mac.ts';
-import { Events } from '../../src/observability/events.ts';
-import { openLog } from '../../src/observability/log.ts';
+import type { Term } from '../../src/change-feed/term.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
-import { Redis } from '../../src/redis/client.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from '../support/database.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
+import { untilBlocked } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
+import { beginTerm, openStores, type TermStores } from '../support/terms.ts';
 
 await needs('redis');
 
-const SHARING = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
-/** Opens a session as the primary does for the invalidator. */
-const REDIS_TIMEOUT_MS = 500;
 /** Larger than any version in the table. */
 const TOO_LARGE_VERSION = 2 ** 51;
 
@@ -32,7 +23,7 @@ let database: FreshDatabase;
 let redisDatabase: FreshRedis;
 let toRedis: FaultProxy & { url: string };
 let session: Sql;
-let stores: RedisStores & { redis: Redis };
+let stores: TermStores;
 let term: Term;
 let id: string;
 let n = 0;
@@ -43,22 +34,9 @@ beforeAll(async () => {
 });
 /** Begins a term on a session like that of the invalidator, which has announced a hotel. */
 beforeEach(async () => {
-  const redis = new Redis(toRedis.url, REDIS_TIMEOUT_MS, () => {});
-  await redis.connected(1_000);
-  stores = {
-    redis,
-    hotels: new RedisHotelCache(redis, SHARING),
-    keys: new RedisKeyCache(redis, SHARING, new MacSecret()),
-  };
+  stores = await openStores(toRedis.url);
   session = openSession();
-  term = await Term.begin(
-    session,
-    stores,
-    null,
-    NOTHING_RECEIVED,
-    new Metrics(),
-    new Events(openLog('silent', 'test')),
-  );
+  term = await beginTerm(session, stores, null);
   id = `h${++n}`;
   await database.sql`insert into hotels (id, name) values (${id}, 'v1')`;
   expect(await term.deliver()).toBe(1);
@@ -69,6 +47,7 @@ afterEach(async () => {
   await session.end();
 });
 
+/** Opens a session as the primary does for the invalidator. */
 const openSession = () => openDatabase(database.url, 1, { kind: 'invalidate', onClose: () => {} });
 const backend = async () => (await session`select pg_backend_pid() as pid`)[0]!.pid;
 const generation = async () => (await readPosition(database.sql)).generation;
@@ -142,12 +121,9 @@ describe('a change before a TRUNCATE that waits for another session', () => {
     await reader.unsafe(`begin; lock table ${table} in access share mode`).simple();
     await writer`begin`;
     await write(writer);
-    const [{ pid }] = await truncating<[{ pid: number }]>`select pg_backend_pid() as pid`;
     const truncated = truncating.unsafe(`begin; truncate ${table}; rollback`).simple();
     truncated.catch(() => {});
-    const waits = async () =>
-      (await database.sql`select from pg_locks where pid = ${pid} and not granted`).length;
-    await expect.poll(waits).toBe(1);
+    await untilBlocked(database.sql);
     await writer`commit`;
     try {
       await run();
@@ -235,15 +211,7 @@ describe('a term that ends between its write to Redis and its commit', () => {
     session = openSession();
     return announced;
   }
-  const follow = (announced: string) =>
-    Term.begin(
-      session,
-      stores,
-      announced,
-      NOTHING_RECEIVED,
-      new Metrics(),
-      new Events(openLog('silent', 'test')),
-    );
+  const follow = (announced: string) => beginTerm(session, stores, announced);
 
   it('is followed by one that accepts the content of Redis as complete, and announces the change', async () => {
     const before = await generation();
@@ -290,21 +258,10 @@ describe('a term that ends while it replaces values in Redis', () => {
       await database.sql`select pg_terminate_backend(${pid}, 60000)`;
       await database.sql`update hotels set name = 'v3' where id = ${id}`;
       const later = openSession();
-      const redis = new Redis(redisDatabase.url, REDIS_TIMEOUT_MS, () => {});
-      await redis.connected(1_000);
-      const hotels = new RedisHotelCache(redis, SHARING);
-      const keys = new RedisKeyCache(redis, SHARING, new MacSecret());
-      const events = new Events(openLog('silent', 'test'));
-      const next = await Term.begin(
-        later,
-        { redis, hotels, keys },
-        announced,
-        NOTHING_RECEIVED,
-        new Metrics(),
-        events,
-      );
+      const ownStores = await openStores(redisDatabase.url);
+      const next = await beginTerm(later, ownStores, announced);
       while ((await next.deliver()) > 0);
-      redis.close();
+      ownStores.redis.close();
       await later.end();
       expect(await nameHeld()).toContain('"name":"v3"');
     });
@@ -321,10 +278,7 @@ it('a term prunes the change log and continues', async () => {
   // the first pruning is due immediately
   const random = vi.spyOn(Math, 'random').mockReturnValue(0);
   const metrics = new Metrics();
-  const events = new Events(openLog('silent', 'test'));
-  const pruning = await Term.begin(session, stores, null, NOTHING_RECEIVED, metrics, events).finally(() =>
-    random.mockRestore(),
-  );
+  const pruning = await beginTerm(session, stores, null, metrics).finally(() => random.mockRestore());
   await database.sql`update hotel_api_change_log set changed_at = now() - interval '32 days'`;
   const { count } = await database.sql`select from hotel_api_change_log`;
   expect(count).toBeGreaterThan(0);

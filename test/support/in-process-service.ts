@@ -1,19 +1,16 @@
 import postgres, { type Sql } from 'postgres';
 import { ApiKeyCache } from '../../src/auth/api-key-cache.ts';
-import { RedisKeyCache } from '../../src/auth/redis-key-cache.ts';
 import { HotelReader } from '../../src/cache/hotel-reader.ts';
 import { LocalCache } from '../../src/cache/local-cache.ts';
 import { RecentChanges } from '../../src/cache/recent-changes.ts';
-import { RedisHotelCache } from '../../src/cache/redis-hotel-cache.ts';
 import { FeedApplier } from '../../src/change-feed/feed-applier.ts';
 import { FeedStatus } from '../../src/change-feed/feed-status.ts';
-import { NOTHING_RECEIVED } from '../../src/change-feed/history.fixture.ts';
 import { readPosition } from '../../src/change-feed/history.ts';
 import type { FeedMessage } from '../../src/change-feed/messages.ts';
 import { readPayload } from '../../src/change-feed/payload.ts';
 import { Reconciler } from '../../src/change-feed/reconciler.ts';
-import type { Corrections, RedisStores } from '../../src/change-feed/redis-writer.ts';
-import { FEED_CHANNEL, Term } from '../../src/change-feed/term.ts';
+import type { Corrections } from '../../src/change-feed/redis-writer.ts';
+import { FEED_CHANNEL, type Term } from '../../src/change-feed/term.ts';
 import { PositionWatch } from '../../src/changes/position-watch.ts';
 import { Collections } from '../../src/collections/collections.ts';
 import { CollectionRepository } from '../../src/collections/repository.ts';
@@ -23,13 +20,12 @@ import { PageIndex } from '../../src/hotels/page-index.ts';
 import { HotelRepository } from '../../src/hotels/repository.ts';
 import { monotonicMs } from '../../src/lib/clock.ts';
 import { MacSecret } from '../../src/lib/mac.ts';
-import { Events } from '../../src/observability/events.ts';
-import { openLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { FeedSilence } from '../../src/postgres/feed-silence.ts';
 import { Redis } from '../../src/redis/client.ts';
 import { closeAtEnd } from './cleanup.ts';
 import { type FreshDatabase, type FreshRedis, freshDatabase, freshRedis } from './database.ts';
+import { beginTerm, REDIS_CACHE_OPTIONS, storesOf, type TermStores } from './terms.ts';
 
 /** Timeout of `until`, which normally takes moments. */
 const UNTIL_MS = 20_000;
@@ -38,7 +34,6 @@ const COMPARE_STEPS = 6;
 /** Secret of the values of keys in Redis. */
 const KEY_SECRET = new MacSecret();
 const METRICS = new Metrics();
-const REDIS_CACHE_OPTIONS = { ttlMs: 600_000, absentTtlMs: 60_000, onInvalidValue: () => {} };
 
 /** Point at which work waits while it is closed. */
 class SyncPoint {
@@ -81,8 +76,7 @@ export class InProcessWorker {
   readonly #feedStatus = new FeedStatus(this.#feedSilence);
 
   constructor(sql: Sql, redis: Redis, generation: string) {
-    const redisCache = new RedisHotelCache(redis, REDIS_CACHE_OPTIONS);
-    const redisKeys = new RedisKeyCache(redis, REDIS_CACHE_OPTIONS, KEY_SECRET);
+    const { hotels: redisCache, keys: redisKeys } = storesOf(redis, KEY_SECRET);
     hold(redisCache, ['fill', 'rememberAbsent'], this.beforeFill);
     hold(redisKeys, ['fill', 'rememberUnknown'], this.beforeFill);
     const query = async <T>(run: (sql: Sql) => Promise<T>): Promise<T> => {
@@ -186,11 +180,6 @@ interface CompetingInvalidator {
   disconnect(): Promise<void>;
 }
 
-const EVENTS = new Events(openLog('silent', 'test'));
-const storesOf = (redis: Redis) => ({
-  hotels: new RedisHotelCache(redis, REDIS_CACHE_OPTIONS),
-  keys: new RedisKeyCache(redis, REDIS_CACHE_OPTIONS, KEY_SECRET),
-});
 const nameOf = (entry: Entry): string => JSON.parse(entry.body('full').toString()).name;
 
 /** PostgreSQL, Redis, an invalidator that works step by step, and the caches of two workers, in this process. */
@@ -201,8 +190,7 @@ export class InProcessService {
   readonly workers: InProcessWorker[] = [];
   /** messages that the invalidator announced and no worker has received */
   readonly announced: FeedMessage[] = [];
-  readonly #redis: Redis;
-  readonly #stores: RedisStores;
+  readonly #stores: TermStores;
   readonly #term: Term;
   #competitors: Sql | undefined;
   #competitorClosed = Promise.withResolvers<void>();
@@ -213,17 +201,11 @@ export class InProcessService {
   #synced = 0;
   #arrived = Promise.withResolvers<void>();
 
-  private constructor(
-    database: FreshDatabase,
-    redisDatabase: FreshRedis,
-    redisStores: RedisStores & { redis: Redis },
-    term: Term,
-  ) {
+  private constructor(database: FreshDatabase, redisDatabase: FreshRedis, stores: TermStores, term: Term) {
     this.sql = database.sql;
     this.database = database;
     this.redisDatabase = redisDatabase;
-    this.#redis = redisStores.redis;
-    this.#stores = redisStores;
+    this.#stores = stores;
     this.#term = term;
   }
 
@@ -236,9 +218,9 @@ export class InProcessService {
       await sql.end();
     });
     await redis.connected(1_000);
-    const redisStores = { redis, ...storesOf(redis) };
-    const term = await Term.begin(sql, redisStores, null, NOTHING_RECEIVED, METRICS, EVENTS);
-    const service = new InProcessService(database, redisDatabase, redisStores, term);
+    const stores = { redis, ...storesOf(redis, KEY_SECRET) };
+    const term = await beginTerm(sql, stores, null, METRICS);
+    const service = new InProcessService(database, redisDatabase, stores, term);
     const secret = new MacSecret();
     secret.use((await readPosition(sql)).secret);
     const read = (payload: string) => readPayload(payload, secret) as FeedMessage;
@@ -254,7 +236,7 @@ export class InProcessService {
 
   /** Starts a worker, which has received no earlier message. */
   startWorker(): InProcessWorker {
-    return new InProcessWorker(this.sql, this.#redis, this.#generation);
+    return new InProcessWorker(this.sql, this.#stores.redis, this.#generation);
   }
 
   /** Lets the invalidator take all committed changes from the queue, and waits for its messages. */
@@ -270,7 +252,7 @@ export class InProcessService {
 
   /** Returns stores with separate names in Redis. */
   stores(): ReturnType<typeof storesOf> {
-    const stores = storesOf(this.#redis);
+    const stores = storesOf(this.#stores.redis, KEY_SECRET);
     for (const store of Object.values(stores)) store.useGeneration(`of its own ${++this.#ownStores}`);
     return stores;
   }
@@ -289,13 +271,13 @@ export class InProcessService {
     }
     const sql = this.#competitors;
     const beforeWrite = new SyncPoint();
-    const stores = storesOf(this.#redis);
+    const { redis } = this.#stores;
+    const stores = { redis, ...storesOf(redis, KEY_SECRET) };
     hold(stores.hotels, ['fill', 'removePointers'], beforeWrite);
-    const redisStores = { redis: this.#redis, ...stores };
     const [{ leader }] = (await this.sql`select leader from hotel_api_feed_position`) as unknown as [
       { leader: string },
     ];
-    const term = await Term.begin(sql, redisStores, this.#writeMarker, NOTHING_RECEIVED, METRICS, EVENTS);
+    const term = await beginTerm(sql, stores, this.#writeMarker, METRICS);
     // this service's own term continues, as if it had begun after this one
     await this.sql`update hotel_api_feed_position set leader = ${leader}, written_by = pg_current_xact_id()`;
     const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
@@ -346,7 +328,7 @@ export class InProcessService {
     for (let i = 0; i < 3; i++) {
       await new Promise((resolve) => setImmediate(resolve));
       await this.sql`select 1`;
-      await this.#redis.readMany(['nothing'], LETTER.id);
+      await this.#stores.redis.readMany(['nothing'], LETTER.id);
     }
   }
 
