@@ -169,6 +169,10 @@ it('responses are never mixed between clients, for any cuts of requests and with
   const client = async (number: number) => {
     const random = randomFrom(SEED + number);
     let connection = new RawConnection(service.port);
+    const reconnect = () => {
+      connection.close();
+      connection = new RawConnection(service.port);
+    };
     for (let i = 0; i < requests; i++) {
       const requested = requestFor(random);
       // not within the request line, where the library rejects some cuts
@@ -182,29 +186,24 @@ it('responses are never mixed between clients, for any cuts of requests and with
         if (random() < 0.3) await sleep(1);
       }
       if (random() < 0.03) {
-        connection.close();
-        connection = new RawConnection(service.port);
+        reconnect();
         continue;
       }
       await connection.write(requested.text.slice(at));
       if (random() < 0.03) {
-        connection.close();
-        connection = new RawConnection(service.port);
+        reconnect();
         continue;
       }
       const answer = await connection.read();
       if (!answer) {
         faults.push(`${requested.requestId}: the connection was closed`);
-        connection = new RawConnection(service.port);
+        reconnect();
         continue;
       }
       const fault = faultOf(requested, answer);
       if (fault) faults.push(fault);
       answered++;
-      if (saysClose(answer.head)) {
-        connection.close();
-        connection = new RawConnection(service.port);
-      }
+      if (saysClose(answer.head)) reconnect();
     }
     connection.close();
   };

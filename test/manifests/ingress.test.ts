@@ -1,16 +1,13 @@
 import { beforeAll, expect, it } from 'vitest';
-import { NGINX_READY, orderNginx } from '../../src/demo/servers/nginx.ts';
-import { startOnFreePort } from '../../src/demo/servers/server.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
+import { startNginx } from '../support/nginx.ts';
 import { ownPort } from '../support/own-port.ts';
-import { pathOf } from '../support/programs.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ingressConfiguration } from './ingress.ts';
 
 await needs('nginx', 'kubectl');
-const nginx = await pathOf('nginx');
 
 let service: Service;
 let edge: Client;
@@ -23,21 +20,10 @@ beforeAll(async () => {
   }));
   service = await startService({ workers: 2, hotels });
   // the second pod has just exited, and nginx has not noticed
-  edge = await startEdge([service.port, await ownPort()]);
+  const port = await startNginx([service.port, await ownPort()], await ingressConfiguration());
+  edge = new Client(port, { full: service.fullKey, narrow: service.narrowKey });
+  closeAtEnd('connections to nginx', async () => edge.close());
 });
-
-/** Starts nginx for these ports with the configuration of production's Ingresses. */
-async function startEdge(upstreams: number[]): Promise<Client> {
-  const http = await ingressConfiguration();
-  const server = await startOnFreePort(
-    (port) => orderNginx(nginx!, () => http(port, upstreams)),
-    NGINX_READY,
-  );
-  closeAtEnd('nginx', async () => void (await server.stop()));
-  const client = new Client(server.port, { full: service.fullKey, narrow: service.narrowKey });
-  closeAtEnd('connections to nginx', async () => client.close());
-  return client;
-}
 
 const post = (body: object) =>
   edge.request('/hotels/channel/batch', { method: 'POST' }, Buffer.from(JSON.stringify(body)));

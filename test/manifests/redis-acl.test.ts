@@ -85,27 +85,17 @@ it('an instance that warms finds the lists of ids in use', async () => {
 it('these rights permit nothing else', async () => {
   const client = connect('hotel-api', PASSWORD);
   closeAtEnd('a connection with the rights of the service', async () => client.disconnect());
-  const rejected: [command: string, ...args: string[]][] = [
-    ...([['flushall'], ['keys', '*'], ['config', 'get', '*'], ['del', '1:h:h1'], ['acl', 'list']] as [
-      string,
-      ...string[],
-    ][]),
-    ...([['shutdown'], ['client', 'list'], ['subscribe', 'x'], ['monitor']] as [string, ...string[]][]),
+  const rejected = [
+    ...['flushall', 'keys *', 'config get *', 'del 1:h:h1', 'acl list'],
+    ...['shutdown', 'client list', 'subscribe x', 'monitor'],
     // names that do not belong to the service
-    ...([
-      ['set', 'session:1', 'x'],
-      ['mget', 'session:1'],
-      ['getset', 'x', 'y'],
-      ['unlink', 'x'],
-    ] as [string, ...string[]][]),
-    ['eval', "return redis.call('set', 'session:1', 'x')", '0'],
-    ['eval', "return redis.call('flushall')", '0'],
-  ];
-  for (const [command, ...args] of rejected) {
-    await expect(client.call(command, ...args), `${command} ${args.join(' ')}`).rejects.toThrow(
+    ...['set session:1 x', 'mget session:1', 'getset x y', 'unlink x'],
+  ].map((line) => line.split(' '));
+  const scripts = ["return redis.call('set', 'session:1', 'x')", "return redis.call('flushall')"];
+  for (const [command, ...args] of [...rejected, ...scripts.map((script) => ['eval', script, '0'])])
+    await expect(client.call(command!, ...args), `${command} ${args.join(' ')}`).rejects.toThrow(
       /NOPERM|The user executing the script can't/i,
     );
-  }
   const stranger = connect('default', '');
   stranger.on('error', () => {});
   closeAtEnd('a connection without a user', async () => stranger.disconnect());
