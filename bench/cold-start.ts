@@ -43,17 +43,10 @@ interface Second {
 export async function runColdStart(
   { hotels: count, rate, rounds }: { hotels: number; rate: number; rounds: number },
   shutdown: Shutdown,
-  say: (sentence: string) => void,
 ): Promise<void> {
   const cores = await splitCores();
-  say(cores.sentence);
-  const { redis, sql, databaseUrl, keys, ...alone } = await startAlone(
-    'cold',
-    count,
-    shutdown,
-    say,
-    cores.server,
-  );
+  console.error(cores.sentence);
+  const { redis, sql, databaseUrl, keys, ...alone } = await startAlone('cold', count, shutdown, cores.server);
   const hotels = await readHotels(sql);
   const calls = batch(BATCH, 2 * rate * SECONDS, CONNECTIONS).calls({ hotels, keys });
   const start = (WARMUP_TIMEOUT_MS: string, DATABASE_TIMEOUT_MS = '500') =>
@@ -61,7 +54,7 @@ export async function runColdStart(
   const client = new Redis(redis.url);
   shutdown.push('connection to Redis', () => client.disconnect());
   for (let round = 1; round <= rounds; round++) {
-    say(`Round ${round} of ${rounds}, load average ${loadavg()[0]!.toFixed(1)}`);
+    console.error(`Round ${round} of ${rounds}, load average ${loadavg()[0]!.toFixed(1)}`);
     await client.flushall();
     // fills Redis too
     const warmOne = await start('12000', '20000');

@@ -36,9 +36,8 @@ export async function compareCommits(
   only: string[] | undefined,
   shutdown: Shutdown,
 ): Promise<void> {
-  const say = (sentence: string) => console.error(sentence);
-  const world = await startWorld(HOTELS, { wrk: true, nginx: false }, shutdown, say);
-  say(world.cores.sentence);
+  const world = await startWorld(HOTELS, { wrk: true, nginx: false }, shutdown, console.error);
+  console.error(world.cores.sentence);
   const commits: Commit[] = [];
   for (const [i, commit] of [a, b].entries()) {
     const root = checkOut(commit, join(world.folder, `tree_${i}`));

@@ -46,7 +46,7 @@ program
   .command('sizing')
   .description('measure the memory of hotels in every tier, for the sizing tables')
   .option('--hotels <n>', 'number of hotels', parseWhole(QUEUE_ROWS, 10_000_000), 50_000)
-  .action(({ hotels }) => finish(runSizing(hotels, shutdown, console.error)));
+  .action(({ hotels }) => finish(runSizing(hotels, shutdown)));
 program
   .command('memory')
   .description(
@@ -55,7 +55,7 @@ program
   .option('--hotels <n>', 'number of hotels', parseWhole(1_000, 10_000_000), 1_000_000)
   .option('--ids <n>', 'number of hotels that are read', parseWhole(1_000, 10_000_000), 400_000)
   .option('--cache <MiB>', 'local cache of the worker', parseWhole(1, 3_072), 128)
-  .action((options) => finish(runMemory(options, shutdown, console.error)));
+  .action((options) => finish(runMemory(options, shutdown)));
 program
   .command('mirror')
   .description('measure what mirrors cost: the first copy, pages of changes, waiting clients, writers')
@@ -63,7 +63,7 @@ program
   .option('--clients <n>', 'number of waiting clients', parseWhole(1, 100_000), 5_000)
   .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 7), 5)
   .option('--before <commit>', 'commit whose schema the writers are compared with')
-  .action((options) => finish(runMirror(options, shutdown, console.error)));
+  .action((options) => finish(runMirror(options, shutdown)));
 program
   .command('cold-start')
   .description('show by second what instances answer that have just become ready')
@@ -75,7 +75,7 @@ program
     100,
   )
   .option('--rounds <n>', 'number of measurements of each', parseWhole(1, 100), 3)
-  .action((options) => finish(runColdStart(options, shutdown, console.error)));
+  .action((options) => finish(runColdStart(options, shutdown)));
 await program.parseAsync();
 
 async function finish(work: Promise<void>): Promise<void> {

@@ -35,9 +35,8 @@ interface MemoryOptions {
 export async function runMemory(
   { hotels: count, ids, cache }: MemoryOptions,
   shutdown: Shutdown,
-  say: (sentence: string) => void,
 ): Promise<void> {
-  const { sql, keys, ...alone } = await startAlone('memory', count, shutdown, say);
+  const { sql, keys, ...alone } = await startAlone('memory', count, shutdown);
   const start = () => alone.start({ L1_MAX_BYTES: String(cache * MIB), DATABASE_TIMEOUT_MS: '10000' });
   let target = await start();
   const deliveredS = await untilDelivered(sql);
@@ -70,10 +69,7 @@ export async function runMemory(
     );
   };
   const send = (sent: Call[], connections: number, seconds: number, requests?: number) => async () => {
-    const result = await closedLoop(target.port, sent, {
-      ...{ connections, seconds, from: 0 },
-      ...(requests !== undefined && { requests }),
-    });
+    const result = await closedLoop(target.port, sent, { connections, seconds, requests });
     return `${result.requests} requests, ${result.faultCount} of them rejected, p50 ${(result.p50Us / 1000).toFixed(1)} ms`;
   };
   await report('at the start');

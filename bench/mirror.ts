@@ -14,24 +14,20 @@ interface MirrorOptions {
 }
 
 /** Measures what mirrors cost, and prints it. */
-export async function runMirror(
-  options: MirrorOptions,
-  shutdown: Shutdown,
-  say: (sentence: string) => void,
-): Promise<void> {
+export async function runMirror(options: MirrorOptions, shutdown: Shutdown): Promise<void> {
   const { hotels, rounds } = options;
   const cores = await splitCores();
-  say(cores.sentence);
-  const { postgres, sql, keys, start } = await startAlone('mirror', hotels, shutdown, say, cores.server);
-  const alone = await writersOf(sql, rounds, shutdown, postgres.url('postgres'), options.before, say);
+  console.error(cores.sentence);
+  const { postgres, sql, keys, start } = await startAlone('mirror', hotels, shutdown, cores.server);
+  const alone = await writersOf(sql, rounds, shutdown, postgres.url('postgres'), options.before);
   const service = await start({ DATABASE_TIMEOUT_MS: '10000' });
   const client = new MirrorClient(service, keys.full, sql);
-  say('Copying all hotels …');
+  console.error('Copying all hotels …');
   const copy = await client.copy();
   const upToDateUs = await client.upToDate(rounds);
-  say('Reading pages of changes …');
+  console.error('Reading pages of changes …');
   const pages = await client.pages(rounds);
-  say(`Waiting with ${options.clients} clients …`);
+  console.error(`Waiting with ${options.clients} clients …`);
   const waiting = await client.wait(options.clients, rounds);
   const [log] = await sql`
     select pg_total_relation_size('hotel_api_change_log')::float8 / count(*)::float8 as bytes from hotel_api_change_log`;

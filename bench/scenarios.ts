@@ -44,68 +44,36 @@ const PAGES = 50;
 
 /** All scenarios, in the order in which they are run and shown. */
 export const SCENARIOS: Scenario[] = [
-  {
-    name: 'get',
-    title: 'GET by id, uniform',
-    small: true,
-    connections: 64,
-    calls: ({ hotels, keys }) =>
-      [...shuffled(hotels.length, randomFrom(SEED))].map((i) => single(hotels[i]!, 'id', keys.full, true)),
-  },
-  {
-    name: 'get-zipf',
-    title: 'GET by id, Zipf',
-    small: true,
-    connections: 64,
-    calls: ({ hotels, keys }) => {
-      const draw = zipf(hotels.length, randomFrom(SEED));
-      return Array.from({ length: 100_000 }, () => single(hotels[draw()]!, 'id', keys.full, true));
-    },
-  },
-  {
-    name: 'get-channel',
-    title: 'GET by channel id, uniform',
-    small: true,
-    connections: 64,
-    calls: ({ hotels, keys }) =>
-      withChannel(hotels).map((hotel) => single(hotel, 'channel', keys.full, true)),
-  },
-  {
-    name: 'get-narrow',
-    title: 'GET by id, a key without the scope',
-    small: true,
-    connections: 64,
-    calls: ({ hotels, keys }) =>
-      [...shuffled(hotels.length, randomFrom(SEED))].map((i) => single(hotels[i]!, 'id', keys.narrow, false)),
-  },
-  {
-    name: 'unknown-key',
-    title: 'GET with an unknown key: 401',
-    small: true,
-    connections: 64,
-    calls: ({ hotels }) => {
-      const unknown = Array.from({ length: UNKNOWN_KEYS }, makeKey);
-      return hotels.slice(0, 20_000).map(({ id }, i) => ({
-        bytes: requestBytes({ path: `/hotels/${id}`, key: unknown[i % UNKNOWN_KEYS]! }),
-        status: 401,
-        bodyBytes: '{"error":"Unauthorized"}'.length,
-        body: () => ({ error: 'Unauthorized' }),
-      }));
-    },
-  },
-  ...CLIENTS.map(
-    ([client, accept]): Scenario => ({
-      name: `get-${client}`,
-      title: `GET by id, as ${TITLES_OF_CLIENTS[client]} asks`,
-      small: true,
-      connections: 64,
-      without: PEERS,
-      calls: ({ hotels, keys }) =>
-        [...shuffled(hotels.length, randomFrom(SEED))]
-          .slice(0, COMPRESSED_HOTELS)
-          .map((i) => accepting(accept, single(hotels[i]!, 'id', keys.full, true))),
-    }),
+  get('get', 'GET by id, uniform', ({ hotels, keys }) =>
+    inRandomOrder(hotels).map((hotel) => single(hotel, 'id', keys.full, true)),
   ),
+  get('get-zipf', 'GET by id, Zipf', ({ hotels, keys }) => {
+    const draw = zipf(hotels.length, randomFrom(SEED));
+    return Array.from({ length: 100_000 }, () => single(hotels[draw()]!, 'id', keys.full, true));
+  }),
+  get('get-channel', 'GET by channel id, uniform', ({ hotels, keys }) =>
+    withChannel(hotels).map((hotel) => single(hotel, 'channel', keys.full, true)),
+  ),
+  get('get-narrow', 'GET by id, a key without the scope', ({ hotels, keys }) =>
+    inRandomOrder(hotels).map((hotel) => single(hotel, 'id', keys.narrow, false)),
+  ),
+  get('unknown-key', 'GET with an unknown key: 401', ({ hotels }) => {
+    const unknown = Array.from({ length: UNKNOWN_KEYS }, makeKey);
+    return hotels.slice(0, 20_000).map(({ id }, i) => ({
+      bytes: requestBytes({ path: `/hotels/${id}`, key: unknown[i % UNKNOWN_KEYS]! }),
+      status: 401,
+      bodyBytes: '{"error":"Unauthorized"}'.length,
+      body: () => ({ error: 'Unauthorized' }),
+    }));
+  }),
+  ...CLIENTS.map(([client, accept]) => ({
+    ...get(`get-${client}`, `GET by id, as ${TITLES_OF_CLIENTS[client]} asks`, ({ hotels, keys }) =>
+      inRandomOrder(hotels)
+        .slice(0, COMPRESSED_HOTELS)
+        .map((hotel) => accepting(accept, single(hotel, 'id', keys.full, true))),
+    ),
+    without: PEERS,
+  })),
   batch(10, 5_000, 32),
   { ...batch(100, 1_000, 16), group: 'pages of 100' },
   batch(1000, 200, 8),
@@ -124,51 +92,31 @@ export const SCENARIOS: Scenario[] = [
       calls: (known) => usual.calls(known).map((call) => accepting(accept, call)),
     };
   }),
+  { ...list('page-20', 'list of 20', 32, (known) => pages(known, 20)), group: 'pages of 20', without: PEERS },
   {
-    name: 'page-20',
+    ...list('page-20-go', 'list of 20, as Go requests it', 32, (known) =>
+      pages(known, 20).map((call) => accepting('gzip', call)),
+    ),
     group: 'pages of 20',
-    title: 'list of 20',
-    small: false,
-    connections: 32,
     without: PEERS,
-    calls: (known) => pages(known, 20),
   },
   {
-    name: 'page-20-go',
-    group: 'pages of 20',
-    title: 'list of 20, as Go requests it',
-    small: false,
-    connections: 32,
-    without: PEERS,
-    calls: (known) => pages(known, 20).map((call) => accepting('gzip', call)),
-  },
-  {
-    name: 'page-100',
+    ...list('page-100', 'list of 100', 16, (known) => pages(known, 100)),
     group: 'pages of 100',
-    title: 'list of 100',
-    small: false,
-    connections: 16,
     without: PEERS,
-    calls: (known) => pages(known, 100),
   },
   { ...batch(20, 5_000, 32), group: 'pages of 20', without: PEERS },
-  {
-    name: 'page-start',
-    title: 'list, 100 at offset 0',
-    small: false,
-    connections: 16,
-    without: NO_LIST,
-    calls: (known) => [page(known, 0)],
-  },
-  {
-    name: 'page-end',
-    title: 'list, 100 at the end',
-    small: false,
-    connections: 16,
-    without: NO_LIST,
-    calls: (known) => [page(known, known.hotels.length - 100)],
-  },
+  list('page-start', 'list, 100 at offset 0', 16, (known) => [page(known, 0)]),
+  list('page-end', 'list, 100 at the end', 16, (known) => [page(known, known.hotels.length - 100)]),
 ];
+
+function get(name: string, title: string, calls: Scenario['calls']): Scenario {
+  return { name, title, small: true, connections: 64, calls };
+}
+
+function list(name: string, title: string, connections: number, calls: Scenario['calls']): Scenario {
+  return { name, title, small: false, connections, without: NO_LIST, calls };
+}
 
 /** Returns the request of a page of the list. */
 export function page({ hotels, keys }: Known, offset: number, limit = 100): Call {
@@ -192,11 +140,13 @@ export function batchOf(hotels: ExpectedHotel[], key: string, scoped: boolean): 
   return many(hotels, { path: '/hotels/channel/batch', key, json }, scoped);
 }
 
+function inRandomOrder(hotels: ExpectedHotel[]): ExpectedHotel[] {
+  return [...shuffled(hotels.length, randomFrom(SEED))].map((i) => hotels[i]!);
+}
+
 /** Returns the hotels with a channel id, in random order. */
 export function withChannel(hotels: ExpectedHotel[]): ExpectedHotel[] {
-  return [...shuffled(hotels.length, randomFrom(SEED))]
-    .map((i) => hotels[i]!)
-    .filter(({ channelId }) => channelId !== null);
+  return inRandomOrder(hotels).filter(({ channelId }) => channelId !== null);
 }
 
 /** Returns the scenario of batches of distinct hotels, drawn uniformly or by Zipf's law. */

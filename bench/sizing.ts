@@ -39,19 +39,15 @@ export interface Sizes {
 }
 
 /** Measures `count` hotels and writes bench/results/sizing.json, the source of docs/operations/sizing.md. */
-export async function runSizing(
-  count: number,
-  shutdown: Shutdown,
-  say: (sentence: string) => void,
-): Promise<void> {
-  const sizes = await measure(count, shutdown, say);
+export async function runSizing(count: number, shutdown: Shutdown): Promise<void> {
+  const sizes = await measure(count, shutdown);
   await writeFile(`${FOLDER}sizing.json`, `${JSON.stringify(sizes, null, 1)}\n`);
   console.log(JSON.stringify(sizes, null, 1));
-  say('npm run build:docs updates the tables of docs/operations/sizing.md.');
+  console.error('npm run build:docs updates the tables of docs/operations/sizing.md.');
 }
 
-async function measure(count: number, shutdown: Shutdown, say: (sentence: string) => void): Promise<Sizes> {
-  const { redis, sql, keys, start } = await startAlone('sizing', count, shutdown, say);
+async function measure(count: number, shutdown: Shutdown): Promise<Sizes> {
+  const { redis, sql, keys, start } = await startAlone('sizing', count, shutdown);
   const client = new Redis(redis.url);
   shutdown.push('client of Redis', async () => client.disconnect());
   const target = await start({
@@ -61,7 +57,7 @@ async function measure(count: number, shutdown: Shutdown, say: (sentence: string
   const hotels = await readHotels(sql);
   const redisBefore = await redisState(client);
   const cacheBefore = await readMetric(target, LOCAL_CACHE);
-  say('Reading every hotel once …');
+  console.error('Reading every hotel once …');
   await warm(target, { hotels, keys });
   await sleep(1_000);
   const redisAfter = await redisState(client);
@@ -85,7 +81,7 @@ async function measure(count: number, shutdown: Shutdown, say: (sentence: string
     connections: connected!.count,
     poolSize: 8,
   };
-  say('Changing hotels …');
+  console.error('Changing hotels …');
   const bulkS = await untilDelivered(sql, () => sql`update hotels set room_count = room_count`);
   const singleS = await untilDelivered(sql, () =>
     sql.unsafe(`do $$ declare one text; begin

@@ -22,6 +22,6 @@ export async function findTools(wanted: Wanted): Promise<Tools> {
   if (wanted.wrk && !tools.wrk)
     sentences.push('wrk is not installed: a slower generator sends the small requests too.');
   if (wanted.nginx && !tools.nginx)
-    sentences.push(`nginx with Lua is left out: its packages are not here (${NGINX_PACKAGES.join(', ')}).`);
+    sentences.push(`nginx with Lua is left out: its packages are not here (${NGINX_PACKAGES}).`);
   return { ...tools, sentences };
 }

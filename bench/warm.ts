@@ -11,11 +11,6 @@ export async function warm(target: Target, { hotels, keys }: Pick<World, 'hotels
   const calls = byId.map((hotel) => single(hotel, 'id', keys.full, true));
   for (let from = 0; from < named.length; from += 500)
     calls.push(batchOf(named.slice(from, from + 500), keys.full, true));
-  const sent = await closedLoop(target.port, calls, {
-    connections: 4,
-    seconds: 600,
-    from: 0,
-    requests: calls.length,
-  });
+  const sent = await closedLoop(target.port, calls, { connections: 4, seconds: 600, requests: calls.length });
   if (sent.faultCount > 0) throw new Error(`${target.name} does not warm up: ${sent.faults.join(', ')}`);
 }

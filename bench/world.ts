@@ -62,18 +62,12 @@ async function startServers(
  * Starts PostgreSQL with `count` hotels and one key, and Redis, for services that are measured without peers. `start` starts
  * one, pinned to `pin`. `shutdown` releases all.
  */
-export async function startAlone(
-  name: string,
-  count: number,
-  shutdown: Shutdown,
-  say: (sentence: string) => void,
-  pin: string[] = [],
-) {
-  const { postgres, redis } = await startServers(shutdown, say);
-  say(`Generating ${count} hotels …`);
+export async function startAlone(name: string, count: number, shutdown: Shutdown, pin: string[] = []) {
+  const { postgres, redis } = await startServers(shutdown, console.error);
+  console.error(`Generating ${count} hotels …`);
   const beganAtMs = performance.now();
   const { sql, databaseUrl } = await makeDatabase({ postgres, shutdown }, name, count);
-  say(`${count} hotels generated: ${((performance.now() - beganAtMs) / 1000).toFixed(1)} s`);
+  console.error(`${count} hotels generated: ${((performance.now() - beganAtMs) / 1000).toFixed(1)} s`);
   const { key } = await createKey(sql, { name, scopes: ['registry'], expiresAt: null });
   const keys = { full: key, narrow: key };
   const start = async (environment: Record<string, string>): Promise<Target> => {

@@ -12,20 +12,25 @@ const MAX_FAULTS = 100;
 export async function closedLoop(
   port: number,
   calls: Call[],
-  options: { connections: number; seconds: number; from: number; requests?: number },
+  {
+    connections: count,
+    seconds,
+    from = 0,
+    requests = Infinity,
+  }: { connections: number; seconds: number; from?: number; requests?: number | undefined },
 ): Promise<LoadResult> {
   const counter = new LoadCounter();
   const { promise: over, resolve: end } = Promise.withResolvers<void>();
-  let next = options.from;
-  const last = options.from + (options.requests ?? Infinity);
-  let open = options.connections;
+  let next = from;
+  const last = from + requests;
+  let open = count;
   let untilMs = 0;
   const send = (connection: Connection) => {
     connection.dueAtMs = performance.now();
     connection.send(calls[next++ % calls.length]!);
   };
   const connections = await Promise.all(
-    Array.from({ length: options.connections }, () =>
+    Array.from({ length: count }, () =>
       Connection.open(port, (connection, fault) => {
         const nowMs = performance.now();
         counter.add(nowMs - connection.dueAtMs, fault);
@@ -35,10 +40,10 @@ export async function closedLoop(
     ),
   );
   const beganAtMs = performance.now();
-  untilMs = beganAtMs + options.seconds * 1000;
+  untilMs = beganAtMs + seconds * 1000;
   for (const connection of connections) send(connection);
   await over;
-  const seconds = (performance.now() - beganAtMs) / 1000;
+  const tookMs = performance.now() - beganAtMs;
   for (const connection of connections) connection.close();
-  return counter.result(seconds);
+  return counter.result(tookMs / 1000);
 }

@@ -41,13 +41,13 @@ export class MirrorClient {
     return this.#call(`/changes?limit=${PAGE}&wait=${wait}${after && `&after=${after}`}`);
   }
 
-  /** Reads one page; returns its size, and the token and `more` of its end. */
-  async #page(after: string): Promise<{ bytes: number; next: string; more: boolean }> {
+  /** Reads one page; returns the token and `more` of its end. */
+  async #page(after: string): Promise<{ next: string; more: boolean }> {
     const { body } = await sendOnce(this.#service.port, this.#changes(after));
     const [, next, more] = /"next":"([\w-]+)","more":(\w+)}$/.exec(
       body.toString('latin1', body.length - 400),
     )!;
-    return { bytes: body.length, next: next!, more: more === 'true' };
+    return { next: next!, more: more === 'true' };
   }
 
   /** Copies all hotels once the service has announced them: a copy made before it reads many of them twice. */
@@ -96,7 +96,7 @@ export class MirrorClient {
     const each = async (calls: Call[]) => {
       let requests = 0;
       const ms = await this.#processorMs(async () => {
-        const result = await closedLoop(this.#service.port, calls, { connections: 64, seconds: 2, from: 0 });
+        const result = await closedLoop(this.#service.port, calls, { connections: 64, seconds: 2 });
         if (result.faultCount > 0) throw new Error(result.faults[0]);
         requests = result.requests;
       });

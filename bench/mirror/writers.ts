@@ -21,10 +21,9 @@ export async function writersOf(
   shutdown: Shutdown,
   adminUrl: string,
   commit: string | undefined,
-  say: (sentence: string) => void,
 ): Promise<{ ours: Rounds; before?: Rounds }> {
   if (commit === undefined) return { ours: await writeRounds(sql, rounds) };
-  say(`Writing with the schema of ${commit}, and of this release …`);
+  console.error(`Writing with the schema of ${commit}, and of this release …`);
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-schema-'));
   shutdown.push('schema', () => rm(folder, { recursive: true, force: true }));
   await run('sh', ['-c', `git archive "$1" sql | tar -x -C "$2"`, 'sh', commit, folder]);

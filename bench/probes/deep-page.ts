@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createKey } from '../../src/cli/keys.ts';
 import { readHotels } from '../hotels.ts';
-import type { Call } from '../load/call.ts';
-import { requestBytes } from '../load/call.ts';
+import { type Call, requestBytes } from '../load/call.ts';
 import { closedLoop } from '../load/closed.ts';
 import { sendOnce } from '../load/connection.ts';
 import { startService } from '../targets/service.ts';
@@ -47,12 +46,8 @@ export async function deepPage(world: World, count: number, rounds: number): Pro
   });
   world.say(`  deep pages became fast ${(settledMs / 1000).toFixed(1)} s after the first request`);
   const medianMs = async (call: Call) => {
-    const result = await closedLoop(service.port, [call], {
-      connections: 1,
-      seconds: 20,
-      from: 0,
-      requests: REQUESTS,
-    });
+    const load = { connections: 1, seconds: 20, requests: REQUESTS };
+    const result = await closedLoop(service.port, [call], load);
     if (result.faultCount > 0) throw new Error(`the page of a million hotels: ${result.faults[0]}`);
     return result.p50Us / 1000;
   };

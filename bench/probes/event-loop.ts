@@ -17,7 +17,7 @@ export async function eventLoop(world: World, service: Target, rounds: number): 
   for (let round = 0; round < rounds; round++) {
     const before = await readBuckets(service, METRIC);
     const result = await alone(world, service, () =>
-      closedLoop(service.port, calls, { connections: AT_ONCE, seconds: 2, from: 0 }),
+      closedLoop(service.port, calls, { connections: AT_ONCE, seconds: 2 }),
     );
     // what cannot be answered in time is rejected
     const fault = result.faults.find((each) => !each.startsWith('status 503'));

@@ -14,16 +14,8 @@ const MODULES = '/usr/lib/nginx/modules';
 const LIBRARIES = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/lua/5.1`;
 
 /** Debian packages of this target. */
-export const NGINX_PACKAGES = [
-  ...[
-    'nginx',
-    'libnginx-mod-http-lua',
-    'lua-resty-core',
-    'lua-resty-lrucache',
-    'lua-nginx-redis',
-    'lua-cjson',
-  ],
-];
+export const NGINX_PACKAGES =
+  'nginx, libnginx-mod-http-lua, lua-resty-core, lua-resty-lrucache, lua-nginx-redis, lua-cjson';
 
 /** Returns true if all programs and libraries of this target are installed. */
 export async function hasNginx(): Promise<boolean> {

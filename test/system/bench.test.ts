@@ -21,18 +21,8 @@ const run = (...args: string[]) => promisify(execFile)(process.execPath, [MAIN, 
 describe('a small run', () => {
   it('measures the service and the limit, and writes the results', async () => {
     const folder = await temporaryFolder('bench-');
-    const small = [
-      '--quick',
-      '--only',
-      'batch-10',
-      '--beside',
-      'limit',
-      '--hotels',
-      `${HOTELS}`,
-      '--rounds',
-      '1',
-    ];
-    const { stdout } = await run(...small, '--out', folder);
+    const small = `--quick --only batch-10 --beside limit --hotels ${HOTELS} --rounds 1`;
+    const { stdout } = await run(...small.split(' '), '--out', folder);
     expect((await readdir(folder)).sort()).toEqual(['partial-processor-time.svg', 'partial.json']);
     const results = JSON.parse(await readFile(join(folder, 'partial.json'), 'utf8'));
     const round = {
@@ -111,7 +101,7 @@ describe('a server under test', () => {
     const target = { name: 'limit', port, pid: process.pid, stop: async () => {} } as const;
     if (reason) await expect(verify(target, [call])).rejects.toThrow(reason);
     else await verify(target, [call]);
-    const load = { connections: 2, seconds: 10, from: 0, requests: 20 };
+    const load = { connections: 2, seconds: 10, requests: 20 };
     const result = await closedLoop(port, [call], load);
     // the measurement compares statuses and lengths only
     expect(result).toMatchObject({ requests: 20, faultCount });
