@@ -1,29 +1,13 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { insertHotels } from '../support/hotel.ts';
+import { idsOf } from '../support/ids.ts';
 import { type Service, startService } from '../support/service.ts';
 import { within } from '../support/stall-detector.ts';
 
 const TIMEOUT_MS = 1_000;
 const LIMIT = 100;
 /** Orders that differ between bytes, UTF-16 units and languages. */
-const STARTS = [
-  'A',
-  'Z',
-  'a',
-  'z',
-  'Ä',
-  'ä',
-  'é',
-  'e\u0301',
-  'ß',
-  '中',
-  '\uffee',
-  '😀',
-  '\u{10fffd}',
-  ' ',
-  "'",
-  '%',
-];
+const STARTS = [...'AZazÄäé', 'e\u0301', ..."ß中\uffee😀\u{10fffd} '%"];
 
 let service: Service;
 let made = 0;
@@ -34,15 +18,15 @@ function freshId(): string {
   return `${STARTS[(made * 7) % STARTS.length]}${(made * 7919) % 10_007}-${made}`;
 }
 
+/** Returns so many rows with ids that occur nowhere else. */
+const fresh = (count: number) => Array.from({ length: count }, () => ({ id: freshId() }));
+
 beforeAll(async () => {
-  const hotels = Array.from({ length: 6_000 }, () => ({ id: freshId() }));
-  service = await startService({ redis: false, workers: 2, hotels });
+  service = await startService({ redis: false, workers: 2, hotels: fresh(6_000) });
 });
 
 async function pageAt(offset: number): Promise<string[]> {
-  const response = await service.get(`/hotels?limit=${LIMIT}&offset=${offset}`);
-  expect(response.status).toBe(200);
-  return response.json().map(({ id }: { id: string }) => id);
+  return idsOf(await service.get(`/hotels?limit=${LIMIT}&offset=${offset}`));
 }
 
 /** Returns all ids in the order of their bytes, according to PostgreSQL. */
@@ -53,19 +37,8 @@ async function allIds(): Promise<string[]> {
 /** Returns the offsets at which a worker serves another page than the table contains. */
 async function wrongOffsets(): Promise<number[]> {
   const ids = await allIds();
-  const offsets = [
-    0,
-    399,
-    400,
-    401,
-    1_234,
-    3_000,
-    4_567,
-    ids.length - 101,
-    ids.length - 1,
-    ids.length,
-    ids.length + 50,
-  ];
+  const fromEnd = [-101, -1, 0, 50].map((offset) => ids.length + offset);
+  const offsets = [0, 399, 400, 401, 1_234, 3_000, 4_567, ...fromEnd];
   const wrong = offsets.map(async (offset) => {
     const expected = JSON.stringify(ids.slice(offset, offset + LIMIT));
     // on two connections or more, so that the attempts reach both workers
@@ -75,11 +48,13 @@ async function wrongOffsets(): Promise<number[]> {
   return (await Promise.all(wrong)).flat();
 }
 
+const becomeExact = () => within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+
 describe('deep pages', () => {
   it('follow the order of bytes, for ids of any characters', async () => {
     // the first one begins the background task that divides the list
     expect(await wrongOffsets()).toEqual([]);
-    await within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+    await becomeExact();
   });
 
   it('contain every hotel once in a full traversal', async () => {
@@ -105,7 +80,7 @@ describe('deep pages', () => {
       () =>
         service.sql`delete from hotels where id in (select id from hotels order by id collate "C" offset 900 limit 600)`,
     ],
-    ['two inserts in one statement', () => insertHotels(service.sql, [{ id: freshId() }, { id: freshId() }])],
+    ['two inserts in one statement', () => insertHotels(service.sql, fresh(2))],
     ['an update of nothing that moves', () => service.sql`update hotels set name = 'y' where id like 'a%'`],
     [
       'a change of an id',
@@ -124,7 +99,7 @@ describe('deep pages', () => {
     ],
   ])('are exact within a second of %s', async (_, change) => {
     await change();
-    await within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+    await becomeExact();
   });
 
   it('are pages of the list during inserts and deletes, and exact within a second of their end', async () => {
@@ -136,11 +111,7 @@ describe('deep pages', () => {
         for (let i = 0; i < 60 || pages < 20; i++) {
           if (i % 3 === 2)
             await service.sql`delete from hotels where id = ${ids[(i * 97 + writer * 1_009) % ids.length]!}`;
-          else
-            await insertHotels(
-              service.sql,
-              Array.from({ length: 1 + (i % 5) }, () => ({ id: freshId() })),
-            );
+          else await insertHotels(service.sql, fresh(1 + (i % 5)));
         }
       }),
     ).finally(() => {
@@ -153,7 +124,7 @@ describe('deep pages', () => {
       expect(new Set(page).size).toBe(page.length);
     }
     await writing;
-    await within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+    await becomeExact();
   });
 
   it('are exact within a second of a truncation and a new list', async () => {
@@ -163,10 +134,7 @@ describe('deep pages', () => {
       () => pageAt(500),
       (found) => expect(found).toEqual([]),
     );
-    await insertHotels(
-      service.sql,
-      Array.from({ length: 5_000 }, () => ({ id: freshId() })),
-    );
-    await within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+    await insertHotels(service.sql, fresh(5_000));
+    await becomeExact();
   });
 });
