@@ -9,7 +9,7 @@ import { EVERYTHING, OTHERS, Reader } from './reader.ts';
 import { Stalls } from './stalls.ts';
 import type { Step } from './steps.ts';
 import { type Served, System } from './system.ts';
-import { write } from './writes.ts';
+import { UPDATE, write } from './writes.ts';
 
 /** Result of an episode. */
 export interface Outcome {
@@ -132,10 +132,10 @@ class Episode {
   async #settle(system: System): Promise<void> {
     await this.#sleep(QUIET_MS);
     await this.#requestAll(system);
-    const all = { write: 'update all', as: 'owner', end: 'commit', holdMs: 0, hotels: [], token: 0 } as const;
     for (const database of system.databases) {
       if (this.#ending.signal.aborted) return;
-      await write(database, { do: 'write', ...all }, `last of ${database.name} `);
+      const all = { ...UPDATE, write: 'update all', hotels: [], token: 0 } as const;
+      await write(database, all, `last of ${database.name} `);
     }
     await this.#sleep(LAST_CHANGE_MS);
     await this.#requestAll(system);

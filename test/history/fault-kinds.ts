@@ -27,34 +27,27 @@ export interface Kind {
   run: (context: FaultContext) => Promise<unknown>;
 }
 
-/** Notes a fault of these instances until `work` is done; `unreachable`: they cannot query PostgreSQL. */
+/** Notes a fault of all instances until `work` is done; `unreachable`: they cannot query PostgreSQL. */
 export async function recordFault(
-  { step }: FaultContext,
-  served: Served[],
+  { system, step }: FaultContext,
   unreachable: Served[],
   work: () => Promise<unknown>,
 ): Promise<void> {
   const nowMs = performance.now();
-  const records = served.map((one) => one.bounds.begin(step.fault, unreachable.includes(one), nowMs));
+  const records = system.served.map((one) => one.bounds.begin(step.fault, unreachable.includes(one), nowMs));
   await work();
   for (const one of records) one.untilMs = performance.now();
 }
 
-/** Fault of all instances, with PostgreSQL reachable. */
+/** Fault of all instances, in which PostgreSQL is reachable for all but `unreachable`. */
 export const onAllInstances =
-  (begin: (context: FaultContext) => unknown, end: (context: FaultContext) => unknown = () => {}) =>
+  (
+    begin: (context: FaultContext) => unknown,
+    end: (context: FaultContext) => unknown = () => {},
+    unreachable: (context: FaultContext) => Served[] = () => [],
+  ) =>
   async (context: FaultContext) =>
-    recordFault(context, context.system.served, [], async () => {
-      await begin(context);
-      await sleep(context.step.forMs);
-      await end(context);
-    });
-
-/** Fault of all instances, in which the affected ones cannot query PostgreSQL. */
-const isolating =
-  (begin: (context: FaultContext) => unknown, end: (context: FaultContext) => unknown) =>
-  async (context: FaultContext) =>
-    recordFault(context, context.system.served, context.targets, async () => {
+    recordFault(context, unreachable(context), async () => {
       await begin(context);
       await sleep(context.step.forMs);
       await end(context);
@@ -64,7 +57,7 @@ const isolating =
 export const losingCommits =
   (work: (context: FaultContext) => Promise<unknown>) => async (context: FaultContext) => {
     const { served, databases } = context.system;
-    await recordFault(context, served, served, async () => {
+    await recordFault(context, served, async () => {
       for (const database of databases) database.close();
       await work(context);
       for (const database of databases) await database.reopen();
@@ -90,5 +83,6 @@ export function path(
     for (const { instance } of targets) await instance.paths[to].heal();
   };
   const isCutOff = to === 'postgres' && what === 'blackout' && beganWith === undefined;
-  return { uses: `paths to ${to}`, run: (isCutOff ? isolating : onAllInstances)(begin, end) };
+  const unreachable = ({ targets }: FaultContext) => (isCutOff ? targets : []);
+  return { uses: `paths to ${to}`, run: onAllInstances(begin, end, unreachable) };
 }

@@ -18,20 +18,12 @@ import {
   swapDatabase,
 } from './restores.ts';
 import { HOTELS } from './steps.ts';
-import { write } from './writes.ts';
+import { UPDATE, write } from './writes.ts';
 
 /** Makes a few changes that are visible just before the fault. */
 async function changeFirst({ system, step }: FaultContext): Promise<void> {
   const hotels = [0, 7, 19, 23].map((i) => (i + step.forMs) % HOTELS);
-  const change = {
-    write: 'update',
-    as: 'owner',
-    end: 'commit',
-    holdMs: 0,
-    hotels,
-    token: step.forMs,
-  } as const;
-  await write(system.databases[0]!, { do: 'write', ...change }, 'last');
+  await write(system.databases[0]!, { ...UPDATE, hotels, token: step.forMs }, 'last');
   await sleep(100 + (step.forMs % 400));
 }
 
@@ -63,12 +55,11 @@ export const POSTGRES_FAULTS = {
   },
   'postgres frozen': {
     uses: 'postgres',
-    run: async (context) =>
-      recordFault(context, context.system.served, context.system.served, async () => {
-        await context.system.primary.freeze();
-        await sleep(context.step.forMs);
-        await context.system.primary.thaw();
-      }),
+    run: onAllInstances(
+      ({ system }) => system.primary.freeze(),
+      ({ system }) => system.primary.thaw(),
+      ({ system }) => system.served,
+    ),
   },
   'postgres backends ended': {
     uses: 'postgres',
@@ -101,7 +92,7 @@ export const POSTGRES_FAULTS = {
   'data folder saved': {
     uses: 'postgres',
     run: async (context) =>
-      recordFault(context, context.system.served, context.system.served, async () => {
+      recordFault(context, context.system.served, async () => {
         context.results.folder = await saveFolder(context.system.primary, context.system.databases[0]!.sql);
       }),
   },
@@ -164,10 +155,8 @@ async function serveCopy(context: FaultContext): Promise<void> {
   await losingCommits(() => copyDatabase(system, 'copy'))(context);
   const of = (url: string) => addressOf(url, { database: 'copy' });
   const database = await Database.open(of(system.ownerUrl), 'copy');
-  const change = { write: 'update', as: 'owner', end: 'commit', holdMs: 0 } as const;
-  for (let token = 0; token < HOTELS; token += 2) {
-    await write(database, { do: 'write', ...change, hotels: [token], token }, 'copy');
-  }
+  for (let token = 0; token < HOTELS; token += 2)
+    await write(database, { ...UPDATE, hotels: [token], token }, 'copy');
   system.databases.push(database);
   await system.serve('copy', database, of(system.url));
 }

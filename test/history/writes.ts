@@ -6,6 +6,9 @@ import { HOTELS, type Step } from './steps.ts';
 
 type WriteStep = Extract<Step, { do: 'write' }>;
 
+/** Update by the owner, committed at once. */
+export const UPDATE = { do: 'write', write: 'update', as: 'owner', end: 'commit', holdMs: 0 } as const;
+
 /** Role with rights on the tables only. */
 export const PLAIN_WRITER = 'plain_writer';
 
