@@ -5,7 +5,7 @@ import { idsOf } from '../support/ids.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { RawConnection } from '../support/raw-connection.ts';
 import { type Service, startService } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
+import { untilEqual } from '../support/stall-detector.ts';
 import { titled } from '../support/titled.ts';
 
 const MIB = 1024 * 1024;
@@ -135,16 +135,8 @@ describe('a batch', () => {
     expect(idsOf(await channels('CH-new', 'CH-1'))).toEqual(['h1']);
     expect(idsOf(await registries('700001', '500001'))).toEqual(['h1']);
     await service.insert({ id: 'new', channel_id: 'CH-new', registry_id: 700_001 });
-    await within(
-      1_000,
-      async () => idsOf(await channels('CH-new', 'CH-1')),
-      (found) => expect(found).toEqual(['new', 'h1']),
-    );
-    await within(
-      1_000,
-      async () => idsOf(await registries('700001', '500001')),
-      (found) => expect(found).toEqual(['new', 'h1']),
-    );
+    await untilEqual(1_000, async () => idsOf(await channels('CH-new', 'CH-1')), ['new', 'h1']);
+    await untilEqual(1_000, async () => idsOf(await registries('700001', '500001')), ['new', 'h1']);
   });
 });
 
@@ -417,8 +409,8 @@ describe('the size of a body', () => {
   };
 
   it.each([
-    ['with its length announced', (body: Buffer) => sendAnnounced(body)],
-    ['in chunks', (body: Buffer) => sendChunked(body)],
+    ['with its length announced', (body: Buffer) => send(body, { 'content-length': body.length })],
+    ['in chunks', (body: Buffer) => send(body, { 'transfer-encoding': 'chunked' })],
   ])('is at most 1 MiB, to the byte, %s', async (_, send) => {
     const good = await send(padded(MIB));
     expect([good.status, JSON.parse(good.text)[0].id]).toEqual([200, 'h1']);
@@ -464,14 +456,6 @@ interface Reply {
 }
 
 /** A response counts even if the server closes before it has read everything. */
-function sendAnnounced(body: Buffer): Promise<Reply> {
-  return send(body, { 'content-length': body.length });
-}
-
-function sendChunked(body: Buffer): Promise<Reply> {
-  return send(body, { 'transfer-encoding': 'chunked' });
-}
-
 function send(body: Buffer, headers: Record<string, string | number>): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<Reply>();
   // keep-alive, because a connection closed with unread bytes is reset and the response may be lost
