@@ -6,7 +6,7 @@ import { MacSecret } from '../../src/lib/mac.ts';
 import { errorsIn } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
+import { untilEqual, within } from '../support/stall-detector.ts';
 
 await needs('redis');
 
@@ -155,7 +155,7 @@ async function untilReplaced(before: Map<string, string>): Promise<void> {
     const now = await dumpsOf([...before.keys()]);
     return [...before.keys()].filter((name) => now.get(name) === before.get(name));
   };
-  await within(TIMEOUT_MS, unchanged, (found) => expect(found).toEqual([]));
+  await untilEqual(TIMEOUT_MS, unchanged, []);
 }
 
 async function dumpsOf(names: string[]): Promise<Map<string, string>> {
@@ -255,10 +255,10 @@ describe('Redis that holds', () => {
     const before = (await service.redis!.getBuffer(revoked.name))!;
     await service.sql`update api_keys set revoked_at = now()
       where key_sha256 = ${Buffer.from(hashOf(revoked.key), 'hex')}`;
-    await within(
+    await untilEqual(
       TIMEOUT_MS,
       async () => (await service.redis!.getBuffer(revoked.name))!.equals(before),
-      (isAsBefore) => expect(isAsBefore).toBe(false),
+      false,
     );
     // it has received no change
     const other = await startBeside(service);
@@ -280,11 +280,7 @@ describe('Redis that holds', () => {
     }
     const name = `Changed ${Math.random()}`;
     await service.sql`update hotels set name = ${name} where id = 'h1'`;
-    await within(
-      1_000,
-      async () => (await service.get('/hotels/h1')).json().name,
-      (found) => expect(found).toBe(name),
-    );
+    await untilEqual(1_000, async () => (await service.get('/hotels/h1')).json().name, name);
   });
 
   it('an empty Redis changes no response', async () => {

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { HttpResponse, RequestOptions } from '../support/client.ts';
 import { CODINGS, DECODERS } from '../support/decoders.ts';
 import { type Service, startService } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
+import { untilEqual, within } from '../support/stall-detector.ts';
 import { titled } from '../support/titled.ts';
 
 const KIB = 1024;
@@ -112,11 +112,7 @@ describe('the tag', () => {
     const before = tagOf(await good(`/hotels/${id}`));
     await service.sql`update hotels set name = 'After' where id = ${id}`;
     const headers = { 'if-none-match': before };
-    await within(
-      TIMEOUT_MS,
-      async () => (await service.get(`/hotels/${id}`, { headers })).status,
-      (found) => expect(found).toBe(200),
-    );
+    await untilEqual(TIMEOUT_MS, async () => (await service.get(`/hotels/${id}`, { headers })).status, 200);
     const after = await good(`/hotels/${id}`);
     expect(after.json().name).toBe('After');
     expect(tagOf(after)).not.toBe(before);
@@ -124,18 +120,10 @@ describe('the tag', () => {
 
   it('of a list changes within a second of a change of one of its hotels', async () => {
     const id = await service.insert({ id: '!first', name: 'Before' });
-    await within(
-      TIMEOUT_MS,
-      async () => (await good('/hotels?limit=1')).json()[0].name,
-      (found) => expect(found).toBe('Before'),
-    );
+    await untilEqual(TIMEOUT_MS, async () => (await good('/hotels?limit=1')).json()[0].name, 'Before');
     const headers = { 'if-none-match': tagOf(await good('/hotels?limit=1')) };
     await service.sql`update hotels set name = 'After' where id = ${id}`;
-    await within(
-      TIMEOUT_MS,
-      async () => (await service.get('/hotels?limit=1', { headers })).status,
-      (found) => expect(found).toBe(200),
-    );
+    await untilEqual(TIMEOUT_MS, async () => (await service.get('/hotels?limit=1', { headers })).status, 200);
     await service.sql`delete from hotels where id = ${id}`;
     await within(
       TIMEOUT_MS,

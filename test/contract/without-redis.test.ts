@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { HttpResponse } from '../support/client.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { type Service, startService } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
+import { untilEqual } from '../support/stall-detector.ts';
 
 const TIMEOUT_MS = 1_000;
 
@@ -119,7 +119,7 @@ describe('without Redis', () => {
         ),
       ];
     };
-    await within(TIMEOUT_MS, seen, (found) => expect(found).toEqual(['Changed', 404]));
+    await untilEqual(TIMEOUT_MS, seen, ['Changed', 404]);
   });
 
   it('a revoked key is rejected within a second by every worker', async () => {
@@ -129,7 +129,7 @@ describe('without Redis', () => {
     };
     expect(await statuses()).toEqual([200]);
     await service.sql`update api_keys set revoked_at = now() where scopes = '{}'`;
-    await within(TIMEOUT_MS, statuses, (found) => expect(found).toEqual([401]));
+    await untilEqual(TIMEOUT_MS, statuses, [401]);
   });
 
   it('the probes and the metrics respond', async () => {

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { insertHotels } from '../support/hotel.ts';
 import { idsOf } from '../support/ids.ts';
 import { type Service, startService } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
+import { untilEqual } from '../support/stall-detector.ts';
 
 const TIMEOUT_MS = 1_000;
 const LIMIT = 100;
@@ -48,7 +48,7 @@ async function wrongOffsets(): Promise<number[]> {
   return (await Promise.all(wrong)).flat();
 }
 
-const becomeExact = () => within(TIMEOUT_MS, wrongOffsets, (found) => expect(found).toEqual([]));
+const becomeExact = () => untilEqual(TIMEOUT_MS, wrongOffsets, []);
 
 describe('deep pages', () => {
   it('follow the order of bytes, for ids of any characters', async () => {
@@ -129,11 +129,7 @@ describe('deep pages', () => {
 
   it('are exact within a second of a truncation and a new list', async () => {
     await service.sql`truncate hotels`;
-    await within(
-      TIMEOUT_MS,
-      () => pageAt(500),
-      (found) => expect(found).toEqual([]),
-    );
+    await untilEqual(TIMEOUT_MS, () => pageAt(500), []);
     await insertHotels(service.sql, fresh(5_000));
     await becomeExact();
   });

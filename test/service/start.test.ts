@@ -14,7 +14,7 @@ import { ownPort } from '../support/own-port.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService, stopAfterTest } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
+import { untilEqual, within } from '../support/stall-detector.ts';
 
 await needs('redis');
 
@@ -61,7 +61,7 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
     expect(await service.metrics()).toContain('# TYPE hotel_api_');
     await expect(service.get('/hotels/a')).rejects.toThrow(/ECONNREFUSED/);
     await proxy.heal();
-    await within(PROMISE_MS, readiness(service), (status) => expect(status).toBe(200));
+    await untilEqual(PROMISE_MS, readiness(service), 200);
     expect((await service.get('/hotels/a')).status).toBe(200);
     // the reason is logged once, not at every attempt
     expect(notReadyReasons(service.logs())).toHaveLength(1);
@@ -99,7 +99,7 @@ describe('a service whose PostgreSQL is unavailable at the start', () => {
 
     const migrated = await startProgram(['migrate'], { DATABASE_URL: missingUrl }).outcome;
     expect(migrated).toMatchObject({ code: 0, stderr: '' });
-    await within(PROMISE_MS, readiness(service), (status) => expect(status).toBe(200));
+    await untilEqual(PROMISE_MS, readiness(service), 200);
     expect((await service.get('/hotels')).status).toBe(401);
   });
 });

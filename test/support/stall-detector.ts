@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
 import { promisedMs } from './run-length.ts';
 
 /** Interval of the checks for stalls. */
@@ -63,4 +64,9 @@ export async function within<T>(
     }
     await sleep(PAUSE_MS);
   }
+}
+
+/** Polls like `within` until the result equals `expected`. Returns the result. */
+export function untilEqual<T>(timeoutMs: number, send: () => T | Promise<T>, expected: unknown): Promise<T> {
+  return within(timeoutMs, send, (found) => expect(found).toEqual(expected));
 }

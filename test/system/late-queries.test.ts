@@ -7,7 +7,7 @@ import { hashOf } from '../../src/auth/key.ts';
 import { insertKey } from '../support/key.ts';
 import type { FaultProxy } from '../support/proxy.ts';
 import { type Service, startBehindProxy } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
+import { untilEqual, within } from '../support/stall-detector.ts';
 
 const PATH = '/hotels/h';
 const TIMEOUT_MS = 8_000;
@@ -30,22 +30,20 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   await feedIs(1);
-  await within(5_000, isBreakerOpen, (open) => expect(open).toBe(0));
-  expect((await service.get(PATH)).status).toBe(200);
+  await untilEqual(5_000, isBreakerOpen, 0);
+  expect(await status()).toBe(200);
 });
 
 afterEach(() => proxy.heal());
+
+const status = async () => (await service.get(PATH)).status;
 
 /** Returns 1 while the circuit breaker of PostgreSQL is open, else 0. */
 const isBreakerOpen = () => service.metric('hotel_api_breaker_open', { dependency: 'postgres' });
 
 /** Waits until the service knows whether the feed is up (1) or down (0). */
 const feedIs = (expected: 0 | 1) =>
-  within(
-    5_000,
-    () => service.metric('hotel_api_change_feed_up'),
-    (up) => expect(up).toBe(expected),
-  );
+  untilEqual(5_000, () => service.metric('hotel_api_change_feed_up'), expected);
 
 /** Delays the queries of workers that contain this text, until the test has finished; others of the table are answered. */
 async function delay(sql: Sql, [table, text]: readonly [string, string], seconds: number): Promise<void> {
@@ -86,12 +84,8 @@ describe('while the feed is silent', () => {
     ['keys', KEYS],
   ])('and queries for %s are too late, but others are answered, the response is 503', async (_, queries) => {
     await delay(service.sql, queries, TOO_LATE_S);
-    await within(
-      10_000,
-      () => service.get(PATH),
-      ({ status }) => expect(status).toBe(503),
-    );
-    expect((await service.get(PATH)).status).toBe(503);
+    await untilEqual(10_000, status, 503);
+    expect(await status()).toBe(503);
     expect(await isBreakerOpen()).toBe(0);
   });
 
@@ -99,11 +93,7 @@ describe('while the feed is silent', () => {
     await delay(service.sql, HOTELS, LATE_S);
     const queries = () => service.metric('hotel_api_cache_lookups_total', { tier: 'postgres' });
     const before = await queries();
-    await within(
-      10_000,
-      () => service.get(PATH).then(queries),
-      (now) => expect(now).toBe(before + 1),
-    );
+    await untilEqual(10_000, () => service.get(PATH).then(queries), before + 1);
     await service.get(PATH);
     expect(await queries()).toBe(before + 2);
   });
@@ -128,11 +118,7 @@ describe('while the feed is silent', () => {
       (pids) => expect([pids.length, pids[0] === ended]).toEqual([1, false]),
     );
     // Redis holds the hotel and the key
-    await within(
-      10_000,
-      () => service.get(PATH).catch(() => ({ status: 0 })),
-      ({ status }) => expect(status).toBe(503),
-    );
+    await untilEqual(10_000, () => status().catch(() => 0), 503);
   });
 });
 

@@ -8,7 +8,7 @@ import { databaseAt, ownPostgres } from '../support/own-server.ts';
 import { postgresClient } from '../support/postgres-client.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { type Service, startService } from '../support/service.ts';
-import { within } from '../support/stall-detector.ts';
+import { untilEqual, within } from '../support/stall-detector.ts';
 
 await needs('redis');
 
@@ -150,7 +150,7 @@ describe('a change is served by every worker', () => {
     expect(before).toHaveLength(2);
     proxy.halfOpen();
     log('every connection half-open', await changed(MAX_STALENESS_MS));
-    await within(DETECTED_MS, feeds, (up) => expect(up).toEqual([1, 1, 1, 1]));
+    await untilEqual(DETECTED_MS, feeds, [1, 1, 1, 1]);
     // it has detected the end of its session, and takes part in the election again
     await within(
       DETECTED_MS,
@@ -299,7 +299,8 @@ describe('a change is served by every worker', () => {
     await changed(1_000);
     const [resets, resumed] = [await feedResets(), timesResumed()];
     await befall();
-    await within(DETECTED_MS, timesResumed, (times) => expect(times).toEqual(resumed.map((n) => n + 1)));
+    const resumedAgain = resumed.map((times) => times + 1);
+    await untilEqual(DETECTED_MS, timesResumed, resumedAgain);
     log('the feed resumed', await changed(1_000));
     expect(await feedResets()).toEqual(resets);
   });
@@ -313,7 +314,7 @@ describe('a change is served by every worker', () => {
     proxy.delay(160, 'hotel-api listen');
     proxy.halfOpen();
     try {
-      await within(2 * DETECTED_MS, timesConnected, (times) => expect(times).toBe(before + 1));
+      await untilEqual(2 * DETECTED_MS, timesConnected, before + 1);
     } finally {
       await proxy.heal();
     }
