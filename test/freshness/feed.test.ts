@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
-import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
 import { promisedMs } from '../support/run-length.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
@@ -24,7 +24,7 @@ beforeAll(async () => {
   service = await startService({ workers: 2, hotels });
   const instances = [service, await startBeside(service, { workers: 2 })];
   allWorkers = await AllWorkers.of(...instances);
-  freshness = watchFreshness(...instances);
+  freshness = new FreshnessWatch(...instances);
 });
 
 /** Records the time until this was true everywhere, which must be within a second. */

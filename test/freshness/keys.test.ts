@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hashOf, makeKey } from '../../src/auth/key.ts';
 import { AllWorkers, status } from '../support/all-workers.ts';
-import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
 import { untilBlocked } from '../support/postgres-client.ts';
@@ -20,7 +20,7 @@ beforeAll(async () => {
   ({ service, proxy } = await startBehindProxy({ workers: 2, hotels: [{ id: 'a', registry_id: 7 }] }));
   const instances = [service, await startBeside(service, { workers: 2 })];
   allWorkers = await AllWorkers.of(...instances);
-  freshness = watchFreshness(...instances);
+  freshness = new FreshnessWatch(...instances);
 });
 
 const PATH = '/hotels/a';

@@ -1,7 +1,7 @@
 import { beforeAll, expect, it } from 'vitest';
 import { hashOf } from '../../src/auth/key.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
-import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { InProcessService, type InProcessWorker } from '../support/in-process-service.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
@@ -21,7 +21,7 @@ beforeAll(async () => {
   const hotels = Array.from({ length: 300 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, hotels });
   allWorkers = await AllWorkers.of(service);
-  freshness = watchFreshness(service);
+  freshness = new FreshnessWatch(service);
 });
 
 it('changes that bypassed the triggers are found by reconciliation, corrected everywhere and counted', async () => {

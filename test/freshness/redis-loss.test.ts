@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import type { FreshRedis } from '../support/database.ts';
-import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis, redisAt } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
@@ -19,14 +19,13 @@ let n = 0;
 
 beforeAll(async () => {
   const { url } = await ownRedis();
-  const path = await FaultProxy.before(url);
-  proxy = path;
-  redis = { ...redisAt(url), url: path.url };
+  proxy = await FaultProxy.before(url);
+  redis = { ...redisAt(url), url: proxy.url };
   const hotels = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, redisDatabase: redis, hotels });
   const instances = [service, await startBeside(service, { workers: 2, env: { L1_MAX_BYTES: '0' } })];
   allWorkers = await AllWorkers.of(...instances);
-  freshness = watchFreshness(...instances);
+  freshness = new FreshnessWatch(...instances);
 });
 beforeEach(async () => {
   await proxy.heal();

@@ -21,7 +21,7 @@ const TOO_LARGE_VERSION = 2 ** 51;
 
 let database: FreshDatabase;
 let redisDatabase: FreshRedis;
-let toRedis: FaultProxy & { url: string };
+let toRedis: FaultProxy;
 let session: Sql;
 let stores: TermStores;
 let term: Term;

@@ -19,8 +19,8 @@ export interface LogLine {
 
 /** Proxies of an instance to its servers. */
 interface Paths {
-  postgres: FaultProxy & { url: string };
-  redis: FaultProxy & { url: string };
+  postgres: FaultProxy;
+  redis: FaultProxy;
 }
 
 /** The real program with its own proxies; it may be stopped, frozen and restarted. */

@@ -42,7 +42,7 @@ export class System {
   ownerUrl: string;
   replica: { server: OwnServer; link: FaultProxy } | undefined;
   /** path to PostgreSQL like those of the instances, without their faults */
-  #path!: FaultProxy & { url: string };
+  #path!: FaultProxy;
 
   private constructor(
     { server, url, ownerUrl }: Awaited<ReturnType<typeof ownPostgres>>,

@@ -7,7 +7,7 @@ import { FaultProxy } from '../support/proxy.ts';
 
 const TIMEOUT_MS = 1_000;
 
-let proxy: FaultProxy & { url: string };
+let proxy: FaultProxy;
 let postgres: Postgres;
 /** for each call, probes included, whether it succeeded */
 let calls: boolean[];

@@ -22,7 +22,7 @@ await needs('redis');
 const PROMISE_MS = 2_000;
 
 /** Path to a server that becomes available later: until `heal`, connections are rejected. */
-async function later(url: string): Promise<FaultProxy & { url: string }> {
+async function later(url: string): Promise<FaultProxy> {
   const proxy = await FaultProxy.before(url);
   await proxy.reject();
   return proxy;

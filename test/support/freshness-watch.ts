@@ -16,7 +16,7 @@ const MAX_RECOVERY_MS = 6_000;
 
 /**
  * Runs the checker of `hotel-api check-freshness` for services of one database during the tests of a file: `freshness
- * = watchFreshness(service, …)` in `beforeAll` suffices. It reads versions from PostgreSQL, bypassing proxies of the
+ * = new FreshnessWatch(service, …)` in `beforeAll` suffices. It reads versions from PostgreSQL, bypassing proxies of the
  * services, and sends requests to every worker. The file fails for each stale response.
  */
 export class FreshnessWatch {
@@ -26,7 +26,7 @@ export class FreshnessWatch {
   readonly #report: Report = { answers: 0, rejected: 0, changes: 0, lagsMs: [], mirrorLagsMs: [], stale: [] };
   #allowances: { ms: number; untilMs: number }[] = [];
 
-  constructor(services: Service[]) {
+  constructor(...services: Service[]) {
     this.#services = services;
     this.#watching = this.#watch();
     closeAtEnd('freshness checker', async () => void (await this.stop()));
@@ -102,8 +102,4 @@ export class FreshnessWatch {
       await Promise.all([sql.end({ timeout: 1 }), listener.end({ timeout: 1 })]).catch(() => {});
     }
   }
-}
-
-export function watchFreshness(...services: Service[]): FreshnessWatch {
-  return new FreshnessWatch(services);
 }

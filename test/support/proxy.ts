@@ -30,6 +30,8 @@ export class FaultProxy {
   #affectedPrefix = '';
   #isRejecting = false;
   port = 0;
+  /** address of the server, by way of this proxy */
+  url = '';
 
   private constructor(target: { host: string; port: number }) {
     this.#target = target;
@@ -37,14 +39,13 @@ export class FaultProxy {
   }
 
   /** Starts a proxy for the server of this address; it is closed at the end of the file. */
-  static async before(url: string): Promise<FaultProxy & { url: string }> {
+  static async before(url: string): Promise<FaultProxy> {
     const { hostname, port } = new URL(url);
     const proxy = new FaultProxy({ host: hostname, port: Number(port) });
     await proxy.#listen();
     closeAtEnd(`proxy on port ${proxy.port}`, () => proxy.close());
-    return Object.assign(proxy, {
-      url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(proxy.port) }).href,
-    });
+    proxy.url = Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(proxy.port) }).href;
+    return proxy;
   }
 
   /** Sends new connections to another server, as after a change of address; resets the present ones. */

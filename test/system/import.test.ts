@@ -6,7 +6,7 @@ import { seed } from '../../src/cli/seed.ts';
 import { counts, Program } from '../cli/program.ts';
 import { AllWorkers } from '../support/all-workers.ts';
 import { freshDatabase } from '../support/database.ts';
-import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { checksTimes, promisedMs } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { ownTimeMs } from '../support/stall-detector.ts';
@@ -27,7 +27,7 @@ beforeAll(async () => {
   await seed(database.sql, HOTELS, { seed: 1, today: '2026-01-01' });
   service = await startService({ database, workers: 2 });
   allWorkers = await AllWorkers.of(service);
-  freshness = watchFreshness(service);
+  freshness = new FreshnessWatch(service);
   ids =
     await service.sql`select id, channel_id from hotels where channel_id is not null order by id collate "C"`;
 });

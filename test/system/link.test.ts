@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { linesOf } from '../support/log-lines.ts';
 import { needs } from '../support/needs.ts';
 import { databaseAt, ownPostgres } from '../support/own-server.ts';
@@ -34,12 +34,11 @@ beforeAll(async () => {
   const sql = postgresClient(ownerUrl, { max: 2, backoff: () => 0.1 });
   const database = databaseAt(url, ownerUrl, sql);
   first = await startService({ workers: 2, database, hotels: [{ id: 'h' }] });
-  const path = await FaultProxy.before(database.url);
-  proxy = path;
-  const beside = { database: { ...database, url: path.url }, redisDatabase: first.redisDatabase! };
+  proxy = await FaultProxy.before(database.url);
+  const beside = { database: { ...database, url: proxy.url }, redisDatabase: first.redisDatabase! };
   second = await startService({ workers: 2, ...beside });
   allWorkers = await AllWorkers.of(first, second);
-  freshness = watchFreshness(first, second);
+  freshness = new FreshnessWatch(first, second);
 });
 
 /** Commits a change. Returns the time until every worker returned it. */

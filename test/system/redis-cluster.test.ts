@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { readPosition } from '../../src/change-feed/history.ts';
 import { createKey } from '../../src/cli/keys.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
-import { type FreshnessWatch, watchFreshness } from '../support/freshness-watch.ts';
+import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
 import { type ClusterNode, OwnCluster, replicates } from '../support/own-cluster.ts';
 import { type Service, type ServiceOptions, startService } from '../support/service.ts';
@@ -52,7 +52,7 @@ beforeAll(async () => {
   beside = { database: service.database, redis: false, env: { REDIS_URL } };
   const caching = await startService(beside);
   allWorkers = await AllWorkers.of(service, caching);
-  freshness = watchFreshness(service, caching);
+  freshness = new FreshnessWatch(service, caching);
 });
 
 async function change(): Promise<string> {

@@ -15,15 +15,12 @@ let toRedis: FaultProxy;
 
 beforeAll(async () => {
   const [database, redisDatabase] = [await freshDatabase(), await freshRedis()];
-  const [postgres, redis] = [
-    await FaultProxy.before(database.url),
-    await FaultProxy.before(redisDatabase.url),
-  ];
-  [toPostgres, toRedis] = [postgres, redis];
+  toPostgres = await FaultProxy.before(database.url);
+  toRedis = await FaultProxy.before(redisDatabase.url);
   service = await startService({
     workers: 2,
-    database: { ...database, url: postgres.url },
-    redisDatabase: { ...redisDatabase, url: redis.url },
+    database: { ...database, url: toPostgres.url },
+    redisDatabase: { ...redisDatabase, url: toRedis.url },
     hotels: Array.from({ length: 4_000 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` })),
     env: { L1_MAX_BYTES: String(1024 ** 2), DATABASE_POOL_SIZE: '3', DATABASE_QUEUE_LIMIT: '50' },
   });
