@@ -26,12 +26,8 @@ export async function commitBase(buildah: Buildah, name: string): Promise<void> 
   await buildah.run('copy', container, npm, '/usr/local/lib/node_modules/npm');
   const link = ['ln', '-s', '../lib/node_modules/npm/bin/npm-cli.js', '/usr/local/bin/npm'];
   await buildah.run('run', '--isolation', 'chroot', container, '--', ...link);
-  await buildah.run(
-    'config',
-    '--env',
-    'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-    container,
-  );
+  const path = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+  await buildah.run('config', '--env', path, container);
   await buildah.run('commit', '--rm', container, name);
 }
 
@@ -49,15 +45,8 @@ async function bootstrapDebian(): Promise<string> {
       timeout: DEBOOTSTRAP_TIMEOUT_MS,
       maxBuffer: 64 * 1024 ** 2,
     });
-    await run('tar', [
-      '-C',
-      root,
-      '-cf',
-      join(work, 'tar'),
-      '--exclude=./var/cache/apt',
-      '--exclude=./var/lib/apt/lists',
-      '.',
-    ]);
+    const without = ['--exclude=./var/cache/apt', '--exclude=./var/lib/apt/lists'];
+    await run('tar', ['-C', root, '-cf', join(work, 'tar'), ...without, '.']);
     await rename(join(work, 'tar'), archive);
   } finally {
     await rm(work, { recursive: true, force: true });

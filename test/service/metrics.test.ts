@@ -214,20 +214,8 @@ describe('requests', () => {
     for (const status of values('status')) expect(status).toMatch(/^[2-5]\d\d$/);
     for (const worker of values('worker')) expect(['primary', '1', '2', '3']).toContain(worker);
     const known = [
-      ...[
-        'http_route',
-        'method',
-        'status',
-        'le',
-        'tier',
-        'result',
-        'dependency',
-        'kind',
-        'outcome',
-        'reason',
-        'worker',
-      ],
-      ...['version', 'node_version'],
+      ...['http_route', 'method', 'status', 'le', 'tier', 'result', 'dependency', 'kind', 'outcome'],
+      ...['reason', 'worker', 'version', 'node_version'],
     ];
     for (const { labels } of samples) for (const label of Object.keys(labels)) expect(known).toContain(label);
   });
@@ -240,10 +228,8 @@ describe('requests', () => {
   });
 
   it('are exported beside the metrics of each process with the names of prom-client', async () => {
-    const read = async (name: string) =>
-      samplesOf(await service.metrics()).filter((sample) => sample.name === name);
     // each scrape begins the samples anew; an idle loop has no delay
-    const lags = () => read('nodejs_eventloop_lag_min_seconds');
+    const lags = () => service.samples('nodejs_eventloop_lag_min_seconds');
     await expect.poll(async () => (await lags()).length, { interval: 1_000 }).toBe(4);
     for (const { value } of await lags()) expect(value).toBeLessThan(0.2);
     const samples = samplesOf(await service.metrics());

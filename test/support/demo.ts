@@ -32,15 +32,8 @@ export async function startDemo(command: string[], environment: Record<string, s
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-demo-test-'));
   await chmod(folder, 0o777);
   const [port, adminPort] = [await freePort(), await freePort()];
-  const [file, ...rest] = [
-    ...command,
-    '--hotels',
-    '300',
-    '--port',
-    `${port}`,
-    '--admin-port',
-    `${adminPort}`,
-  ];
+  const options = `--hotels 300 --port ${port} --admin-port ${adminPort}`.split(' ');
+  const [file, ...rest] = [...command, ...options];
   const child = spawn(file!, rest, {
     cwd: ROOT,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: folder, ...environment },

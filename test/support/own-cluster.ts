@@ -134,16 +134,8 @@ async function startNode(program: string, rules: string, tls?: NodeTls): Promise
     order.command.push(
       ...['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())],
       ...['--cluster-node-timeout', String(NODE_TIMEOUT_MS), '--cluster-replica-validity-factor', '0'],
-      ...[
-        '--aclfile',
-        users,
-        '--masteruser',
-        ADMIN,
-        '--masterauth',
-        ADMIN,
-        '--repl-diskless-sync-delay',
-        '0',
-      ],
+      ...['--aclfile', users, '--masteruser', ADMIN, '--masterauth', ADMIN],
+      ...['--repl-diskless-sync-delay', '0'],
     );
     if (tls) {
       const plainPort = order.command.indexOf('--port');

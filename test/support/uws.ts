@@ -14,15 +14,8 @@ const HOOK = fileURLToPath(new URL('./uws-hook.ts', import.meta.url));
 export async function installUws(spec: string): Promise<{ folder: string; release: () => Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-uws-'));
   const release = () => rm(folder, { recursive: true, force: true });
-  const args = [
-    'install',
-    '--prefix',
-    folder,
-    '--no-audit',
-    '--no-fund',
-    '--install-links',
-    `uWebSockets.js@${spec}`,
-  ];
+  const options = ['--no-audit', '--no-fund', '--install-links'];
+  const args = ['install', '--prefix', folder, ...options, `uWebSockets.js@${spec}`];
   await promisify(execFile)('npm', args, { cwd: folder }).catch(async (error: Error & { stderr: string }) => {
     await release();
     throw new Error(`TEST_UWS=${spec} cannot be installed: ${error.stderr}`);
