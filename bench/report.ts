@@ -37,42 +37,41 @@ export function report(results: Results): string {
   return lines.join('\n');
 }
 
+/** Returns the columns of a row, right-aligned. */
+const columns = (values: (string | number)[], width = 10) =>
+  values.map((value) => String(value).padStart(width)).join('');
+
 function header(): string {
-  return `  ${'target'.padEnd(30)}${['req/s', 'us/req', '±', 'busy', 'p50 us', 'p99 us', 'faults']
-    .map((name) => name.padStart(10))
-    .join('')}`;
+  return `  ${'target'.padEnd(30)}${columns(['req/s', 'us/req', '±', 'busy', 'p50 us', 'p99 us', 'faults'])}`;
 }
 
 function row({ target, scenario, rounds }: Cell): string {
   const of = (pick: (round: Cell['rounds'][number]) => number) => median(rounds.map(pick));
   const busy = of((round) => round.busy);
   const name = TITLES[target as keyof typeof TITLES] ?? target;
-  const columns = [
+  const figures = [
     of(({ requests, seconds }) => requests / seconds).toFixed(0),
     significant(of((round) => round.processorUs)),
     percent(spread(rounds.map((round) => round.processorUs))),
     `${busy < SATURATED ? '~' : ''}${percent(busy)}`,
     of((round) => round.p50Us).toFixed(0),
     of((round) => round.p99Us).toFixed(0),
-    String(rounds.reduce((sum, { faultCount }) => sum + faultCount, 0)),
+    rounds.reduce((sum, { faultCount }) => sum + faultCount, 0),
   ];
   const misses = target === 'service' ? of((round) => (round.localMisses ?? 0) / round.requests) : 0;
   const remark = misses > 0.001 ? `  asked Redis for ${misses.toFixed(3)} keys a request (${scenario})` : '';
-  return `  ${name.padEnd(30)}${columns.map((column) => column.padStart(10)).join('')}${remark}`;
+  return `  ${name.padEnd(30)}${columns(figures)}${remark}`;
 }
 
 function sweepTable({ sweep }: Results): string[] {
   const lines = ['Open loop: requests are due at a fixed rate, latency from the due time'];
   for (const scenario of new Set(sweep.map((point) => point.scenario))) {
-    lines.push(
-      `  ${scenario.padEnd(30)}${['due/s', 'p50 us', 'p99 us', 'faults'].map((name) => name.padStart(10)).join('')}`,
-    );
-    for (const { target, perSecond, p50Us, p99Us, faultCount } of sweep.filter(
-      (point) => point.scenario === scenario,
-    ))
-      lines.push(
-        `  ${TITLES[target as keyof typeof TITLES].padEnd(30)}${[perSecond, p50Us, p99Us, faultCount].map((value) => String(value).padStart(10)).join('')}`,
-      );
+    lines.push(`  ${scenario.padEnd(30)}${columns(['due/s', 'p50 us', 'p99 us', 'faults'])}`);
+    const points = sweep.filter((point) => point.scenario === scenario);
+    for (const { target, perSecond, p50Us, p99Us, faultCount } of points) {
+      const title = TITLES[target as keyof typeof TITLES];
+      lines.push(`  ${title.padEnd(30)}${columns([perSecond, p50Us, p99Us, faultCount])}`);
+    }
   }
   return lines;
 }
@@ -80,10 +79,10 @@ function sweepTable({ sweep }: Results): string[] {
 function compressionTable({ compression }: Results): string[] {
   return [
     'A batch of 1000, compressed on one core',
-    `  ${'encoding and level'.padEnd(30)}${['ms', 'ratio'].map((name) => name.padStart(10)).join('')}`,
+    `  ${'encoding and level'.padEnd(30)}${columns(['ms', 'ratio'])}`,
     ...compression.map(
       ({ encoding, level, ms, ratio }) =>
-        `  ${`${encoding} ${level}`.padEnd(30)}${[significant(ms), significant(ratio)].map((column) => column.padStart(10)).join('')}`,
+        `  ${`${encoding} ${level}`.padEnd(30)}${columns([significant(ms), significant(ratio)])}`,
     ),
   ];
 }
@@ -92,10 +91,10 @@ function ratioTable(ratios: Ratio[]): string[] {
   return [
     'Ratios to the named target. By processor time a request: theirs / ours; by rate: ours / theirs; above 1, ours is',
     'better. "other": the same by the other measure.',
-    `  ${''.padEnd(56)}${'by'.padEnd(16)}${['ratio', 'from', 'to', 'floor', 'aim', 'other', 'verdict'].map((name) => name.padStart(9)).join('')}`,
+    `  ${''.padEnd(56)}${'by'.padEnd(16)}${columns(['ratio', 'from', 'to', 'floor', 'aim', 'other', 'verdict'], 9)}`,
     ...ratios.map(({ title, by = '', value, rounds, floor, aim, atMost, other, decision }) => {
       const bound = (limit: number) => `${atMost ? '<=' : '>='}${limit}`;
-      const columns = [
+      const figures = [
         significant(value),
         significant(Math.min(...rounds)),
         significant(Math.max(...rounds)),
@@ -104,7 +103,7 @@ function ratioTable(ratios: Ratio[]): string[] {
         other === undefined ? '' : significant(other),
         decision,
       ];
-      return `  ${title.padEnd(56)}${by.padEnd(16)}${columns.map((column) => column.padStart(9)).join('')}`;
+      return `  ${title.padEnd(56)}${by.padEnd(16)}${columns(figures, 9)}`;
     }),
   ];
 }
