@@ -160,5 +160,5 @@ export class System {
 async function redisOf(say: (sentence: string) => void): ReturnType<typeof ownRedis> {
   const program = await findRedisProgram(say);
   if (!program) throw new Error('No Redis was found: install redis-server or valkey-server');
-  return ownRedis(program);
+  return ownRedis(undefined, program);
 }

@@ -5,13 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { beforeAll, expect, it } from 'vitest';
 import { createKey } from '../../src/cli/keys.ts';
-import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { addressOf } from '../support/address.ts';
 import { AllWorkers, named, status } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { insertKey } from '../support/key.ts';
 import { needs } from '../support/needs.ts';
-import { OwnServer, redisProgram } from '../support/own-server.ts';
+import { ownRedis } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
 
 await needs('redis-server', 'kubectl');
@@ -33,16 +32,12 @@ const connect = (user: string, password: string) =>
 const auditLog = async () => ((await admin.acl('LOG')) as string[][]).map((entry) => entry.join(' '));
 
 beforeAll(async () => {
-  const program = redisProgram();
   rules = (await readFile(RULES, 'utf8')).replace('PASSWORD_SHA256', hash('sha256', PASSWORD));
-  const server = await OwnServer.start(async (port) => {
-    const order = await orderRedis(program, port);
-    const users = join(order.folder, 'users.acl');
+  ({ url } = await ownRedis(async (_, folder) => {
+    const users = join(folder, 'users.acl');
     await writeFile(users, `${rules}\nuser admin on >admin ~* &* +@all\n`);
-    order.command.push('--aclfile', users);
-    return order;
-  }, REDIS_READY);
-  url = `redis://127.0.0.1:${server.port}/0`;
+    return ['--aclfile', users];
+  }));
   admin = connect('admin', 'admin');
   closeAtEnd('the connection of the admin', async () => admin.disconnect());
 });

@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { freePort } from '../../src/demo/servers/port.ts';
-import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { closeAtEnd } from './cleanup.ts';
-import { OwnServer, redisProgram } from './own-server.ts';
+import { type OwnServer, ownRedis, type RedisTls, tlsOptions } from './own-server.ts';
 
 const ADMIN = 'admin';
 const SLOTS = 16_384;
@@ -13,18 +12,17 @@ const SLOTS = 16_384;
 const NODE_TIMEOUT_MS = 1_000;
 const TIMEOUT_MS = 15_000;
 
+/** Options of a node that names itself by a name of its certificate. */
+const TLS_BY_NAME = [
+  ...['--tls-cluster', 'yes', '--cluster-announce-hostname', 'localhost'],
+  ...['--cluster-preferred-endpoint-type', 'hostname'],
+];
+
 export interface ClusterNode {
   server: OwnServer;
   id: string;
   /** connection of a user with all rights */
   admin: Redis;
-}
-
-/** Certificate files of nodes with TLS. */
-interface NodeTls {
-  key: string;
-  certificate: string;
-  authority: string;
 }
 
 /** Redis Cluster of one test file: three masters with equal shares of the slots, and a replica of each. */
@@ -41,10 +39,9 @@ export class OwnCluster {
    * Starts a cluster. `rules` are lines of an ACL file; a user with all rights is added for tests and replication. With
    * `tls` the nodes accept TLS only, announce themselves as `localhost`, and have no replicas.
    */
-  static async start(rules: string, tls?: NodeTls): Promise<OwnCluster> {
-    const program = redisProgram();
+  static async start(rules: string, tls?: RedisTls): Promise<OwnCluster> {
     const cluster = new OwnCluster(
-      await Promise.all(Array.from({ length: tls ? 3 : 6 }, () => startNode(program, rules, tls))),
+      await Promise.all(Array.from({ length: tls ? 3 : 6 }, () => startNode(rules, tls))),
     );
     await cluster.#form();
     return cluster;
@@ -126,29 +123,18 @@ export async function replicates(replica: Redis): Promise<void> {
   );
 }
 
-async function startNode(program: string, rules: string, tls?: NodeTls): Promise<ClusterNode> {
-  const server = await OwnServer.start(async (port) => {
-    const order = await orderRedis(program, port);
-    const users = join(order.folder, 'users.acl');
+async function startNode(rules: string, tls?: RedisTls): Promise<ClusterNode> {
+  const { server } = await ownRedis(async (port, folder) => {
+    const users = join(folder, 'users.acl');
     await writeFile(users, `${rules}\nuser ${ADMIN} on >${ADMIN} ~* &* +@all\n`);
-    order.command.push(
+    return [
       ...['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())],
       ...['--cluster-node-timeout', String(NODE_TIMEOUT_MS), '--cluster-replica-validity-factor', '0'],
       ...['--aclfile', users, '--masteruser', ADMIN, '--masterauth', ADMIN],
       ...['--repl-diskless-sync-delay', '0'],
-    );
-    if (tls) {
-      const plainPort = order.command.indexOf('--port');
-      order.command.splice(plainPort, 2, '--port', '0', '--tls-port', String(port));
-      order.command.push(
-        ...['--tls-cert-file', tls.certificate, '--tls-key-file', tls.key],
-        ...['--tls-ca-cert-file', tls.authority, '--tls-auth-clients', 'no'],
-        ...['--tls-cluster', 'yes', '--cluster-announce-hostname', 'localhost'],
-        ...['--cluster-preferred-endpoint-type', 'hostname'],
-      );
-    }
-    return order;
-  }, REDIS_READY);
+      ...(tls ? [...tlsOptions(port, tls), ...TLS_BY_NAME] : []),
+    ];
+  });
   const admin = new Redis({
     ...(tls && { tls: { rejectUnauthorized: false } }),
     host: '127.0.0.1',

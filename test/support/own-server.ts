@@ -104,17 +104,37 @@ export class OwnServer {
 }
 
 /** Returns the program of Redis, in a file that declared `needs('redis-server')`. */
-export function redisProgram(): string {
+function redisProgram(): string {
   const program = inject('servers').redisProgram;
   if (!program) throw new Error("this file starts a Redis of its own: it lacks needs('redis-server')");
   return program;
 }
 
-/** Starts a Redis for one test file, with the commands that server tests need enabled. */
-export async function ownRedis(program = redisProgram()): Promise<{ server: OwnServer; url: string }> {
-  const server = await OwnServer.start((port) => orderRedis(program, port), REDIS_READY);
+/** Starts a Redis for one test file; further options replace those of `orderRedis`. */
+export async function ownRedis(
+  options: (port: number, folder: string) => string[] | Promise<string[]> = () => [],
+  program = redisProgram(),
+): Promise<{ server: OwnServer; url: string }> {
+  const server = await OwnServer.start(async (port) => {
+    const order = await orderRedis(program, port);
+    order.command.push(...(await options(port, order.folder)));
+    return order;
+  }, REDIS_READY);
   return { server, url: `redis://127.0.0.1:${server.port}/0` };
 }
+
+/** Certificate files of a Redis. */
+export interface RedisTls {
+  key: string;
+  certificate: string;
+  authority: string;
+}
+
+/** Returns the options of a Redis that accepts TLS only. */
+export const tlsOptions = (port: number, { key, certificate, authority }: RedisTls): string[] => [
+  ...['--port', '0', '--tls-port', String(port), '--tls-cert-file', certificate, '--tls-key-file', key],
+  ...['--tls-ca-cert-file', authority, '--tls-auth-clients', 'no'],
+];
 
 /** Returns a Redis of the file's own for services, with a client that waits for it during a restart. */
 export function redisAt(url: string): FreshRedis {

@@ -1,10 +1,9 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeAll, expect, it } from 'vitest';
-import { orderRedis, REDIS_READY } from '../../src/demo/servers/redis.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
 import { Authority } from '../support/certificates.ts';
 import { needs } from '../support/needs.ts';
-import { OwnServer, redisProgram } from '../support/own-server.ts';
+import { type OwnServer, ownRedis, tlsOptions } from '../support/own-server.ts';
 import { untilRedisServes } from '../support/redis-hits.ts';
 import { startService } from '../support/service.ts';
 
@@ -21,23 +20,13 @@ let server: OwnServer;
 
 beforeAll(async () => {
   authority = await Authority.create();
-  const { key, certificate } = await authority.certify('redis', 'IP:127.0.0.1');
-  const program = redisProgram();
+  const files = { ...(await authority.certify('redis', 'IP:127.0.0.1')), authority: authority.certificate };
   await writeFile(
     authority.file('users.acl'),
     `user default off\nuser hotel-api on >${PASSWORD} ~* resetchannels +@all -@dangerous +info\n`,
   );
-  server = await OwnServer.start(async (port) => {
-    const order = await orderRedis(program, port);
-    const plainPort = order.command.indexOf('--port');
-    order.command.splice(plainPort, 2, '--port', '0', '--tls-port', String(port));
-    order.command.push(
-      ...['--tls-cert-file', certificate, '--tls-key-file', key],
-      ...['--tls-ca-cert-file', authority.certificate, '--tls-auth-clients', 'no'],
-      ...['--aclfile', authority.file('users.acl')],
-    );
-    return order;
-  }, REDIS_READY);
+  const users = ['--aclfile', authority.file('users.acl')];
+  ({ server } = await ownRedis((port) => [...tlsOptions(port, files), ...users]));
   url = `rediss://hotel-api:${encodeURIComponent(PASSWORD)}@127.0.0.1:${server.port}/0`;
 });
 
