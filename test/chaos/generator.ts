@@ -11,6 +11,7 @@ import {
   type Outcome,
   type Report,
   type Sample,
+  USUAL_MIX,
 } from './sample.ts';
 
 /**
@@ -41,7 +42,7 @@ process.on('message', (message: Order) => {
       order = message;
       cold = order.warm;
       client = new Client(order.port, { full: order.key, narrow: '' });
-      run(order.mix);
+      run(USUAL_MIX);
       setInterval(report, REPORT_EVERY_MS);
       break;
     case 'mix':

@@ -2,17 +2,9 @@ import { fork } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { closeAtEnd } from '../support/cleanup.ts';
-import { type Mix, now, type Order, type Report, type Sample, USUAL_MIX } from './sample.ts';
+import { type Mix, now, type Order, type Report, type Sample } from './sample.ts';
 
-interface LoadOptions {
-  port: number;
-  key: string;
-  /** default: the 200 requests/s of the promise */
-  mix?: Mix;
-  /** hotels 0 to `warm` are requested repeatedly, those from there to `hotels` once each */
-  warm: number;
-  hotels: number;
-}
+type LoadOptions = Omit<Extract<Order, { type: 'start' }>, 'type'>;
 
 /** Load from a separate process, see `generator.ts`. It is stopped at the end of the file. */
 export class Load {
@@ -40,9 +32,10 @@ export class Load {
     });
   }
 
-  static start({ mix = USUAL_MIX, ...options }: LoadOptions): Load {
+  /** Starts the 200 requests/s of the promise. */
+  static start(options: LoadOptions): Load {
     const load = new Load();
-    load.#send({ type: 'start', mix, ...options });
+    load.#send({ type: 'start', ...options });
     closeAtEnd('load', () => load.stop());
     return load;
   }

@@ -50,7 +50,6 @@ export type Order =
       type: 'start';
       port: number;
       key: string;
-      mix: Mix;
       /** hotels 0 to `warm` are requested repeatedly, those from there to `hotels` once each */
       warm: number;
       hotels: number;

@@ -12,7 +12,7 @@ import { type Service, type ServiceOptions, startService } from '../support/serv
 import { hotelRow } from './hotels.ts';
 import { Load } from './load.ts';
 import { batchRequest, send } from './requests.ts';
-import { type Mix, now, type Sample } from './sample.ts';
+import { now, type Sample } from './sample.ts';
 
 interface FixtureOptions {
   /** in addition to the addresses of the proxies */
@@ -23,8 +23,6 @@ interface FixtureOptions {
   warm?: number;
   /** number of hotels; those beyond `warm` are requested once each, 25 a second; default 6,000 */
   hotels?: number;
-  /** default: the 200 requests/s of the promise; false: no load */
-  mix?: Mix | false;
   /** of PostgreSQL; default 60 */
   maxConnections?: number;
 }
@@ -63,7 +61,8 @@ export class Fixture {
   static async open(options: FixtureOptions = {}): Promise<Fixture> {
     const fixture = await Fixture.set(options);
     await fixture.warm();
-    if (options.mix !== false) fixture.begin(options.mix);
+    const { port, fullKey: key } = fixture.service;
+    fixture.#load = Load.start({ port, key, ...fixture.hotels });
     return fixture;
   }
 
@@ -125,12 +124,6 @@ export class Fixture {
 
   get hotels(): { warm: number; hotels: number } {
     return { warm: this.#options.warm ?? 2_000, hotels: this.#options.hotels ?? 6_000 };
-  }
-
-  /** Begins the load, once. */
-  begin(mix?: Mix): void {
-    const { port, fullKey: key } = this.service;
-    this.#load = Load.start({ port, key, ...(mix && { mix }), ...this.hotels });
   }
 
   /** Requests every hotel to be cached from every worker, by either id. */

@@ -13,7 +13,8 @@ let fixture: Fixture;
 let next = WARM;
 
 beforeAll(async () => {
-  fixture = await Fixture.open({ workers: 2, warm: WARM, hotels: HOTELS, mix: false });
+  fixture = await Fixture.set({ workers: 2, warm: WARM, hotels: HOTELS });
+  await fixture.warm();
   await fixture.inWorkers();
 });
 
