@@ -7,6 +7,7 @@ import { AllWorkers, named } from '../support/all-workers.ts';
 import { closeAtEnd } from '../support/cleanup.ts';
 import { freshDatabase } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
+import { OwnCluster } from '../support/own-cluster.ts';
 import { ownRedis, redisAt } from '../support/own-server.ts';
 import { type Service, startService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -101,6 +102,36 @@ it('a new password of Redis is used without a restart', async () => {
   const before = await service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
   await expect.poll(hits).toBeGreaterThan(before);
   await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' })).toBe(0);
+  await service.sql`update hotels set name = 'by the other password'`;
+  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
+  await service.stop();
+});
+
+it('a new password of a Redis Cluster is used without a restart, also by connections to new nodes', async () => {
+  const cluster = await OwnCluster.start('user hotel-api on >first ~* &* +@all');
+  const file = await write('redis-cluster', cluster.url('first'));
+  const service = await startService({
+    redis: false,
+    hotels: HOTELS,
+    env: { REDIS_URL_FILE: file, L1_MAX_BYTES: '0' },
+  });
+  const hits = async () => {
+    for (const { id } of HOTELS) expect((await service.get(`/hotels/${id}`)).status).toBe(200);
+    return service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
+  };
+  await expect.poll(hits).toBeGreaterThan(0);
+  const onEachNode = (...command: [string, ...string[]]) =>
+    Promise.all(cluster.nodes.map(({ admin }) => admin.call(...command)));
+  await onEachNode('ACL', 'SETUSER', 'hotel-api', 'resetpass', '>second');
+  await write('redis-cluster', cluster.url('second'));
+  await expect.poll(() => reloads(service, 'REDIS_URL')).toBe(2);
+  // ioredis makes another connection for each that ends, as for a node that joins
+  await onEachNode('CLIENT', 'KILL', 'USER', 'hotel-api');
+  await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' })).toBe(0);
+  // hits need connections that write: the cluster no longer holds what was written before
+  await Promise.all(cluster.masters.map(({ admin }) => admin.flushall()));
+  const before = await hits();
+  await expect.poll(hits, { timeout: 10_000 }).toBeGreaterThan(before + HOTELS.length);
   await service.sql`update hotels set name = 'by the other password'`;
   await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
   await service.stop();

@@ -153,9 +153,6 @@ export class RedisCluster implements RedisStore {
   }
 
   useLogin(login: Login): void {
-    // ioredis makes the clients of nodes from these options
-    Object.assign(this.#cluster.options.redisOptions!, login);
-    for (const { options } of this.#cluster.nodes('all')) Object.assign(options, login);
     this.#masters.useLogin(login);
   }
 

@@ -58,6 +58,8 @@ export class Masters {
     cluster.on('refresh', () => this.#follow());
     // without a listener each failed connection would be printed; the breakers report instead
     cluster.on('error', () => {});
+    // ioredis makes later clients of nodes from a copy of its first options
+    cluster.on('+node', ({ options }: Client) => Object.assign(options, this.#credentials));
     // a lost node may have a successor
     cluster.on('-node', () => this.refresh());
   }
@@ -112,7 +114,8 @@ export class Masters {
 
   useLogin(login: Login): void {
     Object.assign(this.#credentials, login);
-    for (const { client } of this.all) Object.assign(client.options, login);
+    const clients = [...this.all.map(({ client }) => client), ...this.#cluster.nodes('all')];
+    for (const { options } of clients) Object.assign(options, login);
   }
 
   /** Refreshes the slot map; ioredis does so periodically and after redirections. */
