@@ -13,7 +13,7 @@ interface Loaded {
 }
 
 /** Result of all queries for some keys. */
-interface Answers {
+interface LoadedHotels {
   /** in the order of the keys */
   hotels: Found[];
   /** beginning of the first query */
@@ -58,12 +58,12 @@ export class HotelLoader {
   }
 
   /** Loads the hotels of these keys. Throws `Unavailable`. */
-  async load(namespace: Namespace, keys: string[], owner: string): Promise<Answers> {
-    const answers = await this.#join(namespace, keys, owner);
-    const { hotels: found, beganMs } = answers;
+  async load(namespace: Namespace, keys: string[], owner: string): Promise<LoadedHotels> {
+    const loaded = await this.#join(namespace, keys, owner);
+    const { hotels: found, beganMs } = loaded;
     // a change names the keys that a hotel has since, not those that it lost: a load under a lost key may be outdated
     const outdated = keys.filter((_, i) => this.#isOutdated(found[i]!));
-    if (outdated.length === 0) return answers;
+    if (outdated.length === 0) return loaded;
     const again = await this.#join(namespace, outdated, owner);
     const byKey = new Map(outdated.map((key, i) => [key, again.hotels[i]!]));
     const hotels = keys.map((key, i) => (byKey.has(key) ? byKey.get(key)! : found[i]!));
@@ -76,7 +76,7 @@ export class HotelLoader {
     namespace: Namespace,
     keys: string[],
     owner: string,
-  ): Promise<Answers> {
+  ): Promise<LoadedHotels> {
     const { byKey, beganMs } = await this.#start(namespace, keys, owner, collection);
     return { hotels: keys.map((key) => byKey.get(key) ?? null), beganMs };
   }
@@ -86,7 +86,7 @@ export class HotelLoader {
   }
 
   /** Joins the loads in flight, begins one for the other keys, and waits for all of them. */
-  async #join(namespace: Namespace, keys: string[], owner: string): Promise<Answers> {
+  async #join(namespace: Namespace, keys: string[], owner: string): Promise<LoadedHotels> {
     const joinedAtMs = monotonicMs();
     const joined = new Set<Promise<Loaded>>();
     const own: string[] = [];

@@ -69,9 +69,9 @@ export class HotelReader {
     this.#storeLocally(namespace, keys, found, began, undefined, held);
     if (missing.length === 0) return { found, loaded: NOTHING };
     const missed = missing.map((i) => keys[i]!);
-    const fillIn = (answers: (Found | undefined)[]) =>
+    const fillIn = (entries: (Found | undefined)[]) =>
       missing.forEach((i, at) => {
-        found[i] = answers[at];
+        found[i] = entries[at];
       });
     const loaded = this.loader.load(namespace, missed, owner).then(
       ({ hotels, beganMs }) => {
@@ -109,10 +109,10 @@ export class HotelReader {
     const found: (Found | undefined)[] = keys.map((key) =>
       members.isOutside(namespace, key) ? null : undefined,
     );
-    const fill = (asked: number[], answers: (Found | undefined)[], queriedAtMs?: number) => {
+    const fill = (asked: number[], entries: (Found | undefined)[], queriedAtMs?: number) => {
       const mayStore = this.#mayKeep(queriedAtMs);
       for (const [at, i] of asked.entries()) {
-        const entry = answers[at];
+        const entry = entries[at];
         found[i] = entry;
         if (entry && mayStore) this.#store(namespace, keys[i]!, entry, began, queriedAtMs);
       }

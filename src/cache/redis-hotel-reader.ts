@@ -30,19 +30,19 @@ export class RedisHotelReader {
     visible?: VisibleIds,
   ): Promise<(Found | undefined)[]> {
     const asked = known ? keys.filter((_, i) => known[i] === undefined) : keys;
-    const answers =
+    const entries =
       namespace === 'id'
         ? this.#checked(await this.#cache.entries(asked))
         : await this.#readPointers(namespace, asked, visible);
-    const absent = answers.filter((answer) => answer === null).length;
-    const misses = answers.filter((answer) => answer === undefined).length;
+    const absent = entries.filter((entry) => entry === null).length;
+    const misses = entries.filter((entry) => entry === undefined).length;
     const { count } = this.#options;
     count('redis', 'hit', asked.length - absent - misses);
     count('redis', 'absent', absent);
     count('redis', 'miss', misses);
-    if (!known) return answers;
+    if (!known) return entries;
     let next = 0;
-    return known.map((answer) => answer ?? answers[next++]);
+    return known.map((entry) => entry ?? entries[next++]);
   }
 
   async #readPointers(

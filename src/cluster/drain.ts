@@ -12,11 +12,11 @@ export async function drain(pipeline: RequestPipeline, server: Server, timeoutMs
   pipeline.closing = true;
   server.stopAccepting();
   const untilMs = performance.now() + timeoutMs;
-  let answered = pipeline.answered;
+  let finished = pipeline.finishedCount;
   let idleSinceMs = performance.now();
   while (server.connections > 0 && performance.now() < untilMs) {
-    if (pipeline.unfinished > 0 || pipeline.answered !== answered) {
-      answered = pipeline.answered;
+    if (pipeline.unfinished > 0 || pipeline.finishedCount !== finished) {
+      finished = pipeline.finishedCount;
       idleSinceMs = performance.now();
     } else if (performance.now() - idleSinceMs > IDLE_MS) break;
     await wait(10);

@@ -44,7 +44,7 @@ export class List {
   async idsFrom(start: string | null, skip: number, limit: number): Promise<string[]> {
     this.largestSkip = Math.max(this.largestSkip, skip);
     const from = this.#from(start) + skip;
-    return this.#answer(this.ids.slice(from, from + limit));
+    return this.#reply(this.ids.slice(from, from + limit));
   }
 
   async startsAfter(start: string | null, stride: number, limit: number): Promise<string[]> {
@@ -53,15 +53,15 @@ export class List {
       starts.push(this.ids[at]!);
     }
     this.largestSkip = Math.max(this.largestSkip, stride);
-    return this.#answer(starts);
+    return this.#reply(starts);
   }
 
   async idsBetween(from: string | null, to: string | null, limit: number): Promise<string[]> {
-    return this.#answer(this.#between(from, to).slice(0, limit));
+    return this.#reply(this.#between(from, to).slice(0, limit));
   }
 
   async countBetween(from: (string | null)[], to: (string | null)[], limit: number): Promise<number[]> {
-    return this.#answer(from.map((lower, i) => Math.min(limit, this.#between(lower, to[i]!).length)));
+    return this.#reply(from.map((lower, i) => Math.min(limit, this.#between(lower, to[i]!).length)));
   }
 
   #between(from: string | null, to: string | null): string[] {
@@ -80,10 +80,10 @@ export class List {
     return low;
   }
 
-  async #answer<T>(answer: T): Promise<T> {
+  async #reply<T>(value: T): Promise<T> {
     this.queries++;
     await this.#held;
     if (this.fails) throw new Unavailable('unavailable');
-    return answer;
+    return value;
   }
 }

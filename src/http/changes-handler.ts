@@ -54,7 +54,7 @@ export function changesOperation(
     route: 'changes',
     read: (request) => ({ key: request.getHeader('x-api-key'), query: request.getQuery() ?? '' }),
     needsRegistry: () => false,
-    answer: (exchange, { key, query: text }) => {
+    respond: (exchange, { key, query: text }) => {
       const { view } = exchange;
       const { collection } = exchange.principal!;
       const same = kept.get(text);

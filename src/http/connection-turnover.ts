@@ -9,21 +9,21 @@ const MEASURE_EVERY_MS = 1_000;
 export class ConnectionTurnover {
   readonly #maxAgeS: number;
   readonly #server: { readonly connections: number };
-  readonly #pipeline: { readonly answered: number };
+  readonly #pipeline: { readonly finishedCount: number };
   readonly #onClose: () => void;
   readonly #timer: NodeJS.Timeout | undefined;
   /** responses until the next that closes its connection */
   #left = Infinity;
   /** connections that may be closed now; at most those of one second */
   #credit = 0;
-  #answered = 0;
-  #answersPerS = 0;
+  #finishedCount = 0;
+  #responsesPerS = 0;
 
   /** `maxAgeS`: 0 closes none. `onClose` is called for each response with `Connection: close`. */
   constructor(
     maxAgeS: number,
     server: { readonly connections: number },
-    pipeline: { readonly answered: number },
+    pipeline: { readonly finishedCount: number },
     onClose: () => void,
   ) {
     this.#maxAgeS = maxAgeS;
@@ -47,9 +47,9 @@ export class ConnectionTurnover {
   }
 
   #measure(): void {
-    const { answered } = this.#pipeline;
-    this.#answersPerS = answered - this.#answered;
-    this.#answered = answered;
+    const { finishedCount } = this.#pipeline;
+    this.#responsesPerS = finishedCount - this.#finishedCount;
+    this.#finishedCount = finishedCount;
     const perSecond = this.#server.connections / this.#maxAgeS;
     this.#credit = Math.min(this.#credit + perSecond, Math.max(1, perSecond));
     if (this.#left === Infinity) this.#draw();
@@ -58,6 +58,6 @@ export class ConnectionTurnover {
   /** Spreads the connections to be closed over the responses of a second. */
   #draw(): void {
     this.#left =
-      this.#credit < 1 ? Infinity : 1 + Math.floor((Math.random() * this.#answersPerS) / this.#credit);
+      this.#credit < 1 ? Infinity : 1 + Math.floor((Math.random() * this.#responsesPerS) / this.#credit);
   }
 }

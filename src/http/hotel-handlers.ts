@@ -53,10 +53,10 @@ export function operationsOn(
     return reader.load(namespace, keys, keyId, collection);
   };
 
-  const answerSingle = (exchange: Exchange, namespace: Namespace, key: string | undefined) => {
+  const handleSingle = (exchange: Exchange, namespace: Namespace, key: string | undefined) => {
     if (key === undefined) return exchange.fail(publicErrors.hotelNotFound);
     const { collection } = exchange.principal!;
-    if (collection !== null) return answerSingleWithin(exchange, collection, namespace, key);
+    if (collection !== null) return handleSingleWithin(exchange, collection, namespace, key);
     if (local) {
       const ref = local.find(namespace, key, exchange.nowMs);
       if (ref > 0) return sendCached(exchange, local.arena, ref);
@@ -64,7 +64,7 @@ export function operationsOn(
     }
     return loadSingle(exchange, namespace, key);
   };
-  const answerSingleWithin = (exchange: Exchange, collection: string, namespace: Namespace, key: string) => {
+  const handleSingleWithin = (exchange: Exchange, collection: string, namespace: Namespace, key: string) => {
     const members = collections.members(collection, exchange.nowMs);
     if (members?.isOutside(namespace, key)) return exchange.fail(publicErrors.hotelNotFound);
     if (members && local) {
@@ -98,21 +98,21 @@ export function operationsOn(
     const { collection, view } = exchange.principal!;
     if (keys.length === 0) return send(EMPTY_ARRAY);
     const batchLookup = collection === null ? local?.gatherKeys(namespace, keys, view) : undefined;
-    if (batchLookup) return sendCompleted(exchange, namespace, answerOf(batchLookup), send);
+    if (batchLookup) return sendCompleted(exchange, namespace, resultOf(batchLookup), send);
     return load(exchange, namespace, keys).then((found) => send(joinBodies(found, view)));
   };
   const sendCompleted = (
     exchange: Exchange,
     namespace: Namespace,
-    answer: Uint8Array | PartialResponse,
+    result: Uint8Array | PartialResponse,
     send: (body: Uint8Array) => void,
   ) => {
-    if (!(answer instanceof PartialResponse)) return send(answer);
+    if (!(result instanceof PartialResponse)) return send(result);
     const { view } = exchange;
-    return load(exchange, namespace, answer.keys).then((found) => send(answer.complete(found, view)));
+    return load(exchange, namespace, result.keys).then((found) => send(result.complete(found, view)));
   };
 
-  const answerBatch = (
+  const handleBatch = (
     exchange: Exchange,
     namespace: 'channel' | 'registry',
     body: Uint8Array,
@@ -120,8 +120,8 @@ export function operationsOn(
   ) => {
     const { collection, view } = exchange.principal!;
     if (!mayLoad && exchange.encoding !== undefined) return NEEDS_LOAD;
-    const send = (answer: Uint8Array) => exchange.ok(answer, '');
-    const finish = (answer: Uint8Array | PartialResponse) => sendCompleted(exchange, namespace, answer, send);
+    const send = (result: Uint8Array) => exchange.ok(result, '');
+    const finish = (result: Uint8Array | PartialResponse) => sendCompleted(exchange, namespace, result, send);
     const members = collection === null ? undefined : collections.members(collection);
     const mayGather = collection === null || members !== undefined;
     const batchLookup = mayGather ? local?.gatherBody(namespace, body, view, mayLoad, members) : undefined;
@@ -131,7 +131,7 @@ export function operationsOn(
         batchLookup.misses > JOINED_AT_MOST
           ? redisBatch?.complete(namespace, batchLookup, view, finish, members)
           : undefined;
-      return completed ?? finish(answerOf(batchLookup));
+      return completed ?? finish(resultOf(batchLookup));
     }
     const fromRedis = mayGather ? redisBatch?.read(namespace, body, view, finish, members) : undefined;
     if (fromRedis) return fromRedis;
@@ -143,7 +143,7 @@ export function operationsOn(
     return sendMany(exchange, namespace, batch.ids, send);
   };
 
-  const answerList = (exchange: Exchange, parameters: Map<string, string | undefined>) => {
+  const handleList = (exchange: Exchange, parameters: Map<string, string | undefined>) => {
     const query = readListQuery(parameters);
     if ('error' in query) return exchange.fail(publicErrors[query.error]);
     const { limit, offset, registryId } = query;
@@ -225,39 +225,39 @@ export function operationsOn(
       route: 'list',
       read: (request) => parseQuery(request.getQuery() ?? ''),
       needsRegistry: hasRegistryId,
-      answer: answerList,
+      respond: handleList,
     },
     hotel: {
       route: 'hotel',
       read: parameter,
       needsRegistry: never,
-      answer: (exchange, id) => answerSingle(exchange, 'id', decodeParameter(id)),
+      respond: (exchange, id) => handleSingle(exchange, 'id', decodeParameter(id)),
     },
     hotelByChannel: {
       route: 'hotel_by_channel',
       read: parameter,
       needsRegistry: never,
-      answer: (exchange, id) => answerSingle(exchange, 'channel', decodeParameter(id)),
+      respond: (exchange, id) => handleSingle(exchange, 'channel', decodeParameter(id)),
     },
     hotelByRegistry: {
       route: 'hotel_by_registry',
       read: parameter,
       needsRegistry: () => true,
-      answer: (exchange, written) => {
+      respond: (exchange, written) => {
         const id = readRegistryId(decodeParameter(written) ?? '');
         if (id === undefined) return exchange.fail(publicErrors.registryIdNotInteger);
-        return answerSingle(exchange, 'registry', id);
+        return handleSingle(exchange, 'registry', id);
       },
     },
     batchByChannel: {
       route: 'batch_by_channel',
       needsRegistry: false,
-      answer: (exchange, body, mayLoad) => answerBatch(exchange, 'channel', body, mayLoad),
+      respond: (exchange, body, mayLoad) => handleBatch(exchange, 'channel', body, mayLoad),
     },
     batchByRegistry: {
       route: 'batch_by_registry',
       needsRegistry: true,
-      answer: (exchange, body, mayLoad) => answerBatch(exchange, 'registry', body, mayLoad),
+      respond: (exchange, body, mayLoad) => handleBatch(exchange, 'registry', body, mayLoad),
     },
   };
 }
@@ -284,7 +284,7 @@ function compressHotel(body: Uint8Array, encoding: Encoding): Buffer | undefined
   return isWorthwhile(compressed, body) ? compressed : undefined;
 }
 
-function answerOf(batchLookup: BatchLookup): Uint8Array | PartialResponse {
+function resultOf(batchLookup: BatchLookup): Uint8Array | PartialResponse {
   return batchLookup.misses === 0 ? batchLookup.output : batchLookup.takePartial();
 }
 

@@ -44,22 +44,22 @@ beforeEach(() => {
 });
 
 it('nothing is read for a client that disconnected during the lookup of its key', async () => {
-  const answer = vi.fn<() => void>();
-  const rule = { route: 'hotel', read: () => 'h1', needsRegistry: () => false, answer } as const;
+  const respond = vi.fn<() => void>();
+  const rule = { route: 'hotel', read: () => 'h1', needsRegistry: () => false, respond } as const;
   pipeline.get(rule, 'GET')(response, request);
   abort();
   lookup.resolve(ACCESS);
   await tick();
-  expect(answer).not.toHaveBeenCalled();
-  expect([pipeline.unfinished, pipeline.answered]).toEqual([0, 1]);
+  expect(respond).not.toHaveBeenCalled();
+  expect([pipeline.unfinished, pipeline.finishedCount]).toEqual([0, 1]);
 });
 
 it('nothing is read for a batch whose client disconnected during the lookup of its key', async () => {
-  const answer = vi.fn<() => void>();
-  pipeline.post({ route: 'batch_by_channel', needsRegistry: false, answer })(response, request);
+  const respond = vi.fn<() => void>();
+  pipeline.post({ route: 'batch_by_channel', needsRegistry: false, respond })(response, request);
   receive(new TextEncoder().encode('{"channel_ids":["a"]}').buffer, true);
   abort();
   lookup.resolve(ACCESS);
   await tick();
-  expect(answer).not.toHaveBeenCalled();
+  expect(respond).not.toHaveBeenCalled();
 });

@@ -39,7 +39,7 @@ export class RequestPipeline implements Observer {
   readonly compresses: boolean;
   #unfinished = 0;
   #sending = 0;
-  #answered = 0;
+  #finishedCount = 0;
 
   constructor(
     apiKeys: ApiKeyCache,
@@ -71,8 +71,8 @@ export class RequestPipeline implements Observer {
   }
 
   /** Returns the number of finished requests. */
-  get answered(): number {
-    return this.#answered;
+  get finishedCount(): number {
+    return this.#finishedCount;
   }
 
   /** Creates a handler for GET or HEAD. */
@@ -86,11 +86,11 @@ export class RequestPipeline implements Observer {
       if (entry instanceof Promise) {
         return entry.then((entered) => {
           if (this.#withinLimit(exchange, entered, definition.needsRegistry(input)))
-            return definition.answer(exchange, input);
+            return definition.respond(exchange, input);
         });
       }
       if (this.#withinLimit(exchange, entry, definition.needsRegistry(input)))
-        return definition.answer(exchange, input);
+        return definition.respond(exchange, input);
     };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
   }
@@ -98,7 +98,7 @@ export class RequestPipeline implements Observer {
   /** Creates a handler for POST. */
   post(definition: PostRouteDefinition): Handler {
     const counter = this.#metrics.requests.at(definition.route, 'POST');
-    const answer = (exchange: Exchange, body: Uint8Array | undefined): void => {
+    const respond = (exchange: Exchange, body: Uint8Array | undefined): void => {
       if (body === undefined) {
         exchange.fail(publicErrors.bodyTooLarge);
         return;
@@ -116,11 +116,11 @@ export class RequestPipeline implements Observer {
         const entry = this.#authenticate(exchange, key);
         if (!(entry instanceof Promise)) {
           if (!this.#withinLimit(exchange, entry, definition.needsRegistry)) return;
-          if (framing === 'tooLong') return answer(exchange, undefined);
+          if (framing === 'tooLong') return respond(exchange, undefined);
           if (isCoded) return exchange.fail(publicErrors.contentEncodingNotSupported);
           if (this.#admission.isFull(entry.keyId)) return this.#failed(exchange, OVERLOADED);
           exchange.defer();
-          collectBody(response, (body) => this.#guard(exchange, answer, body), late);
+          collectBody(response, (body) => this.#guard(exchange, respond, body), late);
           return;
         }
         exchange.defer();
@@ -133,7 +133,7 @@ export class RequestPipeline implements Observer {
           if (exchange.closesConnection) await body.promise;
           if (!this.#withinLimit(exchange, entered, definition.needsRegistry)) return;
           if (isCoded && framing !== 'tooLong') exchange.fail(publicErrors.contentEncodingNotSupported);
-          else answer(exchange, await body.promise);
+          else respond(exchange, await body.promise);
         });
       };
       this.#guard(this.#open(response, request, counter), serve, undefined);
@@ -174,7 +174,7 @@ export class RequestPipeline implements Observer {
   finished(exchange: Exchange, status: number, seconds: number, bytes: number): void {
     this.#unfinished--;
     if (exchange.sending) this.#sending--;
-    this.#answered++;
+    this.#finishedCount++;
     if (status === 0) this.#metrics.aborted.inc();
     else exchange.counter.count(status, seconds, bytes);
     this.#accessLog.finished(exchange, status, seconds, bytes);
@@ -233,12 +233,12 @@ export class RequestPipeline implements Observer {
     this.#admission.enter(body, {
       run: (bytes, mayLoad, done) => {
         let needsLoad = false;
-        const answer = (): void | Promise<void> => {
-          const pending = definition.answer(exchange, bytes, mayLoad);
+        const respond = (): void | Promise<void> => {
+          const pending = definition.respond(exchange, bytes, mayLoad);
           if (pending !== NEEDS_LOAD) return pending;
           needsLoad = true;
         };
-        this.#guard(exchange, answer, undefined, () => exchange.whenMade(done));
+        this.#guard(exchange, respond, undefined, () => exchange.whenMade(done));
         return needsLoad ? NEEDS_LOAD : undefined;
       },
       reject: () => this.#failed(exchange, OVERLOADED),

@@ -10,7 +10,7 @@ export interface GetRouteDefinition<Input> {
   read: (request: HttpRequest) => Input;
   /** returns true if the request needs the `registry` scope */
   needsRegistry: (input: Input) => boolean;
-  answer: (exchange: Exchange, input: Input) => void | Promise<void>;
+  respond: (exchange: Exchange, input: Input) => void | Promise<void>;
 }
 
 /** A route that takes a body. */
@@ -21,7 +21,7 @@ export interface PostRouteDefinition {
    * Answers the request. The body is valid until the first await. With `mayLoad` false it answers from the local
    * cache alone, or does nothing and returns NEEDS_LOAD.
    */
-  answer: (
+  respond: (
     exchange: Exchange,
     body: Uint8Array,
     mayLoad: boolean,

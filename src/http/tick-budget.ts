@@ -1,7 +1,7 @@
 /** Maximum processor time of the responses of one event-loop iteration. */
 const MAX_TICK_MS = 15;
 /** Number of responses between two readings of the clock. */
-const ANSWERS_PER_CHECK = 64;
+const RESPONSES_PER_CHECK = 64;
 
 /**
  * Limits the responses of one event-loop iteration. The HTTP library processes a received chunk of up to 512 KiB
@@ -9,7 +9,7 @@ const ANSWERS_PER_CHECK = 64;
  * iteration counts. Other threads and processes do not count.
  */
 export class TickBudget {
-  #answers = 0;
+  #responses = 0;
   #beganMs: number | undefined;
   #isOver = false;
 
@@ -19,7 +19,7 @@ export class TickBudget {
    */
   take(): 'within' | 'last' | 'later' {
     if (this.#isOver) return 'later';
-    return ++this.#answers % ANSWERS_PER_CHECK === 0 && this.#usedUp() ? 'last' : 'within';
+    return ++this.#responses % RESPONSES_PER_CHECK === 0 && this.#usedUp() ? 'last' : 'within';
   }
 
   #usedUp(): boolean {

@@ -85,7 +85,7 @@ export class Postgres {
   #sql: Sql;
   /** consecutive timeouts on the present connections, or on those that replaced them */
   #timeouts = 0;
-  #answeredAtMs = -Infinity;
+  #repliedAtMs = -Infinity;
   readonly #all: Queries;
   readonly #lanes: Record<Lane, Queries>;
   #watching: NodeJS.Timeout | undefined;
@@ -146,7 +146,7 @@ export class Postgres {
    * half-open, as that of the feed was.
    */
   feedReconnected(): void {
-    const isQuiet = performance.now() - this.#answeredAtMs > QUIET_MS;
+    const isQuiet = performance.now() - this.#repliedAtMs > QUIET_MS;
     if (isQuiet) this.reconnect(this.#limits.timeoutMs / 1_000);
     this.#feedSilence.available(performance.now());
     this.#breaker.probeNow();
@@ -304,7 +304,7 @@ export class Postgres {
     const sql = this.#sql;
     const startedAtMs = performance.now();
     const onPortion = () => {
-      this.#answered();
+      this.#noteReply();
       deadline.restart();
     };
     this.#watch();
@@ -313,12 +313,12 @@ export class Postgres {
       const result = completed(await deadline.bound(run(sql, onPortion)));
       this.#timeouts = 0;
       succeeded = true;
-      this.#answered();
+      this.#noteReply();
       return result;
     } catch (error) {
       const code = String((error as { code?: string }).code ?? '');
       const late = error instanceof DeadlineExceeded;
-      const isSilent = late && !error.stalled && this.#answeredAtMs < startedAtMs;
+      const isSilent = late && !error.stalled && this.#repliedAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
       if (isSilent || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
         const rejection = late ? 'postgres_timeout' : 'postgres_unavailable';
@@ -332,9 +332,9 @@ export class Postgres {
     }
   }
 
-  #answered(): void {
-    this.#answeredAtMs = performance.now();
-    this.#feedSilence.available(this.#answeredAtMs);
+  #noteReply(): void {
+    this.#repliedAtMs = performance.now();
+    this.#feedSilence.available(this.#repliedAtMs);
   }
 
   /** Probes the server while queries run and none was answered recently. */
@@ -342,7 +342,7 @@ export class Postgres {
     this.#watching ??= setTimeout(() => {
       this.#watching = undefined;
       if (this.running === 0) return;
-      const isQuiet = performance.now() - this.#answeredAtMs > PING_AFTER * this.#limits.timeoutMs;
+      const isQuiet = performance.now() - this.#repliedAtMs > PING_AFTER * this.#limits.timeoutMs;
       if (isQuiet && !this.#pinging && !this.#breaker.open) void this.#ping();
       this.#watch();
     }, PING_AFTER * this.#limits.timeoutMs).unref();
@@ -353,7 +353,7 @@ export class Postgres {
     // after a failure the running queries decide
     await PROBE(this.#sql)
       .then(completed)
-      .then(() => this.#answered())
+      .then(() => this.#noteReply())
       .catch(() => {});
     this.#pinging = false;
   }

@@ -99,7 +99,7 @@ export class Redis implements RedisStore {
   }
 
   async storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined> {
-    const answers = await this.#inParts(values, (part) =>
+    const replies = await this.#inParts(values, (part) =>
       this.#client.storeNewer(
         part.length,
         ...part.map(([key]) => key),
@@ -108,11 +108,11 @@ export class Redis implements RedisStore {
         ...oversOf(part),
       ),
     );
-    return answers?.flatMap(([answer, start]) => rejectedOf(answer, start));
+    return replies?.flatMap(([reply, start]) => rejectedOf(reply, start));
   }
 
   async setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined> {
-    const answers = await this.#inParts(values, (part) =>
+    const replies = await this.#inParts(values, (part) =>
       this.#client.setEach(
         part.length,
         ...part.map(([key]) => key),
@@ -120,7 +120,7 @@ export class Redis implements RedisStore {
         ...part.flatMap(([, value, ttlMs]) => [value, ttlMs]),
       ),
     );
-    return answers && true;
+    return replies && true;
   }
 
   remove(keys: string[]): Promise<true | undefined> {
@@ -166,11 +166,11 @@ export class Redis implements RedisStore {
    * Calls a script for batches of the values. Returns its replies, each with the index of its first value; undefined
    * if one is missing.
    */
-  async #inParts<Value, Answer>(
+  async #inParts<Value, Reply>(
     values: Value[],
-    call: (part: Value[]) => Promise<Answer>,
-  ): Promise<[answer: Answer, start: number][] | undefined> {
-    const answers: [Answer, number][] = [];
+    call: (part: Value[]) => Promise<Reply>,
+  ): Promise<[reply: Reply, start: number][] | undefined> {
+    const replies: [Reply, number][] = [];
     let next = 0;
     let failed = false;
     const callOneByOne = async () => {
@@ -178,15 +178,15 @@ export class Redis implements RedisStore {
         const start = next;
         const part = values.slice(start, start + KEYS_PER_SCRIPT);
         next += part.length;
-        const answer = await this.#guard(
-          async (): Promise<[Answer, number]> => [await this.#call.inTime(call(part)), start],
+        const reply = await this.#guard(
+          async (): Promise<[Reply, number]> => [await this.#call.inTime(call(part)), start],
         );
-        if (answer) answers.push(answer);
+        if (reply) replies.push(reply);
         else failed = true;
       }
     };
     await Promise.all(Array.from({ length: SCRIPTS_AT_ONCE }, callOneByOne));
-    return failed ? undefined : answers;
+    return failed ? undefined : replies;
   }
 
   #guard<T>(command: () => Promise<T>): Promise<T | undefined> {

@@ -17,7 +17,7 @@ interface PendingRead {
   reader: ReplyReader;
   /** the caller has timed out, but the reply is still to be read */
   isLate: boolean;
-  answered: () => void;
+  replied: () => void;
   fail: (error: Error) => void;
 }
 
@@ -84,7 +84,7 @@ export class MgetConnection {
       timeoutMs: this.#timeoutMs + this.#keysPending * MS_PER_KEY,
       reader,
       isLate: false,
-      answered: resolve,
+      replied: resolve,
       fail: reject,
     };
     // after a stall the reply may have arrived unread: it is read before the read times out
@@ -154,7 +154,7 @@ export class MgetConnection {
       if (read.isLate) continue;
       try {
         read.reader.complete();
-        read.answered();
+        read.replied();
       } catch (error) {
         read.fail(error as Error);
       }

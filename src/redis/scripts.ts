@@ -43,10 +43,10 @@ export function oversOf(values: Versioned[]): string[] {
 }
 
 /** Decodes a reply of the script for values of which the first had this index. */
-export function rejectedOf(answer: (number | string)[], start: number): RejectedValue[] {
-  return Array.from({ length: answer.length / 2 }, (_, i) => [
-    start + Number(answer[2 * i]) - 1,
-    String(answer[2 * i + 1]),
+export function rejectedOf(reply: (number | string)[], start: number): RejectedValue[] {
+  return Array.from({ length: reply.length / 2 }, (_, i) => [
+    start + Number(reply[2 * i]) - 1,
+    String(reply[2 * i + 1]),
   ]);
 }
 
@@ -75,7 +75,7 @@ export function windowArguments({ limit, windowMs, taken, wanted }: WindowUse): 
 }
 
 /** Decodes the reply of `COUNT_WINDOW`. */
-export function windowCountOf(answer: unknown): WindowCount {
-  const [granted, left, resetInMs] = answer as [number, number, number];
+export function windowCountOf(reply: unknown): WindowCount {
+  const [granted, left, resetInMs] = reply as [number, number, number];
   return { granted, left, resetInMs };
 }

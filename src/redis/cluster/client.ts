@@ -90,17 +90,17 @@ export class RedisCluster implements RedisStore {
   }
 
   async storeNewer(values: Versioned[], ttlMs: number): Promise<RejectedValue[] | undefined> {
-    const answers = await this.#commands.send(
+    const replies = await this.#commands.send(
       values.map((one) => {
         const [key, value] = one;
         return [key, 'evalsha', STORE_NEWER_SHA1, 1, key, ttlMs, value, ...oversOf([one])];
       }),
     );
-    return answers?.flatMap((answer, place) => rejectedOf(answer as (number | string)[], place));
+    return replies?.flatMap((reply, place) => rejectedOf(reply as (number | string)[], place));
   }
 
   async setMany(values: TimedValue[], onlyIfNone: boolean): Promise<true | undefined> {
-    const answers = await this.#commands.send(
+    const replies = await this.#commands.send(
       values.map(([key, value, ttlMs]) => [
         key,
         'set',
@@ -108,12 +108,12 @@ export class RedisCluster implements RedisStore {
         ...(onlyIfNone ? ['NX'] : []),
       ]),
     );
-    return answers && true;
+    return replies && true;
   }
 
   async remove(keys: string[]): Promise<true | undefined> {
-    const answers = await this.#commands.send(keys.map((key) => [key, 'unlink', key]));
-    return answers && true;
+    const replies = await this.#commands.send(keys.map((key) => [key, 'unlink', key]));
+    return replies && true;
   }
 
   /** Scans one master after the other; one that disappears meanwhile is skipped. */
@@ -148,8 +148,8 @@ export class RedisCluster implements RedisStore {
   }
 
   async countWindow(key: string, use: WindowUse): Promise<WindowCount | undefined> {
-    const answers = await this.#commands.send([[key, 'eval', COUNT_WINDOW, 1, key, ...windowArguments(use)]]);
-    return answers && windowCountOf(answers[0]);
+    const replies = await this.#commands.send([[key, 'eval', COUNT_WINDOW, 1, key, ...windowArguments(use)]]);
+    return replies && windowCountOf(replies[0]);
   }
 
   useLogin(login: Login): void {
@@ -176,7 +176,7 @@ export class RedisCluster implements RedisStore {
 
   async #read(keys: MgetKeys): Promise<Values | undefined> {
     const parts: { values: Values; at: readonly number[] }[] = [];
-    const answered = await this.#masters.each(keys.slots, async (master, at) => {
+    const areRead = await this.#masters.each(keys.slots, async (master, at) => {
       const { values, errorReplies } = await master.mget.readEach(keys.commandsOf(at), at.length);
       parts.push({ values, at });
       if (errorReplies.length === 0) return;
@@ -192,7 +192,7 @@ export class RedisCluster implements RedisStore {
         }),
       );
     });
-    return answered.some(Boolean) ? joined(parts, keys.slots.length) : undefined;
+    return areRead.some(Boolean) ? joined(parts, keys.slots.length) : undefined;
   }
 
   /** Reads a key of a migrating slot: null if it is not found in time. */

@@ -26,7 +26,7 @@ export class Commands {
 
   /** Sends commands, those of one node together. Returns the replies; undefined if not all were executed. */
   async send(commands: Command[]): Promise<unknown[] | undefined> {
-    const answers: unknown[] = [];
+    const all: unknown[] = [];
     for (let start = 0; start < commands.length; start += COMMANDS_AT_ONCE) {
       const part = commands.slice(start, start + COMMANDS_AT_ONCE);
       const done = await this.#masters.each(
@@ -34,21 +34,21 @@ export class Commands {
         async (master, places) => {
           const ofMaster = places.map((i) => part[i]!);
           const replies = await this.#call.inTime(this.#sendTo(master, ofMaster));
-          for (const [at, i] of places.entries()) answers[start + i] = replies[at];
+          for (const [at, i] of places.entries()) all[start + i] = replies[at];
         },
       );
       if (done.includes(false)) return undefined;
     }
-    return answers;
+    return all;
   }
 
   async #sendTo(master: Master, commands: Command[]): Promise<unknown[]> {
     const pipeline = this.#masters
       .clientOf(master)
       .pipeline(commands.map(([, name, ...args]) => [name, ...args]));
-    const answers = (await pipeline.exec()) ?? [];
+    const results = (await pipeline.exec()) ?? [];
     return Promise.all(
-      answers.map(([error, answer], i) => (error ? this.#sendAgain(commands[i]!, error) : answer)),
+      results.map(([error, reply], i) => (error ? this.#sendAgain(commands[i]!, error) : reply)),
     );
   }
 
