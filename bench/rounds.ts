@@ -123,7 +123,7 @@ export async function runInterleaved(
         };
       });
       cell.rounds.push(result);
-      for (const fault of result.faults) world.say(`  ${cell.scenario}, ${target.name}: ${fault}`);
+      for (const fault of result.faults) world.log(`  ${cell.scenario}, ${target.name}: ${fault}`);
     }
   }
   return cells.map(({ cell }) => cell);

@@ -84,7 +84,7 @@ export const PARTS = [
 export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Promise<void> {
   const { quick, only, hotels, rounds, beside = PEERS, out = RESULTS } = options;
   const beganAtMs = performance.now();
-  const say = (sentence: string) =>
+  const log = (sentence: string) =>
     console.error(`${((performance.now() - beganAtMs) / 1000).toFixed(0).padStart(4)} s  ${sentence}`);
   const chosen = (name: string, inQuick: boolean) => (only ? only.includes(name) : !quick || inQuick);
 
@@ -93,11 +93,11 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     wrk: scenarios.some(({ small }) => small),
     nginx: beside.some((name) => name.startsWith('nginx')),
   };
-  const world = await startWorld(hotels, wanted, shutdown, say);
-  say(world.cores.sentence);
+  const world = await startWorld(hotels, wanted, shutdown, log);
+  log(world.cores.sentence);
   const targets = await startTargets(world, beside);
   const [service] = targets as [Target];
-  await warmUp(world, targets, say);
+  await warmUp(world, targets, log);
 
   const results = emptyResults(world, quick);
   const paceOf = (name: keyof typeof PACE) => {
@@ -105,7 +105,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
     return { ...usual, rounds: rounds ?? usual.rounds };
   };
   for (const [name, group] of Map.groupBy(scenarios, ({ name, group = name }) => group)) {
-    say(group.map(({ title }) => title).join(', '));
+    log(group.map(({ title }) => title).join(', '));
     const pace = paceOf(PROMISED.includes(name) ? 'promised' : group.length > 1 ? 'grouped' : 'usual');
     const measure = (requested: Target[]) =>
       runInterleaved(
@@ -124,7 +124,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
         world,
         beside.filter((each) => ANEW.includes(each)),
       );
-      await warmUp(world, started, say);
+      await warmUp(world, started, log);
       for (const { scenario, target, rounds } of await measure(started))
         results.cells
           .find((cell) => cell.scenario === scenario && cell.target === target)!
@@ -134,7 +134,7 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   }
   const probe = async (name: string, inQuick: boolean, run: () => Promise<Probe | (Probe | Cell)[]>) => {
     if (!chosen(name, inQuick)) return;
-    say(name);
+    log(name);
     try {
       for (const each of [await run()].flat()) {
         if ('scenario' in each) results.cells.push(each);
@@ -147,15 +147,15 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   await probe('event-loop', true, () => eventLoop(world, service, quick ? 1 : 3));
   await probe('cold', true, () => cold(world, quick ? 10 : 30));
   if (chosen('compression', true)) {
-    say('compression');
+    log('compression');
     results.compression = compression(world);
   }
   if (chosen('autocannon', false)) {
-    say('the main scenarios by autocannon');
+    log('the main scenarios by autocannon');
     results.autocannon = await checkWithAutocannon(world, targets, 2);
   }
   if (chosen('sweep', false)) {
-    say('sweep: open loop at fixed rates');
+    log('sweep: open loop at fixed rates');
     results.sweep = await sweep(world, targets, 2);
   }
   await probe('compressed-gets', false, () => compressedGets(world, paceOf('grouped')));
@@ -167,14 +167,14 @@ export async function runBenchmarks(options: RunOptions, shutdown: Shutdown): Pr
   const isWhole = !only && !options.beside && !rounds && hotels === USUAL_HOTELS;
   await write(results, out, isWhole ? (quick ? 'quick' : 'latest') : 'partial');
   console.log(report(results));
-  say('done');
+  log('done');
 }
 
 /** Reads all hotels through the targets with a cache of their own. */
-async function warmUp(world: World, targets: Target[], say: (sentence: string) => void): Promise<void> {
+async function warmUp(world: World, targets: Target[], log: (sentence: string) => void): Promise<void> {
   for (const target of targets) {
     if (['service-redis', 'nginx-redis', 'fastify', 'limit'].includes(target.name)) continue;
-    say(`Warming up ${target.name} …`);
+    log(`Warming up ${target.name} …`);
     await warm(target, world);
   }
 }

@@ -37,13 +37,13 @@ export interface World {
   targetOptions: TargetOptions;
   /** temporary folder, removed at the end */
   folder: string;
-  say: (sentence: string) => void;
+  log: (sentence: string) => void;
 }
 
 /** Starts PostgreSQL and Redis, which `shutdown` stops, also while they start. Throws without a Redis. */
 async function startServers(
   shutdown: Shutdown,
-  say: (sentence: string) => void,
+  log: (sentence: string) => void,
 ): Promise<{ postgres: PostgresServer; redis: RedisServer }> {
   const startingPostgres = startPostgres({ maxConnections: 200 });
   shutdown.push(
@@ -51,7 +51,7 @@ async function startServers(
     async () => (await startingPostgres.catch(() => undefined))?.stop(),
     STOP_DEADLINE_MS,
   );
-  const startingRedis = startRedis(say);
+  const startingRedis = startRedis(log);
   shutdown.push('Redis', async () => (await startingRedis.catch(() => undefined))?.stop(), STOP_DEADLINE_MS);
   const [postgres, redis] = await Promise.all([startingPostgres, startingRedis]);
   if (!redis) throw new Error('no Redis was found, and none could be downloaded');
@@ -84,16 +84,16 @@ export async function startWorld(
   count: number,
   wanted: Wanted,
   shutdown: Shutdown,
-  say: (sentence: string) => void,
+  log: (sentence: string) => void,
 ): Promise<World> {
   const tools = await findTools(wanted);
   const cores = await splitCores();
   const folder = await mkdtemp(join(tmpdir(), 'hotel-api-bench-'));
   shutdown.push('folder', () => rm(folder, { recursive: true, force: true }));
-  const { postgres, redis } = await startServers(shutdown, say);
-  say(`Generating ${count} hotels …`);
+  const { postgres, redis } = await startServers(shutdown, log);
+  log(`Generating ${count} hotels …`);
   const keys = { full: '', narrow: '' };
-  const world = { cores, tools, postgres, redis, shutdown, keys, folder, say };
+  const world = { cores, tools, postgres, redis, shutdown, keys, folder, log };
   const { sql, databaseUrl } = await makeDatabase(world, 'bench', count);
   keys.full = (
     await createKey(sql, { name: 'bench, with registry', scopes: ['registry'], expiresAt: null })

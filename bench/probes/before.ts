@@ -34,7 +34,7 @@ export async function before(world: World, pace: Pace): Promise<Cell[]> {
   for (const scenario of SCENARIOS.filter(({ name }) => COMPARED.includes(name))) {
     const [call] = scenario.calls({ hotels, keys });
     const [old, present] = await Promise.all(pair.map(({ port }) => bodyOf(port, call!)));
-    world.say(`  ${scenario.name}: ${old!.length} bytes before, ${present!.length} now`);
+    world.log(`  ${scenario.name}: ${old!.length} bytes before, ${present!.length} now`);
     if (present!.length > old!.length) throw new Error(`${scenario.name} became larger`);
     for (const cell of await runScenario(world, scenario, [...pair], {
       ...pace,

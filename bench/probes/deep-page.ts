@@ -44,7 +44,7 @@ export async function deepPage(world: World, count: number, rounds: number): Pro
     await sendOnce(service.port, deep).catch(() => {});
     return performance.now() - beganAtMs;
   });
-  world.say(`  deep pages became fast ${(settledMs / 1000).toFixed(1)} s after the first request`);
+  world.log(`  deep pages became fast ${(settledMs / 1000).toFixed(1)} s after the first request`);
   const medianMs = async (call: Call) => {
     const load = { connections: 1, seconds: 20, requests: REQUESTS };
     const result = await closedLoop(service.port, [call], load);

@@ -54,7 +54,7 @@ async function mirror(
   const copy = await Copy.open(file, base);
   const counts = { requests: 0, changed: 0, removed: 0, begun_again: 0 };
   const progress = new Progress('mirroring', 0, count('change'));
-  const say = (fault: string) => progress.say(fault);
+  const log = (fault: string) => progress.log(fault);
   let isWritten = copy.next !== undefined;
   let more = true;
   let saveAtMs = 0;
@@ -69,7 +69,7 @@ async function mirror(
       if (!more && !isWritten && performance.now() >= saveAtMs) await save();
       const waitS = !more && options.follow ? (isWritten ? WAIT_S : SHORT_WAIT_S) : 0;
       const isKnown = counts.requests > 0;
-      const retries = { isKnown, forever: isKnown && !!options.follow, say };
+      const retries = { isKnown, forever: isKnown && !!options.follow, log };
       const page = await requestPage(api, copy.next, waitS, retries);
       if (page === undefined) break;
       counts.requests++;

@@ -25,7 +25,7 @@ let isEnding = false;
 void ending.then(() => {
   isEnding = true;
 });
-const say = (sentence: string) => isEnding || console.log(sentence);
+const log = (sentence: string) => isEnding || console.log(sentence);
 
 let signalledAtMs: number | undefined;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -39,7 +39,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 // the terminal or the reader of a pipe may close first
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
-runDemo(program.opts(), shutdown, say).then(
+runDemo(program.opts(), shutdown, log).then(
   (sentence) => end({ code: 1, sentence }),
   (error: Error) => end({ code: 1, sentence: `The demo failed: ${error.message}` }),
 );

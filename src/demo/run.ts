@@ -36,15 +36,15 @@ const STOP_DEADLINE_MS = 12_000;
 export async function runDemo(
   options: DemoOptions,
   shutdown: Shutdown,
-  say: (sentence: string) => void,
+  log: (sentence: string) => void,
 ): Promise<string> {
   const startedAtMs = performance.now();
   if (options.port !== undefined && options.port === options.adminPort)
     throw new Error('--port and --admin-port must differ');
-  const port = await choosePort(options.port, 8080, 'port', options.adminPort, say);
-  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', port, say);
+  const port = await choosePort(options.port, 8080, 'port', options.adminPort, log);
+  const adminPort = await choosePort(options.adminPort, 9090, 'admin-port', port, log);
 
-  say('Starting PostgreSQL and Redis …');
+  log('Starting PostgreSQL and Redis …');
   const startingPostgres = startPostgres({ maxConnections: 50 + CONNECTIONS_PER_WORKER * options.workers });
   shutdown.push(
     'PostgreSQL',
@@ -52,7 +52,7 @@ export async function runDemo(
     STOP_DEADLINE_MS,
   );
   const fetching = new AbortController();
-  const findingRedis = findRedis(say, fetching.signal);
+  const findingRedis = findRedis(log, fetching.signal);
   shutdown.push(
     'Redis',
     async () => {
@@ -62,23 +62,23 @@ export async function runDemo(
     STOP_DEADLINE_MS,
   );
   const [postgres, redis] = await Promise.all([startingPostgres, findingRedis]);
-  if (!redis) say('Continuing without Redis: local caches and PostgreSQL.');
+  if (!redis) log('Continuing without Redis: local caches and PostgreSQL.');
 
-  say(`Generating ${options.hotels} hotels …`);
+  log(`Generating ${options.hotels} hotels …`);
   const { serviceUrl, ownerUrl, ...examples } = await fill(postgres, options.hotels, shutdown);
 
-  say(`Starting the service with ${count('worker')(options.workers)} …`);
+  log(`Starting the service with ${count('worker')(options.workers)} …`);
   const tools = await makeTools({ ownerUrl, ...examples });
   const addresses = { databaseUrl: serviceUrl, redisUrl: redis?.url, port, adminPort };
   const service = await startService({ ...addresses, workers: options.workers, folder: tools, shutdown });
 
-  say(screen({ ...options, port, adminPort, examples, tools, service, postgres, redis }));
-  say(
+  log(screen({ ...options, port, adminPort, examples, tools, service, postgres, redis }));
+  log(
     `Ready in ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s. Ctrl-C stops it and removes all its files.`,
   );
 
-  postgres.exited.then(() => say('PostgreSQL has exited: cached hotels are still served.'));
-  redis?.server?.exited.then(() => say('Redis has exited: the service continues without it.'));
+  postgres.exited.then(() => log('PostgreSQL has exited: cached hotels are still served.'));
+  redis?.server?.exited.then(() => log('Redis has exited: the service continues without it.'));
   const { code, signal } = await service.exited;
   return `The service has exited (${signal ?? `code ${code}`}); the demo stops.`;
 }

@@ -41,8 +41,8 @@ const DEADLINE_MS = 400_000;
 const LINES_SHOWN = 40;
 
 /** Runs these steps on a new system; `seed` determines everything beside the steps. */
-export async function runEpisode(steps: Step[], seed: number, say: (line: string) => void): Promise<Outcome> {
-  const episode = new Episode(say);
+export async function runEpisode(steps: Step[], seed: number, log: (line: string) => void): Promise<Outcome> {
+  const episode = new Episode(log);
   try {
     await episode.run(steps, seed);
   } finally {
@@ -57,7 +57,7 @@ class Episode {
     stallsMs: 0,
     failure: undefined,
   };
-  readonly #say: (line: string) => void;
+  readonly #logLine: (line: string) => void;
   readonly #ending = new AbortController();
   readonly #readers: Reader[] = [];
   readonly #reading: Promise<void>[] = [];
@@ -73,12 +73,12 @@ class Episode {
   #system: System | undefined;
   #stalls: Stalls | undefined;
 
-  constructor(say: (line: string) => void) {
-    this.#say = say;
+  constructor(log: (line: string) => void) {
+    this.#logLine = log;
   }
 
   async run(steps: Step[], seed: number): Promise<void> {
-    const system = await System.start(steps, seed, this.#say);
+    const system = await System.start(steps, seed, this.#logLine);
     this.#system = system;
     this.#stalls = new Stalls(system);
     const startReaders = (served: Served) => {
@@ -125,7 +125,7 @@ class Episode {
     for (const reader of this.#readers) reader.close();
     await Promise.all(this.#reading);
     this.outcome.unanswered = this.#readers.reduce((sum, { unanswered }) => sum + unanswered, 0);
-    await closeAll().catch((error: Error) => this.#say(`  ${error.message}`));
+    await closeAll().catch((error: Error) => this.#logLine(`  ${error.message}`));
   }
 
   /** Checks after the last fault that nothing stays stale and that a last change is visible everywhere. */

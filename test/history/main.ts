@@ -7,7 +7,7 @@ import { runEpisode } from './episode.ts';
 import { describe, lookFor } from './run.ts';
 
 const names = (text: string) => text.split(',').filter(Boolean);
-const say = (line: string) => console.log(line);
+const log = (line: string) => console.log(line);
 
 const values = new Command('node test/history/main.ts')
   .description('search for stale and wrong responses at random; exit code 1 if one is found')
@@ -25,14 +25,14 @@ const values = new Command('node test/history/main.ts')
   .parse()
   .opts();
 const seed: number = values.seed ?? randomInt(1_000_000);
-say(`seed ${seed}`);
+log(`seed ${seed}`);
 await bundleSources();
 
 if (values.steps) {
   const steps = JSON.parse(await readFile(values.steps, 'utf8'));
   for (let i = values.episodes ?? 1; i > 0; i--) {
-    const { failure, answers } = await runEpisode(steps, seed, say);
-    say(failure ? describe({ seed, steps, failure }) : `right: ${answers} answers`);
+    const { failure, answers } = await runEpisode(steps, seed, log);
+    log(failure ? describe({ seed, steps, failure }) : `right: ${answers} answers`);
     if (failure) process.exitCode = 1;
   }
 } else {
@@ -41,10 +41,10 @@ if (values.steps) {
     shrinkSeconds: values.shrinkSeconds,
   };
   const options = { without: values.without, only: values.only };
-  const { found, answers, episodes } = await lookFor(seed, options, limits, say);
-  say(`${answers} responses compared in ${episodes} episodes`);
+  const { found, answers, episodes } = await lookFor(seed, options, limits, log);
+  log(`${answers} responses compared in ${episodes} episodes`);
   if (found) {
-    say(describe(found));
+    log(describe(found));
     process.exitCode = 1;
   }
 }

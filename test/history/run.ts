@@ -22,21 +22,21 @@ export async function lookFor(
   seed: number,
   options: Options,
   { seconds, shrinkSeconds }: Limits,
-  say: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<{ found: Found | undefined; answers: number; episodes: number }> {
   const untilMs = performance.now() + 1_000 * seconds;
   let answers = 0;
   let episodes = 0;
   for (let next = seed; performance.now() < untilMs; next++) {
     const steps = drawSteps(new Draw(next, 0), options);
-    const outcome = await runEpisode(steps, next, say);
+    const outcome = await runEpisode(steps, next, log);
     answers += outcome.answers;
     episodes++;
-    say(announced(next, steps, outcome));
+    log(announced(next, steps, outcome));
     if (!outcome.failure) continue;
     // now, because the shorter lists may take minutes
-    for (const line of outcome.failure.details) say(`  ${line}`);
-    const found = await shortest(next, steps, outcome.failure, shrinkSeconds, say);
+    for (const line of outcome.failure.details) log(`  ${line}`);
+    const found = await shortest(next, steps, outcome.failure, shrinkSeconds, log);
     return { found, answers, episodes };
   }
   return { found: undefined, answers, episodes };
@@ -48,17 +48,17 @@ async function shortest(
   steps: Step[],
   first: Failure,
   seconds: number,
-  say: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<Found> {
   const untilMs = performance.now() + 1_000 * seconds;
   let failure = first;
   const fails = async (fewer: Step[]) => {
     for (let attempt = 0; attempt < 2 && performance.now() < untilMs; attempt++) {
-      const outcome = await runEpisode(fewer, seed, say).catch((error: Error) => {
-        say(`  ${fewer.length} steps: not run: ${error.message}`);
+      const outcome = await runEpisode(fewer, seed, log).catch((error: Error) => {
+        log(`  ${fewer.length} steps: not run: ${error.message}`);
       });
       if (!outcome) continue;
-      say(`  ${fewer.length} steps: ${outcome.failure?.sentence.slice(0, 120) ?? 'right'}`);
+      log(`  ${fewer.length} steps: ${outcome.failure?.sentence.slice(0, 120) ?? 'right'}`);
       if (!outcome.failure) continue;
       failure = outcome.failure;
       return true;

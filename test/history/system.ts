@@ -57,8 +57,8 @@ export class System {
   }
 
   /** Starts the servers that these steps need; `closeAll` stops them. */
-  static async start(steps: Step[], seed: number, say: (sentence: string) => void): Promise<System> {
-    const [own, redis] = await Promise.all([ownPostgres(100), redisOf(say)]);
+  static async start(steps: Step[], seed: number, log: (sentence: string) => void): Promise<System> {
+    const [own, redis] = await Promise.all([ownPostgres(100), redisOf(log)]);
     const system = new System(own, redis);
     system.#path = await FaultProxy.before(own.ownerUrl);
     const sql = openWriter(own.ownerUrl);
@@ -157,8 +157,8 @@ export class System {
 }
 
 /** Starts a Redis, also outside of vitest. */
-async function redisOf(say: (sentence: string) => void): ReturnType<typeof ownRedis> {
-  const program = await findRedisProgram(say);
+async function redisOf(log: (sentence: string) => void): ReturnType<typeof ownRedis> {
+  const program = await findRedisProgram(log);
   if (!program) throw new Error('No Redis was found: install redis-server or valkey-server');
   return ownRedis(undefined, program);
 }

@@ -80,8 +80,8 @@ async function change(
         `select line::float8, fault from ${lines} where fault is not null order by line`,
       );
       if (rows.length === 0) return 0;
-      for (const { line, fault } of rows.slice(0, FIRST_LINES)) progress.say(`line ${line}: ${fault}`);
-      if (rows.length > FIRST_LINES) progress.say(`and ${count('more line')(rows.length - FIRST_LINES)}`);
+      for (const { line, fault } of rows.slice(0, FIRST_LINES)) progress.log(`line ${line}: ${fault}`);
+      if (rows.length > FIRST_LINES) progress.log(`and ${count('more line')(rows.length - FIRST_LINES)}`);
       const kept: KeptLines = { kind, name: format, header: '' };
       await writeRejected(transaction, lines, source, kept);
       files.push(rejectedPath(source, kept));

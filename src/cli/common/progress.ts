@@ -50,7 +50,7 @@ export class Progress {
   }
 
   /** Writes a permanent line. */
-  say(line: string): void {
+  log(line: string): void {
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     process.stderr.write(`${printable(line)}\n`);
   }

@@ -74,7 +74,7 @@ export class Importer {
     const mark = await staging.mark();
     const progress = new Progress(`reading ${this.#source.name}`, this.#source.sizeBytes, bytes);
     this.#progress = progress;
-    if (mark) progress.say(`resuming after line ${mark.number} of an interrupted import`);
+    if (mark) progress.log(`resuming after line ${mark.number} of an interrupted import`);
     try {
       if (mark) {
         for await (const faults of staging.faults()) for (const fault of faults) this.#report(fault);
@@ -91,7 +91,7 @@ export class Importer {
   #report({ line, fault }: { line: number; fault: string | undefined }): void {
     if (fault === undefined) return;
     if (++this.#reported <= FIRST_FAULTS || !this.#options.dryRun)
-      this.#progress?.say(`line ${line}: ${fault}`);
+      this.#progress?.log(`line ${line}: ${fault}`);
   }
 
   async #merge(sql: Sql, table: string, staged: Staged): Promise<Result> {
@@ -99,7 +99,7 @@ export class Importer {
     const isLong = staged.lines >= REPORT_FROM_LINES;
     const progress = new Progress('merging', staged.lines, count('hotel'));
     this.#progress = progress;
-    if (isLong) progress.say(`comparing ${count('line')(staged.lines)} with the hotels`);
+    if (isLong) progress.log(`comparing ${count('line')(staged.lines)} with the hotels`);
     let { rejected } = staged;
     const onReject = (line: number, fault: string) => {
       rejected++;
@@ -123,7 +123,7 @@ export class Importer {
         if (rejected > 0) {
           const omitted = await writeRejected(transaction, table, this.#source, this.#format);
           if (omitted > 0)
-            progress.say(
+            progress.log(
               `${count('rejected line')(omitted)} did not fit into ${rejectedPath(this.#source, this.#format)}`,
             );
         }

@@ -31,7 +31,7 @@ interface Retries {
   /** whether it is retried without end */
   forever: boolean;
   /** receives the fault before a long wait */
-  say: (fault: string) => void;
+  log: (fault: string) => void;
 }
 
 /**
@@ -42,7 +42,7 @@ export async function requestPage(
   { base, key, signal }: Api,
   next: string | undefined,
   waitS: number,
-  { isKnown, forever, say }: Retries,
+  { isKnown, forever, log }: Retries,
 ): Promise<Page | 'expired' | undefined> {
   const after = next === undefined ? '' : `&after=${encodeURIComponent(next)}`;
   const url = `${base}/changes?limit=${LIMIT}&wait=${waitS}${after}`;
@@ -75,7 +75,7 @@ export async function requestPage(
     }
     if (attempt >= ATTEMPTS) {
       if (!forever) throw new Failure(fault);
-      say(`${fault}; trying again in ${Math.ceil(waitMs / 1000)} s`);
+      log(`${fault}; trying again in ${Math.ceil(waitMs / 1000)} s`);
     }
     await sleep(waitMs, undefined, { signal }).catch(() => {});
   }

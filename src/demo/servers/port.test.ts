@@ -13,13 +13,13 @@ describe('choosePort', () => {
 
   it('takes the requested port, else the usual one, else a free one', async () => {
     const [requested, usual] = [await freePort(), await freePort()];
-    const say = () => {};
-    expect(await choosePort(requested, usual, 'port', undefined, say)).toBe(requested);
-    expect(await choosePort(undefined, usual, 'port', requested, say)).toBe(usual);
+    const log = () => {};
+    expect(await choosePort(requested, usual, 'port', undefined, log)).toBe(requested);
+    expect(await choosePort(undefined, usual, 'port', requested, log)).toBe(usual);
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(usual, '127.0.0.1', resolve));
-    expect(await choosePort(undefined, usual, 'port', requested, say)).not.toBe(usual);
-    await expect(choosePort(usual, requested, 'port', undefined, say)).rejects.toThrow(
+    expect(await choosePort(undefined, usual, 'port', requested, log)).not.toBe(usual);
+    await expect(choosePort(usual, requested, 'port', undefined, log)).rejects.toThrow(
       `port ${usual} cannot be used`,
     );
     server.close();

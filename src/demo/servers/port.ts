@@ -27,7 +27,7 @@ function listen(port: number, host: string): Promise<number> {
 }
 
 /**
- * Returns the requested port, else the usual one, else a free one, which `say` reports. `reserved` is a port that must not
+ * Returns the requested port, else the usual one, else a free one, which `log` reports. `reserved` is a port that must not
  * be chosen. Throws if the requested port is in use.
  */
 export async function choosePort(
@@ -35,7 +35,7 @@ export async function choosePort(
   usual: number,
   option: string,
   reserved: number | undefined,
-  say: (sentence: string) => void,
+  log: (sentence: string) => void,
 ): Promise<number> {
   if (requested !== undefined) {
     if (await isFree(requested)) return requested;
@@ -44,6 +44,6 @@ export async function choosePort(
   if (usual !== reserved && (await isFree(usual))) return usual;
   let other = await freePort();
   while (other === reserved) other = await freePort();
-  say(`Port ${usual} is in use: using ${other} instead.`);
+  log(`Port ${usual} is in use: using ${other} instead.`);
   return other;
 }

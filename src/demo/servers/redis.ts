@@ -18,16 +18,16 @@ export interface FoundRedis {
 const PROGRAMS = ['redis-server', 'valkey-server'];
 
 /**
- * Returns the Redis of `REDIS_URL` if that is set, else a started one, else undefined. `say` reports downloads and the
+ * Returns the Redis of `REDIS_URL` if that is set, else a started one, else undefined. `log` reports downloads and the
  * reason if none was found.
  */
 export async function findRedis(
-  say: (sentence: string) => void,
+  log: (sentence: string) => void,
   signal?: AbortSignal,
 ): Promise<FoundRedis | undefined> {
   const url = process.env.REDIS_URL?.trim();
   if (url) return { url };
-  const server = await startRedis(say, signal);
+  const server = await startRedis(log, signal);
   return server && { url: server.url, server };
 }
 
@@ -39,24 +39,24 @@ export const REDIS_READY = /ready to accept connections/i;
  * Undefined if there is none. TEST_REDIS names the program for tests and excludes all others.
  */
 export async function findRedisProgram(
-  say: (sentence: string) => void,
+  log: (sentence: string) => void,
   signal?: AbortSignal,
 ): Promise<string | undefined> {
   const wanted = process.env.TEST_REDIS;
   if (wanted) {
     const program = await findProgram([wanted]);
-    if (!program) say(`TEST_REDIS=${wanted}, but it is not on the PATH.`);
+    if (!program) log(`TEST_REDIS=${wanted}, but it is not on the PATH.`);
     return program;
   }
-  return (await findProgram(PROGRAMS)) ?? unpackRedis(say, { signal });
+  return (await findProgram(PROGRAMS)) ?? unpackRedis(log, { signal });
 }
 
 /** Starts a Redis server; returns undefined if no program was found. */
 export async function startRedis(
-  say: (sentence: string) => void,
+  log: (sentence: string) => void,
   signal?: AbortSignal,
 ): Promise<RedisServer | undefined> {
-  const program = await findRedisProgram(say, signal);
+  const program = await findRedisProgram(log, signal);
   if (!program) return undefined;
   const server = await startOnFreePort((port) => orderRedis(program, port), REDIS_READY);
   return { ...server, url: `redis://127.0.0.1:${server.port}/0` };

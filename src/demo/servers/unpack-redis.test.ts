@@ -32,7 +32,7 @@ let folder: string;
 let cache: string;
 let server: Server | undefined;
 let said: string[];
-const say = (sentence: string) => said.push(sentence);
+const log = (sentence: string) => said.push(sentence);
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'unpack-'));
@@ -113,29 +113,29 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
   it('is unpacked once with its missing libraries, and reused without its source', async () => {
     await buildRedis();
     await useRepository();
-    const program = await unpackRedis(say, { cache });
+    const program = await unpackRedis(log, { cache });
     expect(said).toEqual([expect.stringMatching(/^Fetching Redis from the packages of /)]);
     expect((await run(program!)).stdout.trim()).toBe(join(program!, '../usr/lib/somewhere'));
     expect(await readdir(cache)).toHaveLength(1);
 
     await rm(join(folder, 'repository'), { recursive: true });
-    expect(await unpackRedis(say, { cache })).toBe(program);
+    expect(await unpackRedis(log, { cache })).toBe(program);
     expect(said).toHaveLength(1);
   });
 
   it('is unpacked again if the present one does not run', async () => {
     await buildRedis();
     await useRepository();
-    const program = await unpackRedis(say, { cache });
+    const program = await unpackRedis(log, { cache });
     await rm(join(program!, '../usr'), { recursive: true });
-    expect(await unpackRedis(say, { cache })).toBe(program);
+    expect(await unpackRedis(log, { cache })).toBe(program);
     expect(await readdir(join(program!, '../usr'))).toContain('bin');
   });
 
   it('may be requested concurrently', async () => {
     await buildRedis();
     await useRepository();
-    const programs = await Promise.all([1, 2, 3].map(() => unpackRedis(say, { cache })));
+    const programs = await Promise.all([1, 2, 3].map(() => unpackRedis(log, { cache })));
     expect(new Set(programs).size).toBe(1);
     await run(programs[0]!);
     expect(await readdir(cache)).toHaveLength(1);
@@ -147,7 +147,7 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
       `deb file:${folder}/repository ./`,
       'APT::Get::AllowUnauthenticated "true"; Acquire::AllowInsecureRepositories "true";',
     );
-    expect(await unpackRedis(say, { cache })).toBeUndefined();
+    expect(await unpackRedis(log, { cache })).toBeUndefined();
     expect(said[1]).toMatch(/^Redis could not be fetched: E: .*(not signed|Release)/);
     expect(await readdir(cache)).toEqual([]);
   });
@@ -156,7 +156,7 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
     await buildRedis();
     await appendFile(join(folder, 'repository/redis-tools.deb'), 'more');
     await useRepository();
-    expect(await unpackRedis(say, { cache })).toBeUndefined();
+    expect(await unpackRedis(log, { cache })).toBeUndefined();
     expect(said).toHaveLength(2);
     expect(await readdir(cache)).toEqual([]);
   });
@@ -164,14 +164,14 @@ describe.skipIf(!hasApt)("the distribution's package of Redis", () => {
   it('reports the reason if the package is missing', async () => {
     await build('other', '', async () => {});
     await useRepository();
-    expect(await unpackRedis(say, { cache })).toBeUndefined();
+    expect(await unpackRedis(log, { cache })).toBeUndefined();
     expect(said[1]).toBe('Redis could not be fetched: E: Unable to locate package redis-server');
   });
 
   it('leaves no file when the download is interrupted', async () => {
     const { requested } = await useSilentSource();
     const ending = new AbortController();
-    const fetching = unpackRedis(say, { cache, signal: ending.signal });
+    const fetching = unpackRedis(log, { cache, signal: ending.signal });
     await requested;
     expect(await readdir(cache)).toHaveLength(1);
     ending.abort();

@@ -13,10 +13,10 @@ const TIMEOUT_MS = 60_000;
 
 /**
  * Returns the Redis program of the distribution's package, unpacked into a folder of `cache` unless it is there.
- * Nothing is installed. Undefined on failure; `say` reports the reason.
+ * Nothing is installed. Undefined on failure; `log` reports the reason.
  */
 export async function unpackRedis(
-  say: (sentence: string) => void,
+  log: (sentence: string) => void,
   { cache = CACHE, signal }: { cache?: string; signal?: AbortSignal | undefined } = {},
 ): Promise<string | undefined> {
   const system = await readSystem();
@@ -26,13 +26,13 @@ export async function unpackRedis(
   if (await runs(program)) return program;
   const [sh, ...tools] = await Promise.all(['sh', 'apt-get', 'dpkg-deb'].map((name) => findProgram([name])));
   if (!sh || tools.includes(undefined)) {
-    say('No redis-server or valkey-server on the PATH, and no apt-get to fetch its package with.');
+    log('No redis-server or valkey-server on the PATH, and no apt-get to fetch its package with.');
     return undefined;
   }
-  say(`Fetching Redis from the packages of ${system.name} (once, into node_modules/.cache) …`);
+  log(`Fetching Redis from the packages of ${system.name} (once, into node_modules/.cache) …`);
   const reason = await runScript(sh, cache, target, signal).catch((error: Error) => error.message);
   if (reason === undefined) return program;
-  say(`Redis could not be fetched: ${reason}`);
+  log(`Redis could not be fetched: ${reason}`);
   return undefined;
 }
 
