@@ -31,7 +31,7 @@ const program = new Command('npm run bench --')
   .option('--only <parts>', `comma-separated, of ${PARTS.join(', ')}`, parseNames(PARTS))
   .option('--beside <servers>', `comma-separated, of ${PEERS.join(', ')} (default: all)`, parseNames(PEERS))
   .option('--hotels <n>', 'number of hotels', parseWhole(100, 10_000_000), USUAL_HOTELS)
-  .option('--rounds <n>', 'number of measurements of each (default: 3 to 12)', parseWhole(1, 1_000))
+  .option('--rounds <n>', 'measurements of each process (default: 3 to 13)', parseWhole(1, 1_000))
   .option('--out <folder>', 'folder of the results (default: bench/results)')
   .action((options) => finish(runBenchmarks(options, shutdown)));
 program
