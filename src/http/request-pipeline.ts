@@ -22,9 +22,9 @@ type AuthenticationResult = Principal | null | typeof LIMIT_REACHED;
 export type Handler = (response: HttpResponse, request: HttpRequest) => void;
 
 /**
- * Handles every request before and after its operation. It makes the exchange, authenticates the key (401), authorizes
- * the scope (403), applies rate limits, and turns every failure into a response. No exception reaches uWebSockets.js,
- * where it would end the worker.
+ * Handles every request before and after its operation. It makes the exchange, authenticates the key (401), counts the
+ * request against its rate limit (429), authorizes the scope (403), and turns every failure into a response. No exception
+ * reaches uWebSockets.js, where it would end the worker.
  */
 export class RequestPipeline implements Observer {
   readonly #apiKeys: ApiKeyCache;
@@ -85,11 +85,11 @@ export class RequestPipeline implements Observer {
       const entry = this.#authenticate(exchange, key);
       if (entry instanceof Promise) {
         return entry.then((entered) => {
-          if (this.#withinLimit(exchange, entered, definition.needsRegistry(input)))
+          if (this.#authorize(exchange, entered, definition.needsRegistry(input)))
             return definition.respond(exchange, input);
         });
       }
-      if (this.#withinLimit(exchange, entry, definition.needsRegistry(input)))
+      if (this.#authorize(exchange, entry, definition.needsRegistry(input)))
         return definition.respond(exchange, input);
     };
     return (response, request) => this.#guard(this.#open(response, request, counter), serve, request);
@@ -115,7 +115,7 @@ export class RequestPipeline implements Observer {
         const key = request.getHeader('x-api-key');
         const entry = this.#authenticate(exchange, key);
         if (!(entry instanceof Promise)) {
-          if (!this.#withinLimit(exchange, entry, definition.needsRegistry)) return;
+          if (!this.#authorize(exchange, entry, definition.needsRegistry)) return;
           if (framing === 'tooLong') return respond(exchange, undefined);
           if (isCoded) return exchange.fail(publicErrors.contentEncodingNotSupported);
           if (this.#admission.isFull(entry.keyId)) return this.#failed(exchange, OVERLOADED);
@@ -131,7 +131,7 @@ export class RequestPipeline implements Observer {
         return entry.then(async (entered) => {
           // applies to every response: a close before its bytes are sent would drop it
           if (exchange.closesConnection) await body.promise;
-          if (!this.#withinLimit(exchange, entered, definition.needsRegistry)) return;
+          if (!this.#authorize(exchange, entered, definition.needsRegistry)) return;
           if (isCoded && framing !== 'tooLong') exchange.fail(publicErrors.contentEncodingNotSupported);
           else respond(exchange, await body.promise);
         });
@@ -207,7 +207,8 @@ export class RequestPipeline implements Observer {
     return decision instanceof Promise ? decision.then(resultOf) : resultOf(decision);
   }
 
-  #withinLimit(
+  /** Sets the principal of the request, or responds with 401, 429 or 403 and returns false. */
+  #authorize(
     exchange: Exchange,
     principal: AuthenticationResult,
     needsRegistry: boolean,

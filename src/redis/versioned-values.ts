@@ -102,6 +102,7 @@ export class VersionedValues<Value> {
 /**
  * Returns the lifetime of a value with this checksum, spread evenly between half of `maxMs` and all of it. Values
  * stored together would otherwise expire together; the load of PostgreSQL is at most 1.5 times the average.
+ * The script `STORE_NEWER` computes the same.
  */
 export function lifetimeMs(maxMs: number, checksum: number): number {
   return Math.floor(maxMs * (1 - checksum / 2 ** 33));
