@@ -8,8 +8,8 @@ import { Replicas } from '../postgres/replicas.ts';
 import type { ProcessContext } from './process-context.ts';
 
 /**
- * Connects a worker to PostgreSQL and its replicas, if there are any. `announced`: returns the last received position. `feedSilence`
- * records when the primary server is available; replicas do not count.
+ * Connects a worker to PostgreSQL and its replicas, if there are any. `announced`: returns the last received position.
+ * `feedSilence` records when the primary server is available; replicas do not count.
  */
 export function openPostgres(
   context: ProcessContext,

@@ -29,6 +29,26 @@ async function write(name: string, content: string): Promise<string> {
 const reloads = (service: Service, variable: string) =>
   service.logs().filter((line) => line.includes('address reloaded') && line.includes(variable)).length;
 
+/** Starts a service on the Redis of a file. `hits` requests every hotel and returns the number of hits of Redis so far. */
+async function startOnRedis(file: string): Promise<{ service: Service; hits: () => Promise<number> }> {
+  const service = await startService({
+    redis: false,
+    hotels: HOTELS,
+    env: { REDIS_URL_FILE: file, L1_MAX_BYTES: '0' },
+  });
+  const hits = async () => {
+    for (const { id } of HOTELS) expect((await service.get(`/hotels/${id}`)).status).toBe(200);
+    return service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
+  };
+  return { service, hits };
+}
+
+/** Changes a hotel and waits until every worker serves the change. */
+async function changesArrive(service: Service): Promise<void> {
+  await service.sql`update hotels set name = 'by the other password'`;
+  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
+}
+
 beforeAll(async () => {
   folder = await temporaryFolder('hotel-api-addresses-');
 });
@@ -85,15 +105,7 @@ it('a new password of Redis is used without a restart', async () => {
   const urlOf = (password: string) => url.replace('redis://', `redis://hotel-api:${password}@`);
   await setPassword('first');
   const file = await write('redis', urlOf('first'));
-  const service = await startService({
-    redis: false,
-    hotels: HOTELS,
-    env: { REDIS_URL_FILE: file, L1_MAX_BYTES: '0' },
-  });
-  const hits = async () => {
-    for (const { id } of HOTELS) expect((await service.get(`/hotels/${id}`)).status).toBe(200);
-    return service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
-  };
+  const { service, hits } = await startOnRedis(file);
   await expect.poll(hits).toBeGreaterThan(0);
   await setPassword('second');
   await write('redis', urlOf('second'));
@@ -102,23 +114,14 @@ it('a new password of Redis is used without a restart', async () => {
   const before = await service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
   await expect.poll(hits).toBeGreaterThan(before);
   await expect.poll(() => service.metric('hotel_api_breaker_open', { dependency: 'redis' })).toBe(0);
-  await service.sql`update hotels set name = 'by the other password'`;
-  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
+  await changesArrive(service);
   await service.stop();
 });
 
 it('a new password of a Redis Cluster is used without a restart, also by connections to new nodes', async () => {
   const cluster = await OwnCluster.start('user hotel-api on >first ~* &* +@all');
   const file = await write('redis-cluster', cluster.url('first'));
-  const service = await startService({
-    redis: false,
-    hotels: HOTELS,
-    env: { REDIS_URL_FILE: file, L1_MAX_BYTES: '0' },
-  });
-  const hits = async () => {
-    for (const { id } of HOTELS) expect((await service.get(`/hotels/${id}`)).status).toBe(200);
-    return service.metric('hotel_api_cache_lookups_total', { tier: 'redis', result: 'hit' });
-  };
+  const { service, hits } = await startOnRedis(file);
   await expect.poll(hits).toBeGreaterThan(0);
   const onEachNode = (...command: [string, ...string[]]) =>
     Promise.all(cluster.nodes.map(({ admin }) => admin.call(...command)));
@@ -132,7 +135,6 @@ it('a new password of a Redis Cluster is used without a restart, also by connect
   await Promise.all(cluster.masters.map(({ admin }) => admin.flushall()));
   const before = await hits();
   await expect.poll(hits, { timeout: 10_000 }).toBeGreaterThan(before + HOTELS.length);
-  await service.sql`update hotels set name = 'by the other password'`;
-  await (await AllWorkers.of(service)).until('/hotels/h7', named('by the other password'), 10_000);
+  await changesArrive(service);
   await service.stop();
 });

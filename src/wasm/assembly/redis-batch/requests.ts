@@ -41,10 +41,10 @@ let batches: u32 = 0;
 
 /**
  * Writes the table of keys in the body of `length` bytes at INPUT, and the MGET of their pointers. Known pointers are not
- * requested, but for one batch of REFRESH_ONE_OF, and those that are `isFiltered`: the time of a lookup must not reveal
- * that another API key has read a hotel. Returns the
- * number of distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length of the command, of the
- * table, number of requested pointers.
+ * requested. There are two exceptions. One batch in REFRESH_ONE_OF requests them, so that Redis does not evict them as
+ * unused. Every batch that is `isFiltered` requests them: the time of a lookup must not reveal that another API key has
+ * read a hotel. Returns the number of distinct keys, or NOT_READ if the body is left to the general parser. RESULT: length
+ * of the command, of the table, number of requested pointers.
  */
 export function requestPointers(length: u32, namespace: u32, prefixLength: u32, isFiltered: bool): u32 {
   const count = readBody(length, namespace === REGISTRY);
