@@ -37,7 +37,7 @@ interface InvalidatorOptions {
 /** The pool of one connection that holds a term. */
 interface LeaderConnection {
   sql: Sql;
-  /** backend of the last connection that requested the lock, as far as known */
+  /** backend of the connection, once it has requested the lock; undefined after it has ended */
   backendPid: number | undefined;
 }
 
@@ -86,9 +86,7 @@ export class Invalidator {
       const known = completed(
         await withDeadline(sql`select pid from pg_stat_activity where pid = ${pid}`, SUSPECT_MS),
       );
-      if (known.length > 0 || leader.backendPid !== pid) return;
-      this.#leader = this.#take();
-      await leader.sql.end({ timeout: 0 });
+      if (known.length === 0 && leader.backendPid === pid) this.#replace(leader);
     } catch {
       // PostgreSQL is unavailable: this is repeated after the feed has reconnected
     } finally {
@@ -116,8 +114,7 @@ export class Invalidator {
     while (!this.#stopped) {
       if (this.#isRenewed) {
         this.#isRenewed = false;
-        this.#leader.sql.end({ timeout: 0 }).catch(() => {});
-        this.#leader = this.#take();
+        this.#replace(this.#leader);
       }
       const leader = this.#leader;
       try {
@@ -147,11 +144,19 @@ export class Invalidator {
 
   /** Connects at the first query. */
   #take(): LeaderConnection {
-    const sql = this.#options.open(() => {
-      leader.backendPid = undefined;
-    });
+    const sql = this.#options.open(() => this.#replace(leader));
     const leader: LeaderConnection = { sql, backendPid: undefined };
     return leader;
+  }
+
+  /**
+   * Ends a pool, also when its connection has ended, and takes another one. postgres.js 3.4 never settles a query that
+   * begins between the error and the end of a connection, unless its pool ends.
+   */
+  #replace(leader: LeaderConnection): void {
+    leader.backendPid = undefined;
+    if (this.#leader === leader) this.#leader = this.#take();
+    leader.sql.end({ timeout: 0 }).catch(() => {});
   }
 
   async #lead(leader: LeaderConnection): Promise<void> {
