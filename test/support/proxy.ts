@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { freePort } from '../../src/demo/servers/port.ts';
 import { closeAtEnd } from './cleanup.ts';
 
 /** One direction of a connection with its delayed bytes. */
@@ -42,6 +43,8 @@ export class FaultProxy {
   static async before(url: string): Promise<FaultProxy> {
     const { hostname, port } = new URL(url);
     const proxy = new FaultProxy({ host: hostname, port: Number(port) });
+    // still free when it listens again after a rejection
+    proxy.port = await freePort();
     await proxy.#listen();
     closeAtEnd(`proxy on port ${proxy.port}`, () => proxy.close());
     proxy.url = Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(proxy.port) }).href;
@@ -113,7 +116,6 @@ export class FaultProxy {
   async #listen(): Promise<void> {
     this.#server.listen(this.port, '127.0.0.1');
     await once(this.#server, 'listening');
-    this.port = (this.#server.address() as AddressInfo).port;
   }
 
   #accept(client: Socket): void {

@@ -1,4 +1,8 @@
+import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
+
+/** Ports that need no privilege, below those that Linux (from 32768) and others give to outgoing connections. */
+const [FIRST_PORT, END_PORT] = [10_000, 32_768];
 
 /** Returns true if the port is free on all addresses and on the loopback. */
 export async function isFree(port: number): Promise<boolean> {
@@ -10,19 +14,19 @@ export async function isFree(port: number): Promise<boolean> {
   }
 }
 
-/** Returns a port of the loopback that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return listen(0, '127.0.0.1');
+/** Returns a port that was free a moment ago, and that the system gives to no outgoing connection. */
+export async function freePort(): Promise<number> {
+  let port: number;
+  do port = randomInt(FIRST_PORT, END_PORT);
+  while (!(await isFree(port)));
+  return port;
 }
 
-function listen(port: number, host: string): Promise<number> {
+function listen(port: number, host: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once('error', reject);
-    server.listen({ port, host, exclusive: true }, () => {
-      const address = server.address() as { port: number };
-      server.close(() => resolve(address.port));
-    });
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve()));
   });
 }
 
