@@ -1,5 +1,6 @@
 import { encodeAbsence } from '../hotels/encode.ts';
 import { type Entry, readEntry } from '../hotels/entry.ts';
+import { CHECKSUM_AT } from '../hotels/entry-layout.ts';
 import { LETTER, mayExist, type Namespace } from '../hotels/namespace.ts';
 import type { RedisStore, TimedValue } from '../redis/store.ts';
 import {
@@ -117,7 +118,7 @@ export class RedisHotelCache {
     const pointers: TimedValue[] = [];
     for (const { id, channelId, registryId, bytes } of entries) {
       // the same lifetime as the entry, so that one load restores both
-      const ttlMs = lifetimeMs(this.#options.ttlMs, bytes.readUInt32LE(0));
+      const ttlMs = lifetimeMs(this.#options.ttlMs, bytes.readUInt32LE(CHECKSUM_AT));
       const pointer = POINTER_PREFIX + id;
       if (channelId !== null) pointers.push([this.prefixOf('channel') + channelId, pointer, ttlMs]);
       if (registryId !== null) pointers.push([this.prefixOf('registry') + registryId, pointer, ttlMs]);

@@ -1,5 +1,17 @@
+import { assemble, DAY_MS, seal } from './assemble.ts';
 import { Entry } from './entry.ts';
-import { assemble, DAY_MS, HEADER_BYTES, NO_DAY, seal, TOMBSTONE } from './entry-layout.ts';
+import {
+  FLAGS_AT,
+  FROM_DAY_AT,
+  HEADER_BYTES,
+  ID_LENGTH_AT,
+  NO_DAY,
+  TOMBSTONE,
+  UNTIL_DAY_AT,
+  VALID_UNTIL_AT,
+  VERSION_AT,
+} from './entry-layout.ts';
+
 import type { Hotel } from './hotel.ts';
 import type { HotelRow } from './row.ts';
 
@@ -68,12 +80,12 @@ export function encodeTombstone(id: string, version: number): Entry {
 function encodeWithoutBody(id: string, version: number, flags: number): Entry {
   const key = Buffer.from(id);
   const bytes = Buffer.alloc(HEADER_BYTES + key.length);
-  bytes.writeDoubleLE(version, 8);
-  bytes.writeDoubleLE(Infinity, 16);
-  bytes.writeInt32LE(NO_DAY, 48);
-  bytes.writeInt32LE(NO_DAY, 52);
-  bytes.writeUInt16LE(key.length, 70);
-  bytes[77] = flags;
+  bytes.writeDoubleLE(version, VERSION_AT);
+  bytes.writeDoubleLE(Infinity, VALID_UNTIL_AT);
+  bytes.writeInt32LE(NO_DAY, FROM_DAY_AT);
+  bytes.writeInt32LE(NO_DAY, UNTIL_DAY_AT);
+  bytes.writeUInt16LE(key.length, ID_LENGTH_AT);
+  bytes[FLAGS_AT] = flags;
   key.copy(bytes, HEADER_BYTES);
   return new Entry(seal(bytes));
 }

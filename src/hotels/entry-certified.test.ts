@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { forAll } from '../lib/for-all.fixture.ts';
+import { DAY_MS } from './assemble.ts';
 import { encodeHotel } from './encode.ts';
 import { isCertified, jsonOf, momentOf, row, rowAtMoment } from './entry.fixture.ts';
 import { VIEWS } from './entry.ts';
-import { DAY_MS } from './entry-layout.ts';
 import { rowOf } from './row.fixture.ts';
 import type { HotelRow } from './row.ts';
 

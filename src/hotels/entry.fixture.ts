@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import { DAY_MS } from './assemble.ts';
 import type { Entry, View } from './entry.ts';
-import { DAY_MS } from './entry-layout.ts';
 import type { HotelRow } from './row.ts';
 
 /** Fields of the specification's table, in its order. */

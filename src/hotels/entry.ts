@@ -1,5 +1,31 @@
+import { assemble, DAY_MS } from './assemble.ts';
 import { checksum } from './checksum.ts';
-import { assemble, DAY_MS, HEADER_BYTES, MAGIC, NO_DAY, PRESENT, TOMBSTONE } from './entry-layout.ts';
+import {
+  BODY_LENGTH_AT,
+  CERTIFICATION_AT,
+  CERTIFICATION_LENGTH_AT,
+  CHANNEL_LENGTH_AT,
+  CHECKED_FROM,
+  CHECKSUM_AT,
+  FLAGS_AT,
+  FROM_DAY_AT,
+  FULL_TAG_AT,
+  HEADER_BYTES,
+  ID_LENGTH_AT,
+  MAGIC,
+  MAGIC_AT,
+  NARROW_TAG_AT,
+  NO_DAY,
+  PRESENT,
+  REGISTRY_LENGTH_AT,
+  SHARED_LENGTH_AT,
+  TAG_BYTES,
+  TOMBSTONE,
+  UNTIL_DAY_AT,
+  VALID_UNTIL_AT,
+  VERSION_AT,
+} from './entry-layout.ts';
+
 import type { Namespace } from './namespace.ts';
 
 /** End of the narrow view, behind the shared part. */
@@ -36,21 +62,21 @@ export class Entry {
 
   /** False for the absence of a hotel. */
   get present(): boolean {
-    return (this.#source[this.#start + 77]! & PRESENT) !== 0;
+    return (this.#source[this.#start + FLAGS_AT]! & PRESENT) !== 0;
   }
 
   /** True for the placeholder in Redis after a change, until the hotel is read again. */
   get isTombstone(): boolean {
-    return (this.#source[this.#start + 77]! & TOMBSTONE) !== 0;
+    return (this.#source[this.#start + FLAGS_AT]! & TOMBSTONE) !== 0;
   }
 
   get version(): number {
-    return this.#source.readDoubleLE(this.#start + 8);
+    return this.#source.readDoubleLE(this.#start + VERSION_AT);
   }
 
   /** Time (epoch ms) from which `certified` in the body is wrong. */
   get validUntilMs(): number {
-    return this.#source.readDoubleLE(this.#start + 16);
+    return this.#source.readDoubleLE(this.#start + VALID_UNTIL_AT);
   }
 
   get id(): string {
@@ -80,8 +106,8 @@ export class Entry {
 
   /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */
   tag(view: View): string {
-    const at = this.#start + (view === 'full' ? 36 : 24);
-    return this.#source.toString('latin1', at, at + 12);
+    const at = this.#start + (view === 'full' ? FULL_TAG_AT : NARROW_TAG_AT);
+    return this.#source.toString('latin1', at, at + TAG_BYTES);
   }
 
   /** Returns the length of the view's JSON in bytes. */
@@ -106,11 +132,11 @@ export class Entry {
   }
 
   get #fullLength(): number {
-    return this.#source.readUInt32LE(this.#start + 56);
+    return this.#source.readUInt32LE(this.#start + BODY_LENGTH_AT);
   }
 
   get #sharedLength(): number {
-    return this.#source.readUInt32LE(this.#start + 60);
+    return this.#source.readUInt32LE(this.#start + SHARED_LENGTH_AT);
   }
 
   get #bodyStart(): number {
@@ -118,8 +144,8 @@ export class Entry {
   }
 
   #keyLength(namespace: Namespace): number {
-    if (namespace === 'registry') return this.#source[this.#start + 76]!;
-    return this.#source.readUInt16LE(this.#start + (namespace === 'id' ? 70 : 72));
+    if (namespace === 'registry') return this.#source[this.#start + REGISTRY_LENGTH_AT]!;
+    return this.#source.readUInt16LE(this.#start + (namespace === 'id' ? ID_LENGTH_AT : CHANNEL_LENGTH_AT));
   }
 
   #keyStart(namespace: Namespace): number {
@@ -142,12 +168,12 @@ export class Entry {
     const start = this.#start;
     const urlStart = this.#keyStart('registry') + this.#keyLength('registry');
     const body = this.#bodyStart;
-    const certifiedStart = body + source.readUInt32LE(start + 64);
-    const certifiedEnd = certifiedStart + source.readUInt16LE(start + 68);
+    const certifiedStart = body + source.readUInt32LE(start + CERTIFICATION_AT);
+    const certifiedEnd = certifiedStart + source.readUInt16LE(start + CERTIFICATION_LENGTH_AT);
     const refreshed = assemble({
       version: this.version,
-      fromDay: source.readInt32LE(start + 48),
-      untilDay: source.readInt32LE(start + 52),
+      fromDay: source.readInt32LE(start + FROM_DAY_AT),
+      untilDay: source.readInt32LE(start + UNTIL_DAY_AT),
       id: this.id,
       channelId: this.channelId,
       registryId: this.registryId,
@@ -162,8 +188,8 @@ export class Entry {
 
   /** Time (epoch ms) at which `certified` last flipped; before it the body was wrong. */
   private get validFromMs(): number {
-    const from = this.#source.readInt32LE(this.#start + 48);
-    const until = this.#source.readInt32LE(this.#start + 52);
+    const from = this.#source.readInt32LE(this.#start + FROM_DAY_AT);
+    const until = this.#source.readInt32LE(this.#start + UNTIL_DAY_AT);
     if (from === NO_DAY || until === NO_DAY || from > until) return -Infinity;
     const validUntil = this.validUntilMs;
     if (validUntil === from * DAY_MS) return -Infinity;
@@ -176,7 +202,8 @@ export class Entry {
  * format.
  */
 export function readEntry(source: Buffer, start = 0, end = source.length): Entry | undefined {
-  if (end - start < HEADER_BYTES || source.readUInt32LE(start + 4) !== MAGIC) return undefined;
-  if (checksum(source.subarray(start + 4, end)) !== source.readUInt32LE(start)) return undefined;
+  if (end - start < HEADER_BYTES || source.readUInt32LE(start + MAGIC_AT) !== MAGIC) return undefined;
+  if (checksum(source.subarray(start + CHECKED_FROM, end)) !== source.readUInt32LE(start + CHECKSUM_AT))
+    return undefined;
   return new Entry(source, start, end);
 }

@@ -38,7 +38,7 @@ interface ArenaStats {
 }
 
 /**
- * Storage of the local cache: one WebAssembly memory with the entries (layout: entry-layout.ts) and an index of their
+ * Storage of the local cache: one WebAssembly memory with the entries (layout: hotels/entry-layout.ts) and an index of their
  * keys, without a JavaScript object for each. A hotel is found by its id, its channel id and its registry id.
  *
  * A ref is valid from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory (`body`,

@@ -1,25 +1,16 @@
-/** Access to the fields of an entry (layout: ../entry-layout.ts). */
+/** Access to the keys of an entry, and checks. */
 
-export const CHECKSUM_BYTES: u32 = 4;
-export const MAGIC_AT: usize = 4;
-export const VERSION_AT: usize = 8;
-export const VALID_UNTIL: usize = 16;
-export const TAGS_AT: usize = 24;
-export const FROM_DAY_AT: usize = 48;
-export const UNTIL_DAY_AT: usize = 52;
-export const BODY_LENGTH_AT: usize = 56;
-export const SHARED_LENGTH_AT: usize = 60;
-const ID_LENGTH_AT: usize = 70;
-const CHANNEL_LENGTH_AT: usize = 72;
-const URL_LENGTH_AT: usize = 74;
-const REGISTRY_LENGTH_AT: usize = 76;
-export const FLAGS_AT: usize = 77;
-export const ENTRY_HEADER_BYTES: u32 = 80;
-
-export const MAGIC: u32 = 0x32444548;
-export const PRESENT: u8 = 1;
-export const TOMBSTONE: u8 = 2;
-export const NO_DAY: i32 = -0x80000000;
+import {
+  BODY_LENGTH_AT,
+  CHANNEL_LENGTH_AT,
+  FLAGS_AT,
+  HEADER_BYTES,
+  ID_LENGTH_AT,
+  PRESENT,
+  REGISTRY_LENGTH_AT,
+  SHARED_LENGTH_AT,
+  URL_LENGTH_AT,
+} from '../../hotels/entry-layout';
 
 /** Maximum length of a key in bytes; a longer key is never stored. */
 export const MAX_KEY_BYTES: u32 = 255;
@@ -32,7 +23,7 @@ export function entryKeyLength(entry: usize, namespace: u32): u32 {
 }
 
 export function entryKey(entry: usize, namespace: u32): usize {
-  let key = entry + ENTRY_HEADER_BYTES;
+  let key = entry + HEADER_BYTES;
   if (namespace > 0) key += load<u16>(entry, ID_LENGTH_AT);
   if (namespace > 1) key += load<u16>(entry, CHANNEL_LENGTH_AT);
   return key;
@@ -40,12 +31,12 @@ export function entryKey(entry: usize, namespace: u32): usize {
 
 /** Returns true for an entry of a present hotel with consistent lengths and storable keys. */
 export function isValid(entry: usize, length: u32): bool {
-  if (length < ENTRY_HEADER_BYTES || (load<u8>(entry, FLAGS_AT) & PRESENT) === 0) return false;
+  if (length < <u32>HEADER_BYTES || (load<u8>(entry, FLAGS_AT) & PRESENT) === 0) return false;
   const idLength = entryKeyLength(entry, 0);
   const channelLength = entryKeyLength(entry, 1);
   if (idLength === 0 || idLength > MAX_KEY_BYTES || channelLength > MAX_KEY_BYTES) return false;
   const before: u64 =
-    <u64>ENTRY_HEADER_BYTES +
+    <u64>HEADER_BYTES +
     idLength +
     channelLength +
     load<u8>(entry, REGISTRY_LENGTH_AT) +

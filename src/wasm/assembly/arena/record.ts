@@ -11,17 +11,10 @@
  *    16  f64  soft expiry, monotonic ms; of an absence its expiry
  *    24  u32  stamp: the last batch that included it
  *    28  u32  length of the rest in bytes
- *    32  the entry (layout: entry-layout.ts), or the absent key, or a compressed form (forms.ts)
+ *    32  the entry (layout: hotels/entry-layout.ts), or the absent key, or a compressed form (forms.ts)
  */
-import {
-  BODY_LENGTH_AT,
-  entryKey,
-  entryKeyLength,
-  isSame,
-  SHARED_LENGTH_AT,
-  VALID_UNTIL,
-  VERSION_AT,
-} from '../entry';
+import { BODY_LENGTH_AT, SHARED_LENGTH_AT, VALID_UNTIL_AT, VERSION_AT } from '../../../hotels/entry-layout';
+import { entryKey, entryKeyLength, isSame } from '../entry';
 
 export const DEAD: u8 = 0;
 export const ENTRY: u8 = 1;
@@ -80,7 +73,7 @@ export function versionOf(record: usize): f64 {
 }
 
 export function validUntilOf(record: usize): f64 {
-  return load<f64>(record, ENTRY_AT + VALID_UNTIL);
+  return load<f64>(record, ENTRY_AT + VALID_UNTIL_AT);
 }
 
 export function setFrequency(record: usize, frequency: u8): void {

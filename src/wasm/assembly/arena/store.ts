@@ -1,5 +1,6 @@
 /** Reads and writes of the arena by a single key. */
-import { entryKey, entryKeyLength, isValid, VERSION_AT } from '../entry';
+import { VERSION_AT } from '../../../hotels/entry-layout';
+import { entryKey, entryKeyLength, isValid } from '../entry';
 import { hashOf } from '../hash';
 import { claimMain, claimSmall, idHashOf, relieveIndex } from './eviction';
 import { recall, remember } from './ghost';

@@ -3,27 +3,24 @@
  * read while it is in the processor's cache. At most one value of a reply is buffered.
  */
 
-import { GAPS, RESULT } from '../arena/layout';
-import { closeArray, endBody, GAP_BYTES, MAX_END_BYTES, writeGap } from '../array';
 import {
   BODY_LENGTH_AT,
-  CHECKSUM_BYTES,
-  ENTRY_HEADER_BYTES,
-  entryKey,
-  entryKeyLength,
+  CHECKED_FROM,
   FLAGS_AT,
   FROM_DAY_AT,
-  isSame,
-  isValid,
+  HEADER_BYTES,
   MAGIC,
   MAGIC_AT,
   NO_DAY,
   SHARED_LENGTH_AT,
   TOMBSTONE,
   UNTIL_DAY_AT,
-  VALID_UNTIL,
+  VALID_UNTIL_AT,
   VERSION_AT,
-} from '../entry';
+} from '../../../hotels/entry-layout';
+import { GAPS, RESULT } from '../arena/layout';
+import { closeArray, endBody, GAP_BYTES, MAX_END_BYTES, writeGap } from '../array';
+import { entryKey, entryKeyLength, isSame, isValid } from '../entry';
 import { hashOf } from '../hash';
 import { hasChangedTo } from './changes';
 import { OUTPUT, OUTPUT_BYTES, REPLY, REPLY_BYTES, STREAMED } from './layout';
@@ -221,8 +218,8 @@ function add(entry: usize, length: u32): bool {
 
 /** Returns true for a valid entry of the expected hotel: present, valid today, and not older than a known change. */
 function isRequested(entry: usize, length: u32): bool {
-  if (length < ENTRY_HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
-  if (<u32>xxh64(entry + CHECKSUM_BYTES, length - CHECKSUM_BYTES) !== load<u32>(entry)) return false;
+  if (length < <u32>HEADER_BYTES || load<u32>(entry, MAGIC_AT) !== MAGIC) return false;
+  if (<u32>xxh64(entry + CHECKED_FROM, length - CHECKED_FROM) !== load<u32>(entry)) return false;
   if (!isValid(entry, length) || (load<u8>(entry, FLAGS_AT) & TOMBSTONE) !== 0) return false;
   const id = idOf(STREAMED, next);
   const idLength = idLengthOf(STREAMED, next);
@@ -235,7 +232,7 @@ function isRequested(entry: usize, length: u32): bool {
 
 /** Returns whether the entry is valid now, by the rules of `at` in entry.ts. */
 function isValidToday(entry: usize): bool {
-  const validUntil = load<f64>(entry, VALID_UNTIL);
+  const validUntil = load<f64>(entry, VALID_UNTIL_AT);
   if (now >= validUntil) return false;
   const from = load<i32>(entry, FROM_DAY_AT);
   const until = load<i32>(entry, UNTIL_DAY_AT);
