@@ -3,6 +3,7 @@ import type { ChangesReader, Page } from '../changes/changes-reader.ts';
 import { publicErrors } from '../errors.ts';
 import { tagOf } from './etag.ts';
 import type { Exchange } from './exchange.ts';
+import { API_KEY } from './header-names.ts';
 import { type ChangesQuery, parseQuery, readChangesQuery } from './query.ts';
 import type { GetRouteDefinition } from './routes.ts';
 
@@ -52,7 +53,7 @@ export function changesOperation(
   };
   return {
     route: 'changes',
-    read: (request) => ({ key: request.getHeader('x-api-key'), query: request.getQuery() ?? '' }),
+    read: (request) => ({ key: request.getHeader(API_KEY), query: request.getQuery() ?? '' }),
     needsRegistry: () => false,
     respond: (exchange, { key, query: text }) => {
       const { view } = exchange;

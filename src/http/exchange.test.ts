@@ -56,7 +56,7 @@ let client: Client;
 let observer: Mocked<Observer>;
 
 const exchangeFor = (headers: Record<string, string> = {}) => {
-  const request = { getHeader: (name: string) => headers[name] ?? '' };
+  const request = { getHeader: (name: ArrayBuffer) => headers[Buffer.from(name).toString()] ?? '' };
   return new Exchange(
     client.response as unknown as HttpResponse,
     request as unknown as HttpRequest,

@@ -17,6 +17,7 @@ import {
 } from './compression.ts';
 import { closingOf, matches } from './etag.ts';
 import { Heads, KEEP_ALIVE } from './head.ts';
+import { ACCEPT_ENCODING, IF_NONE_MATCH, REQUEST_ID, TRACEPARENT } from './header-names.ts';
 import { newIds, requestIdOf } from './request-id.ts';
 import type { StaticPage } from './static-page.ts';
 import { TickBudget } from './tick-budget.ts';
@@ -100,7 +101,7 @@ export class Exchange {
     this.counter = counter;
     this.#observer = observer;
     this.#request = request;
-    this.#ownId = requestIdOf(request.getHeader('x-request-id'));
+    this.#ownId = requestIdOf(request.getHeader(REQUEST_ID));
     this.#madeId = this.#ownId === '' ? newIds.next() : 0;
   }
 
@@ -118,7 +119,7 @@ export class Exchange {
 
   /** Returns the trace context of the caller, for the log. */
   get trace(): TraceContext | undefined {
-    return traceContextOf(this.#request?.getHeader('traceparent') ?? this.#traceParent);
+    return traceContextOf(this.#request?.getHeader(TRACEPARENT) ?? this.#traceParent);
   }
 
   /** Returns the monotonic time in ms, read once for everything before the handler returns. */
@@ -144,7 +145,7 @@ export class Exchange {
   get encoding(): Encoding | undefined {
     if (!this.#observer.compresses) return undefined;
     this.#encoding ??=
-      encodingFor(this.#acceptEncoding ?? this.#request!.getHeader('accept-encoding')) ?? 'identity';
+      encodingFor(this.#acceptEncoding ?? this.#request!.getHeader(ACCEPT_ENCODING)) ?? 'identity';
     return this.#encoding === 'identity' ? undefined : this.#encoding;
   }
 
@@ -167,9 +168,9 @@ export class Exchange {
     if (this.#deferred || this.#over) return;
     this.#deferred = true;
     const request = this.#request!;
-    if (this.method !== 'POST') this.#ifNoneMatch = request.getHeader('if-none-match');
-    this.#acceptEncoding = request.getHeader('accept-encoding');
-    this.#traceParent = request.getHeader('traceparent');
+    if (this.method !== 'POST') this.#ifNoneMatch = request.getHeader(IF_NONE_MATCH);
+    this.#acceptEncoding = request.getHeader(ACCEPT_ENCODING);
+    this.#traceParent = request.getHeader(TRACEPARENT);
     this.#request = undefined;
     this.#response.onAborted(() => this.#finish(0, 0, this.#madeAtMs));
   }
@@ -224,7 +225,7 @@ export class Exchange {
   /** Returns true if the client already has the body with this tag. */
   #isKnown(tag: string): boolean {
     if (tag === '') return false;
-    return matches(this.#request?.getHeader('if-none-match') ?? this.#ifNoneMatch, tag);
+    return matches(this.#request?.getHeader(IF_NONE_MATCH) ?? this.#ifNoneMatch, tag);
   }
 
   /** Compresses off the event loop. */

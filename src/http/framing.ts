@@ -1,5 +1,6 @@
 import type { HttpRequest } from 'uWebSockets.js';
 import { MAX_BODY_BYTES } from './body.ts';
+import { CONTENT_LENGTH, TRANSFER_ENCODING } from './header-names.ts';
 
 /**
  * Framing of a request body. 'none': length 0. 'tooLong': length above `MAX_BODY_BYTES`. 'ambiguous': two readers may
@@ -9,8 +10,7 @@ export type Framing = 'none' | 'length' | 'tooLong' | 'chunked' | 'ambiguous' | 
 
 /** Returns true if a GET or HEAD declares a body in any way. */
 export function hasBody(request: HttpRequest): boolean {
-  if (request.getHeader('content-length') === '' && request.getHeader('transfer-encoding') === '')
-    return false;
+  if (request.getHeader(CONTENT_LENGTH) === '' && request.getHeader(TRANSFER_ENCODING) === '') return false;
   return framingOf(request) !== 'none';
 }
 

@@ -11,6 +11,7 @@ import { Admission, NEEDS_LOAD } from './admission.ts';
 import { collectBody } from './body.ts';
 import { Exchange, type Observer } from './exchange.ts';
 import { bodyCoding, type Framing, framingOf, hasBody } from './framing.ts';
+import { API_KEY } from './header-names.ts';
 import type { GetRouteDefinition, PostRouteDefinition } from './routes.ts';
 import type { StaticPage } from './static-page.ts';
 
@@ -80,7 +81,7 @@ export class RequestPipeline implements Observer {
     const counter = this.#metrics.requests.at(definition.route, method);
     const serve = (exchange: Exchange, request: HttpRequest): void | Promise<void> => {
       if (!isBodiless(exchange, request)) return;
-      const key = request.getHeader('x-api-key');
+      const key = request.getHeader(API_KEY);
       const input = definition.read(request);
       const entry = this.#authenticate(exchange, key);
       if (entry instanceof Promise) {
@@ -112,7 +113,7 @@ export class RequestPipeline implements Observer {
         const framing = checkFraming(exchange, request);
         if (framing === 'ambiguous') return;
         const isCoded = bodyCoding !== undefined;
-        const key = request.getHeader('x-api-key');
+        const key = request.getHeader(API_KEY);
         const entry = this.#authenticate(exchange, key);
         if (!(entry instanceof Promise)) {
           if (!this.#authorize(exchange, entry, definition.needsRegistry)) return;
