@@ -13,7 +13,7 @@ const CUTS = {
   ],
   'src/http/exchange.ts': [
     // as long as a generated id
-    [/requestIdOf\(request\.getHeader\('x-request-id'\)\)/g, "'the-same-id-always'"],
+    [/requestIdOf\(request\.getHeader\(REQUEST_ID\)\)/g, "'the-same-id-always'"],
   ],
   'src/cache/local-cache.ts': [[/this\.#counts\.\w+(\+\+| \+= [\w.]+);/g, ';']],
   'src/auth/api-key-cache.ts': [[/this\.#counts\.local\.\w+\+\+;/g, ';']],
