@@ -4,7 +4,7 @@ import { needs } from '../support/needs.ts';
 
 await needs('redis-server');
 
-const SECONDS = Number(process.env.HISTORY_SECONDS ?? 300);
+const SECONDS = Number(process.env.HISTORY_SECONDS ?? 120);
 /** Each run repeats the same histories; `node test/history/main.ts` searches for others. */
 const SEED = Number(process.env.HISTORY_SEED ?? 160_000);
 /** An episode that has begun is not interrupted; see its deadline. */
