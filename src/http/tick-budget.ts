@@ -1,7 +1,10 @@
 /** Maximum processor time of the responses of one event-loop iteration. */
 const MAX_TICK_MS = 15;
-/** Number of responses between two readings of the clock. */
-const RESPONSES_PER_CHECK = 64;
+/** Work between two readings of the clock: 256 hotels of 1 KiB, or five pages of 100. */
+const WORK_PER_CHECK = 512 * 1024;
+/** Work of a response besides its bytes, and of one without a body, which may have been made to find its tag. */
+const WORK_PER_RESPONSE = 1024;
+const WORK_WITHOUT_BODY = 8 * 1024;
 
 /**
  * Limits the responses of one event-loop iteration. The HTTP library processes a received chunk of up to 512 KiB
@@ -9,17 +12,21 @@ const RESPONSES_PER_CHECK = 64;
  * iteration counts. Other threads and processes do not count.
  */
 export class TickBudget {
-  #responses = 0;
+  /** about the bytes of the responses since the clock was read */
+  #work = 0;
   #beganMs: number | undefined;
   #isOver = false;
 
   /**
-   * Counts a response that is made while its request is read. 'last': the budget is used up, most likely by its
-   * connection. 'later': the response waits for the next iteration.
+   * Counts a response of this many bytes, undefined: without a body, that is made while its request is read. 'last': the
+   * budget is used up, most likely by its connection. 'later': the response waits for the next iteration.
    */
-  take(): 'within' | 'last' | 'later' {
+  take(bytes: number | undefined): 'within' | 'last' | 'later' {
     if (this.#isOver) return 'later';
-    return ++this.#responses % RESPONSES_PER_CHECK === 0 && this.#usedUp() ? 'last' : 'within';
+    this.#work += bytes === undefined ? WORK_WITHOUT_BODY : WORK_PER_RESPONSE + bytes;
+    if (this.#work < WORK_PER_CHECK) return 'within';
+    this.#work = 0;
+    return this.#usedUp() ? 'last' : 'within';
   }
 
   #usedUp(): boolean {

@@ -21,7 +21,11 @@ export function startProgram(
   env: NodeJS.ProcessEnv,
   { input = '', cwd }: { input?: string | Buffer; cwd?: string } = {},
 ): { child: ChildProcess; outcome: Promise<Outcome> } {
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd, env: { ...BUNDLED, ...env } });
+  const { NODE_COMPILE_CACHE } = process.env;
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd,
+    env: { NODE_COMPILE_CACHE, ...BUNDLED, ...env },
+  });
   child.stdin.end(input);
   const outcome = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]).then(
     ([stdout, stderr, [code, signal]]) => ({ code, signal, stdout, stderr }),
