@@ -66,9 +66,9 @@ describe('the workers', () => {
     async (signal) => {
       const before = await service.workerPids();
       const [victim] = before;
+      const started = () => linesOf(service.logs(), 'worker started').map(({ workerPid }) => workerPid);
+      const startedBefore = started().length;
       process.kill(victim!, signal);
-      const fresh = () =>
-        linesOf(service.logs(), 'worker started').filter(({ workerPid }) => !before.includes(workerPid!));
       await within(
         1_000,
         async () => (await service.workerPids()).filter((pid) => !before.includes(pid)),
@@ -77,7 +77,8 @@ describe('the workers', () => {
       expect((await service.admin('/readyz')).status).toBe(200);
       // the others respond meanwhile, and the new one soon does
       expect((await service.get('/hotels/a')).status).toBe(200);
-      await expect.poll(() => fresh().length).toBe(1);
+      await expect.poll(() => started().length).toBe(startedBefore + 1);
+      expect(before).not.toContain(started().at(-1));
       expect(linesOf(service.logs(), 'worker exited').at(-1)).toMatchObject({
         workerPid: victim,
         signal,
