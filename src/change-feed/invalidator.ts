@@ -18,6 +18,8 @@ export const INVALIDATOR_LOCK = 0x686f74656d;
 const POLL_MS = 25;
 /** Interval at which a standby tries to become active. */
 const STANDBY_MS = 400;
+/** Timeout of a try, which may open a connection: with TLS that takes eight round trips. */
+const LOCK_MS = 10_000;
 /** Timeout of the query whether PostgreSQL still has a session. */
 const SUSPECT_MS = 1_000;
 
@@ -34,11 +36,13 @@ interface InvalidatorOptions {
   events: Events;
 }
 
-/** The pool of one connection that holds a term. */
+/** The pool of one connection that holds a term. It is not used after that connection has ended. */
 interface LeaderConnection {
   sql: Sql;
   /** backend of the connection, once it has requested the lock; undefined after it has ended */
   backendPid: number | undefined;
+  /** another pool is used from the next try on */
+  isOld: boolean;
 }
 
 /**
@@ -49,8 +53,6 @@ export class Invalidator {
   readonly #options: InvalidatorOptions;
   readonly #stopping = new AbortController();
   #poll = false;
-  /** the address has changed, and the pool still has the old one */
-  #isRenewed = false;
   #done: Promise<void> | undefined;
   #term: Term | undefined;
   #leader: LeaderConnection;
@@ -81,22 +83,23 @@ export class Invalidator {
     const leader = this.#leader;
     const pid = leader.backendPid;
     if (pid === undefined) return;
-    const sql = this.#options.open(() => {});
+    let sql: Sql | undefined;
     try {
+      sql = this.#options.open(() => {});
       const known = completed(
         await withDeadline(sql`select pid from pg_stat_activity where pid = ${pid}`, SUSPECT_MS),
       );
-      if (known.length === 0 && leader.backendPid === pid) this.#replace(leader);
+      if (known.length === 0 && leader.backendPid === pid) this.#end(leader);
     } catch {
       // PostgreSQL is unavailable: this is repeated after the feed has reconnected
     } finally {
-      await sql.end({ timeout: 1 });
+      await sql?.end({ timeout: 1 });
     }
   }
 
   /** Uses the present address from the next connection on. A running term keeps its connection. */
   renew(): void {
-    this.#isRenewed = true;
+    this.#leader.isOld = true;
   }
 
   async stop(): Promise<void> {
@@ -112,16 +115,15 @@ export class Invalidator {
     const { events, metrics } = this.#options;
     let standby = false;
     while (!this.#stopped) {
-      if (this.#isRenewed) {
-        this.#isRenewed = false;
-        this.#replace(this.#leader);
-      }
-      const leader = this.#leader;
       try {
-        const [row] = await leader.sql<{ active: boolean; pid: number }[]>`
-          select pg_try_advisory_lock(${INVALIDATOR_LOCK}) as active, pg_backend_pid() as pid`;
-        leader.backendPid = row!.pid;
-        if (!row!.active) {
+        if (this.#leader.isOld) {
+          this.#end(this.#leader);
+          this.#leader = this.#take();
+        }
+        const leader = this.#leader;
+        const row = await this.#tryLock(leader);
+        leader.backendPid = row.pid;
+        if (!row.active) {
           if (!standby) events.invalidator('standby');
           standby = true;
           await this.#pause(STANDBY_MS);
@@ -142,21 +144,34 @@ export class Invalidator {
     await this.#leader.sql.end({ timeout: 1 });
   }
 
-  /** Connects at the first query. */
+  /** Opens the pool of a term, which connects at the first query. */
   #take(): LeaderConnection {
-    const sql = this.#options.open(() => this.#replace(leader));
-    const leader: LeaderConnection = { sql, backendPid: undefined };
+    const sql = this.#options.open(() => this.#end(leader));
+    const leader: LeaderConnection = { sql, backendPid: undefined, isOld: false };
     return leader;
   }
 
   /**
-   * Ends a pool, also when its connection has ended, and takes another one. postgres.js 3.4 never settles a query that
-   * begins between the error and the end of a connection, unless its pool ends.
+   * Ends a pool, also when its connection has ended. postgres.js 3.4 never settles a query that begins between the error
+   * and the end of a connection, unless its pool ends.
    */
-  #replace(leader: LeaderConnection): void {
+  #end(leader: LeaderConnection): void {
     leader.backendPid = undefined;
-    if (this.#leader === leader) this.#leader = this.#take();
+    leader.isOld = true;
     leader.sql.end({ timeout: 0 }).catch(() => {});
+  }
+
+  async #tryLock(leader: LeaderConnection): Promise<{ active: boolean; pid: number }> {
+    try {
+      const trying = leader.sql<{ active: boolean; pid: number }[]>`
+        select pg_try_advisory_lock(${INVALIDATOR_LOCK}) as active, pg_backend_pid() as pid`;
+      const [row] = await withDeadline(trying, LOCK_MS);
+      return row!;
+    } catch (error) {
+      // postgres.js 3.4 also never rejects a query whose connections end before they are ready
+      this.#end(leader);
+      throw error;
+    }
   }
 
   async #lead(leader: LeaderConnection): Promise<void> {

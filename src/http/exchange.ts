@@ -256,7 +256,7 @@ export class Exchange {
     else if (this.#deferred)
       this.#response.cork(() => this.#writeNow(status, body, headers, tag, encoding, heads));
     else {
-      const place = tickBudget.take(body?.length);
+      const place = tickBudget.take(body?.length, encoding !== undefined);
       if (place === 'within') this.#writeNow(status, body, headers, tag, encoding, heads);
       else if (place === 'last' && body !== undefined && this.method !== 'HEAD') {
         this.closesConnection = true;

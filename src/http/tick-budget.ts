@@ -1,10 +1,12 @@
 /** Maximum processor time of the responses of one event-loop iteration. */
 const MAX_TICK_MS = 15;
-/** Work between two readings of the clock: 256 hotels of 1 KiB, or five pages of 100. */
+/** Work between two readings of the clock, in about bytes: 128 small responses, or five pages of 100. */
 const WORK_PER_CHECK = 512 * 1024;
 /** Work of a response besides its bytes, and of one without a body, which may have been made to find its tag. */
-const WORK_PER_RESPONSE = 1024;
+const WORK_PER_RESPONSE = 4 * 1024;
 const WORK_WITHOUT_BODY = 8 * 1024;
+/** Bytes that were compressed to one. */
+const COMPRESSED_FROM = 8;
 
 /**
  * Limits the responses of one event-loop iteration. The HTTP library processes a received chunk of up to 512 KiB
@@ -21,9 +23,10 @@ export class TickBudget {
    * Counts a response of this many bytes, undefined: without a body, that is made while its request is read. 'last': the
    * budget is used up, most likely by its connection. 'later': the response waits for the next iteration.
    */
-  take(bytes: number | undefined): 'within' | 'last' | 'later' {
+  take(bytes: number | undefined, isCompressed: boolean): 'within' | 'last' | 'later' {
     if (this.#isOver) return 'later';
-    this.#work += bytes === undefined ? WORK_WITHOUT_BODY : WORK_PER_RESPONSE + bytes;
+    if (bytes === undefined) this.#work += WORK_WITHOUT_BODY;
+    else this.#work += WORK_PER_RESPONSE + (isCompressed ? COMPRESSED_FROM * bytes : bytes);
     if (this.#work < WORK_PER_CHECK) return 'within';
     this.#work = 0;
     return this.#usedUp() ? 'last' : 'within';
