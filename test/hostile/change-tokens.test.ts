@@ -60,7 +60,7 @@ describe('a forged token', () => {
       fc.string({ unit: 'binary', maxLength: 300 }),
       fc.jsonValue({ maxDepth: 3 }),
     );
-    const sound = fc
+    const wellFormed = fc
       .tuple(
         fc.constantFrom(history, 'another'),
         fc.constantFrom(position, 0, position + 1, 2 ** 53 - 1),
@@ -72,7 +72,7 @@ describe('a forged token', () => {
       .map(([...content]) => [1, ...content.flat()]);
     // the HTTP library rejects longer heads, and closes their connections
     const isSent = (content: unknown) => forge(content).length < 2_000;
-    const fields = fc.oneof(sound, fc.array(field, { maxLength: 9 }), field).filter(isSent);
+    const fields = fc.oneof(wellFormed, fc.array(field, { maxLength: 9 }), field).filter(isSent);
     await fc.assert(
       fc.asyncProperty(fields, fc.constantFrom(narrow, small), async (content, key) => {
         const response = await service.get(
