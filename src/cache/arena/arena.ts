@@ -4,7 +4,8 @@ import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
 import { HASH_SEED } from '../../wasm/load.ts';
 import { BatchLookup, type Ids, NOT_READ } from './batch-lookup.ts';
 import { MAX_KEY_BYTES, writeKey } from './key-bytes.ts';
-import { RECORD_HEADER_BYTES, tagAt } from './tag.ts';
+import { BODY_LENGTH_WORD, RECORD_HEADER_BYTES, SHARED_LENGTH_WORD, VALID_UNTIL_DOUBLE } from './record.ts';
+import { tagAt } from './tag.ts';
 
 /** Results of `find` beside the ref of a hit. */
 export const MISS = 0;
@@ -123,7 +124,7 @@ export class CacheArena {
 
   /** Returns the time at which `certified` flips, in epoch ms. */
   validUntilMs(ref: number): number {
-    return this.#floats[ref + 6]!;
+    return this.#floats[ref + VALID_UNTIL_DOUBLE]!;
   }
 
   /** Returns true if the entry came from Redis. */
@@ -141,16 +142,22 @@ export class CacheArena {
     const words = this.#words;
     const word = ref * 2;
     if (view === 'full') {
-      const length = words[word + 22]!;
+      const length = words[word + BODY_LENGTH_WORD]!;
       return new Uint8Array(this.#memory, ref * 8 + RECORD_HEADER_BYTES + words[word + 7]! - length, length);
     }
     this.#wasm.narrow(ref);
-    return new Uint8Array(this.#memory, this.#outputStart, words[word + 23]! + NARROW_END_BYTES);
+    return new Uint8Array(
+      this.#memory,
+      this.#outputStart,
+      words[word + SHARED_LENGTH_WORD]! + NARROW_END_BYTES,
+    );
   }
 
   bodyLength(ref: number, view: View): number {
     const words = this.#words;
-    return view === 'full' ? words[ref * 2 + 22]! : words[ref * 2 + 23]! + NARROW_END_BYTES;
+    return view === 'full'
+      ? words[ref * 2 + BODY_LENGTH_WORD]!
+      : words[ref * 2 + SHARED_LENGTH_WORD]! + NARROW_END_BYTES;
   }
 
   /**

@@ -1,8 +1,10 @@
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
+import { TAG_BYTES } from '../../hotels/entry-layout.ts';
 import type { Namespace } from '../../hotels/namespace.ts';
 import type { ArenaWasm } from '../../wasm/arena.ts';
 import { PartialResponse } from '../partial-response.ts';
-import { TAG_BYTES, tagAt, tagStart } from './tag.ts';
+import { BODY_LENGTH_WORD, SHARED_LENGTH_WORD } from './record.ts';
+import { tagAt, tagStart } from './tag.ts';
 
 /** Ref of an element that is not cached, and of one that adds nothing to the response. */
 const MISSED = 0;
@@ -151,7 +153,8 @@ export class BatchLookup {
     // behind the gaps, which grow by no more than the hashes that were read
     let hash = this.#wasm.hashHits() / 4;
     // of a record, in words: the length of its body, or of the part that both views have
-    const [lengthAt, endBytes] = view === 'full' ? [22, 0] : [23, NARROW_END_BYTES];
+    const [lengthAt, endBytes] =
+      view === 'full' ? [BODY_LENGTH_WORD, 0] : [SHARED_LENGTH_WORD, NARROW_END_BYTES];
     let [read, written, runStart] = [1, 1, 1];
     this.misses = 0;
     const moveRun = (end: number) => {

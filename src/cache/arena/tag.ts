@@ -1,14 +1,10 @@
 import type { View } from '../../hotels/entry.ts';
-
-/** Length of a record's header, before its entry: assembly/arena/record.ts. */
-export const RECORD_HEADER_BYTES = 32;
-
-/** Length of a tag: characters of ASCII. */
-export const TAG_BYTES = 12;
+import { FULL_TAG_AT, NARROW_TAG_AT } from '../../hotels/entry-layout.ts';
+import { RECORD_HEADER_BYTES } from './record.ts';
 
 /** Returns the address of the tag of a view of the record at a ref. */
 export function tagStart(ref: number, view: View): number {
-  return ref * 8 + RECORD_HEADER_BYTES + (view === 'full' ? 36 : 24);
+  return ref * 8 + RECORD_HEADER_BYTES + (view === 'full' ? FULL_TAG_AT : NARROW_TAG_AT);
 }
 
 /** Returns the tag of a view of the record at a ref; tags differ where the bytes differ. */
