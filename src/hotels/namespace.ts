@@ -1,8 +1,10 @@
 /** Kind of key of a hotel: its own id, its channel id, its registry id (canonical decimal digits). */
 export type Namespace = 'id' | 'channel' | 'registry';
 
-/** Numbers of the namespaces in src/wasm/assembly. */
-export const NUMBER = { id: 0, channel: 1, registry: 2 } as const;
+/** Returns the number of a namespace in src/wasm/assembly; a property by a variable name would be a search. */
+export function numberOf(namespace: Namespace): number {
+  return namespace === 'id' ? 0 : namespace === 'channel' ? 1 : 2;
+}
 
 /** Prefixes of the keys of a namespace, in Redis (behind the generation) and among the recent changes. */
 export const LETTER = { id: 'h:', channel: 'c:', registry: 'r:' } as const;

@@ -80,6 +80,7 @@ const MAX_CHOSEN_LENGTH = 128;
 
 /** Returns the result of `chooseEncoding`, which takes microseconds, from a cache. */
 export function encodingFor(acceptEncoding: string): Encoding | undefined {
+  if (acceptEncoding === '') return undefined;
   const known = chosen.get(acceptEncoding);
   if (known !== undefined || chosen.has(acceptEncoding)) return known;
   const encoding = chooseEncoding(acceptEncoding);

@@ -303,9 +303,8 @@ export class Exchange {
     const madeAtMs = monotonicMs();
     this.#made = true;
     this.#onMade?.();
-    const head = heads.begin(status);
-    if (this.#ownId !== '') head.add(this.#ownId);
-    else head.add(newIds.start).addBase32(this.#madeId);
+    const ownId = this.#ownId;
+    const head = ownId === '' ? heads.beginWithNew(status, this.#madeId) : heads.begin(status).add(ownId);
     if (tag !== '') head.add('\r\netag: "').add(tag).add(closingOf(encoding));
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
     head.add(headers).add(this.limitHeaders);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Heads } from './head.ts';
+import { newIds } from './request-id.ts';
 
 const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1');
 const START = 'OK\r\ncontent-type: text/plain\r\nvary: a\r\nx-request-id: ';
@@ -33,6 +34,14 @@ describe('a head', () => {
     for (let i = 0; i < 200; i++) head = head.addBase32(i);
     const all = Array.from({ length: 200 }, (_, i) => i.toString(32).padStart(6, '0')).join('');
     expect(textOf(head.bytes)).toBe(`200 ${START}${all}`);
+  });
+
+  it('has a new request id, also after one of a client', () => {
+    const heads = new Heads('text/plain', '\r\nvary: a');
+    for (const id of [0, 2 ** 30 - 1]) {
+      expect(textOf(heads.beginWithNew(200, id).bytes)).toBe(`200 ${START}${newIds.text(id)}`);
+      expect(textOf(heads.begin(200).add('of-a-client').bytes)).toBe(`200 ${START}of-a-client`);
+    }
   });
 
   it('of the same length contains the headers added last', () => {

@@ -1,4 +1,5 @@
 import { charCodeAt } from '../lib/char-code-at.ts';
+import { newIds } from './request-id.ts';
 
 /** Initial size: enough for every response but those with long Link headers. */
 const USUAL_BYTES = 512;
@@ -95,6 +96,8 @@ export class Heads {
   readonly #contentType: string;
   readonly #headers: string;
   readonly #byStatus: Head[] = [];
+  /** with the first part of new request ids */
+  readonly #ofNewIds: Head[] = [];
 
   /** `headers`: checked lines between content type and request id, each after a line end. */
   constructor(contentType: string, headers: string) {
@@ -104,9 +107,18 @@ export class Heads {
 
   /** Begins the head of a response with this status, up to the value of `x-request-id`. */
   begin(status: number): Head {
-    this.#byStatus[status] ??= new Head(
-      `${STATUS_LINES[status]}${status === 304 ? '' : this.#contentType}${this.#headers}\r\nx-request-id: `,
-    );
+    this.#byStatus[status] ??= new Head(this.#start(status));
     return this.#byStatus[status]!.begin();
+  }
+
+  /** Begins the head of the next response with this status, with a request id of `newIds`. */
+  beginWithNew(status: number, id: number): Head {
+    this.#ofNewIds[status] ??= new Head(this.#start(status) + newIds.start);
+    return this.#ofNewIds[status]!.begin().addBase32(id);
+  }
+
+  #start(status: number): string {
+    const type = status === 304 ? '' : this.#contentType;
+    return `${STATUS_LINES[status]}${type}${this.#headers}\r\nx-request-id: `;
   }
 }

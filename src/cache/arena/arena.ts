@@ -1,5 +1,5 @@
 import { NARROW_END_BYTES, type View } from '../../hotels/entry.ts';
-import { type Namespace, NUMBER } from '../../hotels/namespace.ts';
+import { type Namespace, numberOf } from '../../hotels/namespace.ts';
 import { type ArenaWasm, instantiate } from '../../wasm/arena.ts';
 import { HASH_SEED } from '../../wasm/load.ts';
 import { BatchLookup, type Ids, NOT_READ } from './batch-lookup.ts';
@@ -99,7 +99,7 @@ export class CacheArena {
   /** Stores that no hotel has this key, until `untilMs`, and drops the entry with it. */
   putAbsent(namespace: Namespace, key: string, nowMs: number, untilMs: number, isFromRedis = false): void {
     const length = writeKey(this.#bytes, key, this.#input);
-    if (length > 0) this.#wasm.putAbsent(NUMBER[namespace], length, nowMs, untilMs, Number(isFromRedis));
+    if (length > 0) this.#wasm.putAbsent(numberOf(namespace), length, nowMs, untilMs, Number(isFromRedis));
   }
 
   /**
@@ -109,7 +109,7 @@ export class CacheArena {
    */
   find(namespace: Namespace, key: string, nowMs: number, minStoredAtMs = 0, wallMs = nowMs): number {
     const length = writeKey(this.#bytes, key, this.#input);
-    return length === 0 ? MISS : this.#wasm.find(NUMBER[namespace], length, nowMs, minStoredAtMs, wallMs);
+    return length === 0 ? MISS : this.#wasm.find(numberOf(namespace), length, nowMs, minStoredAtMs, wallMs);
   }
 
   /** Returns the time at which the entry was put. */
@@ -198,7 +198,7 @@ export class CacheArena {
   /** Drops the hotel or the absence of this key, with all its keys. */
   drop(namespace: Namespace, key: string): void {
     const length = writeKey(this.#bytes, key, this.#input);
-    if (length > 0) this.#wasm.drop(NUMBER[namespace], length);
+    if (length > 0) this.#wasm.drop(numberOf(namespace), length);
   }
 
   /** Drops what came from Redis since then; drops everything if that is more than `atMost` records. */
@@ -249,7 +249,7 @@ export class CacheArena {
     if (body.length > this.#inputBytes) return this.#batchLookup.take(NOT_READ, undefined);
     this.#bytes.set(body, this.#input);
     const isFull = view === 'full' ? 1 : 0;
-    const number = NUMBER[namespace];
+    const number = numberOf(namespace);
     const gaps = missesAbsent ? 1 : 0;
     const { length } = body;
     const status = this.#wasm.gatherBody(length, number, isFull, nowMs, minStoredAtMs, wallMs, gaps);
@@ -268,7 +268,7 @@ export class CacheArena {
     if (keys.length > MAX_KEYS) throw new RangeError(`${keys.length} keys in one batch`);
     this.#writeKeys(keys);
     const isFull = view === 'full' ? 1 : 0;
-    const number = NUMBER[namespace];
+    const number = numberOf(namespace);
     const status = this.#wasm.gatherElements(keys.length, number, isFull, nowMs, minStoredAtMs, wallMs);
     return this.#batchLookup.take(status, keys);
   }

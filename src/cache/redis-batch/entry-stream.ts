@@ -1,6 +1,6 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
-import { NUMBER } from '../../hotels/namespace.ts';
+import { numberOf } from '../../hotels/namespace.ts';
 import { type ReplyReader, ValuesReader } from '../../redis/reply-parser.ts';
 import { PartialResponse } from '../partial-response.ts';
 import type { KeepEntry, RedisBatchMemory } from './memory.ts';
@@ -100,7 +100,7 @@ export class EntryStream implements ReplyReader {
     this.#memory.keep = this.#keep;
     wasm.beginStream(
       count,
-      NUMBER[namespace],
+      numberOf(namespace),
       isFull,
       Date.now(),
       hitsStart,

@@ -1,6 +1,6 @@
 import type { View } from '../../hotels/entry.ts';
 import { EMPTY_ARRAY } from '../../hotels/json-array.ts';
-import { LETTER, type Namespace, NUMBER } from '../../hotels/namespace.ts';
+import { LETTER, type Namespace, numberOf } from '../../hotels/namespace.ts';
 import type { ReplyReader } from '../../redis/reply-parser.ts';
 import type { RedisStore } from '../../redis/store.ts';
 import { HASH_SEED } from '../../wasm/load.ts';
@@ -74,7 +74,7 @@ export class RedisBatchReader {
   changed(namespace: Namespace, key: string, version: number): void {
     const { wasm, bytes } = this.#memory;
     const length = writeKey(bytes, key, wasm.INPUT.value);
-    if (length > 0) wasm.note(NUMBER[namespace], length, version);
+    if (length > 0) wasm.note(numberOf(namespace), length, version);
   }
 
   /**
@@ -93,7 +93,7 @@ export class RedisBatchReader {
     bytes.set(body, wasm.INPUT.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
     const isFiltered = visible ? 1 : 0;
-    const count = wasm.requestPointers(body.length, NUMBER[namespace], prefixLength, isFiltered);
+    const count = wasm.requestPointers(body.length, numberOf(namespace), prefixLength, isFiltered);
     if (count === NOT_READ || count === 0) return undefined;
     const pending = new PendingKeys(namespace, count, this.#memory.takePending());
     return this.#readHotels(pending, view, finish, visible);
@@ -118,7 +118,12 @@ export class RedisBatchReader {
     lookup.copyMisses(bytes, words, wasm.INPUT.value, wasm.ELEMENTS.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf(namespace));
     const isFiltered = visible ? 1 : 0;
-    const count = wasm.requestPointersOfElements(lookup.misses, NUMBER[namespace], prefixLength, isFiltered);
+    const count = wasm.requestPointersOfElements(
+      lookup.misses,
+      numberOf(namespace),
+      prefixLength,
+      isFiltered,
+    );
     if (count === NOT_READ) {
       this.#memory.releaseHits(hits);
       return undefined;
@@ -208,7 +213,13 @@ export class RedisBatchReader {
     bytes.set(table, wasm.SCRATCH.value);
     const prefixLength = this.#memory.writePrefix(this.#cache.prefixOf('id'));
     this.#memory.visible = visible;
-    const named = wasm.requestEntries(count, table.length, NUMBER[namespace], prefixLength, visible ? 1 : 0);
+    const named = wasm.requestEntries(
+      count,
+      table.length,
+      numberOf(namespace),
+      prefixLength,
+      visible ? 1 : 0,
+    );
     this.#memory.visible = undefined;
     return {
       pending: new PendingKeys(namespace, count, this.#memory.takePending(), hits),
