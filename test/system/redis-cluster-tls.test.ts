@@ -34,12 +34,18 @@ it.each(['hostname', 'ip'])('a cluster over TLS by name is used if nodes announc
   const service = await startService({
     hotels: HOTELS,
     redis: false,
-    env: { REDIS_URL: url, NODE_EXTRA_CA_CERTS: authority.certificate, L1_MAX_BYTES: '0' },
+    env: {
+      ...{ REDIS_URL: url, NODE_EXTRA_CA_CERTS: authority.certificate },
+      ...{ L1_MAX_BYTES: '0', REDIS_TIMEOUT_MS: '10000' },
+    },
   });
   await untilRedisServes(service, BATCH);
+  // a worker may serve before its connections are ready
+  const openings = () => service.metric('hotel_api_breaker_openings_total', { dependency: 'redis' });
+  const openedBefore = await openings();
   await service.sql`update hotels set name = ${`over TLS, by ${kind}`}`;
   await (await AllWorkers.of(service)).until('/hotels/h3', named(`over TLS, by ${kind}`));
-  expect(await service.metric('hotel_api_breaker_openings_total', { dependency: 'redis' })).toBe(0);
+  expect(await openings()).toBe(openedBefore);
   await service.stop();
 });
 
