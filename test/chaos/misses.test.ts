@@ -27,6 +27,8 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
 
   const before = await commands();
   const [worker] = (await service.workerPids()) as [number];
+  // the primary, which would replace a worker that is stopped for too long, stops too
+  process.kill(service.pid, 'SIGSTOP');
   process.kill(worker, 'SIGSTOP');
   await expect.poll(() => readFile(`/proc/${worker}/stat`, 'utf8'), { interval: 1 }).toMatch(/\) T /);
   const requesting = send((i) => `chaos-${i + 1}`);
@@ -37,6 +39,7 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
     );
   await expect.poll(unread, { interval: 1 }).toHaveLength(CLIENTS);
   process.kill(worker, 'SIGCONT');
+  process.kill(service.pid, 'SIGCONT');
   const replies = await requesting;
   const after = await commands();
   for (const client of clients) client.close();

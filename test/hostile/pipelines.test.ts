@@ -55,6 +55,7 @@ it('32 keyless connections that pipeline 16 Mbit/s are closed, no request of oth
 it('two hundred pipelined requests are all served', async () => {
   const answers = await service.raw(
     REQUEST.repeat(199) + REQUEST.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
+    { silenceMs: 60_000 },
   );
   expect(answers.toString().match(/HTTP\/1\.1 404 /g)).toHaveLength(200);
 });

@@ -33,7 +33,7 @@ async function lookUp(text: string): Promise<string> {
 }
 
 it('the metrics of a pod show its state', async () => {
-  expect(await lookUp('curl')).toMatch(/^hotel_api_invalidator_active(\{.*\})? 1$/m);
+  await expect.poll(() => lookUp('curl')).toMatch(/^hotel_api_invalidator_active(\{.*\})? 1$/m);
 });
 
 it('sessions of the service are shown by purpose', async () => {

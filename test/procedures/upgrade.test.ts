@@ -52,9 +52,9 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
   const young = await startService(ofRelease(newer));
   await expect
     .poll(() => notReadyReasons(young.logs()))
-    .toEqual([
+    .toContain(
       `The database's schema is at version ${present}, this release needs ${present + 1}. Run: hotel-api migrate`,
-    ]);
+    );
   expect((await young.admin('/livez')).status).toBe(200);
   expect(await ofNew.types('hotel-api migrate')).toBe(
     `applied ${Object.keys(EXPAND)[0]}\nThe schema is at version ${present + 1}.\n`,
@@ -89,7 +89,7 @@ it('an upgrade with a migration, and the rollback, fail no request; a release th
     stderr: `hotel-api: ${sentence}\n`,
   });
   const tooOld = await startService({ ...beside, awaitReady: false });
-  await expect.poll(() => notReadyReasons(tooOld.logs())).toEqual([sentence]);
+  await expect.poll(() => notReadyReasons(tooOld.logs())).toContain(sentence);
   expect(await ofNew.types('hotel-api migrate')).toContain('which supports it');
   await expect.poll(isReady(await startService(ofRelease(newer)))).toBe(true);
 });

@@ -98,8 +98,8 @@ export class Client {
     return promise;
   }
 
-  /** Sends these bytes and returns all that is received until the connection closes, or until 2 s of silence. */
-  async raw(bytes: Buffer | string, half = false): Promise<Buffer> {
+  /** Sends these bytes and returns all that is received until the connection closes, or until this long a silence. */
+  async raw(bytes: Buffer | string, half = false, silenceMs = SILENCE_MS): Promise<Buffer> {
     const { promise, resolve } = Promise.withResolvers<Buffer>();
     const chunks: Buffer[] = [];
     const socket = connect({ port: this.#port, host: '127.0.0.1', allowHalfOpen: true });
@@ -107,7 +107,7 @@ export class Client {
     socket.on('end', () => socket.end());
     socket.on('error', () => {});
     socket.on('close', () => resolve(Buffer.concat(chunks)));
-    socket.setTimeout(SILENCE_MS, () => socket.destroy());
+    socket.setTimeout(silenceMs, () => socket.destroy());
     if (half) socket.end(bytes);
     else socket.write(bytes);
     return promise;

@@ -39,7 +39,7 @@ export interface ServiceOptions {
 }
 
 /** Long deadline, because other tests load the processors; a test of deadlines sets its own. */
-const LONG_DEADLINE = { DATABASE_TIMEOUT_MS: '3000' };
+const LONG_DEADLINE = { DATABASE_TIMEOUT_MS: '10000' };
 
 const READY_TIMEOUT_MS = 200_000;
 const STOP_TIMEOUT_MS = 200_000;
@@ -184,8 +184,11 @@ export class Service {
   }
 
   /** Sends bytes on a separate connection, with `half` followed by the end of the writing side; see `Client.raw`. */
-  raw(bytes: Buffer | string, { half = false } = {}): Promise<Buffer> {
-    return this.#client.raw(bytes, half);
+  raw(
+    bytes: Buffer | string,
+    { half, silenceMs }: { half?: boolean; silenceMs?: number } = {},
+  ): Promise<Buffer> {
+    return this.#client.raw(bytes, half, silenceMs);
   }
 
   /** Sends a GET to the admin port, without a key. */
