@@ -4,7 +4,7 @@ import type { RequestOptions } from '../support/client.ts';
 import { exampleRows } from '../support/example-hotels.ts';
 import { insertKey } from '../support/key.ts';
 import { ApiDocument } from '../support/openapi.ts';
-import { type Service, startService } from '../support/service.ts';
+import { type Service, startBeside, startService } from '../support/service.ts';
 
 const CHANNEL = '/hotels/channel/batch';
 const REGISTRY = '/hotels/registry/batch';
@@ -31,7 +31,7 @@ beforeAll(async () => {
   service = await startService({
     // every request requires PostgreSQL, so every request is affected when it is unavailable
     redis: false,
-    env: { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '200' },
+    env: { L1_MAX_BYTES: '0' },
     hotels: [
       ...exampleRows(),
       {
@@ -189,7 +189,10 @@ it('covers failures of the service', async () => {
   } finally {
     await service.sql`grant select on hotels to hotel_api_serve`;
   }
-  await service.sql.begin(async (sql) => {
+  const patient = service;
+  const env = { L1_MAX_BYTES: '0', DATABASE_TIMEOUT_MS: '200' };
+  service = await startBeside(patient, { redis: false, env });
+  await patient.sql.begin(async (sql) => {
     await sql`lock table hotels in access exclusive mode`;
     await all(503);
   });

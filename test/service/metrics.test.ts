@@ -188,9 +188,10 @@ describe('requests', () => {
     const odd = Array.from({ length: 100 }, (_, i) =>
       service.get(`/secret-${i}/%00/${i}?a=${i}`, { method: methods[i % 7]! }),
     );
-    const keys = Array.from({ length: 20 }, () => service.get('/hotels/x', { key: makeKey() }));
-    for (const response of await Promise.all([...odd, ...keys]))
-      expect([401, 404]).toContain(response.status);
+    for (const response of await Promise.all(odd)) expect(response.status).toBe(404);
+    // one after the other, because few unknown keys are looked up at once
+    for (let i = 0; i < 20; i++)
+      expect((await service.get('/hotels/x', { key: makeKey() })).status).toBe(401);
     await expect.poll(() => totalOf(service)).toBe(total + 132);
     const samples = await own();
     // one of `other`, one of 401 and one of 404, each with its buckets, sum and count
@@ -230,8 +231,8 @@ describe('requests', () => {
   it('are exported beside the metrics of each process with the names of prom-client', async () => {
     // each scrape begins the samples anew; an idle loop has no delay
     const lags = () => service.samples('nodejs_eventloop_lag_min_seconds');
-    await expect.poll(async () => (await lags()).length, { interval: 1_000 }).toBe(4);
-    for (const { value } of await lags()) expect(value).toBeLessThan(0.2);
+    const idle = async () => (await lags()).filter(({ value }) => value < 0.2);
+    await expect.poll(async () => (await idle()).length, { interval: 1_000 }).toBe(4);
     const samples = samplesOf(await service.metrics());
     for (const name of [
       'process_cpu_seconds_total',

@@ -37,7 +37,7 @@ it('a connection in use receives Connection: close at its maximum age, and later
   }
   await send();
   expect(ports.size).toBe(4);
-  expect(await service.metric('hotel_api_connections_aged_total')).toBe(3);
+  await expect.poll(() => service.metric('hotel_api_connections_aged_total')).toBe(3);
   await service.stop();
 });
 

@@ -70,7 +70,7 @@ describe('the demo', () => {
 
     // the suggested commands in order, while a watcher runs
     const [watch, kill, update, metrics, operate] = commands.slice(curls.length);
-    const watching = shell(`${watch} --for 3s --promise-ms ${promisedMs(1_000)}`);
+    const watching = shell(`${watch} --for 8s --promise-ms ${promisedMs(1_000)}`);
     expect(await shell(kill!)).toEqual({ output: '', failed: false });
     // the watcher starts after a moment, and sees later changes only
     let isWatching = true;

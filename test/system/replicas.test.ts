@@ -83,28 +83,33 @@ const resume = () => behind`select pg_wal_replay_resume()`;
 describe('a replica that keeps up', () => {
   it('serves all six operations', async () => {
     await replicaIsRead();
-    const before = await reads();
-    // one after the other, because concurrent reads are joined
-    const responses = [
-      await service.get('/hotels?limit=2&offset=7'),
-      await service.get('/hotels/h0007'),
-      await service.get('/hotels/channel/CH-7'),
-      await service.get('/hotels/registry/7007'),
-      await service.post('/hotels/channel/batch', { channel_ids: ['CH-8', 'CH-7'] }),
-      await service.post('/hotels/registry/batch', { registry_ids: [7_008, 7_007] }),
-    ];
     const idsOf = (json: { id: string } | { id: string }[]) => [json].flat().map(({ id }) => id);
-    expect(responses.map((response) => idsOf(response.json()))).toEqual([
-      ['h0007', 'h0008'],
-      ['h0007'],
-      ['h0007'],
-      ['h0007'],
-      ['h0008', 'h0007'],
-      ['h0008', 'h0007'],
-    ]);
-    const after = await reads();
-    expect(after).toEqual({ ...before, answered: expect.any(Number) });
-    expect(after.answered).toBeGreaterThanOrEqual(before.answered! + 6);
+    /** Sends each operation; returns which outcomes of reads were counted, and whether one for each was answered. */
+    const outcomes = async () => {
+      const before = await reads();
+      // one after the other, because concurrent reads are joined
+      const responses = [
+        await service.get('/hotels?limit=2&offset=7'),
+        await service.get('/hotels/h0007'),
+        await service.get('/hotels/channel/CH-7'),
+        await service.get('/hotels/registry/7007'),
+        await service.post('/hotels/channel/batch', { channel_ids: ['CH-8', 'CH-7'] }),
+        await service.post('/hotels/registry/batch', { registry_ids: [7_008, 7_007] }),
+      ];
+      expect(responses.map((response) => idsOf(response.json()))).toEqual([
+        ['h0007', 'h0008'],
+        ['h0007'],
+        ['h0007'],
+        ['h0007'],
+        ['h0008', 'h0007'],
+        ['h0008', 'h0007'],
+      ]);
+      const after = await reads();
+      const counted = Object.keys(after).filter((outcome) => after[outcome] !== before[outcome]);
+      return { counted, eachAnswered: after.answered! >= before.answered! + 6 };
+    };
+    // a held-up primary takes its feed for silent, and the replica is left alone meanwhile
+    await expect.poll(outcomes).toEqual({ counted: ['answered'], eachAnswered: true });
   });
 
   it('serves absences', async () => {
@@ -218,7 +223,7 @@ describe('a replica that lags', () => {
   it('is read again once it has caught up', async () => {
     await resume();
     await replicaIsRead();
-    expect(await lagS()).toBe(0);
+    await expect.poll(lagS).toBe(0);
     for (const response of await allWorkers.get('/hotels/h0010')) expect(response.json().name).toBe('New');
   });
 });
