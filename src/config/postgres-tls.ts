@@ -7,6 +7,8 @@ type Mode = (typeof MODES)[number];
 
 /** File parameters of an address, and the option of Node's TLS for their content. */
 const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
+/** Contents of files when they could last be read. */
+const contents = new Map<string, Buffer>();
 
 /** Value of `sslrootcert` for the certificate authorities of the system, as in libpq 16. */
 const SYSTEM = 'system';
@@ -37,7 +39,8 @@ interface PostgresTls {
 /**
  * Reads the TLS parameters of an address like libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`. `require` with a
  * root certificate verifies the authority. `channel_binding` is dropped, because postgres.js does not support it;
- * `verify-full` gives the same protection. Throws if a file cannot be read.
+ * `verify-full` gives the same protection. Files are read anew, and one that cannot be read any more counts as unchanged.
+ * Throws if a file could never be read.
  */
 export function postgresTlsOf(address: string): PostgresTls {
   const { mode, files, hosts, url } = parse(address);
@@ -46,10 +49,19 @@ export function postgresTlsOf(address: string): PostgresTls {
   const ssl: ConnectionOptions = { rejectUnauthorized: verifies(address) };
   for (const [name, option] of Object.entries(FILES) as [keyof typeof FILES, 'ca' | 'cert' | 'key'][]) {
     const path = files[name];
-    if (path !== undefined && path !== SYSTEM) ssl[option] = readFileSync(path);
+    if (path !== undefined && path !== SYSTEM) ssl[option] = contentOf(path);
   }
   ssl.checkServerIdentity = mode === 'verify-full' ? identityCheck(hosts) : () => undefined;
   return { url, ssl };
+}
+
+function contentOf(path: string): Buffer {
+  try {
+    contents.set(path, readFileSync(path));
+  } catch (error) {
+    if (!contents.has(path)) throw error;
+  }
+  return contents.get(path)!;
 }
 
 /** Returns why the TLS parameters are unusable; undefined if they are usable. */

@@ -1,4 +1,4 @@
-import { chmod, chown, copyFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '../../src/postgres/connect.ts';
@@ -146,5 +146,28 @@ it('the service runs with verify-full, and reports why it does not start if the 
     expect.stringContaining('"sslmode":"require"'),
   ]);
   await unverifying.stop();
+  await sql.end();
+});
+
+it('a certificate that can no longer be read counts as unchanged', async () => {
+  const sql = postgresClient(`${ownerUrl.replace('127.0.0.1', 'localhost')}?sslmode=require`);
+  const root = authority.file('removed.crt');
+  await copyFile(authority.certificate, root);
+  const address = `${url.replace('127.0.0.1', 'localhost')}?sslmode=verify-full&sslrootcert=${root}`;
+  const service = await startService({
+    database: databaseAt(url, ownerUrl, sql),
+    redis: false,
+    hotels: [{ id: 'removed' }],
+    env: { DATABASE_URL: address },
+  });
+  const resumed = () => service.logs().filter((line) => /"event":"(resumed|reconnected)"/.test(line)).length;
+  await service.get('/hotels/removed');
+  await rm(root);
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'hotel-api %'`;
+  // the connection of the feed is opened anew
+  await expect.poll(resumed).toBe(1);
+  await sql`update hotels set name = 'later' where id = 'removed'`;
+  await expect.poll(async () => (await service.get('/hotels/removed')).text).toContain('later');
+  await service.stop();
   await sql.end();
 });
