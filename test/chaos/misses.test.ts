@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
 import { Client } from '../support/client.ts';
 import { needs } from '../support/needs.ts';
+import { untilStopped } from '../support/stopped.ts';
 import { tcpConnections } from '../support/tcp-connections.ts';
 import { hotelBody } from './hotels.ts';
 import { Fixture } from './service-fixture.ts';
@@ -30,7 +30,7 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
   // the primary, which would replace a worker that is stopped for too long, stops too
   process.kill(service.pid, 'SIGSTOP');
   process.kill(worker, 'SIGSTOP');
-  await expect.poll(() => readFile(`/proc/${worker}/stat`, 'utf8'), { interval: 1 }).toMatch(/\) T /);
+  await untilStopped(worker);
   const requesting = send((i) => `chaos-${i + 1}`);
   // every request is buffered by the kernel: the worker reads all of them in its next iteration
   const unread = async () =>

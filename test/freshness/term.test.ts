@@ -35,7 +35,7 @@ beforeAll(async () => {
 /** Begins a term on a session like that of the invalidator, which has announced a hotel. */
 beforeEach(async () => {
   stores = await openStores(toRedis.url);
-  session = openSession();
+  session = await openSession();
   term = await beginTerm(session, stores, null);
   id = `h${++n}`;
   await database.sql`insert into hotels (id, name) values (${id}, 'v1')`;
@@ -47,8 +47,13 @@ afterEach(async () => {
   await session.end();
 });
 
-/** Opens a session as the primary does for the invalidator. */
-const openSession = () => openDatabase(database.url, 1, { kind: 'invalidate', onClose: () => {} });
+/** Opens a session as the primary does for the invalidator; it does not end when the test is held up. */
+async function openSession(): Promise<Sql> {
+  const sql = openDatabase(database.url, 1, { kind: 'invalidate', onClose: () => {} });
+  await sql`select set_config(name, '0', false)
+    from unnest(array['idle_session_timeout', 'idle_in_transaction_session_timeout']) as name`;
+  return sql;
+}
 const backend = async () => (await session`select pg_backend_pid() as pid`)[0]!.pid;
 const generation = async () => (await readPosition(database.sql)).generation;
 const change = () => database.sql`update hotels set name = 'v2' where id = ${id}`;
@@ -208,7 +213,7 @@ describe('a term that ends between its write to Redis and its commit', () => {
     await expect(term.deliver()).rejects.toThrow();
     redis.mark = mark;
     await session.end({ timeout: 0 });
-    session = openSession();
+    session = await openSession();
     return announced;
   }
   const follow = (announced: string) => beginTerm(session, stores, announced);
@@ -257,7 +262,7 @@ describe('a term that ends while it replaces values in Redis', () => {
       const announced = await redisDatabase.client.get(marker);
       await database.sql`select pg_terminate_backend(${pid}, 60000)`;
       await database.sql`update hotels set name = 'v3' where id = ${id}`;
-      const later = openSession();
+      const later = await openSession();
       const ownStores = await openStores(redisDatabase.url);
       const next = await beginTerm(later, ownStores, announced);
       while ((await next.deliver()) > 0);
@@ -270,7 +275,7 @@ describe('a term that ends while it replaces values in Redis', () => {
     expect(await generation()).toBe(inForce);
     expect(await nameHeld()).toContain('"name":"v3"');
     await session.end({ timeout: 0 });
-    session = openSession();
+    session = await openSession();
   });
 });
 

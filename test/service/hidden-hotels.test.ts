@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { HttpResponse } from '../support/client.ts';
 import { addToCollection, insertCollection } from '../support/collection.ts';
 import { insertKey } from '../support/key.ts';
@@ -123,14 +123,18 @@ describe('for a key of a collection, a hidden hotel costs the same lookups as an
   it.each(REQUESTS)('%s', async (_, request) => {
     // the members of the collection are known and cached
     for (let round = 0; round < 2; round++) await batch('registry', members);
-    const works: unknown[][] = [];
-    for (const kind of KINDS) {
-      const i = await prepare(kind);
-      const work = [];
-      for (let round = 0; round < 3; round++) work.push(await workOf(i, () => request(i)));
-      works.push(work);
-    }
-    for (const [at, work] of works.entries()) expect([KINDS[at], work]).toEqual([KINDS[at], works.at(-1)]);
+    const compare = async () => {
+      const works: unknown[][] = [];
+      for (const kind of KINDS) {
+        const i = await prepare(kind);
+        const work = [];
+        for (let round = 0; round < 3; round++) work.push(await workOf(i, () => request(i)));
+        works.push(work);
+      }
+      for (const [at, work] of works.entries()) expect([KINDS[at], work]).toEqual([KINDS[at], works.at(-1)]);
+    };
+    // a heartbeat of the feed that is late by 0.4 s has the members looked up in PostgreSQL meanwhile
+    await vi.waitFor(compare, { timeout: 60_000 });
   });
 
   it('and is shown as soon as it is a member', async () => {

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Sql } from 'postgres';
@@ -8,6 +7,7 @@ import { insertKey } from '../support/key.ts';
 import type { FaultProxy } from '../support/proxy.ts';
 import { type Service, startBehindProxy } from '../support/service.ts';
 import { untilEqual, within } from '../support/stall-detector.ts';
+import { untilStopped } from '../support/stopped.ts';
 
 const PATH = '/hotels/h';
 const TIMEOUT_MS = 8_000;
@@ -152,8 +152,7 @@ describe('what changed while the service was stopped is not served if PostgreSQL
     expect((await service.get(`/hotels/${id}`, { key })).status).toBe(200);
     process.kill(processes * service.pid, signal);
     onTestFinished(() => void process.kill(-service.pid, 'SIGCONT'));
-    for (const pid of [service.pid, ...(await service.workerPids())])
-      await expect.poll(() => readFile(`/proc/${pid}/stat`, 'utf8')).toMatch(/\) T /);
+    for (const pid of [service.pid, ...(await service.workerPids())]) await untilStopped(pid);
     await proxy.reject();
     await service.sql`delete from hotels where id = ${id}`;
     await sleep(6_000);

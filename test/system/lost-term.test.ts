@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
 import { freshDatabase, freshRedis } from '../support/database.ts';
 import { needs } from '../support/needs.ts';
 import { FaultProxy } from '../support/proxy.ts';
 import { startService } from '../support/service.ts';
 import { untilEqual } from '../support/stall-detector.ts';
+import { untilStopped } from '../support/stopped.ts';
 import { unreadBytes } from '../support/tcp-connections.ts';
 
 await needs('redis');
@@ -38,7 +38,7 @@ it('an instance announces changes after its connection ended just before Redis r
     .toHaveLength(1);
   process.kill(service.pid, 'SIGSTOP');
   try {
-    await expect.poll(() => readFile(`/proc/${service.pid}/stat`, 'utf8'), SOON).toMatch(/\) T /);
+    await untilStopped(service.pid);
     // when it continues, it finds the end of its connection first, and then the reply
     toPostgres.reset();
     await toRedis.heal();
