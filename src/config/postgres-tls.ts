@@ -1,14 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { type ConnectionOptions, checkServerIdentity, type PeerCertificate } from 'node:tls';
+import {
+  type ConnectionOptions,
+  checkServerIdentity,
+  createSecureContext,
+  type PeerCertificate,
+  type SecureContextOptions,
+} from 'node:tls';
 
 const MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 type Mode = (typeof MODES)[number];
 
 /** File parameters of an address, and the option of Node's TLS for their content. */
 const FILES = { sslrootcert: 'ca', sslcert: 'cert', sslkey: 'key' } as const;
-/** Contents of files when they could last be read. */
-const contents = new Map<string, Buffer>();
 
 /** Value of `sslrootcert` for the certificate authorities of the system, as in libpq 16. */
 const SYSTEM = 'system';
@@ -39,29 +43,40 @@ interface PostgresTls {
 /**
  * Reads the TLS parameters of an address like libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`. `require` with a
  * root certificate verifies the authority. `channel_binding` is dropped, because postgres.js does not support it;
- * `verify-full` gives the same protection. Files are read anew, and one that cannot be read any more counts as unchanged.
- * Throws if a file could never be read.
+ * `verify-full` gives the same protection. Files are read anew; if they are unusable now, as last
+ * read. Throws if they never were usable.
  */
 export function postgresTlsOf(address: string): PostgresTls {
   const { mode, files, hosts, url } = parse(address);
   if (mode === undefined || mode === 'disable') return { url, ssl: false };
   if (mode === 'prefer') return { url, ssl: 'prefer' };
   const ssl: ConnectionOptions = { rejectUnauthorized: verifies(address) };
-  for (const [name, option] of Object.entries(FILES) as [keyof typeof FILES, 'ca' | 'cert' | 'key'][]) {
-    const path = files[name];
-    if (path !== undefined && path !== SYSTEM) ssl[option] = contentOf(path);
-  }
+  Object.assign(ssl, contentsOf(files));
   ssl.checkServerIdentity = mode === 'verify-full' ? identityCheck(hosts) : () => undefined;
   return { url, ssl };
 }
 
-function contentOf(path: string): Buffer {
+/** Contents of the files of an address, when they could last be used, by their names. */
+const usable = new Map<string, SecureContextOptions>();
+
+/** Reads the files of an address together: an old certificate does not fit a new key. */
+function contentsOf(files: Tls['files']): SecureContextOptions {
+  const names = JSON.stringify(files);
   try {
-    contents.set(path, readFileSync(path));
+    const read: SecureContextOptions = {};
+    for (const [name, path] of Object.entries(files) as [keyof typeof FILES, string][]) {
+      if (path === SYSTEM) continue;
+      const content = readFileSync(path);
+      if (content.length === 0) throw new Error(`the file of ${name} is empty`);
+      read[FILES[name]] = content;
+    }
+    // postgres.js would end the process with an unhandled rejection
+    createSecureContext(read);
+    usable.set(names, read);
   } catch (error) {
-    if (!contents.has(path)) throw error;
+    if (!usable.has(names)) throw error;
   }
-  return contents.get(path)!;
+  return usable.get(names)!;
 }
 
 /** Returns why the TLS parameters are unusable; undefined if they are usable. */
@@ -74,14 +89,15 @@ export function faultOfPostgresTls(address: string): string | undefined {
     return `${named} needs sslmode require, verify-ca or verify-full`;
   if ((files.sslcert === undefined) !== (files.sslkey === undefined))
     return 'sslcert and sslkey belong together';
-  for (const [name, path] of Object.entries(files)) {
-    try {
-      if (path !== SYSTEM) readFileSync(path);
-    } catch (error) {
-      return `the file of ${name} cannot be read (${(error as NodeJS.ErrnoException).code})`;
-    }
+  try {
+    contentsOf(files);
+    return undefined;
+  } catch (error) {
+    const { path, code, message } = error as NodeJS.ErrnoException;
+    const [unread] = Object.entries(files).find(([, each]) => each === path) ?? [];
+    if (unread !== undefined) return `the file of ${unread} cannot be read (${code})`;
+    return code === undefined ? message : `${Object.keys(files).join(' and ')} cannot be used (${code})`;
   }
-  return undefined;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { chmod, chown, copyFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { faultOfPostgresTls } from '../../src/config/postgres-tls.ts';
 import { openDatabase } from '../../src/postgres/connect.ts';
 import { Authority } from '../support/certificates.ts';
 import { needs } from '../support/needs.ts';
@@ -70,6 +71,26 @@ async function send(parameters: string, { host = 'localhost', user = '' } = {}):
 }
 
 describe('a connection to PostgreSQL', () => {
+  it('uses the last files that fit each other: a rotation replaces one after the other', async () => {
+    const [key, certificate] = ['rotated.key', 'rotated.crt'].map((name) => authority.file(name));
+    await copyFile(client.key, key!);
+    await copyFile(client.certificate, certificate!);
+    const parameters = `sslmode=require&sslcert=${certificate}&sslkey=${key}`;
+    const present = () => send(parameters, { user: 'by_certificate' });
+    expect(await present()).toBe('encrypted');
+    await copyFile((await authority.certify('another')).certificate, certificate!);
+    expect(await present()).toBe('encrypted');
+    await writeFile(key!, '');
+    expect(await present()).toBe('encrypted');
+    expect(faultOfPostgresTls(`${url}?sslmode=require&sslcert=${client.certificate}&sslkey=${key}`)).toBe(
+      'the file of sslkey is empty',
+    );
+    const other = authority.file('another.key');
+    expect(faultOfPostgresTls(`${url}?sslmode=require&sslcert=${client.certificate}&sslkey=${other}`)).toBe(
+      'sslcert and sslkey cannot be used (ERR_OSSL_X509_KEY_VALUES_MISMATCH)',
+    );
+  });
+
   const root = () => `sslrootcert=${authority.certificate}`;
   const ofOtherAuthority = () => `sslrootcert=${otherAuthority.certificate}`;
   const own = () => `sslcert=${client.certificate}&sslkey=${client.key}`;
@@ -162,10 +183,11 @@ it('a certificate that can no longer be read counts as unchanged', async () => {
   });
   const resumed = () => service.logs().filter((line) => /"event":"(resumed|reconnected)"/.test(line)).length;
   await service.get('/hotels/removed');
+  const before = resumed();
   await rm(root);
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'hotel-api %'`;
-  // the connection of the feed is opened anew
-  await expect.poll(resumed).toBe(1);
+  // the invalidator opens another pool
+  await expect.poll(resumed).toBeGreaterThan(before);
   await sql`update hotels set name = 'later' where id = 'removed'`;
   await expect.poll(async () => (await service.get('/hotels/removed')).text).toContain('later');
   await service.stop();
