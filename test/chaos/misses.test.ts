@@ -30,16 +30,20 @@ it('misses of one event-loop iteration join into one MGET and one query', async 
   // the primary, which would replace a worker that is stopped for too long, stops too
   process.kill(service.pid, 'SIGSTOP');
   process.kill(worker, 'SIGSTOP');
-  await untilStopped(worker);
-  const requesting = send((i) => `chaos-${i + 1}`);
-  // every request is buffered by the kernel: the worker reads all of them in its next iteration
-  const unread = async () =>
-    (await tcpConnections()).filter(
-      ({ localPort, unreadBytes }) => localPort === service.port && unreadBytes > 0,
-    );
-  await expect.poll(unread, { interval: 1 }).toHaveLength(CLIENTS);
-  process.kill(worker, 'SIGCONT');
-  process.kill(service.pid, 'SIGCONT');
+  let requesting: ReturnType<typeof send>;
+  try {
+    await untilStopped(worker);
+    requesting = send((i) => `chaos-${i + 1}`);
+    // every request is buffered by the kernel: the worker reads all of them in its next iteration
+    const unread = async () =>
+      (await tcpConnections()).filter(
+        ({ localPort, unreadBytes }) => localPort === service.port && unreadBytes > 0,
+      );
+    await expect.poll(unread, { interval: 1 }).toHaveLength(CLIENTS);
+  } finally {
+    process.kill(worker, 'SIGCONT');
+    process.kill(service.pid, 'SIGCONT');
+  }
   const replies = await requesting;
   const after = await commands();
   for (const client of clients) client.close();

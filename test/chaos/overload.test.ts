@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest';
 import { percentile } from '../../bench/figures.ts';
 import type { Address } from '../../bench/load/http-connection.ts';
 import { processorTimeMs } from '../../bench/processor-time.ts';
 import { residentMiB } from '../hostile/memory.ts';
+import { waitedMsOf } from '../support/hold-ups.ts';
 import { needs } from '../support/needs.ts';
 import { addResult, checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
@@ -51,9 +51,8 @@ function batches(key: string): Request[] {
 /** Returns of the only worker: processor time, wait for a core, and memory. */
 async function useOf(service: Service): Promise<{ cpuMs: number; waitedMs: number; rssMiB: number }> {
   const [pid] = (await service.workerPids()) as [number];
-  const [, waitedNs] = (await readFile(`/proc/${pid}/schedstat`, 'utf8')).split(' ');
   return {
-    waitedMs: Number(waitedNs) / 1e6,
+    waitedMs: await waitedMsOf(pid),
     cpuMs: await processorTimeMs(pid),
     rssMiB: await residentMiB([pid]),
   };
@@ -117,10 +116,8 @@ async function overload(
     const before = await half();
     const { rssMiB } = await useOf(service);
     const stopWatching = watchAdmin(service);
-    // a short measurement that was disturbed would understate the capacity
-    const capacity = shortOrLong(Math.max(carried.perSecond, carried.perCpuSecond), carried.perSecond);
     const under = await goodput(service, () =>
-      openLoop(to, requests, { perSecond: times * capacity, seconds: SECONDS }),
+      openLoop(to, requests, { perSecond: times * carried.perSecond, seconds: SECONDS }),
     );
     const admin = await stopWatching();
     const normal = await untilNormal(to, requests, carried.perSecond / 4);

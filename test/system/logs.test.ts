@@ -11,8 +11,8 @@ import { ownPort } from '../support/own-port.ts';
 import { type Service, startBehindProxy, startService } from '../support/service.ts';
 
 const HOTELS = [{ id: 'private-id', channel_id: 'PRIVATE-CHANNEL', registry_id: 70_707_070 }];
-/** Data of a client that must never be logged. */
 const NONE_SLOW = { ACCESS_LOG_SLOW_MS: '60000' };
+/** Data of a client that must never be logged. */
 const PRIVATE = /private|PRIVATE|70707070|limit|127\.0\.0\.1|secret-header/;
 
 interface Line {

@@ -88,10 +88,11 @@ describe('mirrors equal PostgreSQL, row by row', () => {
     // the changes of the test before would fill whole pages of the queue
     await expect.poll(() => sql`select from hotel_api_changes`, SETTLED).toHaveLength(0);
     const writer = await sql.reserve();
+    const [session] = await writer`select pg_backend_pid() as pid`;
     // it waits before the session of the active invalidator ends, so that no instance can take the lock again
     const locked = writer`select pg_advisory_lock(${INVALIDATOR_LOCK})`.execute();
-    const waiting = () => sql`select from pg_locks where locktype = 'advisory' and not granted`;
-    await expect.poll(waiting, SETTLED).toHaveLength(1);
+    const requested = () => sql`select from pg_locks where locktype = 'advisory' and pid = ${session!.pid}`;
+    await expect.poll(requested, SETTLED).toHaveLength(1);
     await sql`
       select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'hotel-api invalidate'`;
     await locked;

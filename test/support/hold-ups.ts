@@ -1,0 +1,15 @@
+import { readFile } from 'node:fs/promises';
+import type { Service } from './service.ts';
+
+/** Returns how often an event loop of the service was late by more than `seconds`, the bound of a bucket. */
+export async function holdUps(service: Service, seconds: number): Promise<number> {
+  const delay = 'hotel_api_event_loop_delay_seconds';
+  const all = await service.metric(`${delay}_count`);
+  return all - (await service.metric(`${delay}_bucket`, { le: String(seconds) }));
+}
+
+/** Returns the milliseconds for which a process has waited for a core. */
+export async function waitedMsOf(pid: number): Promise<number> {
+  const [, waitedNs] = (await readFile(`/proc/${pid}/schedstat`, 'utf8')).split(' ');
+  return Number(waitedNs) / 1e6;
+}
