@@ -43,8 +43,8 @@ interface PostgresTls {
 /**
  * Reads the TLS parameters of an address like libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`. `require` with a
  * root certificate verifies the authority. `channel_binding` is dropped, because postgres.js does not support it;
- * `verify-full` gives the same protection. Files are read anew; if they are unusable now, as last
- * read. Throws if they never were usable.
+ * `verify-full` gives the same protection. Each call reads the files; if they are unusable now, it returns
+ * what they last contained. Throws if they never were usable.
  */
 export function postgresTlsOf(address: string): PostgresTls {
   const { mode, files, hosts, url } = parse(address);
@@ -56,7 +56,7 @@ export function postgresTlsOf(address: string): PostgresTls {
   return { url, ssl };
 }
 
-/** Contents of the files of an address, when they could last be used, by their names. */
+/** Contents of the files of an address when they were last usable, by their names. */
 const usable = new Map<string, SecureContextOptions>();
 
 /** Reads the files of an address together: an old certificate does not fit a new key. */
@@ -71,7 +71,7 @@ function contentsOf(files: Tls['files']): SecureContextOptions {
       read[FILES[name]] = content;
     }
     // postgres.js would end the process with an unhandled rejection
-    createSecureContext(read);
+    if (Object.keys(read).length > 0) createSecureContext(read);
     usable.set(names, read);
   } catch (error) {
     if (!usable.has(names)) throw error;

@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { gunzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
+import { holdUps } from '../support/hold-ups.ts';
 import { checksTimes, shortOrLong } from '../support/run-length.ts';
 import { type Service, startService } from '../support/service.ts';
 import { hotelBody, hotelRow } from './hotels.ts';
@@ -25,13 +26,7 @@ async function ticksOf(service: Service): Promise<{ loop: number; others: number
 }
 
 /** Returns how many timers of the worker were later than `DELAY_S` so far. */
-async function lateTimers(service: Service): Promise<number> {
-  const buckets = await service.samples('hotel_api_event_loop_delay_seconds_bucket');
-  const [inTime, all] = buckets
-    .filter(({ labels: { worker, le } }) => worker === '1' && (le === '+Inf' || le === String(DELAY_S)))
-    .map(({ value }) => value);
-  return all! - inTime!;
-}
+const lateTimers = (service: Service) => holdUps(service, DELAY_S, { worker: '1' });
 
 it('20 batches of 1000 at once are compressed off the event loop', async () => {
   const rows = Array.from({ length: HOTELS }, (_, i) => hotelRow(i));

@@ -5,7 +5,7 @@ import { countOutcomes, failures } from './outcome-counts.ts';
 import type { Fixture } from './service-fixture.ts';
 
 /** Stall of the machine from which deadlines may pass and queues fill, so that rejections are excused. */
-const STALL_MS = 60;
+export const STALL_MS = 60;
 
 type Claim = [holds: boolean, otherwise: string];
 

@@ -7,6 +7,7 @@ import { median } from '../../bench/figures.ts';
 import { needs } from '../support/needs.ts';
 import { HANG_MS } from '../support/projects.ts';
 import { addResult, checksTimes, promisedMs, shortOrLong } from '../support/run-length.ts';
+import { STALL_MS } from './fault-result.ts';
 import { type Footprint, footprintOf } from './footprint.ts';
 import { everyOutage, type Outage } from './outages.ts';
 import { countOutcomes } from './outcome-counts.ts';
@@ -29,8 +30,6 @@ const NORMAL_MS = 200;
 const SETTLED_MS = 11_000;
 /** Span of the service's log that is printed around the first unexpected result. */
 const LOGGED_WITHIN_MS = 10_000;
-/** Stall of the load generator from which a rejection is excused on a shared machine. */
-const STALL_MS = 60;
 /** Time until the load generator has reported its delay. */
 const REPORTED_MS = 200;
 

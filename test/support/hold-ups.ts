@@ -1,11 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import type { Service } from './service.ts';
 
-/** Returns how often an event loop of the service was late by more than `seconds`, the bound of a bucket. */
-export async function holdUps(service: Service, seconds: number): Promise<number> {
+/**
+ * Returns how often an event loop of the service was late by more than `seconds`, the bound of a bucket. `labels` restrict
+ * the processes.
+ */
+export async function holdUps(service: Service, seconds: number, labels = {}): Promise<number> {
   const delay = 'hotel_api_event_loop_delay_seconds';
-  const all = await service.metric(`${delay}_count`);
-  return all - (await service.metric(`${delay}_bucket`, { le: String(seconds) }));
+  const all = await service.metric(`${delay}_count`, labels);
+  return all - (await service.metric(`${delay}_bucket`, { ...labels, le: String(seconds) }));
 }
 
 /** Returns the milliseconds for which a process has waited for a core. */
