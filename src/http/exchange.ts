@@ -1,5 +1,6 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import type { Principal } from '../auth/principal.ts';
+import type { StoredTag } from '../cache/arena/tag.ts';
 import { type PublicError, publicErrors } from '../errors.ts';
 import type { View } from '../hotels/entry.ts';
 import { monotonicMs } from '../lib/clock.ts';
@@ -16,7 +17,7 @@ import {
   mayCompress,
 } from './compression.ts';
 import { closingOf, matches } from './etag.ts';
-import { Heads, KEEP_ALIVE } from './head.ts';
+import { ETAG, type Head, Heads, KEEP_ALIVE } from './head.ts';
 import { ACCEPT_ENCODING, IF_NONE_MATCH, REQUEST_ID, TRACEPARENT } from './header-names.ts';
 import { newIds, requestIdOf } from './request-id.ts';
 import type { StaticPage } from './static-page.ts';
@@ -37,6 +38,9 @@ const ERROR_HEADS = new Map(
 
 /** Budget of the event loop of this process. */
 const tickBudget = new TickBudget();
+
+/** Tag of a body; '': none. */
+type Tag = string | StoredTag;
 
 const CLOSE = '\r\nconnection: close';
 
@@ -196,7 +200,7 @@ export class Exchange {
   }
 
   /** Sends 200 with JSON that already has this encoding. Otherwise like `ok`. */
-  okEncoded(body: Uint8Array, tag: string, encoding: Encoding | undefined): void {
+  okEncoded(body: Uint8Array, tag: Tag, encoding: Encoding | undefined): void {
     if (this.#over) return;
     if (this.#isKnown(tag)) this.#write(304, undefined, '', tag, encoding);
     else this.#write(200, body, '', tag, encoding);
@@ -223,9 +227,10 @@ export class Exchange {
   }
 
   /** Returns true if the client already has the body with this tag. */
-  #isKnown(tag: string): boolean {
+  #isKnown(tag: Tag): boolean {
     if (tag === '') return false;
-    return matches(this.#request?.getHeader(IF_NONE_MATCH) ?? this.#ifNoneMatch, tag);
+    const header = this.#request?.getHeader(IF_NONE_MATCH) ?? this.#ifNoneMatch;
+    return header !== '' && matches(header, String(tag));
   }
 
   /** Compresses off the event loop. */
@@ -247,7 +252,7 @@ export class Exchange {
     status: number,
     body: Uint8Array | undefined,
     headers: string,
-    tag = '',
+    tag: Tag = '',
     encoding: Encoding | undefined = undefined,
     heads = JSON_HEADS,
   ): void {
@@ -274,16 +279,17 @@ export class Exchange {
     status: number,
     body: Uint8Array | undefined,
     headers: string,
-    tag: string,
+    tag: Tag,
     encoding: Encoding | undefined,
     heads: Heads,
   ): void {
     const response = this.#response;
     const kept = body && Buffer.from(body);
+    const keptTag = String(tag);
     const write = () =>
       setImmediate(() => {
         if (this.#over) return;
-        response.cork(() => this.#writeNow(status, kept, headers, tag, encoding, heads));
+        response.cork(() => this.#writeNow(status, kept, headers, keptTag, encoding, heads));
         if (this.closesConnection && this.method === 'HEAD') response.close();
       });
     if (this.#deferred || !this.closesConnection) write();
@@ -291,11 +297,19 @@ export class Exchange {
     this.defer();
   }
 
+  /** Begins the head, up to the end of the tag, if there is one. */
+  #begin(heads: Heads, status: number, tag: Tag): Head {
+    const ownId = this.#ownId;
+    if (ownId === '' && typeof tag !== 'string') return heads.beginWithNewAndTag(status, this.#madeId, tag);
+    const head = ownId === '' ? heads.beginWithNew(status, this.#madeId) : heads.begin(status).add(ownId);
+    return tag === '' ? head : head.add(ETAG).add(String(tag));
+  }
+
   #writeNow(
     status: number,
     body: Uint8Array | undefined,
     headers: string,
-    tag: string,
+    tag: Tag,
     encoding: Encoding | undefined,
     heads: Heads,
   ): void {
@@ -303,11 +317,11 @@ export class Exchange {
     const madeAtMs = monotonicMs();
     this.#made = true;
     this.#onMade?.();
-    const ownId = this.#ownId;
-    const head = ownId === '' ? heads.beginWithNew(status, this.#madeId) : heads.begin(status).add(ownId);
-    if (tag !== '') head.add('\r\netag: "').add(tag).add(closingOf(encoding));
+    const head = this.#begin(heads, status, tag);
+    if (tag !== '') head.add(closingOf(encoding));
     if (encoding !== undefined) head.add('\r\ncontent-encoding: ').add(encoding);
-    head.add(headers).add(this.limitHeaders);
+    if (headers !== '') head.add(headers);
+    if (this.limitHeaders !== '') head.add(this.limitHeaders);
     if (!this.closesConnection && this.#observer.mustClose()) head.add(CLOSE);
     // one call writes the status line and all headers, because each call costs
     if (body === undefined) {

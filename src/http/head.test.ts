@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { StoredTag } from '../cache/arena/tag.ts';
 import { Heads } from './head.ts';
 import { newIds } from './request-id.ts';
 
@@ -41,6 +42,26 @@ describe('a head', () => {
     for (const id of [0, 2 ** 30 - 1]) {
       expect(textOf(heads.beginWithNew(200, id).bytes)).toBe(`200 ${START}${newIds.text(id)}`);
       expect(textOf(heads.begin(200).add('of-a-client').bytes)).toBe(`200 ${START}of-a-client`);
+    }
+  });
+
+  it('has the tag of a stored hotel, after each kind of id, and further headers behind it', () => {
+    const memory = new ArrayBuffer(64);
+    const tag = new StoredTag(memory);
+    for (const [i, vary] of ['a', 'ab', 'abc', 'abcd'].entries()) {
+      const heads = new Heads('text/plain', `\r\nvary: ${vary}`);
+      for (const text of ['AAAA-BBBB_CC', `0123456789_${i}`]) {
+        tag.word = i + 1;
+        Buffer.from(memory).write(text, 4 * tag.word);
+        expect(String(tag)).toBe(text);
+        const start = `200 ${START.replace(': a', `: ${vary}`)}`;
+        const tagged = `${start}${newIds.text(i)}\r\netag: "${text}`;
+        expect(textOf(heads.beginWithNewAndTag(200, i, tag).bytes)).toBe(tagged);
+        expect(textOf(heads.beginWithNew(200, 7).bytes)).toBe(start + newIds.text(7));
+        const long = 'x'.repeat(700);
+        expect(textOf(heads.beginWithNewAndTag(200, i, tag).add(long).bytes)).toBe(tagged + long);
+        expect(textOf(heads.beginWithNewAndTag(200, i, tag).bytes)).toBe(tagged);
+      }
     }
   });
 

@@ -1,27 +1,42 @@
+import type { StoredTag } from '../cache/arena/tag.ts';
+import { TAG_BYTES } from '../hotels/entry-layout.ts';
 import { charCodeAt } from '../lib/char-code-at.ts';
 import { newIds } from './request-id.ts';
 
 /** Initial size: enough for every response but those with long Link headers. */
 const USUAL_BYTES = 512;
 
+const DIGITS = 6;
+/** Begins the header of a tag. */
+export const ETAG = '\r\netag: "';
+
 const DIGIT_0 = 48;
-const LETTER_A = 97;
+/** Distance from behind the digits to the letters. */
+const TO_LETTER = 39;
 
 /**
  * Assembles status line and headers of similar responses as bytes. A string would be joined by V8, then measured and
  * copied by uWebSockets.js.
  */
-class Head {
+export class Head {
   readonly #startLength: number;
+  readonly #kept: number;
+  readonly #offset: number;
   #bytes: Buffer;
+  /** the same memory from `#offset` bytes before */
+  #words!: Uint32Array;
   #length = 0;
   /** views by length; making a view costs more than keeping it */
   #views: Uint8Array[] = [];
 
-  /** `start`: the first lines, without the protocol version. */
-  constructor(start: string) {
-    this.#bytes = Buffer.alloc(start.length + USUAL_BYTES);
-    this.#startLength = this.#bytes.write(start, 'latin1');
+  /** `start`: the first lines, without the protocol version. `kept`: text behind a number, for `addTag`. */
+  constructor(start: string, kept = '') {
+    this.#startLength = start.length;
+    this.#kept = kept.length;
+    // tags are words
+    this.#offset = -(start.length + DIGITS + kept.length) & 3;
+    this.#bytes = this.#allocate(start.length + USUAL_BYTES);
+    this.#bytes.write(start + ' '.repeat(DIGITS) + kept, 'latin1');
   }
 
   /** Begins the head of the next response. */
@@ -43,14 +58,27 @@ class Head {
 
   /** Appends a number of 30 bits as six digits of base 32: 0 to 9, a to v. */
   addBase32(number: number): this {
-    if (this.#length + 6 > this.#bytes.length) this.#grow(6);
+    if (this.#length + DIGITS > this.#bytes.length) this.#grow(DIGITS);
     const bytes = this.#bytes;
     let at = this.#length;
     for (let shift = 25; shift >= 0; shift -= 5) {
       const digit = (number >>> shift) & 31;
-      bytes[at++] = digit < 10 ? DIGIT_0 + digit : LETTER_A + digit - 10;
+      // without a branch, which would be mispredicted often
+      bytes[at++] = DIGIT_0 + digit + (((9 - digit) >> 31) & TO_LETTER);
     }
     this.#length = at;
+    return this;
+  }
+
+  /** Appends the kept text, which is there already, and a tag. Only a number may precede them. */
+  addTag({ words, word }: StoredTag): this {
+    const at = this.#length + this.#kept;
+    const to = (this.#offset + at) >>> 2;
+    const own = this.#words;
+    own[to] = words[word]!;
+    own[to + 1] = words[word + 1]!;
+    own[to + 2] = words[word + 2]!;
+    this.#length = at + TAG_BYTES;
     return this;
   }
 
@@ -61,10 +89,15 @@ class Head {
   }
 
   #grow(length: number): void {
-    const grown = Buffer.alloc(2 * (this.#length + length));
+    const grown = this.#allocate(2 * (this.#length + length));
     this.#bytes.copy(grown, 0, 0, this.#length);
     this.#bytes = grown;
     this.#views = [];
+  }
+
+  #allocate(length: number): Buffer {
+    this.#words = new Uint32Array(Math.ceil((this.#offset + length) / 4));
+    return Buffer.from(this.#words.buffer, this.#offset, length);
   }
 }
 
@@ -98,6 +131,8 @@ export class Heads {
   readonly #byStatus: Head[] = [];
   /** with the first part of new request ids */
   readonly #ofNewIds: Head[] = [];
+  /** also with the beginning of the tag's header behind the id */
+  readonly #ofTags: Head[] = [];
 
   /** `headers`: checked lines between content type and request id, each after a line end. */
   constructor(contentType: string, headers: string) {
@@ -115,6 +150,12 @@ export class Heads {
   beginWithNew(status: number, id: number): Head {
     this.#ofNewIds[status] ??= new Head(this.#start(status) + newIds.start);
     return this.#ofNewIds[status]!.begin().addBase32(id);
+  }
+
+  /** Also appends a tag's header except its end. Most responses begin so, and their constant bytes stay in place. */
+  beginWithNewAndTag(status: number, id: number, tag: StoredTag): Head {
+    this.#ofTags[status] ??= new Head(this.#start(status) + newIds.start, ETAG);
+    return this.#ofTags[status]!.begin().addBase32(id).addTag(tag);
   }
 
   #start(status: number): string {

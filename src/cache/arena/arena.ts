@@ -5,7 +5,7 @@ import { HASH_SEED } from '../../wasm/load.ts';
 import { BatchLookup, type Ids, NOT_READ } from './batch-lookup.ts';
 import { MAX_KEY_BYTES, writeKey } from './key-bytes.ts';
 import { BODY_LENGTH_WORD, RECORD_HEADER_BYTES, SHARED_LENGTH_WORD, VALID_UNTIL_DOUBLE } from './record.ts';
-import { tagAt } from './tag.ts';
+import { StoredTag, tagStart } from './tag.ts';
 
 /** Results of `find` beside the ref of a hit. */
 export const MISS = 0;
@@ -58,6 +58,7 @@ export class CacheArena {
   readonly #result: number;
   readonly #outputStart: number;
   readonly #batchLookup: BatchLookup;
+  readonly #tag: StoredTag;
 
   /**
    * Takes the bound of resident memory in bytes, 1 MiB to 3.5 GiB: entries, keys, index, ghosts, and responses of up to
@@ -82,6 +83,7 @@ export class CacheArena {
     this.#inputBytes = wasm.INPUT_BYTES.value;
     this.#result = wasm.RESULT.value;
     this.#outputStart = wasm.outputStart.value >>> 0;
+    this.#tag = new StoredTag(buffer);
     this.#batchLookup = new BatchLookup(wasm, buffer, outputBytes);
   }
 
@@ -132,9 +134,10 @@ export class CacheArena {
     return this.#bytes[ref * 8 + 7] !== 0;
   }
 
-  /** Returns the twelve-character tag of a view; tags differ where the bytes differ. */
-  tag(ref: number, view: View): string {
-    return tagAt(this.#bytes, ref, view);
+  /** Returns the tag of a view; tags differ where the bytes differ. The object is the same for all tags. */
+  tag(ref: number, view: View): StoredTag {
+    this.#tag.word = tagStart(ref, view) / 4;
+    return this.#tag;
   }
 
   /** Returns the JSON of a view in the arena's memory, valid until the next call. */

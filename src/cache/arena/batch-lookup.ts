@@ -94,7 +94,7 @@ export class BatchLookup {
     const tags: (string | undefined)[] = [];
     for (let i = 0; i < this.#asked; i++) {
       const ref = this.#words[this.#elements + i * 4 + 3]!;
-      tags.push(ref > 1 ? tagAt(this.#bytes, ref, view) : undefined);
+      tags.push(ref > 1 ? tagAt(this.#bytes, tagStart(ref, view)) : undefined);
     }
     return tags;
   }
