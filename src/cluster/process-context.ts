@@ -17,32 +17,40 @@ export class ProcessContext {
   /** secret of the database, set after its first query */
   readonly secret = new MacSecret();
   readonly #onAddress: ((name: AddressName) => void)[] = [];
+  /** what was logged last about a file that is not used: its content and the reason */
+  readonly #rejected = new Map<AddressName, string>();
 
   constructor(config: Config, role: 'primary' | 'worker') {
     this.config = { ...config };
     this.log = openLog(config.LOG_LEVEL, role);
     this.events = new Events(this.log);
-    const stop = watchAddressFiles(this.config, (name) => this.#addressChanged(name));
+    const stop = watchAddressFiles(this.config, (name, content) => this.#addressChanged(name, content));
     this.shutdown.push('address files', stop);
   }
 
   /**
    * Calls back when the file of an address has changed. Later connections use the present address, and open ones may
-   * be renewed. A malformed address is logged and not used.
+   * be renewed. An unusable address is logged and not used.
    */
   onAddressChange(onChange: (name: AddressName) => void): void {
     this.#onAddress.push(onChange);
   }
 
-  #addressChanged(name: AddressName): void {
+  /** Returns false if the address is unusable. */
+  #addressChanged(name: AddressName, content: string): boolean {
     try {
       Object.assign(this.config, { [name]: readConfig(process.env)[name] });
     } catch (error) {
-      this.events.addressRejected(name, (error as Error).message);
-      return;
+      const { message } = error as Error;
+      const rejected = JSON.stringify([content, message]);
+      if (this.#rejected.get(name) !== rejected) this.events.addressRejected(name, message);
+      this.#rejected.set(name, rejected);
+      return false;
     }
+    this.#rejected.delete(name);
     this.events.addressReloaded(name);
     for (const onChange of this.#onAddress) onChange(name);
+    return true;
   }
 
   /** Counts and logs the state of a circuit breaker. */

@@ -34,18 +34,21 @@ export function withAddressFiles(environment: NodeJS.ProcessEnv): [NodeJS.Proces
 }
 
 /**
- * Rereads the files every second, and calls back if the content of one has changed. An unreadable file counts as
- * unchanged. Returns a function that ends this.
+ * Rereads the files every second, and calls back if the content of one has changed, again until `onChange` returns true:
+ * a TLS file that an address names may be replaced after the address. An unreadable file counts as unchanged. Returns a
+ * function that ends this.
  */
-export function watchAddressFiles(config: Addresses, onChange: (name: AddressName) => void): () => void {
+export function watchAddressFiles(
+  config: Addresses,
+  onChange: (name: AddressName, content: string) => boolean,
+): () => void {
   const read = async (): Promise<void> => {
     for (const name of ADDRESSES) {
       const path = config[`${name}_FILE`];
       const content = path && (await readFile(path, 'utf8').catch(() => ''));
       const known = contents.get(name) ?? config[name];
       if (!content || content.trim() === '' || content.trim() === known) continue;
-      contents.set(name, content.trim());
-      onChange(name);
+      if (onChange(name, content)) contents.set(name, content.trim());
     }
   };
   const contents = new Map<AddressName, string>();

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { rootCertificates } from 'node:tls';
 import { beforeAll, expect, it } from 'vitest';
 import { addressOf } from '../support/address.ts';
 import { AllWorkers, named } from '../support/all-workers.ts';
@@ -28,6 +29,9 @@ async function write(name: string, content: string): Promise<string> {
 
 const reloads = (service: Service, variable: string) =>
   service.logs().filter((line) => line.includes('address reloaded') && line.includes(variable)).length;
+
+const rejections = (service: Service) =>
+  service.logs().filter((line) => line.includes('address file rejected')).length;
 
 /** Starts a service on the Redis of a file. `hits` requests every hotel and returns the number of hits of Redis so far. */
 async function startOnRedis(file: string): Promise<{ service: Service; hits: () => Promise<number> }> {
@@ -92,8 +96,27 @@ it('a new login of PostgreSQL is used without a restart, by requests and the cha
 
   // invalid content is reported and not used
   await write('postgres', 'postgres://a b@[');
-  await expect.poll(() => service.logs().join('\n')).toContain('address file rejected');
+  await expect.poll(() => rejections(service)).toBe(2);
   expect((await service.get('/hotels/h8')).status).toBe(200);
+  await service.stop();
+});
+
+it('an address is used as soon as the certificate that it names is there', async () => {
+  const database = await freshDatabase();
+  const file = await write('early', database.url);
+  const env = { DATABASE_URL: '', DATABASE_URL_FILE: file };
+  const service = await startService({ database, redis: false, hotels: HOTELS, env });
+  const authority = join(folder, 'authority.crt');
+  await write('early', `${database.url}?sslmode=verify-ca&sslrootcert=${authority}`);
+  await expect.poll(() => rejections(service)).toBe(2);
+  expect(reloads(service, 'DATABASE_URL')).toBe(0);
+  // it is read every second; a rejection is logged once for each content
+  await write('early', `${database.url}?sslmode=require&sslrootcert=${authority}`);
+  await expect.poll(() => rejections(service)).toBe(4);
+  expect((await service.get('/hotels/h7')).status).toBe(200);
+  await write('authority.crt', rootCertificates[0]!);
+  await expect.poll(() => reloads(service, 'DATABASE_URL')).toBe(2);
+  expect(rejections(service)).toBe(4);
   await service.stop();
 });
 
