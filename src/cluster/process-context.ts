@@ -17,40 +17,32 @@ export class ProcessContext {
   /** secret of the database, set after its first query */
   readonly secret = new MacSecret();
   readonly #onAddress: ((name: AddressName) => void)[] = [];
-  /** what was logged last about a file that is not used: its content and the reason */
-  readonly #rejected = new Map<AddressName, string>();
 
   constructor(config: Config, role: 'primary' | 'worker') {
     this.config = { ...config };
     this.log = openLog(config.LOG_LEVEL, role);
     this.events = new Events(this.log);
-    const stop = watchAddressFiles(this.config, (name, content) => this.#addressChanged(name, content));
+    const stop = watchAddressFiles(this.config, (name, isNew) => this.#useAddress(name, isNew));
     this.shutdown.push('address files', stop);
   }
 
   /**
    * Calls back when the file of an address has changed. Later connections use the present address, and open ones may
-   * be renewed. An unusable address is logged and not used.
+   * be renewed. An unusable address is logged, and tried again every second.
    */
   onAddressChange(onChange: (name: AddressName) => void): void {
     this.#onAddress.push(onChange);
   }
 
-  /** Returns false if the address is unusable. */
-  #addressChanged(name: AddressName, content: string): boolean {
+  #useAddress(name: AddressName, isNew: boolean): void {
     try {
       Object.assign(this.config, { [name]: readConfig(process.env)[name] });
     } catch (error) {
-      const { message } = error as Error;
-      const rejected = JSON.stringify([content, message]);
-      if (this.#rejected.get(name) !== rejected) this.events.addressRejected(name, message);
-      this.#rejected.set(name, rejected);
-      return false;
+      if (isNew) this.events.addressRejected(name, (error as Error).message);
+      return;
     }
-    this.#rejected.delete(name);
     this.events.addressReloaded(name);
     for (const onChange of this.#onAddress) onChange(name);
-    return true;
   }
 
   /** Counts and logs the state of a circuit breaker. */

@@ -34,24 +34,25 @@ export function withAddressFiles(environment: NodeJS.ProcessEnv): [NodeJS.Proces
 }
 
 /**
- * Rereads the files every second, and calls back if the content of one has changed, again until `onChange` returns true:
- * a TLS file that an address names may be replaced after the address. An unreadable file counts as unchanged. Returns a
- * function that ends this.
+ * Rereads the files every second. Calls back while the content of one differs from the address in use: a TLS file that
+ * a rejected address names may arrive later. `isNew`: it is not the content that was read a second before. An unreadable file
+ * counts as unchanged. Returns a function that ends this.
  */
 export function watchAddressFiles(
   config: Addresses,
-  onChange: (name: AddressName, content: string) => boolean,
+  onChange: (name: AddressName, isNew: boolean) => void,
 ): () => void {
+  const last = new Map<AddressName, string>();
   const read = async (): Promise<void> => {
     for (const name of ADDRESSES) {
       const path = config[`${name}_FILE`];
-      const content = path && (await readFile(path, 'utf8').catch(() => ''));
-      const known = contents.get(name) ?? config[name];
-      if (!content || content.trim() === '' || content.trim() === known) continue;
-      if (onChange(name, content)) contents.set(name, content.trim());
+      const content = path && (await readFile(path, 'utf8').catch(() => '')).trim();
+      if (!content) continue;
+      const isNew = content !== last.get(name);
+      last.set(name, content);
+      if (content !== config[name]) onChange(name, isNew);
     }
   };
-  const contents = new Map<AddressName, string>();
   if (!ADDRESSES.some((name) => config[`${name}_FILE`])) return () => {};
   const timer = setInterval(read, READ_EVERY_MS).unref();
   return () => clearInterval(timer);

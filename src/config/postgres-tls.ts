@@ -7,6 +7,7 @@ import {
   type PeerCertificate,
   type SecureContextOptions,
 } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
 
 const MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 type Mode = (typeof MODES)[number];
@@ -71,7 +72,8 @@ function contentsOf(files: Tls['files']): SecureContextOptions {
       read[FILES[name]] = content;
     }
     // postgres.js would end the process with an unhandled rejection
-    if (Object.keys(read).length > 0) createSecureContext(read);
+    if (Object.keys(read).length > 0 && !isDeepStrictEqual(read, usable.get(names)))
+      createSecureContext(read);
     usable.set(names, read);
   } catch (error) {
     if (!usable.has(names)) throw error;

@@ -2,9 +2,11 @@ import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
 import { randomBytes } from 'node:crypto';
 import { Registry } from 'prom-client';
 import { afterEach, beforeEach, describe, expect, it, type Mocked, vi } from 'vitest';
+import { StoredTag } from '../cache/arena/tag.ts';
 import { RequestHistogram } from '../observability/request-histogram.ts';
 import { compress, MAX_SYNC_BYTES } from './compression.ts';
 import { Exchange, type Observer } from './exchange.ts';
+import { TickBudget } from './tick-budget.ts';
 
 vi.mock('./compression.ts', async (original) => ({ ...(await original<object>()), compress: vi.fn() }));
 // fake timers replace the global
@@ -17,6 +19,7 @@ vi.mock('node:perf_hooks', () => ({
 /** Response of uWebSockets.js to a client that reads and disconnects on request. */
 class Client {
   abort = () => {};
+  readonly heads: string[] = [];
   sent = 0;
   ended = false;
   /** bytes that it reads at once */
@@ -28,7 +31,10 @@ class Client {
       this.abort = listener;
     },
     cork: (work: () => void) => work(),
-    writeStatus: () => this.response,
+    writeStatus: (head: Uint8Array) => {
+      this.heads.push(Buffer.from(head).toString('latin1'));
+      return this.response;
+    },
     writeHeader: () => this.response,
     getWriteOffset: () => this.sent,
     end: (body: Uint8Array) => this.#take(body),
@@ -73,6 +79,20 @@ beforeEach(() => {
     sending: vi.fn<Observer['sending']>(),
     finished: vi.fn<Observer['finished']>(),
   };
+});
+
+it('a response that waits for the next iteration keeps its tag', async () => {
+  const take = vi.spyOn(TickBudget.prototype, 'take').mockReturnValue('later');
+  const memory = new ArrayBuffer(64);
+  Buffer.from(memory).write('tag-of-first');
+  const tag = new StoredTag(memory);
+  exchangeFor().okEncoded(Buffer.from('{}'), tag, undefined);
+  Buffer.from(memory).write('tag-of-other');
+  exchangeFor().okEncoded(Buffer.from('{}'), tag, undefined);
+  await new Promise(setImmediate);
+  take.mockRestore();
+  const tags = client.heads.map((head) => /etag: "(.*)"/.exec(head)?.[1]);
+  expect(tags).toEqual(['tag-of-first', 'tag-of-other']);
 });
 
 describe('a response that is compressed', () => {

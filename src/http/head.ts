@@ -6,6 +6,7 @@ import { newIds } from './request-id.ts';
 /** Initial size: enough for every response but those with long Link headers. */
 const USUAL_BYTES = 512;
 
+/** Digits of the number of a new request id. */
 const DIGITS = 6;
 /** Begins the header of a tag. */
 export const ETAG = '\r\netag: "';
@@ -20,10 +21,10 @@ const TO_LETTER = 39;
  */
 export class Head {
   readonly #startLength: number;
-  readonly #kept: number;
+  readonly #keptLength: number;
   readonly #offset: number;
   #bytes: Buffer;
-  /** the same memory from `#offset` bytes before */
+  /** the same memory; begins `#offset` bytes before `#bytes` */
   #words!: Uint32Array;
   #length = 0;
   /** views by length; making a view costs more than keeping it */
@@ -32,8 +33,8 @@ export class Head {
   /** `start`: the first lines, without the protocol version. `kept`: text behind a number, for `addTag`. */
   constructor(start: string, kept = '') {
     this.#startLength = start.length;
-    this.#kept = kept.length;
-    // tags are words
+    this.#keptLength = kept.length;
+    // a tag is copied as words, so it begins at a multiple of four
     this.#offset = -(start.length + DIGITS + kept.length) & 3;
     this.#bytes = this.#allocate(start.length + USUAL_BYTES);
     this.#bytes.write(start + ' '.repeat(DIGITS) + kept, 'latin1');
@@ -72,7 +73,7 @@ export class Head {
 
   /** Appends the kept text, which is there already, and a tag. Only a number may precede them. */
   addTag({ words, word }: StoredTag): this {
-    const at = this.#length + this.#kept;
+    const at = this.#length + this.#keptLength;
     const to = (this.#offset + at) >>> 2;
     const own = this.#words;
     own[to] = words[word]!;

@@ -110,13 +110,9 @@ it('an address is used as soon as the certificate that it names is there', async
   await write('early', `${database.url}?sslmode=verify-ca&sslrootcert=${authority}`);
   await expect.poll(() => rejections(service)).toBe(2);
   expect(reloads(service, 'DATABASE_URL')).toBe(0);
-  // it is read every second; a rejection is logged once for each content
-  await write('early', `${database.url}?sslmode=require&sslrootcert=${authority}`);
-  await expect.poll(() => rejections(service)).toBe(4);
   expect((await service.get('/hotels/h7')).status).toBe(200);
   await write('authority.crt', rootCertificates[0]!);
   await expect.poll(() => reloads(service, 'DATABASE_URL')).toBe(2);
-  expect(rejections(service)).toBe(4);
   await service.stop();
 });
 

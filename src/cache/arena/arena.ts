@@ -42,7 +42,7 @@ interface ArenaStats {
  * Storage of the local cache: one WebAssembly memory with the entries (layout: hotels/entry-layout.ts) and an index of their
  * keys, without a JavaScript object for each. A hotel is found by its id, its channel id and its registry id.
  *
- * A ref is valid from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory (`body`,
+ * A ref and its tag are valid from `find` until the next `put`, `putAbsent`, `drop` or `clear`. Views of the memory (`body`,
  * `output`) are valid until the next call. Both must not be kept across an await.
  */
 export class CacheArena {

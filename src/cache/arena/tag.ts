@@ -2,7 +2,10 @@ import type { View } from '../../hotels/entry.ts';
 import { FULL_TAG_AT, NARROW_TAG_AT } from '../../hotels/entry-layout.ts';
 import { RECORD_HEADER_BYTES } from './record.ts';
 
-/** Tag in the arena's memory, valid until the next call: a string would be made only to become bytes again. */
+/**
+ * Tag in the arena's memory, valid as long as its ref and until the next call of `tag`. A string would be made only to
+ * become bytes again.
+ */
 export class StoredTag {
   readonly words: Uint32Array<ArrayBuffer>;
   /** index of its first word */

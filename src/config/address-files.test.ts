@@ -1,0 +1,54 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { watchAddressFiles } from './address-files.ts';
+
+let folder: string;
+
+beforeEach(async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  folder = await mkdtemp(join(tmpdir(), 'hotel-api-address-files-'));
+});
+
+afterEach(async () => {
+  vi.useRealTimers();
+  await rm(folder, { recursive: true });
+});
+
+it('a file is reported while it differs from the address in use, as new after each change', async () => {
+  const [watched, other] = [join(folder, 'watched'), join(folder, 'other')];
+  const config = {
+    ...{ DATABASE_URL: 'used', DATABASE_DIRECT_URL: '', DATABASE_REPLICA_URLS: '', REDIS_URL: '' },
+    ...{ DATABASE_URL_FILE: watched, DATABASE_DIRECT_URL_FILE: '', DATABASE_REPLICA_URLS_FILE: '' },
+    REDIS_URL_FILE: other,
+  };
+  await writeFile(other, 'read last and never used');
+  let reported: boolean[] = [];
+  let read = () => {};
+  const stop = watchAddressFiles(config, (name, isNew) => {
+    if (name === 'DATABASE_URL') reported.push(isNew);
+    else read();
+  });
+  const afterReading = async (content: string) => {
+    await writeFile(watched, content);
+    reported = [];
+    const done = new Promise<void>((resolve) => {
+      read = resolve;
+    });
+    vi.advanceTimersByTime(1_000);
+    await done;
+    return reported;
+  };
+  expect(await afterReading('used\n')).toEqual([]);
+  expect(await afterReading('rejected\n')).toEqual([true]);
+  expect(await afterReading('rejected')).toEqual([false]);
+  expect(await afterReading('rejected, too')).toEqual([true]);
+  expect(await afterReading('')).toEqual([]);
+  expect(await afterReading('rejected, too')).toEqual([false]);
+  expect(await afterReading('used')).toEqual([]);
+  expect(await afterReading('rejected, too')).toEqual([true]);
+  config.DATABASE_URL = 'rejected, too';
+  expect(await afterReading('rejected, too')).toEqual([]);
+  stop();
+});
