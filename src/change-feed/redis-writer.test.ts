@@ -9,7 +9,7 @@ const A_HOTEL = { ...NOTHING, entries: [encodeAbsence('h1', 1)] };
 const A_KEY = { ...NOTHING, keys: [['00', { version: 1, record: null }] as [string, VersionedKey]] };
 
 /** Accepts every write; `marks` are the results of leaving a mark, one after the other. */
-function writerTo(marks: (boolean | undefined)[]): RedisWriter {
+function writerTo(marks: (boolean | undefined | Promise<never>)[]): RedisWriter {
   const redis = { mark: async () => marks.shift() };
   const stores = { redis, hotels: { fill: async () => [] }, keys: { fill: async () => [] } };
   return new RedisWriter(stores as never, 'd', 'term', 'the last marker');
@@ -28,6 +28,21 @@ it('while a node of a cluster is unavailable every change is suspect, even if th
     'it does not answer',
     'it does not answer',
     // it is available again
+    'it is not known what it missed',
+    undefined,
+  ]);
+});
+
+it('while a node hangs, the values are invalidated once, and then with each change', async () => {
+  const hanging = new Promise<never>(() => {});
+  const writer = writerTo([hanging, hanging, hanging, true, true]);
+  const suspicions: (string | undefined)[] = [];
+  for (const drained of [NOTHING, NOTHING, A_HOTEL, NOTHING, A_HOTEL])
+    suspicions.push((await writer.write(drained)).suspect);
+  expect(suspicions).toEqual([
+    'it takes too long',
+    undefined,
+    'it takes too long',
     'it is not known what it missed',
     undefined,
   ]);

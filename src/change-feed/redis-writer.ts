@@ -80,9 +80,11 @@ export class RedisWriter {
 
   /** Writes the drained changes, or only a marker. */
   async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
+    const mustInvalidate = this.#mustInvalidateWithout(drained);
     return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
       this.writeMarker = null;
-      return { suspect: 'it takes too long', lost: false, rejected: { hotels: NOTHING, keys: NOTHING } };
+      const suspect = mustInvalidate ? 'it takes too long' : undefined;
+      return { suspect, lost: false, rejected: { hotels: NOTHING, keys: NOTHING } };
     });
   }
 
@@ -100,7 +102,17 @@ export class RedisWriter {
     return hotels && rejectedKeys && { hotels, keys: rejectedKeys };
   }
 
-  async #write({ entries, keys, changes }: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
+  /**
+   * Returns whether the generation must end with these changes if Redis takes no marker, because a loss in Redis would go
+   * unnoticed. It ends once without changes, and then with each change: nothing is left under a generation that is
+   * older than the last change.
+   */
+  #mustInvalidateWithout({ entries, keys }: Pick<Drained, 'entries' | 'keys'>): boolean {
+    return this.writeMarker !== null || entries.length + keys.length > 0;
+  }
+
+  async #write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
+    const { entries, keys, changes } = drained;
     const count = ++this.#count;
     const left = `${this.#term}${COUNTED}${count}`;
     const [taken, keysTaken] = await Promise.all([
@@ -108,6 +120,7 @@ export class RedisWriter {
       keys.length > 0 ? this.#stores.keys.fill(keys) : NOTHING,
     ]);
     const expected = this.writeMarker;
+    const mustInvalidate = this.#mustInvalidateWithout(drained);
     const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
     const kept = await this.#stores.redis.mark(this.#markerKey, isKept, left);
     const complete = taken !== undefined && keysTaken !== undefined;
@@ -118,10 +131,8 @@ export class RedisWriter {
       return { suspect: 'it is not known what it missed', lost: true, rejected };
     if (kept === false) return { suspect: 'it has lost what was written', lost: true, rejected };
     if (!complete) return { suspect: 'it did not take a change', lost: false, rejected };
-    // without a marker a loss in Redis would go unnoticed, so the generation has to end with this change
-    // nothing is left under a generation that is older than the last change
-    const unavailable = kept === undefined && (expected !== null || entries.length + keys.length > 0);
-    return { suspect: unavailable ? 'it does not answer' : undefined, lost: false, rejected };
+    const isUnavailable = kept === undefined && mustInvalidate;
+    return { suspect: isUnavailable ? 'it does not answer' : undefined, lost: false, rejected };
   }
 
   async #writeHotels(entries: Entry[], changes: Changes): Promise<NewerVersionsByKey | undefined> {
