@@ -4,6 +4,7 @@ import { withDeadline } from '../lib/deadline.ts';
 import type { Events } from '../observability/events.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { completed } from '../postgres/connect.ts';
+import { retryAfterMs } from '../postgres/connector.ts';
 import type { ReceivedPosition } from './history.ts';
 import type { FeedMessage } from './messages.ts';
 import type { RedisStores } from './redis-writer.ts';
@@ -113,7 +114,11 @@ export class Invalidator {
 
   async #run(): Promise<void> {
     const { events, metrics } = this.#options;
-    let standby = false;
+    let reported = '';
+    const report = (state: 'active' | 'standby' | 'lost', reason = '') => {
+      if (reported !== state + reason) events.invalidator(state, reason || undefined);
+      reported = state + reason;
+    };
     while (!this.#stopped) {
       try {
         if (this.#leader.isOld) {
@@ -124,20 +129,18 @@ export class Invalidator {
         const row = await this.#tryLock(leader);
         leader.backendPid = row.pid;
         if (!row.active) {
-          if (!standby) events.invalidator('standby');
-          standby = true;
+          report('standby');
           await this.#pause(STANDBY_MS);
           continue;
         }
-        standby = false;
-        events.invalidator('active');
+        report('active');
         metrics.invalidatorActive(true);
         await this.#lead(leader);
         if (leader.backendPid === undefined) throw new Error('the connection that held the lock ended');
       } catch (error) {
-        if (!this.#stopped) events.invalidator('lost', (error as Error).message);
+        if (!this.#stopped) report('lost', (error as Error).message);
         metrics.invalidatorActive(false);
-        await this.#pause(200 + Math.random() * 200);
+        await this.#pause(retryAfterMs());
       }
     }
     metrics.invalidatorActive(false);

@@ -1,5 +1,6 @@
 import postgres, { type Sql } from 'postgres';
 import { postgresTlsOf } from '../config/postgres-tls.ts';
+import { Connector, retryAfterMs } from './connector.ts';
 
 /** Purposes of connections. All but `operate` assume the role that cannot write. */
 export type Purpose =
@@ -38,14 +39,16 @@ const SERVING_ROLE = 'hotel_api_serve';
 export function openDatabase(address: string, connections: number, purpose: Purpose): Sql {
   const { kind } = purpose;
   const { url, ssl } = postgresTlsOf(address);
+  // LISTEN has a permanent connection of its own
+  const connector = new Connector(kind === 'listen' ? connections + 1 : connections);
   const options = {
     ssl,
+    socket: (target: Parameters<Connector['open']>[0]) => connector.open(target),
     max: connections,
     max_pipeline: 1,
     max_lifetime: kind === 'serve' ? 1_800 : null,
-    // LISTEN has a permanent connection of its own
     idle_timeout: kind === 'listen' ? 2 : null,
-    backoff: () => 0.2 + Math.random() * 0.2,
+    backoff: () => retryAfterMs() / 1_000,
     connect_timeout: kind === 'operate' ? 30 : 2,
     onnotice: () => {},
     // postgres.js 3.4 would query the types on each connection, and a connection loss meanwhile ends the process with
@@ -56,7 +59,11 @@ export function openDatabase(address: string, connections: number, purpose: Purp
     connection: { application_name: `hotel-api ${kind}`, ...settingsFor(purpose) },
   };
   // max_pipeline is missing in the published types
-  return postgres(url, options as postgres.Options<Record<string, never>>) as unknown as Sql;
+  const sql = postgres(url, options as postgres.Options<Record<string, never>>) as unknown as Sql;
+  const { end } = sql;
+  return Object.assign(sql, {
+    end: (how?: { timeout?: number }) => end(how).finally(() => connector.close()),
+  });
 }
 
 function settingsFor(purpose: Purpose): Record<string, string> {

@@ -18,6 +18,7 @@ export const outagesOf = ({ server, proxy }: Pick<Fixture['redis'], 'server' | '
   slow: { begin: () => proxy.delay(200), end: () => proxy.heal() },
   blackHole: { begin: () => proxy.blackout(), end: () => proxy.heal() },
   halfOpen: { begin: () => proxy.halfOpen(), end: () => {} },
+  ending: { begin: () => proxy.endEach(), end: () => proxy.heal() },
   reset: { begin: () => proxy.reset(), end: () => {} },
 });
 

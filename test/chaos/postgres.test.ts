@@ -109,6 +109,12 @@ describe('cached hotels are served, and other requests rejected at once, while P
       5_000,
       'blackHole',
     ],
+    [
+      'is lost behind a proxy that accepts connections and ends them',
+      'PostgreSQL behind a proxy: every connection accepted and ended',
+      5_000,
+      'ending',
+    ],
   ] as const)('%s', ([, name, longMs, outage], context) => {
     const fault = { name, shortMs: 2_000, longMs, ...outagesOf(fixture.postgres)[outage] };
     return postgresIs(context, fault, outage === 'halfOpen' ? orLate(cachedServed) : cachedOrRejected);
@@ -188,6 +194,16 @@ describe('no request fails while PostgreSQL', () => {
       expectUnaffected,
     ).finally(() => owner.end());
   });
+});
+
+it('the invalidator logs a state and its reason once while both stay the same', () => {
+  const states = fixture.service
+    .logs()
+    .filter((line) => line.includes('"msg":"invalidator"'))
+    .map((line) => JSON.parse(line) as { state: string; reason?: string })
+    .map(({ state, reason }) => `${state}: ${reason}`);
+  expect(states.join()).toContain('lost: ');
+  expect(states.filter((state, i) => state === states[i - 1])).toEqual([]);
 });
 
 /** Opens a separate connection for a transaction that stays open. */

@@ -56,6 +56,13 @@ describe('no request fails while Redis', () => {
       5_000,
       'blackHole',
     ],
+    [
+      'is lost behind a proxy that accepts connections and ends them',
+      'Redis behind a proxy: every connection accepted and ended',
+      800,
+      5_000,
+      'ending',
+    ],
   ] as const)('%s', ([, name, shortMs, longMs, outage], context) =>
     redisIs(context, { name, shortMs, longMs, ...outagesOf(fixture.redis)[outage] }),
   );

@@ -17,7 +17,7 @@ interface Direction {
 const KEEPALIVE_MS = 25_000;
 
 /**
- * TCP proxy with faults of a network: delay, blackout, reset, rejection. During a blackout bytes are buffered, and
+ * TCP proxy with faults of a network: delay, blackout, reset, rejection, no server behind it. During a blackout bytes are buffered, and
  * delivered afterwards, as after TCP retransmissions.
  */
 export class FaultProxy {
@@ -30,6 +30,7 @@ export class FaultProxy {
   #isBlackout = false;
   #affectedPrefix = '';
   #isRejecting = false;
+  #isEnding = false;
   port = 0;
   /** address of the server, by way of this proxy */
   url = '';
@@ -60,6 +61,7 @@ export class FaultProxy {
   /** Ends all faults and delivers buffered bytes. */
   async heal(): Promise<void> {
     this.#isBlackout = false;
+    this.#isEnding = false;
     this.#delayMs = 0;
     this.#affectedPrefix = '';
     if (this.#isRejecting) await this.#listen();
@@ -108,6 +110,12 @@ export class FaultProxy {
     await closed;
   }
 
+  /** Ends every connection, and new ones without an answer, like a load balancer without a healthy server. */
+  endEach(): void {
+    this.#isEnding = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     if (this.#server.listening) await new Promise((resolve) => this.#server.close(resolve));
@@ -119,6 +127,13 @@ export class FaultProxy {
   }
 
   #accept(client: Socket): void {
+    if (this.#isEnding) {
+      client
+        .on('error', () => {})
+        .resume()
+        .end();
+      return;
+    }
     const server = connect({ ...this.#target, allowHalfOpen: true });
     // like a rejection by the server's own machine
     const rejected = () => client.resetAndDestroy();

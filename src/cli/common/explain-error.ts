@@ -31,6 +31,7 @@ const connectionAdvice: Record<string, string> = {
   ETIMEDOUT: REACH,
   ECONNRESET: LOST,
   CONNECT_TIMEOUT: REACH,
+  CONNECTION_ENDED: REACH,
   CONNECTION_CLOSED: LOST,
   CONNECTION_DESTROYED: LOST,
   '28P01': 'Check user and password in DATABASE_URL.',
