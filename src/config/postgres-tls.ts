@@ -5,6 +5,7 @@ import {
   checkServerIdentity,
   createSecureContext,
   type PeerCertificate,
+  type SecureContext,
   type SecureContextOptions,
 } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
@@ -44,41 +45,51 @@ interface PostgresTls {
 /**
  * Reads the TLS parameters of an address like libpq: `sslmode`, `sslrootcert`, `sslcert` and `sslkey`. `require` with a
  * root certificate verifies the authority. `channel_binding` is dropped, because postgres.js does not support it;
- * `verify-full` gives the same protection. Each call reads the files; if they are unusable now, it returns
- * what they last contained. Throws if they never were usable.
+ * `verify-full` gives the same protection. The files are read for each connection; while they are unusable, what they last
+ * contained is used. Throws if they never were usable.
  */
 export function postgresTlsOf(address: string): PostgresTls {
   const { mode, files, hosts, url } = parse(address);
   if (mode === undefined || mode === 'disable') return { url, ssl: false };
   if (mode === 'prefer') return { url, ssl: 'prefer' };
-  const ssl: ConnectionOptions = { rejectUnauthorized: verifies(address) };
-  Object.assign(ssl, contentsOf(files));
-  ssl.checkServerIdentity = mode === 'verify-full' ? identityCheck(hosts) : () => undefined;
+  contextOf(files);
+  const ssl: ConnectionOptions = {
+    rejectUnauthorized: verifies(address),
+    checkServerIdentity: mode === 'verify-full' ? identityCheck(hosts) : () => undefined,
+    // postgres.js copies the options for each connection
+    get secureContext() {
+      return contextOf(files);
+    },
+  };
   return { url, ssl };
 }
 
-/** Contents of the files of an address when they were last usable, by their names. */
-const usable = new Map<string, SecureContextOptions>();
+interface UsableFiles {
+  contents: SecureContextOptions;
+  context: SecureContext;
+}
 
-/** Reads the files of an address together: an old certificate does not fit a new key. */
-function contentsOf(files: Tls['files']): SecureContextOptions {
+/** Files of an address when they were last usable, by their names. */
+const usable = new Map<string, UsableFiles>();
+
+/** Reads the files of an address together: an old certificate does not fit a new key. Undefined: it names no file. */
+function contextOf(files: Tls['files']): SecureContext | undefined {
   const names = JSON.stringify(files);
   try {
-    const read: SecureContextOptions = {};
+    const contents: SecureContextOptions = {};
     for (const [name, path] of Object.entries(files) as [keyof typeof FILES, string][]) {
       if (path === SYSTEM) continue;
       const content = readFileSync(path);
       if (content.length === 0) throw new Error(`the file of ${name} is empty`);
-      read[FILES[name]] = content;
+      contents[FILES[name]] = content;
     }
-    // postgres.js would end the process with an unhandled rejection
-    if (Object.keys(read).length > 0 && !isDeepStrictEqual(read, usable.get(names)))
-      createSecureContext(read);
-    usable.set(names, read);
+    if (Object.keys(contents).length === 0) return undefined;
+    if (!isDeepStrictEqual(contents, usable.get(names)?.contents))
+      usable.set(names, { contents, context: createSecureContext(contents) });
   } catch (error) {
     if (!usable.has(names)) throw error;
   }
-  return usable.get(names)!;
+  return usable.get(names)!.context;
 }
 
 /** Returns why the TLS parameters are unusable; undefined if they are usable. */
@@ -92,7 +103,7 @@ export function faultOfPostgresTls(address: string): string | undefined {
   if ((files.sslcert === undefined) !== (files.sslkey === undefined))
     return 'sslcert and sslkey belong together';
   try {
-    contentsOf(files);
+    contextOf(files);
     return undefined;
   } catch (error) {
     const { path, code, message } = error as NodeJS.ErrnoException;

@@ -11,6 +11,9 @@ import { startService } from '../support/service.ts';
 
 await needs('openssl');
 
+/** Codes of a certificate of an unknown authority. */
+const UNTRUSTED = /^(UNABLE_TO_|SELF_SIGNED_|CERT_)/;
+
 let authority: Authority;
 let otherAuthority: Authority;
 /** of the service's login, without parameters; the server's certificate is for `localhost` only */
@@ -91,6 +94,19 @@ describe('a connection to PostgreSQL', () => {
     );
   });
 
+  it('uses new files without another pool', async () => {
+    const rotated = authority.file('rotated-ca.crt');
+    await copyFile(otherAuthority.certificate, rotated);
+    const address = `${url.replace('127.0.0.1', 'localhost')}?sslmode=verify-full&sslrootcert=${rotated}`;
+    const sql = openDatabase(address, 1, { kind: 'operate' });
+    await expect(sql`select 1 as one`).rejects.toMatchObject({
+      code: expect.stringMatching(UNTRUSTED),
+    });
+    await copyFile(authority.certificate, rotated);
+    expect(await sql`select 1 as one`).toEqual([{ one: 1 }]);
+    await sql.end();
+  });
+
   const root = () => `sslrootcert=${authority.certificate}`;
   const ofOtherAuthority = () => `sslrootcert=${otherAuthority.certificate}`;
   const own = () => `sslcert=${client.certificate}&sslkey=${client.key}`;
@@ -103,13 +119,13 @@ describe('a connection to PostgreSQL', () => {
   it('with require is encrypted without verification of the server, unless a root certificate is named', async () => {
     expect(await send('sslmode=require', { host: '127.0.0.1' })).toBe('encrypted');
     expect(await send(`sslmode=require&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await send(`sslmode=require&${ofOtherAuthority()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+    expect(await send(`sslmode=require&${ofOtherAuthority()}`)).toMatch(UNTRUSTED);
   });
 
   it('with verify-ca requires a certificate of the authority, for any host', async () => {
     expect(await send(`sslmode=verify-ca&${root()}`, { host: '127.0.0.1' })).toBe('encrypted');
-    expect(await send(`sslmode=verify-ca&${ofOtherAuthority()}`)).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
-    expect(await send('sslmode=verify-ca')).toMatch(/^(UNABLE_TO_|SELF_SIGNED_|CERT_)/);
+    expect(await send(`sslmode=verify-ca&${ofOtherAuthority()}`)).toMatch(UNTRUSTED);
+    expect(await send('sslmode=verify-ca')).toMatch(UNTRUSTED);
   });
 
   it('with verify-full requires a certificate for the host too, also for an IP address', async () => {
