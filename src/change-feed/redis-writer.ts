@@ -82,6 +82,8 @@ export class RedisWriter {
   async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
     const mustInvalidate = this.#mustInvalidateWithout(drained);
     return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
+      // its marker counts no more, should it be left later: what Redis lost until then is not known
+      this.#count++;
       this.writeMarker = null;
       const suspect = mustInvalidate ? 'it takes too long' : undefined;
       return { suspect, lost: false, rejected: { hotels: NOTHING, keys: NOTHING } };
