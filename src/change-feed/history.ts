@@ -42,15 +42,16 @@ export function drawGeneration(): string {
 /** Reads the position from the primary. */
 export async function readPosition(sql: Sql): Promise<HistoryPosition> {
   const [position] = completed(
-    await sql<HistoryPosition[]>`
-      select history, reason, generation, term, number::float8 as number, count::float8 as count, secret, fault
+    await sql<(Omit<HistoryPosition, 'secret'> & { secret: string })[]>`
+      select history, reason, generation, term, number::float8 as number, count::float8 as count,
+        encode(secret, 'hex') as secret, fault
       from hotel_api_position()`,
   );
   if (!position)
     throw new Error(
       'the position of the change feed is missing in hotel_api_feed_position or hotel_api_secrets',
     );
-  return position;
+  return { ...position, secret: Buffer.from(position.secret, 'hex') };
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { DeadlineExceeded, withDeadline } from '../lib/deadline.ts';
 import { Failure } from '../lib/failure.ts';
 import type { Events } from '../observability/events.ts';
-import { openDatabase } from '../postgres/connect.ts';
+import { openDatabase, SETTINGS } from '../postgres/connect.ts';
 import { requireSchema } from '../postgres/migrate.ts';
 
 /** Interval of attempts while PostgreSQL is unavailable or not migrated. */
@@ -54,7 +54,10 @@ async function requireDatabase(config: Config): Promise<HistoryPosition> {
   });
   const check = async () => {
     await requireSchema(sql);
-    if (pooled) await requireReadOnlyLogin(sql);
+    if (pooled) {
+      await requireReadOnlyLogin(sql);
+      await requireSettings(sql);
+    }
     const position = await readPosition(sql);
     // Redis holds values of another database under the name of this one
     return position.fault === null ? position : { ...position, generation: drawGeneration() };
@@ -85,4 +88,19 @@ async function requireReadOnlyLogin(sql: Sql): Promise<void> {
   throw new Failure(
     `The login ${row!.login} of DATABASE_URL may write. With DATABASE_DIRECT_URL set it must be a member of hotel_api_serve and of nothing else`,
   );
+}
+
+/** Throws a `Failure` if the login has other settings than the service needs, because a pooler rejects them at the start. */
+async function requireSettings(sql: Sql): Promise<void> {
+  const found = await sql<{ name: keyof typeof SETTINGS; setting: string; login: string }[]>`
+    select name, setting, current_user as login from pg_settings where name = any(${Object.keys(SETTINGS)})`;
+  for (const { name, setting, login } of found) {
+    const needed = SETTINGS[name];
+    const fits = name === 'extra_float_digits' ? Number(setting) >= 1 : setting.startsWith(needed);
+    if (!fits)
+      throw new Failure(
+        `The login ${login} of DATABASE_URL has ${name} = ${setting}, and through a pooler the service cannot change it. ` +
+          `Run: alter role ${login} set ${name} = '${needed}'`,
+      );
+  }
 }

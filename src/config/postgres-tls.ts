@@ -32,12 +32,16 @@ interface Tls {
   hosts: string[];
   /** the address without its TLS parameters */
   url: string;
+  /** '': not in the address */
+  database: string;
 }
 
 /** TLS of a connection. */
 interface PostgresTls {
   /** the address without its TLS parameters, which postgres.js would send to the server as settings */
   url: string;
+  /** name of the database, which postgres.js would not decode; '': not in the address */
+  database: string;
   /** option of postgres.js */
   ssl: ConnectionOptions | 'prefer' | false;
 }
@@ -49,9 +53,9 @@ interface PostgresTls {
  * contained is used. Throws if they never were usable.
  */
 export function postgresTlsOf(address: string): PostgresTls {
-  const { mode, files, hosts, url } = parse(address);
-  if (mode === undefined || mode === 'disable') return { url, ssl: false };
-  if (mode === 'prefer') return { url, ssl: 'prefer' };
+  const { mode, files, hosts, url, database } = parse(address);
+  if (mode === undefined || mode === 'disable') return { url, database, ssl: false };
+  if (mode === 'prefer') return { url, database, ssl: 'prefer' };
   contextOf(files);
   const ssl: ConnectionOptions = {
     rejectUnauthorized: verifies(address),
@@ -61,7 +65,7 @@ export function postgresTlsOf(address: string): PostgresTls {
       return contextOf(files);
     },
   };
-  return { url, ssl };
+  return { url, database, ssl };
 }
 
 interface UsableFiles {
@@ -144,13 +148,21 @@ function parse(address: string): Tls {
   const mode = parameters.get('sslmode') ?? (files.sslrootcert === SYSTEM ? 'verify-full' : undefined);
   parameters.delete('sslmode');
   parameters.delete('channel_binding');
-  const authority = base.slice(base.indexOf('://') + 3).split('/')[0]!;
+  const [authority = '', ...path] = base.slice(base.indexOf('://') + 3).split('/');
   const hosts = authority
     .slice(authority.lastIndexOf('@') + 1)
     .split(',')
     .map((host) => host.replace(/:\d*$/, '').replace(/^\[|\]$/g, ''));
   const rest = parameters.size > 0 ? `?${parameters}` : '';
-  return { mode, files, hosts, url: base + rest };
+  return { mode, files, hosts, url: base + rest, database: decoded(path.join('/')) };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Checks a certificate against an IP address: postgres.js passes no host then, and Node would check for `localhost`. */

@@ -45,7 +45,7 @@ export class Events {
     restartInMs: number;
   }) => this.#log.error(fields, 'worker exited');
   readonly invalidator = (state: 'active' | 'standby' | 'lost', reason?: string) =>
-    this.#log.info({ state, reason }, 'invalidator');
+    this.#log[state === 'lost' ? 'warn' : 'info']({ state, reason }, 'invalidator');
   /**
    * Logs the state of the feed. After a reconnect: `resumed` if no message was missed, `reconnected` if one may have
    * been.

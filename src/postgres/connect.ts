@@ -28,6 +28,15 @@ export const ARRAYS = {
  */
 const KEEPALIVE = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp_keepalives_count: '3' };
 
+/** Settings that queries and their results depend on. A database or a role may have others. */
+export const SETTINGS = {
+  DateStyle: 'ISO',
+  bytea_output: 'hex',
+  extra_float_digits: '1',
+  standard_conforming_strings: 'on',
+  default_transaction_isolation: 'read committed',
+};
+
 /** The role of 004-serving-role.sql. */
 const SERVING_ROLE = 'hotel_api_serve';
 
@@ -38,11 +47,12 @@ const SERVING_ROLE = 'hotel_api_serve';
  */
 export function openDatabase(address: string, connections: number, purpose: Purpose): Sql {
   const { kind } = purpose;
-  const { url, ssl } = postgresTlsOf(address);
+  const { url, database, ssl } = postgresTlsOf(address);
   // LISTEN has a permanent connection of its own
   const connector = new Connector(kind === 'listen' ? connections + 1 : connections);
   const options = {
     ssl,
+    ...(database !== '' && { database }),
     socket: (target: Parameters<Connector['open']>[0]) => connector.open(target),
     max: connections,
     max_pipeline: 1,
@@ -71,6 +81,7 @@ function settingsFor(purpose: Purpose): Record<string, string> {
     case 'serve':
       if (purpose.pooled) return {};
       return {
+        ...SETTINGS,
         role: SERVING_ROLE,
         default_transaction_read_only: 'on',
         statement_timeout: String(purpose.statementTimeoutMs),
@@ -79,7 +90,9 @@ function settingsFor(purpose: Purpose): Record<string, string> {
     case 'invalidate':
       // a frozen or disconnected process must not keep the lock: it sends every 500 ms or its session ends
       return {
+        ...SETTINGS,
         role: SERVING_ROLE,
+        default_transaction_read_only: 'off',
         idle_session_timeout: '1200',
         idle_in_transaction_session_timeout: '1200',
         tcp_user_timeout: '1200',
@@ -89,13 +102,15 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         lock_timeout: '300',
       };
     case 'listen':
-      return { role: SERVING_ROLE, ...KEEPALIVE };
+      return { ...SETTINGS, role: SERVING_ROLE, ...KEEPALIVE };
     case 'operate':
-      return {};
+      return { ...SETTINGS, default_transaction_read_only: 'off', statement_timeout: '0' };
   }
 }
 
-function writeArray(items: readonly (string | null)[]): string {
+function writeArray(items: readonly (string | null)[] | string): string {
+  // postgres.js writes a parameter again if it repeats a query because a table has changed
+  if (typeof items === 'string') return items;
   const texts = items.map((item) => (item === null ? 'NULL' : `"${item.replace(/["\\]/g, '\\$&')}"`));
   return `{${texts.join(',')}}`;
 }

@@ -76,17 +76,21 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
     await requireServer(sql);
     applied = await appliedTo(sql);
   } catch (error) {
-    if (/permission denied to set role/.test((error as Error).message)) {
+    const { code, message } = error as { code?: string; message: string };
+    // the server may translate the rest of the message
+    const isAboutRole = message.includes('hotel_api_serve');
+    if (code === '42501' && isAboutRole) {
       throw new Failure(
         'The login of DATABASE_URL may not assume the role hotel_api_serve. ' +
           'Run, as a login that may grant the role: grant hotel_api_serve to LOGIN',
       );
     }
     // the service connects as a role that the migrations create
-    if (!/role "hotel_api_serve" does not exist/.test((error as Error).message)) throw error;
+    if (!isAboutRole) throw error;
     applied = [];
   }
   const version = lastOf(applied);
+  if (version === 0) await requireSearchPath(sql);
   if (version < expected) {
     throw new Failure(
       `The database's schema is at version ${version}, this release needs ${expected}. Run: hotel-api migrate`,
@@ -98,6 +102,21 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
   const newer = applied.filter((row) => row.version > expected);
   const breaking = newer.find((migration) => !worksWith(expected, migration));
   if (breaking) throw newerThanCode(version, expected, breaking.name);
+}
+
+/** Throws a `Failure` if the tables are in a schema that the search path of the service lacks. */
+async function requireSearchPath(sql: Sql): Promise<void> {
+  const [found] = await sql<{ schema: string; login: string }[]>`
+    select quote_ident(nspname) as schema, quote_ident(session_user) as login
+    from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+    where relname = 'hotel_api_changes' and relkind = 'r' and to_regclass('hotel_api_changes') is null`.catch(
+    () => [],
+  );
+  if (!found) return;
+  throw new Failure(
+    `The tables are in the schema ${found.schema}, which is not in the search_path of the service. ` +
+      `Run: alter role ${found.login} set search_path = ${found.schema}`,
+  );
 }
 
 /**
@@ -163,11 +182,18 @@ async function readMigrations(directory: string): Promise<Migration[]> {
 }
 
 async function requireServer(sql: Sql): Promise<void> {
-  const [row] =
-    await sql`select current_setting('server_version_num')::int as number, current_setting('server_version') as name`;
+  const [row] = await sql`
+    select current_setting('server_version_num')::int as number, current_setting('server_version') as name,
+      current_setting('server_encoding') as encoding, current_database() as database`;
   if (row!.number < MINIMUM_SERVER) {
     throw new Failure(
       `The server is PostgreSQL ${row!.name}; hotel-api needs PostgreSQL 15 or newer. Upgrade it.`,
+    );
+  }
+  if (row!.encoding !== 'UTF8') {
+    throw new Failure(
+      `The database ${row!.database} has the encoding ${row!.encoding}; hotel-api needs UTF8. ` +
+        `Create another one: create database NAME template template0 encoding 'UTF8'`,
     );
   }
 }

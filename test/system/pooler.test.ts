@@ -98,17 +98,28 @@ describe('behind PgBouncer in transaction mode', () => {
   });
 });
 
-describe('a login that may write', () => {
-  it('is rejected behind a pooler, where the service cannot drop its rights', async () => {
-    const owner = await startPgBouncer(database.ownerUrl, POOL_SIZE);
+describe('behind a pooler is rejected', () => {
+  const expectRejection = async (address: string, reason: RegExp) => {
+    const { url } = await startPgBouncer(address, POOL_SIZE);
     const other = await startService({
       database,
       redis: false,
       awaitReady: false,
-      env: { DATABASE_URL: owner.url, DATABASE_DIRECT_URL: database.url },
+      env: { DATABASE_URL: url, DATABASE_DIRECT_URL: database.url },
     });
-    await expect.poll(() => other.logs().join('\n')).toMatch(/may write/);
+    await expect.poll(() => other.logs().join('\n')).toMatch(reason);
     expect((await other.admin('/readyz')).status).toBe(503);
     await other.stop();
+  };
+
+  it('a login that may write, because the service cannot drop its rights', () =>
+    expectRejection(database.ownerUrl, /may write/));
+
+  it('a setting that changes results, because the service cannot change it', async () => {
+    await database.sql.unsafe(`alter database ${database.name} set bytea_output = 'escape'`);
+    await expectRejection(
+      database.url,
+      /has bytea_output = escape, .* Run: alter role service set bytea_output = 'hex'/,
+    );
   });
 });
