@@ -133,13 +133,17 @@ export class Invalidator {
           await this.#pause(STANDBY_MS);
           continue;
         }
+        const { redis, lastMarker, lastReceived } = this.#options;
+        this.#term = await Term.begin(leader.sql, redis, lastMarker(), lastReceived(), metrics, events);
         report('active');
         metrics.invalidatorActive(true);
-        await this.#lead(leader);
+        await this.#lead(leader, this.#term);
         if (leader.backendPid === undefined) throw new Error('the connection that held the lock ended');
       } catch (error) {
         if (!this.#stopped) report('lost', (error as Error).message);
         metrics.invalidatorActive(false);
+        // its session may be the reason, and has the lock that another instance waits for
+        this.#end(this.#leader);
         await this.#pause(retryAfterMs());
       }
     }
@@ -177,10 +181,7 @@ export class Invalidator {
     }
   }
 
-  async #lead(leader: LeaderConnection): Promise<void> {
-    const { redis, lastMarker, lastReceived, metrics, events } = this.#options;
-    const term = await Term.begin(leader.sql, redis, lastMarker(), lastReceived(), metrics, events);
-    this.#term = term;
+  async #lead(leader: LeaderConnection, term: Term): Promise<void> {
     while (!this.#stopped && leader.backendPid !== undefined) {
       const heartbeat = this.#poll;
       this.#poll = false;

@@ -148,6 +148,9 @@ function parse(address: string): Tls {
   const mode = parameters.get('sslmode') ?? (files.sslrootcert === SYSTEM ? 'verify-full' : undefined);
   parameters.delete('sslmode');
   parameters.delete('channel_binding');
+  // the connections of workers are read only, and postgres.js would find no other
+  if (parameters.get('target_session_attrs') === 'read-write')
+    parameters.set('target_session_attrs', 'primary');
   const [authority = '', ...path] = base.slice(base.indexOf('://') + 3).split('/');
   const hosts = authority
     .slice(authority.lastIndexOf('@') + 1)

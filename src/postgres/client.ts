@@ -21,6 +21,11 @@ const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUN
 const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
 /** Consecutive failures that open the circuit breaker. */
 const FAILURES_TO_OPEN = 3;
+/**
+ * SQLSTATE classes of rights, tables or disks that are not as the service needs them, and of conflicts. The queries are
+ * fixed, so no client can cause them. They do not open the circuit breaker, because other queries may succeed.
+ */
+const UNUSABLE = /^(3F|40|42|58|XX)/;
 /** statement_timeout and lock_timeout: the server is available, the query was too slow */
 const TOO_SLOW = /^(57014|55P03)$/;
 
@@ -316,16 +321,26 @@ export class Postgres {
       this.#noteReply();
       return result;
     } catch (error) {
-      const code = String((error as { code?: string }).code ?? '');
+      const {
+        code = '',
+        severity,
+        syscall,
+      } = error as { code?: string; severity?: string; syscall?: string };
       const late = error instanceof DeadlineExceeded;
       const isSilent = late && !error.stalled && this.#repliedAtMs < startedAtMs;
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
-      if (isSilent || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
+      // every failed login is fatal, and every error of a socket has a system call
+      const isLost = severity === 'FATAL' || syscall !== undefined;
+      if (isSilent || isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
         const rejection = late ? 'postgres_timeout' : 'postgres_unavailable';
         throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, rejection });
       }
       if (late || TOO_SLOW.test(code))
         throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { rejection: 'postgres_timeout' });
+      if (UNUSABLE.test(code))
+        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
+          rejection: 'postgres_unavailable',
+        });
       throw error;
     } finally {
       this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);

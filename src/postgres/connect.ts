@@ -26,7 +26,13 @@ export const ARRAYS = {
  * TCP keepalive of the server: it drops a client that disappeared after 25 s. By the system's defaults it would keep
  * the connection for two hours, and a restarted service would need twice as many.
  */
-const KEEPALIVE = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp_keepalives_count: '3' };
+const KEEPALIVE = {
+  tcp_keepalives_idle: '10',
+  tcp_keepalives_interval: '5',
+  tcp_keepalives_count: '3',
+  // a pause between changes or requests ends no connection
+  idle_session_timeout: '0',
+};
 
 /** Settings that queries and their results depend on. A database or a role may have others. */
 export const SETTINGS = {

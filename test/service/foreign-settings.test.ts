@@ -31,6 +31,8 @@ beforeAll(async () => {
     await database.sql.unsafe(`alter database ${database.name} set ${name} = '${value}'`);
   service = await startService({
     database,
+    // the common way to find the primary among several hosts
+    env: { DATABASE_URL: `${database.url}?target_session_attrs=read-write` },
     hotels: [{ id: 'h', channel_id: 'c', latitude: LATITUDE, longitude: 1 }],
   });
 });
