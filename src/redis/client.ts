@@ -28,6 +28,10 @@ import { ViewConnector } from './view-connector.ts';
 
 /** Maximum number of keys per script call, because scripts block the server. */
 const KEYS_PER_SCRIPT = 100;
+/** Error of a write to a server that has become a replica. Scripts of Redis 6 put it behind other words. */
+const READ_ONLY = /READONLY/;
+/** Shortest time between two replacements of the connections to such a server. */
+const RECONNECT_EVERY_MS = 1_000;
 /** Maximum number of concurrent calls of one script; more would make each wait beyond its deadline. */
 const SCRIPTS_AT_ONCE = 4;
 
@@ -45,6 +49,7 @@ export class Redis implements RedisStore {
   readonly #call: BreakerCall;
   readonly #ownMarkers = new OwnMarkers();
   readonly #clients: Client[];
+  #reconnectedAtMs = -Infinity;
 
   /** Connects to `url`; `onBreaker` is called when the breaker opens and closes. */
   constructor(
@@ -190,6 +195,19 @@ export class Redis implements RedisStore {
   }
 
   #guard<T>(command: () => Promise<T>): Promise<T | undefined> {
-    return this.#call.call(this.#breaker, command);
+    return this.#call.call(this.#breaker, () =>
+      command().catch((error: Error) => {
+        if (READ_ONLY.test(error.message)) this.#reconnect();
+        throw error;
+      }),
+    );
+  }
+
+  /** Opens new connections: after a planned failover the name of the server leads to the new master. */
+  #reconnect(): void {
+    const nowMs = performance.now();
+    if (nowMs - this.#reconnectedAtMs < RECONNECT_EVERY_MS) return;
+    this.#reconnectedAtMs = nowMs;
+    for (const client of this.#clients) client.disconnect(true);
   }
 }

@@ -5,6 +5,7 @@ import { FreshnessWatch } from '../support/freshness-watch.ts';
 import { needs } from '../support/needs.ts';
 import { ownRedis, redisAt } from '../support/own-server.ts';
 import { FaultProxy } from '../support/proxy.ts';
+import { REDIS_HITS } from '../support/redis-hits.ts';
 import { type Service, startBeside, startService } from '../support/service.ts';
 
 await needs('redis-server');
@@ -13,6 +14,7 @@ let redis: FreshRedis;
 let proxy: FaultProxy;
 /** one has a local cache, the other uses Redis for every request */
 let service: Service;
+let uncached: Service;
 let allWorkers: AllWorkers;
 let freshness: FreshnessWatch;
 let n = 0;
@@ -23,7 +25,8 @@ beforeAll(async () => {
   redis = { ...redisAt(url), url: proxy.url };
   const hotels = Array.from({ length: 40 }, (_, i) => ({ id: `h${i}`, channel_id: `C${i}` }));
   service = await startService({ workers: 2, redisDatabase: redis, hotels });
-  const instances = [service, await startBeside(service, { workers: 2, env: { L1_MAX_BYTES: '0' } })];
+  uncached = await startBeside(service, { workers: 2, env: { L1_MAX_BYTES: '0' } });
+  const instances = [service, uncached];
   allWorkers = await AllWorkers.of(...instances);
   freshness = new FreshnessWatch(...instances);
 });
@@ -48,6 +51,20 @@ async function stays(name: string, forMs: number): Promise<void> {
   for (let i = 0; performance.now() < untilMs; i = (i + 1) % 40) {
     for (const response of await allWorkers.get(`/hotels/h${i}`)) expect(response.json().name).toBe(name);
   }
+}
+
+/** Makes a server, a replica of the present master, the master to which new connections lead. */
+async function failOver(): Promise<void> {
+  const { url } = await ownRedis();
+  const { client } = redisAt(url);
+  const port = Number(new URL(url).port);
+  const [host, masterPort] = [redis.client.options.host!, redis.client.options.port!];
+  await client.replicaof(host, masterPort);
+  await expect.poll(() => client.info('replication')).toContain('master_link_status:up');
+  proxy.leadTo(port);
+  await redis.client.call('FAILOVER');
+  await expect.poll(() => client.role()).toEqual(expect.arrayContaining(['master']));
+  redis = { ...redis, client };
 }
 
 async function snapshot(): Promise<Map<string, Buffer>> {
@@ -155,3 +172,18 @@ async function untilHeldWrite(): Promise<void> {
     if (clients.some((client) => / flags=\w*b/.test(client) && / cmd=eval/.test(client))) return;
   }
 }
+
+it('after a planned failover whose name leads to the new master, that one is used', async () => {
+  await seen(await change());
+  await failOver();
+  await seen(await change());
+  const ids = Array.from({ length: 40 }, (_, i) => `C${i}`);
+  const hits = () => uncached.metric('hotel_api_cache_lookups_total', REDIS_HITS);
+  const hitsOfBatch = async () => {
+    const before = await hits();
+    expect((await uncached.post('/hotels/channel/batch', { channel_ids: ids })).status).toBe(200);
+    return (await hits()) - before;
+  };
+  await expect.poll(hitsOfBatch).toBeGreaterThanOrEqual(ids.length);
+  await seen(await change());
+});

@@ -54,8 +54,13 @@ export class FaultProxy {
 
   /** Sends new connections to another server, as after a change of address; resets the present ones. */
   moveTo(port: number): void {
-    this.#target = { ...this.#target, port };
+    this.leadTo(port);
     this.reset();
+  }
+
+  /** Sends new connections to another server; the present ones remain. */
+  leadTo(port: number): void {
+    this.#target = { ...this.#target, port };
   }
 
   /** Ends all faults and delivers buffered bytes. */
