@@ -19,6 +19,8 @@ import { isRejection, Transactions } from './transactions.ts';
 export const FEED_CHANNEL = 'hotel_api_feed';
 /** Interval of messages without changes. */
 const HEARTBEAT_MS = 500;
+/** Least time between two log lines with one reason: while Redis is unavailable, each change begins a generation. */
+const SAME_REASON_MS = 10_000;
 
 /** SQLSTATE of a lock that was not acquired within `lock_timeout`. */
 const LOCK_NOT_AVAILABLE = '55P03';
@@ -54,6 +56,7 @@ export class Term {
   #announcedGeneration = '';
   readonly #numbering: Numbering;
   #sentAtMs = -Infinity;
+  #reported = { reason: '', atMs: -Infinity };
 
   /**
    * Begins a term on the only connection of `sql`. `lastMarker`: the last announced write marker. `received`: the
@@ -266,7 +269,7 @@ export class Term {
       this.#writer?.useGeneration(this.#generation);
       if (this.#writer) {
         this.#metrics.redisGenerations.inc();
-        this.#events.newGeneration(this.#generation, suspect ?? 'a table was truncated');
+        this.#report(suspect ?? 'a table was truncated');
       }
     }
     const frame = {
@@ -292,6 +295,14 @@ export class Term {
     await this.#transactions.commit(
       `select hotel_api_announce(${place.join()}); select pg_notify('${FEED_CHANNEL}', payload) from (values ${values.join(',')}) as messages (payload);`,
     );
+  }
+
+  /** Logs why a generation begins. */
+  #report(reason: string): void {
+    const atMs = performance.now();
+    if (reason === this.#reported.reason && atMs - this.#reported.atMs < SAME_REASON_MS) return;
+    this.#reported = { reason, atMs };
+    this.#events.newGeneration(this.#generation, reason);
   }
 }
 
