@@ -10,18 +10,21 @@ interface Target {
   path: string | false;
 }
 
+/** Number of the host with which a new pool begins, by hosts: one that did not answer is left by all of them. */
+const firstHosts = new Map<string, number>();
+
 /**
  * Opens the connections of a pool, as its option `socket`. A peer that accepts a connection and ends it without an answer,
  * like a proxy without a server behind it, fails the query that needed it: postgres.js 3.4 would try again without a pause
  * and never fail the query. It also does so for several hosts, or after an answer. Therefore a pool opens at most as many
- * connections to each host in 200 to 400 ms as it may hold.
+ * connections in 200 to 400 ms as it may hold, times the number of its hosts.
  */
 export class Connector {
   readonly #connections: number;
   /** times of the last connections, some of them in the future */
   readonly #openedAtMs: number[] = [];
   /** number of the host that is used; the next one after the end of a connection to it */
-  #host = 0;
+  #host: number | undefined;
   readonly #closing = new AbortController();
 
   /** `connections`: maximum of the pool, for each host. */
@@ -32,9 +35,13 @@ export class Connector {
   /** Returns a socket that connects. Throws if the pool has ended. */
   async open({ host, port, path }: Target): Promise<Socket> {
     await this.#turn(this.#connections * host.length);
+    const name = JSON.stringify([host, port]);
+    this.#host ??= firstHosts.get(name) ?? 0;
     const at = this.#host;
+    const next = (at + 1) % host.length;
     const socket = new WatchedSocket(() => {
-      if (this.#host === at) this.#host = (at + 1) % host.length;
+      if (this.#host === at) this.#host = next;
+      if (socket.bytesRead === 0 && (firstHosts.get(name) ?? 0) === at) firstHosts.set(name, next);
     });
     if (path) socket.connect(path);
     else socket.connect(port[at]!, host[at]!);
