@@ -30,8 +30,8 @@ import { ViewConnector } from './view-connector.ts';
 const KEYS_PER_SCRIPT = 100;
 /** Error of a write to a server that has become a replica. Scripts of Redis 6 put it behind other words. */
 const READ_ONLY = /READONLY/;
-/** Shortest time between two replacements of the connections to such a server. */
-const RECONNECT_EVERY_MS = 1_000;
+/** Minimum interval of new connections then: each interrupts the reads, and the name may lead to the replica for long. */
+const RECONNECT_EVERY_MS = 10_000;
 /** Maximum number of concurrent calls of one script; more would make each wait beyond its deadline. */
 const SCRIPTS_AT_ONCE = 4;
 
