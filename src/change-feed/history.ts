@@ -170,9 +170,9 @@ export class HistoryWatch {
 
   #follow(position: HistoryPosition): void {
     const { secret, onHistory, metrics, events } = this.#options;
+    secret.use(position.secret);
     this.#progress = progressOf(position);
     this.#isBack = false;
-    secret.use(position.secret);
     metrics.historyChanges.inc();
     events.historyChanged(position.history, position.reason);
     onHistory(position);

@@ -142,7 +142,8 @@ export class Invalidator {
       } catch (error) {
         if (!this.#stopped) report('lost', (error as Error).message);
         metrics.invalidatorActive(false);
-        // its session may be the reason, and has the lock that another instance waits for
+        // its session may be the reason, and has the lock that another instance waits for. Besides, postgres.js 3.4 never
+        // rejects a query whose connections end before they are ready
         this.#end(this.#leader);
         await this.#pause(retryAfterMs());
       }
@@ -168,17 +169,11 @@ export class Invalidator {
     leader.sql.end({ timeout: 0 }).catch(() => {});
   }
 
-  async #tryLock(leader: LeaderConnection): Promise<{ active: boolean; pid: number }> {
-    try {
-      const trying = leader.sql<{ active: boolean; pid: number }[]>`
-        select pg_try_advisory_lock(${INVALIDATOR_LOCK}) as active, pg_backend_pid() as pid`;
-      const [row] = await withDeadline(trying, LOCK_MS);
-      return row!;
-    } catch (error) {
-      // postgres.js 3.4 also never rejects a query whose connections end before they are ready
-      this.#end(leader);
-      throw error;
-    }
+  async #tryLock({ sql }: LeaderConnection): Promise<{ active: boolean; pid: number }> {
+    const trying = sql<{ active: boolean; pid: number }[]>`
+      select pg_try_advisory_lock(${INVALIDATOR_LOCK}) as active, pg_backend_pid() as pid`;
+    const [row] = await withDeadline(trying, LOCK_MS);
+    return row!;
   }
 
   async #lead(leader: LeaderConnection, term: Term): Promise<void> {

@@ -80,9 +80,11 @@ export class RedisWriter {
 
   /** Writes the drained changes, or only a marker. */
   async write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
-    const mustInvalidate = this.#mustInvalidateWithout(drained);
-    return withDeadline(this.#write(drained), WRITE_MS).catch(() => {
-      // its marker counts no more, should it be left later: what Redis lost until then is not known
+    // without a marker a loss in Redis would go unnoticed: the generation ends once, and then with each change, so nothing is
+    // left under a generation that is older than the last change
+    const mustInvalidate = this.writeMarker !== null || drained.entries.length + drained.keys.length > 0;
+    return withDeadline(this.#write(drained, mustInvalidate), WRITE_MS).catch(() => {
+      // a marker that is left after this does not count, because it is not known what Redis lost until then
       this.#count++;
       this.writeMarker = null;
       const suspect = mustInvalidate ? 'it takes too long' : undefined;
@@ -104,17 +106,11 @@ export class RedisWriter {
     return hotels && rejectedKeys && { hotels, keys: rejectedKeys };
   }
 
-  /**
-   * Returns whether the generation must end with these changes if Redis takes no marker, because a loss in Redis would go
-   * unnoticed. It ends once without changes, and then with each change: nothing is left under a generation that is
-   * older than the last change.
-   */
-  #mustInvalidateWithout({ entries, keys }: Pick<Drained, 'entries' | 'keys'>): boolean {
-    return this.writeMarker !== null || entries.length + keys.length > 0;
-  }
-
-  async #write(drained: Pick<Drained, 'entries' | 'keys' | 'changes'>): Promise<Written> {
-    const { entries, keys, changes } = drained;
+  /** `mustInvalidate`: the generation ends if Redis takes no marker. */
+  async #write(
+    { entries, keys, changes }: Pick<Drained, 'entries' | 'keys' | 'changes'>,
+    mustInvalidate: boolean,
+  ): Promise<Written> {
     const count = ++this.#count;
     const left = `${this.#term}${COUNTED}${count}`;
     const [taken, keysTaken] = await Promise.all([
@@ -122,7 +118,6 @@ export class RedisWriter {
       keys.length > 0 ? this.#stores.keys.fill(keys) : NOTHING,
     ]);
     const expected = this.writeMarker;
-    const mustInvalidate = this.#mustInvalidateWithout(drained);
     const isKept = (found: string) => expected !== null && isNoOlder(found, expected);
     const kept = await this.#stores.redis.mark(this.#markerKey, isKept, left);
     const complete = taken !== undefined && keysTaken !== undefined;

@@ -19,7 +19,7 @@ import { isRejection, Transactions } from './transactions.ts';
 export const FEED_CHANNEL = 'hotel_api_feed';
 /** Interval of messages without changes. */
 const HEARTBEAT_MS = 500;
-/** Least time between two log lines with one reason: while Redis is unavailable, each change begins a generation. */
+/** Minimum interval of log lines with the same reason: while Redis is unavailable, each change begins a generation. */
 const SAME_REASON_MS = 10_000;
 
 /** SQLSTATE of a lock that was not acquired within `lock_timeout`. */

@@ -28,6 +28,10 @@ describe('a code', () => {
 });
 
 describe('a secret', () => {
+  it.each([0, 31, 33])('of %i bytes is rejected', (length) => {
+    expect(() => withKey(randomBytes(length))).toThrow(`the secret has ${length} bytes, not 32`);
+  });
+
   it('reports whether the new secret differs from the one before', () => {
     const secret = new MacSecret();
     expect([KEY, Buffer.from(KEY), randomBytes(32)].map((key) => secret.use(key))).toEqual([

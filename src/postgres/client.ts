@@ -331,17 +331,14 @@ export class Postgres {
       if (isSilent && sql === this.#sql && this.#timeouts++ % PROBES_PER_RECONNECT === 0) this.reconnect();
       // every failed login is fatal, and every error of a socket has a system call
       const isLost = severity === 'FATAL' || syscall !== undefined;
-      if (isSilent || isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code))) {
-        const rejection = late ? 'postgres_timeout' : 'postgres_unavailable';
-        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { cause: error, rejection });
-      }
-      if (late || TOO_SLOW.test(code))
-        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, { rejection: 'postgres_timeout' });
-      if (UNUSABLE.test(code))
-        throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
-          rejection: 'postgres_unavailable',
-        });
-      throw error;
+      const isOutage =
+        isSilent || isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
+      const isLate = late || TOO_SLOW.test(code);
+      if (!isOutage && !isLate && !UNUSABLE.test(code)) throw error;
+      throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
+        ...(isOutage && { cause: error }),
+        rejection: isLate ? 'postgres_timeout' : 'postgres_unavailable',
+      });
     } finally {
       this.#onCall((performance.now() - startedAtMs) / 1000, succeeded);
     }

@@ -26,13 +26,7 @@ export const ARRAYS = {
  * TCP keepalive of the server: it drops a client that disappeared after 25 s. By the system's defaults it would keep
  * the connection for two hours, and a restarted service would need twice as many.
  */
-const KEEPALIVE = {
-  tcp_keepalives_idle: '10',
-  tcp_keepalives_interval: '5',
-  tcp_keepalives_count: '3',
-  // a pause between changes or requests ends no connection
-  idle_session_timeout: '0',
-};
+const KEEPALIVE = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp_keepalives_count: '3' };
 
 /** Settings that queries and their results depend on. A database or a role may have others. */
 export const SETTINGS = {
@@ -91,6 +85,8 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         role: SERVING_ROLE,
         default_transaction_read_only: 'on',
         statement_timeout: String(purpose.statementTimeoutMs),
+        // a pause between requests ends no connection
+        idle_session_timeout: '0',
         ...KEEPALIVE,
       };
     case 'invalidate':
@@ -108,9 +104,16 @@ function settingsFor(purpose: Purpose): Record<string, string> {
         lock_timeout: '300',
       };
     case 'listen':
-      return { ...SETTINGS, role: SERVING_ROLE, ...KEEPALIVE };
+      return { ...SETTINGS, role: SERVING_ROLE, idle_session_timeout: '0', ...KEEPALIVE };
     case 'operate':
-      return { ...SETTINGS, default_transaction_read_only: 'off', statement_timeout: '0' };
+      return {
+        ...SETTINGS,
+        default_transaction_read_only: 'off',
+        // commands take long, and wait for each other
+        statement_timeout: '0',
+        lock_timeout: '0',
+        idle_session_timeout: '0',
+      };
   }
 }
 

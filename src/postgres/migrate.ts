@@ -86,7 +86,7 @@ export async function requireSchema(sql: Sql, directory = SQL_DIRECTORY): Promis
       );
     }
     // the service connects as a role that the migrations create
-    if (!isAboutRole) throw error;
+    if (code !== '22023' || !isAboutRole) throw error;
     applied = [];
   }
   const version = lastOf(applied);

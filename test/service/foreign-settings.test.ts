@@ -53,7 +53,9 @@ describe('a database with settings for other programs', () => {
       await expect.poll(async () => (await service.get('/hotels/h')).json().name).toBe(name);
     }
     await expect.poll(() => service.sql`select from hotel_api_changes`).toHaveLength(0);
-    expect(service.logs().filter((line) => line.includes('"state":"lost"'))).toEqual([]);
+    expect(service.logs().join('\n')).not.toMatch(
+      /replica identity|could not serialize|read-only transaction/,
+    );
     await service.sql`drop publication everything`;
   });
 
