@@ -21,11 +21,6 @@ const LOST = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EAI_|EHOSTUN
 const ENDED = /^(CONNECTION_(CLOSED|DESTROYED)|ECONNRESET|EPIPE|57P01)$/;
 /** Consecutive failures that open the circuit breaker. */
 const FAILURES_TO_OPEN = 3;
-/**
- * SQLSTATE classes of rights, tables or disks that are not as the service needs them, and of conflicts. The queries are
- * fixed, so no client can cause them. They do not open the circuit breaker, because other queries may succeed.
- */
-const UNUSABLE = /^(3F|40|42|58|XX)/;
 /** statement_timeout and lock_timeout: the server is available, the query was too slow */
 const TOO_SLOW = /^(57014|55P03)$/;
 
@@ -334,7 +329,7 @@ export class Postgres {
       const isOutage =
         isSilent || isLost || [UNAVAILABLE_CODES, LOST, TLS_FAULT].some((codes) => codes.test(code));
       const isLate = late || TOO_SLOW.test(code);
-      if (!isOutage && !isLate && !UNUSABLE.test(code)) throw error;
+      if (!isOutage && !isLate) throw error;
       throw new Unavailable(`PostgreSQL: ${(error as Error).message}`, {
         ...(isOutage && { cause: error }),
         rejection: isLate ? 'postgres_timeout' : 'postgres_unavailable',

@@ -45,13 +45,6 @@ it('a login that may no longer connect is an outage, until it may again', async 
   await expectNormal();
 });
 
-it('a table that is replaced makes its queries unavailable, until it is there again', async () => {
-  await service.sql`alter table hotels rename to hotels_before`;
-  await expectCachedOnly();
-  await service.sql`alter table hotels_before rename to hotels`;
-  await expectNormal();
-});
-
 it('the change feed continues after a setting that prevented it is reset, without a restart', async () => {
   await alter('set search_path = nowhere');
   await endSessions();
